@@ -156,3 +156,17 @@ def test_a_content_type_may_be_given_by_name() -> None:
         with pytest.raises(InvalidInput, match="must be one of json, text, bytes, not") as refused:
             encode_body({}, unknown)
         assert [error.field for error in refused.value.errors] == ["content_type"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{1: "a", "1": "b"}, {"a": [{1: "a", "1": "b"}]}, {1: {2: 0, "2": 0}}, ({1.5: 0, "1.5": 0},)],
+)
+def test_a_body_with_keys_that_are_one_in_json_is_refused(body: object) -> None:
+    with pytest.raises(InvalidInput, match="keys that are the same in JSON"):
+        encode_body(body)
+
+
+def test_other_keys_arrive_as_their_texts() -> None:
+    encoded = encode_body({1: "a", 2.5: {3: "b"}, "4": "c"})
+    assert decode_body(encoded, ContentType.JSON) == {"1": "a", "2.5": {"3": "b"}, "4": "c"}

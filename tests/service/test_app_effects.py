@@ -12,7 +12,15 @@ from tickwork.app.invocation import SENDS_MAX, HandlerEnded
 from tickwork.app.message import Message, MessageBatch
 from tickwork.core.limits import BODY_BYTES_MAX
 from tickwork.core.message.backoff import Fixed
-from tickwork.core.model import REASON_MAX_RETRIES, SYSTEM, NewMessage, Scope, Tenant
+from tickwork.core.model import (
+    DEFAULT,
+    REASON_MAX_RETRIES,
+    SYSTEM,
+    NewMessage,
+    QueueSettings,
+    Scope,
+    Tenant,
+)
 from tickwork.errors import InvalidInput
 from tickwork.facade.app import Tickwork
 from tickwork.store.ids import new_id
@@ -114,7 +122,7 @@ async def test_a_send_that_is_refused_when_it_commits_fails_its_message(
         await h.drain()
         found = {each.body: each.error or "" for each in await h.dead("work")}
         assert found.keys() == {"to nowhere", "too much"}
-        assert "no queue nowhere" in found["to nowhere"]
+        assert "'nowhere' is not declared" in found["to nowhere"]
         assert "queue full is at its limit" in found["too much"]
 
 
@@ -512,3 +520,39 @@ async def test_outside_a_handler_background_work_is_a_plain_task(app: Tickwork) 
         return 7
 
     assert await app.background(seven()) == 7
+
+
+async def test_a_send_to_an_unknown_queue_is_refused_where_the_handler_calls_it(
+    app: Tickwork, database: str | None
+) -> None:
+    work, reached = app.queue("work", max_retries=0), list[str]()
+    emails: Any = app.queue("emails")
+
+    @app.on("work")
+    async def handle(message: Message[Any]) -> None:
+        message.send(emails if message.body == "object" else "emials", 1)
+        reached.append("an effect outside the database")
+
+    async with harness(app, database=database) as h:
+        await work.send_batch(["typo", "object"])
+        await h.drain()
+        found = {each.body: each.error or "" for each in await h.dead("work")}
+    assert reached == []
+    assert "queue: 'emials' is not declared; did you mean 'emails'?" in found["typo"]
+    assert "give 'emails'" in found["object"]
+
+
+async def test_a_queue_that_another_app_made_meanwhile_is_found_by_the_next_attempt(
+    app: Tickwork, database: str | None
+) -> None:
+    work = app.queue("work", backoff=Fixed(60))
+
+    @app.on("work")
+    async def handle(message: Message[Any]) -> None:
+        message.send("later", message.attempts)
+
+    async with harness(app, database=database) as h:
+        await h.store.queues.put(DEFAULT, "later", QueueSettings())
+        await work.send(1)
+        await h.advance(minutes=2)
+        assert [each.body for each in await h.sent("later")] == [2]

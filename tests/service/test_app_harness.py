@@ -12,6 +12,7 @@ import pytest
 
 from tests.service.programs import virtual
 from tickwork.app.message import Message, MessageBatch, Permanent, Snooze
+from tickwork.core.limits import BODY_BYTES_MAX
 from tickwork.core.message.backoff import Fixed
 from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS
 from tickwork.core.model import (
@@ -287,17 +288,19 @@ async def test_an_error_that_no_handler_raised_is_raised_too(
     app: Tickwork, database: str | None
 ) -> None:
     work = app.queue("work")
+    full = app.queue("full", backlog_bytes_max=BODY_BYTES_MAX)
 
     @app.on("work")
     async def handle(message: Message[int]) -> None:
-        message.send("nowhere", 1)
+        message.send("full", "y" * 1000)
 
     async with harness(app, database=database, raise_errors=True) as h:
         await h.store.messages.send(DEFAULT, "work", NewMessage(id=new_id(), body=b'"seven"'))
         with pytest.raises(HandlerFailed, match="does not fit int"):
             await h.drain()
+        await full.send("x" * (BODY_BYTES_MAX - 500))
         await work.send(7)
-        with pytest.raises(HandlerFailed, match="no queue nowhere"):
+        with pytest.raises(HandlerFailed, match="queue full is at its limit"):
             await h.drain()
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -221,9 +223,55 @@ async def test_what_waits_for_a_worker_by_itself_is_refused(
             await batch.wait()
         with pytest.raises(TimeoutError):
             await batch.wait(timeout_seconds=0.01)
-        with pytest.raises(InvalidInput, match=r"app\.running\(\): .*h\.drain\(\)"):
-            async with app.running():
-                pytest.fail("it ran")
         await h.drain()
         assert (await batch.wait()).completed == 2
     assert not own.exists()
+
+
+async def test_a_lifespan_that_runs_the_app_leaves_it_to_the_harness(
+    database: str | None, tmp_path: Path
+) -> None:
+    own = tmp_path / "own.db"
+    app = Tickwork(f"sqlite:///{own}")
+    work, seen = app.queue("work"), list[Any]()
+
+    @app.on("work")
+    async def handle(message: Message[Any]) -> None:
+        seen.append(message.body)
+
+    @asynccontextmanager
+    async def lifespan() -> AsyncIterator[None]:
+        await app.open()
+        async with app.running(roles="worker"):
+            yield
+        await app.close()
+
+    async with harness(app, database=database) as h:
+        async with lifespan():
+            await work.send(1)
+            await asyncio.sleep(0.05)
+            assert seen == []
+            await h.drain()
+            assert seen == [1]
+        async with lifespan():
+            await work.send(2, delay_seconds=60)
+            await h.advance(minutes=1)
+        assert seen == [1, 2]
+    assert not own.exists()
+
+
+async def test_now_is_virtual_under_the_harness_and_real_outside(database: str | None) -> None:
+    app, seen = Tickwork(), list[datetime]()
+    work = app.queue("work")
+
+    @app.on("work")
+    async def handle(_: Message[Any]) -> None:
+        seen.append(app.now())
+
+    async with harness(app, database=database) as h:
+        await work.send(1, delay_seconds=3600)
+        due = h.now + timedelta(hours=1)
+        await h.advance(hours=2)
+        assert (seen, app.now()) == ([due], h.now)
+    assert app.now() - datetime.now(UTC) < timedelta(minutes=1)
+    assert app.now().tzinfo is UTC

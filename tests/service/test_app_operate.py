@@ -175,8 +175,8 @@ def test_only_what_users_need_is_on_the_app() -> None:
     shown = {name for name in dir(Tickwork()) if not name.startswith("_")}
     assert shown == {
         "background", "batch", "batches", "calendars", "close", "consumer", "dead_letters",
-        "messages", "nodes", "on", "on_completed", "open", "queue", "queues", "run", "running",
-        "schedule", "schedules", "tenant",
+        "messages", "nodes", "now", "on", "on_completed", "open", "queue", "queues", "run",
+        "running", "schedule", "schedules", "tenant",
     }  # fmt: skip
 
 
@@ -187,3 +187,70 @@ def test_only_what_users_need_is_on_a_message() -> None:
         "id", "idempotency_key", "key", "metadata", "retry", "send", "source", "tenant",
         "time_left", "timestamp", "transaction", "type",
     }  # fmt: skip
+
+
+async def test_unknown_dead_letters_are_named_and_nothing_is_done(
+    app: Tickwork, database: str | None
+) -> None:
+    emails = app.queue("emails")
+
+    @app.on("emails")
+    async def handle(_: Message) -> None:
+        raise Permanent("no such address")
+
+    async with harness(app, database=database) as h:
+        await emails.send_batch(["bad", "worse"])
+        await h.drain()
+        first, second = await app.dead_letters.list("emails")
+        unknown = uuid4()
+        for call in (app.dead_letters.replay, app.dead_letters.discard):
+            with pytest.raises(NotFound, match=f"open dead letter {unknown} in queue emails"):
+                await call("emails", ids=[first.id, unknown])
+        assert len(await app.dead_letters.list("emails")) == 2
+        assert await app.dead_letters.discard("emails", ids=[second.id]) == 1
+        with pytest.raises(NotFound, match=str(second.id)):
+            await app.dead_letters.replay("emails", ids=[second.id])
+        many = [uuid4() for _ in range(1_200)]
+        with pytest.raises(NotFound, match="and 1195 more in queue"):
+            await app.dead_letters.discard("emails", ids=[*many, first.id])
+
+
+async def test_a_queue_object_in_place_of_its_name_is_refused_with_advice(app: Tickwork) -> None:
+    emails: Any = app.queue("emails")
+    async with harness(app):
+        calls: list[Any] = [
+            app.queues.get, app.queues.stats, app.queues.pause, app.queues.resume,
+            app.queues.purge, app.messages.peek, app.dead_letters.list, app.dead_letters.groups,
+            app.dead_letters.replay, app.dead_letters.discard,
+        ]  # fmt: skip
+        for call in calls:
+            with pytest.raises(InvalidInput, match=r"queue: must be the name .* give 'emails'"):
+                await call(emails)
+        with pytest.raises(InvalidInput, match="give 'emails'"):
+            await app.messages.get(uuid4(), queue=emails)
+
+
+async def test_times_and_ids_may_be_texts_and_others_are_refused(app: Tickwork) -> None:
+    app.queue("emails")
+    async with harness(app) as h:
+        await app.schedules.create(cron_expr="0 12 * * *", target=EMAILS, name="noon")
+        noon = h.now.replace(hour=12).isoformat()
+        assert (await app.schedules.why("noon", noon)).code == "to_come"
+        assert len(await app.schedules.upcoming(since=noon, count=2)) == 2
+        assert await app.dead_letters.list("emails", failed_before=noon) == ()
+        wrong: Any = "noon"
+        calls: dict[str, Any] = {
+            "since": lambda: app.schedules.upcoming(since=wrong),
+            "until": lambda: app.schedules.backfill("noon", since=noon, until=wrong),
+            "at": lambda: app.schedules.why("noon", wrong),
+            "failed_before": lambda: app.dead_letters.list("emails", failed_before=wrong),
+            "after": lambda: app.schedules.list(after=wrong),
+            "ids": lambda: app.dead_letters.replay("emails", ids=wrong),
+        }
+        for field, call in calls.items():
+            with pytest.raises(InvalidInput) as refused:
+                await call()
+            assert [each.field for each in refused.value.errors] == [field]
+        naive = datetime(2026, 1, 5)  # noqa: DTZ001 (this is the error)
+        with pytest.raises(InvalidInput, match="at: must have a time zone offset"):
+            await app.schedules.why("noon", naive)

@@ -12,7 +12,13 @@ from weakref import WeakSet
 
 from msgspec import Struct, structs
 
-from tickwork.app.handlers import check_type_name, name_of, queue_settings, shape_fault
+from tickwork.app.handlers import (
+    check_queue_name,
+    check_type_name,
+    name_of,
+    queue_settings,
+    shape_fault,
+)
 from tickwork.app.payloads import Payload, ReadAs
 from tickwork.core.fields import Reader, reader_of
 from tickwork.core.model import QueueSettings
@@ -128,6 +134,10 @@ class Registry:
         self._known.add(self)
         self.created: set[str] = set()
         self._is_served = False
+        self.stored: frozenset[str] | None = None
+        """The queues in the database when it was last asked; None if it was not."""
+        self.on_unknown: Callable[[], None] = lambda: None
+        """Called when a handler names a queue that is neither declared nor stored."""
         self.home: Callable[[], object] = object
         """Returns the database and tenant of the app's messages."""
         self.queues: dict[str, QueueDeclaration] = {}
@@ -191,9 +201,22 @@ class Registry:
         dead = self.queues[queue].settings.dead_letter_queue
         return (queue,) if dead is None or dead in self.created else (dead, queue)
 
+    def check_known(self, queue: str) -> None:
+        """Raises `InvalidInput` for a queue that is neither declared nor known to be stored.
+
+        Another app may have created it since: then the next attempt finds it.
+        """
+        if queue in self.queues:
+            return
+        check_queue_name("queue", queue)
+        if self.stored is not None and queue not in self.stored:
+            self.on_unknown()
+            fault = f"{queue!r} is not declared; {self.nearest(queue)}"
+            raise InvalidInput([FieldError("queue", fault)])
+
     def nearest(self, queue: str) -> str:
         """A hint for a queue that is not declared: the nearest name, or how to declare it."""
-        near = get_close_matches(queue, self.queues, n=1)
+        near = get_close_matches(queue, [*self.queues, *(self.stored or ())], n=1)
         return f"did you mean {near[0]!r}?" if near else f"add app.queue({queue!r}) before it"
 
     def add_completion(self, queue: str) -> str:

@@ -17,8 +17,9 @@ from math import isfinite
 from reprlib import Repr
 from types import NoneType
 from typing import Any, TypeAlias, TypeVar, get_args
+from uuid import UUID
 
-from tickwork.errors import FieldError
+from tickwork.errors import FieldError, InvalidInput
 
 Choice = TypeVar("Choice", bound=StrEnum)
 Value = TypeVar("Value")
@@ -247,6 +248,14 @@ class Reader:
             return None
         return parsed if parsed.tzinfo is None else parsed.astimezone(UTC)
 
+    def instant(self, name: str) -> datetime | None:
+        """An ISO 8601 date and time with an offset, or an aware `datetime`, in UTC."""
+        moment = self.moment(name)
+        if moment is not None and moment.tzinfo is None:
+            self.fault(name, "must have a time zone offset, such as 2027-03-14T09:00:00Z")
+            return None
+        return moment
+
     def is_in_years(self, name: str, moment: datetime) -> bool:
         """Whether a moment is in the supported years; an error if not."""
         good = _YEAR_MIN <= moment.year <= _YEAR_MAX
@@ -330,6 +339,23 @@ def unknown_faults(given: Iterable[str], known: AbstractSet[str]) -> list[FieldE
     faults: list[FieldError] = []
     Reader(dict.fromkeys(given), faults).refuse_unknown(known)
     return faults
+
+
+def read_instant(field: str, value: object) -> datetime | None:
+    """An instant that may be None. Raises `InvalidInput` for anything else."""
+    faults: list[FieldError] = []
+    instant = None if value is None else Reader({field: value}, faults).instant(field)
+    if faults:
+        raise InvalidInput(faults)
+    return instant
+
+
+def read_id(field: str, value: object) -> UUID:
+    """A UUID, also as text. Raises `InvalidInput` for anything else."""
+    try:
+        return value if isinstance(value, UUID) else UUID(value)  # type: ignore[arg-type]
+    except (ValueError, AttributeError, TypeError):
+        raise InvalidInput([FieldError(field, f"must be an id, not {shown(value)}")]) from None
 
 
 def choice_error(value: object, choices: Iterable[str]) -> str | None:

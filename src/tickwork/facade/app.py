@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, Unpack, overload
 from uuid import UUID
 
@@ -335,6 +336,10 @@ class Tickwork:
             return asyncio.get_running_loop().create_task(work)
         return handling.background(work)
 
+    def now(self) -> datetime:
+        """The current time in UTC; under the test harness the virtual time."""
+        return self._engine.now()
+
     # Run
 
     async def open(self) -> None:
@@ -356,8 +361,11 @@ class Tickwork:
         """Runs workers and the scheduler in this event loop until the block ends, then drains.
 
         `roles` are some of `scheduler` and `worker`. `registry` receives the metrics. An app runs
-        once at a time.
+        once at a time. Under the test harness this starts nothing: the test drives the app.
         """
+        if self._engine.stores.is_in_harness:
+            yield
+            return
         run = self._engine.running(drain_seconds=drain_seconds, roles=roles, registry=registry)
         async with run:
             yield

@@ -6,21 +6,23 @@ is stored when it returns. Inside one it is kept, and commits when the message i
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tickwork import wiring
+from tickwork import clock, wiring
 from tickwork.app.declarations import Registry
 from tickwork.core.limits import check_batch
 from tickwork.core.model import SYSTEM, NewMessage, Scope, Send
 from tickwork.core.when import Limits
-from tickwork.errors import FieldError, InvalidInput
+from tickwork.errors import FieldError, InvalidInput, TickworkError
 from tickwork.ops.batches import BatchMaker
-from tickwork.ops.queues import has_queue, put_queue
+from tickwork.ops.queues import has_queue, put_queue, queue_names
 from tickwork.ops.schedules.declare import declare_schedules
 from tickwork.ops.send import RegistryComposer, send_batch
 from tickwork.ops.stores import LoopStores, Store
@@ -39,10 +41,14 @@ class AppEngine:
         self._flags, self.tenant, self.scope = flags, tenant, Scope(tenant)
         self.registry = Registry()
         self.registry.home = self._home
+        self.registry.on_unknown = self._read_queues_soon
         self.composer = RegistryComposer(self.registry)
         self.stores = LoopStores(self._open)
         self.batch_maker = BatchMaker(self.stores, self.ensure_queue, self.composer)
         self._is_running = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._reading_queues: asyncio.Task[None] | None = None
+        self.now: Callable[[], datetime] = clock.now
 
     # The store
 
@@ -64,16 +70,20 @@ class AppEngine:
         self.registry.created.clear()
 
     @asynccontextmanager
-    async def using(self, store: Store) -> AsyncIterator[None]:
-        """Works on the given store instead of its own database, as the test harness does."""
+    async def using(
+        self, store: Store, now: Callable[[], datetime] = clock.now
+    ) -> AsyncIterator[None]:
+        """Works on the given store and clock instead of its own, as the test harness does."""
         created, self.registry.created = self.registry.created, set()
+        stored, self.now = self.registry.stored, now
         try:
             await self._declare_queues(store)
             with self.stores.using(store):
                 await self._declare_schedules(store)
                 yield
         finally:
-            self.registry.created = created
+            self.registry.created, self.registry.stored = created, stored
+            self.now = clock.now
 
     async def ensure_queue(self, name: str) -> None:
         """Creates a queue that was declared after the store was opened."""
@@ -135,7 +145,6 @@ class AppEngine:
         chosen_roles = None if roles is None else [*roles]
         settings = self.settings(roles=chosen_roles, drain_seconds=drain_seconds)
         self.registry.check()
-        self.stores.check_not_in_harness("app.running()")
         if self._is_running:
             fault = "the app is running already; enter it once, or create another Tickwork(…)"
             raise InvalidInput([FieldError("app.running()", fault)])
@@ -191,6 +200,25 @@ class AppEngine:
     async def _declare_queues(self, store: Store) -> None:
         for name in [*self.registry.queues]:
             await self._declare_queue(store, name)
+        self._loop = asyncio.get_running_loop()
+        await self._read_queues(store)
+
+    async def _read_queues(self, store: Store) -> None:
+        names = await queue_names(store, self.scope)
+        self.registry.stored = frozenset(names.values())
+
+    def _read_queues_soon(self) -> None:
+        """Reads the names of the stored queues again, from any thread."""
+
+        def start() -> None:
+            self._reading_queues = asyncio.create_task(read())
+
+        async def read() -> None:
+            with suppress(TickworkError):  # The next unknown name tries again.
+                await self._read_queues(await self.open())
+
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(start)
 
     async def _declare_queue(self, store: Store, name: str) -> None:
         """A queue declared without settings keeps the stored ones."""

@@ -6,12 +6,13 @@ Each call is done when it returns, also inside a handler.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from tickwork.core.fields import shown
+from tickwork.app.handlers import check_queue_name
+from tickwork.core.fields import read_id, read_instant, shown
 from tickwork.core.message.batch import Batch, BatchItem, ItemStatus
 from tickwork.core.message.body import GivenContentType, known_content_type
 from tickwork.core.message.dead_letter import DeadGroup, DeadLetter, Selection
@@ -23,6 +24,7 @@ from tickwork.ops import batches, cluster, dead_letters, messages, queues
 from tickwork.ops.cluster import Node
 from tickwork.ops.dead_letters import ReplaySummary
 from tickwork.ops.messages import StoredMessage
+from tickwork.ops.stores import Store
 
 Id = UUID | str
 
@@ -39,23 +41,23 @@ class Queues:
 
     async def get(self, name: str) -> StoredQueue:
         """One queue with its settings. Raises `NotFound`."""
-        return await queues.get_queue(await self._engine.ready(), self._engine.scope, name)
+        return await queues.get_queue(await _store(self._engine, name), self._engine.scope, name)
 
     async def stats(self, name: str) -> QueueStats:
         """How many messages wait, run and died, and how old the oldest is."""
-        return await queues.queue_stats(await self._engine.ready(), self._engine.scope, name)
+        return await queues.queue_stats(await _store(self._engine, name), self._engine.scope, name)
 
     async def pause(self, name: str) -> None:
         """Stops handing out messages. Running handlers finish."""
-        await queues.pause_queue(await self._engine.ready(), self._engine.scope, name)
+        await queues.pause_queue(await _store(self._engine, name), self._engine.scope, name)
 
     async def resume(self, name: str) -> None:
         """Hands out messages again."""
-        await queues.resume_queue(await self._engine.ready(), self._engine.scope, name)
+        await queues.resume_queue(await _store(self._engine, name), self._engine.scope, name)
 
     async def purge(self, name: str) -> int:
         """Deletes the messages that no worker has claimed, and returns how many."""
-        return await queues.purge_queue(await self._engine.ready(), self._engine.scope, name)
+        return await queues.purge_queue(await _store(self._engine, name), self._engine.scope, name)
 
 
 class Messages:
@@ -66,12 +68,13 @@ class Messages:
 
     async def get(self, message_id: Id, *, queue: str | None = None) -> StoredMessage:
         """One message. Raises `NotFound` when it is settled, expired or deleted."""
-        store, wanted = await self._engine.ready(), _id("message_id", message_id)
+        wanted = read_id("message_id", message_id)
+        store = await (self._engine.ready() if queue is None else _store(self._engine, queue))
         return await messages.show_message(store, self._engine.scope, wanted, queue=queue)
 
     async def peek(self, queue: str, *, limit: int = 100) -> tuple[StoredMessage, ...]:
         """The next ready messages of a queue, without claiming them."""
-        store = await self._engine.ready()
+        store = await _store(self._engine, queue)
         return await messages.show_next(store, self._engine.scope, queue, limit=limit)
 
 
@@ -83,7 +86,7 @@ class Batches:
 
     async def get(self, batch_id: Id) -> Batch:
         """A batch with its exact counts. Raises `NotFound`."""
-        store, wanted = await self._engine.ready(), _id("batch_id", batch_id)
+        store, wanted = await self._engine.ready(), read_id("batch_id", batch_id)
         return await batches.get_batch(store, self._engine.scope, wanted)
 
     async def list(self, *, limit: int = 100) -> tuple[Batch, ...]:
@@ -100,19 +103,19 @@ class Batches:
         after: Id | None = None,
     ) -> tuple[BatchItem, ...]:
         """The items of a batch that have a status: pending, processing, completed or failed."""
-        store, wanted = await self._engine.ready(), _id("batch_id", batch_id)
+        store, wanted = await self._engine.ready(), read_id("batch_id", batch_id)
         return await batches.list_items(
             store,
             self._engine.scope,
             wanted,
             _item_status(status),
             limit=limit,
-            after=None if after is None else _id("after", after),
+            after=None if after is None else read_id("after", after),
         )
 
     async def cancel(self, batch_id: Id) -> Batch:
         """Deletes the items that no worker has claimed; they count as failed."""
-        store, wanted = await self._engine.ready(), _id("batch_id", batch_id)
+        store, wanted = await self._engine.ready(), read_id("batch_id", batch_id)
         return await batches.cancel_batch(store, self._engine.scope, wanted)
 
 
@@ -129,7 +132,7 @@ class DeadLetters:
         reason: str | None = None,
         fingerprint: str | None = None,
         type: str | None = None,  # noqa: A002  the name of the field
-        failed_before: datetime | None = None,
+        failed_before: datetime | str | None = None,
         limit: int = 100,
         after: Id | None = None,
     ) -> tuple[DeadLetter, ...]:
@@ -138,23 +141,23 @@ class DeadLetters:
             reason=reason,
             fingerprint=fingerprint,
             type=type,
-            failed_before=failed_before,
+            failed_before=read_instant("failed_before", failed_before),
             limit=limit,
         )
-        behind = None if after is None else _id("after", after)
-        store = await self._engine.ready()
+        behind = None if after is None else read_id("after", after)
+        store = await _store(self._engine, queue)
         return await dead_letters.list_dead_letters(
             store, self._engine.scope, queue, which, after=behind
         )
 
     async def groups(self, queue: str, *, limit: int = 100) -> tuple[DeadGroup, ...]:
         """Open dead letters grouped by reason, error and type; the largest group first."""
-        store = await self._engine.ready()
+        store = await _store(self._engine, queue)
         return await dead_letters.group_dead_letters(store, self._engine.scope, queue, limit=limit)
 
     async def get(self, dead_letter_id: Id) -> DeadLetter:
         """One dead letter, open or resolved. Raises `NotFound`."""
-        store, wanted = await self._engine.ready(), _id("dead_letter_id", dead_letter_id)
+        store, wanted = await self._engine.ready(), read_id("dead_letter_id", dead_letter_id)
         return await dead_letters.get_dead_letter(store, self._engine.scope, wanted)
 
     async def edit(
@@ -162,7 +165,7 @@ class DeadLetters:
     ) -> DeadLetter:
         """Replaces the body of an open dead letter; a replay sends the new one."""
         kind = known_content_type(content_type)
-        store, wanted = await self._engine.ready(), _id("dead_letter_id", dead_letter_id)
+        store, wanted = await self._engine.ready(), read_id("dead_letter_id", dead_letter_id)
         return await dead_letters.edit_with_value(
             store,
             self._engine.scope,
@@ -188,15 +191,21 @@ class DeadLetters:
     ) -> ReplaySummary:
         """Sends dead letters again as new messages, oldest first.
 
+        Raises `NotFound`, before anything is sent, if one of the `ids` is not an open dead letter
+        of the queue.
+
         With `canary` that many go first, and the rest only if all of them were handled: a consumer
         must be running. With `rate` that many become visible in a second. `on_progress` is called
         with the number sent and the number in all.
         """
+        which = _selection(ids, reason, fingerprint, type)
+        store = await _store(self._engine, queue)
+        await dead_letters.check_open(store, self._engine.scope, queue, which)
         return await dead_letters.replay(
-            await self._engine.ready(),
+            store,
             self._engine.scope,
             queue,
-            _selection(ids, reason, fingerprint, type),
+            which,
             limit=limit,
             canary=canary,
             rate_per_second=rate,
@@ -214,9 +223,11 @@ class DeadLetters:
         type: str | None = None,  # noqa: A002  the name of the field
         limit: int | None = None,
     ) -> int:
-        """Marks dead letters as discarded, oldest first, and returns how many."""
+        """Marks dead letters as discarded, oldest first, and returns how many. Raises `NotFound`,
+        before anything is done, if one of the `ids` is not an open dead letter of the queue."""
         which = _selection(ids, reason, fingerprint, type)
-        store = await self._engine.ready()
+        store = await _store(self._engine, queue)
+        await dead_letters.check_open(store, self._engine.scope, queue, which)
         return await dead_letters.discard(store, self._engine.scope, queue, which, limit=limit)
 
 
@@ -231,18 +242,19 @@ class Nodes:
         return await cluster.list_nodes(await self._engine.ready())
 
 
+async def _store(engine: AppEngine, queue: object) -> Store:
+    """The store, for a call that names a queue. Raises `InvalidInput` unless it is a name."""
+    check_queue_name("queue", queue)
+    return await engine.ready()
+
+
 def _selection(
     ids: Sequence[Id] | None, reason: str | None, fingerprint: str | None, type_: str | None
 ) -> Selection:
-    wanted = None if ids is None else tuple(_id("ids", each) for each in ids)
+    if isinstance(ids, str | UUID) or not isinstance(ids, Iterable | None):
+        raise InvalidInput([FieldError("ids", f"must be a list of ids, not {shown(ids)}")])
+    wanted = None if ids is None else tuple(read_id("ids", each) for each in ids)
     return Selection(ids=wanted, reason=reason, fingerprint=fingerprint, type=type_)
-
-
-def _id(field: str, given: Id) -> UUID:
-    try:
-        return given if isinstance(given, UUID) else UUID(given)
-    except (ValueError, AttributeError, TypeError):
-        raise InvalidInput([FieldError(field, f"must be an id, not {shown(given)}")]) from None
 
 
 def _item_status(given: ItemStatus | str) -> ItemStatus:

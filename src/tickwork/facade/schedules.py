@@ -20,7 +20,7 @@ from tickwork.app.handlers import shape_fault
 from tickwork.app.message import ClaimedMessage
 from tickwork.app.payloads import Payload
 from tickwork.core import when
-from tickwork.core.fields import Choice, Reader
+from tickwork.core.fields import Choice, Reader, read_id, read_instant
 from tickwork.core.options import RuleFields, ScheduleFields, SchedulePatch
 from tickwork.core.schedule.firing import FiringRecord, FiringStatus
 from tickwork.core.schedule.model import Calendar, ScheduleOrder, ScheduleSelection, ScheduleStatus
@@ -105,7 +105,7 @@ class Schedules:
         owner: str | None = None,
         calendar: str | None = None,
         order: ScheduleOrder | str = ScheduleOrder.CREATED,
-        after: UUID | None = None,
+        after: Reference | None = None,
         limit: int = 100,
     ) -> tuple[Schedule, ...]:
         """Schedules in order; without a status all but the deleted ones. The next page:
@@ -122,7 +122,7 @@ class Schedules:
             owner=owner,
             calendar=calendar,
             order=_chosen(ScheduleOrder, "order", order),
-            after=after,
+            after=None if after is None else read_id("after", after),
         )
         found = await lookup.list_schedules(store, scope, selection, limit=limit)
         return await show_stored(store, scope, found)
@@ -163,13 +163,23 @@ class Schedules:
         return await self._show(await change.trigger(store, self._engine.scope, reference))
 
     async def backfill(
-        self, reference: Reference, *, since: datetime, until: datetime, force: bool = False
+        self,
+        reference: Reference,
+        *,
+        since: datetime | str,
+        until: datetime | str,
+        force: bool = False,
     ) -> tuple[datetime, ...]:
         """Fires the past slots that did not succeed, and returns them. With `force`: all."""
+        faults: list[FieldError] = []
+        reader = Reader({"since": since, "until": until}, faults)
+        first, last = reader.instant("since"), reader.instant("until")
+        if first is None or last is None:
+            raise InvalidInput(faults)
         store = await self._engine.ready()
         with _python_names():
             return await change.backfill(
-                store, self._engine.scope, reference, since=since, until=until, force=force
+                store, self._engine.scope, reference, since=first, until=last, force=force
             )
 
     async def preview(
@@ -190,8 +200,8 @@ class Schedules:
         self,
         reference: Reference | None = None,
         *,
-        since: datetime | None = None,
-        until: datetime | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
         owner: str | None = None,
         count: int = views.UPCOMING_COUNT,
     ) -> tuple[UpcomingFire, ...]:
@@ -202,8 +212,8 @@ class Schedules:
             self._engine.scope,
             reference,
             count=count,
-            since=since,
-            until=until,
+            since=read_instant("since", since),
+            until=read_instant("until", until),
             owner=owner,
         )
 
@@ -227,9 +237,10 @@ class Schedules:
             before=before,
         )
 
-    async def why(self, reference: Reference, at: datetime | None = None) -> Why:
+    async def why(self, reference: Reference, at: datetime | str | None = None) -> Why:
         """Explains why it fired, or did not, at an instant; by default at its latest slot."""
-        return await why(await self._engine.ready(), self._engine.scope, reference, at)
+        instant = read_instant("at", at)
+        return await why(await self._engine.ready(), self._engine.scope, reference, instant)
 
     async def _show(self, stored: StoredSchedule) -> Schedule:
         store = await self._engine.open()

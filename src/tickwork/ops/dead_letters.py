@@ -44,6 +44,9 @@ from tickwork.store.contract import Store
 LIST_LIMIT = 100
 """Number of groups that `group_dead_letters` returns unless the caller gives a limit."""
 
+IDS_NAMED_MAX = 5
+"""Maximum number of ids that an error names."""
+
 CANARIES_MAX = 100
 """Maximum number of canaries of one replay."""
 
@@ -231,6 +234,16 @@ async def ids_not_open(
     return tuple(each for each in asked if each not in still_open)
 
 
+async def check_open(store: Store, scope: Scope, queue: str, which: Selection) -> None:
+    """Raises `NotFound` if the selection names ids that are not open dead letters of the queue."""
+    missing = await ids_not_open(store, scope, queue, which.ids) if which.ids else ()
+    if missing:
+        named = ", ".join(map(str, missing[:IDS_NAMED_MAX]))
+        more = len(missing) - IDS_NAMED_MAX
+        rest = f" and {more} more" if more > 0 else ""
+        raise NotFound("open dead letter", f"{named}{rest} in queue {queue}", "nothing was done")
+
+
 async def _select(
     store: Store,
     scope: Scope,
@@ -267,11 +280,12 @@ def _matches(group: DeadGroup, which: Selection) -> bool:
 
 async def _by_id(store: Store, scope: Scope, queue: str, which: Selection) -> frozenset[UUID]:
     """Returns the ids of a selection that are open and match it."""
+    ids, size, found = which.ids or (), DEAD_LETTERS_AT_ONCE_MAX, set[UUID]()
     # With no ids, query anyway: it raises NotFound if there is no such queue.
-    which = structs.replace(
-        which, limit=min(max(len(which.ids or ()), 1), DEAD_LETTERS_AT_ONCE_MAX)
-    )
-    return frozenset(each.id for each in await store.dead_letters.list(scope, queue, which))
+    for start in range(0, max(len(ids), 1), size):
+        some = structs.replace(which, ids=ids[start : start + size], limit=size)
+        found.update(each.id for each in await store.dead_letters.list(scope, queue, some))
+    return frozenset(found)
 
 
 class _Replay:

@@ -135,6 +135,7 @@ class RegistryComposer:
         content_type: GivenContentType = ContentType.JSON,
         **options: Any,
     ) -> Send:
+        self._registry.check_known(queue)
         return Send(queue, self.message(queue, body, content_type, options))
 
     def message(

@@ -81,6 +81,11 @@ class LoopStores:
         known = self._by_loop.get(asyncio.get_running_loop())
         return known is not None and known.store is not None
 
+    @property
+    def is_in_harness(self) -> bool:
+        """Whether a test harness drives this app."""
+        return self._borrowed is not None
+
     def check_not_in_harness(self, called: str) -> None:
         """Raises `InvalidInput` while a test harness drives this app.
 

@@ -398,7 +398,7 @@ async def harness(
     clock, observer, schedule_metrics = VirtualClock(start), HarnessObserver(), ScheduleMetrics()
     async with (
         open_empty_store(database, clock.shown, tenant=app.tenant) as store,
-        engine.using(store),
+        engine.using(store, clock.now),
     ):
         consumers = engine.registry.consumers()
         assembly = await wiring.assemble(

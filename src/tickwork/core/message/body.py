@@ -19,6 +19,7 @@ from tickwork.errors import FieldError, InvalidInput
 NESTING_MAX = 100
 
 _BYTES = (bytes, bytearray, memoryview)
+_CONTAINERS = frozenset({dict, list, tuple})
 _WITHOUT_FLOATS = (str, int, NoneType, msgspec.Raw)
 
 GivenContentType = ContentType | Literal["json", "text", "bytes"]
@@ -97,7 +98,33 @@ def encode_json(value: object) -> bytes:
     if b"null" in encoded and _has_non_finite(value):
         fault = "has a NaN or an infinity, which JSON cannot represent; send None or a text instead"
         raise _refused(fault)
+    if _has_equal_keys(value):
+        fault = "has keys that are the same in JSON, such as 1 and '1'; use texts as keys"
+        raise _refused(fault)
     return encoded
+
+
+def _has_equal_keys(value: object) -> bool:
+    """Whether two keys of an object in a value have the same text in JSON: one would be lost."""
+    kind = type(value)
+    if kind is dict:
+        assert isinstance(value, dict)
+        for key, inner in value.items():
+            if type(key) is not str:
+                return _loses_keys(value)
+            if type(inner) in _CONTAINERS and _has_equal_keys(inner):
+                return True
+    elif kind is list or kind is tuple:
+        assert isinstance(value, list | tuple)
+        for inner in value:
+            if type(inner) in _CONTAINERS and _has_equal_keys(inner):
+                return True
+    return False
+
+
+def _loses_keys(value: dict[object, object]) -> bool:
+    names = _DECODER.decode(_ENCODER.encode(dict.fromkeys(value)))
+    return len(names) < len(value) or any(map(_has_equal_keys, value.values()))
 
 
 def _has_non_finite(value: object) -> bool:

@@ -217,6 +217,10 @@ def _target(reader: Reader) -> dict[str, Any]:
 
 
 def _payload(fields: Mapping[str, object], faults: list[FieldError]) -> bytes:
+    if isinstance(fields.get("payload"), bytes | bytearray | memoryview):
+        fault = "is bytes, but the payload of a schedule is JSON; give a text, such as base64"
+        faults.append(FieldError("payload", fault))
+        return b"null"
     try:
         body = encode_body(fields.get("payload"), ContentType.JSON)
     except InvalidInput as error:
