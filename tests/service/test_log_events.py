@@ -15,9 +15,11 @@ from tests.core.messages import claimed_message
 from tests.kit.waiting import eventually
 from tests.service.workplace import Workplace
 from tickwork.app.message import Message, Permanent, Snooze
-from tickwork.core.model import SYSTEM, Ending, Fate, SettleResult, StoredQueue
+from tickwork.core.model import SYSTEM, Ending, Fate, Reaped, SettleResult, StoredQueue
+from tickwork.errors import StoreUnavailable
 from tickwork.service.observe import log_events
 from tickwork.service.observe.log_events import EventLog, LogEvent, format_value
+from tickwork.service.observe.repeats import REPEAT_SECONDS
 from tickwork.service.worker.settle import FinishedMessage
 
 QUEUE = StoredQueue(id=UUID(int=2), tenant="default", name="work")
@@ -209,18 +211,105 @@ def test_without_debug_a_success_says_nothing(kept: Kept) -> None:
     assert kept.told() == [("WARNING", "retried")]
 
 
-def test_an_error_of_the_same_activity_is_logged_once_in_a_while(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The monotonic time of the log; tests add seconds to it."""
+    times = [100.0]
+    monkeypatch.setattr(log_events, "monotonic", lambda: times[0])
+    return times
+
+
+def lines(kept: Kept) -> list[tuple[str, Any]]:
+    """The name and the count of each line, and forgets them."""
+    found = [each.msg for each in kept.records if isinstance(each.msg, LogEvent)]
+    kept.records.clear()
+    return [(each.event, each.fields.get("count")) for each in found]
+
+
+def test_errors_of_one_cause_are_one_line_per_minute_with_a_count(
+    kept: Kept, now: list[float]
 ) -> None:
-    now, log = [100.0], EventLog()
-    monkeypatch.setattr(log_events, "monotonic", lambda: now[0])
+    log = EventLog()
     for _ in range(5):
-        log.error_occurred("claim", OSError("away"))
-    log.error_occurred("settle", OSError("away"))
-    now[0] += log_events.REPEAT_SECONDS
-    log.error_occurred("claim", OSError("away"))
-    told = [each.msg.fields["what"] for each in kept.records]  # type: ignore[union-attr]
-    assert told == ["claim", "settle", "claim"]
+        log.error_occurred("claim", OSError("full"))
+    log.error_occurred("settle", OSError("full"))
+    assert lines(kept) == [("error, retrying", None)] * 2
+    now[0] += REPEAT_SECONDS
+    log.error_occurred("claim", OSError("full"))
+    assert lines(kept) == [("error, retrying", 4)]
+    now[0] += REPEAT_SECONDS
+    log.claims_reaped(Reaped())
+    assert lines(kept) == [("error, retrying", 1)]
+    now[0] += REPEAT_SECONDS
+    log.claims_reaped(Reaped())
+    log.error_occurred("claim", OSError("full"))
+    assert lines(kept) == [("error, retrying", None)], "after a quiet minute it is news again"
+
+
+def test_a_database_that_is_away_is_one_cause_whoever_notices_it(
+    kept: Kept, now: list[float]
+) -> None:
+    log = EventLog()
+    for activity in ("claim", "settle", "scheduler", "claim"):
+        log.error_occurred(activity, StoreUnavailable("refused"))
+    (first,) = kept.records
+    assert first.msg.event == "database unavailable, retrying"  # type: ignore[union-attr]
+    now[0] += REPEAT_SECONDS - 1
+    log.error_occurred("settle", StoreUnavailable("refused"))
+    now[0] += 1
+    log.claims_reaped(Reaped())
+    told = kept.records[-1].msg
+    assert isinstance(told, LogEvent)
+    assert told.event == "database still unavailable, retrying"
+    assert (told.fields["count"], told.fields["error"]) == (4, "refused")
+    assert told.fields["what"] == ["claim", "scheduler", "settle"]
+    assert told.fields["since"].endswith("Z")
+    log.error_occurred("claim", StoreUnavailable("refused"))
+    now[0] += REPEAT_SECONDS
+    log.claims_reaped(Reaped())
+    assert kept.records[-1].msg.event == "database available again"  # type: ignore[union-attr]
+
+
+def test_refused_messages_are_counted_per_queue(kept: Kept, now: list[float]) -> None:
+    log = EventLog()
+    for number in range(1, 31):
+        late = end(number)
+        log.messages_settled(QUEUE, [late], SettleResult(refused=(late.ending.claim,)))
+    assert kept.told() == [("WARNING", "refused")]
+    kept.records.clear()
+    now[0] += REPEAT_SECONDS
+    log.claims_reaped(Reaped())
+    text = "messages refused, other workers had their claims and will run them"
+    assert lines(kept) == [(text, 29)]
+
+
+def test_stalls_and_late_planning_are_one_line_per_minute(kept: Kept, now: list[float]) -> None:
+    log = EventLog()
+    for second in range(60):
+        log.shard_stalled(second, 31.0 + second)
+        log.planning_lag(4.0 + second, 0.0, 0.35)
+        now[0] += 1
+    log.claims_reaped(Reaped())
+    stalled = "shard.stalled: slots are overdue and no leader plans them"
+    late = "slots are planned late, statements on the database are slow"
+    assert lines(kept) == [(stalled, None), (late, None), (stalled, 59)]
+    now[0] += 1
+    log.claims_reaped(Reaped())
+    assert lines(kept) == [(late, 58)]
+
+
+def test_a_heartbeat_that_flaps_is_one_line_per_minute(kept: Kept, now: list[float]) -> None:
+    log = EventLog()
+    for _ in range(10):
+        log.renewal_failed("away", 9.0)
+        log.renewal_recovered(0.5)
+        now[0] += 5
+    failed = "heartbeat failed, retrying until the lease expires"
+    assert lines(kept) == [(failed, None), ("heartbeat succeeded again", None)]
+    log.renewal_failing("away", 4.9)
+    assert [each.levelname for each in kept.records] == ["ERROR"]
+    (event, _) = lines(kept)[0]
+    assert event.startswith("node.renewal_failing")
 
 
 @pytest.mark.parametrize(

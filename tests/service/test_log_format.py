@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tickwork.service.observe.log_events import LogEvent
-from tickwork.service.observe.log_format import build_formatter
+from tickwork.service.observe.log_format import build_formatter, is_worth_logging
 
 FORMATS = ("json", "console")
 
@@ -159,3 +159,9 @@ def test_odd_names_do_not_break_a_line(log_format: str) -> None:
     text = line(log_format, {1: "one", ("a", "b"): "two", "x\ny": "three"})
     assert all(each in text for each in ("one", "two", "three"))
     assert text.isprintable()
+
+
+def test_a_connection_that_was_given_up_while_it_was_opened_is_not_logged() -> None:
+    dropped = logging.makeLogRecord({"name": "asyncio", "msg": "unexpected connection_lost() call"})
+    other = logging.makeLogRecord({"name": "asyncio", "msg": "Task exception was never retrieved"})
+    assert [is_worth_logging(each) for each in (dropped, other)] == [False, True]

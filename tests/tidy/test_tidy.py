@@ -54,6 +54,7 @@ STANDALONE = {
     "tickwork.core.when.time_texts": "short forms are turned into objects before they are parsed",
     "tickwork.core.topology.mermaid": "drawing is an idea of its own, and pure",
     "tickwork.ops.tenants": "ops: a file per noun",
+    "tickwork.service.observe.repeats": "when a line is written, apart from what it says",
     "tickwork.service.scheduler.calendars": "a background job of the scheduler",
     "tickwork.service.scheduler.database_clock": "a background job of the scheduler",
     "tickwork.store.postgres.engine.identity": "which URLs name one database",

@@ -124,8 +124,11 @@ class Observer:
     def shards_led(self, shards: int, lost: int) -> None:
         """Number of shards this node leads, and the number it ever lost to other nodes."""
 
-    def planning_lag(self, lag_seconds: float, overdue_seconds: float) -> None:
-        """Seconds the last planning was late, and seconds the oldest schedule is overdue."""
+    def planning_lag(
+        self, lag_seconds: float, overdue_seconds: float, statement_seconds: float
+    ) -> None:
+        """Seconds the last planning was late, seconds the oldest schedule is overdue, and seconds
+        that a statement of the last planning took on average."""
 
     def shard_stalled(self, shard: int, overdue_seconds: float) -> None:
         """A shard has overdue work that its leader does not do."""

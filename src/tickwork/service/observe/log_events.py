@@ -10,6 +10,9 @@ them. A plain formatter shows `event key=value …`; ours (`log_format`) shows t
 | released (snoozed), duplicate | info |
 | retried, refused | warning |
 | dead | error |
+
+What repeats for one cause is written once, then once a minute with a count (`repeats`): errors of
+background activities, refused messages, late planning, failing heartbeats.
 """
 
 from __future__ import annotations
@@ -18,12 +21,14 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from tickwork.clock import monotonic
 from tickwork.core.message.error_summary import summary
-from tickwork.core.model import Fate, Message, SettleResult, StoredQueue
+from tickwork.core.model import Fate, Message, Reaped, SettleResult, StoredQueue
+from tickwork.errors import StoreUnavailable
 from tickwork.service.observe import (
     DUPLICATE,
     OUTCOMES,
@@ -32,13 +37,20 @@ from tickwork.service.observe import (
     ClockOffset,
     Observer,
 )
+from tickwork.service.observe.repeats import Repeated, RepeatedLines
 
 if TYPE_CHECKING:
     from tickwork.ops.schedules.change import Moved
     from tickwork.service.worker.settle import FinishedMessage
 
-REPEAT_SECONDS = 10.0
-"""Seconds before an error of the same activity is logged again."""
+LATE_SECONDS = 5.0
+"""Seconds that planning may be late before it is logged."""
+
+SLOW_SECONDS = 0.1
+"""Seconds per statement from which on the database is named as the reason for late planning."""
+
+QUIET_SECONDS = 10.0
+"""Seconds without a failure after which the database counts as available again."""
 
 SUCCESSES_PER_SECOND = 10
 """Maximum number of lines about successes per second and queue, unless configured."""
@@ -120,7 +132,9 @@ class EventLog(Observer):
         successes_per_second: int = SUCCESSES_PER_SECOND,
     ) -> None:
         self._clock, self._per_second = clock or ClockOffset(), successes_per_second
-        self._logged_at: dict[str, float] = {}
+        self._repeats = RepeatedLines(lambda: monotonic())
+        self._unavailable_for: set[str] = set()
+        self._failed_renewal_written = False
         self._samplers: dict[UUID, RateSampler] = {}
         self._shards_held = self._shards_lost = 0
 
@@ -133,7 +147,7 @@ class EventLog(Observer):
         logs_successes = _log.isEnabledFor(logging.DEBUG)
         for each in finished:
             if unexpected and (outcome := unexpected.get(each.message.id)) is not None:
-                self._log_message(queue, each, outcome)
+                self._log_unexpected(queue, each, outcome)
             elif each.ending.fate is not _ACK:
                 self._log_message(queue, each, OUTCOMES[each.ending.fate])
             elif logs_successes:
@@ -168,24 +182,49 @@ class EventLog(Observer):
         )
 
     def error_occurred(self, activity: str, error: Exception) -> None:
-        now = monotonic()
-        if now - self._logged_at.get(activity, float("-inf")) >= REPEAT_SECONDS:
-            self._logged_at[activity] = now
-            text = f"{type(error).__name__}: {error}"
-            _log.warning(LogEvent("error, retrying", what=activity, error=text))
+        if isinstance(error, StoreUnavailable):
+            self._unavailable_for.add(activity)
+            self._repeats.add(StoreUnavailable, partial(self._log_outage, activity, str(error)))
+            return
+        text = f"{type(error).__name__}: {error}"
+
+        def write(repeated: Repeated | None) -> None:
+            fields = _repeated_fields(repeated)
+            _log.warning(LogEvent("error, retrying", what=activity, error=text, **fields))
+
+        self._repeats.add((activity, type(error)), write)
+
+    def claims_reaped(self, reaped: Reaped) -> None:  # noqa: ARG002
+        self._repeats.flush()  # This event occurs every second while the database answers.
+
+    def _log_outage(self, activity: str, error: str, repeated: Repeated | None) -> None:
+        if repeated is None:
+            _log.warning(LogEvent("database unavailable, retrying", what=activity, error=error))
+            return
+        what, self._unavailable_for = sorted(self._unavailable_for), set()
+        is_over = repeated.quiet_seconds >= QUIET_SECONDS
+        text = "database available again" if is_over else "database still unavailable, retrying"
+        _log.warning(LogEvent(text, what=what, error=error, **_repeated_fields(repeated)))
 
     # Node
 
     def renewal_failed(self, why: str, left_seconds: float) -> None:
-        text = "heartbeat failed, retrying until the lease expires"
-        _log.warning(LogEvent(text, error=why, left_seconds=round(left_seconds, 1)))
+        def write(repeated: Repeated | None) -> None:
+            text = "heartbeat failed, retrying until the lease expires"
+            left, fields = round(left_seconds, 1), _repeated_fields(repeated)
+            _log.warning(LogEvent(text, error=why, left_seconds=left, **fields))
+
+        self._failed_renewal_written = self._repeats.add("heartbeat", write)
 
     def renewal_failing(self, why: str, left_seconds: float) -> None:
         text = "node.renewal_failing: other nodes take over this node's work when its lease expires"
+        self._failed_renewal_written = True
         _log.error(LogEvent(text, error=why, left_seconds=round(left_seconds, 1)))
 
     def renewal_recovered(self, failed_seconds: float) -> None:
-        _log.warning(LogEvent("heartbeat succeeded again", after_seconds=round(failed_seconds, 1)))
+        if self._failed_renewal_written:
+            after = round(failed_seconds, 1)
+            _log.warning(LogEvent("heartbeat succeeded again", after_seconds=after))
 
     def lease_lost(self, node_id: UUID) -> None:
         _log.error(LogEvent("lease lost, other nodes have its claims", node=str(node_id)))
@@ -221,7 +260,33 @@ class EventLog(Observer):
         self._shards_held, self._shards_lost = shards, lost
 
     def shard_stalled(self, shard: int, overdue_seconds: float) -> None:
-        _log.error("shard.stalled shard=%d overdue_seconds=%.0f", shard, overdue_seconds)
+        def write(repeated: Repeated | None) -> None:
+            fields = {"shard": shard, "overdue_seconds": round(overdue_seconds)}
+            text = "shard.stalled: slots are overdue and no leader plans them"
+            _log.error(LogEvent(text, **fields, **_repeated_fields(repeated)))
+
+        self._repeats.add("stalled", write)
+
+    def planning_lag(
+        self,
+        lag_seconds: float,
+        overdue_seconds: float,  # noqa: ARG002
+        statement_seconds: float,
+    ) -> None:
+        if lag_seconds < LATE_SECONDS:
+            return
+
+        def write(repeated: Repeated | None) -> None:
+            is_slow = statement_seconds >= SLOW_SECONDS
+            why = "statements on the database are slow" if is_slow else "catching up"
+            fields = {
+                "late_seconds": round(lag_seconds, 1),
+                "statement_seconds": round(statement_seconds, 3),
+                **_repeated_fields(repeated),
+            }
+            _log.warning(LogEvent(f"slots are planned late, {why}", **fields))
+
+        self._repeats.add("late", write)
 
     def clock_jumped(self, seconds: float) -> None:
         _log.warning("the database's clock jumped by %+.1f seconds", seconds)
@@ -255,6 +320,20 @@ class EventLog(Observer):
         _log.warning(text, own, newer)
 
     # Lines about messages
+
+    def _log_unexpected(self, queue: StoredQueue, finished: FinishedMessage, outcome: str) -> None:
+        if outcome != REFUSED:
+            self._log_message(queue, finished, outcome)
+            return
+
+        def write(repeated: Repeated | None) -> None:
+            if repeated is None:
+                self._log_message(queue, finished, outcome)
+            else:
+                text = "messages refused, other workers had their claims and will run them"
+                _log.warning(LogEvent(text, queue=queue.name, **_repeated_fields(repeated)))
+
+        self._repeats.add((REFUSED, queue.id), write)
 
     def _log_sampled(self, queue: StoredQueue, finished: FinishedMessage) -> None:
         sampler = self._samplers.get(queue.id)
@@ -295,6 +374,13 @@ class EventLog(Observer):
             "error": summary(error),
             MULTILINE_FIELD: error if error and "\n" in error else None,
         }
+
+
+def _repeated_fields(repeated: Repeated | None) -> dict[str, Any]:
+    """How often something occurred without a line, and since when."""
+    if repeated is None:
+        return {}
+    return {"count": repeated.times, "since": _format_time(repeated.since)}
 
 
 def _unexpected_outcomes(result: SettleResult) -> Mapping[UUID, str]:

@@ -64,6 +64,7 @@ def configure_logging(requested: str | None, level: str) -> None:
     if root.handlers and requested is None:
         return
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(is_worth_logging)
     handler.setFormatter(build_formatter(choose_format(requested), colors=sys.stderr.isatty()))
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
@@ -73,6 +74,15 @@ def configure_logging(requested: str | None, level: str) -> None:
             logger_factory=structlog.stdlib.LoggerFactory(),
             wrapper_class=structlog.stdlib.BoundLogger,
         )
+
+
+def is_worth_logging(record: logging.LogRecord) -> bool:
+    """Whether a record is no leftover of a connection that was given up while it was opened: the
+    driver drops the error, and asyncio reports it later with a traceback."""
+    return not (record.name == "asyncio" and _DROPPED_CONNECT in record.getMessage())
+
+
+_DROPPED_CONNECT = "unexpected connection_lost() call"
 
 
 def build_formatter(log_format: str, *, colors: bool = False) -> ProcessorFormatter:

@@ -113,7 +113,12 @@ class ScheduleMetrics(Observer, Collector):
     def shards_led(self, shards: int, lost: int) -> None:
         self.shards_held, self.shards_lost = shards, lost
 
-    def planning_lag(self, lag_seconds: float, overdue_seconds: float) -> None:
+    def planning_lag(
+        self,
+        lag_seconds: float,
+        overdue_seconds: float,
+        statement_seconds: float,  # noqa: ARG002
+    ) -> None:
         self.planning_lag_seconds, self.oldest_overdue_seconds = lag_seconds, overdue_seconds
 
     def shard_stalled(self, shard: int, overdue_seconds: float) -> None:  # noqa: ARG002

@@ -212,12 +212,15 @@ class Scheduler:
         if not shards:
             self._next_look_at = None
             return HOLD_SECONDS_MIN
+        asked = self._monotonic()
         now = await self._clock.now()
         if self._clock.jump is not None:
             self._hold_at = float("-inf")
         lag = _overdue_seconds(self._next_look_at, now)
         self._next_look_at = await self._store.schedules.next_look_at(SYSTEM, shards)
-        self._observer.planning_lag(lag, _overdue_seconds(self._next_look_at, now))
+        statement_seconds = (self._monotonic() - asked) / 2
+        overdue = _overdue_seconds(self._next_look_at, now)
+        self._observer.planning_lag(lag, overdue, statement_seconds)
         if self._next_look_at is None:
             return LOOK_SECONDS_MAX
         return min(max((self._next_look_at - now).total_seconds(), 0.0), LOOK_SECONDS_MAX)

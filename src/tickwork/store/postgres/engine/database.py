@@ -185,14 +185,14 @@ class Database:
 
         async def in_transaction(connection: Connection) -> Result:
             transaction = connection.transaction(isolation="read_committed")
-            await transaction.start()
             async with AsyncExitStack() as failing:
                 failing.push_async_callback(_roll_back, connection, transaction)
+                await transaction.start()
                 if self.bounds:
                     await connection.execute(self.bounds)
                 result = await work(connection)
+                await transaction.commit()
                 failing.pop_all()
-            await transaction.commit()
             return result
 
         return await self._try(in_transaction, repeatable=repeatable)
@@ -278,4 +278,13 @@ def as_store_error(error: Exception, url: str) -> StoreError:
         return StoreBroken(f"the database URL is invalid: {error}")
     if isinstance(error, TimeoutError):
         return StoreUnavailable("PostgreSQL did not answer in time")
-    return StoreUnavailable(f"the connection to PostgreSQL failed: {error}")
+    return StoreUnavailable(f"the connection to PostgreSQL failed: {_connection_error(error)}")
+
+
+def _connection_error(error: Exception) -> str:
+    """Why a connection failed, without the driver's internals."""
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused; is the server running?"
+    if isinstance(error, ConnectionError | asyncpg.InterfaceError):
+        return "the server or the network closed it"
+    return str(error)
