@@ -13,7 +13,7 @@ from typing import Any
 
 from tickwork import Firing, Message, Tickwork
 
-app = Tickwork()
+app = Tickwork(name="demo")
 greetings = app.queue("greetings", max_retries=3)
 
 

@@ -67,7 +67,7 @@ def test_the_demo_handles_messages_and_fires_its_schedule(tmp_path: Path) -> Non
         assert (listed["name"], listed["status"]) == ("tick", "active")
         assert "slot" in tickwork("why", "tick")
         queues = {each["queue"] for each in httpx.get(f"{base}/v1/stats").json()["queues"]}
-        assert queues == {"greetings", "schedules"}
+        assert queues == {"greetings", "demo.functions"}
         assert "tickwork_shards_held 64.0" in httpx.get(f"{base}/metrics").text
     finally:
         node.send_signal(signal.SIGTERM)

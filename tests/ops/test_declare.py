@@ -13,7 +13,7 @@ from tests.conformance.schedule_acts import messages, plan_now
 from tests.stores.clock import VirtualClock
 from tickwork.app.declarations import ScheduleDeclaration
 from tickwork.core.model import DEFAULT
-from tickwork.core.schedule.model import Schedule, ScheduleStatus
+from tickwork.core.schedule.model import Schedule, ScheduleSelection, ScheduleStatus
 from tickwork.core.when import Cron, Limits
 from tickwork.errors import Conflict
 from tickwork.ops.schedules import change, declare
@@ -32,14 +32,14 @@ async def queue(store: Store) -> None:
     await make_queue(store)
 
 
-async def declare_named(store: Store, **fields: dict[str, Any]) -> Declared:
-    """Declares schedules by their names."""
+async def declare_named(store: Store, app: str = "shop", /, **fields: dict[str, Any]) -> Declared:
+    """Declares schedules of an app by their names."""
     target = {"type": "queue", "queue": WORK}
     declared = [
         ScheduleDeclaration(name, {"target": target, "name": name, **each})
         for name, each in fields.items()
     ]
-    return await declare_schedules(store, DEFAULT, declared, limits=LIMITS)
+    return await declare_schedules(store, DEFAULT, declared, app=app, limits=LIMITS)
 
 
 async def stored(store: Store, name: str = "report") -> Schedule:
@@ -117,7 +117,7 @@ async def test_a_field_that_the_code_removes_is_removed(store: Store) -> None:
     assert (await declare_named(store, report=then)).updated == ("report",)
     shown = show_schedule(await stored(store), await store.now())
     assert shown["missed"] == {"policy": "fire_late", "cap": 4, "grace_seconds": 60}
-    assert shown["metadata"] == {"b": 2, "c": 3, "declared": True}
+    assert shown["metadata"] == {"b": 2, "c": 3, "declared": "shop"}
     assert (await declare_named(store, report=then)).updated == ()
 
 
@@ -141,6 +141,52 @@ async def test_schedules_that_are_no_longer_declared_are_reported(
     await change.delete(store, DEFAULT, "first")
     await change.delete(store, DEFAULT, "second")
     assert (await declare_named(store)).removed == ()
+
+
+async def test_two_apps_that_declare_one_name_have_a_schedule_each(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    daily = {"cron_expr": "@daily"}
+    assert (await declare_named(store, "shop", report=HOURLY)).created == ("report",)
+    assert (await declare_named(store, "billing", report=daily)).created == ("billing.report",)
+    assert "named 'report'" in caplog.text
+    assert await declare_named(store, "shop", report=HOURLY) == Declared((), (), ())
+    assert await declare_named(store, "billing", report=daily) == Declared((), (), ())
+    assert (await stored(store)).definition.rule.timing == Cron("0 * * * *")
+    assert (await stored(store, "billing.report")).definition.rule.timing == Cron("@daily")
+    changed = await declare_named(store, "billing", report={**daily, "priority": 7})
+    assert changed.updated == ("billing.report",)
+
+
+async def test_apps_that_start_together_have_a_schedule_each(store: Store) -> None:
+    apps = [f"app{number}" for number in range(NODES)]
+    await asyncio.gather(*(declare_named(store, each, report=HOURLY) for each in apps))
+    named = {each.name for each in await store.schedules.list(DEFAULT, ScheduleSelection(), 100)}
+    assert len(named) == NODES
+    assert sum(f"{each}.report" in named for each in apps) == NODES - 1
+    assert "report" in named
+
+
+async def test_only_what_the_same_app_declared_is_reported_as_no_longer_declared(
+    store: Store,
+) -> None:
+    await declare_named(store, "shop", report=HOURLY, sale=HOURLY)
+    await declare_named(store, "billing", report=HOURLY, invoices=HOURLY)
+    assert (await declare_named(store, "shop", report=HOURLY)).removed == ("sale",)
+    assert (await declare_named(store, "billing")).removed == ("billing.report", "invoices")
+    assert (await declare_named(store, "other")).removed == ()
+
+
+async def test_a_schedule_declared_before_apps_had_names_is_taken_over(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    await declare_named(store, "shop", report=HOURLY)
+    old = {"metadata": {"declared": True}}
+    await change.update(store, DEFAULT, "report", old, limits=LIMITS)
+    assert (await declare_named(store, "other")).removed == ()
+    assert (await declare_named(store, "billing", report=HOURLY)).updated == ("report",)
+    assert "declared before apps had names" in caplog.text
+    assert await declare_named(store, "billing", report=HOURLY) == Declared((), (), ())
 
 
 async def test_the_search_for_undeclared_schedules_is_paged_and_bounded(

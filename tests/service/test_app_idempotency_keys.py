@@ -11,7 +11,6 @@ from tests.service.programs import virtual
 from tickwork.app.firing import Firing
 from tickwork.app.message import Message, Permanent
 from tickwork.facade.app import Tickwork
-from tickwork.facade.schedules import FUNCTIONS_QUEUE
 from tickwork.testing import Harness, harness
 
 START = datetime(2026, 3, 2, 8, 30, tzinfo=UTC)
@@ -105,7 +104,7 @@ async def test_a_function_has_the_key_of_its_schedule_also_after_a_replay(
     async with harness(app, database=database, start=START) as h:
         made = await app.schedules.get("report")
         await h.advance(hours=1)
-        await app.dead_letters.replay(FUNCTIONS_QUEUE)
+        await app.dead_letters.replay(f"{app.name}.functions")
         await h.drain()
     assert seen == [f"{made.id}:{NINE}"] * 2
 

@@ -175,8 +175,8 @@ def test_only_what_users_need_is_on_the_app() -> None:
     shown = {name for name in dir(Tickwork()) if not name.startswith("_")}
     assert shown == {
         "background", "batch", "batches", "calendars", "close", "consumer", "dead_letters",
-        "messages", "nodes", "now", "on", "on_completed", "open", "queue", "queues", "run",
-        "running", "schedule", "schedules", "tenant",
+        "messages", "name", "nodes", "now", "on", "on_completed", "open", "queue", "queues",
+        "run", "running", "schedule", "schedules", "tenant",
     }  # fmt: skip
 
 

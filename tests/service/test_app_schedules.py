@@ -13,7 +13,6 @@ from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.model import ScheduleStatus
 from tickwork.errors import InvalidInput
 from tickwork.facade.app import Tickwork
-from tickwork.facade.schedules import FUNCTIONS_QUEUE
 from tickwork.testing import harness
 
 START = datetime(2026, 3, 2, 8, 30, tzinfo=UTC)
@@ -111,7 +110,7 @@ def test_what_cannot_be_is_refused_where_it_is_written() -> None:
     app.schedule(cron_expr="@daily")(report)
     with pytest.raises(InvalidInput, match="another name"):
         app.schedule(cron_expr="@daily")(report)
-    assert FUNCTIONS_QUEUE in app._engine.registry.queues
+    assert f"{app.name}.functions" in app._engine.registry.queues
 
 
 async def test_an_app_may_allow_shorter_intervals(database: str | None) -> None:

@@ -12,6 +12,7 @@ from weakref import WeakSet
 
 from msgspec import Struct, structs
 
+from tickwork.app.app_name import UNKNOWN_MODULE_NAME
 from tickwork.app.handlers import (
     check_queue_name,
     check_type_name,
@@ -130,8 +131,9 @@ class Registry:
 
     _known: ClassVar[WeakSet[Registry]] = WeakSet()
 
-    def __init__(self) -> None:
+    def __init__(self, app_name: str = UNKNOWN_MODULE_NAME) -> None:
         self._known.add(self)
+        self.app_name = app_name
         self.created: set[str] = set()
         self._is_served = False
         self.stored: frozenset[str] | None = None

@@ -21,6 +21,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, Unpack, overload
 from uuid import UUID
 
+from tickwork.app.app_name import functions_queue, read_app_name
 from tickwork.app.declarations import HandlerDeclaration, QueueDeclaration, handler_options
 from tickwork.app.firing import Firing
 from tickwork.app.handlers import check_queue_name, check_type_name, queue_settings
@@ -39,7 +40,6 @@ from tickwork.facade.engine import AppEngine
 from tickwork.facade.operate import Batches, DeadLetters, Messages, Nodes, Queues
 from tickwork.facade.queue import Queue
 from tickwork.facade.schedules import (
-    FUNCTIONS_QUEUE,
     Calendars,
     Schedules,
     declare_function,
@@ -89,7 +89,8 @@ class Tickwork:
     """An app on one database.
 
     `database` is a URL: `sqlite:///tickwork.db` or `postgresql://…`. Without it the environment
-    (`TICKWORK_DATABASE`) and `tickwork.toml` are asked.
+    (`TICKWORK_DATABASE`) and `tickwork.toml` are asked. `name` tells its scheduled functions from
+    those of other apps on the database; by default it is the module that creates the app.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class Tickwork:
         database: str | None = None,
         *,
         database_direct: str | None = None,
+        name: str | None = None,
         tenant: str = "default",
         min_interval_seconds: int | None = None,
     ) -> None:
@@ -105,7 +107,7 @@ class Tickwork:
             "database_direct": database_direct,
             "min_interval_seconds": min_interval_seconds,
         }
-        self._engine = AppEngine(flags, tenant)
+        self._engine = AppEngine(flags, tenant, read_app_name(self, name))
         self.schedules = Schedules(self._engine)
         self.calendars = Calendars(self._engine)
         self.queues = Queues(self._engine)
@@ -113,6 +115,11 @@ class Tickwork:
         self.batches = Batches(self._engine)
         self.dead_letters = DeadLetters(self._engine)
         self.nodes = Nodes(self._engine)
+
+    @property
+    def name(self) -> str:
+        """The name of this app. Processes with the same name run the same functions."""
+        return self._engine.registry.app_name
 
     @property
     def tenant(self) -> str:
@@ -233,14 +240,18 @@ class Tickwork:
         self,
         *,
         name: str | None = None,
+        queue: str | None = None,
         isolation: Literal["task", "thread"] | None = None,
         max_concurrency: int | None = None,
         **fields: Unpack[FunctionFields],
     ) -> Callable[[OnFiring], OnFiring]:
         """Declares a function that runs on a schedule and gets a `Firing`.
 
-        The fields are those of `schedules.create`; the name is by default the function's.
+        The fields are those of `schedules.create`; the name is by default the function's. `queue`
+        is by default one that all functions of this app share.
         """
+        target = functions_queue(self.name) if queue is None else queue
+        check_queue_name("queue", target)
         options: dict[str, Any] = {}
         if isolation is not None:
             options["isolation"] = isolation
@@ -253,10 +264,10 @@ class Tickwork:
             payload = Payload[Any](declared_payload(function, Firing))
             registry = self._engine.registry
             with registry.atomic():
-                registry.add_schedule(declare_function(known_as, fields, payload))
-                self.queue(FUNCTIONS_QUEUE)
+                registry.add_schedule(declare_function(known_as, target, fields, payload))
+                self.queue(target)
                 self._declare(
-                    FUNCTIONS_QUEUE,
+                    target,
                     known_as,
                     handler,
                     is_batch=False,

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 class AppEngine:
     """The shared parts of an app."""
 
-    def __init__(self, flags: dict[str, Any], tenant: str) -> None:
+    def __init__(self, flags: dict[str, Any], tenant: str, app_name: str) -> None:
         self._flags, self.tenant, self.scope = flags, tenant, Scope(tenant)
-        self.registry = Registry()
+        self.registry = Registry(app_name)
         self.registry.home = self._home
         self.registry.on_unknown = self._read_queues_soon
         self.composer = RegistryComposer(self.registry)
@@ -229,4 +229,6 @@ class AppEngine:
 
     async def _declare_schedules(self, store: Store) -> None:
         declared = self.registry.schedules.values()
-        await declare_schedules(store, self.scope, declared, limits=self.limits())
+        await declare_schedules(
+            store, self.scope, declared, app=self.registry.app_name, limits=self.limits()
+        )

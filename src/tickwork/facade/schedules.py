@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import date, datetime
 from functools import wraps
 from inspect import iscoroutinefunction
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 from uuid import UUID
 
 from tickwork.app.declarations import ScheduleDeclaration
@@ -28,13 +28,15 @@ from tickwork.core.schedule.model import Schedule as StoredSchedule
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.facade.engine import AppEngine
 from tickwork.ops.schedules import calendars, change, create, lookup, views
-from tickwork.ops.schedules.declare import checked_declaration
+from tickwork.ops.schedules.declare import checked_declaration, stored_name
 from tickwork.ops.schedules.preview import preview
 from tickwork.ops.schedules.public import Schedule, show_stored
 from tickwork.ops.schedules.views import Position, UpcomingFire
 from tickwork.ops.schedules.why import Why, why
+from tickwork.ops.stores import Store
 
 Reference = UUID | str
+OptionalReference = TypeVar("OptionalReference", UUID | str, UUID | str | None)
 
 
 class Schedules:
@@ -93,8 +95,8 @@ class Schedules:
 
     async def get(self, reference: Reference) -> Schedule:
         """One schedule. Raises `NotFound`."""
-        store = await self._engine.ready()
-        return await self._show(await lookup.get_schedule(store, self._engine.scope, reference))
+        store, own = await self._find(reference)
+        return await self._show(await lookup.get_schedule(store, self._engine.scope, own))
 
     async def list(
         self,
@@ -131,11 +133,11 @@ class Schedules:
         """Changes a schedule. Fields you pass replace the old values, None removes a field, a new
         timing replaces the old one. Slots that are due or running run as planned."""
         engine = self._engine
-        store, limits = await engine.ready(), engine.limits()
+        (store, own), limits = await self._find(reference), engine.limits()
         changed = await change.update(
             store,
             engine.scope,
-            reference,
+            own,
             patch,
             limits=limits,
             payload_of=engine.registry.payload_sent,
@@ -144,23 +146,23 @@ class Schedules:
 
     async def pause(self, reference: Reference) -> Schedule:
         """Pauses it. Withdraws every slot that no worker has started."""
-        store = await self._engine.ready()
-        return await self._show(await change.pause(store, self._engine.scope, reference))
+        store, own = await self._find(reference)
+        return await self._show(await change.pause(store, self._engine.scope, own))
 
     async def resume(self, reference: Reference) -> Schedule:
         """Resumes it with the next slot."""
-        store = await self._engine.ready()
-        return await self._show(await change.resume(store, self._engine.scope, reference))
+        store, own = await self._find(reference)
+        return await self._show(await change.resume(store, self._engine.scope, own))
 
     async def delete(self, reference: Reference) -> Schedule:
         """Deletes it. Its history stays for its retention."""
-        store = await self._engine.ready()
-        return await self._show(await change.delete(store, self._engine.scope, reference))
+        store, own = await self._find(reference)
+        return await self._show(await change.delete(store, self._engine.scope, own))
 
     async def trigger(self, reference: Reference) -> Schedule:
         """Fires it once, now."""
-        store = await self._engine.ready()
-        return await self._show(await change.trigger(store, self._engine.scope, reference))
+        store, own = await self._find(reference)
+        return await self._show(await change.trigger(store, self._engine.scope, own))
 
     async def backfill(
         self,
@@ -176,10 +178,10 @@ class Schedules:
         first, last = reader.instant("since"), reader.instant("until")
         if first is None or last is None:
             raise InvalidInput(faults)
-        store = await self._engine.ready()
+        store, own = await self._find(reference)
         with _python_names():
             return await change.backfill(
-                store, self._engine.scope, reference, since=first, until=last, force=force
+                store, self._engine.scope, own, since=first, until=last, force=force
             )
 
     async def preview(
@@ -207,10 +209,11 @@ class Schedules:
     ) -> tuple[UpcomingFire, ...]:
         """The next fires of one schedule or of all, soonest first: from `since` (default: now) to
         `until`, of one `owner`."""
+        store, own = await self._find(reference)
         return await views.upcoming(
-            await self._engine.ready(),
+            store,
             self._engine.scope,
-            reference,
+            own,
             count=count,
             since=read_instant("since", since),
             until=read_instant("until", until),
@@ -228,10 +231,11 @@ class Schedules:
         """The history, newest first; planned and running slots come before it. The next page:
         `before=(last.finished_at, last.id)`."""
         wanted = None if status is None else _chosen(FiringStatus, "status", status)
+        store, own = await self._find(reference)
         return await views.list_firings(
-            await self._engine.ready(),
+            store,
             self._engine.scope,
-            reference,
+            own,
             limit=limit,
             status=wanted,
             before=before,
@@ -239,8 +243,16 @@ class Schedules:
 
     async def why(self, reference: Reference, at: datetime | str | None = None) -> Why:
         """Explains why it fired, or did not, at an instant; by default at its latest slot."""
-        instant = read_instant("at", at)
-        return await why(await self._engine.ready(), self._engine.scope, reference, instant)
+        store, own = await self._find(reference)
+        return await why(store, self._engine.scope, own, read_instant("at", at))
+
+    async def _find(self, reference: OptionalReference) -> tuple[Store, OptionalReference]:
+        """The store, and the reference; the name of a function of this app means its schedule."""
+        store, registry = await self._engine.ready(), self._engine.registry
+        if isinstance(reference, str) and reference in registry.schedules:
+            name = await stored_name(store, self._engine.scope, registry.app_name, reference)
+            return store, name
+        return store, reference
 
     async def _show(self, stored: StoredSchedule) -> Schedule:
         store = await self._engine.open()
@@ -294,10 +306,6 @@ class Calendars:
         await calendars.delete_calendar(await self._engine.open(), self._engine.scope, name)
 
 
-FUNCTIONS_QUEUE = "schedules"
-"""Name of the queue of scheduled functions. A message's type is the name of its schedule."""
-
-
 def firing_handler(
     function: Callable[..., Any], name: str, isolation: str | None = None
 ) -> Callable[..., Any]:
@@ -323,14 +331,14 @@ def firing_handler(
 
 
 def declare_function(
-    name: str, fields: Mapping[str, Any], payload: Payload[Any]
+    name: str, queue: str, fields: Mapping[str, Any], payload: Payload[Any]
 ) -> ScheduleDeclaration:
-    """The schedule of a function; its target is the queue of functions. Raises `InvalidInput` for
+    """The schedule of a function; its target is the function's queue. Raises `InvalidInput` for
     what is wrong whatever the database contains."""
     if "target" in fields:
         fault = "is the function itself; for a queue use app.schedules.create(…)"
         raise InvalidInput([FieldError(f"{name}.target", fault)])
-    target = {"type": "queue", "queue": FUNCTIONS_QUEUE, "message_type": name}
+    target = {"type": "queue", "queue": queue, "message_type": name}
     declared = {**fields, "target": target, "name": name}
     try:
         return ScheduleDeclaration(name, checked_declaration(declared, payload))

@@ -1,4 +1,8 @@
-"""Creates and updates the schedules that code declares, by name; never deletes one."""
+"""Creates and updates the schedules that code declares, by name; never deletes one.
+
+A schedule's metadata names the app that declared it. Two apps may declare the same name: the second
+one's schedule is stored as `app.name`.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct, structs
 
+from tickwork.app.app_name import qualified_schedule_name
 from tickwork.app.declarations import ScheduleDeclaration
 from tickwork.app.payloads import Payload
 from tickwork.core import when
@@ -37,7 +42,18 @@ from tickwork.store.contract import Store
 _log = logging.getLogger("tickwork")
 
 DECLARED = "declared"
-"""Metadata field of a schedule that code declared."""
+"""Metadata field of a schedule that code declared: the name of the app. It was `true` before apps
+had names; the first app that declares such a schedule takes it over."""
+
+NAME_TAKEN = (
+    "another app has a schedule named %r, so the one of this app is named %r; if this app was "
+    "renamed, delete the old one (`tickwork schedules delete`) or give the app its old name"
+)
+
+TAKEN_OVER = (
+    "schedule %r was declared before apps had names: its slots went to the queue %r and go to %r "
+    "now; messages that wait in the old queue are handled by @app.schedule(queue=…) only"
+)
 
 TRIES_MAX = 10
 """Number of attempts to apply a declaration while other processes change the schedule."""
@@ -70,22 +86,24 @@ async def declare_schedules(
     scope: Scope,
     declarations: Iterable[ScheduleDeclaration],
     *,
+    app: str,
     limits: when.Limits,
 ) -> Declared:
     """Creates declared schedules that do not exist and updates those that differ.
 
-    A schedule that an operator paused stays paused. Schedules that are no longer declared are
-    logged and kept.
+    A schedule that an operator paused stays paused. Schedules that this app no longer declares are
+    logged and kept; those of other apps are not its business.
     """
     done: dict[str, _Done] = {}
     for each in declarations:
         try:
-            done[each.name] = await _declare(store, scope, each.name, _fields(each), limits)
+            name, what = await _declare(store, scope, app, each, limits)
+            done[name] = what
         except InvalidInput as error:
             raise InvalidInput(
                 FieldError(f"{each.name}.{fault.field}", fault.message) for fault in error.errors
             ) from None
-    removed = await _removed(store, scope, done.keys())
+    removed = await _removed(store, scope, app, done.keys())
     if removed:
         warning = "no longer declared but still firing (`tickwork schedules delete`): %s"
         _log.warning(warning, ", ".join(removed))
@@ -126,27 +144,44 @@ def checked_declaration(fields: Mapping[str, Any], payload: Payload[Any]) -> dic
     return {**fields}
 
 
-_OF_FUNCTIONS = frozenset({"isolation", "max_concurrency"})
+_OF_FUNCTIONS = frozenset({"queue", "isolation", "max_concurrency"})
 """Arguments of `@app.schedule` that are not fields of its schedule."""
 
 
-def _fields(declaration: ScheduleDeclaration) -> dict[str, Any]:
+async def stored_name(store: Store, scope: Scope, app: str, name: str) -> str:
+    """The name under which the schedule is stored that this app declares by this name."""
+    qualified = qualified_schedule_name(app, name)
+    if await store.schedules.find(scope, qualified) is not None:
+        return qualified
+    known = await store.schedules.find(scope, name)
+    return name if known is None or _declared_by(known) in (None, True, app) else qualified
+
+
+def _fields(declaration: ScheduleDeclaration, app: str, name: str) -> dict[str, Any]:
     metadata = declaration.fields.get("metadata")
     if metadata is None or isinstance(metadata, Mapping):
-        metadata = {**(metadata or {}), DECLARED: True}
-    return {**declaration.fields, "metadata": metadata}
+        metadata = {**(metadata or {}), DECLARED: app}
+    return {**declaration.fields, "name": name, "metadata": metadata}
 
 
 async def _declare(
-    store: Store, scope: Scope, name: str, fields: Mapping[str, Any], limits: when.Limits
-) -> _Done:
+    store: Store, scope: Scope, app: str, declaration: ScheduleDeclaration, limits: when.Limits
+) -> tuple[str, _Done]:
+    """Creates or updates one schedule; returns its stored name and what was done."""
     for tries_left in reversed(range(TRIES_MAX)):
+        name = await stored_name(store, scope, app, declaration.name)
+        fields = _fields(declaration, app, name)
         known = await store.schedules.find(scope, name)
         try:
             if known is None:
                 await create(store, scope, fields, limits=limits, may_be_over=True)
-                return _Done.CREATED
-            return await _update_if_different(store, scope, known, fields, limits)
+                if name != declaration.name:
+                    _log.warning(NAME_TAKEN, declaration.name, name)
+                return name, _Done.CREATED
+            done = await _update_if_different(store, scope, known, fields, limits)
+            if _declared_by(known) is True:
+                _log.warning(TAKEN_OVER, name, known.definition.queue, fields["target"]["queue"])
+            return name, done
         except (Conflict, NotFound):
             # Another process created, changed or deleted it concurrently.
             if not tries_left:
@@ -185,7 +220,9 @@ async def _wanted(
     return structs.replace(definition, rule=rule)
 
 
-async def _removed(store: Store, scope: Scope, names: AbstractSet[str]) -> tuple[str, ...]:
+async def _removed(
+    store: Store, scope: Scope, app: str, names: AbstractSet[str]
+) -> tuple[str, ...]:
     removed: list[str] = []
     after: UUID | None = None
     for _ in range(SEARCHED_MAX // PAGE):
@@ -197,7 +234,9 @@ async def _removed(store: Store, scope: Scope, names: AbstractSet[str]) -> tuple
         # In the order by name, schedules without a name are last.
         named = {each.name: each for each in found if each.name is not None}
         removed += [
-            name for name, each in named.items() if name not in names and _is_declared(each)
+            name
+            for name, each in named.items()
+            if name not in names and _is_firing(each) and _declared_by(each) == app
         ]
         if len(named) < PAGE:
             return tuple(removed)
@@ -207,8 +246,11 @@ async def _removed(store: Store, scope: Scope, names: AbstractSet[str]) -> tuple
     return tuple(removed)
 
 
-def _is_declared(schedule: Schedule) -> bool:
-    """Whether code declared the schedule and it can still fire."""
-    if schedule.status is ScheduleStatus.COMPLETED:
-        return False
-    return bool(msgspec.json.decode(schedule.definition.metadata).get(DECLARED))
+def _is_firing(schedule: Schedule) -> bool:
+    return schedule.status is not ScheduleStatus.COMPLETED
+
+
+def _declared_by(schedule: Schedule) -> str | bool | None:
+    """The app that declared the schedule; None if code did not declare it."""
+    found: str | bool | None = msgspec.json.decode(schedule.definition.metadata).get(DECLARED)
+    return found
