@@ -242,3 +242,19 @@ async def test_a_time_without_a_zone_is_refused_by_field(store: Store) -> None:
     with pytest.raises(InvalidInput) as refused:
         await why(store, DEFAULT, made.id, naive)
     assert [each.field for each in refused.value.errors] == ["at"]
+
+
+async def test_a_one_shot_in_the_past_waits_for_a_scheduler_and_a_worker(
+    store: Store, clock: VirtualClock
+) -> None:
+    made = await make(store, once_at=hour(clock, -2).isoformat())
+    for at in (None, hour(clock, -2)):
+        found = await ask(store, made, at)
+        assert (found.code, found.fired, found.is_slot) == ("not_planned", None, True)
+        assert "was over, so it fires at once, but no scheduler has planned it" in found.answer
+        assert found.answer.endswith("(no node with the role scheduler is alive).")
+    await plan_now(store, clock)
+    planned = await ask(store, made)
+    assert planned.code == "waiting"
+    assert "no node with the role worker is alive" in planned.answer
+    assert (await ask(store, made, hour(clock, -3))).code == "before_creation"

@@ -1,5 +1,7 @@
 """Rules in plain English, word for word."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from tickwork.core import when
@@ -104,3 +106,31 @@ def test_a_hashed_value_is_described_as_its_value() -> None:
     slot = when.next_after(rule, when.model.EPOCH)
     assert slot is not None
     assert when.describe(rule) == f"At {slot:%H:%M}, every day, UTC"
+
+
+#: (the timing, its cron expression)
+EQUIVALENT: list[tuple[dict[str, object], str | None]] = [
+    ({"cron_expr": "0 9 * * MON-FRI"}, "0 9 * * MON-FRI"),
+    ({"cron_expr": "@Daily"}, "0 0 * * *"),
+    ({"daily_time": "08:30"}, "30 8 * * *"),
+    ({"weekly_time": "MON-FRI 08:30"}, "30 8 * * 1,2,3,4,5"),
+    ({"monthly_time": "15 08:30"}, "30 8 15 * *"),
+    ({"monthly_time": "31 08:30"}, "30 8 31 * *"),
+    ({"monthly_time": "last 18:00"}, "0 18 L * *"),
+    ({"monthly_time": {"day": 28, "hour": 8, "minute": 0, "short_month": "last_day"}},
+     "0 8 28 * *"),
+    ({"monthly_time": {"day": 31, "hour": 8, "minute": 0, "short_month": "last_day"}}, None),
+    ({"interval_minutes": 30}, None),
+    ({"once_at": "2027-01-01T09:00:00Z"}, None),
+    ({"rrule": "FREQ=DAILY", "start_at": "2027-01-01T09:00:00Z"}, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "cron"), EQUIVALENT)
+def test_a_cron_equivalent_has_the_same_slots(fields: dict[str, object], cron: str | None) -> None:
+    rule = when.parse(fields)
+    assert when.cron_equivalent(rule.timing) == cron
+    if cron is not None:
+        start, end = datetime(2027, 1, 1, tzinfo=UTC), datetime(2028, 6, 1, tzinfo=UTC)
+        same = when.parse({"cron_expr": cron})
+        assert when.slots_between(rule, start, end) == when.slots_between(same, start, end)

@@ -17,7 +17,7 @@ saving.
 """
 
 from tickwork.core.fields import iso
-from tickwork.core.when.describe import describe
+from tickwork.core.when.describe import cron_equivalent, describe
 from tickwork.core.when.missed import (
     MissedPlan,
     PlannedSlot,
@@ -102,6 +102,7 @@ __all__ = [
     "UpcomingSlot",
     "Weekly",
     "count_between",
+    "cron_equivalent",
     "describe",
     "due_at",
     "excluded_runs",

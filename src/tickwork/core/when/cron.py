@@ -82,6 +82,11 @@ def field_texts(expr: str) -> tuple[str, ...]:
     return texts
 
 
+def without_alias(expr: str) -> str:
+    """The expression, or the one that an alias such as `@daily` stands for."""
+    return _ALIASES.get(expr.lower(), expr)
+
+
 def compile_cron(expr: str, seed: str) -> CalendarRule[DayPattern]:
     """Compiles an expression to a calendar rule. `seed` decides the values of `H`."""
     return _compile(expr, seed if uses_hash(expr) else "")

@@ -1,4 +1,4 @@
-"""Describes a rule in plain English."""
+"""Describes a rule in plain English, and a timing as a cron expression."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from tickwork.core.when.calendar_rule import LAST, DayPattern, Times
-from tickwork.core.when.cron import compile_cron
+from tickwork.core.when.cron import compile_cron, without_alias
 from tickwork.core.when.model import (
     Cron,
     Daily,
@@ -18,12 +18,14 @@ from tickwork.core.when.model import (
     Roll,
     Rule,
     ShortMonth,
+    Timing,
     Weekly,
 )
 from tickwork.core.when.rrule.text import Frequency, Parts, parse_parts
 from tickwork.core.when.zone import timeline
 
 _TIMES_LISTED_MAX = 6
+_MONTH_DAYS_MIN = 28
 _WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September",
@@ -50,6 +52,27 @@ _ROLLED = {
 def describe(rule: Rule) -> str:
     """A description such as "At 09:00, Monday to Friday, New York time"."""
     return ", ".join([*_timing(rule), *_bounds(rule)])
+
+
+def cron_equivalent(timing: Timing) -> str | None:
+    """The cron expression with the same slots, or None.
+
+    Intervals count from their start, so none of them has one.
+    """
+    match timing:
+        case Cron(expr=expr):
+            return without_alias(expr)
+        case Daily(hour=hour, minute=minute):
+            return f"{minute} {hour} * * *"
+        case Weekly(days_of_week=days, hour=hour, minute=minute):
+            return f"{minute} {hour} * * {','.join(map(str, days))}"
+        case Monthly(day=None, hour=hour, minute=minute):
+            return f"{minute} {hour} L * *"
+        case Monthly(day=int(day), hour=hour, minute=minute, short_month=short):
+            follows_cron = day <= _MONTH_DAYS_MIN or short is ShortMonth.SKIP
+            return f"{minute} {hour} {day} * *" if follows_cron else None
+        case _:
+            return None
 
 
 def _zone_name(zone: str) -> str:

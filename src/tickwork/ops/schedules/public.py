@@ -22,7 +22,8 @@ from tickwork.store.contract import Store
 class Schedule(Struct, frozen=True, kw_only=True):
     """A schedule. Exactly one of the timing fields is set; what was not given is at its default.
 
-    `fired` counts the slots that became messages. `error_count` counts failed attempts since the
+    `cron_equivalent` is the cron expression with the same slots, where there is one. `fired` counts
+    the slots that became messages. `error_count` counts failed attempts since the
     last success; it starts at 0 again with the slot after a dead one.
     """
 
@@ -31,6 +32,7 @@ class Schedule(Struct, frozen=True, kw_only=True):
     owner: str | None = None
     status: ScheduleStatus
     kind: str
+    cron_equivalent: str | None = None
     cron_expr: str | None = None
     interval_seconds: int | None = None
     interval_minutes: int | None = None
@@ -90,6 +92,7 @@ def _shown(schedule: StoredSchedule, now: datetime, fired: datetime | None) -> S
         owner=schedule.owner,
         status=schedule.status,
         kind=KINDS[type(rule.timing)],
+        cron_equivalent=when.cron_equivalent(rule.timing),
         **fields,
         next_fire_at=upcoming,
         next_due_at=None if upcoming is None else when.due_at(rule, upcoming),

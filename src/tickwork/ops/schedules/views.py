@@ -84,6 +84,7 @@ def show_schedule(
         "name": schedule.name,
         "status": str(schedule.status),
         "kind": KINDS[type(rule.timing)],
+        "cron_equivalent": when.cron_equivalent(rule.timing),
         **render_definition(schedule.definition),
         "next_fire_at": _iso(upcoming),
         "next_due_at": _iso(None if upcoming is None else when.due_at(rule, upcoming)),

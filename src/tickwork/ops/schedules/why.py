@@ -80,6 +80,9 @@ async def why(store: Store, scope: Scope, reference: UUID | str, at: datetime | 
     rule, now = await rule_now(store, scope, schedule), await store.now()
     if at is None:
         at = _latest_slot(schedule, rule, now)
+    elif isinstance(rule.timing, when.Once) and at == rule.timing.at:
+        # If its time was over when it was given, its slot is when that happened.
+        at = schedule.last_slot or schedule.next_slot or at
     facts = await _facts(store, scope, schedule, rule, now, at)
     answer = answer_from(facts)
     obstacles = await _obstacles(store, scope, schedule, answer)
@@ -123,7 +126,7 @@ async def _facts(
         following = _nearest(known, at, later=True)
     else:
         is_slot = when.next_after(slots, just_before(at)) == at
-        is_slot = is_slot or (isinstance(rule.timing, when.Once) and at == schedule.last_slot)
+        is_slot = is_slot or (isinstance(rule.timing, when.Once) and at in known)
         # Instants before its creation are not slots of this schedule.
         first, last = max(just_before(schedule.created_at), at - LOOKBACK), just_before(at)
         if schedule.status in _OVER:

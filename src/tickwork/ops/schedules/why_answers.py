@@ -83,7 +83,8 @@ def answer_from(facts: Facts) -> Answer:
     if facts.message is not None:
         return _from_message(facts.message, facts.now)
     schedule, at = facts.schedule, facts.at
-    if at < schedule.created_at and at != schedule.last_slot:
+    # The slot of a one-shot in the past is when it was created, by the clock of the caller.
+    if at < schedule.created_at and at not in (schedule.last_slot, schedule.next_slot):
         return _before_creation(facts)
     if schedule.status is ScheduleStatus.DELETED and at >= schedule.changed_at:
         return _deleted(schedule)
@@ -102,9 +103,10 @@ def answer_from(facts: Facts) -> Answer:
         due = when.due_at(facts.rule, at)
         if due > facts.now:
             return Answer("to_come", None, f"it is due {_at(due)}")
-        return Answer(
-            "not_planned", None, f"it was due {_at(due)}, but no scheduler has planned it yet"
-        )
+        since = f"it was due {_at(due)}"
+        if isinstance(facts.rule.timing, when.Once) and facts.rule.timing.at < at:
+            since = f"its time {_iso(facts.rule.timing.at)} was over, so it fires at once"
+        return Answer("not_planned", None, f"{since}, but no scheduler has planned it yet")
     words = (
         "there is no record of it: it is older than the retention, its message was purged, "
         "or the rule was different then"
