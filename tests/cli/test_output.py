@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from uuid import UUID
 
 import pytest
 
@@ -24,7 +26,7 @@ from tickwork.cli.output import (
 
 
 class Terminal(io.StringIO):
-    """Makes stderr a terminal."""
+    """Makes stdout or stderr a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -71,8 +73,38 @@ def test_a_table_without_rows_prints_a_message(capsys: pytest.CaptureFixture[str
     ("text", "line"),
     [(None, ""), ("a\n b", "a b"), ("x" * 60, "x" * 60), ("x" * 61, "x" * 59 + "…")],
 )
-def test_a_long_text_is_cut_to_one_line(text: str | None, line: str) -> None:
+def test_a_long_text_is_cut_to_one_line_in_a_terminal(
+    text: str | None, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdout", Terminal())
     assert shortened(text) == line
+
+
+def test_a_long_text_is_whole_in_a_pipe() -> None:
+    assert shortened("x\n" * 61) == " ".join("x" * 61)
+
+
+IDS = [UUID(f"0199a7c2-0000-7000-8000-{each}") for each in ("0a00000000ff", "0b00000000ff")]
+
+
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_a_terminal_shows_short_ids_and_colours(
+    no_color: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setattr(sys, "stdout", terminal := Terminal())
+    rows = [(IDS[0], "failed", "\x1b[2J"), (IDS[1], "odd", None)]
+    print_table(("id", "status", "error"), rows, none="")
+    plain = ["id           status  error", "a00000000ff  failed  \\x1b[2J", "b00000000ff  odd"]
+    shown = terminal.getvalue().splitlines()
+    assert [re.sub(r"\x1b\[\d+m", "", line).rstrip() for line in shown] == plain
+    assert ("\x1b[31mfailed\x1b[0m" in shown[1]) == (not no_color)
+    assert "\x1b[2J" not in terminal.getvalue()
+
+
+def test_a_pipe_gets_whole_ids_without_colours(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("id", "status"), [(IDS[0], "failed")], none="")
+    assert capsys.readouterr().out.splitlines()[1] == f"{IDS[0]}  failed"
 
 
 @pytest.mark.parametrize(
@@ -96,9 +128,11 @@ def test_control_characters_are_escaped(
 
 
 def test_shortened_texts_and_errors_are_escaped_too(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert shortened("\x1b[31m" + "x" * 60) == "\\x1b[31m" + "x" * 51 + "…"
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", Terminal())
+        assert shortened("\x1b[31m" + "x" * 60) == "\\x1b[31m" + "x" * 51 + "…"
     print_error("there is no queue \x1b[2J")
     assert capsys.readouterr().err == "tickwork: there is no queue \\x1b[2J\n"
 

@@ -7,7 +7,9 @@ the other files are one noun of the contract each.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
+from uuid import UUID
 
 from tests.model.batches import MemoryBatches
 from tests.model.dead_letters import MemoryDeadLetters
@@ -18,7 +20,8 @@ from tests.model.queues import MemoryQueues, MemorySubscriptions, MemoryTenants
 from tests.model.removal import Departures
 from tests.model.send import Arrivals
 from tests.model.state import Tables
-from tickwork.core.model import Meta
+from tickwork.core.limits import check_limit
+from tickwork.core.model import IdKind, Meta, Scope
 from tickwork.store.ids import Moment
 
 SCHEMA_VERSION = 4
@@ -33,7 +36,7 @@ class MemoryStore:
             assert virtual is not None, "the model has no clock of its own"
             return virtual
 
-        self._now = now
+        self._now, self._tables = now, tables
         arrivals = Arrivals(tables, now)
         departures = Departures(tables, now, arrivals)
         self.tenants = MemoryTenants(tables)
@@ -54,6 +57,22 @@ class MemoryStore:
 
     async def meta(self) -> Meta:
         return Meta(SCHEMA_VERSION, "main", 0)
+
+    async def ids_ending(
+        self, scope: Scope, kind: IdKind, digits: str, limit: int
+    ) -> tuple[UUID, ...]:
+        check_limit(limit)
+        known: dict[IdKind, Iterable[tuple[str, UUID]]] = {
+            IdKind.MESSAGE: self._tables.messages,
+            IdKind.DEAD_LETTER: [(each.tenant, each.id) for each in self._tables.letters.values()],
+            IdKind.BATCH: self._tables.batches,
+        }
+        found = [
+            id_
+            for tenant, id_ in known.get(kind, ())
+            if scope.tenant in (None, tenant) and id_.hex.endswith(digits.lower())
+        ]
+        return tuple(sorted(found)[:limit])
 
     async def make_ready(self) -> None:
         return

@@ -80,7 +80,10 @@ SEARCHES = {
 }
 """How each hot statement reaches its messages."""
 
-SELDOM = {"recount_backlog", "count_claims", "count_messages", "delete_queue", "processing_items"}
+SELDOM = {
+    *("recount_backlog", "count_claims", "count_messages", "delete_queue", "processing_items"),
+    *("claims_of_holders", "ids_ending"),
+}
 """These use an index, too, but read all matching rows, or sort them."""
 
 COUNTED_FROM = {"tickwork_messages_ready", "tickwork_messages_holder", "tickwork_messages_held"}
@@ -161,6 +164,13 @@ def test_waiting_messages_are_counted_from_a_covering_index(
     assert all("COVERING" in step for step in waiting)
     letters = [step for step in plan(connection, "count_messages") if "dead_letters" in step]
     assert [way(step) for step in letters if "COVERING" in step] == ["tickwork_dead_letters_own"]
+
+
+def test_what_people_ask_for_reads_indexes_and_no_bodies(connection: sqlite3.Connection) -> None:
+    (step,) = on_messages(plan(connection, "claims_of_holders"))
+    assert way(step) == "tickwork_messages_holder"
+    (step,) = on_messages(plan(connection, "ids_ending"))
+    assert (way(step), "COVERING" in step) == (BY_KEY, True)
 
 
 def test_a_queue_is_found_by_its_name(connection: sqlite3.Connection) -> None:

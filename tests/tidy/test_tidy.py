@@ -53,6 +53,7 @@ STANDALONE = {
     "tickwork.cli.messages": "a file per command group",
     "tickwork.core.when.time_texts": "short forms are turned into objects before they are parsed",
     "tickwork.core.topology.mermaid": "drawing is an idea of its own, and pure",
+    "tickwork.ops.ids": "short ids are for people, and no other verb takes them",
     "tickwork.ops.tenants": "ops: a file per noun",
     "tickwork.service.observe.repeats": "when a line is written, apart from what it says",
     "tickwork.service.scheduler.calendars": "a background job of the scheduler",

@@ -146,7 +146,8 @@ def show_command(
     """Show the progress of a batch."""
     from tickwork.ops.batches import get_batch
 
-    scope, batch_id = scope_of(tenant), identity(batch, "ID")
+    scope = scope_of(tenant)
+    batch_id = identity(batch, "ID", "batch", database, scope)
     _print(database, scope, lambda store: get_batch(store, scope, batch_id), as_json=as_json)
 
 
@@ -165,7 +166,8 @@ def watch_command(
     from tickwork.core.message.batch import BatchStatus
     from tickwork.ops.batches import watch
 
-    scope, batch_id = scope_of(tenant), identity(batch, "ID")
+    scope = scope_of(tenant)
+    batch_id = identity(batch, "ID", "batch", database, scope)
     seconds = None if timeout is None else number(timeout, "--timeout")
     last = with_store(
         database,
@@ -191,9 +193,10 @@ def items_command(
     """List the items of a batch by status."""
     from tickwork.ops.batches import list_items
 
-    scope, batch_id = scope_of(tenant), identity(batch, "ID")
+    scope = scope_of(tenant)
+    batch_id = identity(batch, "ID", "batch", database, scope)
     wanted, most = _status(status), whole_number(limit, "--limit", LISTED)
-    begin = None if after is None else identity(after, "--after")
+    begin = None if after is None else identity(after, "--after", "message", database, scope)
     items = with_store(
         database,
         scope,
@@ -215,10 +218,15 @@ def cancel_command(
     as_json: Json = False,
 ) -> None:
     """Delete the items of a batch that no worker has claimed; they count as failed."""
-    from tickwork.ops.batches import cancel_batch
+    from tickwork.core.message.batch import BatchStatus
+    from tickwork.ops.batches import cancel_batch, get_batch
 
-    scope, batch_id = scope_of(tenant), identity(batch, "ID")
-    confirm(f"Permanently delete every unclaimed item of batch {batch_id}?", yes=yes)
+    scope = scope_of(tenant)
+    batch_id = identity(batch, "ID", "batch", database, scope)
+    found = with_store(database, scope, lambda store: get_batch(store, scope, batch_id))
+    if found.status is not BatchStatus.COMPLETED:
+        items = "item" if found.pending == 1 else "items"
+        confirm(f"Permanently delete {found.pending} unclaimed {items} of {batch_id}?", yes=yes)
     _print(database, scope, lambda store: cancel_batch(store, scope, batch_id), as_json=as_json)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Limit, Tenant
-from tickwork.cli.output import in_zone, print_json, print_lines, print_table, table
+from tickwork.cli.output import in_zone, print_json, print_lines, print_table
 from tickwork.cli.store_session import number, scope_of, whole_number, with_store
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ Seconds = Annotated[
 
 def nodes_command(database: Database = None, as_json: Json = False) -> None:
     """List the processes that run on the database, and what each holds."""
+    from uuid import UUID
+
     from tickwork.core.model import SYSTEM
     from tickwork.ops.cluster import list_nodes
 
@@ -33,7 +35,7 @@ def nodes_command(database: Database = None, as_json: Json = False) -> None:
     heading = ("node", "host", "pid", "roles", "started_at", "lease", "messages", "shards")
     rows = [
         (
-            *(each.id, each.host, each.pid, ",".join(each.roles), each.started_at),
+            *(UUID(each.id), each.host, each.pid, ",".join(each.roles), each.started_at),
             *("valid" if each.is_alive else "expired", each.claims, len(each.shards)),
         )
         for each in found
@@ -66,7 +68,6 @@ def late_command(
 
 
 def _print_late(found: Late) -> None:
-    lines: list[str] = []
     if found.schedules:
         heading = ("schedule", "name", "due_at", "timezone", "late")
         rows = [
@@ -76,11 +77,14 @@ def _print_late(found: Late) -> None:
             )
             for each in found.schedules
         ]
-        lines += table(heading, rows)
+        print_table(heading, rows, none="")
     if found.queues:
         queues = [
             (each.queue, each.messages, each.visible_at, f"{each.late_seconds:.0f} s", each.paused)
             for each in found.queues
         ]
-        lines += ["", *table(("queue", "ready", "oldest", "late", "paused"), queues)]
-    print_lines(lines[1:] if lines[:1] == [""] else lines or ["nothing is late"])
+        if found.schedules:
+            print_lines([""])
+        print_table(("queue", "ready", "oldest", "late", "paused"), queues, none="")
+    if not found.schedules and not found.queues:
+        print_lines(["nothing is late"])

@@ -43,6 +43,8 @@ from tickwork.cli.store_session import (
 from tickwork.cli.typer_commands import Command, Group
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from tickwork.core.message.dead_letter import DeadLetter, Selection
     from tickwork.core.model import ContentType, Scope
     from tickwork.ops.dead_letters import ReplaySummary
@@ -109,10 +111,9 @@ def list_command(
     from tickwork.ops.dead_letters import list_dead_letters
 
     queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
-    which = _selection(
-        None, reason, fingerprint, kind, limit=whole_number(limit, "--limit", LISTED)
-    )
-    begin = None if after is None else identity(after, "--after")
+    most = whole_number(limit, "--limit", LISTED)
+    which = _selection(None, reason, fingerprint, kind, database, scope, limit=most)
+    begin = None if after is None else identity(after, "--after", "dead letter", database, scope)
     letters = with_store(
         database,
         scope,
@@ -158,7 +159,8 @@ def show_command(
     from tickwork.ops.dead_letters import get_dead_letter
     from tickwork.ops.queues import queue_names
 
-    dead_letter_id, scope = identity(letter, "ID"), scope_of(tenant)
+    scope = scope_of(tenant)
+    dead_letter_id = identity(letter, "ID", "dead letter", database, scope)
 
     async def find(store: Store) -> dict[str, object]:
         found = await get_dead_letter(store, scope, dead_letter_id)
@@ -187,7 +189,8 @@ def edit_command(
     """
     from tickwork.ops.dead_letters import edit_dead_letter, get_dead_letter
 
-    dead_letter_id, scope = identity(letter, "ID"), scope_of(tenant)
+    scope = scope_of(tenant)
+    dead_letter_id = identity(letter, "ID", "dead letter", database, scope)
     text, wanted = required(body, "--body"), _content_type(content_type)
     given = _read(text)
 
@@ -223,7 +226,7 @@ def replay_command(
     from tickwork.ops.dead_letters import CANARY_TIMEOUT_SECONDS, replay
 
     queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
-    which = _selection(ids, reason, fingerprint, kind)
+    which = _selection(ids, reason, fingerprint, kind, database, scope)
     most = None if limit is None else whole_number(limit, "--limit", 0)
     canaries = whole_number(canary, "--canary", 0)
     per_second = None if rate is None else number(rate, "--rate")
@@ -268,7 +271,7 @@ def discard_command(
     from tickwork.ops.dead_letters import discard, select_dead_letters
 
     queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
-    which = _selection(ids, reason, fingerprint, kind)
+    which = _selection(ids, reason, fingerprint, kind, database, scope)
     most = None if limit is None else whole_number(limit, "--limit", 0)
     _must_be_open(database, scope, queue, which)
     selected = with_store(
@@ -296,13 +299,19 @@ def _selection(
     reason: str | None,
     fingerprint: str | None,
     kind: str | None,
+    database: str | None,
+    scope: Scope,
     *,
     limit: int = LISTED,
 ) -> Selection:
     from tickwork.core.message.dead_letter import Selection
 
-    selected = tuple(identity(each, "--id") for each in ids) if ids else None
+    selected = tuple(_letter_id(each, database, scope) for each in ids) if ids else None
     return Selection(ids=selected, reason=reason, fingerprint=fingerprint, type=kind, limit=limit)
+
+
+def _letter_id(given: str, database: str | None, scope: Scope) -> UUID:
+    return identity(given, "--id", "dead letter", database, scope)
 
 
 def _must_be_open(database: str | None, scope: Scope, queue: str, which: Selection) -> None:

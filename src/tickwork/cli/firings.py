@@ -18,7 +18,7 @@ from tickwork.cli.output import (
 )
 from tickwork.cli.schedule_output import choice, instant_of
 from tickwork.cli.schedules import LISTED, app
-from tickwork.cli.store_session import required, scope_of, whole_number, with_store
+from tickwork.cli.store_session import schedule_reference, scope_of, whole_number, with_store
 from tickwork.cli.typer_commands import Command
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ def backfill_command(
     from tickwork.core.when import iso
     from tickwork.ops.schedules.change import backfill
 
-    reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
+    scope = scope_of(tenant)
+    reference = schedule_reference(schedule, database, scope)
     first, last = instant_of(since, "--from"), instant_of(until, "--to")
     slots = with_store(
         database,
@@ -108,7 +109,8 @@ def firings_command(
     from tickwork.ops.schedules.lookup import get_schedule
     from tickwork.ops.schedules.views import list_firings, show_firing
 
-    reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
+    scope = scope_of(tenant)
+    reference = schedule_reference(schedule, database, scope)
     wanted = None if status is None else choice(FiringStatus, status, "--status")
     most = whole_number(limit, "--limit", LISTED)
 
@@ -143,7 +145,8 @@ def upcoming_command(
     from tickwork.ops.schedules.lookup import get_schedule
     from tickwork.ops.schedules.views import upcoming
 
-    reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
+    scope = scope_of(tenant)
+    reference = schedule_reference(schedule, database, scope)
     most = whole_number(count, "--count", UPCOMING)
 
     async def find(store: Store) -> tuple[Schedule, Sequence[UpcomingFire]]:
@@ -230,7 +233,8 @@ def why_command(
     from tickwork.core.when import iso
     from tickwork.ops.schedules.why import why
 
-    reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
+    scope = scope_of(tenant)
+    reference = schedule_reference(schedule, database, scope)
     instant = None if at is None else instant_of(at, "--at")
     found = with_store(database, scope, lambda store: why(store, scope, reference, instant))
     if as_json:

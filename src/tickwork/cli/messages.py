@@ -34,7 +34,8 @@ def show_command(
     """Show where a message is: its queue and state, which process has it, and its body."""
     from tickwork.ops.messages import locate_message
 
-    message_id, scope = identity(message, "ID"), scope_of(tenant)
+    scope = scope_of(tenant)
+    message_id = identity(message, "ID", "message", database, scope)
     found = with_store(
         database, scope, lambda store: locate_message(store, scope, message_id, queue=queue)
     )

@@ -7,12 +7,14 @@ traceback.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NoReturn
+from uuid import UUID
 
 import typer
 
@@ -59,22 +61,80 @@ def escape_controls(text: str) -> str:
 
 
 def print_table(heading: Sequence[str], rows: Iterable[Sequence[object]], *, none: str) -> None:
-    """Prints a table, or `none` if there are no rows."""
+    """Prints a table, or `none` if there are no rows.
+
+    In a terminal, ids are shortened to their last digits, as many as are unique in the table, and
+    states are coloured unless NO_COLOR is set.
+    """
     rows = [*rows]
-    print_lines(table(heading, rows) if rows else [none])
+    if not rows:
+        print_lines([none])
+    elif not sys.stdout.isatty():
+        print_lines(table(heading, rows))
+    else:
+        paint = _plain if os.environ.get("NO_COLOR") else _coloured
+        # The cells are escaped already; colours must not be.
+        typer.echo("\n".join(table(heading, with_short_ids(rows), paint)))
 
 
-def table(heading: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
-    """Yields the lines of a table: whole numbers right-aligned, no trailing spaces."""
+def with_short_ids(rows: Sequence[Sequence[object]]) -> list[list[object]]:
+    """Returns the rows with the last digits of each id, as many as are unique in its column."""
+    columns = [_short_ids(column) for column in zip(*rows, strict=True)]
+    return [[*row] for row in zip(*columns, strict=True)]
+
+
+def _short_ids(column: Sequence[object]) -> Sequence[object]:
+    ids = {each.hex for each in column if isinstance(each, UUID)}
+    size = next(
+        (
+            size
+            for size in range(_ID_DIGITS_MIN, 32)
+            if len({each[-size:] for each in ids}) == len(ids)
+        ),
+        32,
+    )
+    return [each.hex[-size:] if isinstance(each, UUID) else each for each in column]
+
+
+def _plain(text: str, _value: str) -> str:
+    return text
+
+
+def _coloured(text: str, value: str) -> str:
+    """Returns a padded cell in the colour of its value; a heading is bold."""
+    if value == _HEADING:
+        return typer.style(text, bold=True)
+    colour = _COLOURS.get(value)
+    return text if colour is None else typer.style(text, fg=colour)
+
+
+_ID_DIGITS_MIN = 8
+_HEADING = ""
+_COLOURS = (
+    dict.fromkeys(("bad", "dead", "expired", "failed", "parked"), "red")
+    | dict.fromkeys(("blocked", "delayed", "paused", "skipped", "warning"), "yellow")
+    | dict.fromkeys(("active", "completed", "ok", "succeeded", "valid"), "green")
+)
+
+
+def table(
+    heading: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    paint: Callable[[str, str], str] = _plain,
+) -> Iterator[str]:
+    """Yields the lines of a table: whole numbers right-aligned, no trailing spaces. `paint` colours
+    a padded cell by its value."""
     texts = [[*heading], *([*map(_cell, row)] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     right = [all(type(value) is int for value in column) for column in zip(*rows, strict=True)]
-    for line in texts:
-        cells = (
+    for number, line in enumerate(texts):
+        cells = [
             text.rjust(width) if to_right else text.ljust(width)
             for text, width, to_right in zip(line, widths, right, strict=True)
-        )
-        yield "  ".join(cells).rstrip()
+        ]
+        cells[-1] = cells[-1].rstrip()
+        values = line if number else [_HEADING] * len(line)
+        yield "  ".join(map(paint, cells, values)).rstrip()
 
 
 def local_time(instant: datetime) -> str:
@@ -114,9 +174,11 @@ def field_lines(record: Struct) -> Iterator[str]:
 
 
 def shortened(text: str | None, length_max: int = 60) -> str:
-    """Returns a text on one line, cut to a length that fits a table."""
+    """Returns a text on one line; in a terminal cut to a length that fits a table."""
     line = escape_controls(" ".join((text or "").split()))
-    return line if len(line) <= length_max else line[: length_max - 1] + "…"
+    if len(line) <= length_max or not sys.stdout.isatty():
+        return line
+    return line[: length_max - 1] + "…"
 
 
 @contextmanager

@@ -182,10 +182,14 @@ def purge_command(
     as_json: Json = False,
 ) -> None:
     """Delete every message that no worker has claimed."""
-    from tickwork.ops.queues import purge_queue
+    from tickwork.ops.queues import count_messages, purge_queue
 
     queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
-    confirm(f"Permanently delete every unclaimed message of {queue}?", yes=yes)
+    counts = with_store(database, scope, lambda store: count_messages(store, scope, queue))
+    unclaimed = counts.ready + counts.delayed + counts.blocked
+    if unclaimed:
+        messages = "message" if unclaimed == 1 else "messages"
+        confirm(f"Permanently delete {unclaimed} unclaimed {messages} of {queue}?", yes=yes)
     purged = with_store(database, scope, lambda store: purge_queue(store, scope, queue))
     _answer({"queue": queue, "purged": purged}, f"{purged} deleted", as_json=as_json)
 

@@ -23,7 +23,7 @@ from tickwork.cli.store_session import (
     confirm,
     identity,
     load_settings,
-    required,
+    schedule_reference,
     scope_of,
     whole_number,
     with_store,
@@ -99,7 +99,7 @@ def list_command(
     selection = ScheduleSelection(
         status=None if status is None else choice(ScheduleStatus, status, "--status"),
         order=ScheduleOrder.CREATED if order is None else choice(ScheduleOrder, order, "--order"),
-        after=None if after is None else identity(after, "--after"),
+        after=None if after is None else identity(after, "--after", "schedule", database, scope),
         owner=owner,
         name_prefix=name_prefix,
         metadata=metadata_filter(wanted) if wanted else None,
@@ -131,7 +131,8 @@ def show_command(
     """Show all fields of a schedule."""
     from tickwork.ops.schedules.lookup import get_schedule
 
-    reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
+    scope = scope_of(tenant)
+    reference = schedule_reference(schedule, database, scope)
     show(database, scope, lambda store: get_schedule(store, scope, reference), as_json=as_json)
 
 
@@ -182,7 +183,8 @@ def update_command(
     """Change fields of a schedule; a new timing replaces the old one, other fields stay."""
     from tickwork.ops.schedules.change import update
 
-    reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
+    scope = scope_of(tenant)
+    reference = schedule_reference(schedule, database, scope)
     further = object_of(fields, "--fields")
     when = _timing_fields(options, needs_timing=False)
     patch = {**when, **_target_fields(queue, message_type, payload, name), **further}
@@ -211,7 +213,8 @@ def _register(operation: str, help_text: str) -> None:
         from tickwork.ops.schedules import change
 
         work = getattr(change, operation)
-        reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
+        scope = scope_of(tenant)
+        reference = schedule_reference(schedule, database, scope)
         show(database, scope, lambda store: work(store, scope, reference), as_json=as_json)
 
 
@@ -230,16 +233,21 @@ def delete_command(
 ) -> None:
     """Delete a schedule; its firings are kept for their retention."""
     from tickwork.ops.schedules.change import delete
+    from tickwork.ops.schedules.lookup import get_schedule
 
-    reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
-    confirm(f"Permanently delete schedule {reference}?", yes=yes)
-    show(database, scope, lambda store: delete(store, scope, reference), as_json=as_json)
+    scope = scope_of(tenant)
+    reference = schedule_reference(schedule, database, scope)
+    found = with_store(database, scope, lambda store: get_schedule(store, scope, reference))
+    confirm(f"Permanently delete schedule {found.name or found.id}?", yes=yes)
+    show(database, scope, lambda store: delete(store, scope, found.id), as_json=as_json)
 
 
 def _rows(found: Sequence[dict[str, Any]]) -> Iterator[Sequence[object]]:
+    from uuid import UUID
+
     for each in found:
         yield (
-            each["id"],
+            UUID(each["id"]),
             shortened(each["name"], 30),
             each["status"],
             each["kind"],

@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import typer
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+IdKindName = Literal["message", "dead letter", "batch", "schedule"]
+
+_WHOLE_ID_DIGITS = 32
 _SETTINGS_OF_AN_APP = ("database", "database_direct", "min_interval_seconds")
 
 
@@ -119,14 +122,44 @@ def required(value: str | None, name: str) -> str:
     return value
 
 
-def identity(value: str | None, name: str) -> UUID:
-    """Parses an id that must be given; exits if it is missing or malformed."""
+def identity(
+    value: str | None, name: str, kind: IdKindName, database: str | None, scope: Scope
+) -> UUID:
+    """Returns an id that must be given, whole or by its last digits; exits if it is missing or
+    malformed, and if the digits fit nothing or several."""
     from uuid import UUID
 
-    try:
-        return UUID(required(value, name))
-    except ValueError:
+    from tickwork.core.model import IdKind
+    from tickwork.ops.ids import find_id, parse_short_id
+
+    text = required(value, name)
+    digits = parse_short_id(text)
+    if digits is None:
         fail(f"{name}: {value!r} is not an id", code=EXIT_BAD_USAGE)
+    if len(digits) == _WHOLE_ID_DIGITS:
+        return UUID(digits)
+    return with_store(
+        database,
+        scope,
+        lambda store: find_id(store, scope, IdKind(kind), text),
+        names=OPTION_OF_FIELD | {"id": name},
+    )
+
+
+def schedule_reference(value: str | None, database: str | None, scope: Scope) -> str:
+    """Returns the name or id of a schedule that must be given. The last digits of an id become the
+    whole id."""
+    from tickwork.ops.ids import find_schedule_id, parse_short_id
+
+    text = required(value, "SCHEDULE")
+    digits = parse_short_id(text)
+    if digits is None or len(digits) == _WHOLE_ID_DIGITS:
+        return text
+    names = OPTION_OF_FIELD | {"id": "SCHEDULE"}
+    found = with_store(
+        database, scope, lambda store: find_schedule_id(store, scope, text), names=names
+    )
+    return str(found)
 
 
 def whole_number(value: str | None, name: str, default: int) -> int:

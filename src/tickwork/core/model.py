@@ -346,6 +346,15 @@ class ClaimRequest(Struct, frozen=True, kw_only=True):
     separate: bool = False
 
 
+class IdKind(StrEnum):
+    """What an id names."""
+
+    MESSAGE = "message"
+    DEAD_LETTER = "dead letter"
+    BATCH = "batch"
+    SCHEDULE = "schedule"
+
+
 class Counts(Struct, frozen=True):
     """Number of messages of a queue in each state, and of its dead letters."""
 

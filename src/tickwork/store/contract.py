@@ -38,6 +38,7 @@ from tickwork.core.model import (
     ClaimRequest,
     ContentType,
     Counts,
+    IdKind,
     Message,
     Meta,
     NewMessage,
@@ -407,6 +408,12 @@ class Store(Protocol):
 
     async def meta(self) -> Meta:
         """Returns schema version, cell and epoch."""
+
+    async def ids_ending(
+        self, scope: Scope, kind: IdKind, digits: str, limit: int
+    ) -> tuple[UUID, ...]:
+        """Returns the ids of a kind that end with these hexadecimal digits, in order. Reads every
+        id of the kind: for people, who name things by short ids."""
 
     async def make_ready(self) -> None:
         """Prepares connections and statements, so that the first messages of a worker do not wait

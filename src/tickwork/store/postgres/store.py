@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack, suppress
 from datetime import datetime
+from uuid import UUID
 
-from tickwork.core.model import SYSTEM, Meta
+from tickwork.core.limits import check_limit
+from tickwork.core.model import SYSTEM, IdKind, Meta, Scope
 from tickwork.errors import StoreError
 from tickwork.store.ids import Moment, database_time
 from tickwork.store.postgres.engine.database import Database
@@ -130,6 +132,17 @@ class PostgresStore:
         row = await self._database.run(lambda connection: connection.fetchrow(SQL.read_meta))
         assert row is not None
         return Meta(*row)
+
+    async def ids_ending(
+        self, scope: Scope, kind: IdKind, digits: str, limit: int
+    ) -> tuple[UUID, ...]:
+        check_limit(limit)
+        found = await self._database.run(
+            lambda connection: connection.fetch(
+                SQL.ids_ending, scope.tenant, kind, digits.lower(), limit
+            )
+        )
+        return tuple(row["id"] for row in found)
 
     async def make_ready(self) -> None:
         await self._database.make_ready(_FREQUENT_STATEMENTS, CONNECTIONS_READY)

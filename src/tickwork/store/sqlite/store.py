@@ -5,9 +5,11 @@ from __future__ import annotations
 from contextlib import AsyncExitStack, suppress
 from datetime import datetime
 from pathlib import Path
+from uuid import UUID
 
 from tickwork import clock
-from tickwork.core.model import SYSTEM, Meta
+from tickwork.core.limits import check_limit
+from tickwork.core.model import SYSTEM, IdKind, Meta, Scope
 from tickwork.errors import StoreError
 from tickwork.store.ids import Moment, database_time
 from tickwork.store.shared.watches import within
@@ -88,6 +90,17 @@ class SqliteStore:
             lambda transaction: transaction.execute(SQL.read_meta).fetchone()
         )
         return Meta(*row)
+
+    async def ids_ending(
+        self, scope: Scope, kind: IdKind, digits: str, limit: int
+    ) -> tuple[UUID, ...]:
+        check_limit(limit)
+        found = await self._database.read(
+            lambda transaction: transaction.execute(
+                SQL.ids_ending, (scope.tenant, str(kind), digits, limit)
+            ).fetchall()
+        )
+        return tuple(UUID(bytes=id_) for (id_,) in found)
 
     async def make_ready(self) -> None:
         """Nothing to do: the file is open."""

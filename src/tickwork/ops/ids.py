@@ -1,0 +1,57 @@
+"""Finds things by the last digits of their id, as people write them.
+
+Ids begin with their time, so things made together share their first digits. Their last digits are
+random: eight of them are unique among thousands.
+"""
+
+from __future__ import annotations
+
+import re
+from uuid import UUID
+
+from tickwork.core.model import IdKind, Scope
+from tickwork.errors import FieldError, InvalidInput, NotFound
+from tickwork.ops.schedules.lookup import get_schedule
+from tickwork.store.contract import Store
+
+DIGITS_MIN = 6
+"""Minimum number of digits of a short id."""
+
+_MATCHES_SHOWN = 5
+_SHORT_ID = re.compile(rf"(?:…|\.\.\.)?([0-9a-f-]{{{DIGITS_MIN},36}})", re.IGNORECASE)
+
+
+def parse_short_id(text: str) -> str | None:
+    """Returns the hexadecimal digits of an id or of its end; None if it is neither."""
+    found = _SHORT_ID.fullmatch(text)
+    digits = found[1].replace("-", "").lower() if found else ""
+    return digits if DIGITS_MIN <= len(digits) <= 32 else None
+
+
+async def find_id(store: Store, scope: Scope, kind: IdKind, text: str) -> UUID:
+    """Returns the id that is, or ends with, this text.
+
+    Raises `NotFound` if there is none, and `InvalidInput` if there are several.
+    """
+    digits = parse_short_id(text)
+    if digits is None:
+        raise InvalidInput([FieldError("id", f"{text!r} is not an id")])
+    if len(digits) == 32:
+        return UUID(digits)
+    found = await store.ids_ending(scope, kind, digits, _MATCHES_SHOWN)
+    if not found:
+        raise NotFound(kind, f"whose id ends with {text}")
+    if len(found) > 1:
+        fault = f"{text!r} fits several: {', '.join(map(str, found))}; give more digits"
+        raise InvalidInput([FieldError("id", fault)])
+    return found[0]
+
+
+async def find_schedule_id(store: Store, scope: Scope, text: str) -> UUID:
+    """Returns the id of the schedule with this name or id, or else whose id ends with this text."""
+    try:
+        return (await get_schedule(store, scope, text)).id
+    except NotFound:
+        if parse_short_id(text) is None:
+            raise
+    return await find_id(store, scope, IdKind.SCHEDULE, text)
