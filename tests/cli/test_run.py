@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -20,7 +21,7 @@ from typer.testing import CliRunner
 
 from tests.kit.process import Children
 from tests.kit.waiting import eventually
-from tickwork import wiring
+from tickwork import __version__, wiring
 from tickwork.cli import app
 from tickwork.core.model import DEFAULT, Counts, QueueSettings
 from tickwork.ops.send import compose, send
@@ -403,12 +404,44 @@ async def test_the_console_format_is_readable(
     await eventually(lambda: "ValueError: no luck\n" in child.stderr(), timeout_seconds=30)
     child.terminate()
     await child.succeeded(timeout_seconds=30)
-    first, *_ = lines = child.stderr().splitlines()
-    assert first == "tickwork: handling work; planning schedules; Ctrl-C stops"
+    database, doing, hint, *_ = lines = child.stderr().splitlines()
+    assert database == f"tickwork: version {__version__}, database sqlite:///{tmp_path}/tickwork.db"
+    assert doing == "tickwork: handling work; planning schedules; Ctrl-C stops"
+    command = "python -m tickwork"
+    assert hint == (
+        f"tickwork: in another terminal: {command} queues list; {command} schedules list; "
+        f"{command} nodes"
+    )
     assert any("[warning  ] plain hello" in line and "order=17" in line for line in lines)
     assert any("message retried" in line and "queue=work" in line for line in lines)
     assert not any("structured" in line for line in lines)
     assert lines[-1] == "tickwork: stopping: no handler is running"
+
+
+TICKING = """
+    from tickwork import Tickwork
+
+    app = Tickwork("sqlite:///other.db", name="clock")
+
+    @app.schedule(cron_expr="* * * * *")
+    async def tick(firing): ...
+"""
+
+
+async def test_a_process_tells_the_next_tick_and_nothing_that_looks_like_an_error(
+    children: Children, tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(TICKING)
+    monkeypatch.chdir(tmp_path)
+    asked = {"TICKWORK_LOG_FORMAT": "console", "TICKWORK_PORT": "0"}
+    child = children.spawn("tickwork", "run", "shop:app", "--roles", "api,scheduler", env=asked)
+    await eventually(lambda: "another terminal" in child.stderr(), timeout_seconds=30)
+    child.terminate()
+    await child.succeeded(timeout_seconds=30)
+    lines = child.stderr().splitlines()
+    assert re.fullmatch(r"tickwork: next tick \d{4}-\d\d-\d\d \d\d:\d\d:00 \S+: tick", lines[2])
+    assert "queues list --app shop:app;" in lines[4]
+    assert not any("error" in line for line in lines)
 
 
 async def test_a_process_tells_what_runs_at_shutdown_and_what_the_next_signal_does(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
@@ -13,6 +14,14 @@ from tickwork.service.process_lifecycle import listen
 
 STOP_SECONDS_MAX = 10
 """Seconds open requests may take to finish on shutdown."""
+
+
+def quiet_server_log() -> None:
+    """Hides the server's lines about its start and stop: `uvicorn.error` is the name of its whole
+    log, and they look like errors."""
+    log = logging.getLogger("uvicorn.error")
+    if log.level == logging.NOTSET:
+        log.setLevel(logging.WARNING)
 
 
 class _Server(uvicorn.Server):
@@ -29,6 +38,7 @@ async def serving(application: Litestar, *, host: str, port: int) -> AsyncIterat
 
     Raises `InvalidInput` if the port cannot be used.
     """
+    quiet_server_log()
     config = uvicorn.Config(
         application,
         log_config=None,

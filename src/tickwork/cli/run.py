@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from functools import partial
 from importlib import import_module
 from pathlib import Path
+from shutil import which
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +20,8 @@ from tickwork.errors import InvalidInput, TickworkError
 if TYPE_CHECKING:
     from tickwork.facade.app import Tickwork
     from tickwork.wiring import Settings
+
+PROGRAM = "tickwork"
 
 DEBUG_VARIABLE = "TICKWORK_DEBUG"
 
@@ -101,11 +105,30 @@ def run_command(
         registry.check()
         if not registry.handlers and "worker" in settings.roles:
             fail(f"{target} has no handlers; declare one with @app.on(…) or @app.consumer(…)")
-        app.run(**flags)
+        app.run(on_started=partial(_tell_commands, app, str(target), settings), **flags)
     except InvalidInput as error:
         refuse(error, {"metrics_port": "--metrics-port", "port": "--port", "host": "--host"})
     except TickworkError as error:
         fail(str(error))
+
+
+def _tell_commands(app: Tickwork, target: str, settings: Settings) -> None:
+    """Tells what to type in another terminal, there with the database of this app."""
+    from tickwork.facade.app import engine_of
+    from tickwork.service.process_lifecycle import tell
+
+    command = sys.argv[0]
+    if Path(command).name != PROGRAM:
+        command = f"python -m {PROGRAM}"
+    elif which(PROGRAM) == command:
+        command = PROGRAM
+    is_default = engine_of(app).settings().database == settings.database
+    option = "" if is_default else f" --app {target}"
+    words = ("queues list", "schedules list", "nodes")
+    tell(
+        "in another terminal: " + "; ".join(f"{command} {each}{option}" for each in words),
+        settings.log_format,
+    )
 
 
 def load_app(target: str, *, debug: bool | None = None) -> Tickwork:

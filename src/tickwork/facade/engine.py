@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from datetime import datetime
 from functools import partial
@@ -24,9 +24,10 @@ from tickwork.errors import FieldError, InvalidInput, TickworkError
 from tickwork.ops.batches import BatchMaker
 from tickwork.ops.queues import has_queue, put_queue, queue_names
 from tickwork.ops.schedules.declare import declare_schedules
+from tickwork.ops.schedules.views import upcoming
 from tickwork.ops.send import RegistryComposer, send_batch
 from tickwork.ops.stores import LoopStores, Store
-from tickwork.service.process_lifecycle import ShutdownReport, announce, run_until_stopped
+from tickwork.service.process_lifecycle import ShutdownReport, announce, run_until_stopped, tell
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -138,8 +139,10 @@ class AppEngine:
         drain_seconds: float | None = None,
         roles: str | Iterable[str] | None = None,
         registry: CollectorRegistry | None = None,
+        on_declared: Callable[[Store], Awaitable[None]] | None = None,
     ) -> AsyncIterator[Worker]:
-        """Runs the roles of this process in the background; drains at the end."""
+        """Runs the roles of this process in the background; drains at the end. `on_declared` is
+        called before any of them starts."""
         if isinstance(roles, str):
             roles = [each.strip() for each in roles.split(",")]
         chosen_roles = None if roles is None else [*roles]
@@ -152,6 +155,8 @@ class AppEngine:
         try:
             store = await self.ready()
             await self._declare_schedules(store)
+            if on_declared is not None:
+                await on_declared(store)
             watched = await wiring.build_worker(
                 store,
                 self.registry,
@@ -171,20 +176,29 @@ class AppEngine:
 
     def run(self, on_started: Callable[[], None], options: dict[str, Any]) -> None:
         """Runs this process until SIGTERM or SIGINT, then drains."""
-
         chosen = self.settings(**options)
+        opening = [f"version {_version()}, database {wiring.shown_database(chosen)}"]
 
-        def hosted() -> AbstractAsyncContextManager[Worker]:
-            running = partial(self.running, drain_seconds=chosen.drain_seconds, roles=chosen.roles)
-            return wiring.hosted(chosen, running)
+        async def look_ahead(store: Store) -> None:
+            if coming := await upcoming(store, self.scope, count=1):
+                at, name = coming[0].due_at.astimezone(), coming[0].name or coming[0].schedule_id
+                opening.append(f"next tick {at:%Y-%m-%d %H:%M:%S %Z}: {name}")
 
         def started() -> None:
+            for each in opening:
+                tell(each, chosen.log_format)
             handled = [each.queue for each in self.registry.handlers]
             announce(handled, chosen.roles, chosen.log_format)
             on_started()
 
-        report = ShutdownReport(chosen.log_format, chosen.drain_seconds)
-        run_until_stopped(hosted, started, report)
+        def hosted() -> AbstractAsyncContextManager[Worker]:
+            return wiring.hosted(chosen, running)
+
+        drain_seconds = chosen.drain_seconds
+        running = partial(
+            self.running, drain_seconds=drain_seconds, roles=chosen.roles, on_declared=look_ahead
+        )
+        run_until_stopped(hosted, started, ShutdownReport(chosen.log_format, drain_seconds))
 
     async def _open(self) -> Store:
         async with AsyncExitStack() as failed:
@@ -232,3 +246,9 @@ class AppEngine:
         await declare_schedules(
             store, self.scope, declared, app=self.registry.app_name, limits=self.limits()
         )
+
+
+def _version() -> str:
+    from tickwork import __version__  # It imports us.
+
+    return __version__

@@ -126,15 +126,20 @@ def _write(text: str) -> None:
     sys.stderr.write(f"tickwork: {text}\n")
 
 
+def tell(text: str, log_format: str | None) -> None:
+    """Tells something to whoever started this process on a terminal; a log has no use for it."""
+    if _is_console(log_format):
+        _write(text)
+
+
 def announce(queues: Iterable[str], roles: Iterable[str], log_format: str | None) -> None:
     """Reports what this process does: on a terminal as a sentence, otherwise as a log line."""
     known = sorted(roles)
     handled = sorted(set(queues)) if "worker" in known else []
-    if _is_console(log_format):
-        doing = [f"handling {', '.join(handled)}"] if handled else []
-        doing += [text for role, text in _ROLE_DESCRIPTIONS.items() if role in known]
-        _write("; ".join([*doing, "Ctrl-C stops"]))
-    else:
+    doing = [f"handling {', '.join(handled)}"] if handled else []
+    doing += [text for role, text in _ROLE_DESCRIPTIONS.items() if role in known]
+    tell("; ".join([*doing, "Ctrl-C stops"]), log_format)
+    if not _is_console(log_format):
         _log.info(LogEvent("handling" if handled else "running", queues=handled, roles=known))
 
 
