@@ -53,6 +53,10 @@ METADATA_BYTES_MAX = 16_000
 DELETED_KEPT_SECONDS = FIRINGS_KEPT_SECONDS
 """Seconds that a deleted schedule is kept: as long as its firing records."""
 
+RULES_CACHED_MAX = 8_192
+"""Maximum number of cached rules, about 1 KB each. A rule that only one schedule has is read once
+per plan, so more would cost memory and save little."""
+
 FIRED_TYPE = "schedule.fired"
 """Type of a slot's message if the target names none."""
 
@@ -319,11 +323,11 @@ def depends_on_id(rule: Rule) -> bool:
     return bool(rule.jitter_seconds or rule.fire_window_seconds or hashed)
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=RULES_CACHED_MAX)
 def _encode(rule: Rule) -> str:
     return msgspec.json.encode(rule, order="sorted").decode()
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=RULES_CACHED_MAX)
 def _decode(text: str) -> Rule:
     return msgspec.json.decode(text, type=Rule)

@@ -19,6 +19,10 @@ from tickwork.core.when.zone import instant_of, just_before, seconds_of
 SLOTS_MAX = 1_000_000
 """Maximum number of slots that one call returns."""
 
+SLOTS_CACHED_MAX = 4_096
+"""Maximum number of cached successors of slots. They save time if many schedules of the same rule
+are planned together; a slot is never looked up again later."""
+
 
 def next_after(rule: Rule, after: datetime, *, fired: int = 0) -> datetime | None:
     """The first slot strictly after `after`; None if there is none.
@@ -95,7 +99,7 @@ def first_slot(rule: Rule, created_at: datetime) -> datetime | None:
     return next_after(rule, created_at)
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=SLOTS_CACHED_MAX)
 def _next(rule: Rule, after: datetime) -> datetime | None:
     if rule.start_at is not None and after < rule.start_at:
         after = just_before(rule.start_at)

@@ -10,14 +10,16 @@ fingerprint, body and metadata.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 from uuid import UUID
 
+from tickwork.core.model import Ending
 from tickwork.core.schedule.model import NewSchedule
 
-ROW_IDS_MAX = 50_000
-"""Maximum number of remembered row ids; beyond it all are dropped."""
+ROW_IDS_MAX = 10_000
+"""Maximum number of remembered row ids; beyond it all are dropped. A process has fewer unsettled
+claims at a time. More are left over only from claims that it lost, or that another one settles."""
 
 RowId = TypeVar("RowId")
 
@@ -38,6 +40,12 @@ class RowHints(Generic[RowId]):
         """Returns the row ids of messages that are settled now, and forgets them."""
         pop = self._row_ids.pop
         return [pop(each, None) for each in ids]
+
+    def forget(self, endings: Iterable[Ending]) -> None:
+        """Forgets messages whose settlement is over, however it was carried out."""
+        pop = self._row_ids.pop
+        for ending in endings:
+            pop(ending.claim.id, None)
 
 
 KINDS_MAX = 10_000

@@ -45,7 +45,10 @@ class Settler:
         result = SettleResult()
         if own:
             items = sum(len(batch.items) for ending in own for batch in ending.batches)
-            result = await self._coalescer.submit(Settlement(own), len(own) + items)
+            try:
+                result = await self._coalescer.submit(Settlement(own), len(own) + items)
+            finally:
+                self.sightings.forget(own)
         if not foreign:
             return result
         refused = foreign.union(result.refused)
@@ -55,6 +58,7 @@ class Settler:
     async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
         check_settlement(settlement)
         endings = settlement.endings
+        self.sightings.forget(endings)
         if foreign := [ending.claim.id for ending in endings if not _is_own(scope, ending)]:
             raise ClaimLost(foreign)
         try:

@@ -30,6 +30,7 @@ class Settler:
         plain = plain_acks(scope, settlement.endings, self.sightings)
         if plain is not None:
             return await self._settle_plain(scope, settlement.endings, plain)
+        self.sightings.forget(settlement.endings)
         endings = Endings(scope, settlement.endings)
         return await self._database.write(endings.carry_out, rows=endings.rows)
 
@@ -44,4 +45,5 @@ class Settler:
         return await self._database.write(work, rows=len(endings))
 
     async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
+        self.sightings.forget(settlement.endings)
         await self._joint.settle(scope, settlement, joined)
