@@ -48,12 +48,12 @@ class Firing(Generic[T]):
 
     @property
     def schedule_id(self) -> UUID | None:
-        """The schedule's id. None in a replayed dead letter, which is an ordinary message."""
+        """The schedule's id. None in the replay of a dead letter whose schedule was deleted."""
         return self._message.stored.schedule_id
 
     @property
     def slot(self) -> datetime:
-        """The nominal time. In a replayed dead letter: when it was sent."""
+        """The nominal time. In a replay, if its schedule was deleted: when it was sent."""
         return self._message.stored.slot or self._message.stored.sent_at
 
     @property
@@ -73,7 +73,7 @@ class Firing(Generic[T]):
 
     @property
     def run(self) -> int:
-        """0 for a slot of the rule; the number of the run for a trigger or a backfill."""
+        """0 for a slot of the rule; the number of the run for a trigger, a backfill or a replay."""
         return self._message.stored.run
 
     @property

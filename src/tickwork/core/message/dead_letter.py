@@ -8,8 +8,8 @@
 
 A dead letter is resolved once. A replay is a new message at the end of its queue: it has a new id,
 a new event id if it had one, the same correlation id, and the old event (or message) as its cause.
-The replay of a schedule's slot is an ordinary message: a slot has only one message, whose result is
-recorded. So a replay records no firing and does not change its schedule.
+The replay of a schedule's slot is an extra run of that slot: it has a firing record of its own, and
+its outcome is shown on the schedule. If the schedule was deleted, it is an ordinary message.
 """
 
 from __future__ import annotations
@@ -154,8 +154,13 @@ class Replayed(Struct, frozen=True):
     message_id: UUID
 
 
-def replay_of(letter: DeadLetter, *, message_id: UUID, delay_seconds: float) -> NewMessage:
-    """The message that replays a dead letter."""
+def replay_of(
+    letter: DeadLetter, *, message_id: UUID, delay_seconds: float, run: int | None = None
+) -> NewMessage:
+    """The message that replays a dead letter.
+
+    `run` is the number of a new run of its schedule, if it was the message of a slot.
+    """
     return NewMessage(
         id=message_id,
         body=letter.body,
@@ -169,6 +174,9 @@ def replay_of(letter: DeadLetter, *, message_id: UUID, delay_seconds: float) -> 
         correlation_id=letter.correlation_id,
         causation_id=letter.event_id or str(letter.message_id),
         hops=letter.hops,
+        schedule_id=None if run is None else letter.schedule_id,
+        slot=None if run is None else letter.slot,
+        run=run or 0,
         idempotency_base=letter.idempotency_key,
         death=letter.death,
     )

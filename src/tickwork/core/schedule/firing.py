@@ -42,12 +42,15 @@ def slot_key(
     """The idempotency key of a slot's message: the same for every attempt and different from that
     of any other slot or run. `base` is the schedule's own idempotency key, if it has one.
 
-    A message without a slot has the whole key as its `base` if it was copied from a slot's message,
-    otherwise it has none.
+    A copy of a slot's message and its replay have the whole key as their `base`: a copy has no
+    slot, and the base of a replay names the slot already.
     """
     if schedule_id is None or slot is None:
         return base
-    return f"{base or schedule_id}:{iso(slot)}" + (f":{run}" if run else "")
+    own = f":{iso(slot)}"
+    if base is not None and run and own in base:
+        return base
+    return f"{base or schedule_id}{own}" + (f":{run}" if run else "")
 
 
 class ChannelOutcome(Struct, frozen=True):

@@ -7,7 +7,8 @@ letter is replayed twice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -132,7 +133,8 @@ class PostgresDeadLetters:
                 map(_dead_letter, rows),
                 key=lambda dead_letter: (dead_letter.failed_at, dead_letter.id),
             )
-            groups = _groups(dead_letters, pace, queue)
+            runs = await _number_runs(connection, dead_letters)
+            groups = _groups(dead_letters, runs, pace, queue)
             if groups:
                 backlog = BacklogChange()
                 await self._sender.store(connection, groups, new_id(), backlog)
@@ -218,13 +220,44 @@ def _is_storable(text: str) -> bool:
     return "\0" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
 
 
-def _groups(dead_letters: Sequence[DeadLetter], pace: Pace, queue: str) -> list[Group]:
+async def _number_runs(
+    connection: Connection, dead_letters: Sequence[DeadLetter]
+) -> dict[UUID, int]:
+    """Numbers new runs of the schedules whose slots are replayed, by the id of the dead letter."""
+    slots = [each for each in dead_letters if each.schedule_id is not None and each.slot]
+    if not slots:
+        return {}
+    wanted = sorted(Counter((each.tenant, each.schedule_id) for each in slots).items())
+    rows = await connection.fetch(
+        SQL.number_runs,
+        [tenant for (tenant, _), _ in wanted],
+        [schedule_id for (_, schedule_id), _ in wanted],
+        [runs for _, runs in wanted],
+    )
+    last = {(row["tenant"], row["id"]): row["runs"] for row in rows}
+    numbers: dict[UUID, int] = {}
+    for each in reversed(slots):
+        schedule = each.tenant, each.schedule_id
+        if schedule in last:
+            numbers[each.id] = last[schedule]
+            last[schedule] -= 1
+    return numbers
+
+
+def _groups(
+    dead_letters: Sequence[DeadLetter], runs: Mapping[UUID, int], pace: Pace, queue: str
+) -> list[Group]:
     """Returns the messages that replay dead letters, grouped by tenant and queue."""
     messages: dict[tuple[str, UUID], list[NewMessage]] = {}
     for index, dead_letter in enumerate(dead_letters):
         assert dead_letter.replayed_as is not None
         delay = pace.first_after_seconds + index * pace.spacing_seconds
-        message = replay_of(dead_letter, message_id=dead_letter.replayed_as, delay_seconds=delay)
+        message = replay_of(
+            dead_letter,
+            message_id=dead_letter.replayed_as,
+            delay_seconds=delay,
+            run=runs.get(dead_letter.id),
+        )
         messages.setdefault((dead_letter.tenant, dead_letter.queue_id), []).append(message)
     return [
         Group(tenant, queue_id, queue, tuple(own)) for (tenant, queue_id), own in messages.items()

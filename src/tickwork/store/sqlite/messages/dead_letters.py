@@ -165,7 +165,8 @@ def _replay(
         values = (rowid, transaction.now, message_id.bytes)
         if transaction.execute(SQL.replay_dead_letters, values).rowcount == 1:
             delay = pace.first_after_seconds + len(replayed) * pace.spacing_seconds
-            message = replay_of(letter, message_id=message_id, delay_seconds=delay)
+            run = _number_run(transaction, letter)
+            message = replay_of(letter, message_id=message_id, delay_seconds=delay, run=run)
             by_tenant.setdefault(letter.tenant, []).append(message)
             replayed.append(Replayed(letter.id, message_id))
     for tenant, messages in by_tenant.items():
@@ -175,6 +176,15 @@ def _replay(
             for each in messages
         ]
     return tuple(replayed)
+
+
+def _number_run(transaction: Transaction, letter: DeadLetter) -> int | None:
+    """The number of a new run of its schedule; None if it has none, or it was deleted."""
+    if letter.schedule_id is None or letter.slot is None:
+        return None
+    values = (letter.tenant, letter.schedule_id.bytes)
+    found = transaction.execute(SQL.number_runs, values).fetchone()
+    return None if found is None else int(found[0])
 
 
 def _find(transaction: Transaction, scope: Scope, dead_letter_id: UUID) -> tuple[int, int]:
