@@ -22,6 +22,7 @@ from tests.conformance.acts import (
     new,
     news,
     pull,
+    pull_one,
     release,
     retry,
     send,
@@ -136,21 +137,29 @@ async def test_an_item_shows_its_status_and_reason(store: Store, clock: VirtualC
     batch = await create_batch(store, items)
     one, two = await pull(store, limit=2)
     clock.advance(seconds=1)
-    await settle(store, ack(one), dead(two, reason="poison"))
+    await settle(store, ack(one), dead(two, reason="poison", error="no such user"))
     assert await store.messages.delete(DEFAULT, WORK, deleted.id)
     _, late = await pull(store)
     await settle(store, release(late))
     (done,) = await store.batches.items(DEFAULT, batch.id, ItemStatus.COMPLETED, ALL)
     assert done == BatchItem(fine.id, ItemStatus.COMPLETED, None, clock.now())
     failed = await store.batches.items(DEFAULT, batch.id, ItemStatus.FAILED, ALL)
-    assert {item.id: item.reason for item in failed} == {
-        poison.id: "poison",
-        deleted.id: "deleted",
+    assert {item.id: (item.reason, item.attempts, item.error) for item in failed} == {
+        poison.id: ("poison", 1, "no such user"),
+        deleted.id: ("deleted", None, None),
     }
     pending = await store.batches.items(DEFAULT, batch.id, ItemStatus.PENDING, ALL)
-    assert pending == (BatchItem(old.id, ItemStatus.PENDING, None, None),)
+    assert pending == (BatchItem(old.id, ItemStatus.PENDING, attempts=0),)
     running = await store.batches.items(DEFAULT, batch.id, ItemStatus.PROCESSING, ALL)
-    assert running == (BatchItem(purged.id, ItemStatus.PROCESSING, None, None),)
+    assert running == (BatchItem(purged.id, ItemStatus.PROCESSING, attempts=0),)
+
+
+async def test_an_item_that_waits_for_its_retry_shows_its_attempts_and_error(store: Store) -> None:
+    await make_queue(store)
+    batch = await create_batch(store, news(1))
+    await settle(store, retry(await pull_one(store), error="the mail server is down"))
+    (item,) = await store.batches.items(DEFAULT, batch.id, ItemStatus.PENDING, ALL)
+    assert (item.attempts, item.error) == (1, "the mail server is down")
 
 
 async def test_purged_deleted_and_expired_items_count_as_failed(

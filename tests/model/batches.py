@@ -13,6 +13,7 @@ from tests.model.send import Arrivals
 from tests.model.state import BatchRow, Now, Row, Tables, own_tenant
 from tickwork.core.limits import check_item, check_item_count, check_limit, check_new_batch
 from tickwork.core.message.batch import (
+    DEATH_SPAN,
     REASON_CANCELLED,
     Batch,
     BatchItem,
@@ -157,10 +158,22 @@ class MemoryBatches:
         for each in self._living(row):
             is_claimed = each.message.state is State.CLAIMED
             status = ItemStatus.PROCESSING if is_claimed else ItemStatus.PENDING
-            yield BatchItem(each.message.id, status)
+            message = each.message
+            yield BatchItem(message.id, status, attempts=message.attempts, error=message.last_error)
         for (tenant, batch_id, _), item in self._tables.items.items():
             if (tenant, batch_id) == (row.tenant, row.id):
-                yield item
+                yield self._with_error(item, row)
+
+    def _with_error(self, item: BatchItem, row: BatchRow) -> BatchItem:
+        if item.status is ItemStatus.FAILED:
+            for each in self._tables.letters.values():
+                same = (each.tenant, each.batch_id, each.message_id, each.queue_id)
+                is_open = each.resolution is None
+                assert item.ended_at is not None
+                is_its_death = abs(each.failed_at - item.ended_at) <= DEATH_SPAN
+                if is_open and is_its_death and same == (row.tenant, row.id, item.id, row.queue_id):
+                    item = structs.replace(item, attempts=each.attempts, error=each.error)
+        return item
 
     def _seen(self, row: BatchRow) -> Batch:
         """Counted from the items every time: the stores' counters must equal that."""

@@ -21,6 +21,7 @@ from tickwork.cli.output import (
     print_json_line,
     print_lines,
     print_table,
+    shortened,
 )
 from tickwork.cli.store_session import (
     confirm,
@@ -34,7 +35,7 @@ from tickwork.cli.typer_commands import Command, Group
 from tickwork.clock import monotonic
 
 if TYPE_CHECKING:
-    from tickwork.core.message.batch import Batch, ItemStatus
+    from tickwork.core.message.batch import Batch, BatchItem, ItemStatus
     from tickwork.core.model import Scope
     from tickwork.ops.batches import Progress
     from tickwork.ops.stores import Store
@@ -205,8 +206,12 @@ def items_command(
     if as_json:
         print_json(items)
         return
-    rows = [(each.id, each.status, each.reason, each.ended_at) for each in items]
-    print_table(("item", "status", "reason", "ended_at"), rows, none=f"no item is {wanted}")
+    heading = ("item", "status", "attempts", "ended_at", "reason", "error")
+    rows = [
+        (each.id, each.status, each.attempts, each.ended_at, each.reason, _error(each))
+        for each in items
+    ]
+    print_table(heading, rows, none=f"no item is {wanted}")
 
 
 @app.command("cancel", cls=Command)
@@ -266,6 +271,12 @@ def _with_queue_names(database: str | None, scope: Scope, work: Work) -> list[di
 def _rows(batches: Sequence[dict[str, Any]]) -> Iterator[Sequence[object]]:
     for each in batches:
         yield [each[field] for field in _COLUMNS.values()]
+
+
+def _error(item: BatchItem) -> str:
+    from tickwork.core.message.error_summary import summary_line
+
+    return shortened(summary_line(item.error))
 
 
 def _status(given: str | None) -> ItemStatus:

@@ -14,12 +14,13 @@ purged or deleted. The replay of a dead letter is a new message and does not cou
 from __future__ import annotations
 
 from collections import deque
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tickwork.core.model import NewMessage
 from tickwork.core.stable_hash import derived_id
@@ -85,12 +86,47 @@ class Batch(Struct, frozen=True, kw_only=True):
 
 
 class BatchItem(Struct, frozen=True):
-    """One item: the id of its message, and its status."""
+    """One item: the id of its message, and its status.
+
+    `attempts` counts handlers that ran and failed, and `error` is the last one. A failed item has
+    both while its dead letter is open, a completed one has neither.
+    """
 
     id: UUID
     status: ItemStatus
     reason: str | None = None
     ended_at: datetime | None = None
+    attempts: int | None = None
+    error: str | None = None
+
+
+DEATH_SPAN = timedelta(minutes=1)
+"""Maximum time between the end of an item and the death of its message, one transaction."""
+
+
+class TimeSpan(NamedTuple):
+    """Two instants, both included."""
+
+    start: datetime
+    end: datetime
+
+
+def death_span(items: Sequence[BatchItem]) -> TimeSpan:
+    """The time in which the messages of these ended items died."""
+    ended = [each.ended_at for each in items if each.ended_at is not None]
+    return TimeSpan(min(ended) - DEATH_SPAN, max(ended) + DEATH_SPAN)
+
+
+def with_errors(
+    items: Sequence[BatchItem], errors: Mapping[UUID, tuple[int, str | None]]
+) -> tuple[BatchItem, ...]:
+    """The items with the attempts and errors of their dead letters, where they are known."""
+    return tuple(
+        structs.replace(each, attempts=errors[each.id][0], error=errors[each.id][1])
+        if each.id in errors
+        else each
+        for each in items
+    )
 
 
 def completion_event(batch_id: UUID, *, total: int, completed: int, failed: int) -> NewMessage:

@@ -23,6 +23,8 @@ from tickwork.core.message.batch import (
     BatchStatus,
     ItemStatus,
     NewBatch,
+    death_span,
+    with_errors,
 )
 from tickwork.core.model import NewMessage, Scope
 from tickwork.core.queue.stats import CounterName
@@ -96,7 +98,7 @@ class PostgresBatches:
         after: UUID | None = None,
     ) -> tuple[BatchItem, ...]:
         check_limit(limit)
-        await self.get(scope, batch_id)
+        batch = await self.get(scope, batch_id)
         wanted = (own_tenant(scope), batch_id, after, limit)
 
         async def work(connection: Connection) -> list[asyncpg.Record]:
@@ -106,8 +108,26 @@ class PostgresBatches:
                 return await connection.fetch(SQL.processing_items, *wanted)
             return await connection.fetch(SQL.ended_items, *wanted, status)
 
-        found = await self._database.run(work)
-        return tuple(BatchItem(row["id"], status, row["reason"], row["ended_at"]) for row in found)
+        found = [
+            BatchItem(
+                *(row["id"], status, row["reason"], row["ended_at"]), row["attempts"], row["error"]
+            )
+            for row in await self._database.run(work)
+        ]
+        if status is not ItemStatus.FAILED or not found:
+            return tuple(found)
+        span = death_span(found)
+        dead = await self._database.run(
+            lambda connection: connection.fetch(
+                SQL.dead_items,
+                batch.queue_id,
+                *wanted[:2],
+                *(span.start, span.end, found[0].id, found[-1].id),
+            )
+        )
+        return with_errors(
+            found, {row["message_id"]: (row["attempts"], row["error"]) for row in dead}
+        )
 
     async def cancel(self, scope: Scope, batch_id: UUID, *, publish_event: bool = True) -> Batch:
         await self.get(scope, batch_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from uuid import UUID
 
 from tickwork.core.limits import check_limit, check_new_batch
@@ -12,12 +12,14 @@ from tickwork.core.message.batch import (
     BatchItem,
     ItemStatus,
     NewBatch,
+    death_span,
+    with_errors,
 )
 from tickwork.core.model import NewMessage, Scope
 from tickwork.core.queue.stats import CounterName
 from tickwork.store.ids import own_tenant
 from tickwork.store.sqlite.engine.database import Database
-from tickwork.store.sqlite.engine.sql import SQL, from_microseconds
+from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.batch_fill import BatchFiller, get_batch
@@ -67,16 +69,23 @@ class SqliteBatches:
         start = b"" if after is None else after.bytes
         values = (own_tenant(scope), batch_id.bytes, str(status), start, limit)
 
-        def work(transaction: Transaction) -> Sequence[rows.Row]:
-            get_batch(transaction, scope, batch_id)
-            return transaction.execute(_items_of(status), values).fetchall()
-
-        return tuple(
-            BatchItem(
-                UUID(bytes=id_), status, reason, None if at is None else from_microseconds(at)
+        def work(transaction: Transaction) -> tuple[BatchItem, ...]:
+            batch = get_batch(transaction, scope, batch_id)
+            found = [_item(row, status) for row in transaction.execute(_items_of(status), values)]
+            if status is not ItemStatus.FAILED or not found:
+                return tuple(found)
+            span = death_span(found)
+            wanted = (
+                *(batch.queue_id.bytes, *values[:2]),
+                *(to_microseconds(span.start), to_microseconds(span.end)),
+                *(found[0].id.bytes, found[-1].id.bytes),
             )
-            for id_, reason, at in await self._database.read(work)
-        )
+            dead = transaction.execute(SQL.dead_items, wanted)
+            return with_errors(
+                found, {UUID(bytes=id_): (attempts, error) for id_, attempts, error in dead}
+            )
+
+        return await self._database.read(work)
 
     async def cancel(self, scope: Scope, batch_id: UUID, *, publish_event: bool = True) -> Batch:
         name = (own_tenant(scope), batch_id.bytes)
@@ -116,6 +125,12 @@ def _drop_some(transaction: Transaction, batch: BatchName, after: bytes) -> byte
     finish_removal(transaction, removed, CounterName.PURGED, REASON_CANCELLED)
     last: bytes = found[-1][1]
     return last
+
+
+def _item(row: rows.Row, status: ItemStatus) -> BatchItem:
+    id_, reason, at, attempts, error = row
+    ended_at = None if at is None else from_microseconds(at)
+    return BatchItem(UUID(bytes=id_), status, reason, ended_at, attempts, error)
 
 
 def _items_of(status: ItemStatus) -> str:
