@@ -4,6 +4,7 @@ The tests share one event loop, so that connections to PostgreSQL stay open from
 """
 
 from collections.abc import AsyncIterator
+from inspect import iscoroutinefunction
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,8 @@ HERE = Path(__file__).parent
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if HERE in item.path.parents:
+        is_coroutine = iscoroutinefunction(getattr(item, "obj", None))
+        if is_coroutine and HERE in item.path.parents:
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 
