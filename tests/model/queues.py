@@ -37,14 +37,22 @@ class MemoryQueues:
     def __init__(self, tables: Tables, now: Now, departures: Departures) -> None:
         self._tables, self._now, self._departures = tables, now, departures
 
-    async def put(self, scope: Scope, name: str, settings: QueueSettings) -> StoredQueue:
+    async def put(
+        self, scope: Scope, name: str, settings: QueueSettings, *, declared_by: str | None = None
+    ) -> StoredQueue:
         check_queue(name, settings)
         if not scope.is_system and scope.tenant not in self._tables.tenants:
             raise NotFound("tenant", scope.tenant)
-        queue = StoredQueue(id=new_id(), tenant=scope.tenant, name=name, settings=settings)
+        queue = StoredQueue(
+            id=new_id(),
+            tenant=scope.tenant,
+            name=name,
+            settings=settings,
+            declared_by=declared_by,
+        )
         for known in self._tables.queues.values():
             if (known.tenant, known.name) == (scope.tenant, name):
-                queue = structs.replace(known, settings=settings)
+                queue = structs.replace(known, settings=settings, declared_by=declared_by)
         self._tables.queues[queue.id] = queue
         return queue
 

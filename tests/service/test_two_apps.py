@@ -127,3 +127,25 @@ async def test_a_script_is_named_like_its_module(
         )
         child = children.spawn(importing)
     assert await child.line("shop") == "shop"
+
+
+async def test_two_apps_that_declare_a_queue_differently_are_both_named(
+    home: Home, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop, billing = (Tickwork(home.url, name=name) for name in ("shop", "billing"))
+    shop.queue("emails", max_retries=9)
+    billing.queue("emails", max_retries=1, timeout_seconds=60)
+    for app in (shop, shop, billing):
+        assert "emails" not in caplog.text
+        await app.open()
+        await app.close()
+    assert "queue emails is declared by the apps shop and billing" in caplog.text
+    assert "max_retries 9 and 1, timeout_seconds 900 and 60" in caplog.text
+    caplog.clear()
+    for name in ("only-sends", "billing"):
+        app = Tickwork(home.url, name=name)
+        emails = app.queue("emails")
+        await emails.send({})
+        assert (await app.queues.get("emails")).declared_by == "billing"
+        await app.close()
+    assert "emails" not in caplog.text

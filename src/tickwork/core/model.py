@@ -152,13 +152,15 @@ class QueueSettings(
 
 
 class StoredQueue(Struct, frozen=True, kw_only=True):
-    """A queue of one tenant, or a shared one (`tenant` None)."""
+    """A queue of one tenant, or a shared one (`tenant` None). `declared_by` is the app whose code
+    gave its settings."""
 
     id: UUID
     tenant: str | None
     name: str
     settings: QueueSettings = QueueSettings()
     paused: bool = False
+    declared_by: str | None = None
 
 
 class NewMessage(Struct, frozen=True, kw_only=True):

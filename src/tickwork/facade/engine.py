@@ -22,7 +22,7 @@ from tickwork.core.model import SYSTEM, NewMessage, Scope, Send
 from tickwork.core.when import Limits
 from tickwork.errors import FieldError, InvalidInput, TickworkError
 from tickwork.ops.batches import BatchMaker
-from tickwork.ops.queues import has_queue, put_queue, queue_names
+from tickwork.ops.queues import declare_queue, queue_names
 from tickwork.ops.schedules.declare import declare_schedules
 from tickwork.ops.schedules.views import upcoming
 from tickwork.ops.send import RegistryComposer, send_batch
@@ -237,8 +237,14 @@ class AppEngine:
     async def _declare_queue(self, store: Store, name: str) -> None:
         """A queue declared without settings keeps the stored ones."""
         declared, scope = self.registry.queues[name], self.scope_of(name, is_owner=True)
-        if declared.has_settings or not await has_queue(store, scope, name):
-            await put_queue(store, scope, name, declared.settings)
+        await declare_queue(
+            store,
+            scope,
+            name,
+            declared.settings,
+            app=self.registry.app_name,
+            has_settings=declared.has_settings,
+        )
         self.registry.created.add(name)
 
     async def _declare_schedules(self, store: Store) -> None:

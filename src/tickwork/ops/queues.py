@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from uuid import UUID
@@ -15,6 +16,8 @@ from tickwork.core.model import Counts, QueueSettings, Scope, StoredQueue
 from tickwork.core.queue.stats import CounterName, QueueStats
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.store.contract import Store
+
+_log = logging.getLogger("tickwork")
 
 
 async def list_queues(store: Store, scope: Scope) -> tuple[StoredQueue, ...]:
@@ -41,9 +44,40 @@ async def queue_names(store: Store, scope: Scope) -> Mapping[UUID, str]:
     return {queue.id: queue.name for queue in await store.queues.list(scope)}
 
 
-async def put_queue(store: Store, scope: Scope, name: str, settings: QueueSettings) -> StoredQueue:
-    """Creates a queue or replaces its settings. In the system scope the queue is shared."""
-    return await store.queues.put(scope, name, settings)
+async def declare_queue(
+    store: Store, scope: Scope, name: str, settings: QueueSettings, *, app: str, has_settings: bool
+) -> None:
+    """Creates a queue that an app declares, or replaces its settings if the app gives any.
+
+    Logs a warning if another app declares it with different settings.
+    """
+    try:
+        known = await store.queues.get(scope, name)
+    except NotFound:
+        await store.queues.put(scope, name, settings, declared_by=app if has_settings else None)
+        return
+    if not has_settings:
+        return
+    if known.declared_by not in (None, app) and known.settings != settings:
+        _log.warning(
+            _DECLARED_TWICE, name, known.declared_by, app, _differences(known.settings, settings)
+        )
+    await store.queues.put(scope, name, settings, declared_by=app)
+
+
+_DECLARED_TWICE = (
+    "queue %s is declared by the apps %s and %s with different settings: %s; the app that starts "
+    "last wins. Give the settings in one app and only the name in the other"
+)
+
+
+def _differences(before: QueueSettings, after: QueueSettings) -> str:
+    changed = [
+        f"{name} {getattr(before, name)!r} and {getattr(after, name)!r}"
+        for name in QueueSettings.__struct_fields__
+        if getattr(before, name) != getattr(after, name)
+    ]
+    return ", ".join(changed)
 
 
 async def pause_queue(store: Store, scope: Scope, name: str) -> None:

@@ -76,8 +76,11 @@ class Tenants(Protocol):
 class Queues(Protocol):
     """Queues by name."""
 
-    async def put(self, scope: Scope, name: str, settings: QueueSettings) -> StoredQueue:
-        """Creates a queue or replaces its settings; in the system scope a shared queue."""
+    async def put(
+        self, scope: Scope, name: str, settings: QueueSettings, *, declared_by: str | None = None
+    ) -> StoredQueue:
+        """Creates a queue or replaces its settings; in the system scope a shared queue.
+        `declared_by` is the app whose code gives them."""
 
     async def get(self, scope: Scope, name: str) -> StoredQueue:
         """Returns one queue."""

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 import asyncpg
-import msgspec
 
 from tickwork.clock import monotonic
 from tickwork.core.limits import check_queue, is_name
@@ -19,6 +18,7 @@ from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.engine.wakeups import PostgresWakeups
 from tickwork.store.postgres.messages import rows
 from tickwork.store.postgres.messages.backlog import recount_backlog
+from tickwork.store.shared.settings_text import settings_text
 
 if TYPE_CHECKING:
     from tickwork.store.postgres.messages.removal import Purger
@@ -77,7 +77,9 @@ class PostgresQueues:
         self._database, self._moment, self._wakeups = database, moment, wakeups
         self._known: dict[tuple[str | None, str], _Remembered] = {}
 
-    async def put(self, scope: Scope, name: str, settings: QueueSettings) -> StoredQueue:
+    async def put(
+        self, scope: Scope, name: str, settings: QueueSettings, *, declared_by: str | None = None
+    ) -> StoredQueue:
         check_queue(name, settings)
         if scope.tenant is not None and not is_name(scope.tenant):
             raise NotFound("tenant", scope.tenant)
@@ -85,7 +87,7 @@ class PostgresQueues:
             new_id(),
             scope.tenant,
             name,
-            msgspec.json.encode(settings).decode(),
+            settings_text(settings, declared_by),
             settings.max_retries,
             settings.retention_seconds,
             settings.has_claim_limits,

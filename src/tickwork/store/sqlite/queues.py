@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from uuid import UUID
 
-import msgspec
-
 from tickwork.core.limits import check_queue, is_name
 from tickwork.core.message.batch import REASON_PURGED
 from tickwork.core.model import Counts, QueueSettings, Scope, StoredQueue, Tenant
 from tickwork.core.tenant_limits import check_tenant
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import new_id
+from tickwork.store.shared.settings_text import settings_text
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL
 from tickwork.store.sqlite.engine.work import Transaction
@@ -64,7 +63,9 @@ class SqliteQueues:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def put(self, scope: Scope, name: str, settings: QueueSettings) -> StoredQueue:
+    async def put(
+        self, scope: Scope, name: str, settings: QueueSettings, *, declared_by: str | None = None
+    ) -> StoredQueue:
         check_queue(name, settings)
         if scope.tenant is not None and not is_name(scope.tenant):
             raise NotFound("tenant", scope.tenant)
@@ -72,7 +73,7 @@ class SqliteQueues:
             new_id().bytes,
             scope.tenant,
             name,
-            msgspec.json.encode(settings).decode(),
+            settings_text(settings, declared_by),
             settings.max_retries,
             settings.retention_seconds,
         )

@@ -17,6 +17,7 @@ from tickwork.core.model import (
     StoredQueue,
 )
 from tickwork.errors import StoreBroken
+from tickwork.store.shared.settings_text import read_declared_by
 
 _STATE = Message.__struct_fields__.index("state")
 _CONTENT_TYPE = Message.__struct_fields__.index("content_type")
@@ -51,6 +52,7 @@ def queue(row: Any) -> StoredQueue:
         name=row["name"],
         settings=settings(row),
         paused=row["paused"],
+        declared_by=read_declared_by(row["settings"]),
     )
 
 
