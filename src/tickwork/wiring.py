@@ -11,6 +11,7 @@ import os
 import socket
 from collections.abc import (
     AsyncIterator,
+    Awaitable,
     Callable,
     Collection,
     Iterable,
@@ -197,6 +198,7 @@ async def assemble(
     node_name: str,
     clock_offset: ClockOffset | None = None,
     virtual_clock: Callable[[], float] | None = None,
+    declare_again: Callable[[], Awaitable[None]] | None = None,
 ) -> Assembly:
     """Puts a node, the consumers and, with the role `scheduler`, a scheduler together.
 
@@ -226,6 +228,8 @@ async def assemble(
         monotonic=virtual_clock or clock.monotonic,
         trusted_until=lambda: node.trusted_until,
     )
+    if declare_again is not None:
+        context = context._replace(declare_again=declare_again)
     scheduler = None
     if Role.SCHEDULER in roles:
         scheduler = _scheduler(store, node, observer, virtual_clock)
@@ -287,11 +291,13 @@ async def build_worker(
     *,
     folder: Path,
     serves: bool,
+    declare_again: Callable[[], Awaitable[None]] | None = None,
 ) -> ObservedWorker:
     """The worker of an app on its store, with the roles of the settings: consumers, a scheduler,
     both on one node, or with neither role only the maintenance of the store. The topology file in
     the folder sets the concurrency of consumers; an invalid file is refused. `serves`: this process
-    also serves the API, so its node has that role too."""
+    also serves the API, so its node has that role too. `declare_again` is called when a declared
+    queue is gone."""
     from tickwork.service.observe import ClockOffset, Observers
     from tickwork.service.observe.log_events import EventLog
     from tickwork.service.observe.metrics import WorkerMetrics
@@ -320,6 +326,7 @@ async def build_worker(
         open_node_store=lambda: open_store(settings),
         node_name=f"{socket.gethostname()[:_HOST_LENGTH_MAX]}:{os.getpid()}",
         clock_offset=clock_offset,
+        declare_again=declare_again,
     )
     limit_seconds = float(settings.loop_blocked_seconds)
     running = running_invocations_of(worker.consumers)

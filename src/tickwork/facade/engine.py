@@ -7,6 +7,7 @@ is stored when it returns. Inside one it is kept, and commits when the message i
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from tickwork.service.worker.worker import Worker
+
+
+_log = logging.getLogger("tickwork")
 
 
 class AppEngine:
@@ -165,6 +169,7 @@ class AppEngine:
                 self.composer,
                 folder=Path.cwd(),
                 serves=chosen_roles is not None and "api" in chosen_roles,
+                declare_again=partial(self._declare_again, store),
             )
             run = watched.running(drain_seconds=settings.drain_seconds, registry=registry)
             with self.registry.served():
@@ -246,6 +251,12 @@ class AppEngine:
             has_settings=declared.has_settings,
         )
         self.registry.created.add(name)
+
+    async def _declare_again(self, store: Store) -> None:
+        """Somebody deleted a declared queue, or created the database anew."""
+        _log.warning("declared queues are gone: creating the app's queues and schedules again")
+        await self._declare_queues(store)
+        await self._declare_schedules(store)
 
     async def _declare_schedules(self, store: Store) -> None:
         declared = self.registry.schedules.values()

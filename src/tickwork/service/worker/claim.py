@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from math import inf
 from typing import NamedTuple
@@ -163,9 +163,14 @@ def _later_in_claim(late: Sequence[Message], claimed: Iterable[Message]) -> list
     return [found[each.id] for each in late]
 
 
+async def _declare_nothing() -> None:
+    pass
+
+
 class WorkerContext(NamedTuple):
     """What all consumers of a worker share. With `is_virtual` there is no jitter, and `monotonic`
-    is a virtual clock. After `trusted_until` the claims may belong to another node."""
+    is a virtual clock. After `trusted_until` the claims may belong to another node.
+    `declare_again` creates declared queues and schedules that are gone."""
 
     store: Store
     claimer: Claimer
@@ -177,6 +182,7 @@ class WorkerContext(NamedTuple):
     is_virtual: bool = False
     monotonic: Callable[[], float] = monotonic
     trusted_until: Callable[[], float] = lambda: inf
+    declare_again: Callable[[], Awaitable[None]] = _declare_nothing
 
     def is_trusted(self) -> bool:
         """Whether the claims are certainly still ours."""

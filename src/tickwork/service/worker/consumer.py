@@ -27,7 +27,7 @@ from tickwork.core.message import decide
 from tickwork.core.message.outcome import InvalidPayload, Outcome, Succeeded, UnhandledType
 from tickwork.core.model import ClaimRequest, Ending, Fate, Scope, StoredQueue
 from tickwork.core.model import Message as Stored
-from tickwork.errors import NodeExpired, StoreUnavailable
+from tickwork.errors import NodeExpired, NotFound, StoreUnavailable
 from tickwork.service.worker.claim import LateMessages, WorkerContext
 from tickwork.service.worker.invoke import (
     HandlerArgument,
@@ -81,6 +81,7 @@ class QueueConsumer:
             is_loop_closing=self._is_loop_closing,
         )
         self._claiming: asyncio.Task[Any] | None = None
+        self._is_gone = False
         self._settler = Settler(context.store, queue, context.observer, self._on_settled)
         self._late = LateMessages(context.store, self._prefetch, self._settler)
         self._types_reported: set[str | None] = set()
@@ -93,6 +94,16 @@ class QueueConsumer:
     async def run(self, watch: Watch) -> None:
         """Claims and handles messages in an endless loop. Claims nothing while draining."""
         self._claiming = asyncio.current_task()
+        if not self._is_gone:
+            await self._run(watch)
+        while True:
+            if self._is_gone:
+                await self._create_again()
+            async with self._context.store.wakeups.watch([self.queue.id]) as another:
+                await self._run(another)
+
+    async def _run(self, watch: Watch) -> None:
+        """Returns if the queue is gone."""
         pause = POLL_SECONDS_MIN
         while True:
             if self._claim_limit() <= 0:
@@ -106,6 +117,9 @@ class QueueConsumer:
                     continue
                 if not await watch.wait(await self._wait_seconds(pause)):
                     pause = min(pause * 2, POLL_SECONDS_MAX)
+            except NotFound:
+                self._is_gone = True
+                return
             except NodeExpired:
                 # The node takes a new identity by itself, and the next claim uses it.
                 await asyncio.sleep(POLL_SECONDS_MIN)
@@ -113,6 +127,13 @@ class QueueConsumer:
                 self._context.observer.error_occurred("claim", error)
                 await asyncio.sleep(POLL_SECONDS_MAX)
             self._dispatch()
+
+    async def _create_again(self) -> None:
+        """The queue is gone: somebody deleted it, or created the database anew. If this fails, it
+        is tried again, because only a part may have been created."""
+        await self._context.declare_again()
+        self.queue = await self._context.store.queues.get(self.scope, self.queue.name)
+        self._is_gone = False
 
     async def run_second_claims(self) -> None:
         """Claims concurrently with `run` while the store has more than one claim returns."""
@@ -123,7 +144,7 @@ class QueueConsumer:
                 continue
             try:
                 await self.step()
-            except (NodeExpired, StoreUnavailable):
+            except (NodeExpired, NotFound, StoreUnavailable):
                 self._more_waiting = False  # `run` gets the same error and reports it.
 
     async def step(self) -> int:
