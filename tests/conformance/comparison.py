@@ -34,6 +34,8 @@ LetterQuestion = Callable[[Store, tuple[UUID, ...]], Awaitable[Any]]
 
 Told = TypeVar("Told", Message, DeadLetter)
 
+_LETTER_ID = r'("dead_letter_id":)"[^"]*"'
+
 NOBODY = UUID(int=0)
 """Replaces an id that a store generated itself."""
 
@@ -173,8 +175,10 @@ def _by_lane(messages: Sequence[Message]) -> dict[tuple[str, int], list[Message]
 
 
 def _without_letter(told: Told) -> Told:
-    """A dead-letter event contains the dead letter's id, which each store generates itself."""
+    """A dead-letter event contains the dead letter's id, which each store generates itself; so does
+    a message of a dead-letter queue."""
+    if told.death is not None:
+        told = structs.replace(told, death=re.sub(_LETTER_ID, r'\1""', told.death))
     if told.source != SYSTEM_SOURCE:
         return told
-    body = re.sub(rb'("dead_letter_id":)"[^"]*"', rb'\1""', told.body)
-    return structs.replace(told, body=body)
+    return structs.replace(told, body=re.sub(_LETTER_ID.encode(), rb'\1""', told.body))

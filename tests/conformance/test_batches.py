@@ -384,14 +384,6 @@ async def test_the_systems_batches_belong_to_the_default_tenant(store: Store) ->
     assert await store.batches.get(DEFAULT, batch.id) == batch
 
 
-async def test_batch_items_are_not_copied_to_subscribers(store: Store) -> None:
-    await make_queue(store)
-    await make_queue(store, "audit")
-    await store.subscriptions.put(DEFAULT, "paid", "audit")
-    await create_batch(store, news(3, type="paid"))
-    assert await counts(store, "audit") == Counts()
-
-
 async def test_a_batch_created_twice_concurrently_is_created_once(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:

@@ -27,11 +27,21 @@ from tests.conformance.acts import (
 from tests.conformance.test_sends import EVERYTHING
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
+from tickwork.core.message.batch import NewBatch
 from tickwork.core.message.subscription import Subscription, copy_for
-from tickwork.core.model import DEFAULT, SYSTEM, Counts, NewMessage, Send, SettleResult
+from tickwork.core.model import (
+    DEFAULT,
+    SYSTEM,
+    BatchWithItems,
+    Counts,
+    NewMessage,
+    Send,
+    SettleResult,
+)
 from tickwork.core.queue.stats import CounterName
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
 
 AUDIT = "audit"
 
@@ -49,11 +59,24 @@ async def by_settling(store: Store, message: NewMessage) -> None:
     await settle(store, ack(held, Send(WORK, message)))
 
 
+async def by_settling_a_batch(store: Store, message: NewMessage) -> None:
+    await make_queue(store, "before")
+    await send(store, queue="before")
+    batch = BatchWithItems(id=new_id(), queue=WORK, items=(new(), message))
+    await settle(
+        store, structs.replace(ack(await pull_one(store, queue="before")), batches=(batch,))
+    )
+
+
 WAYS: dict[str, Callable[[Store, NewMessage], Awaitable[Any]]] = {
     "send": lambda store, message: store.messages.send(DEFAULT, WORK, message),
     "batch": lambda store, message: store.messages.send_batch(DEFAULT, WORK, [new(), message]),
     "bulk": lambda store, message: store.messages.send_bulk(DEFAULT, WORK, [new(), message]),
     "settlement": by_settling,
+    "items": lambda store, message: store.batches.create(
+        DEFAULT, NewBatch(id=new_id(), queue=WORK), [new(), message]
+    ),
+    "items of a settlement": by_settling_a_batch,
 }
 
 
@@ -299,3 +322,17 @@ async def test_a_pattern_has_its_limits(store: Store) -> None:
         assert [fault.field for fault in raised.value.errors] == ["types"]
     assert await store.subscriptions.list(DEFAULT) == ()
     await store.subscriptions.put(DEFAULT, "x" * 120, WORK)
+
+
+async def test_a_batch_that_is_sent_again_is_copied_once_and_its_copies_are_no_items(
+    store: Store,
+) -> None:
+    await make_both(store)
+    batch, items = NewBatch(id=new_id(), queue=WORK), [new(type="paid") for _ in range(3)]
+    for _ in range(2):
+        made = await store.batches.create(DEFAULT, batch, items)
+        assert made.total == 3
+    copies = await pull(store, queue=AUDIT)
+    assert {copy.body for copy in copies} == {item.body for item in items}
+    assert len(copies) == len(items)
+    assert {copy.batch_id for copy in copies} == {None}

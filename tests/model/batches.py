@@ -136,7 +136,10 @@ class MemoryBatches:
                 check_item(item, index)
                 if not self._arrivals.store(row.tenant, queue, item, batch_id=row.id):
                     raise Conflict(f"item {item.id} is a message already")
-            self._arrivals.check_backlogs({queue.id})
+            filled = {queue.id}
+            for item in piece:
+                filled |= self._arrivals.copy(row.tenant, queue, item)
+            self._arrivals.check_backlogs(filled)
             # Items may have ended meanwhile, so the counts may have changed.
             row = self._tables.batches[row.tenant, row.id]
             row = structs.replace(row, stored=row.stored + len(piece), filled_at=self._now())

@@ -25,8 +25,7 @@ class Arrivals:
         filled: set[UUID] = set()
         for message in messages:
             if self.store(tenant, queue, message):
-                copied = self._copy(tenant, queue, message)
-                filled |= {queue.id, *(each for each, is_new in copied.items() if is_new)}
+                filled |= {queue.id, *self.copy(tenant, queue, message)}
         self.check_backlogs(filled)
 
     def announce(self, tenant: str, queue: StoredQueue | None, message: NewMessage) -> int:
@@ -49,6 +48,11 @@ class Arrivals:
         self._tables.tally(CounterName.SENT, row.message)
         self._tables.watchers.wake({queue.id})
         return True
+
+    def copy(self, tenant: str, queue: StoredQueue, message: NewMessage) -> set[UUID]:
+        """Copies a stored message to its subscribers; returns the queues that have a new copy."""
+        copied = self._copy(tenant, queue, message)
+        return {each for each, is_new in copied.items() if is_new}
 
     def check_backlogs(self, queue_ids: Iterable[UUID]) -> None:
         """Raises `BacklogFull` if a queue exceeds its cap."""

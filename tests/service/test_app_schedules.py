@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tickwork.app.firing import Firing
+from tickwork.app.message import Message
 from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.model import ScheduleStatus
 from tickwork.errors import InvalidInput
@@ -124,3 +125,27 @@ async def test_an_app_may_allow_shorter_intervals(database: str | None) -> None:
     async with harness(quick, database=database, start=START) as h:
         await h.advance(seconds=5)
     assert len(ticks) == 5
+
+
+async def test_the_slots_of_a_schedule_are_copied_to_subscribers_when_they_are_due(
+    app: Tickwork, database: str | None
+) -> None:
+    app.queue("reports")
+    app.queue("audit")
+    seen: list[tuple[str, datetime, str | None]] = []
+
+    @app.on("reports")
+    @app.on("audit")
+    async def note(message: Message[Any]) -> None:
+        seen.append((message.body, h.now, message.idempotency_key))
+
+    async with harness(app, database=database, start=START) as h:
+        store = await app._engine.open()
+        await store.subscriptions.put(DEFAULT, "report.*", "audit")
+        made = await app.schedules.create(
+            cron_expr="0 9 * * *",
+            target={"queue": "reports", "message_type": "report.wanted"},
+            payload="x",
+        )
+        await h.advance(days=1)
+    assert seen == [("x", NINE, f"{made.id}:2026-03-02T09:00:00Z")] * 2

@@ -44,6 +44,7 @@ CLASSES: dict[Path, Listed] = {
             "messages/removal:Purger",
             "messages/removal:Removal",
             "messages/settle_statements:EndingWriter",
+            "schedules/slot_copies:SlotCopies",
             "schedules/slot_outcome:SlotOutcomes",
         ),
         "carries results from the transaction to the work after the commit": (
@@ -209,7 +210,9 @@ STATEMENTS: dict[Path, Listed] = {
             "schedules/fire_keyed_slot",
             "schedules/schedules_to_plan",
             "schedules/slot_template",
+            "schedules/waiting_copies",
             "shards/shard_tokens",
+            "subscriptions/has_subscriptions",
         ),
         "part of applying the outcomes of slots": (
             "schedules/end_schedule",

@@ -104,7 +104,8 @@ class Schedules(Protocol):
 
         A plan is applied only if its shard still has the granted token and its schedule still has
         the version and next slot that the plan was made from. Both are locked until the commit.
-        Other plans change nothing.
+        Other plans change nothing. Messages are copied to subscribers, as those of a send; a copy
+        becomes visible with its slot and is withdrawn with it unless a worker has claimed it.
         """
 
     async def newer_due(

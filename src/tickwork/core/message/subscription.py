@@ -7,11 +7,12 @@ not copied again: a message is copied once, from the queue it was sent to.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from uuid import UUID
 
 from msgspec import Struct, structs
 
-from tickwork.core.model import NewMessage
+from tickwork.core.model import Message, NewMessage
 from tickwork.core.stable_hash import derived_id
 from tickwork.errors import FieldError
 
@@ -42,15 +43,39 @@ def matches(types: str, message_type: str | None) -> bool:
 def copy_for(message: NewMessage, queue_id: UUID) -> NewMessage:
     """The copy of a message for a subscriber. Its id is derived from the message's, so a repeated
     send creates the same copy. It has no slot: the message itself accounts for the slot."""
-    own = derived_id(message.id, queue_id.hex)
     return structs.replace(
         message,
-        id=own,
+        id=copy_id(message.id, queue_id),
         schedule_id=None,
         slot=None,
         run=0,
         catch_up=False,
         idempotency_base=message.idempotency_key,
+    )
+
+
+def copy_id(message_id: UUID, queue_id: UUID) -> UUID:
+    """The id of the copy of a message in a subscriber's queue."""
+    return derived_id(message_id, queue_id.hex)
+
+
+def slot_event(message: Message, now: datetime, expires_at: datetime | None) -> NewMessage:
+    """The message of a planned slot, as subscribers get it. It becomes visible together with the
+    slot's message. The key that orders the slots of a schedule does not apply to copies."""
+    lasts = None if expires_at is None else (expires_at - message.visible_at).total_seconds()
+    return NewMessage(
+        id=message.id,
+        body=message.body,
+        content_type=message.content_type,
+        delay_seconds=max((message.visible_at - now).total_seconds(), 0.0),
+        priority=message.priority,
+        type=message.type,
+        source=message.source,
+        schedule_id=message.schedule_id,
+        slot=message.slot,
+        run=message.run,
+        idempotency_base=message.idempotency_base,
+        expires_after_seconds=lasts,
     )
 
 

@@ -35,6 +35,7 @@ from tickwork.store.postgres.schedules.firings import PostgresFirings
 from tickwork.store.postgres.schedules.plan import Planner
 from tickwork.store.postgres.schedules.schedules import PostgresSchedules
 from tickwork.store.postgres.schedules.shards import PostgresShards
+from tickwork.store.postgres.schedules.slot_copies import SlotCopies
 from tickwork.store.postgres.stats import PostgresStats
 from tickwork.store.shared.counters import Counters
 from tickwork.store.shared.watches import within
@@ -81,11 +82,12 @@ class PostgresStore:
         self._settler = Settler(database, sender, ending_writer)
         self.messages = PostgresMessages(database, moment, queues, sender, self._settler)
         self.dead_letters = PostgresDeadLetters(database, moment, queues, sender, counters)
+        copies = SlotCopies(sender, self.subscriptions)
         self.schedules = PostgresSchedules(
             database,
             Creator(database, moment, queues, self.wakeups),
-            Changer(database, moment, removal, self.wakeups, counters),
-            Planner(database, moment, self.wakeups, counters),
+            Changer(database, moment, removal, self.wakeups, counters, copies),
+            Planner(database, moment, self.wakeups, counters, copies),
         )
         self.calendars = PostgresCalendars(database, moment)
         self.shards = PostgresShards(database, moment, self.wakeups)

@@ -15,16 +15,17 @@ from typing import NamedTuple
 from uuid import UUID
 
 import asyncpg
+from msgspec import structs
 
 from tickwork.core.limits import check_item, check_item_count
 from tickwork.core.message.batch import NewBatch
 from tickwork.core.model import NewMessage, StoredQueue
-from tickwork.errors import Conflict
+from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import Moment, new_id
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.messages.backlog import BacklogChange, change_backlog
-from tickwork.store.postgres.messages.send import Group, Sender
+from tickwork.store.postgres.messages.send import Group, Parcel, Sender
 
 PIECE_ITEMS = 5_000
 """Maximum number of items stored, or cancelled, in one transaction."""
@@ -37,8 +38,18 @@ class PreparedBatch(NamedTuple):
     """A batch with all its items, stored together or not at all."""
 
     id: UUID
-    group: Group
+    parcel: Parcel
     completion_queue: str | None
+
+    @property
+    def group(self) -> Group:
+        """The items."""
+        return self.parcel.group
+
+    @property
+    def copies(self) -> list[Group]:
+        """The copies that subscribers get of the items."""
+        return self.parcel.copies_of(self.parcel.group)
 
 
 async def store_batches(
@@ -48,8 +59,9 @@ async def store_batches(
     sender: Sender,
     backlog: BacklogChange,
 ) -> list[Group]:
-    """Stores batches with all their items, unless they exist; returns what was stored. `Conflict`
-    if the id of a batch or an item is in use. The caller writes the backlog change."""
+    """Stores batches with all their items, and copies for subscribers, unless they exist; returns
+    what was stored. `Conflict` if the id of a batch or an item is in use. The caller writes the
+    backlog change."""
     # Sorted, so that two transactions that store the same batches do not deadlock.
     batches = [prepared for _, prepared in sorted(_by_id(batches).items())]
     rows = await connection.fetch(
@@ -65,10 +77,12 @@ async def store_batches(
     if others:
         raise Conflict(f"batch id {', '.join(others)} is already in use by another batch")
     fresh = {(row["tenant"], row["id"]) for row in rows if row["is_new"]}
-    groups = [
-        prepared.group for prepared in batches if (prepared.group.tenant, prepared.id) in fresh
+    batches = [
+        prepared
+        for prepared in batches
+        if (prepared.group.tenant, prepared.id) in fresh and prepared.group.messages
     ]
-    groups = [group for group in groups if group.messages]
+    groups = [prepared.group for prepared in batches]
     if not groups:
         return []
     items = {(group.tenant, item.id) for group in groups for item in group.messages}
@@ -76,6 +90,8 @@ async def store_batches(
     known = {(group.tenant, item.id) for group in stored for item in group.messages}
     if known != items or len(items) < sum(len(group.messages) for group in groups):
         raise Conflict("an item has the id of another message")
+    if copies := [copy for prepared in batches for copy in prepared.copies]:
+        stored += await sender.store(connection, copies, new_id(), backlog)
     return stored
 
 
@@ -166,33 +182,47 @@ class BatchFiller:
     async def _store_piece(
         self, filling: _Filling, piece: Sequence[NewMessage], start: int
     ) -> None:
-        """Stores items, except for those already stored. The first item has index `start`."""
-        stop = start + len(piece)
+        """Stores items, except for those already stored, and copies for subscribers. The first
+        item has index `start`."""
+        try:
+            await self._store_with_copies(filling, piece, start)
+        except NotFound:
+            # A cached subscriber was deleted. Look them up again.
+            await self._store_with_copies(filling, piece, start)
 
-        async def work(connection: Connection) -> Group:
+    async def _store_with_copies(
+        self, filling: _Filling, piece: Sequence[NewMessage], start: int
+    ) -> None:
+        stop, queue = start + len(piece), filling.queue
+        whole = Group(filling.tenant, queue.id, queue.name, tuple(piece), batch_id=filling.id)
+        parcel = await self._sender.with_subscribers(whole)
+
+        async def work(connection: Connection) -> list[Group]:
             row = await connection.fetchrow(
                 SQL.fill_batch, self._moment(), filling.tenant, filling.id, stop
             )
             if row is None:
                 raise Conflict(f"batch {filling.id} is already sealed")
-            fresh = tuple(piece[max(row["stored"] - start, 0) :])
-            queue = filling.queue
-            group = Group(filling.tenant, queue.id, queue.name, fresh, batch_id=filling.id)
-            if fresh:
-                backlog = BacklogChange()
-                await self._sender.copy_in(connection, group, backlog)
-                if row["has_ended"]:
-                    await _check_none_ended(connection, group)
-                await change_backlog(connection, backlog)
-            return group
+            fresh = whole.messages[max(row["stored"] - start, 0) :]
+            if not fresh:
+                return []
+            group, backlog = structs.replace(whole, messages=fresh), BacklogChange()
+            await self._sender.copy_in(connection, group, backlog)
+            if row["has_ended"]:
+                await _check_none_ended(connection, group)
+            copies = parcel.copies_of(group)
+            if copies:
+                copies = await self._sender.store(connection, copies, new_id(), backlog)
+            await change_backlog(connection, backlog)
+            return [group, *copies]
 
         try:
-            group = await self._database.transact(work)
+            stored = await self._database.transact(work)
         except asyncpg.UniqueViolationError as error:
             raise Conflict(
                 f"an id among the items {start} to {stop - 1} is in use: {error.detail}"
             ) from None
-        self._sender.after_commit([group])
+        self._sender.after_commit(stored)
 
 
 def _skip(source: Iterable[NewMessage], count: int) -> int:

@@ -163,7 +163,8 @@ class Settler:
                 sends.setdefault(index, []).append(parcel)
             for batch in ending.batches:
                 group = await self._sender.group(scope, batch.queue, batch.items, batch.id)
-                prepared = PreparedBatch(batch.id, group, batch.completion_queue)
+                parcel = await self._sender.with_subscribers(group)
+                prepared = PreparedBatch(batch.id, parcel, batch.completion_queue)
                 batches.setdefault(index, []).append(prepared)
         return CausedMessages(sends, batches)
 

@@ -165,7 +165,7 @@ class EndingWriter:
         groups = [
             group for parcel in parcels for group in (parcel.group, *parcel.copies_of(parcel.group))
         ]
-        groups += [batch.group for batch in batches]
+        groups += [group for batch in batches for group in (batch.group, *batch.copies)]
         keyed = [key for group in (*groups, *ended.dead_letter_sends) for key in group.keyed()]
         needed = {key for key in keyed if key is not None} | withdrawable
         if groups or ended.dead_letter_sends or withdrawable or has_effects:

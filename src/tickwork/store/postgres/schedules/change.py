@@ -34,9 +34,11 @@ from tickwork.store.postgres.engine.wakeups import PostgresWakeups
 from tickwork.store.postgres.messages.backlog import BacklogChange
 from tickwork.store.postgres.messages.keys import Key, Keys
 from tickwork.store.postgres.messages.removal import AfterCommit, Removal, RemovedMessages
+from tickwork.store.postgres.messages.send import Group
 from tickwork.store.postgres.schedules import rows as schedule_rows
 from tickwork.store.postgres.schedules.create import check_number
 from tickwork.store.postgres.schedules.firings import record_skips
+from tickwork.store.postgres.schedules.slot_copies import FiredSlots, SlotCopies
 from tickwork.store.postgres.schedules.slot_messages import (
     Planned,
     fire_columns,
@@ -66,6 +68,7 @@ class _Changed(NamedTuple):
     fires: tuple[Fire, ...]
     type: str
     now: datetime
+    copies: list[Group]
 
 
 class _Interfered(Exception):
@@ -82,9 +85,11 @@ class Changer:
         removal: Removal,
         wakeups: PostgresWakeups,
         counters: Counters,
+        copies: SlotCopies,
     ) -> None:
         self._database, self._moment, self._keys = database, moment, Keys(moment)
         self._removal, self._wakeups, self._counters = removal, wakeups, counters
+        self._copies = copies
 
     async def change(
         self,
@@ -150,18 +155,19 @@ class Changer:
             unfinished = await _unfinished(connection, schedule, len(planned), now)
             change = decide(structs.replace(schedule, unfinished=unfinished), withdrawn, now)
         left, room, fires = RemovedMessages(), BacklogChange(), tuple[Fire, ...]()
+        copies: list[Group] = []
         if change is not None:
             check_change(change.name, change.definition)
             await take_back(connection, planned, left)
             queue_id = await self._queue_id(connection, row, change)
-            await self._fire(connection, row, change, now, room)
+            copies = await self._fire(connection, row, change, now, room)
             await record_skips(connection, (schedule.tenant, schedule.id), change.skips, now)
             schedule = await self._write(connection, schedule, change, queue_id, planned, now)
             fires = change.fires
             if limits is not None and becomes_active(ScheduleStatus(row["status"]), change.status):
                 await check_number(connection, limits)
         after_commit = await self._removal.apply_effects(connection, left, room, keys)
-        return _Changed(schedule, after_commit, row["queue_id"], fires, row["type"], now)
+        return _Changed(schedule, after_commit, row["queue_id"], fires, row["type"], now, copies)
 
     async def _take_keys(self, connection: Connection, tenant: str, schedule_id: UUID) -> set[Key]:
         """Locks the keys of waiting slots, and the key that new slots would have."""
@@ -212,19 +218,21 @@ class Changer:
 
     async def _fire(
         self, connection: Connection, row: Any, change: Change, now: datetime, room: BacklogChange
-    ) -> None:
-        """Stores the messages of fired slots, under the old definition."""
+    ) -> list[Group]:
+        """Stores the messages of fired slots, under the old definition, and returns their copies
+        for subscribers."""
         fires = change.fires
         if not fires:
-            return
+            return []
         key = _key(row)
         positions = await self._keys.reserve(connection, [key] * len(fires))
+        new_slots = fire_columns(fires)
         target = await connection.fetchrow(
             SQL.fire_slots,
             now,
             row["tenant"],
             row["id"],
-            *fire_columns(fires),
+            *new_slots,
             [each.state for each in positions],
             [each.position for each in positions],
         )
@@ -232,6 +240,8 @@ class Changer:
             raise NotFound("queue", row["queue"])
         if target["is_capped"]:
             room.take(row["queue_id"], row["queue"], target["bytes"], is_exempt=True)
+        fired = FiredSlots(row["tenant"], row["queue_id"], row["type"], new_slots[0])
+        return await self._copies.store(connection, [fired], now, room)
 
     async def _write(
         self,
@@ -274,6 +284,8 @@ class Changer:
             self._counters.add(key, len(changed.fires))
             if any(fire.visible_at <= changed.now for fire in changed.fires):
                 self._wakeups.notify([changed.queue_id])
+        if changed.copies:
+            self._copies.after_commit(changed.copies)
         if schedule.look_at is not None and schedule.look_at <= changed.now + NEAR:
             self._wakeups.notify([SCHEDULES_TOPIC])
         await self._removal.finish(changed.after_commit)

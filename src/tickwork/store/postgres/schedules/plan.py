@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -25,9 +26,12 @@ from tickwork.store.ids import SCHEDULES_TOPIC, Moment
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.engine.wakeups import PostgresWakeups
+from tickwork.store.postgres.messages.backlog import BacklogChange, change_backlog
 from tickwork.store.postgres.messages.keys import Key, Keys
+from tickwork.store.postgres.messages.send import Group
 from tickwork.store.postgres.schedules.firings import skip_columns
 from tickwork.store.postgres.schedules.rows import OVERLAPS
+from tickwork.store.postgres.schedules.slot_copies import FiredSlots, SlotCopies
 from tickwork.store.postgres.schedules.slot_messages import fire_columns, unless_usual
 from tickwork.store.shared.counters import CounterKey, Counters
 
@@ -50,16 +54,22 @@ class _Outcome(NamedTuple):
     keyed: dict[int, UUID]
     no_queue: set[int]
     now: datetime | None
+    copies: tuple[Group, ...] = ()
 
 
 class Planner:
     """Finds due schedules and carries out plans."""
 
     def __init__(
-        self, database: Database, moment: Moment, wakeups: PostgresWakeups, counters: Counters
+        self,
+        database: Database,
+        moment: Moment,
+        wakeups: PostgresWakeups,
+        counters: Counters,
+        copies: SlotCopies,
     ) -> None:
         self._database, self._moment = database, moment
-        self._wakeups, self._counters = wakeups, counters
+        self._wakeups, self._counters, self._copies = wakeups, counters, copies
         self._keys = Keys(moment)
         self._swept: tuple[str, UUID] = _START
 
@@ -116,15 +126,28 @@ class Planner:
         chosen = [plans[index] for index in led]
         outcome = _Outcome({}, set(), {}, set(), None)
         if chosen:
+            firing = {plan.tenant for plan in chosen if plan.fires}
+            has_subscribers = await self._copies.has_subscribers(firing)
+            # Copies are stored by further statements.
+            run = self._database.transact if has_subscribers else self._database.run
             # A repeat is safe: a schedule that was advanced has changed, and its plan is refused.
-            outcome = await self._database.run(lambda each: self._write(each, tokens, chosen))
-        if outcome.keyed:
-            outcome = await self._plan_keyed(tokens, chosen, outcome)
+            outcome = await run(
+                lambda each: self._write(each, tokens, chosen, has_subscribers=has_subscribers)
+            )
+            if outcome.keyed:
+                outcome = await self._plan_keyed(
+                    tokens, chosen, outcome, has_subscribers=has_subscribers
+                )
         self._after_commit(chosen, outcome)
         return _result(plans, led, outcome)
 
     async def _plan_keyed(
-        self, tokens: dict[int, int], chosen: Sequence[Plan], before: _Outcome
+        self,
+        tokens: dict[int, int],
+        chosen: Sequence[Plan],
+        before: _Outcome,
+        *,
+        has_subscribers: bool,
     ) -> _Outcome:
         """Carries out plans with ordered slots."""
         numbers = sorted(before.keyed)
@@ -143,6 +166,7 @@ class Planner:
                 plans,
                 states=[each.state for each in positions],
                 positions=[each.position for each in positions],
+                has_subscribers=has_subscribers,
             )
             if len(outcome.done) < len(plans):
                 # Keys may have been created for plans that were refused.
@@ -156,6 +180,7 @@ class Planner:
             {},
             before.no_queue.union(numbers[number] for number in after.no_queue),
             before.now or after.now,
+            before.copies + after.copies,
         )
 
     async def _write(
@@ -164,19 +189,21 @@ class Planner:
         tokens: dict[int, int],
         plans: Sequence[Plan],
         *,
+        has_subscribers: bool,
         states: Sequence[str] | None = None,
         positions: Sequence[int | None] | None = None,
     ) -> _Outcome:
         shards = sorted({plan.shard for plan in plans})
         fires = [fire for plan in plans for fire in plan.fires]
         skips = [skip for plan in plans for skip in plan.skips]
+        new_slots = fire_columns(fires)
         found = await connection.fetch(
             SQL.plan,
             self._moment(),
             shards,
             [tokens[shard] for shard in shards],
             *_plan_columns(plans),
-            *fire_columns(fires),
+            *new_slots,
             states,
             positions,
             *skip_columns(skips),
@@ -193,10 +220,26 @@ class Planner:
                 outcome.keyed[number - 1] = row[2]
             else:
                 outcome.no_queue.add(number - 1)
-        return outcome._replace(now=found[0][4] if found else None)
+        outcome = outcome._replace(now=found[0][4] if found else None)
+        if not has_subscribers:
+            return outcome
+        backlog, ids = BacklogChange(), iter(new_slots[0])
+        ids_by_plan = [[*islice(ids, len(plan.fires))] for plan in plans]
+        fired = [
+            FiredSlots(plans[number].tenant, row[2], row[3], ids_by_plan[number])
+            for number, row in outcome.done.items()
+            if ids_by_plan[number]
+        ]
+        copies: list[Group] = []
+        if fired and outcome.now is not None:
+            copies = await self._copies.store(connection, fired, outcome.now, backlog)
+            await change_backlog(connection, backlog)
+        return outcome._replace(copies=tuple(copies))
 
     def _after_commit(self, plans: Sequence[Plan], outcome: _Outcome) -> None:
         """Counts messages and wakes consumers."""
+        if outcome.copies:
+            self._copies.after_commit(outcome.copies)
         ready: set[UUID] = set()
         for number, row in outcome.done.items():
             plan = plans[number]

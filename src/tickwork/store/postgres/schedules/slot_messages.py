@@ -19,6 +19,7 @@ from tickwork.store.postgres.engine.database import Connection
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.messages.keys import Key
 from tickwork.store.postgres.messages.removal import RemovedMessages
+from tickwork.store.postgres.schedules.slot_copies import copies_of
 
 ScheduleKey = tuple[str, UUID]
 """A schedule's tenant and id."""
@@ -72,7 +73,8 @@ async def take_planned(
 async def take_back(
     connection: Connection, planned: Sequence[Planned], removed: RemovedMessages
 ) -> None:
-    """Deletes locked slots and notes the removed messages."""
+    """Deletes locked slots and their copies, and notes the removed messages. Copies that a worker
+    has claimed stay."""
     if planned:
         rows = await connection.fetch(
             SQL.delete_withdrawn,
@@ -81,6 +83,10 @@ async def take_back(
         )
         assert len(rows) == len(planned), "locked rows do not change"
         removed.add_withdrawn(rows)
+        slots = [(each.schedule[0], each.message_id) for each in planned]
+        if copies := await copies_of(connection, slots):
+            tenants, ids = zip(*copies, strict=True)
+            removed.add_withdrawn(await connection.fetch(SQL.delete_withdrawn, tenants, ids))
 
 
 def _columns(schedules: Collection[ScheduleKey]) -> tuple[list[str], list[UUID]]:

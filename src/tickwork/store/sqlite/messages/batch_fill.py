@@ -25,6 +25,7 @@ from tickwork.store.sqlite.messages.send import (
     QueueRow,
     find_queue,
     is_storable,
+    send_copies,
 )
 
 PIECE_ITEMS = 1_000
@@ -87,7 +88,7 @@ class PreparedBatch:
                 raise Conflict(f"batch id {batch.id} is already in use by another batch")
             return
         if batch.items:
-            self._prepared.store(transaction, name[0], queue, batch_id=name[1])
+            _store_items(transaction, name, queue, self._prepared)
 
 
 class _Piece:
@@ -112,7 +113,16 @@ class _Piece:
         (ended,) = row
         if ended and _has_ended(transaction, name, items):
             raise Conflict("an item has the id of an item of this batch that has ended")
-        self._prepared.store(transaction, name[0], queue, batch_id=name[1])
+        _store_items(transaction, name, queue, self._prepared)
+
+
+def _store_items(
+    transaction: Transaction, batch: BatchName, queue: QueueRow, items: PreparedMessages
+) -> None:
+    """Stores items, and copies for subscribers."""
+    tenant, batch_id = batch
+    items.store(transaction, tenant, queue, batch_id=batch_id)
+    send_copies(transaction, tenant, items.messages, except_queue_id=queue.id)
 
 
 def _skip(source: Iterable[NewMessage], count: int) -> int:

@@ -35,6 +35,11 @@ from tickwork.store.sqlite.engine.sql import (
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.removal import finish_removal
+from tickwork.store.sqlite.schedules.slot_copies import (
+    FiredSlots,
+    copy_slots,
+    withdraw_copies,
+)
 
 _ORDERED = frozenset(str(each) for each in OverlapPolicy if each.is_ordered)
 _NEVER = -(2**62)
@@ -85,7 +90,8 @@ def prepare_slot(fire: Fire) -> SlotMessage:
 
 
 def store_slot_messages(transaction: Transaction, many: Sequence[SlotMessages]) -> None:
-    """Stores the messages of slots, exempt from the cap of their queue."""
+    """Stores the messages of slots, exempt from the cap of their queue, and copies for
+    subscribers."""
     now, ready, repeats = transaction.now, set[bytes](), set[bytes]()
     unkeyed: list[tuple[Any, ...]] = []
     for (rowid, _, schedule_id, queue_id, _, _, overlap, own_terms), source, slots in many:
@@ -103,6 +109,13 @@ def store_slot_messages(transaction: Transaction, many: Sequence[SlotMessages]) 
         repeats |= _store_unkeyed(transaction, some)
     transaction.queues_to_wake.update(UUID(bytes=queue_id) for queue_id in ready)
     _count(transaction, many, repeats)
+    copy_slots(
+        transaction,
+        (
+            FiredSlots(origin.tenant, origin.queue_id, origin.type, [each.id for each in slots])
+            for origin, _, slots in many
+        ),
+    )
 
 
 def withdrawable(
@@ -138,10 +151,11 @@ def withdrawable(
 
 
 def take_back(transaction: Transaction, rowids: Sequence[int]) -> None:
-    """Deletes messages whose slots will be planned again, or never."""
+    """Deletes messages whose slots will be planned again, or never, and their copies."""
     if rowids:
         removed = transaction.execute(SQL.delete_messages, (rows.as_json(rowids),)).fetchall()
         finish_removal(transaction, removed, None)
+        withdraw_copies(transaction, removed)
 
 
 def last_slot_fired(transaction: Transaction, schedule: Schedule) -> int | None:

@@ -1,10 +1,12 @@
--- Deletes planned slots that are locked; returns the deleted messages.
+-- Deletes planned slots or their copies, unless they were claimed or another transaction has locked them;
+-- returns the deleted messages.
 DELETE FROM tickwork_messages AS m
 USING (
     SELECT found.at
     FROM unnest($1::text[], $2::uuid[]) AS given (tenant, id)
     CROSS JOIN LATERAL (
-        SELECT ctid AS at FROM tickwork_messages WHERE tenant = given.tenant AND id = given.id LIMIT 1
+        SELECT ctid AS at FROM tickwork_messages WHERE tenant = given.tenant AND id = given.id
+        LIMIT 1 FOR UPDATE SKIP LOCKED
     ) AS found
 ) AS given
 WHERE m.ctid = given.at AND m.state <> 'claimed' AND m.claim = 0
