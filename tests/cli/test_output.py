@@ -99,6 +99,7 @@ def test_a_terminal_shows_short_ids_and_colours(
     shown = terminal.getvalue().splitlines()
     assert [re.sub(r"\x1b\[\d+m", "", line).rstrip() for line in shown] == plain
     assert ("\x1b[31mfailed\x1b[0m" in shown[1]) == (not no_color)
+    assert ["\x1b[1m" in line for line in shown] == [not no_color, False, False]
     assert "\x1b[2J" not in terminal.getvalue()
 
 

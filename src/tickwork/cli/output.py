@@ -96,20 +96,19 @@ def _short_ids(column: Sequence[object]) -> Sequence[object]:
     return [each.hex[-size:] if isinstance(each, UUID) else each for each in column]
 
 
-def _plain(text: str, _value: str) -> str:
+def _plain(text: str, _value: str | None) -> str:
     return text
 
 
-def _coloured(text: str, value: str) -> str:
-    """Returns a padded cell in the colour of its value; a heading is bold."""
-    if value == _HEADING:
+def _coloured(text: str, value: str | None) -> str:
+    """Returns a padded cell in the colour of its value; a heading has none and is bold."""
+    if value is None:
         return typer.style(text, bold=True)
     colour = _COLOURS.get(value)
     return text if colour is None else typer.style(text, fg=colour)
 
 
 _ID_DIGITS_MIN = 8
-_HEADING = ""
 _COLOURS = (
     dict.fromkeys(("bad", "dead", "expired", "failed", "parked"), "red")
     | dict.fromkeys(("blocked", "delayed", "paused", "skipped", "warning"), "yellow")
@@ -120,7 +119,7 @@ _COLOURS = (
 def table(
     heading: Sequence[str],
     rows: Sequence[Sequence[object]],
-    paint: Callable[[str, str], str] = _plain,
+    paint: Callable[[str, str | None], str] = _plain,
 ) -> Iterator[str]:
     """Yields the lines of a table: whole numbers right-aligned, no trailing spaces. `paint` colours
     a padded cell by its value."""
@@ -133,7 +132,7 @@ def table(
             for text, width, to_right in zip(line, widths, right, strict=True)
         ]
         cells[-1] = cells[-1].rstrip()
-        values = line if number else [_HEADING] * len(line)
+        values: Sequence[str | None] = line if number else [None] * len(line)
         yield "  ".join(map(paint, cells, values)).rstrip()
 
 
