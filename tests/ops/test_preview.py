@@ -121,9 +121,14 @@ def test_a_bad_zone_is_reported_once() -> None:
 
 
 def test_the_fault_of_an_unknown_field_lists_the_known_ones() -> None:
-    message = faulty(cron_expr="@daily", tz="UTC")["tz"]
+    message = faulty(cron_expr="@daily", xyz="UTC")["xyz"]
     assert "timezone" in message
     assert "count" in message
+
+
+def test_the_fault_of_an_unknown_field_names_the_one_that_is_meant() -> None:
+    fault = "is not a known field; did you mean 'timezone'?"
+    assert faulty(cron_expr="@daily", tz="UTC")["tz"] == fault
 
 
 @pytest.mark.parametrize(
