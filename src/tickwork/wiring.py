@@ -351,13 +351,13 @@ async def hosted(
 ) -> AsyncIterator[Worker]:
     """Runs a worker in a process of ours: configures logging as the settings say, passes a metrics
     `registry` to `work`, and serves it if `metrics_port` is set."""
-    from tickwork.service.observe.log_format import configure_logging
+    from tickwork.service.observe.log_set_up import LogSetUp
     from tickwork.service.observe.metrics import registry_of_process, serve_metrics
 
     if Role.API in settings.roles:
         with server_extra("the role api"):  # Before any handler runs.
             import tickwork.api.serve  # noqa: F401
-    configure_logging(settings.log_format, settings.log_level)
+    LogSetUp(settings.log_format, settings.log_level).apply()
     registry = registry_of_process()
     with ExitStack() as served:
         if settings.metrics_port is not None:

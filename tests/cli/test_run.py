@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -19,7 +20,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from tests.kit.process import Children
+from tests.kit.process import Child, Children
 from tests.kit.waiting import eventually
 from tickwork import __version__, wiring
 from tickwork.cli import app
@@ -416,6 +417,47 @@ async def test_the_console_format_is_readable(
     assert any("message retried" in line and "queue=work" in line for line in lines)
     assert not any("structured" in line for line in lines)
     assert lines[-1] == "tickwork: stopping: no handler is running"
+
+
+IN_PROCESSES = """
+    import logging
+
+    from tickwork import Tickwork
+
+    app = Tickwork(min_interval_seconds=1)
+    app.queue("work")
+
+    @app.on("work", isolation="process")
+    def handle(message):
+        logging.getLogger("shop").info("handled", extra={"order": 17})
+        logging.getLogger("shop").debug("unwanted")
+
+    @app.schedule(interval_seconds=1, isolation="process")
+    async def tick(firing):
+        logging.getLogger("shop").warning("ticked")
+"""
+
+
+async def test_a_handler_in_a_process_logs_as_its_worker_does(
+    children: Children, tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(IN_PROCESSES)
+    monkeypatch.chdir(tmp_path)
+    message_id = await sent(tmp_path)
+    child = children.spawn("tickwork", "run", "shop:app")
+    for text in ('"handled"', '"ticked"'):
+        await eventually(partial(contains, child, text), timeout_seconds=60)
+    child.terminate()
+    await child.succeeded(timeout_seconds=30)
+    lines = [json.loads(line) for line in child.stderr().splitlines()]
+    (handled,) = [each for each in lines if each["event"] == "handled"]
+    assert (handled["level"], handled["order"]) == ("info", 17)
+    assert (handled["message_id"], handled["correlation_id"]) == (message_id, "c-1")
+    assert not [each for each in lines if each["event"] == "unwanted"]
+
+
+def contains(child: Child, text: str) -> bool:
+    return text in child.stderr()
 
 
 TICKING = """

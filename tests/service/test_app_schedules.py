@@ -106,8 +106,8 @@ def test_what_cannot_be_is_refused_where_it_is_written() -> None:
 
     with pytest.raises(InvalidInput, match="function itself"):
         app.schedule(cron_expr="@daily", target={"queue": "x"})(report)  # type: ignore[call-arg]
-    with pytest.raises(InvalidInput, match="task or thread"):
-        app.schedule(cron_expr="@daily", isolation="process")(report)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="works only with isolation='process'"):
+        app.schedule(cron_expr="@daily", cpu_seconds=1)(report)
     app.schedule(cron_expr="@daily")(report)
     with pytest.raises(InvalidInput, match="another name"):
         app.schedule(cron_expr="@daily")(report)

@@ -79,17 +79,24 @@ class QueueDeclaration(Struct, frozen=True, kw_only=True):
 
 
 class HandlerDeclaration(Struct, frozen=True, kw_only=True):
-    """A function that handles the messages of a queue: of one type, or of any (None)."""
+    """A function that handles the messages of a queue: of one type, or of any (None). If
+    `is_firing`, it calls a scheduled function."""
 
     queue: str
     function: Callable[..., Any]
     payload: Payload[Any]
     is_batch: bool
+    is_firing: bool = False
     type: str | None = None
     isolation: Isolation = Isolation.TASK
     max_concurrency: int | None = None
     cpu_seconds: float = CPU_SECONDS
     memory_bytes: int = MEMORY_BYTES
+
+    @property
+    def declared_function(self) -> Callable[..., Any]:
+        """The function in the app's module."""
+        return self.function.__wrapped__ if self.is_firing else self.function  # type: ignore[attr-defined]
 
     @property
     def name(self) -> str:

@@ -10,13 +10,18 @@ processors = [lambda _, __, event: event | log_context(), …]                  
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
+from functools import wraps
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Generic
 from uuid import UUID
 
+from tickwork.app.handlers import shape_fault
 from tickwork.app.invocation import Rows, current_handling
 from tickwork.app.message import ClaimedBatch, ClaimedMessage, Message
 from tickwork.core.options import SendOptions
+from tickwork.errors import FieldError, InvalidInput
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
@@ -114,3 +119,23 @@ def log_context() -> dict[str, str | int]:
         "batch_id": None if stored.batch_id is None else str(stored.batch_id),
     }
     return {name: value for name, value in known.items() if value is not None}
+
+
+def firing_handler(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """A message handler that calls a scheduled function with the firing its message carries; the
+    function is its `__wrapped__`."""
+    if (misshapen := shape_fault(function)) is not None:
+        raise InvalidInput([FieldError(name, misshapen)])
+    if iscoroutinefunction(function):
+
+        @wraps(function)
+        async def fire(message: ClaimedMessage[Any]) -> Any:
+            return await function(Firing(message, name))
+
+        return fire
+
+    @wraps(function)
+    def fire_plain(message: ClaimedMessage[Any]) -> Any:
+        return function(Firing(message, name))
+
+    return fire_plain

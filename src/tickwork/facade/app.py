@@ -23,7 +23,7 @@ from uuid import UUID
 
 from tickwork.app.app_name import functions_queue, read_app_name
 from tickwork.app.declarations import HandlerDeclaration, QueueDeclaration, handler_options
-from tickwork.app.firing import Firing
+from tickwork.app.firing import Firing, firing_handler
 from tickwork.app.handlers import check_queue_name, check_type_name, queue_settings
 from tickwork.app.invocation import current_handling
 from tickwork.app.message import Message, MessageBatch
@@ -43,7 +43,6 @@ from tickwork.facade.schedules import (
     Calendars,
     Schedules,
     declare_function,
-    firing_handler,
 )
 from tickwork.ops.batches import BatchHandle, check_batch_arguments, completion_handler
 from tickwork.ops.queues import check_queues_exist
@@ -241,8 +240,10 @@ class Tickwork:
         *,
         name: str | None = None,
         queue: str | None = None,
-        isolation: Literal["task", "thread"] | None = None,
+        isolation: Literal["task", "thread", "process"] | None = None,
         max_concurrency: int | None = None,
+        cpu_seconds: float | None = None,
+        memory_bytes: int | None = None,
         **fields: Unpack[FunctionFields],
     ) -> Callable[[OnFiring], OnFiring]:
         """Declares a function that runs on a schedule and gets a `Firing`.
@@ -252,15 +253,17 @@ class Tickwork:
         """
         target = functions_queue(self.name) if queue is None else queue
         check_queue_name("queue", target)
-        options: dict[str, Any] = {}
-        if isolation is not None:
-            options["isolation"] = isolation
-        if max_concurrency is not None:
-            options["max_concurrency"] = max_concurrency
+        given = {
+            "isolation": isolation,
+            "max_concurrency": max_concurrency,
+            "cpu_seconds": cpu_seconds,
+            "memory_bytes": memory_bytes,
+        }
+        options = {option: value for option, value in given.items() if value is not None}
 
         def declare(function: OnFiring) -> OnFiring:
             known_as = name or str(getattr(function, "__name__", ""))
-            handler = firing_handler(function, known_as, isolation)
+            handler = firing_handler(function, known_as)
             payload = Payload[Any](declared_payload(function, Firing))
             registry = self._engine.registry
             with registry.atomic():
@@ -273,6 +276,7 @@ class Tickwork:
                     is_batch=False,
                     options=options,
                     payload=payload,
+                    is_firing=True,
                 )
             return function
 
@@ -287,6 +291,7 @@ class Tickwork:
         is_batch: bool,
         options: dict[str, Any],
         payload: Payload[Any] | None = None,
+        is_firing: bool = False,
     ) -> None:
         if payload is None:
             payload = Payload(declared_payload(function, MessageBatch if is_batch else Message))
@@ -297,6 +302,7 @@ class Tickwork:
                 function=function,
                 payload=payload,
                 is_batch=is_batch,
+                is_firing=is_firing,
                 type=type_,
                 **handler_options(options, is_coroutine=is_coroutine),
             )

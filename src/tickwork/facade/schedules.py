@@ -9,15 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
-from functools import wraps
-from inspect import iscoroutinefunction
 from typing import Any, TypeVar, Unpack
 from uuid import UUID
 
 from tickwork.app.declarations import ScheduleDeclaration
-from tickwork.app.firing import Firing
-from tickwork.app.handlers import shape_fault
-from tickwork.app.message import ClaimedMessage
 from tickwork.app.payloads import Payload
 from tickwork.core import when
 from tickwork.core.fields import Choice, Reader, read_id, read_instant
@@ -304,30 +299,6 @@ class Calendars:
     async def delete(self, name: str) -> None:
         """Deletes a calendar. Raises `Conflict` while a schedule uses it."""
         await calendars.delete_calendar(await self._engine.open(), self._engine.scope, name)
-
-
-def firing_handler(
-    function: Callable[..., Any], name: str, isolation: str | None = None
-) -> Callable[..., Any]:
-    """A message handler that calls a scheduled function with the firing its message carries."""
-    if isolation == "process":
-        fault = "of a function on a schedule is task or thread; from there send to a queue"
-        raise InvalidInput([FieldError(f"{name}.isolation", fault)])
-    if (misshapen := shape_fault(function)) is not None:
-        raise InvalidInput([FieldError(name, misshapen)])
-    if iscoroutinefunction(function):
-
-        @wraps(function)
-        async def fire(message: ClaimedMessage[Any]) -> Any:
-            return await function(Firing(message, name))
-
-        return fire
-
-    @wraps(function)
-    def fire_plain(message: ClaimedMessage[Any]) -> Any:
-        return function(Firing(message, name))
-
-    return fire_plain
 
 
 def declare_function(

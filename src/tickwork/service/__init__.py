@@ -32,6 +32,7 @@
   observe                   Observer: one method per event; Observers: passes events to the sinks
   observe/log_events        log lines
   observe/log_format        the format of log lines in a process of ours
+  observe/log_set_up        how a process of ours logs, passed on to its handler processes
   observe/metrics           Prometheus metrics of a worker, and their HTTP server
   observe/schedule_metrics  Prometheus metrics of slots and the scheduler
   observe/watchdog          a thread that notices a blocked event loop

@@ -144,7 +144,7 @@ def checked_declaration(fields: Mapping[str, Any], payload: Payload[Any]) -> dic
     return {**fields}
 
 
-_OF_FUNCTIONS = frozenset({"queue", "isolation", "max_concurrency"})
+_OF_FUNCTIONS = frozenset({"queue", "isolation", "max_concurrency", "cpu_seconds", "memory_bytes"})
 """Arguments of `@app.schedule` that are not fields of its schedule."""
 
 

@@ -21,10 +21,11 @@ from tickwork.service.isolation.protocol import (
     HEAD,
     LoadHandler,
     Request,
-    SetModulePath,
+    SetUp,
     decode_frame,
     encode_frame,
 )
+from tickwork.service.observe.log_set_up import LogSetUp
 
 CHECK_SECONDS = 1.0
 """Seconds between two checks whether it lives: its children may keep its end of the socket open."""
@@ -93,7 +94,8 @@ class HandlerProcess:
         frame = encode_frame(request, self._asked)
         if self._streams is None:
             self._streams = await asyncio.open_unix_connection(sock=self._socket)
-            frame = encode_frame(SetModulePath([*map(str, sys.path)]), 0) + frame
+            set_up = SetUp([*map(str, sys.path)], LogSetUp.current())
+            frame = encode_frame(set_up, 0) + frame
         self._streams[1].write(frame)
         length, number = HEAD.unpack(await self._read(HEAD.size))
         if number != self._asked:

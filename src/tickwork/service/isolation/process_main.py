@@ -33,6 +33,7 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from tickwork.app.declarations import HandlerDeclaration, Registry
+from tickwork.app.firing import Firing, firing_handler
 from tickwork.app.invocation import Handling, enter
 from tickwork.app.message import ClaimedMessage, Composer, Message
 from tickwork.app.payloads import Payload, PayloadInvalid, declared_payload
@@ -48,12 +49,13 @@ from tickwork.service.isolation.protocol import (
     LoadResult,
     MessageHandled,
     Request,
-    SetModulePath,
+    SetUp,
     decode_frame,
     encode_frame,
     encode_outcome,
     statements_of,
 )
+from tickwork.service.observe.log_set_up import LogSetUp
 from tickwork.service.process_lifecycle import forbid_apps
 from tickwork.service.worker.invoke import (
     InvocationResult,
@@ -185,6 +187,7 @@ class HandlerServer:
         self._known: dict[LoadHandler, LoadedHandler] = {}
         self._runner = asyncio.Runner()
         self._is_busy = False
+        self._logging: LogSetUp | None = None
 
     def serve(self) -> None:
         """Answers requests until the worker closes the socket."""
@@ -200,8 +203,8 @@ class HandlerServer:
 
     def _answer(self, request: Request, number: int) -> bytes | None:
         match request:
-            case SetModulePath(module_path):
-                sys.path[:] = module_path
+            case SetUp(module_path, logging):
+                sys.path[:], self._logging = module_path, logging
                 return None
             case LoadHandler():
                 return encode_frame(LoadResult(self._load(request)), number)
@@ -247,6 +250,10 @@ class HandlerServer:
         failure = run_function(find, load.location)
         if failure is not None:
             return str(encode_outcome(failure)[0])
+        if self._logging is not None:
+            # After the import, as in the worker: an app that configures logging keeps its own.
+            self._logging.apply()
+            self._logging = None
         registry, handler = _declared(found[0], load)
         registry.created.update(registry.queues)  # The worker has created them.
         self._known[load] = LoadedHandler(handler, RegistryComposer(registry))
@@ -342,11 +349,23 @@ def _declared(
     """The registry that importing the handler created, if any, and the handler's declaration."""
     for registry in Registry.known():
         for each in registry.handlers:
-            if each.function is function and (each.queue, each.type) == (load.queue, load.type):
+            if each.declared_function is function and (each.queue, each.type) == (
+                load.queue,
+                load.type,
+            ):
                 return registry, structs.replace(each, payload=registry.payload_of(each))
-    payload: Payload[Any] = Payload(declared_payload(function, Message))
+    payload: Payload[Any] = Payload(
+        declared_payload(function, Firing if load.is_firing else Message)
+    )
+    if load.is_firing:
+        function = firing_handler(function, load.type or "")
     handler = HandlerDeclaration(
-        queue=load.queue, type=load.type, function=function, payload=payload, is_batch=False
+        queue=load.queue,
+        type=load.type,
+        function=function,
+        payload=payload,
+        is_batch=False,
+        is_firing=load.is_firing,
     )
     return Registry(), handler
 

@@ -226,15 +226,17 @@ class ProcessPool:
 
     def _load_of(self, handler: HandlerDeclaration) -> LoadHandler:
         if handler not in self._loads:
-            location = location_of(handler.function)
-            self._loads[handler] = LoadHandler(location, handler.queue, handler.type)
+            location = location_of(handler.declared_function)
+            self._loads[handler] = LoadHandler(
+                location, handler.queue, handler.type, handler.is_firing
+            )
         return self._loads[handler]
 
 
 def _fault(handler: HandlerDeclaration) -> FieldError | None:
     """The reason why no other process can import a handler."""
     try:
-        location_of(handler.function)
+        location_of(handler.declared_function)
     except NotImportable as error:
         return FieldError(handler.name, f"needs its own process, but {error}")
     return None

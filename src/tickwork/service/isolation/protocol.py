@@ -1,7 +1,7 @@
 """The protocol between a worker and a handler process: msgpack frames, each after a header.
 
 ```
-  worker ── SetModulePath ─▶ process        once
+  worker ── SetUp ─────────▶ process        once
          ── LoadHandler ───▶                once per handler: import it
          ◀─ LoadResult ─────
          ── HandleMessage ─▶                one message at a time
@@ -36,6 +36,7 @@ from tickwork.core.message.decide import clean_error
 from tickwork.core.message.outcome import Outcome
 from tickwork.core.model import BatchWithItems, Message, Send
 from tickwork.service.isolation.function_location import FunctionLocation
+from tickwork.service.observe.log_set_up import LogSetUp
 
 HEAD = struct.Struct(">IQ")
 """The header: length of the frame, and number of the request."""
@@ -46,10 +47,11 @@ FRAME_BYTES_MAX = 64 * 1024 * 1024
 F = TypeVar("F")
 
 
-class SetModulePath(Struct, frozen=True, array_like=True, tag=True, tag_field="frame"):
-    """The worker's `sys.path`."""
+class SetUp(Struct, frozen=True, array_like=True, tag=True, tag_field="frame"):
+    """The worker's `sys.path`, and how it logs if it is a process of ours."""
 
     module_path: list[str]
+    logging: LogSetUp | None = None
 
 
 class LoadHandler(Struct, frozen=True, array_like=True, tag=True, tag_field="frame"):
@@ -58,6 +60,7 @@ class LoadHandler(Struct, frozen=True, array_like=True, tag=True, tag_field="fra
     location: FunctionLocation
     queue: str
     type: str | None
+    is_firing: bool = False
 
 
 class LoadResult(Struct, frozen=True, array_like=True):
@@ -95,7 +98,7 @@ class MessageHandled(Struct, frozen=True, array_like=True, kw_only=True):
     is_worn_out: bool = False
 
 
-Request = SetModulePath | LoadHandler | HandleMessage
+Request = SetUp | LoadHandler | HandleMessage
 
 OUTCOMES: dict[str, type[Outcome]] = {
     each.__name__: each
