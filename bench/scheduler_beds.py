@@ -63,6 +63,13 @@ def at_once(count: int, at: datetime) -> Iterator[Fields]:
         }
 
 
+def overdue(count: int) -> Iterator[Fields]:
+    """One-shots that are due as soon as they are made."""
+    past = (datetime.now(UTC) - MINUTE).isoformat()
+    for _ in range(count):
+        yield {"once_at": past, "target": TARGET, "payload": PAYLOAD}
+
+
 def make(bed: Bed, schedules: Iterator[Fields]) -> int:
     """Stores schedules as an app does, and says how many."""
     return bed.run(create_bulk(bed.store, DEFAULT, schedules, limits=LIMITS))

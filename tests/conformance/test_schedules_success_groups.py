@@ -13,7 +13,10 @@ from tests.conformance.schedule_acts import (
     delete,
     end,
     firings,
+    pause,
     plan_now,
+    rule_of,
+    update,
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
@@ -22,7 +25,7 @@ from tickwork.core.message.outcome import Failed, Succeeded
 from tickwork.core.model import DEFAULT, SYSTEM, Ending, Message, QueueSettings, Settlement
 from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.firing import FiringStatus
-from tickwork.core.schedule.model import Schedule
+from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.store.contract import Store
 from tickwork.store.shared.counters import AN_ID
 
@@ -125,3 +128,31 @@ async def test_slots_of_many_schedules_are_counted_under_one_source(
     kinds = (await store.stats.queue(DEFAULT, WORK)).kinds
     done = [(each.source, each.messages) for each in kinds if each.counter is CounterName.DONE]
     assert done == [(AN_ID, 3)]
+
+
+async def test_a_group_completes_the_schedules_that_are_over_and_no_others(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    once = (clock.now() + timedelta(minutes=1)).isoformat()
+    over, paused, moved, planned = [await create(store, clock, once_at=once) for _ in range(4)]
+    last, going_on = await create(store, clock, max_firings=1), await create(store, clock)
+    clock.advance(seconds=60)
+    await plan_now(store, clock)
+    found = await claim(store, await join(store))
+    assert len(found) == 6
+    await pause(store, paused)
+    for each, minutes in ((moved, 60), (planned, 1)):
+        later = (clock.now() + timedelta(minutes=minutes)).isoformat()
+        await update(store, await again(store, each), rule_of(clock, each.id, once_at=later))
+    clock.advance(seconds=60)
+    await plan_now(store, clock)
+    before = await again(store, over)
+    ends = tuple(succeeded(each, 0.5) for each in found)
+    assert not (await store.messages.settle(SYSTEM, Settlement(ends))).refused
+    for each in (over, paused, last):
+        assert (await again(store, each)).status is ScheduleStatus.COMPLETED
+        assert [record.status for record in await firings(store, each)] == ["succeeded"]
+    assert (await again(store, over)).version == before.version + 1
+    for each in (moved, planned, going_on):
+        assert (await again(store, each)).status is ScheduleStatus.ACTIVE

@@ -13,7 +13,7 @@ from tickwork.core.message import decide
 from tickwork.core.message.backoff import Fixed
 from tickwork.core.message.outcome import Failed, Outcome, Permanent, Snoozed, Succeeded
 from tickwork.core.model import Ending, Fate, Message, QueueSettings
-from tickwork.core.schedule.firing import FiringStatus, FollowUp
+from tickwork.core.schedule.firing import FiringResult, FiringStatus, FollowUp
 from tickwork.core.schedule.model import OnDead, Retry, Terms, terms_text
 from tickwork.core.schedule.slot_outcome import LaterSlots, is_too_late
 from tickwork.core.when import MissedPolicy
@@ -126,3 +126,13 @@ def test_a_planned_catch_up_is_never_too_late() -> None:
 def test_a_retry_is_not_late_again() -> None:
     assert not a_slot(catch_up=True, grace_seconds=60, attempts=1).is_late
     assert not a_slot(catch_up=True, grace_seconds=60, lost=1).is_late
+
+
+def test_a_success_that_completes_its_schedule_is_as_bare_as_any_other() -> None:
+    """A backlog of one-shots is settled as fast as plain messages."""
+    ended = FiringResult(status=FiringStatus.SUCCEEDED, follow_up=FollowUp.COMPLETE)
+    assert ended.is_bare_success
+    assert ended.completes
+    for other in (FollowUp.PARK, FollowUp.PAUSE):
+        assert not structs.replace(ended, follow_up=other).is_bare_success
+    assert not structs.replace(ended, next_after_seconds=5.0).is_bare_success

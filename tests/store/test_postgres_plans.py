@@ -23,7 +23,7 @@ COUNTED = "tickwork_messages_counted"
 
 WAYS = {
     "ack": {BY_KEY, BY_PLACE},
-    "ack_plain": {BY_KEY, BY_PLACE},
+    "ack_plain": {BY_KEY, BY_PLACE, "tickwork_messages_slot"},
     "record_dead_letters": {BY_KEY, BY_PLACE},
     "claim": {"tickwork_messages_ready", COUNTED, BY_PLACE},
     "claim_suspects": {"tickwork_messages_suspect", COUNTED, BY_PLACE},

@@ -27,7 +27,7 @@ DEFAULT_DAY = "tickwork_firings_default"
 BY_KEY, BY_SLOT, BY_LOOK = f"{SCHEDULES}_pkey", f"{MESSAGES}_slot", f"{SCHEDULES}_look"
 
 WAYS = {
-    "ack_plain": {SCHEDULES: {BY_KEY}, MESSAGES: {f"{MESSAGES}_pkey", BY_PLACE}},
+    "ack_plain": {SCHEDULES: {BY_KEY}, MESSAGES: {f"{MESSAGES}_pkey", BY_PLACE, BY_SLOT}},
     "change_schedule": {SCHEDULES: {BY_KEY}, MESSAGES: {BY_SLOT}},
     "count_withdrawable_slots": {MESSAGES: {BY_SLOT}},
     "count_unfinished": {MESSAGES: {BY_SLOT}},

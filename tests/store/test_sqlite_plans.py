@@ -27,6 +27,7 @@ SEARCHES = {
     "find_claimable_suspects": {"tickwork_messages_suspect", "tickwork_messages_counted"},
     "suspects": {"tickwork_messages_suspect"},
     "count_claimed": {"tickwork_messages_counted"},
+    "complete_schedules": {BY_PLACE},
     "count_unfinished": {BY_SLOT},
     "delete_message": {BY_KEY},
     "delete_messages": {BY_PLACE},

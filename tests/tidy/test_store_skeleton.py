@@ -181,6 +181,7 @@ STATEMENTS: dict[Path, Listed] = {
             "messages/claimed_kinds",
             "messages/claimed_rowid",
             "messages/claimed_slots",
+            "messages/complete_schedules",
             "messages/record_event",
             "messages/record_successes",
             "messages/show_successes",

@@ -95,10 +95,18 @@ class FiringResult(Struct, frozen=True, kw_only=True):
         return self.follow_up is not FollowUp.NONE or self.next_after_seconds is not None
 
     @property
+    def completes(self) -> bool:
+        """Whether it completes its schedule, if no later slot has a message."""
+        return self.follow_up is FollowUp.COMPLETE
+
+    @property
     def is_bare_success(self) -> bool:
-        """Whether it is a plain success without reason, result code, excerpt or channels."""
+        """Whether it is a success without reason, result code, excerpt or channels, after which the
+        schedule waits for its next slot or is completed."""
         return (
-            self.is_plain_success
+            self.status is FiringStatus.SUCCEEDED
+            and self.follow_up in (FollowUp.NONE, FollowUp.COMPLETE)
+            and self.next_after_seconds is None
             and self.reason is None
             and self.result_code is None
             and self.excerpt is None

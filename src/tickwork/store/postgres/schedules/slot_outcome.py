@@ -234,13 +234,15 @@ async def _rewind(connection: Connection, planned: Sequence[Planned], now: datet
 
 def successes(
     firings: Sequence[FiringResult | None],
-) -> tuple[list[UUID | None], list[float | None]]:
-    """Ids for the records of successful slots, and their durations; None for other messages."""
+) -> tuple[list[UUID | None], list[float | None], list[bool]]:
+    """Ids for the records of successful slots, their durations, and whether they complete their
+    schedules; None for other messages."""
     if not any(firings):
-        return [], []
+        return [], [], []
     return (
         [new_id() if firing else None for firing in firings],
         [firing.took_seconds if firing else None for firing in firings],
+        [firing is not None and firing.completes for firing in firings],
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import compress
 from typing import NamedTuple
 from uuid import UUID
 
@@ -30,7 +31,7 @@ TOOK_DIGITS = 15
 
 class PlainAcks(NamedTuple):
     """Acks of one tenant's messages with the same claim number and holder; for slots with the
-    seconds that each `took`."""
+    seconds that each `took`. `completing` are the rowids of slots that complete their schedules."""
 
     rowids: Sequence[int]
     ids: bytes
@@ -38,6 +39,7 @@ class PlainAcks(NamedTuple):
     claim: int
     holder: bytes
     took: Sequence[float] | None
+    completing: Sequence[int] = ()
 
     def carry_out(self, transaction: Transaction) -> bool:
         """Deletes all of the messages. False, with nothing changed, if one of them is no longer
@@ -50,6 +52,9 @@ class PlainAcks(NamedTuple):
             return False
         if self.took is not None:
             _end_slots(transaction, rowids, self.took)
+        if self.completing:
+            completing = rows.as_json(self.completing)
+            transaction.execute(SQL.complete_schedules, (completing, transaction.now))
         transaction.execute(SQL.ack_plain, (rowids,))
         freed: Counter[bytes] = Counter()
         for queue_id, type_, source, messages, size, _ in kinds:
@@ -73,12 +78,14 @@ def plain_acks(
         return None
     ids: list[UUID] = []
     took: list[float] = []
+    completes: list[bool] = []
     for ending in endings:
         held, firing = ending.claim, ending.firing
         if firing is not None:
             if not firing.is_bare_success:
                 return None
             took.append(firing.took_seconds)
+            completes.append(firing.completes)
         if (
             ending.fate is not Fate.ACK
             or ending.sends
@@ -93,7 +100,8 @@ def plain_acks(
     if len({*rowids}) < len(ids) or len(took) not in (0, len(ids)):
         return None
     joined = b"".join([each.bytes for each in ids])
-    return PlainAcks(rowids, joined, tenant, claim, holder.bytes, took or None)
+    completing = [*compress(rowids, completes)]
+    return PlainAcks(rowids, joined, tenant, claim, holder.bytes, took or None, completing)
 
 
 def _end_slots(transaction: Transaction, rowids: str, took: Sequence[float]) -> None:

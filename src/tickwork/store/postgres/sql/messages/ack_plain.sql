@@ -1,21 +1,22 @@
 -- Deletes messages that are still claimed by exactly this claim and records their events, if all of them are
 -- plain: no key, no batch, no cap, and no event for a slot. Otherwise it does nothing. For a slot it records
--- the success and updates the schedule. Returns the deleted messages by kind, and which of them are
+-- the success and updates the schedule; a slot that completes its schedule does so if no later slot has a
+-- message. (A schedule that changes meanwhile is left to the sweeper.) Returns the deleted messages by kind, and which of them are
 -- duplicates: of two messages with one event only one is new.
 WITH moment AS MATERIALIZED (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now),
 given AS MATERIALIZED (
     -- Arrays of one element hold a value that all rows share. `at` is the row's last known ctid.
-    SELECT id, at, firing, took_seconds, number,
+    SELECT id, at, firing, took_seconds, completes, number,
         ($2::text[])[least(number, cardinality($2))] AS tenant,
         ($4::bigint[])[least(number, cardinality($4))] AS claim,
         ($5::uuid[])[least(number, cardinality($5))] AS holder
-    FROM unnest($3::uuid[], $6::tid[], $7::uuid[], $8::float8[])
-        WITH ORDINALITY AS given (id, at, firing, took_seconds, number)
+    FROM unnest($3::uuid[], $6::tid[], $7::uuid[], $8::float8[], $9::boolean[])
+        WITH ORDINALITY AS given (id, at, firing, took_seconds, completes, number)
 ),
 found AS MATERIALIZED (
     SELECT found.at, found.queue_id,
         found.is_entangled OR (found.has_event AND given.firing IS NOT NULL) AS is_entangled,
-        given.claim, given.holder, given.firing, given.took_seconds, given.number
+        given.claim, given.holder, given.firing, given.took_seconds, given.completes, given.number
     FROM given
     CROSS JOIN LATERAL (
         SELECT ctid AS at, queue_id, key IS NOT NULL OR batch_id IS NOT NULL AS is_entangled,
@@ -40,7 +41,7 @@ gone AS (
             FROM found
         )
     RETURNING held.number, m.tenant, m.queue_id, m.type, m.source, m.event_id, held.firing,
-        held.took_seconds, m.schedule_id, m.slot, m.run, m.attempts, m.catch_up,
+        held.took_seconds, held.completes, m.schedule_id, m.slot, m.run, m.attempts, m.catch_up,
         coalesce(m.due_at, m.visible_at) AS due_at
 ),
 remembered AS (
@@ -67,11 +68,37 @@ recorded AS (
 ),
 shown AS (
     UPDATE tickwork_schedules AS s
-    SET (error_count, last_error, last_status) = ROW (/*after_success*/)
-    -- In a fixed order, so that concurrent transactions do not deadlock.
-    FROM (SELECT DISTINCT tenant, schedule_id FROM slots ORDER BY tenant, schedule_id) AS ended
+    SET (error_count, last_error, last_status) = ROW (/*after_success*/),
+        status = CASE WHEN s.version = ended.over_at_version THEN 'completed' ELSE s.status END,
+        version = s.version + (s.version IS NOT DISTINCT FROM ended.over_at_version)::integer,
+        changed_at = CASE
+            WHEN s.version = ended.over_at_version THEN ended.now ELSE s.changed_at
+        END
+    FROM (
+        SELECT slots.tenant, slots.schedule_id, slots.now, max(over.version) AS over_at_version
+        FROM slots
+        LEFT JOIN LATERAL (
+            -- Every change but planning raises the version, and there is no slot to plan.
+            SELECT version FROM tickwork_schedules AS o
+            WHERE o.tenant = slots.tenant
+                -- NULL looks up nothing.
+                AND o.id = CASE WHEN slots.completes THEN slots.schedule_id END
+                AND o.next_slot IS NULL AND o.status IN ('active', 'paused')
+                AND NOT EXISTS (
+                    SELECT FROM tickwork_messages AS m
+                    WHERE m.tenant = slots.tenant AND m.schedule_id = slots.schedule_id
+                        AND m.schedule_id IS NOT NULL AND m.run = 0 AND m.slot > slots.slot
+                )
+        ) AS over ON true
+        GROUP BY slots.tenant, slots.schedule_id, slots.now
+        -- In a fixed order, so that concurrent transactions do not deadlock.
+        ORDER BY slots.tenant, slots.schedule_id
+    ) AS ended
     WHERE s.tenant = ended.tenant AND s.id = ended.schedule_id AND s.status <> 'deleted'
-        AND (s.error_count, s.last_error, s.last_status) IS DISTINCT FROM (/*after_success*/)
+        AND (
+            (s.error_count, s.last_error, s.last_status) IS DISTINCT FROM (/*after_success*/)
+            OR s.version = ended.over_at_version
+        )
 ),
 ended AS (
     SELECT number, tenant, queue_id, type, source, schedule_id IS NOT NULL AS is_slot, true AS fresh
