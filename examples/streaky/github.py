@@ -50,7 +50,7 @@ def _commit_times(response: Any, user: User) -> list[datetime]:
     if response.get("errors") or response["data"]["user"] is None:
         raise Permanent(f"GitHub has no user {user.login}: {response.get('errors')}")
     collection = response["data"]["user"]["contributionsCollection"]
-    # The user's own pattern may take forever. The README shows how a CPU limit handles that.
+    # The user's own pattern may take forever. The CPU limit of the process ends it.
     pattern = re.compile(user.repositories)
     return [
         datetime.fromisoformat(node["occurredAt"])

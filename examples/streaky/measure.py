@@ -1,8 +1,9 @@
 """Measures how long a day takes in one process, with and without Tickwork.
 
-`STREAKY_CONCURRENCY=1000 python -m examples.streaky.measure` runs a new day in this process and
-prints the seconds from the worker's start to the completed batch. `--simulate` replaces the HTTP
-calls by waits of the same length. `--compare` also runs the same calls in a plain loop.
+`STREAKY_ISOLATION=task STREAKY_CONCURRENCY=1000 python -m examples.streaky.measure` runs a new day
+in this process and prints the seconds from the worker's start to the completed batch. `--simulate`
+replaces the HTTP calls by waits of the same length, which needs `task`. `--compare` also runs the
+same calls in a plain loop.
 """
 
 from __future__ import annotations
@@ -126,7 +127,10 @@ def main() -> None:
     parser.add_argument("--day", type=date.fromisoformat, default=today)
     parser.add_argument("--simulate", action="store_true")
     parser.add_argument("--compare", action="store_true")
-    run_on_uvloop(run(parser.parse_args()))
+    arguments = parser.parse_args()
+    if arguments.simulate and settings.ISOLATION != "task":
+        parser.error("--simulate replaces calls in this process only: set STREAKY_ISOLATION=task")
+    run_on_uvloop(run(arguments))
 
 
 if __name__ == "__main__":

@@ -15,12 +15,13 @@ TELEGRAM = os.environ.get("STREAKY_TELEGRAM", FAKE_SERVICES)
 CONCURRENCY = (
     int(os.environ["STREAKY_CONCURRENCY"]) if "STREAKY_CONCURRENCY" in os.environ else None
 )
-"""Number of users checked at a time; without it Tickwork scales from 1 to 250."""
+"""Number of users checked at a time; without it Tickwork scales from 1 to 4 processes per core, or
+to 250 tasks."""
 
 ISOLATION: Literal["task", "process"] = (
-    "process" if os.environ.get("STREAKY_ISOLATION") == "process" else "task"
+    "task" if os.environ.get("STREAKY_ISOLATION") == "task" else "process"
 )
-"""`process` enforces a CPU limit for every user."""
+"""`process` gives every user a CPU limit; `task` has none and checks many more users at a time."""
 
 CPU_SECONDS = float(os.environ.get("STREAKY_CPU_SECONDS", "5"))
 LIMITS: dict[str, Any] = {"cpu_seconds": CPU_SECONDS} if ISOLATION == "process" else {}

@@ -140,9 +140,9 @@ async def test_checks_succeed_after_the_services_were_down_broken_and_rate_limit
 
 @pytest.mark.parametrize(
     "streaky",
-    [{"ISOLATION": "process", "CONCURRENCY": 3, "CPU_SECONDS": 1, "RETRIES": 0}],
+    [{"CONCURRENCY": 3, "CPU_SECONDS": 1, "RETRIES": 0}],
     indirect=True,
-    ids=["process"],
+    ids=["one second"],
 )
 async def test_a_check_that_exceeds_its_cpu_limit_fails_and_the_others_finish(
     streaky: Streaky, home: Home

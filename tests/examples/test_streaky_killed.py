@@ -16,7 +16,7 @@ from tests.kit.waiting import eventually
 from tickwork.core.message.batch import Batch
 
 USERS = 150
-SETTINGS = [{"CONCURRENCY": 20}]
+SETTINGS = [{"CONCURRENCY": 20, "ISOLATION": "task"}]
 DEATHS = 2
 EXPIRE_NODES = "UPDATE tickwork_nodes SET expires_at = started_at"
 
