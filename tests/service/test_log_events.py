@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -14,6 +15,7 @@ import pytest
 from tests.core.messages import claimed_message
 from tests.kit.waiting import eventually
 from tests.service.workplace import Workplace
+from tickwork import clock
 from tickwork.app.message import Message, Permanent, Snooze
 from tickwork.core.model import SYSTEM, Ending, Fate, Reaped, SettleResult, StoredQueue
 from tickwork.errors import StoreUnavailable
@@ -103,6 +105,8 @@ async def test_a_line_says_which_message_and_what_comes_next(tmp_path: Path, kep
         await eventually(kept.told, timeout_seconds=LATE_SECONDS)
     fields = kept.fields("retried")
     took, delay, trace = fields.pop("took"), fields.pop("delay"), fields.pop("exception")
+    sent_at = datetime.fromisoformat(fields.pop("sent_at"))
+    assert 0 <= (clock.now() - sent_at).total_seconds() < 600, "when it was enqueued"
     assert 7 <= fields.pop("retry_in") < 14  # The backoff, with its spread.
     assert fields == {
         "outcome": "retried",

@@ -366,6 +366,7 @@ class EventLog(Observer):
             "queue": queue.name,
             **identity(message),
             "source": message.source,
+            "sent_at": f"{message.sent_at:%Y-%m-%dT%H:%M:%S.%fZ}",
             "delay": round(delays[0], 6) if delays else None,
             "took": None if finished.started is None else round(finished.took_seconds, 6),
             "will_retry": will_retry,
