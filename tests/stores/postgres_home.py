@@ -128,16 +128,20 @@ class PostgresHomes:
     def __init__(self, server: PostgresHost) -> None:
         self._server = server
         self._clean: list[str] = []
+        self._clean_with_pools: list[str] = []
         self._cleaner = _Cleaner()
 
     @asynccontextmanager
     async def take(self, pools: KeptPools | None = None) -> AsyncIterator[PostgresHome]:
-        url = self._clean.pop() if self._clean else await self._make()
+        """An empty database. Those with kept pools are for tests with pools only: others count
+        the connections of their database."""
+        clean = self._clean if pools is None else self._clean_with_pools
+        url = clean.pop() if clean else await self._make()
         try:
             yield PostgresHome(url, pools)
         finally:
             if await self._cleaner.empty(url):
-                self._clean.append(url)
+                clean.append(url)
             else:
                 if pools is not None:
                     pools.forget(url)
