@@ -23,7 +23,7 @@ from tickwork.store.contract import Store
 
 DAY = date(2026, 11, 15)
 BATCH = uuid5(STREAKY, DAY.isoformat())
-WAIT_SECONDS = 60
+WAIT_SECONDS = 180
 """Seconds that any single step may take, even on a busy machine."""
 
 

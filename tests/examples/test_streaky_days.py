@@ -110,6 +110,8 @@ async def test_a_bad_credential_becomes_a_dead_letter_and_the_day_completes(
     assert "revoked" not in str(letter)
 
 
+# In tasks: all fail at the same time, however slowly processes start.
+@pytest.mark.parametrize("streaky", [{"ISOLATION": "task"}], indirect=True, ids=["tasks"])
 async def test_checks_succeed_after_the_services_were_down_broken_and_rate_limited(
     streaky: Streaky, home: Home
 ) -> None:
@@ -140,9 +142,9 @@ async def test_checks_succeed_after_the_services_were_down_broken_and_rate_limit
 
 @pytest.mark.parametrize(
     "streaky",
-    [{"CONCURRENCY": 3, "CPU_SECONDS": 1, "RETRIES": 0}],
+    [{"CONCURRENCY": 3, "CPU_SECONDS": 3, "RETRIES": 0}],
     indirect=True,
-    ids=["one second"],
+    ids=["three seconds"],
 )
 async def test_a_check_that_exceeds_its_cpu_limit_fails_and_the_others_finish(
     streaky: Streaky, home: Home
