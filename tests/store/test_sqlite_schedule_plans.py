@@ -40,6 +40,7 @@ SEARCHES = {
     "next_look_at": {"tickwork_schedules_look"},
     "show_outcomes": {BY_PLACE},
     "show_successes": {BY_PLACE, BY_KEY},
+    "number_runs": {BY_KEY},
     "pause_schedule": {BY_PLACE},
     "prune_schedules": {"tickwork_schedules_deleted", BY_PLACE},
     "rewind_schedules": {BY_PLACE},
