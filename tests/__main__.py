@@ -25,7 +25,7 @@ PROCESSES_MAX = 4
 """Maximum number of processes; there is one per core. More gain nothing: the tests need the cores,
 and fault tests with short leases fail when they do not get one."""
 
-LIMIT_SECONDS = 3_600
+LIMIT_SECONDS = 4_800
 """Seconds after which a run counts as hung."""
 
 SHUTDOWN_SECONDS_MAX = 30

@@ -24,7 +24,7 @@ from tickwork.core.message.dead_letter import Pace, Selection
 from tickwork.core.model import DEFAULT, Settlement
 from tickwork.store.contract import Store, Watch
 
-SOON_SECONDS = 10.0
+SOON_SECONDS = 60.0
 """An upper bound: a wake-up takes milliseconds."""
 
 QUIET_SECONDS = 0.05

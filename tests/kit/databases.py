@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-CONNECT_SECONDS_MAX = 10
+CONNECT_SECONDS_MAX = 60
 STATEMENT_SECONDS_MAX = 30
 
 DROPS_MAX = 3

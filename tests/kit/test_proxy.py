@@ -13,7 +13,7 @@ from tests.kit.proxy import TcpProxy
 from tests.kit.waiting import eventually
 
 CONNECTION_LOST = (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, OSError)
-A_WHILE_SECONDS = 0.2
+A_WHILE_SECONDS = 1.0
 
 Talk = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Connect = Callable[[], Awaitable[Talk]]

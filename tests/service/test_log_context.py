@@ -15,7 +15,7 @@ from tests.service.workplace import Workplace
 from tickwork import log_context
 from tickwork.app.message import Message, MessageBatch
 
-LATE_SECONDS = 30.0
+LATE_SECONDS = 90.0
 
 
 async def until(condition: Any) -> None:

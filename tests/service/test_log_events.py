@@ -25,7 +25,7 @@ from tickwork.service.observe.repeats import REPEAT_SECONDS
 from tickwork.service.worker.settle import FinishedMessage
 
 QUEUE = StoredQueue(id=UUID(int=2), tenant="default", name="work")
-LATE_SECONDS = 30.0
+LATE_SECONDS = 90.0
 
 
 class Kept(logging.Handler):

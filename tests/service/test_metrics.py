@@ -29,7 +29,7 @@ from tickwork.service.observe.metrics import (
     serve_metrics,
 )
 
-LATE_SECONDS = 30.0
+LATE_SECONDS = 90.0
 
 
 class Numbers:

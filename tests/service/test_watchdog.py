@@ -21,7 +21,7 @@ from tickwork.service.observe.watchdog import Watchdog
 
 __all__ = ["kept"]
 
-LATE_SECONDS = 30.0
+LATE_SECONDS = 90.0
 STILL = "event loop blocked"
 
 

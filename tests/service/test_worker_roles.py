@@ -15,7 +15,7 @@ from tickwork.core.model import DEFAULT, SYSTEM, ClaimRequest, Counts
 from tickwork.errors import InvalidInput
 from tickwork.facade.app import Tickwork
 
-LATE_SECONDS = 30.0
+LATE_SECONDS = 90.0
 
 
 @pytest.fixture
