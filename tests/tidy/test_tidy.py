@@ -42,7 +42,7 @@ an outcome. An error of an app's module or payload type becomes an error message
 cannot be logged is replaced by the name of its type. `permits.py` passes an error to the task that
 waits for it."""
 
-NOUNS_IN_ING = frozenset({"firing", "upcoming", "wiring"})
+NOUNS_IN_ING = frozenset({"firing", "wiring"})
 """Module names that end like a gerund and are none."""
 
 STANDALONE = {

@@ -31,10 +31,10 @@ async def get_queue(store: Store, scope: Scope, name: str) -> StoredQueue:
 
 
 async def has_queue(store: Store, scope: Scope, name: str) -> bool:
-    """Whether the scope has a queue of that name."""
+    """Whether the scope has a queue of that name; no queue has an invalid one."""
     try:
         await store.queues.get(scope, name)
-    except NotFound:
+    except (NotFound, InvalidInput):
         return False
     return True
 

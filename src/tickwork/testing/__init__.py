@@ -10,7 +10,7 @@ async with harness(app) as h:
 | module | content |
 |---|---|
 | `harness` | an app on an empty store; moves time from one due thing to the next |
-| `upcoming` | when the next thing is due |
+| `next_due` | when the next thing is due |
 | `clock` | the virtual clock |
 | `errors_seen` | records what handlers did and raised |
 | `recorder`, `checkers` | records the history of schedules, and finds broken promises in it |

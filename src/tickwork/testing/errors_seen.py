@@ -20,7 +20,7 @@ from tickwork.core.schedule.plan import Plan
 from tickwork.errors import TickworkError
 from tickwork.service.observe.log_events import EventLog
 from tickwork.service.worker.settle import FinishedMessage
-from tickwork.testing.upcoming import earliest
+from tickwork.testing.next_due import earliest
 
 
 class HandlerFailed(TickworkError):

@@ -44,8 +44,8 @@ from tickwork.store.contract import Store
 from tickwork.store.ids import Moment, new_id
 from tickwork.testing.clock import START, VirtualClock
 from tickwork.testing.errors_seen import HarnessObserver, NeverEnds
+from tickwork.testing.next_due import Upcoming, earliest
 from tickwork.testing.recorder import read_sql
-from tickwork.testing.upcoming import Upcoming, earliest
 from tickwork.wiring import Assembly
 
 FAST_OPTIONS = ("synchronous_commit=off", "plan_cache_mode=force_generic_plan", "jit=off")

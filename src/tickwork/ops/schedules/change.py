@@ -48,8 +48,8 @@ from tickwork.ops.schedules.lookup import (
     rule_with,
     target_faults,
     with_holidays,
+    with_typed_payload,
 )
-from tickwork.ops.schedules.typed_payload import with_typed_payload
 from tickwork.ops.schedules.views import next_fire_in_row
 from tickwork.store.contract import Store
 

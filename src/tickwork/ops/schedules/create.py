@@ -36,9 +36,9 @@ from tickwork.ops.schedules.lookup import (
     holidays_among,
     limits_of,
     missing_queue,
+    with_typed_payload,
     without_index,
 )
-from tickwork.ops.schedules.typed_payload import with_typed_payload
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 

@@ -35,8 +35,7 @@ from tickwork.core.schedule.model import (
 from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound
 from tickwork.ops.schedules.change import replace
 from tickwork.ops.schedules.create import create
-from tickwork.ops.schedules.lookup import holidays_among, limits_of
-from tickwork.ops.schedules.typed_payload import as_typed
+from tickwork.ops.schedules.lookup import as_typed, holidays_among, limits_of
 from tickwork.store.contract import Store
 
 _log = logging.getLogger("tickwork")

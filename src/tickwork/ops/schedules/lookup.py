@@ -1,21 +1,26 @@
-"""Finds schedules, their calendars and target queues, and the limits of their tenant."""
+"""Finds schedules, their calendars and the limits of their tenant, and checks their targets: the
+queue must exist, and the payload must fit its type."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date
+from typing import Any
 from uuid import UUID
 
 import msgspec
 from msgspec import structs
 
+from tickwork.app.payloads import Payload, PayloadOf
 from tickwork.core import when
 from tickwork.core.fields import nearest, shown
-from tickwork.core.model import Scope
+from tickwork.core.message.body import decode_body
+from tickwork.core.model import ContentType, Scope
 from tickwork.core.schedule.fields import parse_id
-from tickwork.core.schedule.model import Schedule, ScheduleSelection
+from tickwork.core.schedule.model import FIRED_TYPE, Schedule, ScheduleSelection
 from tickwork.core.topology import FILE as TOPOLOGY_FILE
 from tickwork.errors import FieldError, InvalidInput, NotFound
+from tickwork.ops.queues import has_queue
 from tickwork.store.contract import Store
 
 Holidays = Mapping[str, frozenset[date]]
@@ -118,7 +123,7 @@ async def check_targets(
         if not isinstance(queue, str) or not queue:
             continue
         if queue not in known:
-            known[queue] = await _has_queue(store, scope, queue)
+            known[queue] = await has_queue(store, scope, queue)
         if not known[queue]:
             faults.append(await missing_queue(store, scope, f"[{index}].target.queue", queue))
     if faults:
@@ -155,14 +160,35 @@ def without_index(error: InvalidInput) -> InvalidInput:
     )
 
 
-async def _has_queue(store: Store, scope: Scope, queue: str) -> bool:
-    try:
-        await store.queues.get(scope, queue)
-    except (NotFound, InvalidInput):
-        return False
-    return True
-
-
 def calendar_of(schedule: Schedule) -> str | None:
     """Returns the name of a schedule's calendar."""
     return schedule.definition.rule.calendar
+
+
+def with_typed_payload(fields: Mapping[str, object], payload_of: PayloadOf) -> Mapping[str, object]:
+    """Returns the fields with the payload as plain JSON values of the declared type.
+
+    Raises `InvalidInput` if the payload does not fit: every firing would become a dead letter.
+    """
+    target = fields.get("target")
+    queue = target.get("queue") if isinstance(target, Mapping) else None
+    message_type = target.get("message_type") if isinstance(target, Mapping) else None
+    if not isinstance(queue, str) or not isinstance(message_type, str | None):
+        return fields  # Reading the fields names this fault.
+    payload = payload_of(queue, message_type or FIRED_TYPE)
+    return fields if payload is None else as_typed(fields, payload)
+
+
+def as_typed(fields: Mapping[str, object], payload: Payload[Any]) -> Mapping[str, object]:
+    """As `with_typed_payload` for a known type."""
+    if payload.is_plain:
+        return fields
+    given = fields.get("payload")
+    try:
+        body = payload.encode(given)
+    except InvalidInput as error:
+        missing = "is missing; without it the body is null, which " if given is None else ""
+        raise InvalidInput(
+            FieldError("payload", f"{missing}{each.message}") for each in error.errors
+        ) from None
+    return {**fields, "payload": decode_body(body, ContentType.JSON)}

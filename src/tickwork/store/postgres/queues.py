@@ -18,7 +18,7 @@ from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.engine.wakeups import PostgresWakeups
 from tickwork.store.postgres.messages import rows
 from tickwork.store.postgres.messages.backlog import recount_backlog
-from tickwork.store.shared.settings_text import settings_text
+from tickwork.store.shared.columns import settings_text
 
 if TYPE_CHECKING:
     from tickwork.store.postgres.messages.removal import Purger

@@ -24,10 +24,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from tickwork.core.message.dead_letter import DeadLetter
-from tickwork.core.model import FORMAT_VERSION, ContentType, Message
+from tickwork.core.model import FORMAT_VERSION, ContentType, Message, QueueSettings
 from tickwork.core.schedule.firing import FiringRecord
 from tickwork.core.schedule.model import Definition, NewSchedule, bucket_of, stored_texts
 
@@ -256,3 +257,23 @@ def fill_in(sql: str, known: Mapping[str, str]) -> str:
         return _LISTS.get(name) or known.get(name, found[0])
 
     return _PLACEHOLDER.sub(replacement, sql)
+
+
+class _Declared(Struct, frozen=True):
+    declared_by: str | None = None
+
+
+_DECLARED = msgspec.json.Decoder(_Declared)
+
+
+def settings_text(settings: QueueSettings, declared_by: str | None) -> str:
+    """Encodes the settings of a queue for storage, with the app that declared them."""
+    if declared_by is None:
+        return msgspec.json.encode(settings).decode()
+    fields = {**msgspec.to_builtins(settings), "declared_by": declared_by}
+    return msgspec.json.encode(fields).decode()
+
+
+def read_declared_by(text: str) -> str | None:
+    """The app that declared stored settings, if one did."""
+    return _DECLARED.decode(text).declared_by

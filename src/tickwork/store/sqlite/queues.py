@@ -10,7 +10,7 @@ from tickwork.core.model import Counts, QueueSettings, Scope, StoredQueue, Tenan
 from tickwork.core.tenant_limits import check_tenant
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import new_id
-from tickwork.store.shared.settings_text import settings_text
+from tickwork.store.shared.columns import settings_text
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL
 from tickwork.store.sqlite.engine.work import Transaction

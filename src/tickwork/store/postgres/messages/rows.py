@@ -17,7 +17,7 @@ from tickwork.core.model import (
     StoredQueue,
 )
 from tickwork.errors import StoreBroken
-from tickwork.store.shared.settings_text import read_declared_by
+from tickwork.store.shared.columns import read_declared_by
 
 _STATE = Message.__struct_fields__.index("state")
 _CONTENT_TYPE = Message.__struct_fields__.index("content_type")

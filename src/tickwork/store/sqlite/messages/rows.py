@@ -23,8 +23,7 @@ from tickwork.core.model import (
 )
 from tickwork.core.schedule.firing import ChannelOutcome, FiringRecord, FiringStatus
 from tickwork.errors import StoreBroken
-from tickwork.store.shared.columns import DEAD_LETTER, MESSAGE, Kind, compiled
-from tickwork.store.shared.settings_text import read_declared_by
+from tickwork.store.shared.columns import DEAD_LETTER, MESSAGE, Kind, compiled, read_declared_by
 from tickwork.store.sqlite.engine.sql import from_microseconds
 
 Row = tuple[Any, ...]
