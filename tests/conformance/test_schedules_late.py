@@ -324,7 +324,7 @@ async def test_only_the_system_plans_and_sweeps(store: Store) -> None:
             await asked
 
 
-async def test_a_replayed_dead_letter_of_a_slot_is_an_ordinary_message(
+async def test_a_replayed_dead_letter_of_a_slot_is_an_extra_run_of_it(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -333,9 +333,9 @@ async def test_a_replayed_dead_letter_of_a_slot_is_an_ordinary_message(
     before = await again(store, made)
     assert (before.status, before.last_status) == (ScheduleStatus.PARKED, "dead")
     await store.dead_letters.replay(DEFAULT, "work", Selection(limit=ALL), Pace())
-    assert await messages(store, made) == []
     replayed = await end_next(store)
-    assert (replayed.schedule_id, replayed.slot, replayed.run) == (None, None, 0)
+    assert (replayed.schedule_id, replayed.slot, replayed.run) == (made.id, died.slot, 1)
     assert (replayed.body, replayed.type, replayed.source) == (died.body, died.type, died.source)
-    assert await again(store, made) == before
-    assert await records(store, made) == [("dead", "permanent", 1)]
+    after = await again(store, made)
+    assert (after.status, after.last_status) == (ScheduleStatus.PARKED, "succeeded")
+    assert await records(store, made) == [("dead", "permanent", 1), ("succeeded", None, 1)]

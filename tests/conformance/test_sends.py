@@ -55,6 +55,8 @@ EVERYTHING: dict[str, Any] = {
     "slot": datetime(2026, 1, 5, 8, 59, 59, 123456, tzinfo=UTC),
     "run": 3,
     "catch_up": True,
+    "idempotency_base": "invoice 12",
+    "death": '{"queue":"late"}',
 }
 
 

@@ -16,6 +16,7 @@ from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import DEFAULT, Counts, Settlement
 from tickwork.errors import StoreUnavailable
 from tickwork.facade.app import Tickwork
+from tickwork.service.observe.log_events import EventLog
 from tickwork.service.worker import settle_retry
 from tickwork.store.ids import new_id
 
@@ -106,10 +107,17 @@ async def test_what_was_sent_by_a_settlement_without_an_answer_is_not_sent_again
 
 @pytest.mark.parametrize("home", ["postgres"], indirect=True)
 async def test_a_commit_without_an_answer_and_a_network_that_is_away(
-    home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A real one, for longer than the store tries; somebody else handles what was sent."""
     monkeypatch.setattr(settle_retry, "PAUSE_SECONDS_MAX", 0.5)
+    troubled, occurred = list[str](), EventLog.error_occurred
+
+    def noting_errors(events: EventLog, activity: str, error: Exception) -> None:
+        troubled.append(activity)
+        occurred(events, activity, error)
+
+    monkeypatch.setattr(EventLog, "error_occurred", noting_errors)
     async with PostgresProxy(home.url) as proxy:
         app, other = Tickwork(proxy.url), Tickwork(home.url)
         seen = noting(other)
@@ -121,16 +129,13 @@ async def test_a_commit_without_an_answer_and_a_network_that_is_away(
             await out.send(sorted(message.body for message in batch))
             faults.append(proxy.lose_commit_reply(n=COMMITS_MAX))
 
-        def are_troubled() -> bool:
-            return "what=settle" in caplog.text
-
         async with other.running(), app._engine.running() as worker:
             await app.queue("work").send_batch([1, 2])
             await eventually(lambda: faults, timeout_seconds=PATIENCE_SECONDS)
             await eventually(lambda: seen, timeout_seconds=PATIENCE_SECONDS)
             proxy.refuse = True
             proxy.cut()
-            await eventually(are_troubled, timeout_seconds=PATIENCE_SECONDS)
+            await eventually(lambda: "settle" in troubled, timeout_seconds=PATIENCE_SECONDS)
             faults[0].left = 0
             proxy.refuse = False
             await eventually(

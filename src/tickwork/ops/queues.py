@@ -15,6 +15,7 @@ from tickwork.app.invocation import current_handling
 from tickwork.core.model import Counts, QueueSettings, Scope, StoredQueue
 from tickwork.core.queue.stats import CounterName, QueueStats
 from tickwork.errors import FieldError, InvalidInput, NotFound
+from tickwork.ops.schedules.lookup import has_queue
 from tickwork.store.contract import Store
 
 _log = logging.getLogger("tickwork")
@@ -28,15 +29,6 @@ async def list_queues(store: Store, scope: Scope) -> tuple[StoredQueue, ...]:
 async def get_queue(store: Store, scope: Scope, name: str) -> StoredQueue:
     """Returns one queue; raises `NotFound` if the scope has none of that name."""
     return await store.queues.get(scope, name)
-
-
-async def has_queue(store: Store, scope: Scope, name: str) -> bool:
-    """Whether the scope has a queue of that name; no queue has an invalid one."""
-    try:
-        await store.queues.get(scope, name)
-    except (NotFound, InvalidInput):
-        return False
-    return True
 
 
 async def queue_names(store: Store, scope: Scope) -> Mapping[UUID, str]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import msgspec
 from msgspec import structs
 
-from tickwork.app.payloads import Payload, PayloadOf
 from tickwork.core import when
 from tickwork.core.fields import nearest, shown
 from tickwork.core.message.body import decode_body
@@ -20,8 +19,10 @@ from tickwork.core.schedule.fields import parse_id
 from tickwork.core.schedule.model import FIRED_TYPE, Schedule, ScheduleSelection
 from tickwork.core.topology import FILE as TOPOLOGY_FILE
 from tickwork.errors import FieldError, InvalidInput, NotFound
-from tickwork.ops.queues import has_queue
 from tickwork.store.contract import Store
+
+if TYPE_CHECKING:
+    from tickwork.app.payloads import Payload, PayloadOf  # Slow to import: `next` needs none.
 
 Holidays = Mapping[str, frozenset[date]]
 
@@ -158,6 +159,15 @@ def without_index(error: InvalidInput) -> InvalidInput:
     return InvalidInput(
         FieldError(each.field.removeprefix("[0]."), each.message) for each in error.errors
     )
+
+
+async def has_queue(store: Store, scope: Scope, name: str) -> bool:
+    """Whether the scope has a queue of that name; no queue has an invalid one."""
+    try:
+        await store.queues.get(scope, name)
+    except (NotFound, InvalidInput):
+        return False
+    return True
 
 
 def calendar_of(schedule: Schedule) -> str | None:

@@ -252,7 +252,8 @@ async def _roll_back(connection: Connection, transaction: asyncpg.transaction.Tr
     with suppress(asyncpg.PostgresError, *_CONNECTION_LOST, TimeoutError):
         if await within(_GIVE_BACK_TIMEOUT_SECONDS, roll_back()):
             return
-    connection.terminate()
+    with suppress(asyncpg.InterfaceError):  # The driver has dropped a closed connection itself.
+        connection.terminate()
 
 
 async def _keep_session(_connection: object) -> None:
