@@ -18,7 +18,7 @@ BODY = {
 
 async def started(children: Children, *arguments: str) -> tuple[Child, str]:
     server = children.spawn("tickwork", "up", "--port", "0", *arguments)
-    line = await server.line("listens on", timeout_seconds=60)
+    line = await server.line("listens on")
     return server, line.split()[-1]
 
 

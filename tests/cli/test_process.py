@@ -58,7 +58,7 @@ async def test_the_server_shuts_down_cleanly_on_a_signal(
     children: Children, told: signal.Signals
 ) -> None:
     server = children.spawn("tickwork", "up", "--port", "0")
-    await server.line("listens on", timeout_seconds=60)
+    await server.line("listens on")
     os.kill(server.pid, told)
     await server.succeeded()
     assert server.stderr() == ""
@@ -68,7 +68,7 @@ async def test_a_port_in_use_is_one_line_and_a_failure(children: Children) -> No
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         server = children.spawn("tickwork", "up", "--port", str(port))
-        assert await server.wait(timeout_seconds=60) == 1
+        assert await server.wait() == 1
     assert server.lines() == []
     assert server.stderr() == (
         f"tickwork: port {port} of 127.0.0.1 cannot be used (address already in use); "
@@ -79,7 +79,7 @@ async def test_a_port_in_use_is_one_line_and_a_failure(children: Children) -> No
 async def test_environment_and_options_configure_the_server(children: Children) -> None:
     busy = {"TICKWORK_PORT": "not a port", "TICKWORK_HOST": "127.0.0.2"}
     server = children.spawn("tickwork", "up", "--port", "0", env=busy)
-    line = await server.line("listens on", timeout_seconds=60)
+    line = await server.line("listens on")
     assert "http://127.0.0.2:" in line
     server.terminate()
     await server.succeeded()

@@ -62,7 +62,7 @@ def test_the_demo_can_be_used_from_another_terminal(tmp_path: Path) -> None:
             cwd=tmp_path,
         )
     try:
-        eventually_blocking(lambda: "handling" in output.read_text(), timeout_seconds=60)
+        eventually_blocking(lambda: "handling" in output.read_text())
         for words in demo_commands():
             match words[0]:
                 case "tickwork":
@@ -80,7 +80,7 @@ def test_the_demo_can_be_used_from_another_terminal(tmp_path: Path) -> None:
                     assert answer.status_code == 200
                 case other:
                     assert (other, words[1]) == ("source", ".venv/bin/activate")
-        eventually_blocking(lambda: "hello, Ada!" in output.read_text(), timeout_seconds=60)
+        eventually_blocking(lambda: "hello, Ada!" in output.read_text())
     finally:
         node.send_signal(signal.SIGTERM)
         assert node.wait(60) == 0, output.read_text()

@@ -58,11 +58,11 @@ def test_the_demo_handles_messages_and_fires_its_schedule(tmp_path: Path) -> Non
             nodes = [(each["roles"], len(each["shards"])) for each in cluster["nodes"]]
             return nodes == [(["api", "scheduler", "worker"], 64)]
 
-        eventually_blocking(is_leading_all_shards, timeout_seconds=60)
+        eventually_blocking(is_leading_all_shards)
         tickwork("queues", "send", "greetings", '{"name": "Ada"}')
-        eventually_blocking(lambda: "hello, Ada!" in output.read_text(), timeout_seconds=60)
+        eventually_blocking(lambda: "hello, Ada!" in output.read_text())
         tickwork("schedules", "trigger", "tick")
-        eventually_blocking(lambda: "tick: " in output.read_text(), timeout_seconds=60)
+        eventually_blocking(lambda: "tick: " in output.read_text())
         (listed,) = json.loads(tickwork("schedules", "list", "--json"))
         assert (listed["name"], listed["status"]) == ("tick", "active")
         assert "slot" in tickwork("why", "tick")

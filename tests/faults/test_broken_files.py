@@ -33,7 +33,7 @@ SLEEPER = "tests.faults.programs.sleeper"
 ORDINARY = "tests.faults.programs.unprivileged"
 CRAMPED = "tests.faults.programs.out_of_space"
 PATIENCE_SECONDS = 0.3
-BOUND_SECONDS = 60.0
+BOUND_SECONDS = 180.0
 
 
 @pytest.fixture

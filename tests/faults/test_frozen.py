@@ -26,7 +26,7 @@ from tickwork.store.contract import Store
 
 SLEEPER = "tests.faults.programs.sleeper"
 TTL_SECONDS = 0.5
-BOUND_SECONDS = 60.0
+BOUND_SECONDS = 180.0
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ from tickwork.facade.app import Tickwork
 from tickwork.store.contract import Store
 
 SLEEPERS = "tests.faults.programs.sleepers"
-PATIENCE_SECONDS = 60.0
 BETWEEN_SECONDS = 0.5
 LONG, SHORT = "600", "0"
 
@@ -34,7 +33,7 @@ async def send_to_all(url: str) -> None:
 
 async def interrupt(child: Child, signals: Sequence[signal.Signals]) -> None:
     for each in (*QUEUES, SCHEDULE):
-        await child.line(f"began {each}", PATIENCE_SECONDS)
+        await child.line(f"began {each}")
     for number in signals:
         child.signal(number)
         await delay(BETWEEN_SECONDS)
@@ -76,7 +75,7 @@ async def test_a_handler_cancelled_by_a_shutdown_costs_its_message_nothing(
     await send_to_all(home.url)
     child = children.spawn(SLEEPERS, home.url, drain_seconds, "app.run")
     await interrupt(child, signals)
-    await child.succeeded(PATIENCE_SECONDS)
+    await child.succeeded()
     await check_nothing_was_charged(home.url)
 
 
@@ -90,7 +89,7 @@ async def test_the_same_holds_in_an_event_loop_of_the_user(
     await send_to_all(home.url)
     child = children.spawn(SLEEPERS, home.url, drain_seconds, "asyncio.run")
     await interrupt(child, signals)
-    await child.wait(PATIENCE_SECONDS)
+    await child.wait()
     await check_nothing_was_charged(home.url)
 
 
@@ -101,7 +100,7 @@ async def test_a_third_signal_ends_the_process_at_once(home: Home, children: Chi
     child = children.spawn(SLEEPERS, home.url, LONG, "app.run")
     await interrupt(child, [INT, INT])
     child.signal(INT)
-    assert await child.wait(PATIENCE_SECONDS) in (0, -INT)
+    assert await child.wait() in (0, -INT)
     async with opened(home.url) as store:
         for messages in (await waiting(store)).values():
             assert all(each.attempts == 0 for each in messages)

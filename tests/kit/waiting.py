@@ -13,7 +13,7 @@ from typing import TypeVar, overload
 
 T = TypeVar("T")
 
-TIMEOUT_SECONDS = 60.0
+TIMEOUT_SECONDS = 180.0
 POLL_SECONDS = 0.005
 
 

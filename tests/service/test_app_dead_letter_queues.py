@@ -59,7 +59,7 @@ async def test_it_is_there_when_the_app_is_open_and_may_have_a_handler(here: Tic
     await emails.send("x")
     assert await retries_of(here, "emails-dlq") == 3
     async with here.running():
-        await eventually(lambda: seen, timeout_seconds=30)
+        await eventually(lambda: seen)
     assert seen == ["x"]
 
 

@@ -33,7 +33,7 @@ async def test_an_app_is_used_in_one_event_loop_after_the_other(home: Home) -> N
 
     async def run() -> None:
         async with app.running():
-            await eventually(lambda: len(seen) == 2, timeout_seconds=30)
+            await eventually(lambda: len(seen) == 2)
 
     in_a_loop_of_its_own(work.send(1))
     in_a_loop_of_its_own(work.send(2))
@@ -97,7 +97,7 @@ async def test_an_app_is_at_work_once_at_a_time(home: Home) -> None:
             async with app.running():
                 pass
         await work.send(1)
-        await eventually(lambda: seen == [1], timeout_seconds=30)
+        await eventually(lambda: seen == [1])
     async with app.running():
         await work.send(2)
-        await eventually(lambda: seen == [1, 2], timeout_seconds=30)
+        await eventually(lambda: seen == [1, 2])

@@ -14,8 +14,6 @@ from tests.stores.home import Home
 from tickwork.core.model import DEFAULT
 from tickwork.facade.app import Tickwork
 
-PATIENCE_SECONDS = 60.0
-
 
 @pytest.fixture
 def app(home: Home, monkeypatch: pytest.MonkeyPatch) -> Tickwork:
@@ -38,8 +36,8 @@ async def test_a_function_in_a_process_gets_its_firing_and_its_limit(app: Tickwo
 
         for each in ("report", "burn"):
             await app.schedules.trigger(each)
-        await eventually(sent, timeout_seconds=PATIENCE_SECONDS)
-        await eventually(errors, timeout_seconds=PATIENCE_SECONDS)
+        await eventually(sent)
+        await eventually(errors)
         ((*firing, pid),) = await sent()
         assert firing == ["report", "sales", 1]
         assert pid != os.getpid()

@@ -46,7 +46,7 @@ async def test_a_type_that_nobody_handles_is_told_once(
         await work.send(number)
     await work.send("last", type="known")
     async with app.running():
-        await eventually(lambda: seen, timeout_seconds=30)
+        await eventually(lambda: seen)
     told = [
         each.getMessage()
         for each in caplog.records

@@ -15,8 +15,6 @@ from tickwork.core.model import DEFAULT
 from tickwork.facade.app import Tickwork
 from tickwork.wiring import Settings, migrate
 
-PATIENCE_SECONDS = 90.0
-
 
 def shop(url: str, seen: list[Any]) -> Tickwork:
     app = Tickwork(url, name="shop", min_interval_seconds=1)
@@ -63,12 +61,12 @@ async def check_recovery(url: str) -> None:
     seen: list[Any] = []
     app = shop(url, seen)
     async with app.running():
-        await eventually(lambda: "tick" in seen, timeout_seconds=PATIENCE_SECONDS)
+        await eventually(lambda: "tick" in seen)
         await create_anew(url)
         seen.clear()
-        await eventually(lambda: "tick" in seen, timeout_seconds=PATIENCE_SECONDS)
+        await eventually(lambda: "tick" in seen)
         await app.queue("work").send("again")
-        await eventually(lambda: "again" in seen, timeout_seconds=PATIENCE_SECONDS)
+        await eventually(lambda: "again" in seen)
         store = await app._engine.open()
         assert (await store.queues.get(DEFAULT, "work")).settings.max_retries == 7
 
@@ -87,7 +85,7 @@ async def test_a_queue_that_was_deleted_is_created_again_by_the_app_that_declare
             names = [each.name for each in await store.queues.list(DEFAULT)]
             return "work" in names
 
-        await eventually(is_back, timeout_seconds=PATIENCE_SECONDS)
+        await eventually(is_back)
         assert (await store.queues.get(DEFAULT, "work")).id != before.id
         await app.queue("work").send("again")
-        await eventually(lambda: seen == ["again"], timeout_seconds=PATIENCE_SECONDS)
+        await eventually(lambda: seen == ["again"])

@@ -32,4 +32,4 @@ async def test_a_backlog_gets_more_and_more_slots(tmp_path: Path, seconds: float
     for _ in range(MESSAGES // 100):
         await queue.send_batch([0] * 100)
     async with place.app.running(drain_seconds=60):
-        await eventually(lambda: most >= ENOUGH, timeout_seconds=20, what="so many at a time")
+        await eventually(lambda: most >= ENOUGH, what="so many at a time")

@@ -12,9 +12,6 @@ from tests.kit.process import Children
 from tickwork.facade.app import Tickwork
 from tickwork.service.process_lifecycle import GC_THRESHOLD, SWITCH_INTERVAL_SECONDS
 
-PATIENCE_SECONDS = 30.0
-"""Nothing takes so long that is not broken."""
-
 
 @pytest.mark.parametrize(
     ("before", "after"),
@@ -30,8 +27,8 @@ async def test_a_process_of_our_own_is_tuned(
 ) -> None:
     url = f"sqlite:///{tmp_path / 'own.db'}"
     child = children.spawn("tests.service.programs.print_tuning", url, *map(str, before))
-    await child.line(f"settings {after[0]:g} {after[1]}", PATIENCE_SECONDS)
-    await child.succeeded(PATIENCE_SECONDS)
+    await child.line(f"settings {after[0]:g} {after[1]}")
+    await child.succeeded()
 
 
 async def test_somebody_elses_process_is_left_as_it_is(tmp_path: Path) -> None:

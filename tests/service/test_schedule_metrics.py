@@ -151,7 +151,7 @@ async def test_a_node_at_work_tells_what_it_counted(home: Home) -> None:
 
     async with app.running(registry=registry):
         await app.schedules.create(once_at=now().isoformat(), **TO_WORK)
-        await eventually(fired, timeout_seconds=30)
+        await eventually(fired)
     await app.close()
 
 

@@ -22,8 +22,6 @@ RUNS = 5
 LATE_SECONDS_MAX = 10.0
 """Far less than the 30 seconds after which a message without a handler is tried again."""
 
-PATIENCE_SECONDS = 90.0
-
 
 class Run(NamedTuple):
     app: str
@@ -46,10 +44,10 @@ async def test_two_apps_run_only_their_own_functions_and_on_time(
         counts = [Counter(run.function for run in runs(child)) for child in apps.values()]
         return all(len(each) == 2 and min(each.values()) >= RUNS for each in counts)
 
-    await eventually(have_run, timeout_seconds=PATIENCE_SECONDS)
+    await eventually(have_run)
     for name, child in apps.items():
         child.terminate()
-        await child.succeeded(PATIENCE_SECONDS)
+        await child.succeeded()
         done = runs(child)
         assert {run.app for run in done} == {name}
         assert {run.function for run in done} == {"tick", f"only_{name}"}

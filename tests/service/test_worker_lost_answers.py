@@ -20,9 +20,6 @@ from tickwork.service.observe.log_events import EventLog
 from tickwork.service.worker import settle_retry
 from tickwork.store.ids import new_id
 
-PATIENCE_SECONDS = 60.0
-"""Nothing takes so long that is not broken."""
-
 COMMITS_MAX = 1_000
 """So many lose their answer at most: all of them, since nobody knows which is the one."""
 
@@ -59,7 +56,7 @@ async def until_done(app: Tickwork) -> None:
         found = [await store.queues.counts(DEFAULT, queue) for queue in ("work", "out")]
         return found == [Counts(), Counts()]
 
-    await eventually(are_empty, timeout_seconds=PATIENCE_SECONDS, what="both queues empty")
+    await eventually(are_empty, what="both queues empty")
 
 
 @pytest.mark.parametrize("rows", [False, True], ids=["plain", "with rows"])
@@ -84,7 +81,7 @@ async def test_what_was_sent_by_a_settlement_without_an_answer_is_not_sent_again
             result = await settle(scope, settlement, *rest)
             if not lost and any(each.sends for each in settlement.endings):
                 lost.append(settlement)
-                await eventually(lambda: seen, timeout_seconds=PATIENCE_SECONDS)
+                await eventually(lambda: seen)
                 raise StoreUnavailable("the answer got lost")
             return result
 
@@ -98,9 +95,9 @@ async def test_what_was_sent_by_a_settlement_without_an_answer_is_not_sent_again
         async def is_made() -> bool:
             return await store.queues.counts(DEFAULT, "make") == Counts()
 
-        await eventually(is_made, timeout_seconds=PATIENCE_SECONDS, what="the table")
+        await eventually(is_made, what="the table")
         await app.queue("work").send_batch([1, 2])
-        await eventually(lambda: lost, timeout_seconds=PATIENCE_SECONDS)
+        await eventually(lambda: lost)
         await until_done(app)
     assert [body for _, body in seen] == [[1, 2]]
 
@@ -131,16 +128,14 @@ async def test_a_commit_without_an_answer_and_a_network_that_is_away(
 
         async with other.running(), app._engine.running() as worker:
             await app.queue("work").send_batch([1, 2])
-            await eventually(lambda: faults, timeout_seconds=PATIENCE_SECONDS)
-            await eventually(lambda: seen, timeout_seconds=PATIENCE_SECONDS)
+            await eventually(lambda: faults)
+            await eventually(lambda: seen)
             proxy.refuse = True
             proxy.cut()
-            await eventually(lambda: "settle" in troubled, timeout_seconds=PATIENCE_SECONDS)
+            await eventually(lambda: "settle" in troubled)
             faults[0].left = 0
             proxy.refuse = False
-            await eventually(
-                lambda: not worker.consumers[0].unsettled, timeout_seconds=PATIENCE_SECONDS
-            )
+            await eventually(lambda: not worker.consumers[0].unsettled)
             await until_done(other)
     assert [body for _, body in seen] == [[1, 2]]
 
@@ -179,7 +174,7 @@ async def test_rows_that_cost_their_session_its_life_each_time_fail_in_the_end(
         async def dead() -> Any:
             return await store.dead_letters.list(DEFAULT, "work", Selection(limit=10))
 
-        (letter,) = await eventually(dead, timeout_seconds=PATIENCE_SECONDS, what="its death")
+        (letter,) = await eventually(dead, what="its death")
     assert (runs, "terminating connection" in letter.error) == ([1], True)
 
 
@@ -212,8 +207,8 @@ async def test_what_an_identity_claimed_that_is_lost_meanwhile_is_not_begun(
             is_ready = await store.queues.counts(DEFAULT, "work") == Counts(ready=1)
             return is_ready and node.id != own
 
-        await eventually(is_back, timeout_seconds=PATIENCE_SECONDS, what="what was claimed")
+        await eventually(is_back, what="what was claimed")
         assert seen == []
         monkeypatch.setattr(claims, "claim", claim)
         node.id = own
-        await eventually(lambda: seen, timeout_seconds=PATIENCE_SECONDS)
+        await eventually(lambda: seen)

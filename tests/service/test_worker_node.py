@@ -219,7 +219,7 @@ async def test_a_role_that_was_dropped_does_not_come_back_with_a_new_identity(
     async def roles() -> list[tuple[str, ...]]:
         return [each.roles for each in await store.nodes.list(SYSTEM) if each.id != first]
 
-    found = await eventually(roles, timeout_seconds=30)
+    found = await eventually(roles)
     await node.stop()
     assert found == [("worker",)]
 
@@ -312,5 +312,5 @@ async def test_a_node_cut_off_from_its_database_says_so_before_its_lease_is_lost
         assert [each.split(":")[0] for each in renewals.told] == ["failed", "failing"]
         assert 0.0 < renewals.left_seconds[1] <= 1.0
         setattr(proxy, fault, False)
-        await eventually(lambda: "recovered" in renewals.told, timeout_seconds=30)
+        await eventually(lambda: "recovered" in renewals.told)
         await node.stop()

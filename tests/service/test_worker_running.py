@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.kit.process import Children
-from tests.kit.waiting import eventually
+from tests.kit.waiting import TIMEOUT_SECONDS, eventually
 from tests.stores.home import Home
 from tickwork.app.message import Message, MessageBatch
 from tickwork.clock import monotonic
@@ -22,9 +22,6 @@ from tickwork.facade.app import Tickwork
 from tickwork.service import node
 from tickwork.service.node import HeartbeatEnded
 from tickwork.service.worker import consumer, prefetch
-
-PATIENCE_SECONDS = 30.0
-"""Nothing takes so long that is not broken."""
 
 
 @pytest.fixture
@@ -38,7 +35,7 @@ async def app(home: Home) -> AsyncIterator[Tickwork]:
 @pytest.fixture
 def only_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that hardly ever looks by itself."""
-    monkeypatch.setattr(consumer, "POLL_SECONDS_MAX", 10 * PATIENCE_SECONDS)
+    monkeypatch.setattr(consumer, "POLL_SECONDS_MAX", 10 * TIMEOUT_SECONDS)
 
 
 async def counts(app: Tickwork, queue: str = "work") -> Counts:
@@ -47,14 +44,14 @@ async def counts(app: Tickwork, queue: str = "work") -> Counts:
 
 
 async def until(condition: Any, what: str) -> None:
-    await eventually(condition, timeout_seconds=PATIENCE_SECONDS, what=what)
+    await eventually(condition, what=what)
 
 
 @pytest.mark.usefixtures("only_told")
 async def test_an_idle_worker_is_woken_by_a_send(
     app: Tickwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consumer, "POLL_SECONDS_MIN", 10 * PATIENCE_SECONDS)
+    monkeypatch.setattr(consumer, "POLL_SECONDS_MIN", 10 * TIMEOUT_SECONDS)
     work, seen = app.queue("work"), list[Any]()
 
     @app.on("work")
@@ -325,14 +322,14 @@ async def test_a_process_that_is_told_to_stop_drains(
     await work.send_batch(["first", "second"])
     await gathered.send_batch([1, 2, 3])
     child = children.spawn("tests.service.programs.draining", home.url, "30")
-    await child.line("began first", PATIENCE_SECONDS)
+    await child.line("began first")
 
     async def are_claimed() -> bool:
         return (await counts(app, "gathered")).claimed == 3
 
     await until(are_claimed, "the batch that is being gathered")
     child.terminate()
-    await child.succeeded(PATIENCE_SECONDS)
+    await child.succeeded()
     assert [line for line in child.lines() if line.startswith("began")] == ["began first"]
     assert (await counts(app), await counts(app, "out")) == (Counts(ready=1), Counts(ready=1))
     assert await counts(app, "gathered") == Counts(ready=3)
@@ -344,9 +341,9 @@ async def test_a_process_that_is_out_of_time_gives_back_what_runs(
     await app.queue("work").send("first")
     app.queue("out")
     child = children.spawn("tests.service.programs.draining", home.url, "0")
-    await child.line("began first", PATIENCE_SECONDS)
+    await child.line("began first")
     child.terminate()
-    await child.succeeded(PATIENCE_SECONDS)
+    await child.succeeded()
     assert (await counts(app), await counts(app, "out")) == (Counts(ready=1), Counts())
 
 
@@ -364,7 +361,7 @@ async def test_of_a_backlog_each_message_is_handled_once_however_claims_overlap(
     for start in range(0, 1_000, 100):
         await work.send_batch([*range(start, start + 100)])
     async with app.running():
-        await eventually(lambda: len(handled) == 1_000, timeout_seconds=PATIENCE_SECONDS)
+        await eventually(lambda: len(handled) == 1_000)
     assert sorted(handled) == [*range(1_000)]
 
 

@@ -41,7 +41,7 @@ async def _tasks_of(place: Workplace, handle: Callable[[], Awaitable[None]]) -> 
     place.handle(noted, max_concurrency=1)
     await place.send(*range(MESSAGES))
     async with place.app.running():
-        await eventually(lambda: len(tasks) == MESSAGES, timeout_seconds=60)
+        await eventually(lambda: len(tasks) == MESSAGES)
     return len({*tasks})
 
 

@@ -17,9 +17,6 @@ from tickwork.facade.app import Tickwork
 from tickwork.service.isolation.threads import DaemonThreadExecutor
 from tickwork.service.process_lifecycle import CLEANUP_SECONDS
 
-PATIENCE_SECONDS = 30.0
-"""Nothing takes so long that is not broken."""
-
 LEAVE_SECONDS = 3.0
 """After the drain; usually it is more."""
 
@@ -42,9 +39,9 @@ async def test_a_thread_that_does_not_end_is_not_waited_for(
     """Neither by the process, nor by what we do at the end in threads of our own."""
     await app.queue("work").send_batch(["thread"] * 10)
     child = children.spawn("tests.service.programs.stuck", home.url, "0", "10")
-    await child.line("began thread", PATIENCE_SECONDS)
+    await child.line("began thread")
     child.terminate()
-    await child.succeeded(PATIENCE_SECONDS)
+    await child.succeeded()
     store = await app._engine.open()
     assert await store.queues.counts(DEFAULT, "work") == Counts(ready=10)
 
@@ -61,16 +58,16 @@ async def test_a_database_that_is_away_is_not_waited_for(
     await app.queue("work").send("while")
     async with PostgresProxy(home.url) as proxy:
         child = children.spawn("tests.service.programs.stuck", proxy.url, "0", str(LEAVE_SECONDS))
-        await child.line("began while", PATIENCE_SECONDS)
+        await child.line("began while")
         if is_silent:
             proxy.blackhole = True
         else:
             proxy.refuse = True
             proxy.cut()
-        await child.line("ended", PATIENCE_SECONDS)
+        await child.line("ended")
         child.terminate()
         told = monotonic()
-        await child.succeeded(PATIENCE_SECONDS)
+        await child.succeeded()
         assert monotonic() - told < LEAVE_SECONDS + CLEANUP_SECONDS + CLOSE_SECONDS
         proxy.blackhole = False
     store = await app._engine.open()
@@ -82,9 +79,9 @@ async def test_a_generator_that_does_not_close_is_not_waited_for(
 ) -> None:
     await app.queue("work").send("generator")
     child = children.spawn("tests.service.programs.stuck", home.url, "0", "10")
-    await child.line("has a generator", PATIENCE_SECONDS)
+    await child.line("has a generator")
     child.terminate()
-    await child.succeeded(PATIENCE_SECONDS)
+    await child.succeeded()
 
 
 @pytest.mark.soak
@@ -95,10 +92,10 @@ async def test_a_write_that_does_not_end_is_not_waited_for(
     """Nothing of it happened; its message comes back with the end of the lease."""
     await app.queue("work").send("write")
     child = children.spawn("tests.service.programs.stuck", home.url, "0", str(LEAVE_SECONDS))
-    await child.line("writes", PATIENCE_SECONDS)
+    await child.line("writes")
     child.terminate()
     told = monotonic()
-    await child.succeeded(PATIENCE_SECONDS)
+    await child.succeeded()
     assert monotonic() - told < LEAVE_SECONDS + CLEANUP_SECONDS + CLOSE_SECONDS
     store = await app._engine.open()
     assert await store.queues.counts(DEFAULT, "work") == Counts(claimed=1)
@@ -114,11 +111,11 @@ async def test_a_server_that_falls_silent_in_mid_statement_is_not_waited_for(
     async with PostgresProxy(home.url) as proxy:
         child = children.spawn("tests.service.programs.stuck", proxy.url, "0", str(LEAVE_SECONDS))
         for _ in range(200):
-            await child.line("began again", PATIENCE_SECONDS)
+            await child.line("began again")
         proxy.blackhole = True
         child.terminate()
         told = monotonic()
-        await child.succeeded(PATIENCE_SECONDS)
+        await child.succeeded()
         assert monotonic() - told < LEAVE_SECONDS + CLEANUP_SECONDS + CLOSE_SECONDS
         proxy.blackhole = False
 
@@ -133,8 +130,8 @@ async def test_daemon_threads_do_all_that_they_are_given() -> None:
     assert not any(each.done() for each in held)
     gate.set()
     threads.shutdown()
-    assert [each.result(PATIENCE_SECONDS) for each in waiting[1:]] == [1, 2, 3, 4]
-    assert isinstance(failing.exception(PATIENCE_SECONDS), ValueError)
+    assert [each.result() for each in waiting[1:]] == [1, 2, 3, 4]
+    assert isinstance(failing.exception(), ValueError)
     with pytest.raises(RuntimeError):
         threads.submit(int, "1")
 
@@ -142,6 +139,6 @@ async def test_daemon_threads_do_all_that_they_are_given() -> None:
 async def test_daemon_threads_are_used_again() -> None:
     threads = DaemonThreadExecutor(2)
     for number in range(20):
-        assert threads.submit(int, str(number)).result(PATIENCE_SECONDS) == number
-    await eventually(lambda: threads._idle >= 1, timeout_seconds=PATIENCE_SECONDS)
+        assert threads.submit(int, str(number)).result() == number
+    await eventually(lambda: threads._idle >= 1)
     threads.shutdown()

@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 from msgspec import structs
 
-from tests.kit.waiting import eventually
+from tests.kit.waiting import TIMEOUT_SECONDS, eventually
 from tests.stores.home import Home
 from tickwork.app.message import Message, MessageBatch
 from tickwork.clock import monotonic
@@ -32,9 +32,6 @@ from tickwork.service.worker.worker import Worker
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
-PATIENCE_SECONDS = 60.0
-"""Nothing takes so long that is not broken."""
-
 
 @pytest.fixture
 async def app(home: Home) -> AsyncIterator[Tickwork]:
@@ -52,7 +49,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def until(condition: Any, what: str) -> None:
-    await eventually(condition, timeout_seconds=PATIENCE_SECONDS, what=what)
+    await eventually(condition, what=what)
 
 
 async def die_with(store: Store, count: int) -> None:
@@ -177,7 +174,7 @@ async def test_what_cost_workers_their_life_runs_with_nothing_beside_it(app: Tic
 async def test_what_must_run_alone_is_worked_off_without_a_pause_for_each(
     app: Tickwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "SUSPECT_POLL_SECONDS", 10 * PATIENCE_SECONDS)
+    monkeypatch.setattr(worker, "SUSPECT_POLL_SECONDS", 10 * TIMEOUT_SECONDS)
     work, handled = app.queue("work"), set[Any]()
 
     @app.on("work")
@@ -407,7 +404,7 @@ async def test_after_some_others_have_their_turn_for_four_times_as_long(app: Tic
 async def test_it_does_not_run_under_a_lease_that_was_lost_while_it_waited(
     app: Tickwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "SUSPECT_WAIT_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(worker, "SUSPECT_WAIT_SECONDS", TIMEOUT_SECONDS)
     busy = Busy(app)
     async with busy.waiting_with_poison() as running:
         lost = running._node.id

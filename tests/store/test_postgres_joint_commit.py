@@ -365,7 +365,7 @@ async def test_a_caller_that_waits_for_a_lock_does_not_block_others(
     async with asyncio.timeout(HELD_UP_SECONDS_MAX):
         await asyncio.gather(settling(store, one, book("a")), settling(store, three, book("b")))
     assert not waiting.done()
-    await eventually(rival.is_waited_for, timeout_seconds=30)
+    await eventually(rival.is_waited_for)
     await rival.commits()
     await waiting
     assert await own.fetchval("SELECT value FROM sums WHERE name = 'x'") == 2

@@ -47,7 +47,7 @@ async def test_ending_a_node_sees_the_claim_it_waited_for(
         "UPDATE tickwork_messages SET state = 'claimed', claim = 1, holder = $1", node
     )
     leaving = asyncio.create_task(store.nodes.leave(SYSTEM, node))
-    await eventually(claiming.is_waited_for, timeout_seconds=30)
+    await eventually(claiming.is_waited_for)
     await claiming.commits()
     assert await leaving == 1
     await connection.close()
