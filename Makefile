@@ -13,7 +13,7 @@ PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install -qq
 # Neither settings nor extra indexes of this machine may find their way into a lock.
 LOCK := env -u UV_INDEX -u UV_EXTRA_INDEX_URL -u UV_FIND_LINKS $(BIN)/uv --no-config pip compile -q \
 	--universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
-	--custom-compile-command "make lock" --extra server --extra postgres $(LOCK_ARGS) pyproject.toml
+	--custom-compile-command "make lock" --extra delivery --extra server --extra postgres $(LOCK_ARGS) pyproject.toml
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

@@ -48,7 +48,7 @@ class Area(NamedTuple):
 
 AREAS = {
     "api": Area(("api", "test_wiring.py")),
-    "app": Area(("app", "core", "ops", "testing"), except_names=SCHEDULES),
+    "app": Area(("app", "channel", "core", "ops", "testing"), except_names=SCHEDULES),
     "cli": Area(("cli",)),
     "docs": Area(("docs",)),
     "examples": Area(("examples",)),

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
-OPTIONAL = ("asyncpg", "httptools", "litestar", "uvicorn", "uvloop")
-"""Packages of the extras `server` and `postgres`. None in `sys.modules` makes an import fail as
+OPTIONAL = (
+    "aiohttp", "aiosmtplib", "asyncpg", "cryptography", "httptools", "litestar", "uvicorn",
+    "uvloop", "yarl",
+)  # fmt: skip
+"""Packages of the extras. None in `sys.modules` makes an import fail as
 that of a package that is not installed."""
 
 WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({OPTIONAL!r}))\n"

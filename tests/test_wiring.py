@@ -124,8 +124,8 @@ def test_the_minimum_interval_reaches_the_preview(seconds: int, status: int) -> 
     ("roles", "shown"),
     [
         ({Role.API}, ["api"]),
-        # A bare server has no handlers.
-        ({Role.API, Role.SCHEDULER, Role.WORKER}, ["api", "scheduler"]),
+        # A bare server has no handlers, but it delivers webhooks and email.
+        ({Role.API, Role.SCHEDULER, Role.WORKER}, ["api", "scheduler", "worker"]),
     ],
 )
 def test_a_server_is_a_node_with_its_roles(

@@ -18,6 +18,10 @@ The first that is given wins: a flag, an environment variable, an entry in the s
  metrics_port = 9464                    --metrics-port  TICKWORK_METRICS_PORT
  loop_blocked_seconds = 1                               TICKWORK_LOOP_BLOCKED_SECONDS
  drain_seconds = 30                     --drain-seconds TICKWORK_DRAIN_SECONDS
+ allow_targets = ["10.0.0.0/8"]                         TICKWORK_ALLOW_TARGETS
+ smtp_url = "smtp://user:password@host:587"             TICKWORK_SMTP_URL
+ email_from = "Shop <shop@example.com>"                 TICKWORK_EMAIL_FROM
+ secret_key = "32 random bytes in base64"               TICKWORK_SECRET_KEY
 ```
 
 An error names a setting as it was given: the flag, the variable or the entry. The file may also
@@ -75,6 +79,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     metrics_port: int | None = None
     loop_blocked_seconds: int = 1
     drain_seconds: float = 30.0
+    allow_targets: tuple[str, ...] = ()
+    smtp_url: str | None = None
+    email_from: str | None = None
+    secret_key: str | None = None
 
 
 class GivenSetting(NamedTuple):
@@ -192,6 +200,25 @@ def _drain_seconds(reader: Reader, name: str) -> float | None:
     return reader.number_between(name, 0, _DRAIN_SECONDS_MAX, "a number of seconds")
 
 
+def _targets(reader: Reader, name: str) -> tuple[str, ...] | None:
+    """Hosts and networks: a list, or a text with commas between them."""
+    value = reader.value(name)
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, list | tuple) or not all(isinstance(each, str) for each in items):
+        reader.fault(name, "must be hosts and networks, such as localhost,10.0.0.0/8")
+        return None
+    return tuple(each.strip() for each in items if each.strip())
+
+
+def _secret(reader: Reader, name: str) -> str | None:
+    """Checks only that it is a text. The error does not show the value."""
+    value = reader.value(name)
+    if isinstance(value, str) and value.strip():
+        return value
+    reader.fault(name, "must be a text")
+    return None
+
+
 _READERS: dict[str, FieldReader] = {
     "host": _host,
     "port": _integer(0, _PORT_MAX),
@@ -206,5 +233,9 @@ _READERS: dict[str, FieldReader] = {
     "metrics_port": _integer(0, _PORT_MAX),
     "loop_blocked_seconds": _integer(1, _BLOCKED_SECONDS_MAX),
     "drain_seconds": _drain_seconds,
+    "allow_targets": _targets,
+    "smtp_url": _secret,
+    "email_from": lambda reader, name: reader.text(name),
+    "secret_key": _secret,
 }
 assert _READERS.keys() == set(Settings.__struct_fields__)

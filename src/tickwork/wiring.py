@@ -15,11 +15,14 @@ from collections.abc import (
     Callable,
     Collection,
     Iterable,
-    Iterator,
     Mapping,
     Sequence,
 )
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    ExitStack,
+    asynccontextmanager,
+)
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -31,7 +34,8 @@ from tickwork import clock, tzdata_version
 from tickwork.core import when
 from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.topology import Topology, parse
-from tickwork.errors import MissingExtra
+from tickwork.errors import FieldError, InvalidInput, MissingExtra
+from tickwork.extras import delivery_extra, postgres_extra, server_extra
 from tickwork.settings import RUN_ROLES, SETTINGS_FILE, Role, Settings, is_postgres, load_settings
 from tickwork.store.ids import Moment, database_time
 from tickwork.store.shared.database_url import without_password
@@ -43,6 +47,9 @@ if TYPE_CHECKING:
 
     from tickwork.app.declarations import Consumer, Registry
     from tickwork.app.message import Composer
+    from tickwork.channel.channels import Channels
+    from tickwork.channel.guard import Guard
+    from tickwork.channel.secrets import SecretBox
     from tickwork.service.isolation import Isolator
     from tickwork.service.node import Node, OpenStore
     from tickwork.service.observe import ClockOffset, Observer
@@ -61,45 +68,21 @@ __all__ = [
     "build_api",
     "build_worker",
     "database_identity",
+    "delivery_extra",
     "examine",
+    "guard",
     "hosted",
     "load_settings",
     "migrate",
     "open_store",
     "postgres_extra",
+    "secret_box",
     "server_extra",
     "shown_database",
 ]
 
 _HOST_LENGTH_MAX = 100
 """Characters of the host in the name of a node."""
-
-_SERVER_PACKAGES = frozenset({"litestar", "uvicorn"})
-_POSTGRES_PACKAGES = frozenset({"asyncpg"})
-
-
-@contextmanager
-def server_extra(feature: str) -> Iterator[None]:
-    """Wraps imports of the HTTP server. `MissingExtra` if it is not installed."""
-    with _extra("server", _SERVER_PACKAGES, feature, "HTTP server"):
-        yield
-
-
-@contextmanager
-def postgres_extra() -> Iterator[None]:
-    """Wraps imports of the PostgreSQL driver. `MissingExtra` if it is not installed."""
-    with _extra("postgres", _POSTGRES_PACKAGES, "postgresql://", "driver"):
-        yield
-
-
-@contextmanager
-def _extra(extra: str, packages: frozenset[str], feature: str, dependency: str) -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in packages:
-            raise
-        raise MissingExtra(feature, dependency, extra) from None
 
 
 def build_api(settings: Settings, *, registry: CollectorRegistry | None = None) -> Litestar:
@@ -129,7 +112,7 @@ async def _run_node(
 
     registry = Registry()
     compose, folder = RegistryComposer(registry), Path.cwd()
-    own = structs.replace(settings, roles=settings.roles - {Role.WORKER})
+    own = settings
     built = await build_worker(
         store, registry, own, lambda _: SYSTEM, compose, folder=folder, serves=True
     )
@@ -160,6 +143,51 @@ async def open_store(
     if create or locate(settings.database).exists():
         await migrate(settings)
     return await SqliteStore.open(settings.database, moment=moment, is_temporary=is_temporary)
+
+
+def guard(settings: Settings) -> Guard:
+    """Decides which addresses deliveries may reach."""
+    with delivery_extra("webhooks"):
+        import yarl  # noqa: F401
+
+        from tickwork.channel.guard import Guard
+
+    return Guard(settings.allow_targets)
+
+
+def secret_box(settings: Settings) -> SecretBox:
+    """Encrypts and decrypts secrets. On SQLite a key file is made beside the database; on
+    PostgreSQL the key must be set, because several machines need the same one."""
+    with delivery_extra("secrets"):
+        from tickwork.channel.secrets import SecretBox, key_in_file
+
+    if settings.secret_key is not None:
+        return SecretBox.from_text(settings.secret_key)
+    if is_postgres(settings.database):
+        fault = "is missing; set it to 32 random bytes in base64, the same on every machine"
+        raise InvalidInput([FieldError("TICKWORK_SECRET_KEY", fault)])
+    from tickwork.store.sqlite.engine.file import locate
+
+    path = locate(settings.database)
+    return SecretBox.from_text(key_in_file(path.with_name(f"{path.name}.key")))
+
+
+def _deliveries(store: Store, settings: Settings) -> tuple[Channels, Consumer] | None:
+    """The channels of a worker and the consumer that uses them; None if they are not installed.
+    Other nodes deliver then."""
+    try:
+        with delivery_extra("webhooks"):
+            from tickwork.channel.channels import Channels
+            from tickwork.channel.email import EmailChannel, Relay
+            from tickwork.channel.webhook import WebhookChannel
+            from tickwork.service.worker.deliver import Deliverer, deliveries_consumer
+    except MissingExtra:
+        return None
+    email = None if settings.smtp_url is None else EmailChannel(Relay.from_url(settings.smtp_url))
+    channels = Channels(
+        WebhookChannel(guard(settings)), email, sender=settings.email_from, clock=clock.now
+    )
+    return channels, deliveries_consumer(Deliverer(store, channels, lambda: secret_box(settings)))
 
 
 def database_identity(settings: Settings, *, environ: Mapping[str, str]) -> object:
@@ -261,6 +289,7 @@ class ObservedWorker(NamedTuple):
     worker: Worker
     collectors: Sequence[Collector]
     watchdog: Watchdog
+    channels: Channels | None = None
 
     @asynccontextmanager
     async def running(
@@ -280,6 +309,8 @@ class ObservedWorker(NamedTuple):
                     yield self.worker
             finally:
                 await self.worker.stop(drain_seconds)
+                if self.channels is not None:
+                    await self.channels.close()
 
 
 async def build_worker(
@@ -298,6 +329,7 @@ async def build_worker(
     the folder sets the concurrency of consumers; an invalid file is refused. `serves`: this process
     also serves the API, so its node has that role too. `declare_again` is called when a declared
     queue is gone."""
+    from tickwork.ops.schedules.outside import ensure_deliveries
     from tickwork.service.observe import ClockOffset, Observers
     from tickwork.service.observe.log_events import EventLog
     from tickwork.service.observe.metrics import WorkerMetrics
@@ -310,9 +342,14 @@ async def build_worker(
     schedule_metrics = ScheduleMetrics(is_leading=Role.SCHEDULER in settings.roles)
     observer = Observers(metrics, schedule_metrics, log)
     consumers = _consumers(registry, folder)
+    channels = None
     if Role.WORKER not in settings.roles:
         consumers = []
-    elif not consumers:
+    elif (deliveries := _deliveries(store, settings)) is not None:
+        channels, consumer = deliveries
+        await ensure_deliveries(store)
+        consumers.append(consumer)
+    if Role.WORKER in settings.roles and not registry.handlers and serves is False:
         text = "this app has no handlers, and handles nothing; declare one with @app.on(…)"
         logging.getLogger("tickwork").warning(text)
     worker, _, isolator = await assemble(
@@ -332,7 +369,7 @@ async def build_worker(
     running = running_invocations_of(worker.consumers)
     watchdog = Watchdog(running, observer, limit_seconds=limit_seconds)
     metrics.watch(worker.consumers, isolator, watchdog)
-    return ObservedWorker(worker, (metrics, schedule_metrics), watchdog)
+    return ObservedWorker(worker, (metrics, schedule_metrics), watchdog, channels)
 
 
 def _consumers(registry: Registry, folder: Path) -> list[Consumer]:

@@ -62,7 +62,7 @@ def test_policies_are_values() -> None:
     ("change", "field"),
     [
         ({"target": None}, "target"),
-        ({"target": {"type": "webhook", "queue": "x"}}, "target.type"),
+        ({"target": {"type": "webhok", "queue": "x"}}, "target.type"),
         ({"target": {"type": "queue"}}, "target.queue"),
         ({"payload": "x" * 128_001}, "payload"),
         ({"missed": {"grace_seconds": -1}}, "missed.grace_seconds"),

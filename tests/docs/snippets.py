@@ -9,6 +9,7 @@
 | `$ tickwork run …` | the same; it is stopped after that output and must exit with 0 |
 | toml | is written to `tickwork.toml` |
 | sh | is not run: it installs or starts something for people |
+| javascript, go | is not run: it is for receivers in other languages |
 
 In expected output, `…` matches anything within a line.
 """
@@ -111,7 +112,7 @@ class PageRunner:
                     self._run_commands(block)
                 case "toml":
                     (self._folder / "tickwork.toml").write_text(block.text)
-                case "sh":
+                case "sh" | "javascript" | "go":
                     pass
                 case language:
                     raise AssertionError(

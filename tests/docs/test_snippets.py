@@ -26,6 +26,7 @@ PAGES = (
     "schedules",
     "missed-ticks",
     "dst",
+    "webhooks",
 )
 
 

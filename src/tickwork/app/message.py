@@ -239,6 +239,10 @@ class ClaimedMessage(Message[T]):
         """What the handler chose for it: ack, retry, or nothing."""
         return self._outcome
 
+    def settle(self, outcome: Outcome) -> None:
+        """Chooses an outcome that has no call of its own, as a built-in handler does."""
+        self._settle(outcome)
+
     @property
     def compose(self) -> Composer:
         """Builds messages for the app of its handler."""

@@ -12,7 +12,16 @@ from typing import Annotated
 import typer
 
 from tickwork import __version__
-from tickwork.cli import batches, calendars, dead, messages, queues, schedules, topology
+from tickwork.cli import (
+    batches,
+    calendars,
+    dead,
+    messages,
+    queues,
+    schedules,
+    topology,
+    webhooks,
+)
 from tickwork.cli.cluster import late_command, nodes_command
 from tickwork.cli.database import doctor_command, migrate_command
 from tickwork.cli.firings import upcoming_all_command, why_command
@@ -43,6 +52,7 @@ app.command("why", cls=Command)(why_command)
 app.command("late", cls=Command)(late_command)
 app.command("upcoming", cls=Command)(upcoming_all_command)
 app.command("nodes", cls=Command)(nodes_command)
+app.command("listen", cls=Command)(webhooks.listen_command)
 app.add_typer(schedules.app, name="schedules")
 app.add_typer(calendars.app, name="calendars")
 app.add_typer(topology.app, name="topology")
@@ -50,6 +60,7 @@ app.add_typer(queues.app, name="queues")
 app.add_typer(messages.app, name="messages")
 app.add_typer(dead.app, name="dead")
 app.add_typer(batches.app, name="batches")
+app.add_typer(webhooks.app, name="webhooks")
 
 
 def _show_version(asked: bool) -> None:

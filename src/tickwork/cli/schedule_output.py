@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _TARGET_NAMES = {
     "target.queue": "--queue",
+    "target.url": "--url",
+    "target_url": "--url",
     "target.message_type": "--type",
     "payload": "--payload",
     "name": "--name",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -57,6 +57,9 @@ By = Annotated[
 ]
 Queue = Annotated[
     str | None, typer.Option(metavar="QUEUE", help="Queue that receives its messages.")
+]
+Url = Annotated[
+    str | None, typer.Option(metavar="URL", help="URL that receives its webhooks, signed.")
 ]
 MessageType = Annotated[
     str | None, typer.Option("--type", metavar="TYPE", help="Type of its messages.")
@@ -116,7 +119,7 @@ def list_command(
         return
     heading = (
         *("schedule", "name", "status", "kind", "next_fire_at", "last_fire_at", "timezone"),
-        *("error_count", "queue"),
+        *("error_count", "target"),
     )
     print_table(heading, _rows(found), none="there are no schedules")
 
@@ -141,6 +144,7 @@ def show_command(
 def create_command(
     options: timing_options.TimingOptions = timing_options.NO_OPTIONS,
     queue: Queue = None,
+    url: Url = None,
     message_type: MessageType = None,
     payload: Payload = None,
     name: Name = None,
@@ -149,17 +153,17 @@ def create_command(
     tenant: Tenant = None,
     as_json: Json = False,
 ) -> None:
-    """Create a schedule that sends messages to a queue."""
+    """Create a schedule that sends messages to a queue, or webhooks to a URL."""
     from tickwork.ops.schedules.create import create
 
     further = object_of(fields, "--fields")
     when = _timing_fields(options, needs_timing=not _has_timing(further))
-    body = {**when, **_target_fields(queue, message_type, payload, name), **further}
+    body = {**when, **_target_fields(queue, url, message_type, payload, name), **further}
     scope, limits = scope_of(tenant), _limits(database)
     show(
         database,
         scope,
-        lambda store: create(store, scope, body, limits=limits),
+        lambda store: create(store, scope, body, limits=limits, check_url=_check_url(database)),
         as_json=as_json,
         create=True,
         fields=further,
@@ -172,6 +176,7 @@ def update_command(
     schedule: ScheduleName = None,
     options: timing_options.TimingOptions = timing_options.NO_OPTIONS,
     queue: Queue = None,
+    url: Url = None,
     message_type: MessageType = None,
     payload: Payload = None,
     name: Name = None,
@@ -187,14 +192,16 @@ def update_command(
     reference = schedule_reference(schedule, database, scope)
     further = object_of(fields, "--fields")
     when = _timing_fields(options, needs_timing=False)
-    patch = {**when, **_target_fields(queue, message_type, payload, name), **further}
+    patch = {**when, **_target_fields(queue, url, message_type, payload, name), **further}
     if not patch:
         fail("nothing to change; see --help", code=EXIT_BAD_USAGE)
     limits = _limits(database)
     show(
         database,
         scope,
-        lambda store: update(store, scope, reference, patch, limits=limits),
+        lambda store: update(
+            store, scope, reference, patch, limits=limits, check_url=_check_url(database)
+        ),
         as_json=as_json,
         fields=further,
     )
@@ -255,16 +262,27 @@ def _rows(found: Sequence[dict[str, Any]]) -> Iterator[Sequence[object]]:
             in_zone(each["last_fire_at"], each["timezone"]),
             each["timezone"],
             each["error_count"],
-            each["target"]["queue"],
+            _target_shown(each["target"]),
         )
 
 
+def _target_shown(target: dict[str, Any]) -> str:
+    """The queue of a target, or where it goes outside."""
+    return shortened(str(target.get("queue") or target.get("url") or target["type"]), 40)
+
+
 def _target_fields(
-    queue: str | None, message_type: str | None, payload: str | None, name: str | None
+    queue: str | None,
+    url: str | None,
+    message_type: str | None,
+    payload: str | None,
+    name: str | None,
 ) -> dict[str, object]:
     target = {"queue": queue, "message_type": message_type}
     named = {key: value for key, value in target.items() if value is not None}
     fields: dict[str, object] = {"target": named} if named else {}
+    if url is not None:
+        fields["target_url"] = url
     if payload is not None:
         fields["payload"] = json_of(payload, "--payload")
     if name is not None:
@@ -285,6 +303,13 @@ def _has_timing(fields: dict[str, object]) -> bool:
     from tickwork.core.when import TIMING_FIELDS
 
     return any(fields.get(name) is not None for name in TIMING_FIELDS)
+
+
+def _check_url(database: str | None) -> Callable[[str], None]:
+    """Raises `InvalidInput` for a URL that deliveries may not reach."""
+    from tickwork.wiring import guard
+
+    return lambda url: guard(load_settings(database)).check_url(url)
 
 
 def _limits(database: str | None) -> Limits:

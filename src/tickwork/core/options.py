@@ -7,7 +7,7 @@ it for editors, for type checkers and at run time.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -129,11 +129,60 @@ class _QueueName(TypedDict):
     queue: str
 
 
-class Target(_QueueName, total=False):
-    """Where the slots of a schedule go."""
+class QueueTarget(_QueueName, total=False):
+    """The slots of a schedule become messages of a queue."""
 
     type: Literal["queue"]
     message_type: str
+
+
+class _WebhookUrl(TypedDict):
+    type: Literal["webhook"]
+    url: str
+
+
+class WebhookTarget(_WebhookUrl, total=False):
+    """Each slot is a request to a URL, with the payload as its body."""
+
+    method: Literal["POST", "PUT", "PATCH", "DELETE", "GET"]
+    headers: Mapping[str, str]
+    timeout_seconds: int
+
+
+class _EmailTo(TypedDict):
+    type: Literal["email"]
+    to: str | Sequence[str]
+    subject: str
+
+
+class EmailTarget(_EmailTo, total=False):
+    """Each slot is an email. Texts may contain `{{ payload.name }}`."""
+
+    text: str
+    html: str
+
+
+class _ChatText(TypedDict):
+    type: Literal["slack", "discord", "telegram"]
+    url: str
+    text: str
+
+
+class ChatTarget(_ChatText, total=False):
+    """Each slot is a chat message. Telegram needs a `chat_id`."""
+
+    chat_id: str
+
+
+class ChannelsTarget(TypedDict):
+    """Each slot is delivered over several channels at once."""
+
+    type: Literal["channels"]
+    channels: Sequence[WebhookTarget | EmailTarget | ChatTarget]
+
+
+Target: TypeAlias = QueueTarget | WebhookTarget | EmailTarget | ChatTarget | ChannelsTarget
+"""Where the slots of a schedule go."""
 
 
 class RuleFields(TypedDict, total=False):
@@ -178,6 +227,7 @@ class SchedulePatch(FunctionFields, total=False):
     """Changes to a schedule: `app.schedules.update`."""
 
     target: Target
+    target_url: str
     name: str | None
 
 

@@ -37,7 +37,7 @@ from tickwork.core.options import (
     SendOptions,
 )
 from tickwork.facade.engine import AppEngine
-from tickwork.facade.operate import Batches, DeadLetters, Messages, Nodes, Queues
+from tickwork.facade.operate import Batches, DeadLetters, Messages, Nodes, Queues, Webhooks
 from tickwork.facade.queue import Queue
 from tickwork.facade.schedules import (
     Calendars,
@@ -114,6 +114,7 @@ class Tickwork:
         self.batches = Batches(self._engine)
         self.dead_letters = DeadLetters(self._engine)
         self.nodes = Nodes(self._engine)
+        self.webhooks = Webhooks(self._engine)
 
     @property
     def name(self) -> str:

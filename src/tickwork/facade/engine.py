@@ -28,6 +28,7 @@ from tickwork.ops.schedules.declare import declare_schedules
 from tickwork.ops.schedules.views import upcoming
 from tickwork.ops.send import RegistryComposer, send_batch
 from tickwork.ops.stores import LoopStores, Store
+from tickwork.ops.webhook_secret import rotate_signing_secret, signing_secret
 from tickwork.service.process_lifecycle import ShutdownReport, announce, run_until_stopped, tell
 
 if TYPE_CHECKING:
@@ -116,6 +117,16 @@ class AppEngine:
     def limits(self) -> Limits:
         """The limits of this installation."""
         return Limits(min_interval_seconds=self.settings().min_interval_seconds)
+
+    def check_url(self, url: str) -> None:
+        """Raises `InvalidInput` for a URL that deliveries may not reach."""
+        wiring.guard(self.settings()).check_url(url)
+
+    async def signing_secret(self, *, rotate: bool = False) -> str:
+        """The secret that webhooks of this tenant are signed with."""
+        store, box = await self.ready(), wiring.secret_box(self.settings())
+        verb = rotate_signing_secret if rotate else signing_secret
+        return await verb(store, self.scope, box)
 
     def settings(self, **flags: Any) -> wiring.Settings:
         """The settings of a process that runs this app."""

@@ -231,6 +231,22 @@ class DeadLetters:
         return await dead_letters.discard(store, self._engine.scope, queue, which, limit=limit)
 
 
+class Webhooks:
+    """The secret that webhooks are signed with."""
+
+    def __init__(self, engine: AppEngine) -> None:
+        self._engine = engine
+
+    async def secret(self) -> str:
+        """The current secret, `whsec_…`: receivers check signatures with it."""
+        return await self._engine.signing_secret()
+
+    async def rotate_secret(self) -> str:
+        """Replaces the secret and returns the new one. The old one stays valid for a day: until
+        then webhooks carry both signatures."""
+        return await self._engine.signing_secret(rotate=True)
+
+
 class Nodes:
     """The processes that run on this database."""
 

@@ -56,7 +56,12 @@ class Schedules:
         engine = self._engine
         store, limits = await engine.ready(), engine.limits()
         made = await create.create(
-            store, engine.scope, fields, limits=limits, payload_of=engine.registry.payload_sent
+            store,
+            engine.scope,
+            fields,
+            limits=limits,
+            payload_of=engine.registry.payload_sent,
+            check_url=engine.check_url,
         )
         return await self._show(made)
 
@@ -65,7 +70,12 @@ class Schedules:
         engine = self._engine
         store, limits = await engine.ready(), engine.limits()
         found = await create.create_many(
-            store, engine.scope, bodies, limits=limits, payload_of=engine.registry.payload_sent
+            store,
+            engine.scope,
+            bodies,
+            limits=limits,
+            payload_of=engine.registry.payload_sent,
+            check_url=engine.check_url,
         )
         return await show_stored(store, engine.scope, found)
 
@@ -85,6 +95,7 @@ class Schedules:
             bodies,
             limits=limits,
             payload_of=engine.registry.payload_sent,
+            check_url=engine.check_url,
             on_progress=on_progress,
         )
 
@@ -136,6 +147,7 @@ class Schedules:
             patch,
             limits=limits,
             payload_of=engine.registry.payload_sent,
+            check_url=engine.check_url,
         )
         return await self._show(changed)
 

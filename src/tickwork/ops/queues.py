@@ -12,6 +12,7 @@ from msgspec import Struct
 from tickwork.app.declarations import Registry
 from tickwork.app.handlers import check_queue_name
 from tickwork.app.invocation import current_handling
+from tickwork.core.delivery.target import DELIVERIES_QUEUE
 from tickwork.core.model import Counts, QueueSettings, Scope, StoredQueue
 from tickwork.core.queue.stats import CounterName, QueueStats
 from tickwork.errors import FieldError, InvalidInput, NotFound
@@ -22,8 +23,9 @@ _log = logging.getLogger("tickwork")
 
 
 async def list_queues(store: Store, scope: Scope) -> tuple[StoredQueue, ...]:
-    """Returns the queues of a scope by name; those of a tenant include the shared queues."""
-    return await store.queues.list(scope)
+    """Returns the queues of a scope by name; those of a tenant include the shared queues. Hidden
+    queues are left out."""
+    return tuple(each for each in await store.queues.list(scope) if each.name != DELIVERIES_QUEUE)
 
 
 async def get_queue(store: Store, scope: Scope, name: str) -> StoredQueue:
@@ -183,7 +185,7 @@ class QueueView(Struct, frozen=True):
 
 async def overview(store: Store, scope: Scope) -> tuple[QueueView, ...]:
     """Returns the queues of a scope with their statistics, at most `QUEUES_MAX`."""
-    queues = await store.queues.list(scope)
+    queues = await list_queues(store, scope)
     return tuple([await _view(store, each) for each in queues[:QUEUES_MAX]])
 
 

@@ -15,6 +15,7 @@ from tickwork.core.message.subscription import Subscription
 from tickwork.core.model import SYSTEM, QueueSettings, Scope, StoredQueue
 from tickwork.core.topology import Consumer, QueueEntry, SubscriptionEntry, Topology
 from tickwork.errors import FieldError, InvalidInput
+from tickwork.ops.queues import list_queues
 from tickwork.store.contract import Store
 
 
@@ -126,7 +127,7 @@ async def _compared(store: Store, scope: Scope, topology: Topology) -> list[_Pai
         )
     queues = [
         queue
-        for queue in await store.queues.list(SYSTEM)
+        for queue in await list_queues(store, SYSTEM)
         if queue.tenant is None or queue.tenant == scope.tenant
     ]
     subscriptions = [

@@ -343,6 +343,24 @@ class Wakeups(Protocol):
         """Starts watching the queues."""
 
 
+class Secrets(Protocol):
+    """Encrypted values by owner and field: what they contain is not the store's concern."""
+
+    async def get(self, scope: Scope, owner: str, field: str) -> tuple[bytes, ...]:
+        """The valid values: the current one, and while it rotates the one before."""
+
+    async def put(self, scope: Scope, owner: str, field: str, value: bytes) -> None:
+        """Stores a value, unless there is one."""
+
+    async def rotate(
+        self, scope: Scope, owner: str, field: str, value: bytes, *, keep_seconds: float
+    ) -> None:
+        """Replaces the value; the old one stays valid for some seconds."""
+
+    async def delete(self, scope: Scope, owner: str) -> None:
+        """Deletes all values of an owner."""
+
+
 class Store(Protocol):
     """One database: its nouns, its clock and its metadata."""
 
@@ -373,6 +391,10 @@ class Store(Protocol):
     @property
     def schedules(self) -> Schedules:
         """Schedules."""
+
+    @property
+    def secrets(self) -> Secrets:
+        """Encrypted secrets."""
 
     @property
     def calendars(self) -> Calendars:

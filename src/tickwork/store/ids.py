@@ -7,11 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from secrets import token_bytes as random_bytes
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
 from tickwork.core.model import DEFAULT, Scope
+
+__all__ = [
+    "SCHEDULES_TOPIC",
+    "Moment",
+    "database_time",
+    "new_id",
+    "own_tenant",
+    "random_bytes",
+]
 
 SCHEDULES_TOPIC = UUID(int=1)
 """The topic that leaders of schedules watch; consumers watch the id of a queue."""

@@ -29,6 +29,7 @@ import msgspec
 
 from tickwork import wiring
 from tickwork.app.handlers import check_queue_name
+from tickwork.channel.channels import Channels
 from tickwork.core.limits import DELAY_SECONDS_MAX, LIST_LIMIT_MAX, TTL_SECONDS_MAX
 from tickwork.core.message.body import decode_body
 from tickwork.core.message.dead_letter import DEAD_LETTERS_AT_ONCE_MAX, DeadLetter, Selection
@@ -36,13 +37,16 @@ from tickwork.core.model import SYSTEM, ContentType, Message, Scope, Tenant
 from tickwork.errors import FieldError, InvalidInput, NodeExpired
 from tickwork.facade.app import Tickwork, engine_of
 from tickwork.facade.engine import AppEngine
+from tickwork.ops.schedules.outside import ensure_deliveries
 from tickwork.service.maintenance import PRUNE_BATCH_MAX, REAP_BATCH_MAX
 from tickwork.service.observe import Observers
 from tickwork.service.observe.schedule_metrics import ScheduleMetrics
 from tickwork.service.worker.consumer import QueueConsumer
+from tickwork.service.worker.deliver import Deliverer, deliveries_consumer
 from tickwork.store.contract import Store
 from tickwork.store.ids import Moment, new_id
 from tickwork.testing.clock import START, VirtualClock
+from tickwork.testing.deliveries import PlainBox, RecordedDeliveries
 from tickwork.testing.errors_seen import HarnessObserver, NeverEnds
 from tickwork.testing.next_due import Upcoming, earliest
 from tickwork.testing.recorder import read_sql
@@ -160,7 +164,10 @@ class Harness:
         schedule_metrics: ScheduleMetrics,
         raise_errors: bool,
         patience_seconds: float,
+        deliveries: RecordedDeliveries,
     ) -> None:
+        self.deliveries = deliveries
+        """What was delivered outside; nothing is sent."""
         worker, self._node, _ = assembly
         self._engine, self._worker, self.store = engine, worker, store
         self._clock, self._observer, self._schedule_metrics = clock, observer, schedule_metrics
@@ -400,7 +407,21 @@ async def harness(
         open_empty_store(database, clock.shown, tenant=app.tenant) as store,
         engine.using(store, clock.now),
     ):
-        consumers = engine.registry.consumers()
+        made_deliveries = RecordedDeliveries()
+        await ensure_deliveries(store)
+        deliveries = deliveries_consumer(
+            Deliverer(
+                store,
+                Channels(
+                    made_deliveries,
+                    made_deliveries,
+                    sender="tickwork@example.com",
+                    clock=clock.now,
+                ),
+                PlainBox,
+            )
+        )
+        consumers = [*engine.registry.consumers(), deliveries]
         assembly = await wiring.assemble(
             store,
             engine.registry,
@@ -422,6 +443,7 @@ async def harness(
             schedule_metrics=schedule_metrics,
             raise_errors=raise_errors,
             patience_seconds=patience_seconds,
+            deliveries=made_deliveries,
         )
         async with assembly.isolator:
             await made.join()

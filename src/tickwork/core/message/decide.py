@@ -27,6 +27,7 @@ from tickwork.core.limits import DELAY_SECONDS_MAX, ERROR_LENGTH_MAX, HOPS_MAX
 from tickwork.core.message.backoff import delay_seconds
 from tickwork.core.message.error_summary import OMITTED_MARK
 from tickwork.core.message.outcome import (
+    Delivered,
     Expired,
     Failed,
     InvalidPayload,
@@ -52,7 +53,7 @@ from tickwork.core.model import (
     QueueSettings,
     Send,
 )
-from tickwork.core.schedule.slot_outcome import settings_for, with_firing_result
+from tickwork.core.schedule.slot_outcome import settings_for, with_delivery, with_firing_result
 from tickwork.core.stable_hash import stable_hash
 
 UNHANDLED_DELAY_SECONDS = 30.0
@@ -86,11 +87,15 @@ def settle(
     are part of the ending only on success; each of their messages gets the cause and correlation.
     For a schedule's slot the schedule's own terms apply, and the ending has a firing record.
     """
+    delivered = outcome if isinstance(outcome, Delivered) else None
+    if delivered is not None:
+        outcome = delivered.outcome
     if message.schedule_id is None:
         return _ending(message, outcome, settings, jitter, sends, batches)
     settings = settings_for(message, settings)
     ending = _ending(message, outcome, settings, jitter, sends, batches)
-    return with_firing_result(message, ending, took_seconds=took_seconds)
+    ending = with_firing_result(message, ending, took_seconds=took_seconds)
+    return ending if delivered is None else with_delivery(ending, delivered)
 
 
 def _ending(
@@ -121,6 +126,8 @@ def _ending(
             return _too_many_hops(message)
         case Expired():
             return _dead(message, REASON_EXPIRED)
+        case Delivered():
+            return _ending(message, outcome.outcome, settings, jitter, sends, batches)
     assert_never(outcome)
 
 

@@ -9,6 +9,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from tickwork.core.schedule.firing import ChannelOutcome
+
 
 class Succeeded(Struct, frozen=True):
     """The handler succeeded."""
@@ -58,6 +60,19 @@ class Expired(Struct, frozen=True):
     """The message expired. No handler ran."""
 
 
+class Delivered(Struct, frozen=True):
+    """The outcome of a delivery outside, and what its firing record shows besides.
+
+    `failed` names the channels that failed while others succeeded: the firing is partial.
+    """
+
+    outcome: Succeeded | RetryRequested | Failed | Permanent
+    result_code: int | None = None
+    excerpt: str | None = None
+    channels: tuple[ChannelOutcome, ...] = ()
+    failed: tuple[str, ...] = ()
+
+
 Outcome: TypeAlias = (
     Succeeded
     | RetryRequested
@@ -68,6 +83,7 @@ Outcome: TypeAlias = (
     | UnhandledType
     | TooManyHops
     | Expired
+    | Delivered
 )
 
 

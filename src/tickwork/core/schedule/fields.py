@@ -15,12 +15,20 @@ import msgspec
 from msgspec import structs
 
 from tickwork.core import when
+from tickwork.core.delivery.target import (
+    DELIVERIES_QUEUE,
+    OUTSIDE_TYPES,
+    Envelope,
+    read_envelope,
+    read_outside_target,
+    render_target,
+)
 from tickwork.core.fields import Reader, shown
 from tickwork.core.limits import TEXT_LENGTH_MAX, text_faults
 from tickwork.core.message.backoff import Backoff, backoff_faults, read_backoff
 from tickwork.core.message.body import decode_body, encode_body
 from tickwork.core.model import ContentType
-from tickwork.core.options import RetryOptions, ScheduleFields, Target, names_of
+from tickwork.core.options import QueueTarget, RetryOptions, ScheduleFields, names_of
 from tickwork.core.schedule.model import (
     FIRED_TYPE,
     METADATA_BYTES_MAX,
@@ -32,7 +40,7 @@ from tickwork.core.schedule.model import (
 )
 from tickwork.errors import FieldError, InvalidInput
 
-TARGET_QUEUE = "queue"
+TARGET_QUEUE, TARGET_WEBHOOK = "queue", "webhook"
 ATTEMPTS_MAX = 101
 """Maximum number of attempts per firing: the first one and 100 retries."""
 
@@ -44,7 +52,7 @@ PRIORITY_MAX = 9
 
 SCHEDULE_FIELDS = names_of(ScheduleFields)
 
-_TARGET_FIELDS = names_of(Target)
+_TARGET_FIELDS = names_of(QueueTarget)
 _RETRY_FIELDS = names_of(RetryOptions)
 _NAME_LENGTH_MAX = 120
 _ID_DIGITS = 32
@@ -64,7 +72,11 @@ def read_definition(
     `is_known`: the schedule has this rule already, so it is not checked again.
     """
     faults: list[FieldError] = []
-    Reader(fields, faults).refuse_unknown(SCHEDULE_FIELDS)
+    reader = Reader(fields, faults)
+    reader.refuse_unknown(SCHEDULE_FIELDS)
+    if reader.has("target_url") and reader.has("target"):
+        reader.fault("target_url", "is the short form of a webhook target; give one of the two")
+    fields = with_target_url(fields)
     rule: when.Rule | None = None
     try:
         rule = when.parse(
@@ -107,7 +119,7 @@ def read_payload_and_metadata(
     fields: Mapping[str, object], faults: list[FieldError]
 ) -> dict[str, bytes]:
     """Reads the fields that differ between schedules created together: payload and metadata."""
-    return {"body": _payload(fields, faults), "metadata": _metadata(fields, faults)}
+    return {"body": _body(fields, faults), "metadata": _metadata(fields, faults)}
 
 
 def read_name(fields: Mapping[str, object], field: str, faults: list[FieldError]) -> str | None:
@@ -145,11 +157,15 @@ def parse_id(text: str) -> UUID | None:
 
 def render_definition(definition: Definition) -> dict[str, object]:
     """The JSON fields of a definition, without defaults except for the target."""
-    target: dict[str, object] = {"type": TARGET_QUEUE, "queue": definition.queue}
-    if definition.type != FIRED_TYPE:
-        target["message_type"] = definition.type
+    if definition.queue == DELIVERIES_QUEUE:
+        envelope = read_envelope(definition.body)
+        target, payload = render_target(envelope.target), envelope.payload
+    else:
+        target = {"type": TARGET_QUEUE, "queue": definition.queue}
+        if definition.type != FIRED_TYPE:
+            target["message_type"] = definition.type
+        payload = decode_body(definition.body, definition.content_type)
     fields: dict[str, object] = {**when.render(definition.rule), "target": target}
-    payload = decode_body(definition.body, definition.content_type)
     if payload is not None:
         fields["payload"] = payload
     if definition.overlap is not OverlapPolicy.ALLOW:
@@ -177,9 +193,11 @@ def merge_patch(fields: Mapping[str, object], patch: Mapping[str, object]) -> di
     if any(patch.get(name) is not None for name in when.TIMING_FIELDS):
         for name in (*when.TIMING_FIELDS, "interval_mode"):
             result.pop(name, None)
-    for name, value in patch.items():
+    for name, value in with_target_url(patch).items():
         if value is None:
             result.pop(name, None)
+        elif name == "target" and _is_other_kind(result.get(name), value):
+            result[name] = value
         elif name in _MERGED_INSIDE and isinstance(value, Mapping):
             inside = result.get(name)
             base = inside if isinstance(inside, Mapping) else {}
@@ -187,6 +205,21 @@ def merge_patch(fields: Mapping[str, object], patch: Mapping[str, object]) -> di
         else:
             result[name] = value
     return result
+
+
+def with_target_url(fields: Mapping[str, object]) -> Mapping[str, object]:
+    """The fields with `target_url` written as a target. Both together stay: they are refused."""
+    if fields.get("target_url") is None or fields.get("target") is not None:
+        return fields
+    kept = {name: value for name, value in fields.items() if name != "target_url"}
+    return {**kept, "target": {"type": TARGET_WEBHOOK, "url": fields["target_url"]}}
+
+
+def _is_other_kind(old: object, new: object) -> bool:
+    """Whether a target replaces another one: nothing of a webhook belongs into an email."""
+    if not isinstance(old, Mapping) or not isinstance(new, Mapping):
+        return False
+    return bool(new.get("type", old.get("type")) != old.get("type"))
 
 
 _MERGED_INSIDE = frozenset({"missed", "dst", "target", "retry", "metadata"})
@@ -199,14 +232,19 @@ def _merge_object(fields: Mapping[str, object], patch: Mapping[str, object]) -> 
 
 
 def _target(reader: Reader) -> dict[str, Any]:
+    """Reads the queue of the target. The rest of a target outside is part of the body."""
     if not reader.has("target"):
         reader.fault("target", 'is missing; such as {"type": "queue", "queue": "emails"}')
         return {"queue": ""}
+    given = reader.value("target")
+    if isinstance(given, Mapping) and (kind := given.get("type")) in OUTSIDE_TYPES:
+        return {"queue": DELIVERIES_QUEUE, "type": kind}
     target = reader.object("target", _TARGET_FIELDS)
     if target is None:
         return {"queue": ""}
     if target.has("type") and not target.is_word("type", TARGET_QUEUE):
-        target.fault("type", f'must be "{TARGET_QUEUE}": schedules send to queues')
+        known = ", ".join((TARGET_QUEUE, *OUTSIDE_TYPES))
+        target.fault("type", f"must be one of {known}, not {shown(target.value('type'))}")
     queue = target.text("queue")
     if not target.has("message_type"):
         return {"queue": queue}
@@ -214,6 +252,23 @@ def _target(reader: Reader) -> dict[str, Any]:
     for fault in text_faults("message_type", message_type or "-", TEXT_LENGTH_MAX):
         target.fault(fault.field, fault.message)
     return {"queue": queue, "type": message_type}
+
+
+def _body(fields: Mapping[str, object], faults: list[FieldError]) -> bytes:
+    """The payload, or for a target outside the target and the payload."""
+    payload = _payload(fields, faults)
+    given = fields.get("target")
+    kind = given.get("type") if isinstance(given, Mapping) else None
+    if not isinstance(given, Mapping) or kind not in OUTSIDE_TYPES:
+        return payload
+    target = read_outside_target(Reader(fields, faults).nested("target", given), str(kind))
+    if target is None:
+        return payload
+    body = msgspec.json.encode(Envelope(target, msgspec.Raw(payload)))
+    if len(body) > SCHEDULE_BODY_BYTES_MAX:
+        fault = f"has {len(body)} bytes with its target; at most {SCHEDULE_BODY_BYTES_MAX}"
+        faults.append(FieldError("payload", fault))
+    return body
 
 
 def _payload(fields: Mapping[str, object], faults: list[FieldError]) -> bytes:

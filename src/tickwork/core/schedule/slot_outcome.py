@@ -32,6 +32,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from tickwork.core.message.error_summary import summary
+from tickwork.core.message.outcome import Delivered
 from tickwork.core.model import (
     REASON_EXPIRED,
     REASON_MAX_RETRIES,
@@ -94,6 +95,24 @@ def with_firing_result(message: Message, ending: Ending, *, took_seconds: float 
             result = dead_result(
                 message.terms, message.run, ending.reason, ending.error, took_seconds=took_seconds
             )
+    return structs.replace(ending, firing=result)
+
+
+def with_delivery(ending: Ending, delivered: Delivered) -> Ending:
+    """The ending of a delivery: its firing shows the answer and each channel. If some channels
+    failed and others did not, the firing is partial and counts no error."""
+    result = ending.firing
+    if result is None:
+        return ending
+    result = structs.replace(
+        result,
+        result_code=delivered.result_code,
+        excerpt=delivered.excerpt or result.excerpt,
+        channels=delivered.channels,
+    )
+    if delivered.failed and ending.fate is Fate.ACK:
+        error = f"partial: {', '.join(delivered.failed)}"
+        result = structs.replace(result, status=FiringStatus.PARTIAL, error=error)
     return structs.replace(ending, firing=result)
 
 

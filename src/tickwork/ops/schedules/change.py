@@ -50,6 +50,12 @@ from tickwork.ops.schedules.lookup import (
     with_holidays,
     with_typed_payload,
 )
+from tickwork.ops.schedules.outside import (
+    CheckUrl,
+    ensure_deliveries,
+    refuse_urls,
+    url_faults,
+)
 from tickwork.ops.schedules.views import next_fire_in_row
 from tickwork.store.contract import Store
 
@@ -65,6 +71,7 @@ async def update(
     *,
     limits: when.Limits,
     payload_of: PayloadOf = no_types,
+    check_url: CheckUrl = refuse_urls,
 ) -> Schedule:
     """Applies a merge patch to a schedule; slots that are not due yet follow the new fields.
 
@@ -99,6 +106,7 @@ async def update(
         limits=limits,
         keeps_rule=when.RULE_FIELDS.isdisjoint(patch),
         faults=faults,
+        check_url=check_url,
     )
 
 
@@ -112,6 +120,7 @@ async def replace(
     limits: when.Limits,
     keeps_rule: bool = False,
     faults: Sequence[FieldError] = (),
+    check_url: CheckUrl = refuse_urls,
 ) -> Schedule:
     """Replaces the fields of a schedule.
 
@@ -136,6 +145,9 @@ async def replace(
         )
     except InvalidInput as error:
         raise InvalidInput([*found, *error.errors]) from None
+    if not found and definition.body != known.definition.body:
+        found += url_faults(definition, check_url)
+        await ensure_deliveries(store)
     if found:
         raise InvalidInput(found)
     anchor = anchor_after_update(rule, known.definition.rule, is_anew=is_anew)

@@ -39,6 +39,12 @@ from tickwork.ops.schedules.lookup import (
     with_typed_payload,
     without_index,
 )
+from tickwork.ops.schedules.outside import (
+    CheckUrl,
+    check_outside,
+    ensure_deliveries,
+    refuse_urls,
+)
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -55,6 +61,7 @@ async def create(
     *,
     limits: when.Limits,
     payload_of: PayloadOf = no_types,
+    check_url: CheckUrl = refuse_urls,
     may_be_over: bool = False,
 ) -> Schedule:
     """Creates a schedule.
@@ -64,7 +71,13 @@ async def create(
     """
     try:
         (made,) = await create_many(
-            store, scope, [fields], limits=limits, payload_of=payload_of, may_be_over=may_be_over
+            store,
+            scope,
+            [fields],
+            limits=limits,
+            payload_of=payload_of,
+            check_url=check_url,
+            may_be_over=may_be_over,
         )
     except InvalidInput as error:
         raise without_index(error) from None
@@ -78,6 +91,7 @@ async def create_many(
     *,
     limits: when.Limits,
     payload_of: PayloadOf = no_types,
+    check_url: CheckUrl = refuse_urls,
     may_be_over: bool = False,
 ) -> tuple[Schedule, ...]:
     """Creates up to 1,000 schedules, all or none. `payload_of` are the types that the app
@@ -102,6 +116,8 @@ async def create_many(
             raise
         wanted = {index: fields for index, fields in wanted.items() if index not in known}
         new = await _read_all(store, scope, wanted, limits, misfits, may_be_over=may_be_over)
+    check_outside(new, check_url)
+    await ensure_deliveries(store, new)
     made = await store.schedules.create(scope, new) if new else ()
     by_index = {**known, **dict(zip(wanted, made, strict=True))}
     return tuple(by_index[index] for index in range(len(bodies)))
@@ -185,6 +201,7 @@ async def create_bulk(
     *,
     limits: when.Limits,
     payload_of: PayloadOf = no_types,
+    check_url: CheckUrl = refuse_urls,
     on_progress: Progress | None = None,
 ) -> int:
     """Creates any number of schedules in chunks, each all or none, and returns how many.
@@ -195,7 +212,8 @@ async def create_bulk(
     _check_list(bodies, Iterable)
     limits = await limits_of(store, scope, limits)
     holidays = await all_holidays(store, scope)
-    reading = _BulkReading(await store.now(), limits, holidays, payload_of)
+    reading = _BulkReading(await store.now(), limits, holidays, payload_of, check_url)
+    await ensure_deliveries(store)
     try:
         return await store.schedules.create_bulk(scope, reading.schedules(bodies, on_progress))
     except NotFound as error:
@@ -265,10 +283,15 @@ class _BulkReading:
     """Reads many bodies and parses fields that they share only once."""
 
     def __init__(
-        self, now: datetime, limits: when.Limits, holidays: Holidays, payload_of: PayloadOf
+        self,
+        now: datetime,
+        limits: when.Limits,
+        holidays: Holidays,
+        payload_of: PayloadOf,
+        check_url: CheckUrl,
     ) -> None:
         self._now, self._limits, self._holidays = now, limits, holidays
-        self._payload_of = payload_of
+        self._payload_of, self._check_url = payload_of, check_url
         self._templates: dict[bytes, NewSchedule] = {}
 
     def schedules(
@@ -280,7 +303,9 @@ class _BulkReading:
             if not isinstance(fields, Mapping):
                 raise InvalidInput([_no_body(index, fields)])
             try:
-                yield self._schedule(with_typed_payload(fields, self._payload_of))
+                made = self._schedule(with_typed_payload(fields, self._payload_of))
+                check_outside([made], self._check_url)
+                yield made
             except InvalidInput as error:
                 raise InvalidInput(
                     FieldError(f"{index}.{each.field}", each.message) for each in error.errors

@@ -10,7 +10,6 @@ from uuid import UUID
 from msgspec import Struct, field, to_builtins
 
 from tickwork.core import when
-from tickwork.core.message.body import decode_body
 from tickwork.core.model import Scope
 from tickwork.core.schedule.fields import render_definition
 from tickwork.core.schedule.model import Schedule as StoredSchedule
@@ -85,7 +84,7 @@ def _shown(schedule: StoredSchedule, now: datetime, fired: datetime | None) -> S
     rule = schedule.definition.rule
     upcoming = next_fire_at(schedule, now, rule)
     fields: dict[str, Any] = render_definition(schedule.definition)
-    fields["payload"] = decode_body(schedule.definition.body, schedule.definition.content_type)
+    fields.setdefault("payload", None)
     return Schedule(
         id=schedule.id,
         name=schedule.name,

@@ -36,6 +36,7 @@ from tickwork.store.postgres.schedules.plan import Planner
 from tickwork.store.postgres.schedules.schedules import PostgresSchedules
 from tickwork.store.postgres.schedules.shards import PostgresShards
 from tickwork.store.postgres.schedules.slot_copies import SlotCopies
+from tickwork.store.postgres.secrets import PostgresSecrets
 from tickwork.store.postgres.stats import PostgresStats
 from tickwork.store.shared.counters import Counters
 from tickwork.store.shared.watches import within
@@ -90,6 +91,7 @@ class PostgresStore:
             Planner(database, moment, self.wakeups, counters, copies),
         )
         self.calendars = PostgresCalendars(database, moment)
+        self.secrets = PostgresSecrets(database, moment)
         self.shards = PostgresShards(database, moment, self.wakeups)
         self.firings = PostgresFirings(database)
         self.stats = PostgresStats(database, moment, queues, counters)

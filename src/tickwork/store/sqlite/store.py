@@ -31,6 +31,7 @@ from tickwork.store.sqlite.schedules.calendars import SqliteCalendars
 from tickwork.store.sqlite.schedules.firings import SqliteFirings
 from tickwork.store.sqlite.schedules.schedules import SqliteSchedules
 from tickwork.store.sqlite.schedules.shards import SqliteShards
+from tickwork.store.sqlite.secrets import SqliteSecrets
 from tickwork.store.sqlite.stats import SqliteStats
 
 FLUSH_SECONDS_MAX = 3.0
@@ -55,6 +56,7 @@ class SqliteStore:
         self.subscriptions = SqliteSubscriptions(database)
         self.schedules = SqliteSchedules(database)
         self.calendars = SqliteCalendars(database)
+        self.secrets = SqliteSecrets(database)
         self.shards = SqliteShards(database)
         self.firings = SqliteFirings(database)
         self.stats = SqliteStats(database)

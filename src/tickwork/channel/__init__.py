@@ -1,0 +1,1 @@
+"""Deliveries to the outside: webhooks and email."""

@@ -1,0 +1,134 @@
+"""Delivers a message over all channels of its target at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+from tickwork.core.delivery.outcome import Delivery, ErrorKind, failed
+from tickwork.core.delivery.request import (
+    EmailRequest,
+    WebhookRequest,
+    chat_request,
+    email_request,
+    values_of,
+    webhook_request,
+)
+from tickwork.core.delivery.target import (
+    CHANNEL_TIMEOUT_SECONDS,
+    TIMEOUT_SECONDS,
+    Channel,
+    ChannelsTarget,
+    ChatTarget,
+    EmailTarget,
+    Envelope,
+    names_of_channels,
+)
+from tickwork.core.delivery.templates import MissingValue
+from tickwork.core.model import Message
+
+NO_RELAY = "there is no SMTP relay; set TICKWORK_SMTP_URL and TICKWORK_EMAIL_FROM"
+
+
+class WebhookSink(Protocol):
+    """Sends requests; `deliver` never raises."""
+
+    async def deliver(self, request: WebhookRequest) -> Delivery: ...
+
+    async def close(self) -> None: ...
+
+
+class EmailSink(Protocol):
+    """Sends email; `deliver` never raises."""
+
+    async def deliver(self, request: EmailRequest) -> Delivery: ...
+
+
+class Channels:
+    """Delivers messages. `close` when no more come."""
+
+    def __init__(
+        self,
+        webhooks: WebhookSink,
+        email: EmailSink | None,
+        *,
+        sender: str | None,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._webhooks, self._email, self._sender, self._clock = webhooks, email, sender, clock
+
+    async def close(self) -> None:
+        """Closes the connections that were kept."""
+        await self._webhooks.close()
+
+    async def deliver(
+        self,
+        envelope: Envelope,
+        message: Message,
+        *,
+        keys: Sequence[bytes],
+        schedule_name: Callable[[], Awaitable[str | None]],
+    ) -> Mapping[str, Delivery]:
+        """Delivers over all channels of the target at once; the results are by channel."""
+        target = envelope.target
+        channels = target.channels if isinstance(target, ChannelsTarget) else (target,)
+        name = await schedule_name() if any(map(_names_schedule, channels)) else None
+        values = values_of(envelope.payload, message, name)
+        usual = TIMEOUT_SECONDS if len(channels) == 1 else CHANNEL_TIMEOUT_SECONDS
+        names = names_of_channels(channels)
+        results = await asyncio.gather(
+            *(
+                self._deliver(each, channel, values, message, keys, usual)
+                for each, channel in zip(names, channels, strict=True)
+            )
+        )
+        return dict(zip(names, results, strict=True))
+
+    async def _deliver(
+        self,
+        name: str,
+        channel: Channel,
+        values: Mapping[str, Any],
+        message: Message,
+        keys: Sequence[bytes],
+        usual_seconds: float,
+    ) -> Delivery:
+        try:
+            if isinstance(channel, EmailTarget):
+                if self._email is None or self._sender is None:
+                    return failed(ErrorKind.SMTP, NO_RELAY)
+                return await self._email.deliver(
+                    email_request(
+                        channel,
+                        values,
+                        message,
+                        name,
+                        sender=self._sender,
+                        sent_at=self._clock(),
+                        timeout_seconds=usual_seconds,
+                    )
+                )
+            if isinstance(channel, ChatTarget):
+                return await self._webhooks.deliver(
+                    chat_request(channel, values, timeout_seconds=usual_seconds)
+                )
+            return await self._webhooks.deliver(
+                webhook_request(
+                    channel,
+                    values["payload"],
+                    message,
+                    name,
+                    keys=keys,
+                    sent_at=self._clock(),
+                    timeout_seconds=float(channel.timeout_seconds or usual_seconds),
+                )
+            )
+        except MissingValue as error:
+            return failed(ErrorKind.PAYLOAD, str(error), is_permanent=True)
+
+
+def _names_schedule(channel: Channel) -> bool:
+    texts = [getattr(channel, field, None) for field in ("subject", "text", "html")]
+    return any("schedule.name" in each for each in texts if each)

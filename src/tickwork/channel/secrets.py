@@ -1,0 +1,100 @@
+"""Encrypts secrets before they are stored: signing secrets, header values, tokens.
+
+AES-GCM, with tenant, row and field as associated data: a ciphertext that is copied to another row
+does not decrypt. A ciphertext names its key, so that keys can rotate: new secrets use the first
+key, old ones are readable as long as their key is listed.
+"""
+
+from __future__ import annotations
+
+import os
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections.abc import Sequence
+from contextlib import suppress
+from hashlib import blake2b
+from os import urandom
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from tickwork.errors import FieldError, InvalidInput, StoreBroken
+
+KEY_BYTES = 32
+_NONCE_BYTES = 12
+_KEY_NAME_BYTES = 4
+_VERSION = b"\x01"
+
+
+class SecretBox:
+    """Encrypts and decrypts with a list of keys, the current one first."""
+
+    def __init__(self, keys: Sequence[bytes]) -> None:
+        if not keys or any(len(key) != KEY_BYTES for key in keys):
+            fault = f"must be {KEY_BYTES} random bytes in base64"
+            raise InvalidInput([FieldError("secret_key", fault)])
+        self._ciphers = {_name(key): AESGCM(key) for key in keys}
+        self._current = _name(keys[0])
+
+    @classmethod
+    def from_text(cls, text: str) -> SecretBox:
+        """Keys in base64, separated by commas."""
+        try:
+            return cls([b64decode(each.strip(), validate=True) for each in text.split(",")])
+        except (Base64Error, ValueError):
+            return cls([])
+
+    def encrypt(self, secret: str, tenant: str, row: str, field: str) -> bytes:
+        """The ciphertext of a secret in a field of a tenant's row."""
+        nonce = urandom(_NONCE_BYTES)
+        sealed = self._ciphers[self._current].encrypt(
+            nonce, secret.encode(), _associated(tenant, row, field)
+        )
+        return _VERSION + self._current + nonce + sealed
+
+    def decrypt(self, stored: bytes, tenant: str, row: str, field: str) -> str:
+        """The secret. Raises `StoreBroken` if its key is not listed or it was changed."""
+        version, rest = stored[:1], stored[1:]
+        name, nonce = rest[:_KEY_NAME_BYTES], rest[_KEY_NAME_BYTES:][:_NONCE_BYTES]
+        cipher = self._ciphers.get(name)
+        if version != _VERSION or cipher is None:
+            raise StoreBroken(
+                f"the {field} of {row} was encrypted with another key; add that key to "
+                "TICKWORK_SECRET_KEY, after the current one"
+            )
+        try:
+            opened = cipher.decrypt(
+                nonce, rest[_KEY_NAME_BYTES + _NONCE_BYTES :], _associated(tenant, row, field)
+            )
+        except (InvalidTag, ValueError):
+            raise StoreBroken(f"the {field} of {row} was changed in the database") from None
+        return opened.decode()
+
+
+def new_key() -> str:
+    """A random key in base64."""
+    return b64encode(urandom(KEY_BYTES)).decode()
+
+
+def key_in_file(path: Path) -> str:
+    """The key in a file that only its owner may read; made if there is none."""
+    if not path.exists():
+        # Written whole before it has its name: nobody reads half a key, and the first one counts.
+        with NamedTemporaryFile("w", encoding="ascii", dir=path.parent) as file:
+            file.write(new_key() + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+            with suppress(FileExistsError):
+                os.link(file.name, path)
+    return path.read_text("ascii").strip()
+
+
+def _name(key: bytes) -> bytes:
+    return blake2b(key, digest_size=_KEY_NAME_BYTES, person=b"tickwork-key").digest()
+
+
+def _associated(tenant: str, row: str, field: str) -> bytes:
+    # Lengths, so that no two triples give the same bytes.
+    return b"".join(len(each.encode()).to_bytes(4) + each.encode() for each in (tenant, row, field))

@@ -1,0 +1,134 @@
+"""Delivers webhooks over HTTP.
+
+Contract: `deliver` never raises, except when it is cancelled. It ends within the timeout of the
+request, whatever the receiver does, and reads a bounded part of the answer. It follows no
+redirects and uses no proxy of the environment. Connections to a host are kept open and reused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from datetime import datetime
+
+import aiohttp
+from msgspec import structs
+from yarl import URL
+
+from tickwork.channel.guard import Guard, Refused
+from tickwork.clock import monotonic, now
+from tickwork.core.delivery.outcome import Delivery, ErrorKind, answered, failed
+from tickwork.core.delivery.request import WebhookRequest
+from tickwork.errors import InvalidInput
+
+CONNECT_SECONDS = 10.0
+FIRST_BYTE_SECONDS = 30.0
+"""Seconds that a receiver may take to start its answer, if the whole timeout is not shorter."""
+
+ANSWER_BYTES_MAX = 16_384
+"""Bytes of an answer that are read; the connection is closed if there are more."""
+
+IN_FLIGHT_MAX = 10_000
+KEEPALIVE_SECONDS = 30.0
+USER_AGENT = "Tickwork"
+
+
+class WebhookChannel:
+    """Sends requests over connections that it keeps; the first request opens them."""
+
+    def __init__(self, guard: Guard, *, clock: Callable[[], datetime] = now) -> None:
+        self._guard, self._clock = guard, clock
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        """Closes the connections that were kept."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=self._guard.connector(
+                    limit=IN_FLIGHT_MAX, keepalive_timeout=KEEPALIVE_SECONDS
+                ),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,  # A small answer may be a very large text.
+                trust_env=False,
+                skip_auto_headers=("Accept-Encoding",),
+            )
+        return self._session
+
+    async def deliver(self, request: WebhookRequest) -> Delivery:
+        """Sends one request and returns what became of it."""
+        started_at = monotonic()
+        try:
+            async with asyncio.timeout(request.timeout_seconds):
+                result = await self._send(request)
+        except InvalidInput as error:
+            result = failed(ErrorKind.REFUSED, str(error))
+        except aiohttp.ClientError as error:
+            result = failed(*_explained(error))
+        except TimeoutError:
+            result = failed(
+                ErrorKind.TIMEOUT, f"no complete answer within {request.timeout_seconds:g} s"
+            )
+        except (OSError, ValueError) as error:
+            result = failed(*_explained(error))
+        return structs.replace(result, took_seconds=monotonic() - started_at)
+
+    async def _send(self, request: WebhookRequest) -> Delivery:
+        self._guard.check_url(request.url)
+        async with self._opened().request(
+            request.method,
+            URL(request.url, encoded=True),  # As it was given: `%2F` in a query stays.
+            data=request.body,
+            headers={"User-Agent": USER_AGENT, **request.headers},
+            allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(
+                total=None, sock_connect=CONNECT_SECONDS, sock_read=FIRST_BYTE_SECONDS
+            ),
+        ) as response:
+            text = await _start_of(response)
+            return answered(
+                response.status,
+                response.headers,
+                text,
+                self._clock(),
+                permanent_statuses=request.permanent_statuses,
+            )
+
+
+async def _start_of(response: aiohttp.ClientResponse) -> str:
+    """The first bytes of an answer. A longer or compressed one costs its connection."""
+    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+        response.close()
+        return ""
+    read = bytearray()
+    async for chunk in response.content.iter_any():
+        read += chunk
+        if len(read) > ANSWER_BYTES_MAX:
+            response.close()
+            break
+    return bytes(read[:ANSWER_BYTES_MAX]).decode("utf-8", errors="replace")
+
+
+def _explained(error: Exception) -> tuple[ErrorKind, str]:
+    """Where the connection failed, and why, in words."""
+    cause = error
+    while not isinstance(cause, Refused | ssl.SSLError) and isinstance(
+        inner := getattr(cause, "os_error", None) or cause.__cause__, Exception
+    ):
+        cause = inner
+    if isinstance(cause, Refused):
+        return ErrorKind.REFUSED, str(cause)
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return ErrorKind.DNS, f"the name of the host was not resolved: {cause}"
+    if isinstance(error, aiohttp.ClientSSLError) or isinstance(cause, ssl.SSLError):
+        return ErrorKind.TLS, f"TLS failed: {cause}"
+    if isinstance(error, aiohttp.ServerTimeoutError):
+        return ErrorKind.TIMEOUT, str(error) or "the receiver did not answer in time"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return ErrorKind.CONNECT, f"the connection failed: {cause}"
+    return ErrorKind.CONNECT, f"the connection broke: {str(error) or type(error).__name__}"

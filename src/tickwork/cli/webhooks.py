@@ -1,0 +1,102 @@
+"""`tickwork webhooks`: the signing secret, and a receiver for a first try."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tickwork.cli.options import Database, Json, Tenant
+from tickwork.cli.output import print_json
+from tickwork.cli.store_session import (
+    load_settings,
+    report_errors,
+    scope_of,
+    whole_number,
+    with_store,
+)
+from tickwork.cli.typer_commands import Command, Group
+
+if TYPE_CHECKING:
+    from tickwork.ops.stores import Store
+
+app = typer.Typer(cls=Group, help="Webhooks: the secret they are signed with.")
+
+LISTEN_PORT = 9_000
+
+Rotate = Annotated[
+    bool,
+    typer.Option("--rotate", help="Replace it; the old one stays valid for a day."),
+]
+Port = Annotated[str | None, typer.Option(metavar="PORT", help="Port to listen on (9000).")]
+Forward = Annotated[
+    str | None, typer.Option(metavar="URL", help="Also send each webhook to this URL.")
+]
+Secret = Annotated[
+    str | None,
+    typer.Option(metavar="SECRET", help="Secret to check signatures with; by default the app's."),
+]
+
+
+@app.command("secret", cls=Command)
+def secret_command(
+    rotate: Rotate = False,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Print the secret that receivers check signatures with."""
+    from tickwork.ops.webhook_secret import rotate_signing_secret, signing_secret
+    from tickwork.wiring import secret_box
+
+    scope, settings = scope_of(tenant), load_settings(database)
+    verb = rotate_signing_secret if rotate else signing_secret
+
+    async def work(store: Store) -> str:
+        return await verb(store, scope, secret_box(settings))
+
+    secret = with_store(database, scope, work)
+    if as_json:
+        print_json({"secret": secret})
+    else:
+        typer.echo(secret)
+
+
+def listen_command(
+    port: Port = None,
+    forward: Forward = None,
+    secret: Secret = None,
+    database: Database = None,
+    tenant: Tenant = None,
+) -> None:
+    """Receive webhooks on this machine, check their signatures and print them."""
+    from tickwork.ops.webhook_secret import signing_secrets
+    from tickwork.wiring import secret_box
+
+    scope, settings = scope_of(tenant), load_settings(database)
+
+    async def known(store: Store) -> tuple[str, ...]:
+        return await signing_secrets(store, scope, secret_box(settings))
+
+    secrets = (secret,) if secret is not None else with_store(database, scope, known)
+    number = whole_number(port, "--port", LISTEN_PORT)
+    report_errors(lambda: _listen(number, secrets, forward))
+
+
+def _listen(port: int, secrets: Sequence[str], forward: str | None) -> None:
+    """Receives webhooks on this machine until Ctrl-C."""
+    import asyncio
+
+    from tickwork.wiring import delivery_extra
+
+    with delivery_extra("tickwork listen"):
+        from tickwork.channel.listener import Listener
+    listener = Listener(secrets, typer.echo, forward=forward)
+
+    def started(at: int) -> None:
+        typer.echo(f"listening on http://127.0.0.1:{at}; Ctrl-C stops")
+
+    with suppress(KeyboardInterrupt):
+        asyncio.run(listener.serve(port, started))

@@ -1,0 +1,1 @@
+"""Deliveries, decided: signatures, headers, templates, and what an answer means."""

@@ -1,0 +1,198 @@
+"""Builds what a channel sends from a target, its payload and the message that carries them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from tickwork.core.delivery.headers import percent_encoded
+from tickwork.core.delivery.outcome import Delivery
+from tickwork.core.delivery.signature import signature_headers
+from tickwork.core.delivery.target import ChatTarget, EmailTarget, WebhookTarget
+from tickwork.core.delivery.templates import fill_in
+from tickwork.core.message.outcome import (
+    Delivered,
+    Failed,
+    Permanent,
+    RetryRequested,
+    Succeeded,
+)
+from tickwork.core.model import Message
+from tickwork.core.schedule.firing import ChannelOutcome
+
+EMAIL_DOMAIN = "tickwork.invalid"
+"""Domain of message ids if the sender's address has none."""
+
+SENT, FAILED = "succeeded", "failed"
+
+
+class WebhookRequest(Struct, frozen=True, kw_only=True):
+    """A request that is ready to be sent: signed, with all headers."""
+
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+    method: str = "POST"
+    timeout_seconds: float = 30.0
+    permanent_statuses: frozenset[int] = frozenset()
+
+
+class EmailRequest(Struct, frozen=True, kw_only=True):
+    """An email that is ready to be sent."""
+
+    sender: str
+    to: Sequence[str]
+    subject: str
+    text: str | None = None
+    html: str | None = None
+    message_id: str
+    sent_at: datetime
+    timeout_seconds: float = 30.0
+
+
+def webhook_request(
+    target: WebhookTarget,
+    payload: Any,
+    message: Message,
+    channel: str,
+    *,
+    keys: Sequence[bytes],
+    sent_at: datetime,
+    timeout_seconds: float,
+) -> WebhookRequest:
+    """A signed webhook of a message. Its id is the same for every attempt."""
+    body = b"" if target.method == "GET" else msgspec.json.encode(payload)
+    has_type = any(name.lower() == "content-type" for name in target.headers)
+    return WebhookRequest(
+        url=target.url,
+        method=target.method,
+        headers={
+            **({} if has_type else {"Content-Type": "application/json"}),
+            **target.headers,
+            **_own_headers(message),
+            **signature_headers(keys, delivery_id(message, channel), sent_at, body),
+        },
+        body=body,
+        timeout_seconds=timeout_seconds,
+    )
+
+
+def chat_request(
+    target: ChatTarget, values: Mapping[str, Any], *, timeout_seconds: float
+) -> WebhookRequest:
+    """The message of a chat service, as its incoming webhooks take it."""
+    text = fill_in(target.text, values)
+    match target.service:
+        case "discord":
+            body: dict[str, Any] = {"content": text}
+        case "telegram":
+            body = {"chat_id": target.chat_id, "text": text}
+        case _:
+            body = {"text": text}
+    return WebhookRequest(
+        url=target.url,
+        headers={"Content-Type": "application/json"},
+        body=msgspec.json.encode(body),
+        timeout_seconds=timeout_seconds,
+    )
+
+
+def email_request(
+    target: EmailTarget,
+    values: Mapping[str, Any],
+    message: Message,
+    channel: str,
+    *,
+    sender: str,
+    sent_at: datetime,
+    timeout_seconds: float,
+) -> EmailRequest:
+    """The email of a message. Raises `MissingValue`."""
+    domain = sender.rpartition("@")[2].rstrip(">") or EMAIL_DOMAIN
+    return EmailRequest(
+        sender=sender,
+        to=target.to,
+        subject=" ".join(fill_in(target.subject, values).split()),
+        text=None if target.text is None else fill_in(target.text, values),
+        html=None if target.html is None else fill_in(target.html, values, is_html=True),
+        message_id=f"<{delivery_id(message, channel)}@{domain}>",
+        sent_at=sent_at,
+        timeout_seconds=timeout_seconds,
+    )
+
+
+def delivery_id(message: Message, channel: str) -> str:
+    """The id of a delivery, which a receiver can use to drop repeats."""
+    named = "" if channel in ("webhook", "email") else f".{percent_encoded(channel)}"
+    return f"msg_{message.id.hex}{named}"
+
+
+def values_of(payload: Any, message: Message, schedule_name: str | None) -> dict[str, Any]:
+    """The values of the placeholders in texts."""
+    return {
+        "payload": payload,
+        "slot": None if message.slot is None else _iso(message.slot),
+        "schedule": {"name": schedule_name},
+    }
+
+
+def outcome_of(results: Mapping[str, Delivery]) -> Delivered:
+    """What follows from the results of all channels.
+
+    All succeeded, or some did: the message is done, and what failed is named. All failed: it is
+    retried, unless no channel can ever succeed.
+    """
+    failed = {name: each for name, each in results.items() if not each.is_delivered}
+    channels = tuple(
+        ChannelOutcome(name, SENT if each.is_delivered else FAILED, each.error or each.excerpt)
+        for name, each in results.items()
+    )
+    shown = next(iter(failed.values() or results.values()))
+    is_single = len(results) == 1
+    if len(failed) < len(results):
+        return Delivered(
+            Succeeded(),
+            shown.code if is_single else None,
+            shown.excerpt if is_single else None,
+            () if is_single else channels,
+            tuple(failed),
+        )
+    error = "; ".join(
+        each.error or "failed" if is_single else f"{name}: {each.error}"
+        for name, each in failed.items()
+    )
+    delays = [each.retry_after_seconds for each in failed.values() if each.retry_after_seconds]
+    outcome: Failed | Permanent | RetryRequested = Failed(error)
+    if all(each.is_permanent for each in failed.values()):
+        outcome = Permanent(error)
+    elif delays:
+        outcome = RetryRequested(max(delays), error)
+    return Delivered(
+        outcome,
+        shown.code if is_single else None,
+        shown.excerpt if is_single else None,
+        () if is_single else channels,
+    )
+
+
+def _own_headers(message: Message) -> dict[str, str]:
+    headers = {
+        "Idempotency-Key": percent_encoded(message.idempotency_key or str(message.id)),
+        "Tickwork-Attempt": str(message.attempts + 1),
+        "Tickwork-Fence": str(message.claim),
+    }
+    if message.schedule_id is not None:
+        headers["Tickwork-Schedule"] = str(message.schedule_id)
+    if message.slot is not None:
+        headers["Tickwork-Slot"] = _iso(message.slot)
+    if message.catch_up:
+        headers["Tickwork-Catch-Up"] = "true"
+    return headers
+
+
+def _iso(at: datetime) -> str:
+    return at.isoformat().replace("+00:00", "Z")

@@ -1,0 +1,79 @@
+"""Signs webhooks as Standard Webhooks describes.
+
+A receiver checks `webhook-signature` against `webhook-id`, `webhook-timestamp` and the body. While
+a secret rotates there are two signatures, separated by a space, and either one is enough.
+"""
+
+from __future__ import annotations
+
+import hmac
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from hashlib import sha256
+
+from tickwork.errors import FieldError, InvalidInput
+
+SECRET_PREFIX = "whsec_"  # noqa: S105  the mark of a secret, not one
+TOLERANCE_SECONDS = 300
+"""Seconds that the clocks of sender and receiver may differ, with the time on the way."""
+
+_DIGITS_MAX = 12
+SECRET_BYTES_MIN, SECRET_BYTES_MAX = 24, 64
+
+
+def new_secret(random_bytes: bytes) -> str:
+    """A secret in the form that receivers are given."""
+    return SECRET_PREFIX + b64encode(random_bytes).decode()
+
+
+def secret_key(secret: str, *, field: str = "secret") -> bytes:
+    """The key of a secret `whsec_…`. Raises `InvalidInput`."""
+    try:
+        key = b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
+    except (Base64Error, ValueError):
+        key = b""
+    if not secret.startswith(SECRET_PREFIX) or not SECRET_BYTES_MIN <= len(key) <= SECRET_BYTES_MAX:
+        fault = (
+            f"must be {SECRET_PREFIX} and {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX} bytes in base64"
+        )
+        raise InvalidInput([FieldError(field, fault)])
+    return key
+
+
+def is_signed(keys: Sequence[bytes], headers: Mapping[str, str], body: bytes, at: datetime) -> bool:
+    """Whether one of the signatures is valid and not older or newer than five minutes."""
+    given = {name: headers.get(f"webhook-{name}", "") for name in ("id", "timestamp", "signature")}
+    timestamp = given["timestamp"]
+    if not timestamp.isascii() or not timestamp.isdigit() or len(timestamp) > _DIGITS_MAX:
+        return False
+    if abs(int(timestamp) - at.timestamp()) > TOLERANCE_SECONDS:
+        return False
+    if not all(each.isascii() for each in given.values()):
+        return False
+    signed = b".".join((given["id"].encode(), timestamp.encode(), body))
+    valid = [f"v1,{_signature(key, signed)}" for key in keys]
+    return any(
+        hmac.compare_digest(each.encode(), one.encode())
+        for each in given["signature"].split()
+        for one in valid
+    )
+
+
+def signature_headers(
+    keys: Sequence[bytes], delivery_id: str, sent_at: datetime, body: bytes
+) -> dict[str, str]:
+    """The three headers of a signed webhook. The first key is the current one."""
+    timestamp = str(int(sent_at.timestamp()))
+    signed = b".".join((delivery_id.encode(), timestamp.encode(), body))
+    signatures = (_signature(key, signed) for key in keys)
+    return {
+        "webhook-id": delivery_id,
+        "webhook-timestamp": timestamp,
+        "webhook-signature": " ".join(f"v1,{each}" for each in signatures),
+    }
+
+
+def _signature(key: bytes, signed: bytes) -> str:
+    return b64encode(hmac.new(key, signed, sha256).digest()).decode()

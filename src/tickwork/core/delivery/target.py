@@ -1,0 +1,265 @@
+"""Targets outside: webhooks, email, chat messages, and several of these at once.
+
+A schedule with such a target sends to one hidden queue. The body of its messages is an envelope,
+`{"target": …, "payload": …}`: a retry or a replay delivers what was planned, whatever happened to
+the schedule meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from tickwork.core.delivery.headers import check_headers
+from tickwork.core.delivery.templates import check_template
+from tickwork.core.fields import Reader, shown
+from tickwork.core.message.backoff import Listed
+from tickwork.core.model import QueueSettings
+from tickwork.errors import InvalidInput
+
+DELIVERIES_QUEUE = "tickwork.deliveries"
+"""Name of the hidden queue, which all tenants share."""
+
+TIMEOUT_SECONDS, CHANNEL_TIMEOUT_SECONDS, TIMEOUT_SECONDS_MAX = 30, 10, 300
+"""Seconds for one delivery, for one of several, and the longest that may be set."""
+
+DELIVERIES_SETTINGS = QueueSettings(
+    max_retries=4,
+    backoff=Listed((60.0, 180.0, 480.0, 1_080.0)),
+    timeout_seconds=TIMEOUT_SECONDS_MAX + 60,
+)
+
+METHODS = ("POST", "PUT", "PATCH", "DELETE", "GET")
+CHANNELS_MAX = 10
+RECIPIENTS_MAX = 50
+SUBJECT_CHARACTERS_MAX = 998
+CHATS = ("slack", "discord", "telegram")
+_NOT_IN_ADDRESS = ' ,;:<>()[]@"\\'
+
+
+class WebhookTarget(Struct, frozen=True, tag_field="type", tag="webhook", omit_defaults=True):
+    """A request to a URL, with the payload as its body."""
+
+    url: str
+    method: str = "POST"
+    headers: dict[str, str] = {}
+    timeout_seconds: int | None = None
+
+
+class EmailTarget(Struct, frozen=True, tag_field="type", tag="email", omit_defaults=True):
+    """An email; its texts may have placeholders."""
+
+    to: tuple[str, ...]
+    subject: str
+    text: str | None = None
+    html: str | None = None
+
+
+class ChatTarget(Struct, frozen=True, tag_field="type", tag="chat", omit_defaults=True):
+    """A message to Slack, Discord or Telegram over an incoming webhook."""
+
+    service: str
+    url: str
+    text: str
+    chat_id: str | None = None
+
+
+Channel: TypeAlias = WebhookTarget | EmailTarget | ChatTarget
+
+
+class ChannelsTarget(Struct, frozen=True, tag_field="type", tag="channels", omit_defaults=True):
+    """Several channels at once."""
+
+    channels: tuple[Channel, ...]
+
+
+OutsideTarget: TypeAlias = WebhookTarget | EmailTarget | ChatTarget | ChannelsTarget
+
+
+class Envelope(Struct, frozen=True):
+    """The body of a delivery's message."""
+
+    target: OutsideTarget
+    payload: Any = None
+
+
+_ENVELOPES = msgspec.json.Decoder(Envelope)
+
+
+def read_envelope(body: bytes) -> Envelope:
+    """The envelope of a message. Raises `msgspec.ValidationError`."""
+    return _ENVELOPES.decode(body)
+
+
+def names_of_channels(channels: tuple[Channel, ...]) -> tuple[str, ...]:
+    """The names of all channels: a type that occurs once has no number."""
+    kinds = [
+        each.service if isinstance(each, ChatTarget) else str(each.__struct_config__.tag)
+        for each in channels
+    ]
+    return tuple(
+        kind if kinds.count(kind) == 1 else f"{kind}[{kinds[:at].count(kind)}]"
+        for at, kind in enumerate(kinds)
+    )
+
+
+OUTSIDE_TYPES = ("webhook", "email", *CHATS, "channels")
+"""Types of targets that are delivered outside."""
+
+NOT_YET = ("workflow", "entity")
+
+_FIELDS: dict[str, frozenset[str]] = {
+    "webhook": frozenset({"type", "url", "method", "headers", "timeout_seconds"}),
+    "email": frozenset({"type", "to", "subject", "text", "html"}),
+    "channels": frozenset({"type", "channels"}),
+    **{name: frozenset({"type", "url", "text", "chat_id"}) for name in CHATS},
+}
+
+
+def read_outside_target(target: Reader, kind: str) -> OutsideTarget | None:
+    """Reads a target of one of `OUTSIDE_TYPES`; the reader collects the faults.
+
+    Addresses are checked by the guard, where the schedule is created: what is allowed is a setting
+    of the installation.
+    """
+    target.refuse_unknown(_FIELDS[kind])
+    match kind:
+        case "webhook":
+            return _webhook(target)
+        case "email":
+            return _email(target)
+        case "channels":
+            return _channels(target)
+        case _:
+            return _chat(target, kind)
+
+
+def urls_of(target: OutsideTarget) -> list[tuple[str, str]]:
+    """The URLs of a target, each with the path of its field."""
+    if isinstance(target, ChannelsTarget):
+        return [
+            (f"channels[{at}].{field}", url)
+            for at, channel in enumerate(target.channels)
+            for field, url in urls_of(channel)
+        ]
+    return [] if isinstance(target, EmailTarget) else [("url", target.url)]
+
+
+def render_target(target: OutsideTarget) -> dict[str, Any]:
+    """The fields of a target, as they are given."""
+    fields: dict[str, Any] = msgspec.to_builtins(target)
+    if isinstance(target, ChannelsTarget):
+        fields["channels"] = [render_target(each) for each in target.channels]
+    if isinstance(target, ChatTarget):
+        fields["type"] = fields.pop("service")
+    return fields
+
+
+def _webhook(target: Reader) -> WebhookTarget | None:
+    url = target.text("url")
+    method = target.one_of("method", METHODS) if target.has("method") else "POST"
+    headers = _headers(target)
+    seconds = None
+    if target.has("timeout_seconds"):
+        seconds = target.integer("timeout_seconds", 1, TIMEOUT_SECONDS_MAX)
+    if url is None or method is None or headers is None:
+        return None
+    return WebhookTarget(url, method, headers, seconds)
+
+
+def _headers(target: Reader) -> dict[str, str] | None:
+    given = target.value("headers")
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        target.fault("headers", f"must be an object of texts, not {shown(given)}")
+        return None
+    try:
+        check_headers(given)
+    except InvalidInput as error:
+        _repeat(target, error)
+        return None
+    return dict(given)
+
+
+def _email(target: Reader) -> EmailTarget | None:
+    given = target.value("to")
+    to = (given,) if isinstance(given, str) else given
+    if not isinstance(to, list | tuple) or not 1 <= len(to) <= RECIPIENTS_MAX:
+        target.fault("to", f"must be 1 to {RECIPIENTS_MAX} email addresses")
+        return None
+    for at, each in enumerate(to):
+        if not is_address(each):
+            target.fault(f"to[{at}]", f"is not an email address: {shown(each)}")
+    subject = target.text("subject")
+    if subject is not None and (len(subject) > SUBJECT_CHARACTERS_MAX or not subject.isprintable()):
+        target.fault("subject", f"must be one line of at most {SUBJECT_CHARACTERS_MAX} characters")
+    if not target.has("text") and not target.has("html"):
+        target.fault("text", "is missing; give text, html, or both")
+    for name in ("subject", "text", "html"):
+        _check_text(target, name)
+    if subject is None:
+        return None
+    text, html = target.value("text"), target.value("html")
+    return EmailTarget(tuple(map(str, to)), subject, _text(text), _text(html))
+
+
+def _chat(target: Reader, service: str) -> ChatTarget | None:
+    url, text = target.text("url"), target.text("text")
+    _check_text(target, "text")
+    chat = target.text("chat_id") if target.has("chat_id") else None
+    if service == "telegram" and chat is None:
+        target.fault("chat_id", "is missing; Telegram needs the chat")
+    if service != "telegram" and chat is not None:
+        target.fault("chat_id", "is only for telegram")
+    return None if url is None or text is None else ChatTarget(service, url, text, chat)
+
+
+def _channels(target: Reader) -> ChannelsTarget | None:
+    given = target.value("channels")
+    if not isinstance(given, list | tuple) or not 1 <= len(given) <= CHANNELS_MAX:
+        target.fault("channels", f"must be a list of 1 to {CHANNELS_MAX} targets")
+        return None
+    read: list[Channel] = []
+    single = [each for each in OUTSIDE_TYPES if each != "channels"]
+    for at, each in enumerate(given):
+        name = f"channels[{at}]"
+        kind = each.get("type") if isinstance(each, Mapping) else None
+        if kind not in single:
+            target.fault(name, f"must be a target whose type is one of {', '.join(single)}")
+            continue
+        found = read_outside_target(target.nested(name, each), str(kind))
+        if found is not None and not isinstance(found, ChannelsTarget):
+            read.append(found)
+    return ChannelsTarget(tuple(read)) if len(read) == len(given) else None
+
+
+def is_address(given: object) -> bool:
+    """Whether a value looks like one email address."""
+    if not isinstance(given, str) or not given.isprintable() or len(given) > 320:
+        return False
+    local, _, domain = given.partition("@")
+    return bool(local and domain) and not any(
+        each in f"{local}{domain}" for each in _NOT_IN_ADDRESS
+    )
+
+
+def _check_text(target: Reader, name: str) -> None:
+    if target.has(name):
+        try:
+            check_template(target.value(name), field=name)
+        except InvalidInput as error:
+            _repeat(target, error)
+
+
+def _repeat(target: Reader, error: InvalidInput) -> None:
+    """Adds the faults of an error, under the target's own name."""
+    for each in error.errors:
+        target.fault(each.field, each.message)
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)

@@ -1,0 +1,43 @@
+"""The optional dependencies: imports that name the extra to install if they fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tickwork.errors import MissingExtra
+
+_DELIVERY_PACKAGES = frozenset({"aiohttp", "aiosmtplib", "cryptography", "yarl"})
+_SERVER_PACKAGES = frozenset({"litestar", "uvicorn"})
+_POSTGRES_PACKAGES = frozenset({"asyncpg"})
+
+
+@contextmanager
+def server_extra(feature: str) -> Iterator[None]:
+    """Wraps imports of the HTTP server. `MissingExtra` if it is not installed."""
+    with _extra("server", _SERVER_PACKAGES, feature, "HTTP server"):
+        yield
+
+
+@contextmanager
+def postgres_extra() -> Iterator[None]:
+    """Wraps imports of the PostgreSQL driver. `MissingExtra` if it is not installed."""
+    with _extra("postgres", _POSTGRES_PACKAGES, "postgresql://", "driver"):
+        yield
+
+
+@contextmanager
+def delivery_extra(feature: str) -> Iterator[None]:
+    """Wraps imports of what delivers outside. `MissingExtra` if it is not installed."""
+    with _extra("delivery", _DELIVERY_PACKAGES, feature, "HTTP and SMTP client"):
+        yield
+
+
+@contextmanager
+def _extra(extra: str, packages: frozenset[str], feature: str, dependency: str) -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in packages:
+            raise
+        raise MissingExtra(feature, dependency, extra) from None

@@ -1,0 +1,4 @@
+-- Makes the current value of a secret the previous one, which is valid for some seconds.
+UPDATE tickwork_secrets
+SET number = 1, expires_at = coalesce($1, clock_timestamp()) + make_interval(secs => $5)
+WHERE tenant = $2 AND owner = $3 AND field = $4 AND number = 0

@@ -1,0 +1,53 @@
+"""Records deliveries outside instead of making them.
+
+```python
+h.deliveries.answer = lambda request: 503          # or a Delivery, or an exception's text
+await h.advance(days=1)
+assert [each.url for each in h.deliveries.webhooks] == [...]
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from tickwork.core.delivery.outcome import Delivery, ErrorKind, answered, failed
+from tickwork.core.delivery.request import EmailRequest, WebhookRequest
+from tickwork.testing.clock import START
+
+Answer: TypeAlias = Delivery | int | str
+"""The result of a delivery: a status, the text of a failed connection, or a whole result."""
+
+
+class RecordedDeliveries:
+    """The requests that would have been sent, in order. `answer` decides what becomes of each."""
+
+    def __init__(self) -> None:
+        self.webhooks: list[WebhookRequest] = []
+        self.emails: list[EmailRequest] = []
+        self.answer: Callable[[WebhookRequest | EmailRequest], Answer] = lambda _: 200
+
+    async def deliver(self, request: WebhookRequest | EmailRequest) -> Delivery:
+        """Records a request and returns its result."""
+        if isinstance(request, WebhookRequest):
+            self.webhooks.append(request)
+        else:
+            self.emails.append(request)
+        result = self.answer(request)
+        if isinstance(result, int):
+            return answered(result, {}, "", START)
+        return failed(ErrorKind.CONNECT, result) if isinstance(result, str) else result
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+
+class PlainBox:
+    """Stores secrets as they are: the store of a test is thrown away."""
+
+    def encrypt(self, secret: str, tenant: str, row: str, field: str) -> bytes:
+        return f"{tenant}/{row}/{field}/{secret}".encode()
+
+    def decrypt(self, stored: bytes, tenant: str, row: str, field: str) -> str:
+        return stored.decode().removeprefix(f"{tenant}/{row}/{field}/")

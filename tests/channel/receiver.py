@@ -1,0 +1,110 @@
+"""A real HTTP server on loopback that counts, and receivers that misbehave on the wire."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from ipaddress import IPv4Address
+from pathlib import Path
+
+from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from tickwork.clock import now
+
+Behaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class Receiver:
+    """Keeps what arrived; `/hang` answers when the server ends, other paths at once."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[web.BaseRequest, bytes]] = []
+        self.connections = Counter[object]()
+        self.answer: Callable[[], web.StreamResponse] = web.Response
+        self.ended = asyncio.Event()
+        self.url = ""
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.requests.append((request, await request.read()))
+        self.connections[request.transport and request.transport.get_extra_info("peername")] += 1
+        if request.path == "/hang":
+            await self.ended.wait()
+        return self.answer()
+
+
+@asynccontextmanager
+async def receiver(certificate: ssl.SSLContext | None = None) -> AsyncIterator[Receiver]:
+    """A receiver on loopback."""
+    made = Receiver()
+    server = web.Server(made.handle)
+    runner = web.ServerRunner(server, shutdown_timeout=1.0)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=certificate)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    made.url = f"{'http' if certificate is None else 'https'}://{host}:{port}"
+    try:
+        yield made
+    finally:
+        made.ended.set()
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def wire(behaviour: Behaviour) -> AsyncIterator[str]:
+    """The URL of a receiver that reads a request and then behaves as it is told."""
+    writers: list[asyncio.StreamWriter] = []
+
+    async def called(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")
+            await behaviour(reader, writer)
+
+    server = await asyncio.start_server(called, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    finally:
+        server.close()
+        for writer in writers:
+            writer.transport.abort()
+
+
+def certificate_context(
+    folder: Path, *, days: int = 1, host: str = "127.0.0.1"
+) -> tuple[ssl.SSLContext, Path]:
+    """The TLS context of a server with a new certificate, and the certificate's file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now() - timedelta(days=9))
+        .not_valid_after(now() + timedelta(days=days))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address(host))]), False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = folder / "certificate.pem"
+    pem.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    secret = folder / "key.pem"
+    secret.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem, secret)
+    return context, pem

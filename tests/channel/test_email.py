@@ -1,0 +1,332 @@
+"""Email through a real SMTP server: what arrives, and relays that refuse or hang."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from typing import Any
+
+import pytest
+from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import SMTP, Envelope, Session
+
+from tests.core.messages import NOON
+from tickwork.channel.email import EmailChannel, Relay
+from tickwork.core.delivery.outcome import Delivery, ErrorKind
+from tickwork.core.delivery.request import EmailRequest
+from tickwork.errors import InvalidInput
+
+SHORT, GENEROUS = 0.3, 30.0
+"""Seconds of a timeout that a test waits for, and of one that it never reaches."""
+
+MESSAGE_ID = "<msg_1@example.com>"
+
+
+class Mailbox:
+    """Keeps the emails that a server accepted; `answers` refuse a command or a recipient."""
+
+    def __init__(self) -> None:
+        self.envelopes: list[Envelope] = []
+        self.answers: dict[str, str] = {}
+
+    @property
+    def emails(self) -> list[EmailMessage]:
+        contents = [each.content for each in self.envelopes]
+        return [
+            message_from_bytes(each, policy=policy.default)
+            for each in contents
+            if isinstance(each, bytes)
+        ]
+
+    async def handle_MAIL(  # noqa: N802
+        self, _: SMTP, __: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        envelope.mail_from = address
+        envelope.mail_options.extend(options)
+        return self.answers.get("MAIL", "250 OK")
+
+    async def handle_RCPT(  # noqa: N802
+        self, _: SMTP, __: Session, envelope: Envelope, address: str, ___: list[str]
+    ) -> str:
+        if address in self.answers:
+            return self.answers[address]
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
+
+    async def handle_DATA(self, _: SMTP, __: Session, envelope: Envelope) -> str:  # noqa: N802
+        if "DATA" in self.answers:
+            return self.answers["DATA"]
+        self.envelopes.append(envelope)
+        return "250 accepted as 17"
+
+
+@pytest.fixture
+def mailbox() -> Mailbox:
+    return Mailbox()
+
+
+@pytest.fixture
+def channel(mailbox: Mailbox) -> Iterator[EmailChannel]:
+    """A channel whose relay is a real server in a thread."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port = free.getsockname()[1]
+    server = Controller(mailbox, hostname="127.0.0.1", port=port, enable_SMTPUTF8=True)
+    server.start()
+    yield EmailChannel(Relay("127.0.0.1", port))
+    server.stop()
+
+
+def an_email(**fields: Any) -> EmailRequest:
+    values = {
+        "sender": "Tickwork <t@example.com>",
+        "to": ["ada@example.com"],
+        "subject": "Hello",
+        "text": "Good morning",
+        "message_id": MESSAGE_ID,
+        "sent_at": NOON,
+        "timeout_seconds": GENEROUS,
+    }
+    return EmailRequest(**{**values, **fields})
+
+
+async def bounded(channel: EmailChannel, request: EmailRequest) -> Delivery:
+    async with asyncio.timeout(GENEROUS):
+        return await channel.deliver(request)
+
+
+@asynccontextmanager
+async def hanging(*answers: bytes) -> AsyncIterator[EmailChannel]:
+    """A channel whose relay gives these answers, one for each line, and then none."""
+    writers: list[asyncio.StreamWriter] = []
+
+    async def called(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        for answer in answers:
+            writer.write(answer)
+            await reader.readline()
+        await reader.read()
+
+    server = await asyncio.start_server(called, "127.0.0.1", 0)
+    try:
+        yield EmailChannel(Relay("127.0.0.1", server.sockets[0].getsockname()[1]))
+    finally:
+        server.close()
+        for writer in writers:
+            writer.transport.abort()
+
+
+def parts_of(email: EmailMessage) -> dict[str, str]:
+    return {
+        each.get_content_type(): each.get_content().replace("\r\n", "\n").strip()
+        for each in email.walk()
+        if not each.is_multipart()
+    }
+
+
+async def test_an_email_arrives_with_text_and_html(channel: EmailChannel, mailbox: Mailbox) -> None:
+    to = ["ada@example.com", "bob@example.com"]
+    result = await bounded(channel, an_email(to=to, html="<p>Grüße</p>", text="Grüße\n.\nEnde"))
+    assert (result.is_delivered, result.code, result.excerpt) == (True, 250, "accepted as 17")
+    (email,), (envelope,) = mailbox.emails, mailbox.envelopes
+    assert (envelope.mail_from, envelope.rcpt_tos) == ("t@example.com", to)
+    assert parts_of(email) == {"text/plain": "Grüße\n.\nEnde", "text/html": "<p>Grüße</p>"}
+    assert email["From"] == "Tickwork <t@example.com>"
+    assert email["To"] == ", ".join(to)
+    assert email["Date"].datetime == NOON
+
+
+@pytest.mark.parametrize(
+    ("texts", "parts"),
+    [
+        ({"text": "a"}, {"text/plain": "a"}),
+        ({"text": None, "html": "<p>"}, {"text/html": "<p>"}),
+        ({"text": None}, {"text/plain": ""}),
+    ],
+)
+async def test_an_email_has_the_parts_that_were_given(
+    channel: EmailChannel, mailbox: Mailbox, texts: dict[str, str], parts: dict[str, str]
+) -> None:
+    assert (await bounded(channel, an_email(**texts))).is_delivered
+    assert parts_of(mailbox.emails[0]) == parts
+
+
+async def test_a_repeated_email_has_the_same_id(channel: EmailChannel, mailbox: Mailbox) -> None:
+    for _ in range(2):
+        await bounded(channel, an_email())
+    assert [each["Message-ID"] for each in mailbox.emails] == [MESSAGE_ID] * 2
+
+
+@pytest.mark.parametrize("subject", ["Grüße 日本 🎉", "x" * 998, "word " * 99 + "end", "ä" * 500])
+async def test_any_subject_arrives_as_it_was_given(
+    channel: EmailChannel, mailbox: Mailbox, subject: str
+) -> None:
+    assert (await bounded(channel, an_email(subject=subject))).is_delivered
+    assert mailbox.emails[0]["Subject"] == subject
+
+
+async def test_an_address_beyond_ascii_arrives(channel: EmailChannel, mailbox: Mailbox) -> None:
+    assert (await bounded(channel, an_email(to=["jürgen@example.com"]))).is_delivered
+    assert mailbox.envelopes[0].rcpt_tos == ["jürgen@example.com"]
+
+
+@pytest.mark.parametrize(
+    ("command", "answer", "is_permanent"),
+    [
+        ("ada@example.com", "550 5.1.1 no such user", True),
+        ("ada@example.com", "451 4.7.1 greylisted", False),
+        ("MAIL", "553 not from you", True),
+        ("MAIL", "421 too busy", False),
+        ("DATA", "554 spam", True),
+        ("DATA", "452 no space, password=abc", False),
+    ],
+)
+async def test_a_refusal_with_5xx_is_permanent_and_one_with_4xx_is_not(
+    channel: EmailChannel, mailbox: Mailbox, command: str, answer: str, is_permanent: bool
+) -> None:
+    mailbox.answers[command] = answer
+    result = await bounded(channel, an_email())
+    assert (result.is_delivered, result.kind) == (False, ErrorKind.SMTP)
+    assert (result.code, result.is_permanent) == (int(answer[:3]), is_permanent)
+    assert answer[4:12] in str(result.error)
+    assert "abc" not in str(result.error)
+    assert mailbox.envelopes == []
+
+
+async def test_an_email_that_some_recipients_got_is_delivered(
+    channel: EmailChannel, mailbox: Mailbox
+) -> None:
+    mailbox.answers["bob@example.com"] = "550 no such user"
+    result = await bounded(channel, an_email(to=["ada@example.com", "bob@example.com"]))
+    assert result.is_delivered
+    assert result.excerpt == "accepted as 17; refused: bob@example.com: no such user"
+    assert mailbox.envelopes[0].rcpt_tos == ["ada@example.com"]
+
+
+@pytest.mark.parametrize("late", ["ada@example.com", "bob@example.com"])
+async def test_a_refusal_of_all_is_permanent_only_if_each_one_is(
+    channel: EmailChannel, mailbox: Mailbox, late: str
+) -> None:
+    to = ["ada@example.com", "bob@example.com"]
+    mailbox.answers = {**dict.fromkeys(to, "550 no such user"), late: "451 later"}
+    result = await bounded(channel, an_email(to=to))
+    assert (result.is_delivered, result.is_permanent, result.code) == (False, False, 451)
+
+
+async def test_a_relay_that_is_down_is_a_failed_connection() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port = free.getsockname()[1]
+    result = await bounded(EmailChannel(Relay("127.0.0.1", port)), an_email())
+    assert (result.is_delivered, result.kind) == (False, ErrorKind.CONNECT)
+    assert not result.is_permanent
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        (),
+        (b"220 hi\r\n",),
+        (b"220 hi\r\n", b"250 hi\r\n", b"250 OK\r\n"),
+        (b"220 hi\r\n", b"250 hi\r\n", b"250 OK\r\n", b"250 OK\r\n"),
+    ],
+)
+async def test_a_relay_that_stops_answering_times_out(answers: tuple[bytes, ...]) -> None:
+    async with hanging(*answers) as channel:
+        result = await bounded(channel, an_email(timeout_seconds=SHORT))
+    assert (result.is_delivered, result.kind) == (False, ErrorKind.TIMEOUT)
+    assert result.error == "not sent within 0.3 s"
+
+
+@pytest.mark.parametrize(
+    "answers", [(b"554 go away\r\n",), (b"220 hi\r\n", b"550 no\r\n", b"550 no\r\n")]
+)
+async def test_a_relay_that_refuses_us_and_not_the_email_is_no_permanent_failure(
+    answers: tuple[bytes, ...],
+) -> None:
+    async with hanging(*answers) as channel:
+        result = await bounded(channel, an_email())
+    assert (result.is_delivered, result.is_permanent) == (False, False)
+
+
+@pytest.mark.parametrize(
+    "noise", [b"\0\xff\r\n", b"HTTP/1.1 400 Bad\r\n", b"x" * 100_000 + b"\r\n"]
+)
+async def test_what_does_not_speak_smtp_is_a_failure_that_is_retried(noise: bytes) -> None:
+    async with hanging(noise) as channel:
+        result = await bounded(channel, an_email(timeout_seconds=SHORT))
+    assert (result.is_delivered, result.is_permanent) == (False, False)
+    assert result.error
+    assert "\0" not in result.error
+
+
+async def test_an_email_that_the_relay_accepted_is_delivered_even_if_it_does_not_say_goodbye(
+    channel: EmailChannel, mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def silent(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(SMTP, "smtp_QUIT", silent)
+    result = await bounded(channel, an_email(timeout_seconds=GENEROUS))
+    assert result.is_delivered
+    assert len(mailbox.envelopes) == 1
+
+
+async def test_a_hanging_email_does_not_outlast_its_timeout_when_all_connections_are_taken() -> (
+    None
+):
+    async with hanging() as channel:
+        requests = [channel.deliver(an_email(timeout_seconds=SHORT)) for _ in range(25)]
+        async with asyncio.timeout(GENEROUS):
+            results = await asyncio.gather(*requests)
+    assert {each.kind for each in results} == {ErrorKind.TIMEOUT}
+    assert max(each.took_seconds for each in results) < GENEROUS / 3
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"subject": "Hi\r\nBcc: evil@example.com"},
+        {"subject": "Hi\nX: y"},
+        {"subject": "Hi\rX"},
+        {"to": ["a@example.com\r\nBcc: evil@example.com"]},
+        {"sender": "t@example.com\nBcc: evil@example.com"},
+        {"message_id": "<a@b>\r\nBcc: evil@example.com"},
+        {"text": "\ud800"},
+        {"html": "\ud800"},
+        {"subject": "\ud800"},
+        {"to": ["\ud800@example.com"]},
+        {"sender": ""},
+    ],
+)
+async def test_an_email_that_cannot_be_built_is_a_permanent_failure(
+    channel: EmailChannel, mailbox: Mailbox, fields: dict[str, Any]
+) -> None:
+    result = await bounded(channel, an_email(**fields))
+    assert (result.is_delivered, result.kind) == (False, ErrorKind.PAYLOAD)
+    assert result.is_permanent
+    assert mailbox.envelopes == []
+
+
+@pytest.mark.parametrize(
+    ("url", "relay"),
+    [
+        ("smtp://mail.example", Relay("mail.example", 587)),
+        ("smtps://mail.example", Relay("mail.example", 465, is_tls=True)),
+        ("smtp://u%40x:p%2Fw@mail.example:25", Relay("mail.example", 25, "u@x", "p/w")),
+        ("smtp://[::1]:2525/", Relay("::1", 2525)),
+    ],
+)
+def test_a_relay_is_read_from_its_url(url: str, relay: Relay) -> None:
+    assert Relay.from_url(url) == relay
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "mail.example:25", "http://x", "smtp://", "smtp://x:y", "smtp://x:99999", "smtp://["],
+)
+def test_a_url_that_is_no_relay_is_refused(url: str) -> None:
+    with pytest.raises(InvalidInput, match="smtp_url: "):
+        Relay.from_url(url)

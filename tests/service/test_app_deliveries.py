@@ -1,0 +1,223 @@
+"""Targets outside: each slot is delivered, signed, retried and recorded, on both stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any, cast
+
+import pytest
+
+from tickwork.core.delivery.outcome import Delivery
+from tickwork.core.delivery.request import EmailRequest, WebhookRequest
+from tickwork.core.delivery.signature import is_signed, secret_key
+from tickwork.core.model import DEFAULT, SYSTEM
+from tickwork.errors import InvalidInput
+from tickwork.facade.app import Tickwork
+from tickwork.ops.webhook_secret import rotate_signing_secret, signing_secrets
+from tickwork.testing import harness
+from tickwork.testing.deliveries import PlainBox
+
+START = datetime(2026, 3, 2, 8, 30, tzinfo=UTC)
+NINE = datetime(2026, 3, 2, 9, tzinfo=UTC)
+HOOK = "https://example.com/hook"
+EMAIL = {
+    "type": "email",
+    "to": "ann@example.com",
+    "subject": "Hello {{ payload.name }}",
+    "text": "It is {{ slot }}, says {{ schedule.name }}.",
+    "html": "<b>{{ payload.name }}</b>",
+}
+SLACK = {"type": "slack", "url": "https://10.0.0.1", "text": "x"}
+CHANNELS: Any = {"type": "channels", "channels": [EMAIL, {"type": "webhook", "url": HOOK}]}
+DAILY: Any = {"daily_time": "09:00", "payload": {"name": "<Ann>"}, "name": "morning"}
+
+
+async def test_a_slot_becomes_a_signed_request_with_the_payload_as_its_body(
+    app: Tickwork, database: str | None
+) -> None:
+    async with harness(app, database=database, start=START) as h:
+        made = await app.schedules.create(**DAILY, target_url=HOOK)
+        await h.advance(hours=1)
+        (request,) = h.deliveries.webhooks
+        keys = [secret_key(each) for each in await signing_secrets(h.store, DEFAULT, PlainBox())]
+        (record,) = [each for each in await app.schedules.firings("morning") if each.finished_at]
+    assert (made.target, made.payload) == ({"type": "webhook", "url": HOOK}, {"name": "<Ann>"})
+    assert (request.url, request.method, request.body) == (HOOK, "POST", b'{"name":"<Ann>"}')
+    assert is_signed(keys, request.headers, request.body, NINE)
+    shown = {name: request.headers[name] for name in request.headers if name[0] in "IT"}
+    assert shown == {
+        "Idempotency-Key": f"{made.id}:2026-03-02T09:00:00Z",
+        "Tickwork-Attempt": "1",
+        "Tickwork-Fence": "1",
+        "Tickwork-Schedule": str(made.id),
+        "Tickwork-Slot": "2026-03-02T09:00:00Z",
+    }
+    assert (record.status, record.result_code, record.slot) == ("succeeded", 200, NINE)
+
+
+async def test_a_failed_delivery_is_retried_with_the_same_ids_until_its_attempts_are_used_up(
+    app: Tickwork, database: str | None
+) -> None:
+    async with harness(app, database=database, start=START) as h:
+        await app.schedules.create(**DAILY, target_url=HOOK)
+        h.deliveries.answer = lambda _: 503
+        await h.advance(hours=2)
+        requests = h.deliveries.webhooks
+        records = await app.schedules.firings("morning")
+        shown = await app.schedules.get("morning")
+        (dead,) = await app.dead_letters.list("tickwork.deliveries")
+    assert len(requests) == 5
+    assert len({each.headers["webhook-id"] for each in requests}) == 1
+    assert len({each.headers["Idempotency-Key"] for each in requests}) == 1
+    attempts = [each.headers["Tickwork-Attempt"] for each in requests]
+    assert attempts == ["1", "2", "3", "4", "5"]
+    timestamps = [int(each.headers["webhook-timestamp"]) for each in requests]
+    waits = [after - before for before, after in pairwise(timestamps)]
+    assert waits == [60, 180, 480, 1_080]
+    finished = [each for each in records if each.finished_at is not None]
+    assert [each.status for each in finished] == ["dead", "failed", "failed", "failed", "failed"]
+    assert (shown.last_status, shown.last_error) == ("dead", "the receiver answered 503")
+    assert (dead.reason, dead.attempts) == ("max_retries", 5)
+
+
+async def test_partial_success_advances_and_sends_nothing_again(
+    app: Tickwork, database: str | None
+) -> None:
+    def answer(request: WebhookRequest | EmailRequest) -> int:
+        return 500 if isinstance(request, WebhookRequest) else 250
+
+    async with harness(app, database=database, start=START) as h:
+        await app.schedules.create(**DAILY, target=CHANNELS)
+        h.deliveries.answer = answer
+        await h.advance(hours=20)
+        sent = len(h.deliveries.emails), len(h.deliveries.webhooks)
+        shown = await app.schedules.get("morning")
+        (record,) = [each for each in await app.schedules.firings("morning") if each.finished_at]
+        email = h.deliveries.emails[0]
+    assert sent == (1, 1)
+    assert (shown.last_status, shown.last_error) == ("partial", "partial: webhook")
+    assert shown.error_count == 0
+    assert shown.next_fire_at == NINE + timedelta(days=1)
+    outcomes = [(each.channel, each.status, each.detail) for each in record.channels]
+    assert outcomes == [
+        ("email", "succeeded", None),
+        ("webhook", "failed", "the receiver answered 500"),
+    ]
+    assert (email.subject, email.html) == ("Hello <Ann>", "<b>&lt;Ann&gt;</b>")
+    assert email.text == "It is 2026-03-02T09:00:00Z, says morning."
+
+
+async def test_all_channels_failed_is_a_failure_and_retries_all(
+    app: Tickwork, database: str | None
+) -> None:
+    async with harness(app, database=database, start=START) as h:
+        await app.schedules.create(**DAILY, target=CHANNELS)
+        answers: Iterator[int | str] = iter(["no route", "no route", 250, 200])
+        h.deliveries.answer = lambda _: next(answers)
+        await h.advance(hours=1)
+        sent = len(h.deliveries.emails), len(h.deliveries.webhooks)
+        shown = await app.schedules.get("morning")
+    assert sent == (2, 2)
+    assert (shown.last_status, shown.last_error, shown.error_count) == ("succeeded", None, 0)
+
+
+async def test_a_receivers_wish_delays_the_retry_and_a_permanent_failure_ends_it(
+    app: Tickwork, database: str | None
+) -> None:
+    async with harness(app, database=database, start=START) as h:
+        await app.schedules.create(**DAILY, target_url=HOOK)
+        answers = iter(
+            [
+                Delivery(is_delivered=False, error="busy", retry_after_seconds=1_000.0),
+                Delivery(is_delivered=False, error="it is wrong", is_permanent=True),
+            ]
+        )
+        h.deliveries.answer = lambda _: next(answers)
+        await h.advance(hours=2)
+        first, second = h.deliveries.webhooks
+        (dead,) = await app.dead_letters.list("tickwork.deliveries")
+    at = [int(each.headers["webhook-timestamp"]) for each in (first, second)]
+    assert at[1] - at[0] == 1_000
+    assert (dead.reason, dead.error) == ("permanent", "it is wrong")
+
+
+async def test_a_text_without_its_value_is_permanent(app: Tickwork, database: str | None) -> None:
+    async with harness(app, database=database, start=START) as h:
+        await app.schedules.create(**(DAILY | {"payload": {}}), target=cast(Any, EMAIL))
+        await h.advance(hours=1)
+        assert h.deliveries.emails == []
+        (dead,) = await app.dead_letters.list("tickwork.deliveries")
+    assert dead.error == "there is no value for {{ payload.name }}"
+
+
+async def test_a_dead_delivery_can_be_replayed(app: Tickwork, database: str | None) -> None:
+    async with harness(app, database=database, start=START) as h:
+        await app.schedules.create(**DAILY, target_url=HOOK, retry={"max_attempts": 1})
+        h.deliveries.answer = lambda _: 500
+        await h.advance(hours=1)
+        h.deliveries.answer = lambda _: 200
+        await app.dead_letters.replay("tickwork.deliveries")
+        await h.drain()
+        first, second = h.deliveries.webhooks
+    assert first.headers["Idempotency-Key"] == second.headers["Idempotency-Key"]
+    assert (first.url, first.body) == (second.url, second.body)
+
+
+async def test_both_signatures_are_sent_while_a_secret_rotates(
+    app: Tickwork, database: str | None
+) -> None:
+    async with harness(app, database=database, start=START) as h:
+        (old,) = await signing_secrets(h.store, DEFAULT, PlainBox())
+        new = await rotate_signing_secret(h.store, DEFAULT, PlainBox())
+        await app.schedules.create(**DAILY, target_url=HOOK)
+        await h.advance(hours=1)
+        (request,) = h.deliveries.webhooks
+        assert [*await signing_secrets(h.store, DEFAULT, PlainBox())] == [new, old]
+        await h.advance(days=1)
+        assert [*await signing_secrets(h.store, DEFAULT, PlainBox())] == [new]
+    for secret in (old, new):
+        assert is_signed([secret_key(secret)], request.headers, request.body, NINE)
+
+
+async def test_a_new_target_replaces_the_old_one_and_the_payload_stays(
+    app: Tickwork, database: str | None
+) -> None:
+    async with harness(app, database=database, start=START) as h:
+        await app.schedules.create(**DAILY, target=CHANNELS)
+        changed = await app.schedules.update("morning", target_url="https://example.com/other")
+        assert changed.target == {"type": "webhook", "url": "https://example.com/other"}
+        assert changed.payload == {"name": "<Ann>"}
+        await h.advance(hours=1)
+        assert [each.url for each in h.deliveries.webhooks] == ["https://example.com/other"]
+
+
+async def test_the_hidden_queue_is_not_listed(app: Tickwork, database: str | None) -> None:
+    async with harness(app, database=database, start=START) as h:
+        await app.schedules.create(**DAILY, target_url=HOOK)
+        assert "tickwork.deliveries" not in [each.name for each in await app.queues.list()]
+        assert (await h.store.queues.get(SYSTEM, "tickwork.deliveries")).tenant is None
+
+
+@pytest.mark.parametrize(
+    ("target", "field"),
+    [
+        ({"type": "webhook", "url": "http://example.com"}, "target.url"),
+        ({"type": "webhook", "url": "https://127.0.0.1/"}, "target.url"),
+        ({"type": "webhook", "url": HOOK, "headers": {"Host": "x"}}, "target.headers.Host"),
+        ({"type": "email", "to": "ann", "subject": "x", "text": "x"}, "target.to[0]"),
+        ({"type": "slack", "url": HOOK, "text": "{{ foo }}"}, "target.text"),
+        ({"type": "telegram", "url": HOOK, "text": "x"}, "target.chat_id"),
+        ({"type": "channels", "channels": []}, "target.channels"),
+        ({"type": "channels", "channels": [SLACK]}, "target.channels[0].url"),
+        ({"type": "workflow", "workflow": "content"}, "target.type"),
+    ],
+)  # fmt: skip
+async def test_a_target_that_can_never_be_reached_is_refused(
+    app: Tickwork, database: str | None, target: Any, field: str
+) -> None:
+    async with harness(app, database=database, start=START):
+        with pytest.raises(InvalidInput) as refused:
+            await app.schedules.create(**DAILY, target=target)
+    assert field in [each.field for each in refused.value.errors]
