@@ -53,6 +53,7 @@ from tickwork.core.model import (
     Tenant,
 )
 from tickwork.core.queue.stats import QueueStats
+from tickwork.store.delivery_contract import Secrets
 from tickwork.store.schedule_contract import Calendars, Firings, Schedules, Shards
 
 Joined = Callable[[Any], Awaitable[None] | None]
@@ -341,24 +342,6 @@ class Wakeups(Protocol):
 
     def watch(self, queue_ids: Sequence[UUID]) -> AbstractAsyncContextManager[Watch]:
         """Starts watching the queues."""
-
-
-class Secrets(Protocol):
-    """Encrypted values by owner and field: what they contain is not the store's concern."""
-
-    async def get(self, scope: Scope, owner: str, field: str) -> tuple[bytes, ...]:
-        """The valid values: the current one, and while it rotates the one before."""
-
-    async def put(self, scope: Scope, owner: str, field: str, value: bytes) -> None:
-        """Stores a value, unless there is one."""
-
-    async def rotate(
-        self, scope: Scope, owner: str, field: str, value: bytes, *, keep_seconds: float
-    ) -> None:
-        """Replaces the value; the old one stays valid for some seconds."""
-
-    async def delete(self, scope: Scope, owner: str) -> None:
-        """Deletes all values of an owner."""
 
 
 class Store(Protocol):

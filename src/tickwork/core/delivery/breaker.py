@@ -1,0 +1,72 @@
+"""The circuit breaker of an endpoint: what an attempt does to its health.
+
+Failures in a row open the breaker: deliveries wait, and lose no attempt. After its time one probe
+goes through; a success closes the breaker, a failure opens it for twice as long. An endpoint that
+only fails for days is disabled.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from msgspec import Struct, structs
+
+from tickwork.core.delivery.endpoint import HEALTHY, Health
+
+FAILURES_IN_ROW_MAX = 5
+OPEN_SECONDS_MIN, OPEN_SECONDS_MAX = 60.0, 3_600.0
+NOTICES_AFTER = (timedelta(0), timedelta(days=1), timedelta(days=3), timedelta(days=4))
+"""When `endpoint.failing` is published, after the first of the failures."""
+
+DISABLED_AFTER = timedelta(days=5)
+
+GONE = "the receiver answered 410 (gone)"
+FAILED_FOR_DAYS = "nothing but failures for 5 days"
+
+
+class HealthEvent(StrEnum):
+    """What an attempt made known."""
+
+    FAILING = "endpoint.failing"
+    DISABLED = "endpoint.disabled"
+
+
+class HealthChange(Struct, frozen=True):
+    """The health after an attempt. `disabled_reason` is set if the endpoint is disabled now."""
+
+    health: Health
+    events: tuple[HealthEvent, ...] = ()
+    disabled_reason: str | None = None
+
+
+def after_attempt(
+    health: Health,
+    at: datetime,
+    *,
+    is_delivered: bool,
+    is_probe: bool = False,
+    is_gone: bool = False,
+) -> HealthChange:
+    """The change that an attempt makes. Attempts that were under way when the breaker opened do not
+    open it for longer; a probe does."""
+    if is_delivered:
+        return HealthChange(HEALTHY)
+    failures = health.failures_in_row + 1
+    since = health.failing_since or at
+    changed = structs.replace(health, failures_in_row=failures, failing_since=since)
+    if is_gone:
+        return HealthChange(changed, (HealthEvent.DISABLED,), GONE)
+    if failures < FAILURES_IN_ROW_MAX:
+        return HealthChange(changed)
+    if at - since >= DISABLED_AFTER:
+        return HealthChange(changed, (HealthEvent.DISABLED,), FAILED_FOR_DAYS)
+    if is_probe or changed.open_until is None or changed.open_until <= at:
+        seconds = min(OPEN_SECONDS_MIN * 2 ** min(changed.openings, 10), OPEN_SECONDS_MAX)
+        changed = structs.replace(
+            changed, open_until=at + timedelta(seconds=seconds), openings=changed.openings + 1
+        )
+    due = sum(1 for after in NOTICES_AFTER if at - since >= after)
+    if due > health.notices:
+        return HealthChange(structs.replace(changed, notices=due), (HealthEvent.FAILING,))
+    return HealthChange(changed)

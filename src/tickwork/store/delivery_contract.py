@@ -1,0 +1,106 @@
+"""The contract of a store for deliveries: endpoints, what is published to them, and secrets.
+
+It continues `contract.py`, whose rules hold here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+from tickwork.core.delivery.endpoint import (
+    Attempt,
+    AttemptRecord,
+    DeliverySelection,
+    Endpoint,
+    EndpointDelivery,
+    EndpointSettings,
+    EndpointStats,
+    Published,
+)
+from tickwork.core.model import NewMessage, Scope
+
+
+class Endpoints(Protocol):
+    """Endpoints of a tenant, the events published to them, and their deliveries."""
+
+    async def create(self, scope: Scope, endpoint: Endpoint) -> Endpoint:
+        """Stores a new endpoint; the store sets its times. `Conflict` if the name is in use,
+        `TooMany` at the tenant's maximum."""
+
+    async def get(self, scope: Scope, name_or_id: str | UUID) -> Endpoint:
+        """Returns one endpoint."""
+
+    async def list(
+        self, scope: Scope, limit: int, *, after: str | None = None
+    ) -> tuple[Endpoint, ...]:
+        """Returns endpoints by name, after a given name."""
+
+    async def update(self, scope: Scope, endpoint_id: UUID, settings: EndpointSettings) -> Endpoint:
+        """Replaces the settings. What waits is delivered with the new ones."""
+
+    async def disable(self, scope: Scope, endpoint_id: UUID, reason: str) -> Endpoint:
+        """Stops deliveries; what waits is kept until it expires."""
+
+    async def enable(self, scope: Scope, endpoint_id: UUID) -> Endpoint:
+        """Closes the breaker and makes what waits visible, oldest first."""
+
+    async def delete(self, scope: Scope, endpoint_id: UUID) -> int:
+        """Deletes an endpoint and the messages that wait for it, and returns their number. Its
+        deliveries stay for their retention."""
+
+    async def publish(self, scope: Scope, event: NewMessage, owner: str | None) -> Published:
+        """Copies an event to the queues that subscribe to it, and makes a delivery for each
+        endpoint whose types match, in one transaction. `event.body` is JSON. An event with an
+        owner reaches endpoints of that owner and those without one. A repeat with the same id
+        makes nothing twice."""
+
+    async def record(self, scope: Scope, records: Sequence[AttemptRecord]) -> tuple[bool, ...]:
+        """Records attempts whose claims are still valid, and keeps the claims; system only.
+
+        Updates the health of their endpoints, which `core.delivery.breaker` decides, and
+        publishes its events. False for a claim that is no longer valid."""
+
+    async def probe(self, scope: Scope, endpoint_id: UUID, seconds: float) -> bool:
+        """Whether the caller may try an endpoint whose breaker was open until now. It then stays
+        open for others for some seconds; system only."""
+
+    async def delivery(self, scope: Scope, delivery_id: UUID) -> EndpointDelivery:
+        """Returns one delivery."""
+
+    async def deliveries(
+        self, scope: Scope, selection: DeliverySelection, *, before: UUID | None = None
+    ) -> tuple[EndpointDelivery, ...]:
+        """Returns the selected deliveries, newest first, before a given one."""
+
+    async def attempts(self, scope: Scope, delivery_id: UUID) -> tuple[Attempt, ...]:
+        """Returns the attempts at a delivery, in order."""
+
+    async def resend(
+        self, scope: Scope, delivery_ids: Sequence[UUID], *, rate_per_second: float | None = None
+    ) -> int:
+        """Sends deliveries again, also delivered ones, and returns their number. One that waits
+        becomes visible; a dead one gets a new message, and its dead letter is resolved."""
+
+    async def stats(self, scope: Scope, endpoint_id: UUID, since: datetime) -> EndpointStats:
+        """Returns the numbers of an endpoint since a time."""
+
+
+class Secrets(Protocol):
+    """Encrypted values by owner and field: what they contain is not the store's concern."""
+
+    async def get(self, scope: Scope, owner: str, field: str) -> tuple[bytes, ...]:
+        """The valid values: the current one, and while it rotates the one before."""
+
+    async def put(self, scope: Scope, owner: str, field: str, value: bytes) -> None:
+        """Stores a value, unless there is one."""
+
+    async def rotate(
+        self, scope: Scope, owner: str, field: str, value: bytes, *, keep_seconds: float
+    ) -> None:
+        """Replaces the value; the old one stays valid for some seconds."""
+
+    async def delete(self, scope: Scope, owner: str) -> None:
+        """Deletes all values of an owner."""
