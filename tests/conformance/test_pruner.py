@@ -24,7 +24,16 @@ from tests.conformance.acts import (
 from tests.stores.clock import VirtualClock
 from tickwork.core.message.batch import BATCH_RETENTION_SECONDS, ItemStatus
 from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS, Pace, Selection
-from tickwork.core.model import DEFAULT, EVENT_RETENTION_SECONDS, SYSTEM, Counts, Pruned
+from tickwork.core.message.progress import PROGRESS_KEPT_SECONDS
+from tickwork.core.model import (
+    DEFAULT,
+    EVENT_RETENTION_SECONDS,
+    SYSTEM,
+    Counts,
+    Ending,
+    Fate,
+    Pruned,
+)
 from tickwork.core.queue.stats import COUNTER_RETENTION_SECONDS
 from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS, FiringResult, FiringStatus
 from tickwork.errors import InvalidInput, NotFound
@@ -64,11 +73,20 @@ async def make_counters(store: Store, number: int) -> None:
     await store.stats.flush(SYSTEM)
 
 
+async def make_progress(store: Store, number: int) -> None:
+    await send(store)
+    held = (await pull_one(store)).current_claim
+    for index in range(number):
+        assert await store.progress.record(DEFAULT, held, str(held.id), {f"step-{index}": "1"})
+    await settle(store, Ending(claim=held, fate=Fate.ACK))
+
+
 KINDS: dict[str, tuple[Callable[[Store, int], Awaitable[None]], int]] = {
     "dead_letters": (make_letters, DEAD_LETTER_RETENTION_SECONDS),
     "events": (make_events, EVENT_RETENTION_SECONDS),
     "batches": (make_batches, BATCH_RETENTION_SECONDS),
     "firings": (make_firings, FIRINGS_KEPT_SECONDS),
+    "progress": (make_progress, PROGRESS_KEPT_SECONDS),
     "counters": (make_counters, COUNTER_RETENTION_SECONDS),
 }
 
@@ -101,7 +119,7 @@ async def test_each_kind_of_row_is_kept_for_its_retention_and_no_longer(
     assert await pruned(store, kind) >= 1
 
 
-@pytest.mark.parametrize("kind", ["dead_letters", "events", "firings"])
+@pytest.mark.parametrize("kind", ["dead_letters", "events", "firings", "progress"])
 async def test_a_pass_prunes_at_most_its_limit_and_the_next_one_continues(
     store: Store, clock: VirtualClock, kind: str
 ) -> None:

@@ -12,6 +12,7 @@ from tests.model.state import Now, Tables, letter_order
 from tickwork.core.limits import check_limit, check_system
 from tickwork.core.message.batch import BATCH_RETENTION_SECONDS
 from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS
+from tickwork.core.message.progress import PROGRESS_KEPT_SECONDS
 from tickwork.core.model import EVENT_RETENTION_SECONDS, Pruned, Scope, StoredQueue
 from tickwork.core.queue.stats import (
     COUNTER_RETENTION_SECONDS,
@@ -106,6 +107,7 @@ class MemoryPruner:
         return Pruned(
             dead_letters=self._prune_letters(limit),
             events=self._prune_events(limit),
+            progress=self._prune_progress(limit),
             batches=self._prune_batches(limit),
             firings=self._prune_firings(limit),
             counters=self._prune_tallies(limit),
@@ -125,6 +127,11 @@ class MemoryPruner:
         done = sorted(self._tables.events_done.items(), key=lambda each: each[1])
         old = [event for event, done_at in done if self._is_old(done_at, EVENT_RETENTION_SECONDS)]
         return _drop(self._tables.events_done, old[:limit])
+
+    def _prune_progress(self, limit: int) -> int:
+        recorded = sorted(self._tables.progress.items(), key=lambda each: each[1][1])
+        old = [row for row, (_, at) in recorded if self._is_old(at, PROGRESS_KEPT_SECONDS)]
+        return _drop(self._tables.progress, old[:limit])
 
     def _prune_batches(self, limit: int) -> int:
         old = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from inspect import isawaitable
 from uuid import UUID
@@ -22,6 +22,7 @@ from tickwork.core.limits import (
     lease_faults,
 )
 from tickwork.core.message.batch import REASON_DELETED
+from tickwork.core.message.progress import check_progress
 from tickwork.core.model import (
     FORMAT_VERSION,
     Claim,
@@ -37,6 +38,29 @@ from tickwork.core.model import (
 )
 from tickwork.errors import ClaimLost, EventDone, InvalidInput, NotFound, StoreBroken
 from tickwork.store.contract import Joined
+
+
+class MemoryProgress:
+    """Rows of claimed messages by work key and name."""
+
+    def __init__(self, tables: Tables, now: Now, messages: MemoryMessages) -> None:
+        self._tables, self._now, self._messages = tables, now, messages
+
+    async def record(self, scope: Scope, claim: Claim, work: str, rows: Mapping[str, str]) -> bool:
+        check_progress(work, rows)
+        if self._messages.held(scope, claim) is None:
+            return False
+        for name, value in rows.items():
+            self._tables.progress[claim.tenant, work, name] = (value, self._now())
+        return True
+
+    async def get(self, scope: Scope, work: str) -> dict[str, str]:
+        found = self._tables.progress.items()
+        return {
+            name: value
+            for (tenant, of, name), (value, _) in found
+            if (tenant, of) == (own_tenant(scope), work)
+        }
 
 
 class MemoryMessages:
@@ -103,7 +127,7 @@ class MemoryMessages:
     async def extend(self, scope: Scope, claim: Claim, lease_seconds: float) -> bool:
         if faults := lease_faults(lease_seconds):
             raise InvalidInput(faults)
-        row = self._held(scope, claim)
+        row = self.held(scope, claim)
         if row is None or row.lease_until is None:
             return False
         self._tables.put(row.changed(lease_until=self._now() + timedelta(seconds=lease_seconds)))
@@ -141,7 +165,7 @@ class MemoryMessages:
         with self._tables.transaction():
             self._arrivals.send(own_tenant(scope), queue, messages)
 
-    def _held(self, scope: Scope, held: Claim) -> Row | None:
+    def held(self, scope: Scope, held: Claim) -> Row | None:
         """The row of a message with exactly this claim."""
         row = self._tables.messages.get((held.tenant, held.id))
         if (
@@ -158,7 +182,7 @@ class MemoryMessages:
         duplicates: list[Claim] = []
         counted: list[Ending] = []
         for ending in settlement.endings:
-            row = self._held(scope, ending.claim)
+            row = self.held(scope, ending.claim)
             if row is None:
                 refused.append(ending.claim)
             elif ending.fate is Fate.ACK and self._departures.is_done(row.message):

@@ -91,6 +91,7 @@ class Tables:
         self.messages: dict[Name, Row] = {}
         self.letters: dict[UUID, DeadLetter] = {}
         self.events_done: dict[tuple[str, UUID, str], datetime] = {}
+        self.progress: dict[tuple[str, str, str], tuple[str, datetime]] = {}
         self.batches: dict[Name, BatchRow] = {}
         self.items: dict[tuple[str, UUID, UUID], BatchItem] = {}
         self.firings: list[FiringRecord] = []

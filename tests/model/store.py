@@ -14,7 +14,7 @@ from uuid import UUID
 from tests.model.batches import MemoryBatches
 from tests.model.dead_letters import MemoryDeadLetters
 from tests.model.history import MemoryFirings, MemoryPruner, MemoryStats
-from tests.model.messages import MemoryMessages
+from tests.model.messages import MemoryMessages, MemoryProgress
 from tests.model.nodes import MemoryNodes, MemoryReaper, MemoryWakeups
 from tests.model.queues import MemoryQueues, MemorySubscriptions, MemoryTenants
 from tests.model.removal import Departures
@@ -43,6 +43,7 @@ class MemoryStore:
         self.queues = MemoryQueues(tables, now, departures)
         self.batches = MemoryBatches(tables, now, arrivals, departures)
         self.messages = MemoryMessages(tables, now, arrivals, departures, self.batches)
+        self.progress = MemoryProgress(tables, now, self.messages)
         self.dead_letters = MemoryDeadLetters(tables, now, arrivals)
         self.subscriptions = MemorySubscriptions(tables)
         self.firings = MemoryFirings(tables)

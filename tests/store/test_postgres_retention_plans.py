@@ -24,6 +24,7 @@ MESSAGES, LETTERS = "tickwork_messages", "tickwork_dead_letters"
 BATCHES, COUNTS, ITEMS = "tickwork_batches", "tickwork_batch_counts", "tickwork_batch_items"
 TALLIES = "tickwork_tallies"
 EVENTS, RECEIPTS = "tickwork_events_done", "tickwork_receipts"
+PROGRESS = "tickwork_progress"
 
 WAYS = {
     "fill_batch": {BATCHES: {f"{BATCHES}_pkey"}, COUNTS: {f"{COUNTS}_pkey"}},
@@ -60,6 +61,9 @@ WAYS = {
     "prune_items": {BATCHES: {f"{BATCHES}_completed"}, ITEMS: {f"{ITEMS}_pkey", BY_PLACE}},
     "prune_dead_letters": {LETTERS: {f"{LETTERS}_id", BY_PLACE}},
     "prune_receipts": {RECEIPTS: {f"{RECEIPTS}_pkey", BY_PLACE}},
+    "prune_progress": {PROGRESS: {f"{PROGRESS}_age", BY_PLACE}},
+    "record_progress": {MESSAGES: {f"{MESSAGES}_pkey"}},
+    "get_progress": {PROGRESS: {f"{PROGRESS}_pkey"}},
     "prune_counters": {TALLIES: {f"{TALLIES}_age", BY_PLACE}},
     "batch_fill_state": {BATCHES: {f"{BATCHES}_pkey"}},
     "read_dead_letters": {LETTERS: {f"{LETTERS}_pkey", f"{LETTERS}_id"}},
@@ -140,6 +144,11 @@ _FILL = [
     SELECT
         'tenant-' || n % 50, md5('queue ' || n % 5)::uuid, 'event ' || n,
         now() + n * interval '1 second'
+    FROM generate_series(1, 10000) AS n
+    """,
+    """
+    INSERT INTO tickwork_progress (tenant, work, name, value, recorded_at)
+    SELECT 'tenant-' || n % 50, 'work ' || n, 'name', 'true', now() + n * interval '1 second'
     FROM generate_series(1, 10000) AS n
     """,
     """

@@ -241,6 +241,11 @@ class Message(Struct, frozen=True, gc=False):
         return slot_key(self.idempotency_base, self.schedule_id, self.slot, self.run)
 
     @property
+    def work_key(self) -> str:
+        """The key of its progress: the same for every attempt, and for a replay of its slot."""
+        return self.idempotency_key or str(self.id)
+
+    @property
     def is_late(self) -> bool:
         """Whether the slot was planned in time but first claimed after its grace."""
         is_first = self.attempts == 0 and self.lost == 0
@@ -395,6 +400,7 @@ class Pruned(Struct, frozen=True):
     dead_letters: int = 0
     events: int = 0
     receipts: int = 0
+    progress: int = 0
     batches: int = 0
     firings: int = 0
     schedules: int = 0

@@ -24,7 +24,7 @@ name.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any, Protocol
@@ -180,6 +180,18 @@ class Messages(Protocol):
 
     async def delete(self, scope: Scope, queue: str, message_id: UUID) -> bool:
         """Deletes a message that is not claimed; False if there is none."""
+
+
+class Progress(Protocol):
+    """What claimed messages have completed so far: named JSON texts under a work key. Rows are kept
+    for 30 days."""
+
+    async def record(self, scope: Scope, claim: Claim, work: str, rows: Mapping[str, str]) -> bool:
+        """Records rows and keeps the claim; False, and no row, if the claim is no longer valid. A
+        row of the same name is replaced."""
+
+    async def get(self, scope: Scope, work: str) -> dict[str, str]:
+        """Returns the rows of a work key by name."""
 
 
 class DeadLetters(Protocol):
@@ -358,6 +370,10 @@ class Store(Protocol):
     @property
     def messages(self) -> Messages:
         """Send, claim and settle."""
+
+    @property
+    def progress(self) -> Progress:
+        """What claimed messages have completed."""
 
     @property
     def dead_letters(self) -> DeadLetters:

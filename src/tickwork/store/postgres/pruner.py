@@ -19,6 +19,7 @@ import asyncpg
 from tickwork.core.limits import check_limit, check_system
 from tickwork.core.message.batch import BATCH_RETENTION_SECONDS
 from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS
+from tickwork.core.message.progress import PROGRESS_KEPT_SECONDS
 from tickwork.core.model import EVENT_RETENTION_SECONDS, Pruned, Scope
 from tickwork.core.queue.stats import COUNTER_RETENTION_SECONDS, CounterName
 from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS
@@ -146,6 +147,7 @@ class PostgresPruner:
             dead_letters=len(dead_letters),
             events=len(await self._take(SQL.prune_events, now, EVENT_RETENTION_SECONDS, limit)),
             receipts=len(await self._take(SQL.prune_receipts, now, RECEIPT_SECONDS, limit)),
+            progress=len(await self._take(SQL.prune_progress, now, PROGRESS_KEPT_SECONDS, limit)),
             batches=await self._take_batches(now, limit),
             firings=await self._take_firings(now, limit),
             schedules=len(await self._take(SQL.prune_schedules, now, DELETED_KEPT_SECONDS, limit)),

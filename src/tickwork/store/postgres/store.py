@@ -19,6 +19,7 @@ from tickwork.store.postgres.messages.batches import PostgresBatches
 from tickwork.store.postgres.messages.dead_letters import PostgresDeadLetters
 from tickwork.store.postgres.messages.keys import Keys
 from tickwork.store.postgres.messages.messages import PostgresMessages
+from tickwork.store.postgres.messages.progress import PostgresProgress
 from tickwork.store.postgres.messages.removal import Purger, Removal
 from tickwork.store.postgres.messages.send import Sender
 from tickwork.store.postgres.messages.settle import Settler
@@ -82,6 +83,7 @@ class PostgresStore:
         ending_writer = EndingWriter(moment, sender, removal, counters)
         self._settler = Settler(database, sender, ending_writer)
         self.messages = PostgresMessages(database, moment, queues, sender, self._settler)
+        self.progress = PostgresProgress(database, moment)
         self.dead_letters = PostgresDeadLetters(database, moment, queues, sender, counters)
         copies = SlotCopies(sender, self.subscriptions)
         self.schedules = PostgresSchedules(
@@ -159,5 +161,6 @@ class PostgresStore:
 
     async def _flush(self) -> None:
         await self._sender.drain()
+        await self.progress.drain()
         await self._settler.drain()
         await self.stats.flush(SYSTEM)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tickwork.core.limits import check_limit, check_system
 from tickwork.core.message.batch import BATCH_RETENTION_SECONDS
 from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS
+from tickwork.core.message.progress import PROGRESS_KEPT_SECONDS
 from tickwork.core.model import EVENT_RETENTION_SECONDS, Pruned, Scope
 from tickwork.core.queue.stats import COUNTER_RETENTION_SECONDS, CounterName
 from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS
@@ -28,6 +29,7 @@ class SqlitePruner:
         return Pruned(
             dead_letters=await write(lambda transaction: _prune_letters(transaction, limit)),
             events=await self._prune(SQL.prune_events, EVENT_RETENTION_SECONDS, limit),
+            progress=await self._prune(SQL.prune_progress, PROGRESS_KEPT_SECONDS, limit),
             batches=await write(lambda transaction: _prune_batches(transaction, limit)),
             firings=await self._prune(SQL.prune_firings, FIRINGS_KEPT_SECONDS, limit),
             schedules=await self._prune(SQL.prune_schedules, DELETED_KEPT_SECONDS, limit),

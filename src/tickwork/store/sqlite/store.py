@@ -22,6 +22,7 @@ from tickwork.store.sqlite.engine.wakeups import SqliteWakeups
 from tickwork.store.sqlite.messages.batches import SqliteBatches
 from tickwork.store.sqlite.messages.dead_letters import SqliteDeadLetters
 from tickwork.store.sqlite.messages.messages import SqliteMessages
+from tickwork.store.sqlite.messages.progress import SqliteProgress
 from tickwork.store.sqlite.messages.subscriptions import SqliteSubscriptions
 from tickwork.store.sqlite.nodes import SqliteNodes
 from tickwork.store.sqlite.pruner import SqlitePruner
@@ -51,6 +52,7 @@ class SqliteStore:
         self.tenants = SqliteTenants(database)
         self.queues = SqliteQueues(database)
         self.messages = SqliteMessages(database, moment)
+        self.progress = SqliteProgress(database)
         self.dead_letters = SqliteDeadLetters(database)
         self.batches = SqliteBatches(database)
         self.subscriptions = SqliteSubscriptions(database)
