@@ -202,14 +202,19 @@ async def _call(joined: Joined, connection: Connection) -> None:
 
 
 async def _join(joined: Joined, connection: Connection, *, is_last: bool) -> None:
-    """Runs the caller's writes, and resets the session settings that they changed."""
+    """Runs the caller's writes, and resets the session settings that they changed. A lost
+    connection is an error of the database, not of the caller."""
+    is_written = False
     try:
         await _write(joined, connection)
+        is_written = True
         await _close(connection)
     except CONNECT_ERRORS as error:
         if isinstance(error, asyncpg.TransactionRollbackError) and not is_last:
             raise  # A deadlock or serialization error: run the transaction again.
-        if not connection.is_closed() and not connection.is_in_transaction():
+        if connection.is_closed() or (is_written and isinstance(error, TimeoutError)):
+            raise
+        if not connection.is_in_transaction():
             raise RuntimeError(NOT_ITS_TO_END) from error
         raise _JoinedFailed(error) from error
 
