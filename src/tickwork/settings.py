@@ -19,6 +19,8 @@ The first that is given wins: a flag, an environment variable, an entry in the s
  loop_blocked_seconds = 1                               TICKWORK_LOOP_BLOCKED_SECONDS
  drain_seconds = 30                     --drain-seconds TICKWORK_DRAIN_SECONDS
  allow_targets = ["10.0.0.0/8"]                         TICKWORK_ALLOW_TARGETS
+ host_concurrency = 20                                  TICKWORK_HOST_CONCURRENCY
+ host_rate_per_second = 20                              TICKWORK_HOST_RATE_PER_SECOND
  smtp_url = "smtp://user:password@host:587"             TICKWORK_SMTP_URL
  email_from = "Shop <shop@example.com>"                 TICKWORK_EMAIL_FROM
  secret_key = "32 random bytes in base64"               TICKWORK_SECRET_KEY
@@ -40,6 +42,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from tickwork.core.fields import FieldReader, Reader, shown
+from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.core.topology import section_faults
 from tickwork.errors import FieldError, InvalidInput
 
@@ -53,6 +56,7 @@ _MIN_INTERVAL_SECONDS_MAX = 86_400
 _LINES_PER_SECOND_MAX = 1_000_000
 _BLOCKED_SECONDS_MAX = 3_600
 _DRAIN_SECONDS_MAX = 86_400
+_HOST_CONCURRENCY_MAX = 10_000
 
 
 class Role(StrEnum):
@@ -80,6 +84,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     loop_blocked_seconds: int = 1
     drain_seconds: float = 30.0
     allow_targets: tuple[str, ...] = ()
+    host_concurrency: int = 20
+    host_rate_per_second: float = 20.0
     smtp_url: str | None = None
     email_from: str | None = None
     secret_key: str | None = None
@@ -200,6 +206,10 @@ def _drain_seconds(reader: Reader, name: str) -> float | None:
     return reader.number_between(name, 0, _DRAIN_SECONDS_MAX, "a number of seconds")
 
 
+def _host_rate(reader: Reader, name: str) -> float | None:
+    return reader.number_between(name, RATE_MIN, RATE_MAX, "a number of deliveries")
+
+
 def _targets(reader: Reader, name: str) -> tuple[str, ...] | None:
     """Hosts and networks: a list, or a text with commas between them."""
     value = reader.value(name)
@@ -234,6 +244,8 @@ _READERS: dict[str, FieldReader] = {
     "loop_blocked_seconds": _integer(1, _BLOCKED_SECONDS_MAX),
     "drain_seconds": _drain_seconds,
     "allow_targets": _targets,
+    "host_concurrency": _integer(1, _HOST_CONCURRENCY_MAX),
+    "host_rate_per_second": _host_rate,
     "smtp_url": _secret,
     "email_from": lambda reader, name: reader.text(name),
     "secret_key": _secret,

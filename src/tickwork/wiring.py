@@ -1,4 +1,4 @@
-"""Builds running parts from settings; the only module that knows all of them.
+"""Builds running parts from settings; with `deliveries`, the only module that knows all of them.
 
 `assemble` puts a node, a worker and a scheduler together. `build_worker` calls it for a real
 process with its settings, logs and metrics; the test harness calls it with a virtual clock.
@@ -34,7 +34,7 @@ from tickwork import clock, tzdata_version
 from tickwork.core import when
 from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.topology import Topology, parse
-from tickwork.errors import FieldError, InvalidInput, MissingExtra
+from tickwork.deliveries import guard, secret_box, webhook_deliveries
 from tickwork.extras import delivery_extra, postgres_extra, server_extra
 from tickwork.settings import RUN_ROLES, SETTINGS_FILE, Role, Settings, is_postgres, load_settings
 from tickwork.store.ids import Moment, database_time
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from tickwork.app.declarations import Consumer, Registry
     from tickwork.app.message import Composer
     from tickwork.channel.channels import Channels
-    from tickwork.channel.guard import Guard
-    from tickwork.channel.secrets import SecretBox
     from tickwork.service.isolation import Isolator
     from tickwork.service.node import Node, OpenStore
     from tickwork.service.observe import ClockOffset, Observer
@@ -143,51 +141,6 @@ async def open_store(
     if create or locate(settings.database).exists():
         await migrate(settings)
     return await SqliteStore.open(settings.database, moment=moment, is_temporary=is_temporary)
-
-
-def guard(settings: Settings) -> Guard:
-    """Decides which addresses deliveries may reach."""
-    with delivery_extra("webhooks"):
-        import yarl  # noqa: F401
-
-        from tickwork.channel.guard import Guard
-
-    return Guard(settings.allow_targets)
-
-
-def secret_box(settings: Settings) -> SecretBox:
-    """Encrypts and decrypts secrets. On SQLite a key file is made beside the database; on
-    PostgreSQL the key must be set, because several machines need the same one."""
-    with delivery_extra("secrets"):
-        from tickwork.channel.secrets import SecretBox, key_in_file
-
-    if settings.secret_key is not None:
-        return SecretBox.from_text(settings.secret_key)
-    if is_postgres(settings.database):
-        fault = "is missing; set it to 32 random bytes in base64, the same on every machine"
-        raise InvalidInput([FieldError("TICKWORK_SECRET_KEY", fault)])
-    from tickwork.store.sqlite.engine.file import locate
-
-    path = locate(settings.database)
-    return SecretBox.from_text(key_in_file(path.with_name(f"{path.name}.key")))
-
-
-def _deliveries(store: Store, settings: Settings) -> tuple[Channels, Consumer] | None:
-    """The channels of a worker and the consumer that uses them; None if they are not installed.
-    Other nodes deliver then."""
-    try:
-        with delivery_extra("webhooks"):
-            from tickwork.channel.channels import Channels
-            from tickwork.channel.email import EmailChannel, Relay
-            from tickwork.channel.webhook import WebhookChannel
-            from tickwork.service.worker.deliver import Deliverer, deliveries_consumer
-    except MissingExtra:
-        return None
-    email = None if settings.smtp_url is None else EmailChannel(Relay.from_url(settings.smtp_url))
-    channels = Channels(
-        WebhookChannel(guard(settings)), email, sender=settings.email_from, clock=clock.now
-    )
-    return channels, deliveries_consumer(Deliverer(store, channels, lambda: secret_box(settings)))
 
 
 def database_identity(settings: Settings, *, environ: Mapping[str, str]) -> object:
@@ -345,7 +298,7 @@ async def build_worker(
     channels = None
     if Role.WORKER not in settings.roles:
         consumers = []
-    elif (deliveries := _deliveries(store, settings)) is not None:
+    elif (deliveries := webhook_deliveries(store, settings)) is not None:
         channels, consumer = deliveries
         await ensure_deliveries(store)
         consumers.append(consumer)

@@ -9,7 +9,9 @@ from typing import Any, cast
 
 import pytest
 
+from tests.service.conftest import HARNESS_MODULE
 from tickwork.core.delivery.outcome import Delivery
+from tickwork.core.delivery.pace import Limit
 from tickwork.core.delivery.request import EmailRequest, WebhookRequest
 from tickwork.core.delivery.signature import is_signed, secret_key
 from tickwork.core.model import DEFAULT, SYSTEM
@@ -163,6 +165,31 @@ async def test_a_dead_delivery_can_be_replayed(app: Tickwork, database: str | No
         first, second = h.deliveries.webhooks
     assert first.headers["Idempotency-Key"] == second.headers["Idempotency-Key"]
     assert (first.url, first.body) == (second.url, second.body)
+
+
+async def test_a_slot_over_the_limit_of_its_host_waits_and_keeps_its_attempt(
+    app: Tickwork, database: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(HARNESS_MODULE, "Limit", lambda: Limit(1.0, None))
+    async with harness(app, database=database, start=START) as h:
+        for number in range(3):
+            await app.schedules.create(
+                name=f"hook {number}", daily_time="09:00", target_url=f"{HOOK}/{number}"
+            )
+        await app.schedules.create(
+            name="other", daily_time="09:00", target_url="https://other.example.com"
+        )
+        await h.advance(hours=1)
+        sent = h.deliveries.webhooks
+        records = await app.schedules.firings("hook 0", limit=100)
+    assert len(sent) == 4
+    assert {each.headers["Tickwork-Attempt"] for each in sent} == {"1"}
+    nine = int(NINE.timestamp())
+    at = [int(each.headers["webhook-timestamp"]) - nine for each in sent if HOOK in each.url]
+    assert at == [0, 1, 2]
+    assert [each.status for each in records if each.finished_at] == ["succeeded"]
+    (other,) = [each for each in sent if "other" in each.url]
+    assert int(other.headers["webhook-timestamp"]) == nine
 
 
 async def test_both_signatures_are_sent_while_a_secret_rotates(

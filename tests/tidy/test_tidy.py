@@ -55,7 +55,7 @@ STANDALONE = {
     "tickwork.core.delivery.breaker": "the breaker's decisions, apart from an endpoint's fields",
     "tickwork.core.when.time_texts": "short forms are turned into objects before they are parsed",
     "tickwork.core.topology.mermaid": "drawing is an idea of its own, and pure",
-    "tickwork.extras": "which packages are optional, in one place",
+    "tickwork.deliveries": "what the extra `delivery` is needed for, apart from the rest",
     "tickwork.ops.ids": "short ids are for people, and no other verb takes them",
     "tickwork.ops.tenants": "ops: a file per noun",
     "tickwork.service.observe.repeats": "when a line is written, apart from what it says",

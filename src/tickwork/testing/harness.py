@@ -28,8 +28,11 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import msgspec
 
 from tickwork import wiring
+from tickwork.app.declarations import Consumer
 from tickwork.app.handlers import check_queue_name
 from tickwork.channel.channels import Channels
+from tickwork.channel.host_limits import HostLimits
+from tickwork.core.delivery.pace import Limit
 from tickwork.core.limits import DELAY_SECONDS_MAX, LIST_LIMIT_MAX, TTL_SECONDS_MAX
 from tickwork.core.message.body import decode_body
 from tickwork.core.message.dead_letter import DEAD_LETTERS_AT_ONCE_MAX, DeadLetter, Selection
@@ -403,25 +406,13 @@ async def harness(
     engine = engine_of(app)
     engine.registry.check()
     clock, observer, schedule_metrics = VirtualClock(start), HarnessObserver(), ScheduleMetrics()
+    recorded = RecordedDeliveries()
     async with (
         open_empty_store(database, clock.shown, tenant=app.tenant) as store,
         engine.using(store, clock.now),
     ):
-        made_deliveries = RecordedDeliveries()
         await ensure_deliveries(store)
-        deliveries = deliveries_consumer(
-            Deliverer(
-                store,
-                Channels(
-                    made_deliveries,
-                    made_deliveries,
-                    sender="tickwork@example.com",
-                    clock=clock.now,
-                ),
-                PlainBox,
-            )
-        )
-        consumers = [*engine.registry.consumers(), deliveries]
+        consumers = [*engine.registry.consumers(), *_delivering(store, recorded, clock)]
         assembly = await wiring.assemble(
             store,
             engine.registry,
@@ -443,7 +434,7 @@ async def harness(
             schedule_metrics=schedule_metrics,
             raise_errors=raise_errors,
             patience_seconds=patience_seconds,
-            deliveries=made_deliveries,
+            deliveries=recorded,
         )
         async with assembly.isolator:
             await made.join()
@@ -452,6 +443,13 @@ async def harness(
                     yield made
             finally:
                 await made.stop()
+
+
+def _delivering(store: Store, recorded: RecordedDeliveries, clock: VirtualClock) -> list[Consumer]:
+    """The built-in consumers. Hosts have no limits, because nothing is sent to them."""
+    channels = Channels(recorded, recorded, sender="tickwork@example.com", clock=clock.now)
+    limits = HostLimits(Limit(), clock.now)
+    return [deliveries_consumer(Deliverer(store, channels, PlainBox, limits))]
 
 
 async def _never_opened() -> Store:

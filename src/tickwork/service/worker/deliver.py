@@ -15,14 +15,16 @@ from tickwork.app.declarations import Consumer, HandlerDeclaration, QueueDeclara
 from tickwork.app.message import ClaimedMessage, Message
 from tickwork.app.payloads import Payload
 from tickwork.channel.channels import Channels
+from tickwork.channel.host_limits import HostLimits
 from tickwork.clock import monotonic
 from tickwork.core.delivery.request import outcome_of
 from tickwork.core.delivery.target import (
     DELIVERIES_QUEUE,
     DELIVERIES_SETTINGS,
     read_envelope,
+    urls_of,
 )
-from tickwork.core.message.outcome import Delivered, Permanent
+from tickwork.core.message.outcome import Delivered, Permanent, Snoozed
 from tickwork.core.model import Scope
 from tickwork.errors import NotFound
 from tickwork.ops.schedules.lookup import get_schedule
@@ -38,8 +40,10 @@ KEYS_KEPT_MAX = 10_000
 class Deliverer:
     """Delivers messages over channels."""
 
-    def __init__(self, store: Store, channels: Channels, box: Callable[[], Box]) -> None:
-        self._store, self._channels, self._box = store, channels, box
+    def __init__(
+        self, store: Store, channels: Channels, box: Callable[[], Box], limits: HostLimits
+    ) -> None:
+        self._store, self._channels, self._box, self._limits = store, channels, box, limits
         self._keys: dict[str, tuple[float, tuple[bytes, ...]]] = {}
 
     async def handle(self, message: Message[Any]) -> None:
@@ -61,10 +65,14 @@ class Deliverer:
             except NotFound:
                 return None
 
-        keys = await self._keys_of(stored.tenant)
-        results = await self._channels.deliver(
-            envelope, stored, keys=keys, schedule_name=schedule_name
-        )
+        with self._limits.admitted(url for _, url in urls_of(envelope.target)) as wait_seconds:
+            if wait_seconds:
+                message.settle(Snoozed(wait_seconds))
+                return
+            keys = await self._keys_of(stored.tenant)
+            results = await self._channels.deliver(
+                envelope, stored, keys=keys, schedule_name=schedule_name
+            )
         message.settle(outcome_of(results))
 
     async def _keys_of(self, tenant: str) -> tuple[bytes, ...]:

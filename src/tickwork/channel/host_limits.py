@@ -1,0 +1,80 @@
+"""How much each host gets from this node, so that a slow one occupies no more than its share.
+
+A delivery over the limit is not sent: its message is released and comes back, and no attempt is
+lost. An endpoint has limits of its own besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from urllib.parse import urlsplit
+
+from tickwork.core.delivery.pace import (
+    IDLE,
+    Limit,
+    Pace,
+    finished,
+    is_idle,
+    may_start,
+    sent_away,
+    started,
+)
+
+RECEIVERS_MAX = 10_000
+"""Number of receivers above which those without deliveries are forgotten."""
+
+
+class HostLimits:
+    """The limits of all hosts. A `limit` without numbers lets everything through."""
+
+    def __init__(self, limit: Limit, clock: Callable[[], datetime]) -> None:
+        self._limit, self._clock = limit, clock
+        self._paces: dict[str, Pace] = {}
+        self._forget_above = RECEIVERS_MAX
+
+    @contextmanager
+    def admitted(
+        self, urls: Iterable[str], others: Mapping[str, Limit] | None = None
+    ) -> Iterator[float]:
+        """Yields 0 if deliveries to all these URLs may start, which then run until the block ends;
+        else the seconds after which to ask again. `others` are limits by name besides."""
+        limits = dict.fromkeys((f"host {_host(each)}" for each in urls), self._limit)
+        limits.update(others or {})
+        wait_seconds = self._start(limits)
+        try:
+            yield wait_seconds
+        finally:
+            if not wait_seconds:
+                for name in limits:
+                    self._paces[name] = finished(self._paces[name])
+
+    def _start(self, limits: Mapping[str, Limit]) -> float:
+        now, paces = self._clock(), self._paces
+        full = [
+            name
+            for name, limit in limits.items()
+            if not may_start(paces.get(name, IDLE), limit, now)
+        ]
+        waits = [0.0]
+        for name in full:
+            paces[name], seconds = sent_away(paces.get(name, IDLE), limits[name], now)
+            waits.append(seconds)
+        if not full:
+            for name, limit in limits.items():
+                paces[name] = started(paces.get(name, IDLE), limit, now)
+            self._forget(now)
+        return max(waits)
+
+    def _forget(self, now: datetime) -> None:
+        if len(self._paces) > self._forget_above:
+            self._paces = {
+                name: pace for name, pace in self._paces.items() if not is_idle(pace, now)
+            }
+            # Not again before many have come, however many are busy.
+            self._forget_above = max(RECEIVERS_MAX, 2 * len(self._paces))
+
+
+def _host(url: str) -> str:
+    return (urlsplit(url).hostname or "").rstrip(".")

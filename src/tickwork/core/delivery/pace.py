@@ -1,0 +1,84 @@
+"""Limits of what goes to one receiver: how many a second, and how many at once.
+
+A delivery over a limit waits outside: it is released, and comes back after some seconds. Those that
+wait come back one after the other at the rate of the limit, not all together, so that a receiver
+with a long backlog costs little. Nobody is sent away for longer than `RETURN_SECONDS_MAX`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from msgspec import Struct, structs
+
+from tickwork.core.queue.rate_limit import allowance, interval, spend
+
+RETURN_SECONDS_MIN = 0.5
+"""Least number of seconds before a delivery comes back."""
+
+RETURN_SECONDS_MAX = 300.0
+"""Maximum number of seconds before a delivery comes back."""
+
+RETURNS_PER_SECOND = 20.0
+"""Deliveries that come back in a second, if the limit has no rate."""
+
+
+class Limit(Struct, frozen=True):
+    """What a receiver may get. None: as much as there is."""
+
+    rate_per_second: float | None = None
+    concurrency: int | None = None
+
+
+class Pace(Struct, frozen=True):
+    """What a receiver gets now. `spent_until` is the time until which its rate is spent, `returns`
+    the time at which the last delivery that was sent away comes back."""
+
+    running: int = 0
+    spent_until: datetime | None = None
+    returns: datetime | None = None
+
+
+IDLE = Pace()
+
+
+def may_start(pace: Pace, limit: Limit, now: datetime) -> bool:
+    """Whether one more delivery may start now."""
+    if limit.concurrency is not None and pace.running >= limit.concurrency:
+        return False
+    rate = limit.rate_per_second
+    return rate is None or allowance(pace.spent_until, now, rate) >= 1
+
+
+def started(pace: Pace, limit: Limit, now: datetime) -> Pace:
+    """The pace after a start."""
+    rate = limit.rate_per_second
+    spent = pace.spent_until if rate is None else spend(pace.spent_until, now, rate, 1)
+    return structs.replace(pace, running=pace.running + 1, spent_until=spent)
+
+
+def finished(pace: Pace) -> Pace:
+    """The pace after an end."""
+    return structs.replace(pace, running=pace.running - 1)
+
+
+def sent_away(pace: Pace, limit: Limit, now: datetime) -> tuple[Pace, float]:
+    """The pace after a delivery was not let through, and after how many seconds that one comes
+    back. When the last one is sent away for the longest time, the next begins at the front: a long
+    backlog is spread evenly over that time."""
+    step = interval(limit.rate_per_second or RETURNS_PER_SECOND)
+    latest = now + timedelta(seconds=RETURN_SECONDS_MAX)
+    first = now + timedelta(seconds=RETURN_SECONDS_MIN)
+    if limit.rate_per_second is not None and pace.spent_until is not None:
+        first = max(first, pace.spent_until + step)
+    first = min(first, latest)
+    at = first if pace.returns is None else max(first, pace.returns + step)
+    if at > latest:
+        at = first
+    return structs.replace(pace, returns=at), (at - now).total_seconds()
+
+
+def is_idle(pace: Pace, now: datetime) -> bool:
+    """Whether the pace says nothing that matters any more."""
+    times = (pace.spent_until, pace.returns)
+    return pace.running == 0 and all(each is None or each <= now for each in times)

@@ -1,0 +1,72 @@
+"""Builds what delivers outside from settings: the guard, the secrets, the channels of a worker.
+
+The packages that it needs are optional, so they are imported when they are needed.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tickwork import clock
+from tickwork.core.delivery.pace import Limit
+from tickwork.errors import FieldError, InvalidInput, MissingExtra
+from tickwork.extras import delivery_extra
+from tickwork.settings import Settings, is_postgres
+
+if TYPE_CHECKING:
+    from tickwork.app.declarations import Consumer
+    from tickwork.channel.channels import Channels
+    from tickwork.channel.guard import Guard
+    from tickwork.channel.secrets import SecretBox
+    from tickwork.store.contract import Store
+
+
+def guard(settings: Settings) -> Guard:
+    """Decides which addresses deliveries may reach."""
+    with delivery_extra("webhooks"):
+        import yarl  # noqa: F401
+
+        from tickwork.channel.guard import Guard
+
+    return Guard(settings.allow_targets)
+
+
+def secret_box(settings: Settings) -> SecretBox:
+    """Encrypts and decrypts secrets. On SQLite a key file is made beside the database; on
+    PostgreSQL the key must be set, because several machines need the same one."""
+    with delivery_extra("secrets"):
+        from tickwork.channel.secrets import SecretBox, key_in_file
+
+    if settings.secret_key is not None:
+        return SecretBox.from_text(settings.secret_key)
+    if is_postgres(settings.database):
+        fault = "is missing; set it to 32 random bytes in base64, the same on every machine"
+        raise InvalidInput([FieldError("TICKWORK_SECRET_KEY", fault)])
+    from tickwork.store.sqlite.engine.file import locate
+
+    path = locate(settings.database)
+    return SecretBox.from_text(key_in_file(path.with_name(f"{path.name}.key")))
+
+
+def webhook_deliveries(store: Store, settings: Settings) -> tuple[Channels, Consumer] | None:
+    """The channels of a worker and the consumer that uses them; None if they are not installed.
+    Other nodes deliver then."""
+    try:
+        with delivery_extra("webhooks"):
+            from tickwork.channel.channels import Channels
+            from tickwork.channel.email import EmailChannel, Relay
+            from tickwork.channel.host_limits import HostLimits
+            from tickwork.channel.webhook import WebhookChannel
+            from tickwork.service.worker.deliver import Deliverer, deliveries_consumer
+    except MissingExtra:
+        return None
+    email = None if settings.smtp_url is None else EmailChannel(Relay.from_url(settings.smtp_url))
+    channels = Channels(
+        WebhookChannel(guard(settings)), email, sender=settings.email_from, clock=clock.now
+    )
+    limits = HostLimits(
+        Limit(settings.host_rate_per_second, settings.host_concurrency), clock=clock.now
+    )
+    box = partial(secret_box, settings)
+    return channels, deliveries_consumer(Deliverer(store, channels, box, limits))
