@@ -302,7 +302,8 @@ async def build_worker(
         channels, consumer = deliveries
         await ensure_deliveries(store)
         consumers.append(consumer)
-    if Role.WORKER in settings.roles and not registry.handlers and serves is False:
+    is_idle = not registry.handlers and (bool(registry.queues) or channels is None)
+    if Role.WORKER in settings.roles and is_idle and serves is False:
         text = "this app has no handlers, and handles nothing; declare one with @app.on(…)"
         logging.getLogger("tickwork").warning(text)
     worker, _, isolator = await assemble(

@@ -172,7 +172,9 @@ def test_a_metrics_port_in_use_is_reported(tmp_path: Path, write: Write) -> None
     )
 
 
-def test_an_app_without_handlers_has_nothing_to_run(tmp_path: Path, write: Write) -> None:
+def test_an_app_with_queues_and_without_handlers_has_nothing_to_run(
+    tmp_path: Path, write: Write
+) -> None:
     write(DECLARED)
     code, says = refused(tmp_path, "shop:app")
     assert code == 1

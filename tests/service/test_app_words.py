@@ -18,10 +18,14 @@ from tickwork.facade.app import Tickwork
 from tickwork.testing import harness
 
 
-async def test_an_app_without_handlers_says_so(
+async def test_an_app_with_queues_and_without_handlers_says_so(
     home: Home, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Without queues it may have schedules that call URLs or send email."""
     app = Tickwork(home.url)
+    async with app.running():
+        pass
+    app.queue("work")
     async with app.running(roles=["api"]):
         pass
     assert not caplog.records

@@ -103,7 +103,8 @@ def run_command(
     try:
         registry = engine_of(app).registry
         registry.check()
-        if not registry.handlers and "worker" in settings.roles:
+        # An app without queues may create schedules that call URLs or send email.
+        if registry.queues and not registry.handlers and "worker" in settings.roles:
             fail(f"{target} has no handlers; declare one with @app.on(…) or @app.consumer(…)")
         app.run(on_started=partial(_tell_commands, app, str(target), settings), **flags)
     except InvalidInput as error:

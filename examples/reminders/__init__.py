@@ -1,0 +1,1 @@
+"""Reminders by email and webhook."""
