@@ -57,9 +57,10 @@ def test_a_message_tells_where_it_is_and_what_it_waits_for(desk: Desk) -> None:
     )
     assert first_line(desk, late).startswith("in queue emails, delayed until ")
     claim(desk)
-    assert first_line(desk, first) == (
-        f"in queue emails, claimed by host-a, process 4711 (node {NODE})"
-    )
+    claimed = first_line(desk, first)
+    assert claimed.startswith("in queue emails, claimed since 20")
+    assert claimed.endswith(f" by host-a, process 4711 (node {NODE})")
+    assert desk.json("messages", "show", str(first.id))["message"]["claimed_at"] is not None
 
 
 def test_a_message_is_shown_as_json_with_its_node(desk: Desk) -> None:

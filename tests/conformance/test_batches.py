@@ -151,7 +151,9 @@ async def test_an_item_shows_its_status_and_reason(store: Store, clock: VirtualC
     pending = await store.batches.items(DEFAULT, batch.id, ItemStatus.PENDING, ALL)
     assert pending == (BatchItem(old.id, ItemStatus.PENDING, attempts=0),)
     running = await store.batches.items(DEFAULT, batch.id, ItemStatus.PROCESSING, ALL)
-    assert running == (BatchItem(purged.id, ItemStatus.PROCESSING, attempts=0),)
+    assert running == (
+        BatchItem(purged.id, ItemStatus.PROCESSING, attempts=0, started_at=clock.now()),
+    )
 
 
 async def test_an_item_that_waits_for_its_retry_shows_its_attempts_and_error(store: Store) -> None:

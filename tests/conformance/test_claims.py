@@ -1,6 +1,7 @@
 """Claims: one holder per message, oldest visible first, with rising claim numbers."""
 
 import asyncio
+from datetime import datetime
 from uuid import UUID
 
 import pytest
@@ -16,6 +17,7 @@ from tests.conformance.acts import (
     die,
     ids,
     join,
+    kill_holders,
     make_queue,
     pull,
     pull_one,
@@ -27,22 +29,57 @@ from tests.conformance.acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core.model import DEFAULT, SYSTEM, Counts, State
+from tickwork.core.model import DEFAULT, LOST_CLAIMS_SEPARATE, SYSTEM, Counts, State
 from tickwork.errors import NodeExpired, NotFound
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
 
-async def test_a_claimed_message_is_the_stored_one_with_a_claim_number_and_a_holder(
-    store: Store,
+async def test_a_claimed_message_is_the_stored_one_with_its_claim(
+    store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
     sent = await send(store)
     stored = await store.messages.get(DEFAULT, WORK, sent.id)
     node = await join(store)
+    clock.advance(seconds=3)
     claimed = await claim_one(store, node)
-    assert claimed == structs.replace(stored, state=State.CLAIMED, claim=1, holder=node)
+    assert claimed == structs.replace(
+        stored, state=State.CLAIMED, claim=1, holder=node, claimed_at=clock.now()
+    )
+    clock.advance(seconds=3)
     assert await store.messages.get(DEFAULT, WORK, sent.id) == claimed
+
+
+async def test_every_claim_tells_when_it_was_made_and_none_once_it_is_given_back(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store, max_retries=10)
+    sent = await send(store)
+
+    async def claimed_at() -> datetime | None:
+        return (await store.messages.get(DEFAULT, WORK, sent.id)).claimed_at
+
+    assert await claimed_at() is None
+    for give_back in (release, retry):
+        clock.advance(seconds=1)
+        pulled = await pull_one(store)
+        assert pulled.claimed_at == clock.now() == await claimed_at()
+        clock.advance(seconds=1)
+        await settle(store, give_back(pulled))
+        assert await claimed_at() is None
+    await pull_one(store, lease_seconds=5)
+    clock.advance(seconds=5)
+    await store.reaper.reap(SYSTEM, ALL)
+    assert await claimed_at() is None, "its pull lease expired"
+    node = await join(store)
+    assert (await claim_one(store, node)).claimed_at == clock.now() == await claimed_at()
+    await store.nodes.give_back_unknown(SYSTEM, node, [])
+    assert await claimed_at() is None, "the answer to its claim was lost"
+    await kill_holders(store, clock, LOST_CLAIMS_SEPARATE)
+    assert await claimed_at() is None, "its worker died"
+    separate = await claim_one(store, separate=True)
+    assert separate.claimed_at == clock.now() == await claimed_at()
 
 
 async def test_a_claim_on_an_empty_queue_returns_nothing(store: Store) -> None:

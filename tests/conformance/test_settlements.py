@@ -67,6 +67,7 @@ async def test_a_retry_counts_an_attempt_and_comes_back_after_its_delay(
         message,
         state=State.READY,
         holder=None,
+        claimed_at=None,
         attempts=1,
         visible_at=clock.now() + timedelta(seconds=30),
         last_error="boom",

@@ -19,6 +19,7 @@ def claimed_message(**fields: Any) -> Message:
         "priority": 4,
         "claim": 1,
         "holder": UUID(int=3),
+        "claimed_at": NOON,
         "attempts": 0,
         "lost": 0,
         "visible_at": NOON,

@@ -162,7 +162,10 @@ class MemoryBatches:
             is_claimed = each.message.state is State.CLAIMED
             status = ItemStatus.PROCESSING if is_claimed else ItemStatus.PENDING
             message = each.message
-            yield BatchItem(message.id, status, attempts=message.attempts, error=message.last_error)
+            yield BatchItem(
+                *(message.id, status, None, None, message.attempts, message.last_error),
+                started_at=message.claimed_at,
+            )
         for (tenant, batch_id, _), item in self._tables.items.items():
             if (tenant, batch_id) == (row.tenant, row.id):
                 yield self._with_error(item, row)

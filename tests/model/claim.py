@@ -162,6 +162,7 @@ class Claiming:
                 state=State.CLAIMED,
                 claim=row.message.claim + 1,
                 holder=request.holder,
+                claimed_at=self._now(),
                 lease_until=None if lease is None else self._now() + timedelta(seconds=lease),
             )
         )

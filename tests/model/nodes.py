@@ -89,7 +89,7 @@ class MemoryNodes:
             if row.message.holder == node_id and row.message.id not in known
         ]
         for row in back:
-            self._tables.put(row.changed(state=State.READY, holder=None))
+            self._tables.put(row.changed(state=State.READY, holder=None, claimed_at=None))
         return len(back)
 
 
@@ -131,7 +131,8 @@ class MemoryReaper:
             if lost >= LOST_CLAIMS_MAX:
                 self._bury(row, REASON_WORKER_LOST)
             else:
-                self._tables.put(row.changed(state=State.READY, holder=None, lost=lost))
+                back = row.changed(state=State.READY, holder=None, claimed_at=None, lost=lost)
+                self._tables.put(back)
                 released += 1
         return released
 

@@ -69,6 +69,7 @@ class Departures:
             row.changed(
                 state=State.READY,
                 holder=None,
+                claimed_at=None,
                 attempts=row.message.attempts + ending.counts_attempt,
                 lost=0 if ending.counts_attempt else row.message.lost,
                 visible_at=self._now() + timedelta(seconds=ending.delay_seconds),

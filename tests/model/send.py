@@ -92,6 +92,7 @@ class Arrivals:
             priority=new.priority,
             claim=0,
             holder=None,
+            claimed_at=None,
             attempts=0,
             lost=0,
             visible_at=visible_at,

@@ -13,6 +13,7 @@ from tickwork.core.message.outcome import Failed
 from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.firing import FiringRecord, FiringStatus
 from tickwork.core.schedule.model import Schedule
+from tickwork.core.when import iso
 from tickwork.ops.schedules.views import list_firings, show_firing
 from tickwork.store.contract import Store
 
@@ -55,7 +56,10 @@ async def test_unfinished_firings_are_listed_before_finished_ones(
     assert [each.slot for each in found] == [there[3], there[2], there[1], there[1], there[0]]
     assert [each.finished_at is None for each in found] == [True] * 3 + [False] * 2
     shown = show_firing(found[1])
-    assert (shown["status"], shown["started_at"], shown["finished_at"]) == ("running", None, None)
+    assert (shown["status"], shown["finished_at"]) == ("running", None)
+    assert found[1].started_at == await store.now(), "when it was claimed"
+    assert shown["started_at"] == iso(await store.now())
+    assert [each.started_at is None for each in found if each.status is PLANNED] == [True] * 2
 
 
 async def test_a_status_selects_unfinished_firings(store: Store, made: Schedule) -> None:

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.acts import ALL, WORK, make_queue
+from tests.conformance.acts import ALL, WORK, make_queue, pull_one, retry, settle
 from tests.conformance.schedule_acts import end_next, lead, look, plan_now, write
 from tests.stores.clock import VirtualClock
 from tickwork.core.message.outcome import Failed, Permanent
 from tickwork.core.model import DEFAULT, SYSTEM
+from tickwork.core.schedule.firing import FiringResult, FiringStatus
 from tickwork.core.schedule.model import Schedule
 from tickwork.core.schedule.plan import park
 from tickwork.core.when import Limits, iso
@@ -61,6 +62,28 @@ async def test_every_slot_shows_its_own_error(
         "It fired, and died after 1 attempt (permanent): boom 2; see its dead letter.",
         "It fired, and failed once: boom 3; it is not finished yet.",
     ]
+
+
+async def test_a_running_slot_tells_since_when(
+    store: Store, clock: VirtualClock, nine: datetime
+) -> None:
+    made = await make(store)
+    await plan_at(store, clock, nine)
+    clock.advance(seconds=7)
+    first = await pull_one(store)
+    clock.advance(seconds=5)
+    found = await ask(store, made, nine)
+    since = iso(nine + timedelta(seconds=7))
+    assert (found.code, found.answer) == (
+        "running",
+        f"It is running: attempt 1 started at {since}.",
+    )
+    await settle(store, retry(first, firing=FiringResult(status=FiringStatus.FAILED)))
+    clock.advance(seconds=5)
+    await pull_one(store)
+    found = await ask(store, made, nine)
+    since = iso(nine + timedelta(seconds=17))
+    assert found.answer == f"It fired, and failed once; attempt 2 started at {since}."
 
 
 async def test_a_slot_without_an_error_shows_none_of_another_slot(

@@ -69,6 +69,7 @@ def given(body: bytes = b'"anything"') -> ClaimedMessage[Any]:
         priority=4,
         claim=1,
         holder=UUID(int=3),
+        claimed_at=NOON,
         attempts=0,
         lost=0,
         visible_at=NOON,

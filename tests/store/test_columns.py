@@ -63,7 +63,9 @@ def test_a_dead_letter_takes_over_what_it_has_of_a_message() -> None:
 def test_a_claim_on_sqlite_reads_every_column() -> None:
     claimed = [*names(COMMON), *names(columns.RARE)]
     assert ClaimedRow.__struct_fields__ == ("rowid", *claimed)
-    assert {*claimed} | {"queue_id", "state", "holder"} == {*Message.__struct_fields__}
+    assert {*claimed} | {"queue_id", "state", "holder", "claimed_at"} == {
+        *Message.__struct_fields__
+    }
 
 
 def test_what_a_claim_leaves_out_has_the_default_of_its_column() -> None:

@@ -13,7 +13,7 @@ from tickwork.store.ids import new_id
 from tickwork.store.sqlite import SqliteStore
 from tickwork.store.sqlite.engine.sql import LARGE_BODY_BYTES
 
-SETTLED_BY_THE_CLAIM = {"state", "claim", "holder"}
+SETTLED_BY_THE_CLAIM = {"state", "claim", "holder", "claimed_at"}
 SAME_FOR_ALL = {"tenant", "id", "queue_id", "visible_at", "sent_at"}
 UNUSUAL: dict[str, Any] = {
     "priority": 7,
@@ -82,6 +82,7 @@ async def claimed_with(store: SqliteStore, **values: Any) -> Message:
             state=State.CLAIMED,
             claim=before.claim + 1,
             holder=claimed.holder,
+            claimed_at=claimed.claimed_at,
             # A slot that is late, unless it was claimed before.
             catch_up=before.catch_up or claimed.catch_up,
         )

@@ -206,9 +206,12 @@ def items_command(
     if as_json:
         print_json(items)
         return
-    heading = ("item", "status", "attempts", "ended_at", "reason", "error")
+    heading = ("item", "status", "attempts", "started_at", "ended_at", "reason", "error")
     rows = [
-        (each.id, each.status, each.attempts, each.ended_at, each.reason, _error(each))
+        (
+            *(each.id, each.status, each.attempts, each.started_at, each.ended_at),
+            *(each.reason, _error(each)),
+        )
         for each in items
     ]
     print_table(heading, rows, none=f"no item is {wanted}")

@@ -123,8 +123,8 @@ def firings_command(
     if as_json:
         print_json(found)
         return
-    columns = ("slot", "status", "reason", "attempt", "run", "count", "catch_up", "finished_at")
-    times = ("slot", "finished_at")
+    times = ("slot", "started_at", "finished_at")
+    columns = ("slot", "status", "reason", "attempt", "run", "count", "catch_up", *times[1:])
     rows = [
         [in_zone(each[name], zone) if name in times else each[name] for name in columns]
         for each in found

@@ -49,6 +49,7 @@ def _answer(found: MessageLocation) -> Iterator[str]:
     """Says in sentences where the message is and what it waits for."""
     message, node = found.message, found.node
     where = f"in queue {message.queue}, {message.state}"
+    since = "" if message.claimed_at is None else f" since {local_time(message.claimed_at)}"
     match message.state:
         case "ready":
             yield f"{where} since {local_time(message.visible_at)}: it waits for a worker"
@@ -57,11 +58,12 @@ def _answer(found: MessageLocation) -> Iterator[str]:
         case "blocked":
             yield f"{where}: it waits for an earlier message of its key {message.key!r}"
         case _ if node is None:
-            yield f"{where} with a lease of its own, by {message.claimed_by}"
+            yield f"{where}{since} with a lease of its own, by {message.claimed_by}"
         case _ if node.is_alive:
             process = node.host if node.pid is None else f"{node.host}, process {node.pid}"
-            yield f"{where} by {process} (node {node.id})"
+            yield f"{where}{since} by {process} (node {node.id})"
         case _:
-            yield f"{where} by a process on {node.host} whose lease expired; it is released soon"
+            gone = f"by a process on {node.host} whose lease expired"
+            yield f"{where}{since} {gone}; it is released soon"
     if message.last_error is not None:
         yield f"{message.attempts} attempts failed, the last with: {message.last_error}"

@@ -194,7 +194,8 @@ class NewMessage(Struct, frozen=True, kw_only=True):
 
 class Message(Struct, frozen=True, gc=False):
     """A stored message. `attempts` counts handlers that ran and failed, `lost` counts claims whose
-    holder died, and `claim` counts all claims.
+    holder died, and `claim` counts all claims. `holder` and `claimed_at` are those of a claimed
+    message.
 
     The message of a schedule's slot also has `due_at`, the `grace_seconds` during which it is on
     time (None: it was planned late), and its schedule's `terms` (`core.schedule`). A claim after
@@ -209,6 +210,7 @@ class Message(Struct, frozen=True, gc=False):
     priority: int
     claim: int
     holder: UUID | None
+    claimed_at: datetime | None
     attempts: int
     lost: int
     visible_at: datetime

@@ -54,8 +54,9 @@ class StoredMessage(Struct, frozen=True, kw_only=True):
     """A message that is not settled yet, as users see it.
 
     `state` is ready, delayed until `visible_at`, claimed, or blocked behind an earlier message of
-    its key. `attempts` counts
-    handlers that ran and failed, `lost_claims` workers that died with it.
+    its key. `claimed_by` and `claimed_at` tell who has a claimed
+    message, and since when. `attempts` counts handlers that ran and failed, `lost_claims` workers
+    that died with it.
     """
 
     id: UUID
@@ -70,6 +71,7 @@ class StoredMessage(Struct, frozen=True, kw_only=True):
     lost_claims: int
     claim: int
     claimed_by: UUID | None
+    claimed_at: datetime | None
     visible_at: datetime
     sent_at: datetime
     event_id: str | None
@@ -158,6 +160,7 @@ def _shown(message: Message, queue: str, now: datetime) -> StoredMessage:
         lost_claims=message.lost,
         claim=message.claim,
         claimed_by=message.holder,
+        claimed_at=message.claimed_at,
         visible_at=message.visible_at,
         sent_at=message.sent_at,
         event_id=message.event_id,

@@ -89,7 +89,8 @@ class BatchItem(Struct, frozen=True):
     """One item: the id of its message, and its status.
 
     `attempts` counts handlers that ran and failed, and `error` is the last one. A failed item has
-    both while its dead letter is open, a completed one has neither.
+    both while its dead letter is open, a completed one has neither. `started_at` is when a worker
+    claimed an item that is processing.
     """
 
     id: UUID
@@ -98,6 +99,7 @@ class BatchItem(Struct, frozen=True):
     ended_at: datetime | None = None
     attempts: int | None = None
     error: str | None = None
+    started_at: datetime | None = None
 
 
 DEATH_SPAN = timedelta(minutes=1)

@@ -119,8 +119,8 @@ class FiringRecord(Struct, frozen=True):
     a run of `count` slots from `slot` to `last_slot` that did not fire.
 
     `attempt` counts handlers that started, so it is 0 for a slot that never ran. A planned slot has
-    no `started_at`; a planned or running one no `finished_at`. `excerpt` is the start of the answer
-    or the error in one line.
+    no `started_at`, a running one that of its claim; neither has a `finished_at`. `excerpt` is the
+    start of the answer or the error in one line.
     """
 
     id: UUID

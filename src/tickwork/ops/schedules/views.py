@@ -390,6 +390,7 @@ def _open(message: Message) -> FiringRecord:
         status=FiringStatus.RUNNING if runs else FiringStatus.PLANNED,
         reason=None,
         due_at=message.due_at or message.slot,
+        started_at=message.claimed_at if runs else None,
         catch_up=message.catch_up,
     )
 

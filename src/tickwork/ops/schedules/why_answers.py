@@ -127,8 +127,7 @@ def _from_record(facts: Facts) -> Answer:
             words = f"it fired{late}: attempt {last.attempt} {last.status} {_at(last.finished_at)}"
             return Answer(str(last.status), True, f"{words}, after {took:.3f} s")
         case FiringStatus.FAILED:
-            rest = "it is not finished yet" if facts.message is not None else "it was not retried"
-            words = f"it fired{late}, and failed {_times(tries)}{error}; {rest}"
+            words = f"it fired{late}, and failed {_times(tries)}{error}; {_next_try(facts.message)}"
             return Answer("failed", True, words)
         case FiringStatus.DEAD:
             words = f"it fired{late}, and died after {_attempts(tries)} ({last.reason}){error}"
@@ -156,7 +155,7 @@ def _not_fired(last: FiringRecord, error: str, *, is_certain: bool) -> Answer:
 
 def _from_message(message: Message, now: datetime) -> Answer:
     if message.state is State.CLAIMED:
-        return Answer("running", True, f"it is running: attempt {message.attempts + 1}")
+        return Answer("running", True, f"it is running: {_running(message)}")
     if message.state is State.BLOCKED:
         return Answer("waiting", None, "it is blocked by an earlier firing that is unfinished")
     if message.visible_at > now:
@@ -166,6 +165,18 @@ def _from_message(message: Message, now: datetime) -> Answer:
         return Answer("planned", None, f"it is planned, and due {_at(message.visible_at)}")
     seconds = (now - message.visible_at).total_seconds()
     return Answer("waiting", None, f"it has waited in its queue for {seconds:.0f} s")
+
+
+def _next_try(message: Message | None) -> str:
+    """What follows a failed attempt."""
+    if message is None:
+        return "it was not retried"
+    return _running(message) if message.state is State.CLAIMED else "it is not finished yet"
+
+
+def _running(message: Message) -> str:
+    words = f"attempt {message.attempts + 1}"
+    return words if message.claimed_at is None else f"{words} started {_at(message.claimed_at)}"
 
 
 def _before_creation(facts: Facts) -> Answer:

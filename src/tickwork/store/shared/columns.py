@@ -75,6 +75,7 @@ MESSAGE = (
     _column("priority", Kind.SMALL, "sk", 4),
     _column("claim", Kind.BIG, "r", 0),
     _column("holder", Kind.ID),
+    _column("claimed_at", Kind.TIME),
     _column("attempts", Kind.INTEGER, "r", 0),
     _column("lost", Kind.INTEGER, "r", 0),
     _column("visible_at", Kind.TIME),

@@ -110,7 +110,8 @@ class PostgresBatches:
 
         found = [
             BatchItem(
-                *(row["id"], status, row["reason"], row["ended_at"]), row["attempts"], row["error"]
+                *(row["id"], status, row["reason"], row["ended_at"], row["attempts"]),
+                *(row["error"], row["started_at"]),
             )
             for row in await self._database.run(work)
         ]

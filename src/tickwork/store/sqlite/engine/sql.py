@@ -28,7 +28,7 @@ REMOVED_COLUMNS = (
 LARGE_BODY_BYTES = 4_096
 """Bytes of the largest body that a claim reads inline; larger ones are read separately."""
 
-_NOT_CLAIMED = ("queue_id", "state", "holder")
+_NOT_CLAIMED = ("queue_id", "state", "holder", "claimed_at")
 """Columns that a claim knows or sets; it does not read them."""
 
 

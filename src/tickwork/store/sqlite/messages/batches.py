@@ -19,7 +19,7 @@ from tickwork.core.model import NewMessage, Scope
 from tickwork.core.queue.stats import CounterName
 from tickwork.store.ids import own_tenant
 from tickwork.store.sqlite.engine.database import Database
-from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, to_microseconds
+from tickwork.store.sqlite.engine.sql import SQL, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.batch_fill import BatchFiller, get_batch
@@ -128,9 +128,11 @@ def _drop_some(transaction: Transaction, batch: BatchName, after: bytes) -> byte
 
 
 def _item(row: rows.Row, status: ItemStatus) -> BatchItem:
-    id_, reason, at, attempts, error = row
-    ended_at = None if at is None else from_microseconds(at)
-    return BatchItem(UUID(bytes=id_), status, reason, ended_at, attempts, error)
+    id_, reason, ended_at, attempts, error, started_at = row
+    times = rows.Times()
+    return BatchItem(
+        *(UUID(bytes=id_), status, reason, times[ended_at], attempts, error, times[started_at])
+    )
 
 
 def _items_of(status: ItemStatus) -> str:

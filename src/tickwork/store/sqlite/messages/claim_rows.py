@@ -100,6 +100,7 @@ _CLAIMED = {
     "state": "claimed",
     "claim": "each.claim + 1",
     "holder": "holder",
+    "claimed_at": "times[at]",
     "catch_up": "each.catch_up == 1 or is_late(each, at)",
     "body": "bodies[each.rowid] if each.body is None else from_hex(each.body)",
 }

@@ -40,7 +40,7 @@ picked AS MATERIALIZED (
 )
 UPDATE tickwork_messages AS m
 SET state = 'claimed', claim = m.claim + 1, holder = $3, is_counted = $7 IS NOT NULL,
-    lease_until = (SELECT now FROM moment) + make_interval(secs => $4),
+    claimed_at = (SELECT now FROM moment), lease_until = (SELECT now FROM moment) + make_interval(secs => $4),
     catch_up = m.catch_up OR (/*on_time_until*/ < (SELECT now FROM moment)) IS TRUE
 WHERE m.ctid = ANY (ARRAY (SELECT at FROM picked))
 RETURNING /*columns*/, m.event_id IS NOT NULL AND (

@@ -1,7 +1,7 @@
 -- Makes messages that are still claimed ready again after a delay. Counts an attempt if one was made; a
 -- message that survived an attempt is no longer a suspect.
 UPDATE tickwork_messages AS m
-SET state = 'ready', holder = NULL, lease_until = NULL, attempts = m.attempts + held.counted,
+SET state = 'ready', holder = NULL, claimed_at = NULL, lease_until = NULL, attempts = m.attempts + held.counted,
     lost = m.lost * (1 - held.counted),
     visible_at = coalesce($1::timestamptz, clock_timestamp()) + make_interval(secs => held.delay),
     last_error = coalesce(held.error, m.last_error)
