@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from tests.core.messages import NOON, claimed_message
+from tickwork.core.delivery.channels import outcome_of
 from tickwork.core.delivery.outcome import Delivery, ErrorKind, failed
 from tickwork.core.delivery.request import (
     chat_request,
     delivery_id,
     email_request,
-    outcome_of,
     values_of,
     webhook_request,
 )

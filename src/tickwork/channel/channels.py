@@ -1,4 +1,4 @@
-"""Delivers a message over all channels of its target at once."""
+"""Delivers a message over several channels at once."""
 
 from __future__ import annotations
 
@@ -17,14 +17,9 @@ from tickwork.core.delivery.request import (
     webhook_request,
 )
 from tickwork.core.delivery.target import (
-    CHANNEL_TIMEOUT_SECONDS,
-    TIMEOUT_SECONDS,
     Channel,
-    ChannelsTarget,
     ChatTarget,
     EmailTarget,
-    Envelope,
-    names_of_channels,
 )
 from tickwork.core.delivery.templates import MissingValue
 from tickwork.core.model import Message
@@ -65,26 +60,28 @@ class Channels:
 
     async def deliver(
         self,
-        envelope: Envelope,
+        channels: Mapping[str, Channel],
+        payload: Any,
         message: Message,
         *,
         keys: Sequence[bytes],
         schedule_name: Callable[[], Awaitable[str | None]],
-    ) -> Mapping[str, Delivery]:
-        """Delivers over all channels of the target at once; the results are by channel."""
-        target = envelope.target
-        channels = target.channels if isinstance(target, ChannelsTarget) else (target,)
-        name = await schedule_name() if any(map(_names_schedule, channels)) else None
-        values = values_of(envelope.payload, message, name)
-        usual = TIMEOUT_SECONDS if len(channels) == 1 else CHANNEL_TIMEOUT_SECONDS
-        names = names_of_channels(channels)
-        results = await asyncio.gather(
-            *(
-                self._deliver(each, channel, values, message, keys, usual)
-                for each, channel in zip(names, channels, strict=True)
-            )
-        )
-        return dict(zip(names, results, strict=True))
+        timeout_seconds: float,
+        arrived: Callable[[str, Delivery], Awaitable[None]],
+    ) -> dict[str, Delivery]:
+        """Delivers over channels at once; the results are by channel. `arrived` is told each result
+        when it is there."""
+        is_named = any(map(_names_schedule, channels.values()))
+        name = await schedule_name() if is_named else None
+        values = values_of(payload, message, name)
+
+        async def deliver_one(name: str, channel: Channel) -> Delivery:
+            result = await self._deliver(name, channel, values, message, keys, timeout_seconds)
+            await arrived(name, result)
+            return result
+
+        results = await asyncio.gather(*(deliver_one(*each) for each in channels.items()))
+        return dict(zip(channels, results, strict=True))
 
     async def _deliver(
         self,

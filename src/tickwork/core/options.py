@@ -136,6 +136,10 @@ class QueueTarget(_QueueName, total=False):
     message_type: str
 
 
+Delivery: TypeAlias = Literal["at_least_once", "at_most_once"]
+"""Whether a crash may repeat a delivery, or may leave its outcome unknown."""
+
+
 class _WebhookUrl(TypedDict):
     type: Literal["webhook"]
     url: str
@@ -147,6 +151,7 @@ class WebhookTarget(_WebhookUrl, total=False):
     method: Literal["POST", "PUT", "PATCH", "DELETE", "GET"]
     headers: Mapping[str, str]
     timeout_seconds: int
+    delivery: Delivery
 
 
 class _EmailTo(TypedDict):
@@ -160,6 +165,7 @@ class EmailTarget(_EmailTo, total=False):
 
     text: str
     html: str
+    delivery: Delivery
 
 
 class _ChatText(TypedDict):
@@ -172,13 +178,19 @@ class ChatTarget(_ChatText, total=False):
     """Each slot is a chat message. Telegram needs a `chat_id`."""
 
     chat_id: str
+    delivery: Delivery
 
 
-class ChannelsTarget(TypedDict):
-    """Each slot is delivered over several channels at once."""
-
+class _Channels(TypedDict):
     type: Literal["channels"]
     channels: Sequence[WebhookTarget | EmailTarget | ChatTarget]
+
+
+class ChannelsTarget(_Channels, total=False):
+    """Each slot is delivered over several channels at once."""
+
+    retry_failed_channels: bool
+    delivery: Delivery
 
 
 Target: TypeAlias = QueueTarget | WebhookTarget | EmailTarget | ChatTarget | ChannelsTarget

@@ -35,6 +35,7 @@ class ErrorKind(StrEnum):
     HTTP = "http"
     SMTP = "smtp"
     PAYLOAD = "payload"
+    UNKNOWN = "unknown"
 
 
 class Delivery(Struct, frozen=True, kw_only=True):

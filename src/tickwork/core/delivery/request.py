@@ -10,24 +10,13 @@ import msgspec
 from msgspec import Struct
 
 from tickwork.core.delivery.headers import percent_encoded
-from tickwork.core.delivery.outcome import Delivery
 from tickwork.core.delivery.signature import signature_headers
 from tickwork.core.delivery.target import ChatTarget, EmailTarget, WebhookTarget
 from tickwork.core.delivery.templates import fill_in
-from tickwork.core.message.outcome import (
-    Delivered,
-    Failed,
-    Permanent,
-    RetryRequested,
-    Succeeded,
-)
 from tickwork.core.model import Message
-from tickwork.core.schedule.firing import ChannelOutcome
 
 EMAIL_DOMAIN = "tickwork.invalid"
 """Domain of message ids if the sender's address has none."""
-
-SENT, FAILED = "succeeded", "failed"
 
 
 class WebhookRequest(Struct, frozen=True, kw_only=True):
@@ -140,48 +129,9 @@ def values_of(payload: Any, message: Message, schedule_name: str | None) -> dict
     }
 
 
-def outcome_of(results: Mapping[str, Delivery]) -> Delivered:
-    """What follows from the results of all channels.
-
-    All succeeded, or some did: the message is done, and what failed is named. All failed: it is
-    retried, unless no channel can ever succeed.
-    """
-    failed = {name: each for name, each in results.items() if not each.is_delivered}
-    channels = tuple(
-        ChannelOutcome(name, SENT if each.is_delivered else FAILED, each.error or each.excerpt)
-        for name, each in results.items()
-    )
-    shown = next(iter(failed.values() or results.values()))
-    is_single = len(results) == 1
-    if len(failed) < len(results):
-        return Delivered(
-            Succeeded(),
-            shown.code if is_single else None,
-            shown.excerpt if is_single else None,
-            () if is_single else channels,
-            tuple(failed),
-        )
-    error = "; ".join(
-        each.error or "failed" if is_single else f"{name}: {each.error}"
-        for name, each in failed.items()
-    )
-    delays = [each.retry_after_seconds for each in failed.values() if each.retry_after_seconds]
-    outcome: Failed | Permanent | RetryRequested = Failed(error)
-    if all(each.is_permanent for each in failed.values()):
-        outcome = Permanent(error)
-    elif delays:
-        outcome = RetryRequested(max(delays), error)
-    return Delivered(
-        outcome,
-        shown.code if is_single else None,
-        shown.excerpt if is_single else None,
-        () if is_single else channels,
-    )
-
-
 def _own_headers(message: Message) -> dict[str, str]:
     headers = {
-        "Idempotency-Key": percent_encoded(message.idempotency_key or str(message.id)),
+        "Idempotency-Key": percent_encoded(message.work_key),
         "Tickwork-Attempt": str(message.attempts + 1),
         "Tickwork-Fence": str(message.claim),
     }

@@ -8,16 +8,20 @@ the schedule meanwhile.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from datetime import datetime
+from typing import Annotated, Any, TypeAlias
+from uuid import UUID
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from tickwork.core.delivery.headers import check_headers
 from tickwork.core.delivery.templates import check_template
 from tickwork.core.fields import Reader, shown
+from tickwork.core.limits import CLAIM_NUMBER_MAX, RUN_MAX
 from tickwork.core.message.backoff import Listed
 from tickwork.core.model import QueueSettings
+from tickwork.core.schedule.model import Retry
 from tickwork.errors import InvalidInput
 
 DELIVERIES_QUEUE = "tickwork.deliveries"
@@ -31,6 +35,9 @@ DELIVERIES_SETTINGS = QueueSettings(
     backoff=Listed((60.0, 180.0, 480.0, 1_080.0)),
     timeout_seconds=TIMEOUT_SECONDS_MAX + 60,
 )
+
+AT_LEAST_ONCE, AT_MOST_ONCE = "at_least_once", "at_most_once"
+"""Values of `delivery`: a crash may repeat a delivery, or may leave its outcome unknown."""
 
 METHODS = ("POST", "PUT", "PATCH", "DELETE", "GET")
 CHANNELS_MAX = 10
@@ -47,6 +54,7 @@ class WebhookTarget(Struct, frozen=True, tag_field="type", tag="webhook", omit_d
     method: str = "POST"
     headers: dict[str, str] = {}
     timeout_seconds: int | None = None
+    delivery: str = AT_LEAST_ONCE
 
 
 class EmailTarget(Struct, frozen=True, tag_field="type", tag="email", omit_defaults=True):
@@ -56,6 +64,7 @@ class EmailTarget(Struct, frozen=True, tag_field="type", tag="email", omit_defau
     subject: str
     text: str | None = None
     html: str | None = None
+    delivery: str = AT_LEAST_ONCE
 
 
 class ChatTarget(Struct, frozen=True, tag_field="type", tag="chat", omit_defaults=True):
@@ -65,25 +74,60 @@ class ChatTarget(Struct, frozen=True, tag_field="type", tag="chat", omit_default
     url: str
     text: str
     chat_id: str | None = None
+    delivery: str = AT_LEAST_ONCE
 
 
 Channel: TypeAlias = WebhookTarget | EmailTarget | ChatTarget
 
 
 class ChannelsTarget(Struct, frozen=True, tag_field="type", tag="channels", omit_defaults=True):
-    """Several channels at once."""
+    """Several channels at once. If some fail, the firing is partial; they are retried only with
+    `retry_failed_channels`."""
 
     channels: tuple[Channel, ...]
+    retry_failed_channels: bool = False
+    delivery: str = AT_LEAST_ONCE
 
 
 OutsideTarget: TypeAlias = WebhookTarget | EmailTarget | ChatTarget | ChannelsTarget
 
 
+class FirstSent(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the retry of one failed channel keeps of the message in which that channel failed: its
+    ids, its slot, its attempts and how it is retried."""
+
+    channel: str
+    id: UUID
+    claim: Annotated[int, Meta(ge=0, le=CLAIM_NUMBER_MAX // 2)]
+    attempts: Annotated[int, Meta(ge=0, le=RUN_MAX)]
+    retry: Retry | None = None
+    idempotency_base: str | None = None
+    schedule_id: UUID | None = None
+    slot: datetime | None = None
+    run: int = 0
+    catch_up: bool = False
+
+
 class Envelope(Struct, frozen=True):
-    """The body of a delivery's message."""
+    """The body of a delivery's message. `first` is set if it retries one of several channels."""
 
     target: OutsideTarget
     payload: Any = None
+    first: FirstSent | UnsetType = UNSET
+
+    @property
+    def channels(self) -> dict[str, Channel]:
+        """The channels by name."""
+        if not isinstance(self.target, ChannelsTarget):
+            (name,) = names_of_channels((self.target,))
+            return {name if self.first is UNSET else self.first.channel: self.target}
+        channels = self.target.channels
+        return dict(zip(names_of_channels(channels), channels, strict=True))
+
+    @property
+    def is_at_most_once(self) -> bool:
+        """Whether no channel may be sent to twice."""
+        return self.target.delivery == AT_MOST_ONCE
 
 
 _ENVELOPES = msgspec.json.Decoder(Envelope)
@@ -112,10 +156,10 @@ OUTSIDE_TYPES = ("webhook", "email", *CHATS, "channels")
 NOT_YET = ("workflow", "entity")
 
 _FIELDS: dict[str, frozenset[str]] = {
-    "webhook": frozenset({"type", "url", "method", "headers", "timeout_seconds"}),
-    "email": frozenset({"type", "to", "subject", "text", "html"}),
-    "channels": frozenset({"type", "channels"}),
-    **{name: frozenset({"type", "url", "text", "chat_id"}) for name in CHATS},
+    "webhook": frozenset({"type", "url", "method", "headers", "timeout_seconds", "delivery"}),
+    "email": frozenset({"type", "to", "subject", "text", "html", "delivery"}),
+    "channels": frozenset({"type", "channels", "retry_failed_channels", "delivery"}),
+    **{name: frozenset({"type", "url", "text", "chat_id", "delivery"}) for name in CHATS},
 }
 
 
@@ -167,7 +211,7 @@ def _webhook(target: Reader) -> WebhookTarget | None:
         seconds = target.integer("timeout_seconds", 1, TIMEOUT_SECONDS_MAX)
     if url is None or method is None or headers is None:
         return None
-    return WebhookTarget(url, method, headers, seconds)
+    return WebhookTarget(url, method, headers, seconds, _delivery(target))
 
 
 def _headers(target: Reader) -> dict[str, str] | None:
@@ -204,7 +248,7 @@ def _email(target: Reader) -> EmailTarget | None:
     if subject is None:
         return None
     text, html = target.value("text"), target.value("html")
-    return EmailTarget(tuple(map(str, to)), subject, _text(text), _text(html))
+    return EmailTarget(tuple(map(str, to)), subject, _text(text), _text(html), _delivery(target))
 
 
 def _chat(target: Reader, service: str) -> ChatTarget | None:
@@ -215,7 +259,15 @@ def _chat(target: Reader, service: str) -> ChatTarget | None:
         target.fault("chat_id", "is missing; Telegram needs the chat")
     if service != "telegram" and chat is not None:
         target.fault("chat_id", "is only for telegram")
-    return None if url is None or text is None else ChatTarget(service, url, text, chat)
+    if url is None or text is None:
+        return None
+    return ChatTarget(service, url, text, chat, _delivery(target))
+
+
+def _delivery(target: Reader) -> str:
+    if not target.has("delivery"):
+        return AT_LEAST_ONCE
+    return target.one_of("delivery", (AT_LEAST_ONCE, AT_MOST_ONCE)) or AT_LEAST_ONCE
 
 
 def _channels(target: Reader) -> ChannelsTarget | None:
@@ -231,10 +283,20 @@ def _channels(target: Reader) -> ChannelsTarget | None:
         if kind not in single:
             target.fault(name, f"must be a target whose type is one of {', '.join(single)}")
             continue
+        if each.get("delivery") is not None:
+            target.fault(f"{name}.delivery", "belongs to the whole target, beside channels")
         found = read_outside_target(target.nested(name, each), str(kind))
         if found is not None and not isinstance(found, ChannelsTarget):
             read.append(found)
-    return ChannelsTarget(tuple(read)) if len(read) == len(given) else None
+    retries = (
+        target.boolean("retry_failed_channels") if target.has("retry_failed_channels") else False
+    )
+    delivery = _delivery(target)
+    if retries and delivery == AT_MOST_ONCE:
+        target.fault("retry_failed_channels", f"cannot be combined with delivery {AT_MOST_ONCE}")
+    if len(read) < len(given):
+        return None
+    return ChannelsTarget(tuple(read), bool(retries), delivery)
 
 
 def is_address(given: object) -> bool:

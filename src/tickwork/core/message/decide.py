@@ -8,6 +8,7 @@
   no handler for its type ─────────────▶ release, for about ten minutes
                                     └──▶ dead  unhandled_type
   permanent · invalid payload ─────────▶ dead at once
+  outcome of a delivery unknown ───────▶ dead at once
   32 hops · expired ───────────────────▶ dead at once
 ```
 
@@ -32,6 +33,7 @@ from tickwork.core.message.outcome import (
     Failed,
     InvalidPayload,
     Outcome,
+    OutcomeUnknown,
     Permanent,
     RetryRequested,
     Snoozed,
@@ -63,6 +65,7 @@ UNHANDLED_RELEASES_MAX = 20
 """Maximum number of such releases. Releases by `Snooze` do not count: there a handler exists."""
 
 REASON_PERMANENT = "permanent"
+REASON_OUTCOME_UNKNOWN = "outcome_unknown"
 
 NO_TEXT = "no error text was given"
 
@@ -87,15 +90,31 @@ def settle(
     are part of the ending only on success; each of their messages gets the cause and correlation.
     For a schedule's slot the schedule's own terms apply, and the ending has a firing record.
     """
-    delivered = outcome if isinstance(outcome, Delivered) else None
-    if delivered is not None:
-        outcome = delivered.outcome
+    if isinstance(outcome, Delivered):
+        return _delivered(message, outcome, settings, jitter, took_seconds)
     if message.schedule_id is None:
         return _ending(message, outcome, settings, jitter, sends, batches)
     settings = settings_for(message, settings)
     ending = _ending(message, outcome, settings, jitter, sends, batches)
+    return with_firing_result(message, ending, took_seconds=took_seconds)
+
+
+def _delivered(
+    message: Message,
+    delivered: Delivered,
+    settings: QueueSettings,
+    jitter: float,
+    took_seconds: float,
+) -> Ending:
+    settings, counted = settings_for(message, settings), message
+    if (retry := delivered.retry) is not None:
+        attempts_max = retry.max_attempts or settings.max_retries + 1
+        backoff = retry.backoff or settings.backoff
+        settings = structs.replace(settings, max_retries=attempts_max - 1, backoff=backoff)
+        counted = structs.replace(message, attempts=retry.attempts_before + message.attempts)
+    ending = _ending(counted, delivered.outcome, settings, jitter, delivered.sends, ())
     ending = with_firing_result(message, ending, took_seconds=took_seconds)
-    return ending if delivered is None else with_delivery(ending, delivered)
+    return with_delivery(ending, delivered)
 
 
 def _ending(
@@ -126,6 +145,8 @@ def _ending(
             return _too_many_hops(message)
         case Expired():
             return _dead(message, REASON_EXPIRED)
+        case OutcomeUnknown(error):
+            return _dead(message, REASON_OUTCOME_UNKNOWN, clean_error(error))
         case Delivered():
             return _ending(message, outcome.outcome, settings, jitter, sends, batches)
     assert_never(outcome)

@@ -9,6 +9,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from tickwork.core.message.backoff import Backoff
+from tickwork.core.model import Send
 from tickwork.core.schedule.firing import ChannelOutcome
 
 
@@ -60,17 +62,35 @@ class Expired(Struct, frozen=True):
     """The message expired. No handler ran."""
 
 
+class OutcomeUnknown(Struct, frozen=True):
+    """A delivery at most once was interrupted. It may have arrived, and is not repeated."""
+
+    error: str
+
+
+class RetryTerms(Struct, frozen=True, kw_only=True):
+    """How a delivery is retried, if not as its queue and its schedule say. None means the queue's
+    setting. `attempts_before` counts those of an earlier message."""
+
+    max_attempts: int | None = None
+    backoff: Backoff | None = None
+    attempts_before: int = 0
+
+
 class Delivered(Struct, frozen=True):
     """The outcome of a delivery outside, and what its firing record shows besides.
 
-    `failed` names the channels that failed while others succeeded: the firing is partial.
+    `failed` names the channels that failed while others succeeded: the firing is partial. `sends`
+    retry them.
     """
 
-    outcome: Succeeded | RetryRequested | Failed | Permanent
+    outcome: Succeeded | RetryRequested | Failed | Permanent | OutcomeUnknown
     result_code: int | None = None
     excerpt: str | None = None
     channels: tuple[ChannelOutcome, ...] = ()
     failed: tuple[str, ...] = ()
+    sends: tuple[Send, ...] = ()
+    retry: RetryTerms | None = None
 
 
 Outcome: TypeAlias = (
@@ -83,6 +103,7 @@ Outcome: TypeAlias = (
     | UnhandledType
     | TooManyHops
     | Expired
+    | OutcomeUnknown
     | Delivered
 )
 

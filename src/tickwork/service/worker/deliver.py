@@ -6,7 +6,8 @@ letters and fair shares between tenants are those of its queue.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -17,24 +18,42 @@ from tickwork.app.payloads import Payload
 from tickwork.channel.channels import Channels
 from tickwork.channel.host_limits import HostLimits
 from tickwork.clock import monotonic
-from tickwork.core.delivery.request import outcome_of
+from tickwork.core.delivery.channels import (
+    as_first_sent,
+    known_results,
+    may_have_progress,
+    outcome_of,
+    result_row,
+    retries_of,
+    retry_terms,
+    sending_rows,
+)
+from tickwork.core.delivery.outcome import Delivery
 from tickwork.core.delivery.target import (
+    CHANNEL_TIMEOUT_SECONDS,
     DELIVERIES_QUEUE,
     DELIVERIES_SETTINGS,
+    TIMEOUT_SECONDS,
+    Envelope,
     read_envelope,
     urls_of,
 )
 from tickwork.core.message.outcome import Delivered, Permanent, Snoozed
+from tickwork.core.model import Message as Stored
 from tickwork.core.model import Scope
-from tickwork.errors import NotFound
+from tickwork.errors import ClaimLost, NotFound, StoreUnavailable
 from tickwork.ops.schedules.lookup import get_schedule
 from tickwork.ops.webhook_secret import Box, signing_keys
 from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
 
 KEYS_KEPT_SECONDS = 30.0
 """Seconds that signing keys are kept before they are read again."""
 
 KEYS_KEPT_MAX = 10_000
+
+STORE_PAUSE_SECONDS = 5.0
+"""Seconds until a delivery is tried again that could not read its progress."""
 
 
 class Deliverer:
@@ -55,25 +74,74 @@ class Deliverer:
         except msgspec.MsgspecError as error:
             message.settle(Delivered(Permanent(f"the delivery has no valid target: {error}")))
             return
-        scope = Scope(stored.tenant)
+        with self._limits.admitted(url for _, url in urls_of(envelope.target)) as wait_seconds:
+            outcome = Snoozed(wait_seconds) if wait_seconds else await self._try(stored, envelope)
+        message.settle(outcome)
+
+    async def _try(self, stored: Stored, envelope: Envelope) -> Delivered | Snoozed:
+        """Delivers over the channels that may be sent to."""
+        try:
+            keys = await self._keys_of(stored.tenant)
+            known = await self._known(stored, envelope)
+        except (StoreUnavailable, ClaimLost):  # Nothing was sent, so it costs no attempt.
+            return Snoozed(STORE_PAUSE_SECONDS)
+        results = known | await self._deliver(stored, envelope, known, keys)
+        in_order = {name: results[name] for name in envelope.channels}
+        retries = retries_of(envelope, stored, in_order, new_id)
+        return outcome_of(in_order, retries=retries, retry=retry_terms(envelope))
+
+    async def _known(self, stored: Stored, envelope: Envelope) -> dict[str, Delivery]:
+        """The results of channels that must not be sent again. Records the others if they are sent
+        at most once; `ClaimLost` if another worker may send them."""
+        known: dict[str, Delivery] = {}
+        if may_have_progress(stored, envelope):
+            rows = await self._store.progress.get(Scope(stored.tenant), stored.work_key)
+            known = known_results(rows, envelope)
+        if envelope.is_at_most_once:
+            rest = [each for each in envelope.channels if each not in known]
+            if rest and not await self._record(stored, sending_rows(rest)):
+                raise ClaimLost([stored.id])
+        return known
+
+    async def _deliver(
+        self,
+        stored: Stored,
+        envelope: Envelope,
+        known: Mapping[str, Delivery],
+        keys: Sequence[bytes],
+    ) -> dict[str, Delivery]:
+        seen, is_single = as_first_sent(stored, envelope), len(envelope.channels) == 1
 
         async def schedule_name() -> str | None:
-            if stored.schedule_id is None:
+            if seen.schedule_id is None:
                 return None
             try:
-                return (await get_schedule(self._store, scope, stored.schedule_id)).name
+                scope = Scope(stored.tenant)
+                return (await get_schedule(self._store, scope, seen.schedule_id)).name
             except NotFound:
                 return None
 
-        with self._limits.admitted(url for _, url in urls_of(envelope.target)) as wait_seconds:
-            if wait_seconds:
-                message.settle(Snoozed(wait_seconds))
-                return
-            keys = await self._keys_of(stored.tenant)
-            results = await self._channels.deliver(
-                envelope, stored, keys=keys, schedule_name=schedule_name
-            )
-        message.settle(outcome_of(results))
+        async def arrived(channel: str, result: Delivery) -> None:
+            # The settlement is the record of a single channel. A replay reads a failure.
+            is_needed = not is_single if result.is_delivered else envelope.is_at_most_once
+            if is_needed:
+                with suppress(StoreUnavailable):  # The settlement follows, and waits for the store.
+                    await self._record(stored, result_row(channel, result))
+
+        return await self._channels.deliver(
+            {name: each for name, each in envelope.channels.items() if name not in known},
+            envelope.payload,
+            seen,
+            keys=keys,
+            schedule_name=schedule_name,
+            timeout_seconds=TIMEOUT_SECONDS if is_single else CHANNEL_TIMEOUT_SECONDS,
+            arrived=arrived,
+        )
+
+    async def _record(self, stored: Stored, rows: Mapping[str, str]) -> bool:
+        scope = Scope(stored.tenant)
+        claim, work = stored.current_claim, stored.work_key
+        return await self._store.progress.record(scope, claim, work, rows)
 
     async def _keys_of(self, tenant: str) -> tuple[bytes, ...]:
         until, keys = self._keys.get(tenant, (0.0, ()))

@@ -1,0 +1,327 @@
+"""Partial success: what arrived is not sent again, at most once is never repeated, and the error
+count follows the table of the design. On both stores."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tickwork.core.delivery.outcome import Delivery, answered
+from tickwork.core.delivery.request import EmailRequest, WebhookRequest
+from tickwork.core.message.backoff import Fixed
+from tickwork.core.model import DEFAULT, SYSTEM, Claim, Ending, Fate, Settlement
+from tickwork.errors import InvalidInput
+from tickwork.facade.app import Tickwork
+from tickwork.testing import Harness, harness
+
+START = datetime(2026, 3, 2, 8, 30, tzinfo=UTC)
+NINE = datetime(2026, 3, 2, 9, tzinfo=UTC)
+A, B = "https://example.com/a", "https://example.com/b"
+QUEUE = "tickwork.deliveries"
+DAILY: Any = {"daily_time": "09:00", "payload": {"name": "Ann"}, "name": "morning"}
+ONCE: Any = {"type": "webhook", "url": A, "delivery": "at_most_once"}
+OK, DOWN = answered(200, {}, "", START), answered(503, {}, "", START)
+
+Request = WebhookRequest | EmailRequest
+Deliver = Callable[[WebhookRequest], Awaitable[Delivery]]
+
+
+def both(**fields: Any) -> Any:
+    hooks = [{"type": "webhook", "url": url} for url in (A, B)]
+    return {"type": "channels", "channels": hooks, **fields}
+
+
+def deliver_by(h: Harness, deliver: Deliver) -> list[WebhookRequest]:
+    """Delivers with a function of the test; returns the list of requests."""
+    sent: list[WebhookRequest] = []
+
+    async def recorded(request: Request) -> Delivery:
+        assert isinstance(request, WebhookRequest)
+        sent.append(request)
+        return await deliver(request)
+
+    h.deliveries.deliver = recorded  # type: ignore[method-assign]
+    return sent
+
+
+async def end_claim(h: Harness, request: WebhookRequest, fate: Fate) -> None:
+    """Ends the claim of a request's message, as if its worker had died."""
+    id_ = UUID(request.headers["webhook-id"].removeprefix("msg_").partition(".")[0])
+    (holder,) = (await h.store.nodes.claims(SYSTEM)).keys()
+    claim = Claim("default", id_, int(request.headers["Tickwork-Fence"]), holder)
+    reason = "worker_lost" if fate is Fate.DEAD else None
+    await h.store.messages.settle(
+        SYSTEM, Settlement((Ending(claim=claim, fate=fate, reason=reason),))
+    )
+
+
+async def wait_for_rows(h: Harness, request: WebhookRequest, status: str) -> None:
+    """Waits until another channel of the request's message is recorded."""
+    work = request.headers["Idempotency-Key"].replace("%3A", ":")
+    for _ in range(1_000):
+        if any(status in each for each in (await h.store.progress.get(DEFAULT, work)).values()):
+            return
+    raise AssertionError(f"nothing {status} was recorded for {work}")
+
+
+def dies_once(h: Harness, fate: Fate) -> Deliver:
+    """A receiver that succeeds; the first time, the worker dies when only A is recorded."""
+    died: list[str] = []
+
+    async def deliver(request: WebhookRequest) -> Delivery:
+        if request.url == B and not died:
+            died.append(request.url)
+            await wait_for_rows(h, request, "succeeded")
+            await end_claim(h, request, fate)
+        return OK
+
+    return deliver
+
+
+async def finished(app: Tickwork) -> list[Any]:
+    return [each for each in await app.schedules.firings("morning") if each.finished_at]
+
+
+async def test_a_recorded_channel_is_not_sent_again_when_its_worker_died(
+    app: Tickwork, database: str | None
+) -> None:
+    async with harness(app, database=database, start=START) as h:
+        sent = deliver_by(h, dies_once(h, Fate.RELEASE))
+        await app.schedules.create(**DAILY, target=both())
+        await h.advance(hours=1)
+        (record,) = await finished(app)
+    assert [each.url for each in sent] == [A, B, B]
+    assert sent[1].headers["webhook-id"] == sent[2].headers["webhook-id"]
+    assert record.status == "succeeded"
+    assert [each.status for each in record.channels] == ["succeeded", "succeeded"]
+
+
+async def test_a_recorded_channel_is_not_sent_again_by_a_replay(
+    app: Tickwork, database: str | None
+) -> None:
+    async with harness(app, database=database, start=START) as h:
+        sent = deliver_by(h, dies_once(h, Fate.DEAD))
+        await app.schedules.create(**DAILY, target=both())
+        await h.advance(hours=1)
+        await app.dead_letters.replay(QUEUE)
+        await h.drain()
+    assert [each.url for each in sent] == [A, B, B]
+    assert sent[1].headers["Idempotency-Key"] == sent[2].headers["Idempotency-Key"]
+
+
+@pytest.mark.parametrize("is_several", [False, True])
+async def test_at_most_once_does_not_repeat_an_unknown_outcome(
+    app: Tickwork, database: str | None, is_several: bool
+) -> None:
+    target: Any = {"type": "webhook", "url": B, "delivery": "at_most_once"}
+
+    async def deliver(request: WebhookRequest) -> Delivery:
+        if request.url == B:
+            await wait_for_rows(h, request, "succeeded" if is_several else "sending")
+            await end_claim(h, request, Fate.RELEASE)
+        return OK
+
+    async with harness(app, database=database, start=START) as h:
+        sent = deliver_by(h, deliver)
+        several = both(delivery="at_most_once")
+        await app.schedules.create(**DAILY, target=several if is_several else target)
+        await h.advance(hours=1)
+        (dead,) = await app.dead_letters.list(QUEUE)
+        (record,) = await finished(app)
+        await app.dead_letters.replay(QUEUE)
+        await h.advance(hours=5)
+        (again,) = await app.dead_letters.list(QUEUE)
+    assert [each.url for each in sent] == ([A, B] if is_several else [B])
+    assert (dead.reason, again.reason) == ("outcome_unknown", "outcome_unknown")
+    assert "its outcome is unknown" in (dead.error or "")
+    assert (record.status, record.reason) == ("dead", "outcome_unknown")
+    statuses = [each.status for each in record.channels]
+    assert statuses == (["succeeded", "unknown"] if is_several else [])
+
+
+async def test_at_most_once_has_one_attempt_and_a_replay_sends_nothing(
+    app: Tickwork, database: str | None
+) -> None:
+    async with harness(app, database=database, start=START) as h:
+        h.deliveries.answer = lambda _: 503
+        made = await app.schedules.create(**DAILY, target=ONCE)
+        await h.advance(hours=5)
+        (dead,) = await app.dead_letters.list(QUEUE)
+        await app.dead_letters.replay(QUEUE)
+        await h.advance(hours=5)
+        (again,) = await app.dead_letters.list(QUEUE)
+        assert len(h.deliveries.webhooks) == 1
+    assert made.target == ONCE
+    assert (dead.reason, dead.error) == ("max_retries", "the receiver answered 503")
+    assert (again.reason, again.error) == ("permanent", "the receiver answered 503")
+
+
+async def test_at_most_once_with_some_failed_channels_is_partial(
+    app: Tickwork, database: str | None
+) -> None:
+    async with harness(app, database=database, start=START) as h:
+        h.deliveries.answer = lambda each: 503 if getattr(each, "url", "") == B else 200
+        await app.schedules.create(**DAILY, target=both(delivery="at_most_once"))
+        await h.advance(hours=5)
+        assert [each.url for each in h.deliveries.webhooks] == [A, B]
+        assert (await app.schedules.get("morning")).last_error == "partial: webhook[1]"
+
+
+async def test_only_the_failed_channels_are_retried_as_messages_of_their_own(
+    app: Tickwork, database: str | None
+) -> None:
+    async with harness(app, database=database, start=START) as h:
+        answers = {A: iter([200]), B: iter([503, 503, 200])}
+        h.deliveries.answer = lambda each: next(answers[each.url])  # type: ignore[union-attr]
+        target = both(retry_failed_channels=True)
+        made = await app.schedules.create(**DAILY, target=target)
+        await h.advance(hours=5)
+        requests = h.deliveries.webhooks
+        shown = await app.schedules.get("morning")
+        (record,) = await finished(app)
+        assert await app.dead_letters.list(QUEUE) == ()
+    assert made.target == target
+    assert [each.url for each in requests] == [A, B, B, B]
+    retried = requests[1:]
+    for name in ("webhook-id", "Idempotency-Key", "Tickwork-Schedule", "Tickwork-Slot"):
+        assert len({each.headers[name] for each in retried}) == 1, name
+    assert [each.headers["Tickwork-Attempt"] for each in retried] == ["1", "2", "3"]
+    assert [int(each.headers["Tickwork-Fence"]) for each in retried] == [1, 2, 3]
+    at = [int(each.headers["webhook-timestamp"]) for each in retried]
+    assert [after - before for before, after in pairwise(at)] == [60, 180]
+    assert (shown.last_status, shown.last_error) == ("partial", "partial: webhook[1]")
+    assert (shown.error_count, shown.next_fire_at) == (0, NINE + timedelta(days=1))
+    statuses = [(each.channel, each.status) for each in record.channels]
+    assert statuses == [("webhook[0]", "succeeded"), ("webhook[1]", "retrying")]
+
+
+@pytest.mark.parametrize(
+    ("retry", "attempts", "waits"),
+    [
+        (None, 5, [60, 180, 480, 1_080]),
+        ({"max_attempts": 7, "backoff": {"kind": "fixed", "seconds": 10}}, 7, [10] * 6),
+        ({"max_attempts": 1}, 1, []),
+    ],
+)
+async def test_a_failed_channel_has_the_attempts_of_its_schedule(
+    app: Tickwork, database: str | None, retry: Any, attempts: int, waits: list[int]
+) -> None:
+    async with harness(app, database=database, start=START) as h:
+        h.deliveries.answer = lambda each: 503 if getattr(each, "url", "") == B else 200
+        target = both(retry_failed_channels=True)
+        made = await app.schedules.create(**DAILY, target=target, retry=retry)
+        await h.advance(hours=5)
+        tried = [each for each in h.deliveries.webhooks if each.url == B]
+        letters = await app.dead_letters.list(QUEUE)
+        shown = await app.schedules.get("morning")
+        await app.dead_letters.replay(QUEUE)
+        await h.advance(hours=5)
+        again = [each for each in h.deliveries.webhooks if each.url == B][len(tried) :]
+        assert len([each for each in h.deliveries.webhooks if each.url == A]) == 1
+    at = [int(each.headers["webhook-timestamp"]) for each in tried]
+    assert [after - before for before, after in pairwise(at)] == waits
+    assert len(tried) == attempts
+    assert (shown.last_status, shown.error_count) == ("partial", 0)
+    if attempts > 1:
+        (letter,) = letters
+        assert (letter.reason, letter.source) == ("max_retries", str(made.id))
+        assert letter.idempotency_key == f"{made.id}:2026-03-02T09:00:00Z"
+        assert {each.headers["webhook-id"] for each in again} == {tried[0].headers["webhook-id"]}
+    else:
+        assert letters == ()
+
+
+async def test_a_channel_that_can_never_succeed_is_not_retried(
+    app: Tickwork, database: str | None
+) -> None:
+    never = Delivery(is_delivered=False, error="wrong", is_permanent=True)
+    async with harness(app, database=database, start=START) as h:
+        h.deliveries.answer = lambda each: never if getattr(each, "url", "") == B else 200
+        await app.schedules.create(**DAILY, target=both(retry_failed_channels=True))
+        await h.advance(hours=5)
+        assert [each.url for each in h.deliveries.webhooks] == [A, B]
+
+
+SUCCESS, PARTIAL, FAILURE = [200, 200], [200, 503], [503, 503]
+DOWN_TEXT = "webhook[0]: the receiver answered 503; webhook[1]: the receiver answered 503"
+PARTIAL_TEXT = "partial: webhook[1]"
+
+TABLE: list[tuple[list[int], tuple[int, str | None, str]]] = [
+    (SUCCESS, (0, None, "succeeded")),
+    (PARTIAL, (0, PARTIAL_TEXT, "partial")),
+    (FAILURE, (1, DOWN_TEXT, "failed")),
+    (PARTIAL, (1, PARTIAL_TEXT, "partial")),
+    (FAILURE, (2, DOWN_TEXT, "failed")),
+    (SUCCESS, (0, None, "succeeded")),
+    (FAILURE, (1, DOWN_TEXT, "failed")),
+    (FAILURE, (1, DOWN_TEXT, "dead")),
+    (FAILURE, (1, DOWN_TEXT, "failed")),
+    (FAILURE, (1, DOWN_TEXT, "dead")),
+    (PARTIAL, (0, PARTIAL_TEXT, "partial")),
+    (FAILURE, (1, DOWN_TEXT, "failed")),
+    (FAILURE, (1, DOWN_TEXT, "dead")),
+    (SUCCESS, (0, None, "succeeded")),
+]
+"""Attempts at slots that have two attempts each, and what the schedule shows after each."""
+
+
+async def test_the_error_count_follows_the_table(app: Tickwork, database: str | None) -> None:
+    answers: list[int] = []
+    shown = []
+    async with harness(app, database=database, start=START) as h:
+        h.deliveries.answer = lambda _: answers.pop(0)
+        every: Any = {"name": "morning", "cron_expr": "* * * * *", "target": both()}
+        await app.schedules.create(**every, retry={"max_attempts": 2, "backoff": Fixed(30)})
+        for attempt, _ in TABLE:
+            answers += attempt
+            while answers:
+                await h.advance(seconds=30)
+            found = await app.schedules.get("morning")
+            shown.append((found.error_count, found.last_error, found.last_status))
+    assert shown == [after for _, after in TABLE]
+
+
+@pytest.mark.parametrize(
+    ("answers", "status", "last"),
+    [
+        (SUCCESS, "completed", "succeeded"),
+        (PARTIAL, "completed", "partial"),
+        (FAILURE, "parked", "dead"),
+    ],
+)
+async def test_a_partial_slot_completes_a_one_shot_and_a_dead_one_parks_it(
+    app: Tickwork, database: str | None, answers: list[int], status: str, last: str
+) -> None:
+    left = [*answers]
+    async with harness(app, database=database, start=START) as h:
+        h.deliveries.answer = lambda _: left.pop(0)
+        once: Any = {"name": "morning", "once_at": NINE, "target": both()}
+        await app.schedules.create(**once, retry={"max_attempts": 1})
+        await h.advance(hours=1)
+        found = await app.schedules.get("morning")
+    assert (found.status, found.last_status) == (status, last)
+
+
+@pytest.mark.parametrize(
+    ("target", "field"),
+    [
+        (both(delivery="at_most_once", retry_failed_channels=True), "retry_failed_channels"),
+        (both(delivery="exactly_once"), "delivery"),
+        (both(retry_failed_channels="yes"), "retry_failed_channels"),
+        ({"type": "webhook", "url": A, "retry_failed_channels": True}, "retry_failed_channels"),
+        ({"type": "webhook", "url": A, "completion": "callback"}, "completion"),
+        ({"type": "channels", "channels": [ONCE]}, "channels[0].delivery"),
+    ],
+)
+async def test_settings_that_contradict_each_other_are_refused(
+    app: Tickwork, database: str | None, target: Any, field: str
+) -> None:
+    async with harness(app, database=database, start=START):
+        with pytest.raises(InvalidInput) as refused:
+            await app.schedules.create(**DAILY, target=target)
+    assert f"target.{field}" in [each.field for each in refused.value.errors]
