@@ -40,6 +40,8 @@ MODULES: dict[Path, Listed] = {
 CLASSES: dict[Path, Listed] = {
     POSTGRES: {
         "objects that keep the pool and the clock; on SQLite functions of a transaction": (
+            "endpoints/publish:Publisher",
+            "endpoints/record:AttemptRecorder",
             "messages/batch_progress:BatchProgress",
             "messages/removal:Purger",
             "messages/removal:Removal",
@@ -101,6 +103,8 @@ STATEMENTS: dict[Path, Listed] = {
             "messages/lock_queue_for_claim",
             "messages/reserve_key_positions",
             "meta/lock_migrations",
+            "endpoints/lock_deliveries",
+            "endpoints/lock_tenant",
             "nodes/claim_expired",
             "nodes/lock_node",
             "queues/lock_queue",
@@ -147,6 +151,7 @@ STATEMENTS: dict[Path, Listed] = {
             "meta/server_settings",
         ),
         "one statement where SQLite decides in Python between several": (
+            "endpoints/list_deliveries",
             "firings/delete_duplicate_firings",
             "firings/record_skips",
             "messages/claim_suspects",
@@ -239,6 +244,10 @@ STATEMENTS: dict[Path, Listed] = {
             "shards/take_shards",
         ),
         "a choice that PostgreSQL makes by a parameter": (
+            "endpoints/endpoint_deliveries",
+            "endpoints/endpoint_undelivered",
+            "endpoints/tenant_deliveries",
+            "endpoints/tenant_undelivered",
             "firings/skipped_runs_covering",
             "queues/all_tenants",
             "schedules/get_tenant_schedule",
@@ -247,6 +256,9 @@ STATEMENTS: dict[Path, Listed] = {
             "schedules/schedules_without_name",
         ),
         "counters and checks that PostgreSQL has in the statement that writes": (
+            "endpoints/claimed_attempts",
+            "endpoints/show_attempts",
+            "retention/prune_attempts",
             "batches/count_ended_items",
             "batches/has_whole_batch",
             "nodes/claimed_by",

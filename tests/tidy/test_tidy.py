@@ -52,7 +52,6 @@ STANDALONE = {
     "tickwork.channel.guarded_connector": "the guard's only use of aiohttp, which is optional",
     "tickwork.cli.database": "a file per command group",
     "tickwork.cli.messages": "a file per command group",
-    "tickwork.core.delivery.breaker": "the breaker's decisions, apart from an endpoint's fields",
     "tickwork.core.when.time_texts": "short forms are turned into objects before they are parsed",
     "tickwork.core.topology.mermaid": "drawing is an idea of its own, and pure",
     "tickwork.deliveries": "what the extra `delivery` is needed for, apart from the rest",
@@ -69,10 +68,10 @@ STANDALONE = {
     "tickwork.testing.deliveries": "for users, who set its answers",
     "tickwork.store.postgres.engine.identity": "which URLs name one database",
     "tickwork.store.shared.constants": "the constants of core that statements use, in one place",
+    "tickwork.store.sqlite.endpoints.publish": "the stores have one skeleton",
     "tickwork.store.sqlite.engine.wakeups": "the stores have one skeleton",
     "tickwork.store.sqlite.messages.settle": "the stores have one skeleton",
     "tickwork.store.sqlite.messages.subscriptions": "the stores have one skeleton",
-    "tickwork.store.sqlite.pruner": "the stores have one skeleton",
     "tickwork.testing.recorded_cluster": "for users and the examples, which import it",
 }
 """Modules under 60 lines of code with a single importer, and why each is a file."""

@@ -407,6 +407,7 @@ class Pruned(Struct, frozen=True):
     firings: int = 0
     schedules: int = 0
     counters: int = 0
+    deliveries: int = 0
 
 
 class Meta(Struct, frozen=True):

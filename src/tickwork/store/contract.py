@@ -13,7 +13,7 @@ name.
 | `InvalidInput` | a value breaks a limit; the error names the field |
 | `NotFound` | the scope has no such queue, message or tenant |
 | `Conflict` | it exists already with other contents, or is still in use |
-| `TooMany` | a tenant has its maximum number of schedules, or creates them too fast |
+| `TooMany` | a tenant has its maximum of schedules or endpoints, or creates them too fast |
 | `BacklogFull` | a queue has its maximum number of bytes |
 | `NodeExpired` | the node's lease has expired: join under a new id |
 | `ClaimLost` | a joint settlement has a claim that is no longer valid |
@@ -53,7 +53,7 @@ from tickwork.core.model import (
     Tenant,
 )
 from tickwork.core.queue.stats import QueueStats
-from tickwork.store.delivery_contract import Secrets
+from tickwork.store.delivery_contract import Endpoints, Secrets
 from tickwork.store.schedule_contract import Calendars, Firings, Schedules, Shards
 
 Joined = Callable[[Any], Awaitable[None] | None]
@@ -390,6 +390,10 @@ class Store(Protocol):
     @property
     def schedules(self) -> Schedules:
         """Schedules."""
+
+    @property
+    def endpoints(self) -> Endpoints:
+        """Endpoints and their deliveries."""
 
     @property
     def secrets(self) -> Secrets:

@@ -24,11 +24,16 @@ from tickwork.core.model import NewMessage, Scope
 
 
 class Endpoints(Protocol):
-    """Endpoints of a tenant, the events published to them, and their deliveries."""
+    """Endpoints of a tenant, the events published to them, and their deliveries.
+
+    In the system scope an id names a record of any tenant; names and lists are those of the default
+    tenant.
+    """
 
     async def create(self, scope: Scope, endpoint: Endpoint) -> Endpoint:
-        """Stores a new endpoint; the store sets its times. `Conflict` if the name is in use,
-        `TooMany` at the tenant's maximum."""
+        """Stores a new endpoint; the store sets its tenant and times. A repeat with the same id,
+        name and settings returns the stored one. `Conflict` if the name or id is in use, `TooMany`
+        at the tenant's maximum."""
 
     async def get(self, scope: Scope, name_or_id: str | UUID) -> Endpoint:
         """Returns one endpoint."""
@@ -42,26 +47,32 @@ class Endpoints(Protocol):
         """Replaces the settings. What waits is delivered with the new ones."""
 
     async def disable(self, scope: Scope, endpoint_id: UUID, reason: str) -> Endpoint:
-        """Stops deliveries; what waits is kept until it expires."""
+        """Stops deliveries; what waits is kept until it expires. A disabled endpoint keeps its
+        first reason."""
 
     async def enable(self, scope: Scope, endpoint_id: UUID) -> Endpoint:
         """Closes the breaker and makes what waits visible, oldest first."""
 
     async def delete(self, scope: Scope, endpoint_id: UUID) -> int:
-        """Deletes an endpoint and the messages that wait for it, and returns their number. Its
-        deliveries stay for their retention."""
+        """Deletes an endpoint, its secrets and the messages that wait for it, and returns their
+        number. Messages that are claimed stay, and its deliveries for their retention."""
 
     async def publish(self, scope: Scope, event: NewMessage, owner: str | None) -> Published:
         """Copies an event to the queues that subscribe to it, and makes a delivery for each
-        endpoint whose types match, in one transaction. `event.body` is JSON. An event with an
-        owner reaches endpoints of that owner and those without one. A repeat with the same id
-        makes nothing twice."""
+        endpoint whose types match, in one transaction. `event.body` is JSON.
+
+        An event with an owner reaches endpoints of that owner and those without one, an event
+        without an owner only the latter. Disabled endpoints get their deliveries, too. A repeat
+        with the same id makes no second delivery; copies in queues follow the rules of
+        `Messages.send`, `BacklogFull` included. `NotFound` if the queue of deliveries does not
+        exist and an endpoint matches."""
 
     async def record(self, scope: Scope, records: Sequence[AttemptRecord]) -> tuple[bool, ...]:
         """Records attempts whose claims are still valid, and keeps the claims; system only.
 
         Updates the health of their endpoints, which `core.delivery.breaker` decides, and
-        publishes its events. False for a claim that is no longer valid."""
+        publishes its events. False for a claim that is no longer valid. A claim has one attempt: a
+        repeat records nothing."""
 
     async def probe(self, scope: Scope, endpoint_id: UUID, seconds: float) -> bool:
         """Whether the caller may try an endpoint whose breaker was open until now. It then stays
@@ -79,13 +90,20 @@ class Endpoints(Protocol):
         """Returns the attempts at a delivery, in order."""
 
     async def resend(
-        self, scope: Scope, delivery_ids: Sequence[UUID], *, rate_per_second: float | None = None
+        self,
+        scope: Scope,
+        delivery_ids: Sequence[UUID],
+        *,
+        rate_per_second: float | None = None,
+        first_after_seconds: float = 0.0,
     ) -> int:
-        """Sends deliveries again, also delivered ones, and returns their number. One that waits
-        becomes visible; a dead one gets a new message, and its dead letter is resolved."""
+        """Sends up to `RESENT_AT_ONCE_MAX` deliveries again, oldest first, also delivered ones, and
+        returns their number. One that waits becomes visible; a dead or delivered one gets a new
+        message and is waiting again, and its dead letter is resolved. Unknown deliveries, and
+        those of deleted endpoints, are left out."""
 
     async def stats(self, scope: Scope, endpoint_id: UUID, since: datetime) -> EndpointStats:
-        """Returns the numbers of an endpoint since a time."""
+        """Returns the numbers of the deliveries published to an endpoint since a time."""
 
 
 class Secrets(Protocol):

@@ -7,12 +7,14 @@ only fails for days is disabled.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from enum import StrEnum
+from uuid import UUID
 
 from msgspec import Struct, structs
 
-from tickwork.core.delivery.endpoint import HEALTHY, Health
+from tickwork.core.delivery.endpoint import HEALTHY, AttemptRecord, Endpoint, Health
 
 FAILURES_IN_ROW_MAX = 5
 OPEN_SECONDS_MIN, OPEN_SECONDS_MAX = 60.0, 3_600.0
@@ -38,6 +40,35 @@ class HealthChange(Struct, frozen=True):
     health: Health
     events: tuple[HealthEvent, ...] = ()
     disabled_reason: str | None = None
+
+
+def by_endpoint(records: Iterable[AttemptRecord]) -> dict[tuple[str, UUID], list[AttemptRecord]]:
+    """Attempts by tenant and endpoint, in their order."""
+    found: dict[tuple[str, UUID], list[AttemptRecord]] = {}
+    for each in records:
+        found.setdefault((each.claim.tenant, each.endpoint_id), []).append(each)
+    return found
+
+
+def after_attempts(
+    endpoint: Endpoint, records: Iterable[AttemptRecord], now: datetime
+) -> HealthChange:
+    """The change that attempts make, in their order. A disabled endpoint publishes no events."""
+    health, events, reason = endpoint.health, list[HealthEvent](), endpoint.disabled_reason
+    for record in records:
+        change = after_attempt(
+            health,
+            now,
+            is_delivered=record.attempt.is_delivered,
+            is_probe=record.is_probe,
+            is_gone=record.is_gone,
+        )
+        health = change.health
+        if reason is None:
+            events += change.events
+            reason = change.disabled_reason
+    is_disabled_now = endpoint.disabled_reason is None
+    return HealthChange(health, tuple(events), reason if is_disabled_now else None)
 
 
 def after_attempt(

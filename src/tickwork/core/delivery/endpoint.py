@@ -1,7 +1,9 @@
 """Endpoints: addresses of a tenant that receive events, and the deliveries made to them.
 
 An event is published once. For every endpoint whose types match, it makes one delivery: a row that
-can be listed, and a message of the hidden queue `tickwork.endpoints`, which carries the event.
+can be listed, and a message of the hidden queue `tickwork.endpoints`, which carries the event. The
+status of a delivery is not stored: it follows from `delivered_at` and from whether its message
+exists.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ import msgspec
 from msgspec import Struct
 
 from tickwork.core.delivery.outcome import ErrorKind
-from tickwork.core.model import Claim, QueueSettings
+from tickwork.core.model import Claim, NewMessage, QueueSettings
+from tickwork.errors import Conflict
 
 ENDPOINTS_QUEUE = "tickwork.endpoints"
 """Name of the hidden queue of deliveries to endpoints, which all tenants share."""
@@ -31,6 +34,15 @@ ENDPOINTS_MAX = 1_000
 
 TYPES_MAX = 50
 """Maximum number of patterns of an endpoint."""
+
+RESENT_AT_ONCE_MAX = 1_000
+"""Maximum number of deliveries that one transaction sends again."""
+
+DELIVERY_RETENTION_SECONDS = 30 * 86_400
+"""Seconds to keep a delivery and its attempts."""
+
+PUBLISHED_RETENTION_SECONDS = DELIVERY_RETENTION_SECONDS + 86_400
+"""Seconds to keep a published event: longer than its deliveries, which may be sent again."""
 
 ENDPOINTS_SETTINGS = QueueSettings(
     max_retries=RETRIES_MAX, retention_seconds=14 * 86_400, timeout_seconds=360
@@ -90,6 +102,21 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     updated_at: datetime
 
 
+def secrets_owner(endpoint_id: UUID) -> str:
+    """The owner of an endpoint's secrets."""
+    return f"endpoint:{endpoint_id}"
+
+
+def check_same_endpoint(new: Endpoint, stored: Endpoint | None) -> Endpoint:
+    """The stored endpoint with the name of a new one; `Conflict` if it is another one. None: the id
+    is in use under another name."""
+    if stored is None:
+        raise Conflict(f"the id {new.id} is in use by another endpoint")
+    if (stored.id, stored.settings) != (new.id, new.settings):
+        raise Conflict(f"there is an endpoint {new.name} already; choose another name")
+    return stored
+
+
 class EndpointEnvelope(Struct, frozen=True):
     """The body of an endpoint's message. `delivery` is the id of the delivery."""
 
@@ -106,8 +133,15 @@ class DeliveryStatus(StrEnum):
     DEAD = "dead"
 
 
+def status_of(delivered_at: datetime | None, *, has_message: bool) -> DeliveryStatus:
+    """The status of a delivery."""
+    if delivered_at is not None:
+        return DeliveryStatus.DELIVERED
+    return DeliveryStatus.WAITING if has_message else DeliveryStatus.DEAD
+
+
 class Attempt(Struct, frozen=True, kw_only=True):
-    """One attempt at a delivery. `number` starts at 1."""
+    """One attempt at a delivery, which began `at` a time. `number` starts at 1."""
 
     number: int
     at: datetime
@@ -154,7 +188,8 @@ class DeliverySelection(Struct, frozen=True, kw_only=True):
 
 class AttemptRecord(Struct, frozen=True, kw_only=True):
     """An attempt to record, and the claim under which it was made. `is_probe`: the breaker let it
-    through."""
+    through. `is_gone`: the receiver wants no more deliveries. The store sets the attempt's number
+    and time."""
 
     claim: Claim
     delivery_id: UUID
@@ -173,7 +208,8 @@ class Published(Struct, frozen=True, kw_only=True):
 
 
 class EndpointStats(Struct, frozen=True, kw_only=True):
-    """Numbers of an endpoint over a span: deliveries by status, attempts, and their times."""
+    """Numbers of the deliveries that were published to an endpoint in a span: how many have which
+    status, their attempts, and how long these took."""
 
     waiting: int = 0
     delivered: int = 0
@@ -184,7 +220,20 @@ class EndpointStats(Struct, frozen=True, kw_only=True):
     p95_seconds: float | None = None
 
 
+class _DeliveryName(Struct):
+    delivery: UUID
+
+
 _ENVELOPES = msgspec.json.Decoder(EndpointEnvelope)
+_DELIVERY_NAMES = msgspec.json.Decoder(_DeliveryName)
+
+
+def delivery_of(message: NewMessage) -> UUID | None:
+    """The delivery that a message of the hidden queue belongs to; None if it names none."""
+    try:
+        return _DELIVERY_NAMES.decode(message.body).delivery
+    except msgspec.MsgspecError:
+        return None
 
 
 def read_endpoint_envelope(body: bytes) -> EndpointEnvelope:

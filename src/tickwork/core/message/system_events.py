@@ -6,6 +6,8 @@
 | `firing.dead` | that message is a slot of a schedule | that of the message |
 | `schedule.paused` | a dead firing pauses its schedule (`on_dead`) | that of the schedule |
 | `shard.stalled` | the schedules of a shard are long overdue | `default` |
+| `endpoint.failing` | an endpoint failed 5 times in a row; also after 1, 3, 4 days | its own |
+| `endpoint.disabled` | an endpoint failed for 5 days, or its receiver answered 410 | its own |
 
 An event belongs to no queue. It is sent to the subscribers of its type, in the transaction of what
 it reports. Its id is derived from what happened, so a repeat has the same id. A dead letter of such
@@ -21,6 +23,8 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
+from tickwork.core.delivery.breaker import HealthChange, HealthEvent
+from tickwork.core.delivery.endpoint import Endpoint
 from tickwork.core.limits import HOPS_MAX
 from tickwork.core.message.dead_letter import Death
 from tickwork.core.message.error_summary import summary
@@ -36,7 +40,7 @@ MESSAGE_DEAD = "message.dead"
 FIRING_DEAD = "firing.dead"
 SCHEDULE_PAUSED = "schedule.paused"
 SHARD_STALLED = "shard.stalled"
-SYSTEM_TYPES = (MESSAGE_DEAD, FIRING_DEAD, SCHEDULE_PAUSED, SHARD_STALLED)
+SYSTEM_TYPES = (MESSAGE_DEAD, FIRING_DEAD, SCHEDULE_PAUSED, SHARD_STALLED, *HealthEvent)
 
 SYSTEM_TENANT = "default"
 """The tenant of events that concern the whole system."""
@@ -149,6 +153,31 @@ def shard_stalled_event(shard: int, since: datetime, overdue_seconds: float) -> 
     }
     own = derived_id(UUID(int=shard), f"{SHARD_STALLED}:{since.isoformat()}")
     return _event(SHARD_STALLED, own, fields)
+
+
+def endpoint_events(endpoint: Endpoint, change: HealthChange) -> tuple[NewMessage, ...]:
+    """The events of a change of an endpoint's health; `endpoint` is as it was before."""
+    health = change.health
+    since = None if health.failing_since is None else iso(health.failing_since)
+    fields: dict[str, object] = {
+        "tenant": endpoint.tenant,
+        "endpoint_id": str(endpoint.id),
+        "name": endpoint.name,
+        "url": endpoint.settings.url,
+        "failures_in_row": health.failures_in_row,
+        "failing_since": since,
+    }
+    # An endpoint that was enabled again may fail anew.
+    base = derived_id(endpoint.id, f"{since}:{iso(endpoint.updated_at)}")
+    return tuple(
+        _event(
+            str(each),
+            derived_id(base, f"{each}:{health.notices}"),
+            fields | {"reason": change.disabled_reason if each is HealthEvent.DISABLED else None},
+            correlation_id=str(endpoint.id),
+        )
+        for each in change.events
+    )
 
 
 def _event(

@@ -16,6 +16,10 @@ from uuid import UUID
 
 import asyncpg
 
+from tickwork.core.delivery.endpoint import (
+    DELIVERY_RETENTION_SECONDS,
+    PUBLISHED_RETENTION_SECONDS,
+)
 from tickwork.core.limits import check_limit, check_system
 from tickwork.core.message.batch import BATCH_RETENTION_SECONDS
 from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS
@@ -143,6 +147,8 @@ class PostgresPruner:
             for row in dead_letters
         )
         await self._recount()
+        await self._take(SQL.prune_published, now, PUBLISHED_RETENTION_SECONDS, limit)
+        deliveries = await self._take(SQL.prune_deliveries, now, DELIVERY_RETENTION_SECONDS, limit)
         return Pruned(
             dead_letters=len(dead_letters),
             events=len(await self._take(SQL.prune_events, now, EVENT_RETENTION_SECONDS, limit)),
@@ -154,6 +160,7 @@ class PostgresPruner:
             counters=len(
                 await self._take(SQL.prune_counters, now, COUNTER_RETENTION_SECONDS, limit)
             ),
+            deliveries=len(deliveries),
         )
 
     async def _recount(self) -> None:

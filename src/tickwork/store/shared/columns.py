@@ -14,6 +14,10 @@ SQL files name a list by a placeholder:
 | `/*firing*/` | a record of a firing, as `FiringRecord` has it (alias `f`) |
 | `/*schedule*/` | a schedule and its definition (alias `s`) |
 | `/*new_schedule*/`, `/*new_schedule_arrays $2*/`, `/*new_schedule_values*/` | a new schedule |
+| `/*endpoint*/` | an endpoint, as `ENDPOINT` lists it (alias `e`) |
+| `/*delivery*/` | a delivery, as `DELIVERY` lists it, and whether its message exists (alias `d`) |
+| `/*published*/`, `/*p.published*/` | a published event (the latter with alias `p`) |
+| `/*attempt*/` | an attempt, as `Attempt` has it (alias `a`) |
 | `/*definition_set $14*/` | assignments of the columns of a definition, from `$14` on |
 """
 
@@ -27,6 +31,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from tickwork.core.delivery.endpoint import Attempt, EndpointDelivery, Health
 from tickwork.core.message.dead_letter import DeadLetter
 from tickwork.core.model import FORMAT_VERSION, ContentType, Message, QueueSettings
 from tickwork.core.schedule.firing import FiringRecord
@@ -177,6 +182,25 @@ SCHEDULE = (
 )  # fmt: skip
 """A stored schedule: its state, and then its definition."""
 
+HEALTH = Health.__struct_fields__
+ENDPOINT = (
+    "id", "tenant", "name", "settings", *HEALTH, "disabled_at", "disabled_reason", "created_at",
+    "updated_at",
+)  # fmt: skip
+"""A stored endpoint."""
+
+DELIVERY = tuple(name for name in EndpointDelivery.__struct_fields__ if name != "status")
+"""A stored delivery, in the order of `EndpointDelivery`."""
+
+PUBLISHED = (
+    "id", "priority", "hops", "type", "source", "correlation_id", "causation_id", "body",
+)  # fmt: skip
+"""What is stored of a published event, by the fields of `NewMessage`."""
+
+_HAS_MESSAGE = (
+    "EXISTS (SELECT 1 FROM tickwork_messages WHERE tenant = d.tenant AND id = d.message_id)"
+)
+
 
 def own_values(new: NewSchedule) -> tuple[Any, ...]:
     """The values of `NEW_SCHEDULE_OWN`."""
@@ -237,6 +261,11 @@ _LISTS = {
     "firing": names(FiringRecord.__struct_fields__, "f"),
     "schedule": names(SCHEDULE, "s"),
     "new_schedule": names(_NEW_SCHEDULE),
+    "endpoint": names(ENDPOINT, "e"),
+    "delivery": f"{names(DELIVERY, 'd')}, {_HAS_MESSAGE}",
+    "published": names(PUBLISHED),
+    "p.published": names(PUBLISHED, "p"),
+    "attempt": names(Attempt.__struct_fields__, "a"),
     "new_schedule_values": names("?" * len(_NEW_SCHEDULE)),
 }
 _ARRAYS = {

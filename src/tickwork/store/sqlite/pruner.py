@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from tickwork.core.delivery.endpoint import (
+    DELIVERY_RETENTION_SECONDS,
+    PUBLISHED_RETENTION_SECONDS,
+)
 from tickwork.core.limits import check_limit, check_system
 from tickwork.core.message.batch import BATCH_RETENTION_SECONDS
 from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS
@@ -26,6 +30,7 @@ class SqlitePruner:
         check_system(scope)
         check_limit(limit)
         write = self._database.write
+        await self._prune(SQL.prune_published, PUBLISHED_RETENTION_SECONDS, limit)
         return Pruned(
             dead_letters=await write(lambda transaction: _prune_letters(transaction, limit)),
             events=await self._prune(SQL.prune_events, EVENT_RETENTION_SECONDS, limit),
@@ -34,6 +39,7 @@ class SqlitePruner:
             firings=await self._prune(SQL.prune_firings, FIRINGS_KEPT_SECONDS, limit),
             schedules=await self._prune(SQL.prune_schedules, DELETED_KEPT_SECONDS, limit),
             counters=await self._prune(SQL.prune_counters, COUNTER_RETENTION_SECONDS, limit),
+            deliveries=await write(lambda transaction: _prune_deliveries(transaction, limit)),
         )
 
     async def _prune(self, statement: str, kept_seconds: int, limit: int) -> int:
@@ -51,6 +57,14 @@ def _prune_letters(transaction: Transaction, limit: int) -> int:
         CountedMessages(queue_id, tenant, CounterName.PRUNED, type_, source, 1)
         for queue_id, tenant, type_, source in pruned
     ]
+    return len(pruned)
+
+
+def _prune_deliveries(transaction: Transaction, limit: int) -> int:
+    """Deletes deliveries with their attempts, of which each has few."""
+    values = (transaction.now - microseconds(DELIVERY_RETENTION_SECONDS), limit)
+    pruned = transaction.execute(SQL.prune_deliveries, values).fetchall()
+    transaction.connection.executemany(SQL.prune_attempts, pruned)
     return len(pruned)
 
 

@@ -15,6 +15,7 @@ from uuid import UUID
 
 import asyncpg
 
+from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE, delivery_of
 from tickwork.core.limits import check_body, check_limit, check_pace, check_selection, is_name
 from tickwork.core.message.dead_letter import (
     DeadGroup,
@@ -139,6 +140,8 @@ class PostgresDeadLetters:
                 backlog = BacklogChange()
                 await self._sender.store(connection, groups, new_id(), backlog)
                 await change_backlog(connection, backlog)
+                if queue == ENDPOINTS_QUEUE:
+                    await _show_deliveries(connection, groups)
             return [_replayed(dead_letter) for dead_letter in dead_letters], groups
 
         # Not repeated: a second run would select other dead letters.
@@ -262,6 +265,19 @@ def _groups(
     return [
         Group(tenant, queue_id, queue, tuple(own)) for (tenant, queue_id), own in messages.items()
     ]
+
+
+async def _show_deliveries(connection: Connection, groups: Sequence[Group]) -> None:
+    """Gives deliveries to endpoints their new messages."""
+    new = [
+        (delivery_id, message.id, group.tenant)
+        for group in groups
+        for message in group.messages
+        if (delivery_id := delivery_of(message))
+    ]
+    if new:
+        columns = map(list, zip(*new, strict=True))
+        await connection.execute(SQL.resend_deliveries, *columns)
 
 
 def _replayed(dead_letter: DeadLetter) -> Replayed:

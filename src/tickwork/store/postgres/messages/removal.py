@@ -196,6 +196,16 @@ class Purger:
         )
         return affected > 0
 
+    async def delete_all(self, waiting: Sequence[Any], reason: str) -> int:
+        """Deletes the given messages (rows with `tenant`, `queue_id`, `id` and `key`), unless they
+        are claimed; returns how many."""
+
+        async def find(_connection: Connection) -> Sequence[Any]:
+            return waiting
+
+        _, affected = await self._delete(find, reason)
+        return affected
+
     async def _delete(
         self, find: Callable[[Connection], Awaitable[Sequence[Any]]], reason: str
     ) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -57,10 +57,8 @@ async def dead_letter_events(
 ) -> list[Group]:
     """Returns the events of new dead letters (rows of `record_dead_letters`) and of the schedules
     that they paused, as copies for subscribers. Store them in the same transaction."""
-    tenants = [*{row["tenant"] for row in dead_rows}]
-    found = await connection.fetch(SQL.subscriptions_among, tenants)
-    subscribers_found = [row for row in found if matches_system_event(row["types"])]
-    if not subscribers_found:
+    subscribers = await _subscribers(connection, {row["tenant"] for row in dead_rows})
+    if not subscribers:
         return []
     events: dict[str, list[NewMessage]] = {}
     for row in dead_rows:
@@ -68,9 +66,25 @@ async def dead_letter_events(
     for each in paused:
         event = schedule_paused_event(*each.schedule, each.slot, each.error)
         events.setdefault(each.schedule[0], []).append(event)
-    return [
-        group for tenant, own in events.items() for group in _groups(tenant, own, subscribers_found)
-    ]
+    return _copies(events, subscribers)
+
+
+async def event_copies(
+    connection: Connection, events: Mapping[str, Sequence[NewMessage]]
+) -> list[Group]:
+    """Returns copies of system events, given by tenant, for their subscribers. Store them in the
+    same transaction."""
+    return _copies(events, await _subscribers(connection, events)) if events else []
+
+
+async def _subscribers(connection: Connection, tenants: Iterable[str]) -> list[Any]:
+    """The subscriptions to system events of some tenants."""
+    found = await connection.fetch(SQL.subscriptions_among, [*tenants])
+    return [row for row in found if matches_system_event(row["types"])]
+
+
+def _copies(events: Mapping[str, Sequence[NewMessage]], subscribers: Sequence[Any]) -> list[Group]:
+    return [group for tenant, own in events.items() for group in _groups(tenant, own, subscribers)]
 
 
 def _groups(tenant: str, events: Sequence[NewMessage], subscribers: Sequence[Any]) -> list[Group]:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE, delivery_of
 from tickwork.core.limits import check_body, check_limit, check_pace, check_selection
 from tickwork.core.message.dead_letter import (
     DeadGroup,
@@ -171,11 +172,23 @@ def _replay(
             replayed.append(Replayed(letter.id, message_id))
     for tenant, messages in by_tenant.items():
         PreparedMessages(messages).store(transaction, tenant, queue)
+        if queue.name == ENDPOINTS_QUEUE:
+            _show_deliveries(transaction, tenant, messages)
         transaction.counted += [
             CountedMessages(queue.id, tenant, CounterName.REPLAYED, each.type, each.source, 1)
             for each in messages
         ]
     return tuple(replayed)
+
+
+def _show_deliveries(transaction: Transaction, tenant: str, messages: Sequence[NewMessage]) -> None:
+    """Gives deliveries to endpoints their new messages."""
+    values = [
+        (delivery_id.bytes, each.id.bytes, tenant)
+        for each in messages
+        if (delivery_id := delivery_of(each))
+    ]
+    transaction.connection.executemany(SQL.resend_deliveries, values)
 
 
 def _number_run(transaction: Transaction, letter: DeadLetter) -> int | None:

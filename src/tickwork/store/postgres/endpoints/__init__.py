@@ -1,0 +1,1 @@
+"""Endpoints and their deliveries on PostgreSQL."""

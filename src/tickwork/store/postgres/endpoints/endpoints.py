@@ -1,0 +1,225 @@
+"""Endpoints on PostgreSQL: the contract's methods. The modules beside it have the deliveries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from tickwork.core.delivery.endpoint import (
+    ENDPOINTS_MAX,
+    Attempt,
+    AttemptRecord,
+    DeliverySelection,
+    Endpoint,
+    EndpointDelivery,
+    EndpointSettings,
+    EndpointStats,
+    Published,
+    check_same_endpoint,
+    secrets_owner,
+)
+from tickwork.core.limits import check_limit, check_system, is_name
+from tickwork.core.message.batch import REASON_DELETED
+from tickwork.core.model import NewMessage, Scope
+from tickwork.errors import NotFound, TooMany
+from tickwork.store.ids import Moment, own_tenant
+from tickwork.store.postgres.endpoints import rows
+from tickwork.store.postgres.endpoints.deliveries import Deliveries
+from tickwork.store.postgres.endpoints.publish import Publisher
+from tickwork.store.postgres.endpoints.record import AttemptRecorder
+from tickwork.store.postgres.engine.database import Connection, Database
+from tickwork.store.postgres.engine.sql import SQL
+from tickwork.store.postgres.messages.removal import Purger
+from tickwork.store.postgres.messages.send import Sender
+
+CHUNK_DELIVERIES = 1_000
+"""Number of deliveries whose messages one transaction changes."""
+
+_Position = tuple[datetime | None, UUID]
+_FIRST: _Position = (None, UUID(int=0))
+
+
+class PostgresEndpoints:
+    """Endpoints, and what is published to them."""
+
+    def __init__(self, database: Database, moment: Moment, sender: Sender, purger: Purger) -> None:
+        self._database, self._moment = database, moment
+        self._sender, self._purger = sender, purger
+        self._publisher = Publisher(database, moment, sender)
+        self._recorder = AttemptRecorder(database, moment, sender)
+        self._deliveries = Deliveries(database, moment, sender, self._publisher)
+
+    async def create(self, scope: Scope, endpoint: Endpoint) -> Endpoint:
+        tenant = own_tenant(scope)
+        if not is_name(tenant):
+            raise NotFound("tenant", tenant)
+        text = msgspec.json.encode(endpoint.settings).decode()
+        values = (self._moment(), endpoint.id, tenant, endpoint.name, text)
+
+        async def work(connection: Connection) -> Any:
+            if await connection.fetchval(SQL.lock_tenant, tenant) is None:
+                raise NotFound("tenant", tenant)
+            count = await connection.fetchval(SQL.count_endpoints, tenant)
+            is_new = await connection.execute(SQL.create_endpoint, *values) == "INSERT 0 1"
+            if is_new and count >= ENDPOINTS_MAX:
+                raise TooMany(f"there are {ENDPOINTS_MAX} endpoints already; delete some first")
+            return await connection.fetchrow(SQL.find_endpoint, tenant, endpoint.name)
+
+        row = await self._database.transact(work)
+        return check_same_endpoint(endpoint, None if row is None else rows.endpoint(row))
+
+    async def get(self, scope: Scope, name_or_id: str | UUID) -> Endpoint:
+        row, values = None, tuple[object, ...]()
+        if isinstance(name_or_id, UUID):
+            statement, values = SQL.get_endpoint, (name_or_id, scope.tenant)
+            is_possible = scope.tenant is None or is_name(scope.tenant)
+        else:
+            statement, values = SQL.find_endpoint, (own_tenant(scope), name_or_id)
+            is_possible = is_name(own_tenant(scope)) and is_name(name_or_id)
+        if is_possible:
+            row = await self._database.run(
+                lambda connection: connection.fetchrow(statement, *values)
+            )
+        if row is None:
+            raise NotFound("endpoint", name_or_id)
+        return rows.endpoint(row)
+
+    async def list(
+        self, scope: Scope, limit: int, *, after: str | None = None
+    ) -> tuple[Endpoint, ...]:
+        check_limit(limit)
+        tenant = own_tenant(scope)
+        if not is_name(tenant) or (after and not is_name(after)):
+            return ()
+        found = await self._database.run(
+            lambda connection: connection.fetch(SQL.list_endpoints, tenant, after or "", limit)
+        )
+        return tuple(map(rows.endpoint, found))
+
+    async def update(self, scope: Scope, endpoint_id: UUID, settings: EndpointSettings) -> Endpoint:
+        text = msgspec.json.encode(settings).decode()
+        return await self._change(scope, endpoint_id, SQL.update_endpoint, text)
+
+    async def disable(self, scope: Scope, endpoint_id: UUID, reason: str) -> Endpoint:
+        return await self._change(scope, endpoint_id, SQL.disable_endpoint, reason)
+
+    async def enable(self, scope: Scope, endpoint_id: UUID) -> Endpoint:
+        endpoint = await self._change(scope, endpoint_id, SQL.enable_endpoint)
+        shown, position = 0, _FIRST
+        while True:
+            asked = (endpoint.tenant, endpoint_id, *position, CHUNK_DELIVERIES)
+            found = await self._database.run(
+                lambda connection, asked=asked: connection.fetch(  # type: ignore[misc]
+                    SQL.waiting_deliveries, *asked
+                )
+            )
+            await self._show(found, shown)
+            if len(found) < CHUNK_DELIVERIES:
+                return endpoint
+            shown, position = shown + len(found), _position(found)
+
+    async def delete(self, scope: Scope, endpoint_id: UUID) -> int:
+        tenant = (await self.get(scope, endpoint_id)).tenant
+
+        async def work(connection: Connection) -> Any:
+            await connection.execute(SQL.delete_secrets, tenant, secrets_owner(endpoint_id))
+            return await connection.fetchval(SQL.delete_endpoint, endpoint_id, tenant)
+
+        if await self._database.transact(work, repeatable=False) is None:
+            raise NotFound("endpoint", endpoint_id)
+        deleted, position = 0, _FIRST
+        while True:
+            found = await self._database.run(
+                lambda connection, position=position: connection.fetch(  # type: ignore[misc]
+                    SQL.waiting_deliveries, tenant, endpoint_id, *position, CHUNK_DELIVERIES
+                )
+            )
+            waiting = [row for row in found if row["queue_id"] is not None]
+            deleted += await self._purger.delete_all(waiting, REASON_DELETED)
+            if len(found) < CHUNK_DELIVERIES:
+                return deleted
+            position = _position(found)
+
+    async def probe(self, scope: Scope, endpoint_id: UUID, seconds: float) -> bool:
+        check_system(scope)
+        probed = await self._database.run(
+            lambda connection: connection.fetchval(
+                SQL.probe_endpoint, self._moment(), endpoint_id, seconds
+            ),
+            repeatable=False,
+        )
+        return probed is not None
+
+    async def publish(self, scope: Scope, event: NewMessage, owner: str | None) -> Published:
+        return await self._publisher.publish(own_tenant(scope), event, owner)
+
+    async def record(self, scope: Scope, records: Sequence[AttemptRecord]) -> tuple[bool, ...]:
+        check_system(scope)
+        return await self._recorder.record(records)
+
+    async def delivery(self, scope: Scope, delivery_id: UUID) -> EndpointDelivery:
+        return await self._deliveries.get(scope, delivery_id)
+
+    async def deliveries(
+        self, scope: Scope, selection: DeliverySelection, *, before: UUID | None = None
+    ) -> tuple[EndpointDelivery, ...]:
+        return await self._deliveries.select(scope, selection, before)
+
+    async def attempts(self, scope: Scope, delivery_id: UUID) -> tuple[Attempt, ...]:
+        return await self._deliveries.attempts(scope, delivery_id)
+
+    async def resend(
+        self,
+        scope: Scope,
+        delivery_ids: Sequence[UUID],
+        *,
+        rate_per_second: float | None = None,
+        first_after_seconds: float = 0.0,
+    ) -> int:
+        return await self._deliveries.resend(
+            scope, delivery_ids, rate_per_second, first_after_seconds
+        )
+
+    async def stats(self, scope: Scope, endpoint_id: UUID, since: datetime) -> EndpointStats:
+        tenant = (await self.get(scope, endpoint_id)).tenant
+        return await self._deliveries.stats(tenant, endpoint_id, since)
+
+    async def _change(
+        self, scope: Scope, endpoint_id: UUID, statement: str, *values: str
+    ) -> Endpoint:
+        row = None
+        if scope.tenant is None or is_name(scope.tenant):
+            row = await self._database.run(
+                lambda connection: connection.fetchrow(
+                    statement, self._moment(), endpoint_id, scope.tenant, *values
+                )
+            )
+        if row is None:
+            raise NotFound("endpoint", endpoint_id)
+        return rows.endpoint(row)
+
+    async def _show(self, found: Sequence[Any], earlier: int) -> None:
+        """Makes the messages of deliveries visible, a microsecond apart, so that they are claimed
+        in this order."""
+        waiting = [row for row in found if row["queue_id"] is not None]
+        if not waiting:
+            return
+        await self._database.run(
+            lambda connection: connection.execute(
+                SQL.show_messages,
+                self._moment(),
+                [row["tenant"] for row in waiting],
+                [row["id"] for row in waiting],
+                [(earlier + index) / 1_000_000 for index in range(len(waiting))],
+            )
+        )
+        self._sender.wake({row["queue_id"] for row in waiting})
+
+
+def _position(found: Sequence[Any]) -> _Position:
+    """The position of the last delivery."""
+    return found[-1]["published_at"], found[-1]["delivery_id"]

@@ -1,0 +1,115 @@
+"""Publishes events on PostgreSQL: to the queues that subscribe, and to endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE, Published
+from tickwork.core.delivery.publish import (
+    NewDelivery,
+    check_event,
+    event_name,
+    new_deliveries,
+    published,
+)
+from tickwork.core.model import NewMessage
+from tickwork.errors import NotFound
+from tickwork.store.ids import Moment, new_id
+from tickwork.store.postgres.endpoints import rows
+from tickwork.store.postgres.engine.database import Connection, Database
+from tickwork.store.postgres.engine.sql import SQL
+from tickwork.store.postgres.messages.backlog import BacklogChange, change_backlog
+from tickwork.store.postgres.messages.send import Group, Sender
+
+_NO_QUEUE = UUID(int=0)
+
+
+class Publisher:
+    """Publishes events, and stores messages of deliveries."""
+
+    def __init__(self, database: Database, moment: Moment, sender: Sender) -> None:
+        self._database, self._moment, self._sender = database, moment, sender
+        self._queue_id: UUID | None = None
+
+    async def publish(self, tenant: str, event: NewMessage, owner: str | None) -> Published:
+        """Publishes an event in one transaction."""
+        check_event(event)
+        try:
+            return await self._publish(tenant, event, owner)
+        except NotFound:
+            # A cached queue was deleted. Look it up again.
+            self.forget()
+            return await self._publish(tenant, event, owner)
+
+    async def group(
+        self, connection: Connection, tenant: str, messages: Sequence[NewMessage]
+    ) -> Group:
+        """Messages for the queue of deliveries; `NotFound` if it does not exist."""
+        return Group(tenant, await self.queue_id(connection), ENDPOINTS_QUEUE, tuple(messages))
+
+    async def queue_id(self, connection: Connection) -> UUID:
+        """The id of the queue of deliveries, from the cache if possible."""
+        if self._queue_id is None:
+            row = await connection.fetchrow(SQL.get_queue, None, ENDPOINTS_QUEUE)
+            if row is None:
+                raise NotFound("queue", ENDPOINTS_QUEUE)
+            self._queue_id = row["id"]
+        return self._queue_id
+
+    def forget(self) -> None:
+        """Clears the cache."""
+        self._queue_id = None
+
+    async def _publish(self, tenant: str, event: NewMessage, owner: str | None) -> Published:
+        copies = await self._sender.copies(Group(tenant, _NO_QUEUE, "", (event,)))
+        # The same for a repeat after a lost answer, which then stores nothing twice.
+        receipt = new_id()
+
+        async def work(connection: Connection) -> tuple[int, list[Group]]:
+            found = await connection.fetch(SQL.endpoint_settings, self._moment(), tenant)
+            groups, endpoints = list(copies), 0
+            if found:
+                now = found[0]["now"]
+                settings = ((row["id"], rows.settings(row["settings"])) for row in found)
+                sent = published(event, now)
+                deliveries = new_deliveries(sent, settings, owner)
+                endpoints = len(deliveries)
+                if messages := await _record(connection, tenant, sent, now, deliveries):
+                    groups.append(await self.group(connection, tenant, messages))
+            stored: list[Group] = []
+            if groups:
+                backlog = BacklogChange()
+                stored = await self._sender.store(connection, groups, receipt, backlog)
+                await change_backlog(connection, backlog)
+            return endpoints, stored
+
+        endpoints, stored = await self._database.transact(work)
+        self._sender.after_commit(stored)
+        return Published(event_id=event_name(event), queues=len(copies), endpoints=endpoints)
+
+
+async def _record(
+    connection: Connection,
+    tenant: str,
+    event: NewMessage,
+    now: datetime,
+    deliveries: Sequence[NewDelivery],
+) -> list[NewMessage]:
+    """Stores a published event and its deliveries; returns the messages of the new ones."""
+    if not deliveries:
+        return []
+    await connection.execute(SQL.record_published, tenant, now, *rows.published_values(event))
+    found = await connection.fetch(
+        SQL.record_deliveries,
+        tenant,
+        event.id,
+        event_name(event),
+        event.type,
+        now,
+        [each.id for each in deliveries],
+        [each.endpoint_id for each in deliveries],
+    )
+    new = {row["id"] for row in found}
+    return [each.message for each in deliveries if each.id in new]

@@ -1,0 +1,100 @@
+"""Records attempts at deliveries on PostgreSQL, and what they say about the health of endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from tickwork.core.delivery.breaker import after_attempts, by_endpoint
+from tickwork.core.delivery.endpoint import AttemptRecord
+from tickwork.core.limits import is_possible_claim
+from tickwork.core.message.system_events import endpoint_events
+from tickwork.core.model import NewMessage
+from tickwork.errors import NotFound
+from tickwork.store.ids import Moment, new_id
+from tickwork.store.postgres.endpoints import rows
+from tickwork.store.postgres.engine.database import Connection, Database
+from tickwork.store.postgres.engine.sql import SQL
+from tickwork.store.postgres.messages.backlog import BacklogChange, change_backlog
+from tickwork.store.postgres.messages.send import Group, Sender
+from tickwork.store.postgres.messages.system_events import event_copies
+from tickwork.store.shared.columns import HEALTH
+
+
+class AttemptRecorder:
+    """Records attempts."""
+
+    def __init__(self, database: Database, moment: Moment, sender: Sender) -> None:
+        self._database, self._moment, self._sender = database, moment, sender
+
+    async def record(self, records: Sequence[AttemptRecord]) -> tuple[bool, ...]:
+        """Records attempts whose claims are still valid, in one transaction; which these are."""
+        possible = [each for each in records if is_possible_claim(each.claim)]
+        if not possible:
+            return (False,) * len(records)
+
+        async def work(connection: Connection) -> tuple[set[int], list[Group]]:
+            found = await connection.fetch(SQL.record_attempts, self._moment(), *_columns(possible))
+            new = [possible[row["position"] - 1] for row in found if row["is_new"]]
+            stored: list[Group] = []
+            if new:
+                stored = await self._update_health(connection, new, found[0]["now"])
+            return {id(possible[row["position"] - 1]) for row in found}, stored
+
+        try:
+            valid, stored = await self._database.transact(work)
+        except NotFound:
+            # A queue that subscribes to an event was deleted.
+            valid, stored = await self._database.transact(work)
+        self._sender.after_commit(stored)
+        return tuple(id(each) in valid for each in records)
+
+    async def _update_health(
+        self, connection: Connection, records: Sequence[AttemptRecord], now: datetime
+    ) -> list[Group]:
+        """Writes the health of endpoints that attempts change, and publishes its events."""
+        attempts = by_endpoint(records)
+        failed = {each.endpoint_id for each in records if not each.attempt.is_delivered}
+        found = await connection.fetch(
+            SQL.endpoints_of_attempts, [endpoint_id for _, endpoint_id in attempts], list(failed)
+        )
+        endpoints = [
+            each for each in map(rows.endpoint, found) if (each.tenant, each.id) in attempts
+        ]
+        if not endpoints:
+            return []
+        changes = [after_attempts(each, attempts[each.tenant, each.id], now) for each in endpoints]
+        await connection.execute(
+            SQL.write_health,
+            now,
+            [each.id for each in endpoints],
+            *([getattr(each.health, name) for each in changes] for name in HEALTH),
+            [each.disabled_reason for each in changes],
+        )
+        events: dict[str, list[NewMessage]] = {}
+        for endpoint, change in zip(endpoints, changes, strict=True):
+            if change.events:
+                events.setdefault(endpoint.tenant, []).extend(endpoint_events(endpoint, change))
+        copies = await event_copies(connection, events)
+        if not copies:
+            return []
+        backlog = BacklogChange()
+        stored = await self._sender.store(connection, copies, new_id(), backlog)
+        await change_backlog(connection, backlog)
+        return stored
+
+
+def _columns(records: Sequence[AttemptRecord]) -> tuple[list[object], ...]:
+    claims, attempts = [each.claim for each in records], [each.attempt for each in records]
+    return (
+        [claim.tenant for claim in claims],
+        [claim.id for claim in claims],
+        [claim.number for claim in claims],
+        [claim.holder for claim in claims],
+        [each.delivery_id for each in records],
+        [attempt.took_seconds for attempt in attempts],
+        [attempt.code for attempt in attempts],
+        [attempt.kind for attempt in attempts],
+        [attempt.error for attempt in attempts],
+        [attempt.excerpt for attempt in attempts],
+    )

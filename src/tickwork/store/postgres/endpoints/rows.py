@@ -1,0 +1,65 @@
+"""Decodes rows of endpoints, deliveries and attempts."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from tickwork.core.delivery.endpoint import (
+    Attempt,
+    Endpoint,
+    EndpointDelivery,
+    EndpointSettings,
+    Health,
+    status_of,
+)
+from tickwork.core.delivery.outcome import ErrorKind
+from tickwork.core.model import NewMessage
+from tickwork.store.shared.columns import DELIVERY, HEALTH, PUBLISHED
+
+_SETTINGS = msgspec.json.Decoder(EndpointSettings)
+_SETTINGS_KEPT = 4_096
+
+
+@lru_cache(_SETTINGS_KEPT)
+def settings(text: str) -> EndpointSettings:
+    """An endpoint's settings. Cached, because every publish reads those of its tenant."""
+    return _SETTINGS.decode(text)
+
+
+def endpoint(row: Any) -> Endpoint:
+    """A row of `ENDPOINT`."""
+    return Endpoint(
+        id=row["id"],
+        tenant=row["tenant"],
+        name=row["name"],
+        settings=settings(row["settings"]),
+        health=Health(**{name: row[name] for name in HEALTH}),
+        disabled_at=row["disabled_at"],
+        disabled_reason=row["disabled_reason"],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+    )
+
+
+def delivery(row: Any) -> EndpointDelivery:
+    """A row of `DELIVERY`, and whether its message exists."""
+    status = status_of(row["delivered_at"], has_message=row["has_message"])
+    return EndpointDelivery(status=status, **{name: row[name] for name in DELIVERY})
+
+
+def published(row: Any) -> NewMessage:
+    """A row with the columns of `PUBLISHED` as an event."""
+    return NewMessage(**{name: row[name] for name in PUBLISHED})
+
+
+def published_values(event: NewMessage) -> list[Any]:
+    """The values of `PUBLISHED`."""
+    return [getattr(event, name) for name in PUBLISHED]
+
+
+def attempt(row: Any) -> Attempt:
+    kind = row["kind"]
+    return Attempt(**{**row, "kind": None if kind is None else ErrorKind(kind)})

@@ -1,0 +1,190 @@
+"""Deliveries on SQLite: list them with their attempts, count them, and send them again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from msgspec import structs
+
+from tickwork.core.delivery.endpoint import (
+    ENDPOINTS_QUEUE,
+    Attempt,
+    DeliverySelection,
+    DeliveryStatus,
+    EndpointDelivery,
+    EndpointStats,
+)
+from tickwork.core.delivery.publish import check_resend, delivery_message, spacing
+from tickwork.core.limits import check_limit, is_name
+from tickwork.core.model import SYSTEM, NewMessage, Scope
+from tickwork.errors import NotFound
+from tickwork.store.ids import new_id, own_tenant
+from tickwork.store.sqlite.endpoints import rows
+from tickwork.store.sqlite.engine.database import Database
+from tickwork.store.sqlite.engine.sql import SQL, microseconds, to_microseconds
+from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages.rows import Row
+from tickwork.store.sqlite.messages.send import PreparedMessages, find_queue
+
+_LAST = 2**62
+_LAST_ID = b"\xff" * 17
+_FIRST_ID = b""
+
+
+class Deliveries:
+    """Deliveries to endpoints."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def get(self, scope: Scope, delivery_id: UUID) -> EndpointDelivery:
+        """One delivery."""
+        return await self._database.read(lambda transaction: _get(transaction, scope, delivery_id))
+
+    async def select(
+        self, scope: Scope, selection: DeliverySelection, before: UUID | None
+    ) -> tuple[EndpointDelivery, ...]:
+        """The selected deliveries, newest first."""
+        check_limit(selection.limit)
+        tenant = own_tenant(scope)
+        if not is_name(tenant):
+            return ()
+
+        def work(transaction: Transaction) -> list[Row]:
+            position = (_LAST, _LAST_ID)
+            if before is not None:
+                first = _get(transaction, scope, before)
+                position = (to_microseconds(first.published_at), before.bytes)
+            if selection.until is not None:
+                position = min(position, (to_microseconds(selection.until), _FIRST_ID))
+            since = -_LAST if selection.since is None else to_microseconds(selection.since)
+            statement, status = _listing(selection)
+            endpoint_id = selection.endpoint_id and selection.endpoint_id.bytes
+            values = (tenant, endpoint_id, *position, since, status, selection.limit)
+            return transaction.execute(statement, values).fetchall()
+
+        return tuple(map(rows.delivery, await self._database.read(work)))
+
+    async def attempts(self, scope: Scope, delivery_id: UUID) -> tuple[Attempt, ...]:
+        """The attempts at a delivery, in order."""
+
+        def work(transaction: Transaction) -> list[Row]:
+            _get(transaction, scope, delivery_id)
+            return transaction.execute(SQL.list_attempts, (delivery_id.bytes,)).fetchall()
+
+        return tuple(map(rows.attempt, await self._database.read(work)))
+
+    async def resend(
+        self,
+        scope: Scope,
+        delivery_ids: Sequence[UUID],
+        rate_per_second: float | None,
+        first_after_seconds: float,
+    ) -> int:
+        """Sends deliveries again, oldest first; returns how many."""
+        ids = tuple(dict.fromkeys(delivery_ids))
+        check_resend(len(ids), rate_per_second, first_after_seconds)
+        if scope.tenant is not None and not is_name(scope.tenant):
+            return 0
+        every = spacing(rate_per_second)
+
+        def work(transaction: Transaction) -> int:
+            found = _resent(transaction, scope, ids)
+            for index, each in enumerate(found):
+                _resend(transaction, each, first_after_seconds + index * every)
+            return len(found)
+
+        return await self._database.write(work, rows=len(ids))
+
+    async def stats(self, tenant: str, endpoint_id: UUID, since: datetime) -> EndpointStats:
+        """The numbers of the deliveries published to an endpoint since a time."""
+        values = (tenant, endpoint_id.bytes, to_microseconds(since))
+
+        def work(transaction: Transaction) -> tuple[Any, ...]:
+            statuses = transaction.execute(SQL.delivery_stats, values).fetchone()
+            return (*statuses, *transaction.execute(SQL.attempt_stats, values).fetchone())
+
+        waiting, delivered, dead, attempts, failed, p50, p95 = await self._database.read(work)
+        return EndpointStats(
+            waiting=waiting,
+            delivered=delivered,
+            dead=dead,
+            attempts=attempts,
+            failed_attempts=failed,
+            p50_seconds=p50,
+            p95_seconds=p95,
+        )
+
+
+def _get(transaction: Transaction, scope: Scope, delivery_id: UUID) -> EndpointDelivery:
+    row = None
+    if scope.tenant is None or is_name(scope.tenant):
+        values = (delivery_id.bytes, scope.tenant)
+        row = transaction.execute(SQL.get_delivery, values).fetchone()
+    if row is None:
+        raise NotFound("delivery", delivery_id)
+    return rows.delivery(row)
+
+
+def _listing(selection: DeliverySelection) -> tuple[str, int | None]:
+    """The statement for a selection, and its condition on the status."""
+    is_of_endpoint, status = selection.endpoint_id is not None, selection.status
+    if selection.is_undelivered or status in (DeliveryStatus.WAITING, DeliveryStatus.DEAD):
+        statement = SQL.endpoint_undelivered if is_of_endpoint else SQL.tenant_undelivered
+        return statement, None if status is None else int(status is DeliveryStatus.WAITING)
+    statement = SQL.endpoint_deliveries if is_of_endpoint else SQL.tenant_deliveries
+    return statement, None if status is None else 1
+
+
+class _Resent(NamedTuple):
+    """A delivery to send again. It waits, or `message` is its new message."""
+
+    id: UUID
+    tenant: str
+    message_id: bytes
+    published_at: int
+    message: NewMessage | None
+
+
+def _resent(transaction: Transaction, scope: Scope, ids: Sequence[UUID]) -> list[_Resent]:
+    """The deliveries that can be sent again, oldest first."""
+    found: list[_Resent] = []
+    for delivery_id in ids:
+        row = transaction.execute(
+            SQL.deliveries_to_resend, (delivery_id.bytes, scope.tenant)
+        ).fetchone()
+        if row is None:
+            continue
+        tenant, endpoint_id, text, message_id, published_at, has_message, *published = row
+        message = None
+        if not has_message:
+            if published[0] is None:
+                continue
+            message = delivery_message(
+                rows.published(published),
+                UUID(bytes=endpoint_id),
+                rows.settings(text),
+                delivery_id=delivery_id,
+                message_id=new_id(),
+            )
+        found.append(_Resent(delivery_id, tenant, message_id, published_at, message))
+    return sorted(found, key=lambda each: (each.published_at, each.id.bytes))
+
+
+def _resend(transaction: Transaction, resent: _Resent, delay_seconds: float) -> None:
+    queue = find_queue(transaction, SYSTEM, ENDPOINTS_QUEUE)
+    if resent.message is None:
+        visible_at = transaction.now + microseconds(delay_seconds)
+        shown = (resent.tenant, resent.message_id, visible_at)
+        transaction.execute(SQL.show_messages, shown)
+        transaction.queues_to_wake.add(UUID(bytes=queue.id))
+        return
+    message = structs.replace(resent.message, delay_seconds=delay_seconds)
+    PreparedMessages([message]).store(transaction, resent.tenant, queue)
+    values = (resent.id.bytes, message.id.bytes, resent.tenant)
+    transaction.execute(SQL.resend_deliveries, values)
+    resolved = (resent.tenant, resent.message_id, message.id.bytes, transaction.now)
+    transaction.execute(SQL.resolve_dead_letters, resolved)

@@ -1,0 +1,232 @@
+"""Endpoints on SQLite: the contract's methods. The modules beside it have the deliveries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from tickwork.core.delivery.endpoint import (
+    ENDPOINTS_MAX,
+    ENDPOINTS_QUEUE,
+    Attempt,
+    AttemptRecord,
+    DeliverySelection,
+    Endpoint,
+    EndpointDelivery,
+    EndpointSettings,
+    EndpointStats,
+    Published,
+    check_same_endpoint,
+    secrets_owner,
+)
+from tickwork.core.limits import check_limit, check_system, is_name
+from tickwork.core.message.batch import REASON_DELETED
+from tickwork.core.model import SYSTEM, NewMessage, Scope
+from tickwork.core.queue.stats import CounterName
+from tickwork.errors import NotFound, TooMany
+from tickwork.store.ids import own_tenant
+from tickwork.store.sqlite.endpoints import rows
+from tickwork.store.sqlite.endpoints.deliveries import Deliveries
+from tickwork.store.sqlite.endpoints.publish import publish
+from tickwork.store.sqlite.endpoints.record import record
+from tickwork.store.sqlite.engine.database import Database
+from tickwork.store.sqlite.engine.sql import SQL, microseconds
+from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages.removal import REMOVAL_CHUNK_MESSAGES, finish_removal
+from tickwork.store.sqlite.messages.rows import Row
+from tickwork.store.sqlite.messages.send import find_queue
+
+_Work = Callable[[Transaction, Sequence[Row], int], int]
+"""Takes deliveries, and the number of those before them."""
+
+
+class SqliteEndpoints:
+    """Endpoints, and what is published to them."""
+
+    def __init__(self, database: Database) -> None:
+        self._database, self._deliveries = database, Deliveries(database)
+
+    async def create(self, scope: Scope, endpoint: Endpoint) -> Endpoint:
+        tenant = own_tenant(scope)
+        return await self._database.write(
+            lambda transaction: _create(transaction, tenant, endpoint)
+        )
+
+    async def get(self, scope: Scope, name_or_id: str | UUID) -> Endpoint:
+        if isinstance(name_or_id, UUID):
+            return await self._database.read(
+                lambda transaction: get(transaction, scope, name_or_id)
+            )
+        named = (own_tenant(scope), name_or_id)
+        row = None
+        if all(map(is_name, named)):
+            row = await self._database.read(
+                lambda transaction: transaction.execute(SQL.find_endpoint, named).fetchone()
+            )
+        if row is None:
+            raise NotFound("endpoint", name_or_id)
+        return rows.endpoint(row)
+
+    async def list(
+        self, scope: Scope, limit: int, *, after: str | None = None
+    ) -> tuple[Endpoint, ...]:
+        check_limit(limit)
+        values = (own_tenant(scope), after or "", limit)
+        if not is_name(values[0]) or (after and not is_name(after)):
+            return ()
+        found = await self._database.read(
+            lambda transaction: transaction.execute(SQL.list_endpoints, values).fetchall()
+        )
+        return tuple(map(rows.endpoint, found))
+
+    async def update(self, scope: Scope, endpoint_id: UUID, settings: EndpointSettings) -> Endpoint:
+        text = msgspec.json.encode(settings).decode()
+        return await self._change(scope, endpoint_id, SQL.update_endpoint, text)
+
+    async def disable(self, scope: Scope, endpoint_id: UUID, reason: str) -> Endpoint:
+        return await self._change(scope, endpoint_id, SQL.disable_endpoint, reason)
+
+    async def enable(self, scope: Scope, endpoint_id: UUID) -> Endpoint:
+        endpoint = await self._change(scope, endpoint_id, SQL.enable_endpoint)
+
+        def show(transaction: Transaction, found: Sequence[Row], earlier: int) -> int:
+            # A microsecond apart, so that they are claimed in this order.
+            start = transaction.now + earlier
+            values = [(endpoint.tenant, row[0], start + n) for n, row in enumerate(found)]
+            transaction.connection.executemany(SQL.show_messages, values)
+            queue = find_queue(transaction, SYSTEM, ENDPOINTS_QUEUE)
+            transaction.queues_to_wake.add(UUID(bytes=queue.id))
+            return len(found)
+
+        await self._for_waiting(endpoint.tenant, endpoint_id, show)
+        return endpoint
+
+    async def delete(self, scope: Scope, endpoint_id: UUID) -> int:
+        tenant = await self._database.write(
+            lambda transaction: _delete(transaction, scope, endpoint_id)
+        )
+
+        def remove(transaction: Transaction, found: Sequence[Row], _earlier: int) -> int:
+            queue_id = find_queue(transaction, SYSTEM, ENDPOINTS_QUEUE).id
+            removed = [
+                row
+                for message_id, *_ in found
+                for row in transaction.execute(SQL.delete_message, (queue_id, message_id, tenant))
+            ]
+            finish_removal(transaction, removed, CounterName.PURGED, REASON_DELETED)
+            return len(removed)
+
+        return await self._for_waiting(tenant, endpoint_id, remove)
+
+    async def probe(self, scope: Scope, endpoint_id: UUID, seconds: float) -> bool:
+        check_system(scope)
+
+        def work(transaction: Transaction) -> bool:
+            until = transaction.now + microseconds(seconds)
+            values = (endpoint_id.bytes, transaction.now, until)
+            return transaction.execute(SQL.probe_endpoint, values).rowcount == 1
+
+        return await self._database.write(work)
+
+    async def publish(self, scope: Scope, event: NewMessage, owner: str | None) -> Published:
+        return await publish(self._database, own_tenant(scope), event, owner)
+
+    async def record(self, scope: Scope, records: Sequence[AttemptRecord]) -> tuple[bool, ...]:
+        check_system(scope)
+        return await record(self._database, records)
+
+    async def delivery(self, scope: Scope, delivery_id: UUID) -> EndpointDelivery:
+        return await self._deliveries.get(scope, delivery_id)
+
+    async def deliveries(
+        self, scope: Scope, selection: DeliverySelection, *, before: UUID | None = None
+    ) -> tuple[EndpointDelivery, ...]:
+        return await self._deliveries.select(scope, selection, before)
+
+    async def attempts(self, scope: Scope, delivery_id: UUID) -> tuple[Attempt, ...]:
+        return await self._deliveries.attempts(scope, delivery_id)
+
+    async def resend(
+        self,
+        scope: Scope,
+        delivery_ids: Sequence[UUID],
+        *,
+        rate_per_second: float | None = None,
+        first_after_seconds: float = 0.0,
+    ) -> int:
+        return await self._deliveries.resend(
+            scope, delivery_ids, rate_per_second, first_after_seconds
+        )
+
+    async def stats(self, scope: Scope, endpoint_id: UUID, since: datetime) -> EndpointStats:
+        tenant = (await self.get(scope, endpoint_id)).tenant
+        return await self._deliveries.stats(tenant, endpoint_id, since)
+
+    async def _change(
+        self, scope: Scope, endpoint_id: UUID, statement: str, *values: str
+    ) -> Endpoint:
+        def work(transaction: Transaction) -> Endpoint:
+            get(transaction, scope, endpoint_id)
+            transaction.execute(
+                statement, (endpoint_id.bytes, scope.tenant, *values, transaction.now)
+            )
+            return get(transaction, scope, endpoint_id)
+
+        return await self._database.write(work)
+
+    async def _for_waiting(self, tenant: str, endpoint_id: UUID, work: _Work) -> int:
+        """Does the work for the undelivered deliveries of an endpoint, oldest first, in chunks;
+        returns the sum of its results."""
+        done = earlier = 0
+        position: tuple[Any, ...] = (-1, b"")
+        while True:
+            asked = (tenant, endpoint_id.bytes, *position, REMOVAL_CHUNK_MESSAGES)
+
+            def chunk(
+                transaction: Transaction, asked: tuple[Any, ...] = asked, earlier: int = earlier
+            ) -> tuple[int, Sequence[Row]]:
+                found = transaction.execute(SQL.waiting_deliveries, asked).fetchall()
+                return (work(transaction, found, earlier) if found else 0), found
+
+            results, found = await self._database.write(chunk, rows=REMOVAL_CHUNK_MESSAGES)
+            done, earlier = done + results, earlier + len(found)
+            if len(found) < REMOVAL_CHUNK_MESSAGES:
+                return done
+            position = found[-1][1:]
+
+
+def get(transaction: Transaction, scope: Scope, endpoint_id: UUID) -> Endpoint:
+    """One endpoint; `NotFound` if the scope has none with this id."""
+    row = None
+    if scope.tenant is None or is_name(scope.tenant):
+        values = (endpoint_id.bytes, scope.tenant)
+        row = transaction.execute(SQL.get_endpoint, values).fetchone()
+    if row is None:
+        raise NotFound("endpoint", endpoint_id)
+    return rows.endpoint(row)
+
+
+def _create(transaction: Transaction, tenant: str, endpoint: Endpoint) -> Endpoint:
+    if not is_name(tenant) or not transaction.execute(SQL.get_tenant, (tenant,)).fetchone():
+        raise NotFound("tenant", tenant)
+    (count,) = transaction.execute(SQL.count_endpoints, (tenant,)).fetchone()
+    text = msgspec.json.encode(endpoint.settings).decode()
+    values = (endpoint.id.bytes, tenant, endpoint.name, text, transaction.now)
+    is_new = transaction.execute(SQL.create_endpoint, values).rowcount == 1
+    if is_new and count >= ENDPOINTS_MAX:
+        raise TooMany(f"there are {ENDPOINTS_MAX} endpoints already; delete some first")
+    row = transaction.execute(SQL.find_endpoint, (tenant, endpoint.name)).fetchone()
+    stored = None if row is None else rows.endpoint(row)
+    return check_same_endpoint(endpoint, stored)
+
+
+def _delete(transaction: Transaction, scope: Scope, endpoint_id: UUID) -> str:
+    """Deletes an endpoint and its secrets; returns its tenant."""
+    tenant = get(transaction, scope, endpoint_id).tenant
+    transaction.execute(SQL.delete_endpoint, (endpoint_id.bytes, tenant)).fetchall()
+    transaction.execute(SQL.delete_secrets, (tenant, secrets_owner(endpoint_id)))
+    return tenant

@@ -1,0 +1,3 @@
+-- Makes a message that waits visible at a time, unless it is earlier.
+UPDATE tickwork_messages SET visible_at = ?3
+WHERE tenant = ?1 AND id = ?2 AND state = 'ready' AND visible_at > ?3

@@ -1,0 +1,6 @@
+-- Stores the health of an endpoint, and disables it if there is a reason (`?8`).
+UPDATE tickwork_endpoints
+SET failures_in_row = ?2, failing_since = ?3, open_until = ?4, openings = ?5, notices = ?6,
+    disabled_at = CASE WHEN ?8 IS NULL THEN disabled_at ELSE ?7 END,
+    disabled_reason = coalesce(?8, disabled_reason)
+WHERE id = ?1
