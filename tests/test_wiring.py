@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from litestar.testing import TestClient
 
 from tickwork import InvalidInput
+from tickwork.deliveries import webhook_deliveries
 from tickwork.wiring import Role, Settings, build_api, load_settings
 
 FILE = """
@@ -118,6 +120,12 @@ def test_the_minimum_interval_reaches_the_preview(seconds: int, status: int) -> 
     with TestClient(build_api(Settings(min_interval_seconds=seconds))) as client:
         body = {"cron_expr": "*/10 * * * * *"}
         assert client.post("/v1/schedules/preview", json=body).status_code == status
+
+
+def test_a_node_makes_as_many_deliveries_at_once_as_its_settings_say() -> None:
+    made = webhook_deliveries(cast(Any, None), Settings(delivery_concurrency=7))
+    assert made is not None
+    assert made[1].max_concurrency == 7
 
 
 @pytest.mark.parametrize(

@@ -69,4 +69,5 @@ def webhook_deliveries(store: Store, settings: Settings) -> tuple[Channels, Cons
         Limit(settings.host_rate_per_second, settings.host_concurrency), clock=clock.now
     )
     box = partial(secret_box, settings)
-    return channels, deliveries_consumer(Deliverer(store, channels, box, limits))
+    deliverer = Deliverer(store, channels, box, limits)
+    return channels, deliveries_consumer(deliverer, settings.delivery_concurrency)

@@ -19,6 +19,7 @@ The first that is given wins: a flag, an environment variable, an entry in the s
  loop_blocked_seconds = 1                               TICKWORK_LOOP_BLOCKED_SECONDS
  drain_seconds = 30                     --drain-seconds TICKWORK_DRAIN_SECONDS
  allow_targets = ["10.0.0.0/8"]                         TICKWORK_ALLOW_TARGETS
+ delivery_concurrency = 1000                            TICKWORK_DELIVERY_CONCURRENCY
  host_concurrency = 20                                  TICKWORK_HOST_CONCURRENCY
  host_rate_per_second = 20                              TICKWORK_HOST_RATE_PER_SECOND
  smtp_url = "smtp://user:password@host:587"             TICKWORK_SMTP_URL
@@ -56,7 +57,7 @@ _MIN_INTERVAL_SECONDS_MAX = 86_400
 _LINES_PER_SECOND_MAX = 1_000_000
 _BLOCKED_SECONDS_MAX = 3_600
 _DRAIN_SECONDS_MAX = 86_400
-_HOST_CONCURRENCY_MAX = 10_000
+_DELIVERY_CONCURRENCY_MAX = 10_000
 
 
 class Role(StrEnum):
@@ -84,6 +85,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     loop_blocked_seconds: int = 1
     drain_seconds: float = 30.0
     allow_targets: tuple[str, ...] = ()
+    delivery_concurrency: int = 1_000
     host_concurrency: int = 20
     host_rate_per_second: float = 20.0
     smtp_url: str | None = None
@@ -244,7 +246,8 @@ _READERS: dict[str, FieldReader] = {
     "loop_blocked_seconds": _integer(1, _BLOCKED_SECONDS_MAX),
     "drain_seconds": _drain_seconds,
     "allow_targets": _targets,
-    "host_concurrency": _integer(1, _HOST_CONCURRENCY_MAX),
+    "delivery_concurrency": _integer(1, _DELIVERY_CONCURRENCY_MAX),
+    "host_concurrency": _integer(1, _DELIVERY_CONCURRENCY_MAX),
     "host_rate_per_second": _host_rate,
     "smtp_url": _secret,
     "email_from": lambda reader, name: reader.text(name),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, suppress
 from ipaddress import IPv4Address, ip_address
@@ -14,6 +15,8 @@ import pytest
 from yarl import URL
 
 from tests.channel.forbidden import PUBLIC, forbidden_ipv4, forbidden_ipv6, forbidden_urls
+from tests.channel.receiver import receiver
+from tests.kit.waiting import eventually
 from tickwork.channel.guard import Guard, Refused, is_public
 from tickwork.channel.webhook import WebhookChannel
 from tickwork.core.delivery.outcome import Delivery, ErrorKind
@@ -254,6 +257,66 @@ async def test_a_name_without_addresses_fails_closed(
     result = await channel.deliver(to("https://empty.example/"))
     assert (result.is_delivered, result.kind) == (False, ErrorKind.DNS)
     assert sockets.made == 0
+
+
+class NameServer:
+    """Answers for `good.example`; it hangs for all other names until it is released."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked: list[str] = []
+        self.released = threading.Event()
+        system = socket.getaddrinfo
+
+        def lookup(host: str, port: Any, *_: Any) -> list[tuple[Any, ...]]:
+            self.asked.append(host)
+            if host != "good.example":
+                self.released.wait(60.0)
+                raise socket.gaierror(socket.EAI_AGAIN, "no answer")
+            return [*system("127.0.0.1", port, type=socket.SOCK_STREAM)]
+
+        monkeypatch.setattr(socket, "getaddrinfo", lookup)
+
+
+@pytest.fixture
+def name_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[NameServer]:
+    made = NameServer(monkeypatch)
+    yield made
+    made.released.set()
+
+
+async def test_name_servers_that_hang_hold_up_nothing_else(name_server: NameServer) -> None:
+    async with receiver() as server:
+        port = server.url.rpartition(":")[2]
+        channel = WebhookChannel(Guard(["good.example"]))
+        hosts = [f"bad{number}.example" for number in range(40)]
+        hanging = [
+            asyncio.create_task(channel.deliver(to(f"https://{host}/")))
+            for host in hosts
+            for _ in range(5)
+        ]
+        async with asyncio.timeout(15.0):
+            await eventually(lambda: {*name_server.asked} == {*hosts})
+            assert await asyncio.to_thread(lambda: 1) == 1
+            result = await channel.deliver(to(f"http://good.example:{port}/"))
+        assert result.is_delivered
+        assert not any(each.done() for each in hanging)
+        assert len(name_server.asked) == len(hosts) + 1  # One lookup of each name.
+        name_server.released.set()
+        assert {(await each).kind for each in hanging} == {ErrorKind.DNS}
+        await channel.close()
+
+
+async def test_a_lookup_that_takes_too_long_fails_closed(
+    name_server: NameServer, monkeypatch: pytest.MonkeyPatch, sockets: type[CountedSocket]
+) -> None:
+    monkeypatch.setattr("tickwork.channel.guard.LOOKUP_SECONDS", 0.2)
+    channel = WebhookChannel(Guard())
+    for _ in range(2):
+        result = await channel.deliver(to("https://bad.example/"))
+        assert (result.kind, result.is_permanent) == (ErrorKind.DNS, False)
+        assert "no answer of a name server within 0.2 s" in str(result.error)
+    await channel.close()
+    assert (name_server.asked, sockets.made) == (["bad.example"], 0)
 
 
 async def test_an_allowed_name_is_reached_whatever_it_resolves_to(

@@ -19,6 +19,8 @@ import asyncio
 import re
 import socket
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from ipaddress import (
     IPv4Address,
     IPv4Network,
@@ -40,6 +42,14 @@ Network = IPv4Network | IPv6Network
 HTTPS_PORT = 443
 PRIVILEGED_PORT_MAX = 1_023
 URL_LENGTH_MAX = 2_048
+
+LOOKUP_SECONDS = 10.0
+"""Seconds that a name server may take."""
+
+LOOKUP_THREADS_MAX = 64
+"""Maximum number of names that are looked up at once."""
+
+LOOKUPS_WAITING_MAX = 10_000
 
 _FORBIDDEN = tuple(
     ip_network(each)
@@ -104,6 +114,7 @@ class Guard:
     def __init__(self, allowed: Sequence[str] = ()) -> None:
         self._networks: list[Network] = []
         self._hosts: set[str] = set()
+        self._lookups = _Lookups()
         for each in allowed:
             self._allow(each.strip())
 
@@ -136,10 +147,7 @@ class Guard:
     async def resolve(self, host: str, port: int) -> list[tuple[Any, ...]]:
         """The addresses of a host, as `getaddrinfo` returns them. Raises `Refused` if one of them
         is forbidden, and `OSError` if there is none."""
-        loop = asyncio.get_running_loop()
-        found: list[tuple[Any, ...]] = [
-            *await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
-        ]
+        found = await self._lookups.find(host, port)
         if not found:
             raise OSError(f"{host} has no address")
         for *_, where in found:
@@ -203,6 +211,35 @@ class Guard:
         if address is not None:
             return any(address in each for each in self._networks)
         return self.is_host_allowed(host)
+
+
+class _Lookups:
+    """Looks names up in threads of its own: a name server that hangs holds up nothing else in this
+    process. Deliveries to one host share a lookup while it runs, so that it takes one thread."""
+
+    def __init__(self) -> None:
+        self._threads: ThreadPoolExecutor | None = None
+        self._running: dict[object, asyncio.Future[list[Any]]] = {}
+
+    async def find(self, host: str, port: int) -> list[tuple[Any, ...]]:
+        """As `getaddrinfo`. Raises `OSError`, also if it takes too long."""
+        loop = asyncio.get_running_loop()
+        name = host, port, loop
+        found = self._running.get(name)
+        if found is None:
+            if len(self._running) >= LOOKUPS_WAITING_MAX:
+                raise OSError("too many names are looked up at once")
+            self._threads = self._threads or ThreadPoolExecutor(LOOKUP_THREADS_MAX, "tickwork-dns")
+            looks_up = partial(
+                socket.getaddrinfo, host, port, 0, socket.SOCK_STREAM, socket.IPPROTO_TCP
+            )
+            found = self._running[name] = loop.run_in_executor(self._threads, looks_up)
+            found.add_done_callback(lambda _: self._running.pop(name, None))
+        try:
+            async with asyncio.timeout(LOOKUP_SECONDS):
+                return await asyncio.shield(found)
+        except TimeoutError:
+            raise OSError(f"no answer of a name server within {LOOKUP_SECONDS:g} s") from None
 
 
 def is_public(address: Address) -> bool:

@@ -23,8 +23,7 @@ from tickwork.core.delivery.request import WebhookRequest
 from tickwork.errors import InvalidInput
 
 CONNECT_SECONDS = 10.0
-FIRST_BYTE_SECONDS = 30.0
-"""Seconds that a receiver may take to start its answer, if the whole timeout is not shorter."""
+"""Seconds that a connection may take. The answer may take the whole timeout of the request."""
 
 ANSWER_BYTES_MAX = 16_384
 """Bytes of an answer that are read; the connection is closed if there are more."""
@@ -86,9 +85,7 @@ class WebhookChannel:
             data=request.body,
             headers={"User-Agent": USER_AGENT, **request.headers},
             allow_redirects=False,
-            timeout=aiohttp.ClientTimeout(
-                total=None, sock_connect=CONNECT_SECONDS, sock_read=FIRST_BYTE_SECONDS
-            ),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
         ) as response:
             text = await _start_of(response)
             return answered(

@@ -153,7 +153,7 @@ class Deliverer:
         return keys
 
 
-def deliveries_consumer(deliverer: Deliverer) -> Consumer:
+def deliveries_consumer(deliverer: Deliverer, max_concurrency: int | None = None) -> Consumer:
     """The consumer of the hidden queue."""
     queue = QueueDeclaration(
         name=DELIVERIES_QUEUE,
@@ -167,5 +167,6 @@ def deliveries_consumer(deliverer: Deliverer) -> Consumer:
         function=deliverer.handle,
         payload=queue.payload,
         is_batch=False,
+        max_concurrency=max_concurrency,
     )
     return Consumer(queue, None, {None: handler})
