@@ -215,7 +215,7 @@ def test_ids_that_are_not_open_are_reported_and_nothing_is_done(buried: Desk, co
     refused = buried.run("dead", command, "emails", "--id", letter, "--id", MISSING)
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert refused.stderr == (
-        f"tickwork: not an open dead letter of emails: {MISSING}; nothing was done\n"
+        f"tickwork: there is no open dead letter {MISSING} in queue emails; nothing was done\n"
     )
     assert len(buried.json("dead", "list", "emails")) == 3
     buried.answer("dead", command, "emails", "--id", letter, *["--yes"] * (command == "discard"))

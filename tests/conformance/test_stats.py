@@ -9,10 +9,14 @@ from tests.conformance.acts import (
     ALL,
     WORK,
     ack,
+    claim,
     counts,
     create_batch,
     dead,
+    die,
+    join,
     kill_all,
+    kill_holders,
     make_queue,
     make_tenants,
     new,
@@ -50,6 +54,30 @@ async def test_an_unused_queue_has_empty_statistics(store: Store) -> None:
     stats = await store.stats.queue(DEFAULT, WORK)
     assert (stats.oldest_age_seconds, stats.minutes, stats.kinds) == (None, (), ())
     assert stats.counts == await counts(store)
+
+
+async def test_claims_that_came_back_from_dead_workers_are_counted(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    await send_many(store, 2, type="a")
+    await send(store, type="b", source="mill")
+    node = await join(store)
+    await claim(store, node)
+    await store.nodes.leave(SYSTEM, node)
+    await pull(store, lease_seconds=1)
+    await die(store, clock)
+    assert CounterName.LOST not in await passed(store), "no worker died"
+    await kill_holders(store, clock, 1)
+    assert (await passed(store))[CounterName.LOST] == 3
+    kinds = (await store.stats.queue(DEFAULT, WORK)).kinds
+    assert [each for each in kinds if each.counter is CounterName.LOST] == [
+        TypeCount("a", None, CounterName.LOST, 2),
+        TypeCount("b", "mill", CounterName.LOST, 1),
+    ]
+    await kill_holders(store, clock, 2 + 3)
+    told = await passed(store)
+    assert (told[CounterName.LOST], told[CounterName.DEAD]) == (9, 3), "twice, then each died alone"
 
 
 @pytest.mark.parametrize("cap", [None, 128_000])

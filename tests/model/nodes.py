@@ -28,6 +28,7 @@ from tickwork.core.model import (
     Scope,
     State,
 )
+from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.slot_outcome import LEASE_RAN_OUT, dead_result, lease_expired_result
 from tickwork.errors import NodeExpired
 from tickwork.store.ids import new_id
@@ -133,6 +134,7 @@ class MemoryReaper:
             else:
                 back = row.changed(state=State.READY, holder=None, claimed_at=None, lost=lost)
                 self._tables.put(back)
+                self._tables.tally(CounterName.LOST, row.message)
                 released += 1
         return released
 

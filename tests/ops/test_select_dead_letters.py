@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -12,8 +13,9 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
 from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import DEFAULT, Counts
+from tickwork.errors import NotFound
 from tickwork.ops import dead_letters
-from tickwork.ops.dead_letters import discard, ids_not_open, replay, select_dead_letters
+from tickwork.ops.dead_letters import discard, replay, select_dead_letters
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -47,7 +49,7 @@ async def test_dead_letters_must_match_every_criterion(store: Store) -> None:
     assert await number(fingerprint="why") == 2
     assert await number(reason="expired") == 0
     assert await number(type="a", fingerprint="why") == 0
-    assert await number(ids=(first.id, new_id())) == 1
+    assert await number(ids=(first.id,)) == 1
     assert await number(ids=(first.id,), type="b") == 0
     assert await number(ids=()) == 0
 
@@ -63,13 +65,19 @@ async def test_with_an_incomplete_list_of_groups_the_queue_is_counted(
     assert (await replay(store, DEFAULT, WORK, Selection(type="b"))).replayed == 2
 
 
-async def test_ids_that_are_not_open_dead_letters_are_returned(store: Store) -> None:
+@pytest.mark.parametrize("verb", [replay, discard, select_dead_letters])
+async def test_ids_that_are_not_open_are_refused_before_anything_is_done(
+    store: Store, verb: Callable[..., Awaitable[object]]
+) -> None:
     await make_queue(store)
     await make_queue(store, "other")
     await make_dead_letters(store, 2)
     first, second = await store.dead_letters.list(DEFAULT, WORK, ALL)
     await discard(store, DEFAULT, WORK, Selection(ids=(second.id,)))
     stranger = new_id()
-    asked = (stranger, first.id, second.id, stranger)
-    assert await ids_not_open(store, DEFAULT, WORK, asked) == (stranger, second.id)
-    assert await ids_not_open(store, DEFAULT, "other", [first.id]) == (first.id,)
+    asked = Selection(ids=(stranger, first.id, second.id, stranger))
+    with pytest.raises(NotFound, match=f"letter {stranger}, {second.id} in queue {WORK}; nothing"):
+        await verb(store, DEFAULT, WORK, asked)
+    with pytest.raises(NotFound, match=f"letter {first.id} in queue other; nothing"):
+        await verb(store, DEFAULT, "other", Selection(ids=(first.id,)))
+    assert [each.id for each in await store.dead_letters.list(DEFAULT, WORK, ALL)] == [first.id]

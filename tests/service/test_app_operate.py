@@ -176,7 +176,7 @@ def test_only_what_users_need_is_on_the_app() -> None:
     assert shown == {
         "background", "batch", "batches", "calendars", "close", "consumer", "dead_letters",
         "messages", "name", "nodes", "now", "on", "on_completed", "open", "queue", "queues",
-        "run", "running", "schedule", "schedules", "tenant",
+        "run", "running", "schedule", "schedules", "tenant", "webhooks",
     }  # fmt: skip
 
 

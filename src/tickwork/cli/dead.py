@@ -233,7 +233,6 @@ def replay_command(
     timeout = CANARY_TIMEOUT_SECONDS
     if canary_timeout is not None:
         timeout = number(canary_timeout, "--canary-timeout")
-    _must_be_open(database, scope, queue, which)
     with progress(f"replaying {queue}") as on_progress:
         summary = with_store(
             database,
@@ -273,7 +272,6 @@ def discard_command(
     queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
     which = _selection(ids, reason, fingerprint, kind, database, scope)
     most = None if limit is None else whole_number(limit, "--limit", 0)
-    _must_be_open(database, scope, queue, which)
     selected = with_store(
         database, scope, lambda store: select_dead_letters(store, scope, queue, which, limit=most)
     )
@@ -312,19 +310,6 @@ def _selection(
 
 def _letter_id(given: str, database: str | None, scope: Scope) -> UUID:
     return identity(given, "--id", "dead letter", database, scope)
-
-
-def _must_be_open(database: str | None, scope: Scope, queue: str, which: Selection) -> None:
-    """Exits, before anything is done, if an id is not an open dead letter."""
-    from tickwork.ops.dead_letters import ids_not_open
-
-    ids = which.ids
-    if ids is None:
-        return
-    missing = with_store(database, scope, lambda store: ids_not_open(store, scope, queue, ids))
-    if missing:
-        named = ", ".join(map(str, missing))
-        fail(f"not an open dead letter of {queue}: {named}; nothing was done")
 
 
 def _print_summary(summary: ReplaySummary, *, as_json: bool) -> None:

@@ -200,7 +200,6 @@ class DeadLetters:
         """
         which = _selection(ids, reason, fingerprint, type)
         store = await _store(self._engine, queue)
-        await dead_letters.check_open(store, self._engine.scope, queue, which)
         return await dead_letters.replay(
             store,
             self._engine.scope,
@@ -227,7 +226,6 @@ class DeadLetters:
         before anything is done, if one of the `ids` is not an open dead letter of the queue."""
         which = _selection(ids, reason, fingerprint, type)
         store = await _store(self._engine, queue)
-        await dead_letters.check_open(store, self._engine.scope, queue, which)
         return await dead_letters.discard(store, self._engine.scope, queue, which, limit=limit)
 
 

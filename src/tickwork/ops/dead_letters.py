@@ -152,7 +152,8 @@ async def replay(
     on_progress: Progress | None = None,
     sleep: Sleep = asyncio.sleep,
 ) -> ReplaySummary:
-    """Sends the selected dead letters of a queue again, oldest first; ignores `which.limit`.
+    """Sends the selected dead letters of a queue again, oldest first; ignores `which.limit`. Raises
+    `NotFound`, before anything is sent, if it names ids that are not open.
 
     With `rate_per_second` the messages become visible one after another. With `canary=N` the first
     N are sent alone, and the rest only after each of them was handled: a consumer must be running.
@@ -202,7 +203,8 @@ async def discard(
     limit: int | None = None,
     on_progress: Progress | None = None,
 ) -> int:
-    """Resolves the selected dead letters of a queue without sending them; returns how many."""
+    """Resolves the selected dead letters of a queue without sending them; returns how many. Raises
+    `NotFound`, before anything is done, if it names ids that are not open."""
     selected = await select_dead_letters(store, scope, queue, which, limit=limit)
     discarded = 0
     while discarded < selected.letters:
@@ -220,23 +222,16 @@ async def discard(
 async def select_dead_letters(
     store: Store, scope: Scope, queue: str, which: Selection, *, limit: int | None = None
 ) -> SelectedDeadLetters:
-    """Returns the dead letters that match now, so that a later `discard` takes exactly those."""
+    """Returns the dead letters that match now, so that a later `discard` takes exactly those.
+    Raises `NotFound` if it names ids that are not open."""
     _check(limit, 0, None, CANARY_TIMEOUT_SECONDS)
     return await _select(store, scope, queue, which, await store.now(), limit)
 
 
-async def ids_not_open(
-    store: Store, scope: Scope, queue: str, ids: Iterable[UUID]
-) -> tuple[UUID, ...]:
-    """Returns the ids that are not open dead letters of the queue, in the given order."""
-    asked = tuple(dict.fromkeys(ids))
-    still_open = await _by_id(store, scope, queue, Selection(ids=asked))
-    return tuple(each for each in asked if each not in still_open)
-
-
-async def check_open(store: Store, scope: Scope, queue: str, which: Selection) -> None:
-    """Raises `NotFound` if the selection names ids that are not open dead letters of the queue."""
-    missing = await ids_not_open(store, scope, queue, which.ids) if which.ids else ()
+async def _check_open(store: Store, scope: Scope, queue: str, ids: Sequence[UUID]) -> None:
+    """Raises `NotFound` if some ids are not open dead letters of the queue."""
+    still_open = await _by_id(store, scope, queue, Selection(ids=tuple(ids)))
+    missing = [each for each in dict.fromkeys(ids) if each not in still_open]
     if missing:
         named = ", ".join(map(str, missing[:IDS_NAMED_MAX]))
         more = len(missing) - IDS_NAMED_MAX
@@ -257,6 +252,7 @@ async def _select(
     if which.ids is None:
         matching = await _count_matching(store, scope, queue, which)
     else:
+        await _check_open(store, scope, queue, which.ids)
         matching = len(await _by_id(store, scope, queue, which))
     return SelectedDeadLetters(which, matching if limit is None else min(limit, matching))
 

@@ -1,4 +1,4 @@
-"""Counters of a queue by the minute: messages sent, done, retried, dead and so on.
+"""Counters of a queue by the minute: messages sent, done, retried, lost, dead and so on.
 
 The counters are approximate: each process counts in memory and writes its counters now and then. A
 crash loses the counters that were not yet written, and nothing else.
@@ -22,11 +22,13 @@ RECENT_KINDS_SECONDS = 3_600
 
 
 class CounterName(StrEnum):
-    """A counter of a queue: what happened to a message."""
+    """A counter of a queue: what happened to a message. `LOST`: its worker died, and the claim came
+    back."""
 
     SENT = "sent"
     DONE = "done"
     RETRIED = "retried"
+    LOST = "lost"
     DEAD = "dead"
     PURGED = "purged"
     REPLAYED = "replayed"

@@ -19,13 +19,19 @@ from tickwork.core.model import (
     Reaped,
     Scope,
 )
+from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule import slot_outcome as slot_end
 from tickwork.store.ids import Moment, new_id
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.messages.batch_progress import BatchProgress
 from tickwork.store.postgres.messages.removal import Removal
-from tickwork.store.postgres.messages.settle_statements import NOTHING, EndingWriter, Settled
+from tickwork.store.postgres.messages.settle_statements import (
+    NOTHING,
+    EndingWriter,
+    Settled,
+    counter_key,
+)
 from tickwork.store.shared.fair_shares import LANES_MAX
 
 NODES_PER_PASS = 10
@@ -96,6 +102,7 @@ class PostgresReaper:
         back = await connection.fetch(SQL.give_back, node_ids, 1)
         await connection.execute(SQL.end_nodes, node_ids)
         settled.ended.queues_to_wake.update(row["queue_id"] for row in back)
+        settled.ended.returned.extend(counter_key(row, CounterName.LOST) for row in back)
         return Reaped(tuple(node_ids), len(back), len(settled.ended.done)), settled
 
     async def _end_leases(

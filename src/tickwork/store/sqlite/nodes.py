@@ -56,7 +56,7 @@ class SqliteNodes:
         def work(transaction: Transaction) -> int:
             if transaction.execute(SQL.end_nodes, (node_id.bytes,)).rowcount == 0:
                 return 0
-            return release_messages(transaction, SQL.give_back, (node_id.bytes, 0))
+            return len(release_messages(transaction, SQL.give_back, (node_id.bytes, 0)))
 
         return await self._database.write(work)
 
@@ -67,7 +67,8 @@ class SqliteNodes:
         def work(transaction: Transaction) -> int:
             held = transaction.execute(SQL.claimed_by, (node_id.bytes,))
             rowids = [rowid for rowid, id_ in held if id_ not in kept]
-            return release_messages(transaction, SQL.give_back_unknown, (rows.as_json(rowids),))
+            released = (rows.as_json(rowids),)
+            return len(release_messages(transaction, SQL.give_back_unknown, released))
 
         return await self._database.write(work)
 
@@ -86,11 +87,13 @@ class SqliteNodes:
         return {UUID(bytes=holder): claims for holder, claims in found}
 
 
-def release_messages(transaction: Transaction, statement: str, values: tuple[Any, ...]) -> int:
-    """Releases messages by a statement that returns their queues; returns how many."""
+def release_messages(
+    transaction: Transaction, statement: str, values: tuple[Any, ...]
+) -> list[rows.Row]:
+    """Releases messages by a statement that returns their queues; returns its rows."""
     back = transaction.execute(statement, values).fetchall()
     transaction.queues_to_wake.update(UUID(bytes=queue_id) for queue_id in {row[0] for row in back})
-    return len(back)
+    return back
 
 
 def _renew(transaction: Transaction, node_id: UUID, ttl_seconds: float) -> rows.Row:

@@ -101,7 +101,12 @@ def _end_nodes(transaction: Transaction) -> Reaped:
         dead += add_dead_letters_and_end_slots(
             transaction, [NewDeadLetter(rowid, REASON_WORKER_LOST) for (rowid,) in killers]
         ).dead
-        released += release_messages(transaction, SQL.give_back, (node_id, 1))
+        back = release_messages(transaction, SQL.give_back, (node_id, 1))
+        transaction.counted.extend(
+            CountedMessages(queue_id, tenant, CounterName.LOST, type_, source, 1)
+            for queue_id, tenant, type_, source in back
+        )
+        released += len(back)
         execute(SQL.end_nodes, (node_id,))
     return Reaped(tuple(UUID(bytes=node_id) for (node_id,) in expired), released, dead)
 

@@ -58,7 +58,7 @@ class EndedMessages(NamedTuple):
     done: set[int]
     duplicates: set[int]
     removed: RemovedMessages
-    retried: list[CounterKey]
+    returned: list[CounterKey]
     dead_letter_sends: list[Group]
     queues_to_wake: set[UUID]
     dead_rows: list[Any]
@@ -203,7 +203,7 @@ class EndingWriter:
         """Counts, wakes consumers and completes batches, after the commit."""
         if settled.sent:
             self._sender.after_commit(settled.sent)
-        for counter, messages in Counter(settled.ended.retried).items():
+        for counter, messages in Counter(settled.ended.returned).items():
             self._counters.add(counter, messages)
         if settled.ended.queues_to_wake:
             self._sender.wake(settled.ended.queues_to_wake)
@@ -259,15 +259,7 @@ class EndingWriter:
             if endings[index].delay_seconds == 0:
                 ended.queues_to_wake.add(row["queue_id"])
             if endings[index].fate is Fate.RETRY:
-                ended.retried.append(
-                    CounterKey(
-                        row["queue_id"],
-                        row["tenant"],
-                        CounterName.RETRIED,
-                        row["type"] or "",
-                        row["source"] or "",
-                    )
-                )
+                ended.returned.append(counter_key(row, CounterName.RETRIED))
 
     async def _make_dead(
         self,
@@ -295,6 +287,12 @@ class EndingWriter:
             if row["onward_id"] is not None:
                 ended.dead_letter_sends.append(_for_dead_letter_queue(row))
         ended.dead_rows.extend(dead_rows)
+
+
+def counter_key(row: Any, counter: CounterName) -> CounterKey:
+    """The key that counts a message, given its row."""
+    kind = row["type"] or "", row["source"] or ""
+    return CounterKey(row["queue_id"], row["tenant"], counter, *kind)
 
 
 def _sent_by(indexes: set[int], caused: Mapping[int, Sequence[T]]) -> list[T]:

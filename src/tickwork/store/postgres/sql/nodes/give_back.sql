@@ -2,4 +2,4 @@
 UPDATE tickwork_messages
 SET state = 'ready', holder = NULL, claimed_at = NULL, lease_until = NULL, lost = lost + $2
 WHERE holder = ANY ($1::uuid[]) AND state = 'claimed'
-RETURNING queue_id
+RETURNING queue_id, tenant, type, source
