@@ -158,7 +158,7 @@ async def test_at_most_once_has_one_attempt_and_a_replay_sends_nothing(
         assert len(h.deliveries.webhooks) == 1
     assert made.target == ONCE
     assert (dead.reason, dead.error) == ("max_retries", "the receiver answered 503")
-    assert (again.reason, again.error) == ("permanent", "the receiver answered 503")
+    assert (again.reason, again.error) == ("max_retries", "the receiver answered 503")
 
 
 async def test_at_most_once_with_some_failed_channels_is_partial(

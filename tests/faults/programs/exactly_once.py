@@ -110,10 +110,10 @@ def stop_at_commits() -> None:
             ("settle", "settling", "settled"),
             ("settle_jointly", "settling", "settled"),
         ):
-            setattr(kind, name, _between(before, getattr(kind, name), after))
+            setattr(kind, name, between(before, getattr(kind, name), after))
 
 
-def _between(
+def between(
     before: str, method: Callable[..., Awaitable[Any]], after: str
 ) -> Callable[..., Awaitable[Any]]:
     @wraps(method)

@@ -80,7 +80,7 @@ def known_results(rows: Mapping[str, str], envelope: Envelope) -> dict[str, Deli
         if row.status == SENT:
             known[channel] = Delivery(is_delivered=True, excerpt=row.detail)
         elif envelope.is_at_most_once and row.status == FAILED:
-            known[channel] = Delivery(is_delivered=False, error=row.detail, is_permanent=True)
+            known[channel] = Delivery(is_delivered=False, error=row.detail)
         elif envelope.is_at_most_once:
             known[channel] = Delivery(
                 is_delivered=False, kind=ErrorKind.UNKNOWN, error=NOT_REPEATED

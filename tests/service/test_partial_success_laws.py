@@ -1,0 +1,130 @@
+"""Thousands of random channel outcomes in virtual time: no channel whose success is recorded is
+sent again for its slot, and at most once is never repeated.
+
+Receivers fail, workers lose their claims before and after answers, and dead letters are replayed.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import unquote
+from uuid import UUID
+
+import pytest
+
+from tickwork.core.delivery.outcome import Delivery, answered
+from tickwork.core.delivery.request import EmailRequest, WebhookRequest
+from tickwork.core.message.backoff import Fixed
+from tickwork.core.model import DEFAULT, SYSTEM, Claim, Ending, Fate, Scope, Settlement
+from tickwork.facade.app import Tickwork
+from tickwork.testing import Harness, harness
+
+START = datetime(2026, 3, 2, 8, 30, tzinfo=UTC)
+QUEUE = "tickwork.deliveries"
+CHANNELS, SCHEDULES = 3, 4
+HOURS_ON_SQLITE, HOURS_ON_POSTGRES, HOURS_OF_A_SOAK = 8, 2, 24 * 10
+HOOKS = [{"type": "webhook", "url": f"https://example.com/{at}"} for at in range(CHANNELS)]
+KINDS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "retried": {"retry_failed_channels": True},
+    "once": {"delivery": "at_most_once"},
+}
+DOWN, LOST, DEAD = 0.4, 0.1, 0.03
+"""Shares of requests that fail, and during which the claim is lost or the message dies."""
+
+
+class Receivers:
+    """Answer at random, and judge each request by what is recorded when it comes."""
+
+    def __init__(self, h: Harness, chance: random.Random) -> None:
+        self._h, self._chance = h, chance
+        progress: Any = h.store.progress
+        self._record = progress.record
+        progress.record = self.record
+        self.succeeded: set[tuple[str, str]] = set()
+        self.requests: Counter[tuple[str, str]] = Counter()
+        self.repeated: list[tuple[str, str]] = []
+        self.lost = 0
+        deliveries: Any = h.deliveries
+        deliveries.deliver = self.deliver
+
+    async def record(self, scope: Scope, claim: Claim, work: str, rows: Mapping[str, str]) -> bool:
+        is_recorded: bool = await self._record(scope, claim, work, rows)
+        if is_recorded:
+            self.succeeded |= {(work, name) for name in rows if "succeeded" in rows[name]}
+        return is_recorded
+
+    async def deliver(self, request: WebhookRequest | EmailRequest) -> Delivery:
+        assert isinstance(request, WebhookRequest)
+        work = unquote(request.headers["Idempotency-Key"])
+        sent = (work, f"channel:webhook[{request.url[-1]}]")
+        self.requests[sent] += 1
+        if sent in self.succeeded:
+            self.repeated.append(sent)
+        dice = self._chance.random()
+        if dice < LOST:
+            await self._end(request, Fate.RELEASE if dice > DEAD else Fate.DEAD)
+        return answered(503 if self._chance.random() < DOWN else 200, {}, "", START)
+
+    async def _end(self, request: WebhookRequest, fate: Fate) -> None:
+        """Ends the claim, as if the worker had died. The retry of one channel has the id of its
+        first message, which is gone: its claim stays."""
+        id_ = UUID(request.headers["webhook-id"].removeprefix("msg_").partition(".")[0])
+        (holder,) = (await self._h.store.nodes.claims(SYSTEM)).keys()
+        claim = Claim("default", id_, int(request.headers["Tickwork-Fence"]), holder)
+        ending = Ending(claim=claim, fate=fate, reason="worker_lost" if fate is Fate.DEAD else None)
+        done = await self._h.store.messages.settle(SYSTEM, Settlement((ending,)))
+        self.lost += not done.refused
+
+
+async def deliver_at_random(app: Tickwork, database: str | None, *, hours: int, seed: int) -> None:
+    chance = random.Random(seed)
+    sys.stderr.write(f"seed {seed}\n")
+    async with harness(app, database=database, start=START) as h:
+        receivers = Receivers(h, chance)
+        kinds = {}
+        for kind in KINDS:
+            target: Any = {"type": "channels", "channels": HOOKS, **KINDS[kind]}
+            for number in range(SCHEDULES):
+                made = await app.schedules.create(
+                    name=f"{kind}-{number}",
+                    cron_expr="*/15 * * * *",
+                    target=target,
+                    retry={"max_attempts": 3, "backoff": Fixed(60)},
+                )
+                kinds[str(made.id)] = kind
+        for _ in range(hours):
+            await h.advance(hours=1)
+            await app.dead_letters.replay(QUEUE)
+        for each in await app.schedules.list():
+            await app.schedules.pause(each.id)
+        await h.advance(hours=1)  # The last attempts.
+        counts = await h.store.queues.counts(DEFAULT, QUEUE)
+    sys.stderr.write(f"{receivers.requests.total()} requests, {receivers.lost} lost claims\n")
+    assert receivers.repeated == []
+    once = {each: n for each, n in receivers.requests.items() if kinds[each[0][:36]] == "once"}
+    assert {*once.values()} == {1}
+    assert max(receivers.requests.values()) > 1
+    assert receivers.lost > hours
+    assert len(receivers.succeeded) > hours * SCHEDULES
+    assert (counts.ready, counts.delayed, counts.claimed) == (0, 0, 0)
+
+
+async def test_no_recorded_channel_is_sent_again_whatever_happens(
+    app: Tickwork, database: str | None
+) -> None:
+    hours = HOURS_ON_SQLITE if database is None else HOURS_ON_POSTGRES
+    await deliver_at_random(app, database, hours=hours, seed=1)
+
+
+@pytest.mark.soak
+async def test_no_recorded_channel_is_sent_again_in_ten_days(
+    app: Tickwork, database: str | None
+) -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    await deliver_at_random(app, database, hours=HOURS_OF_A_SOAK, seed=seed)
