@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tickwork.channel.channels import Channels
     from tickwork.channel.guard import Guard
     from tickwork.channel.secrets import SecretBox
+    from tickwork.channel.webhook import WebhookChannel
     from tickwork.store.contract import Store
 
 
@@ -49,25 +50,42 @@ def secret_box(settings: Settings) -> SecretBox:
     return SecretBox.from_text(key_in_file(path.with_name(f"{path.name}.key")))
 
 
-def webhook_deliveries(store: Store, settings: Settings) -> tuple[Channels, Consumer] | None:
-    """The channels of a worker and the consumer that uses them; None if they are not installed.
+def webhook_channel(settings: Settings) -> WebhookChannel:
+    """Sends webhooks to addresses that the guard allows."""
+    with delivery_extra("webhooks"):
+        from tickwork.channel.webhook import WebhookChannel
+
+    return WebhookChannel(guard(settings))
+
+
+def webhook_deliveries(store: Store, settings: Settings) -> tuple[Channels, list[Consumer]] | None:
+    """The channels of a worker and the consumers that use them; None if they are not installed.
     Other nodes deliver then."""
     try:
         with delivery_extra("webhooks"):
             from tickwork.channel.channels import Channels
             from tickwork.channel.email import EmailChannel, Relay
             from tickwork.channel.host_limits import HostLimits
-            from tickwork.channel.webhook import WebhookChannel
             from tickwork.service.worker.deliver import Deliverer, deliveries_consumer
+            from tickwork.service.worker.deliver_endpoint import (
+                EndpointDeliverer,
+                endpoints_consumer,
+            )
     except MissingExtra:
         return None
     email = None if settings.smtp_url is None else EmailChannel(Relay.from_url(settings.smtp_url))
-    channels = Channels(
-        WebhookChannel(guard(settings)), email, sender=settings.email_from, clock=clock.now
-    )
+    webhooks = webhook_channel(settings)
+    channels = Channels(webhooks, email, sender=settings.email_from, clock=clock.now)
     limits = HostLimits(
         Limit(settings.host_rate_per_second, settings.host_concurrency), clock=clock.now
     )
     box = partial(secret_box, settings)
-    deliverer = Deliverer(store, channels, box, limits)
-    return channels, deliveries_consumer(deliverer, settings.delivery_concurrency)
+    to_endpoints = EndpointDeliverer(
+        store, webhooks, box, limits, clock=clock.now, monotonic=clock.monotonic
+    )
+    return channels, [
+        deliveries_consumer(
+            Deliverer(store, channels, box, limits), settings.delivery_concurrency
+        ),
+        endpoints_consumer(to_endpoints),
+    ]

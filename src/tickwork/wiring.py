@@ -34,7 +34,7 @@ from tickwork import clock, tzdata_version
 from tickwork.core import when
 from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.topology import Topology, parse
-from tickwork.deliveries import guard, secret_box, webhook_deliveries
+from tickwork.deliveries import guard, secret_box, webhook_channel, webhook_deliveries
 from tickwork.extras import delivery_extra, postgres_extra, server_extra
 from tickwork.settings import RUN_ROLES, SETTINGS_FILE, Role, Settings, is_postgres, load_settings
 from tickwork.store.ids import Moment, database_time
@@ -77,6 +77,7 @@ __all__ = [
     "secret_box",
     "server_extra",
     "shown_database",
+    "webhook_channel",
 ]
 
 _HOST_LENGTH_MAX = 100
@@ -282,6 +283,7 @@ async def build_worker(
     the folder sets the concurrency of consumers; an invalid file is refused. `serves`: this process
     also serves the API, so its node has that role too. `declare_again` is called when a declared
     queue is gone."""
+    from tickwork.ops.endpoints import ensure_endpoints
     from tickwork.ops.schedules.outside import ensure_deliveries
     from tickwork.service.observe import ClockOffset, Observers
     from tickwork.service.observe.log_events import EventLog
@@ -299,9 +301,10 @@ async def build_worker(
     if Role.WORKER not in settings.roles:
         consumers = []
     elif (deliveries := webhook_deliveries(store, settings)) is not None:
-        channels, consumer = deliveries
+        channels, built_in = deliveries
         await ensure_deliveries(store)
-        consumers.append(consumer)
+        await ensure_endpoints(store)
+        consumers += built_in
     is_idle = not registry.handlers and (bool(registry.queues) or channels is None)
     if Role.WORKER in settings.roles and is_idle and serves is False:
         text = "this app has no handlers, and handles nothing; declare one with @app.on(…)"

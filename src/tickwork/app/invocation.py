@@ -254,6 +254,7 @@ class Handling:
         "_background",
         "_batches",
         "_batches_named",
+        "_events_named",
         "_items",
         "_items_bytes",
         "_sends",
@@ -267,7 +268,7 @@ class Handling:
         self.given, self.has_store = given, has_store
         self._sends: list[Send] = []
         self._batches: list[BatchWithItems] = []
-        self._batches_named = self._items = self._items_bytes = 0
+        self._batches_named = self._events_named = self._items = self._items_bytes = 0
         self._background: set[asyncio.Task[Any]] = set()
         self.has_ended = False
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -317,6 +318,13 @@ class Handling:
         if self.cause is None:
             return None
         return derived_id(self.cause.id, f"batch {number}")
+
+    def next_event_id(self) -> str | None:
+        """The id of the next event that is published in this run: the same when the message is
+        retried. None for a batch of messages."""
+        self._check_open()
+        self._events_named += 1
+        return None if self.cause is None else f"{self.cause.id}:{self._events_named}"
 
     def _check_open(self) -> None:
         if self.has_ended:

@@ -248,3 +248,26 @@ class ScheduleFields(SchedulePatch, total=False):
 
     owner: str | None
     idempotency_key: str | None
+
+
+class EndpointOptions(TypedDict, total=False):
+    """What an endpoint may have besides its URL and types: `app.endpoints.create`."""
+
+    owner: str | None
+    description: str | None
+    method: Literal["POST", "PUT", "PATCH"] | None
+    headers: Mapping[str, str] | None
+    secret_headers: Mapping[str, str] | None
+    ordered: bool | None
+    rate_per_second: float | None
+    concurrency: int | None
+    timeout_seconds: int | None
+    retry_seconds: Sequence[float] | None
+    permanent_statuses: Sequence[int] | None
+
+
+class EndpointFields(EndpointOptions, total=False):
+    """Fields of an endpoint: `app.endpoints.update`."""
+
+    url: str
+    types: str | Sequence[str]

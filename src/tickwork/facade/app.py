@@ -36,6 +36,7 @@ from tickwork.core.options import (
     RunOptions,
     SendOptions,
 )
+from tickwork.facade.endpoints import Deliveries, Endpoints, Events
 from tickwork.facade.engine import AppEngine
 from tickwork.facade.operate import Batches, DeadLetters, Messages, Nodes, Queues, Webhooks
 from tickwork.facade.queue import Queue
@@ -115,6 +116,9 @@ class Tickwork:
         self.dead_letters = DeadLetters(self._engine)
         self.nodes = Nodes(self._engine)
         self.webhooks = Webhooks(self._engine)
+        self.events = Events(self._engine)
+        self.endpoints = Endpoints(self._engine)
+        self.deliveries = Deliveries(self._engine)
 
     @property
     def name(self) -> str:

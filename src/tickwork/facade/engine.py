@@ -23,12 +23,13 @@ from tickwork.core.model import SYSTEM, NewMessage, Scope, Send
 from tickwork.core.when import Limits
 from tickwork.errors import FieldError, InvalidInput, TickworkError
 from tickwork.ops.batches import BatchMaker
+from tickwork.ops.endpoints import Sink
 from tickwork.ops.queues import declare_queue, queue_names
 from tickwork.ops.schedules.declare import declare_schedules
 from tickwork.ops.schedules.views import upcoming
 from tickwork.ops.send import RegistryComposer, send_batch
 from tickwork.ops.stores import LoopStores, Store
-from tickwork.ops.webhook_secret import rotate_signing_secret, signing_secret
+from tickwork.ops.webhook_secret import Box, rotate_signing_secret, signing_secret
 from tickwork.service.process_lifecycle import ShutdownReport, announce, run_until_stopped, tell
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ class AppEngine:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._reading_queues: asyncio.Task[None] | None = None
         self.now: Callable[[], datetime] = clock.now
+        self.secret_box: Callable[[], Box] = lambda: wiring.secret_box(self.settings())
+        self.webhook_sink: Callable[[], Sink] = lambda: wiring.webhook_channel(self.settings())
 
     # The store
 
@@ -77,11 +80,19 @@ class AppEngine:
 
     @asynccontextmanager
     async def using(
-        self, store: Store, now: Callable[[], datetime] = clock.now
+        self,
+        store: Store,
+        now: Callable[[], datetime] = clock.now,
+        *,
+        secret_box: Callable[[], Box] | None = None,
+        webhook_sink: Callable[[], Sink] | None = None,
     ) -> AsyncIterator[None]:
-        """Works on the given store and clock instead of its own, as the test harness does."""
+        """Works on the given store and clock, with the given secrets and receivers of webhooks,
+        instead of its own, as the test harness does."""
         created, self.registry.created = self.registry.created, set()
         stored, self.now = self.registry.stored, now
+        own = self.secret_box, self.webhook_sink
+        self.secret_box, self.webhook_sink = secret_box or own[0], webhook_sink or own[1]
         try:
             await self._declare_queues(store)
             with self.stores.using(store):
@@ -90,6 +101,7 @@ class AppEngine:
         finally:
             self.registry.created, self.registry.stored = created, stored
             self.now = clock.now
+            self.secret_box, self.webhook_sink = own
 
     async def ensure_queue(self, name: str) -> None:
         """Creates a queue that was declared after the store was opened."""
@@ -124,7 +136,7 @@ class AppEngine:
 
     async def signing_secret(self, *, rotate: bool = False) -> str:
         """The secret that webhooks of this tenant are signed with."""
-        store, box = await self.ready(), wiring.secret_box(self.settings())
+        store, box = await self.ready(), self.secret_box()
         verb = rotate_signing_secret if rotate else signing_secret
         return await verb(store, self.scope, box)
 

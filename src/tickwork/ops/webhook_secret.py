@@ -17,7 +17,8 @@ OWNER, FIELD = "tenant", "signing"
 ROTATION_SECONDS = 86_400.0
 """Seconds that the previous secret stays valid."""
 
-_RANDOM_BYTES = 32
+SECRET_BYTES = 32
+"""Random bytes of a new secret."""
 
 
 class Box(Protocol):
@@ -39,7 +40,7 @@ async def signing_secrets(store: Store, scope: Scope, box: Box) -> tuple[str, ..
     tenant = scope.tenant or "default"
     found = await store.secrets.get(scope, OWNER, FIELD)
     if not found:
-        made = box.encrypt(new_secret(random_bytes(_RANDOM_BYTES)), tenant, OWNER, FIELD)
+        made = box.encrypt(new_secret(random_bytes(SECRET_BYTES)), tenant, OWNER, FIELD)
         await store.secrets.put(scope, OWNER, FIELD, made)  # Another process may be first.
         found = await store.secrets.get(scope, OWNER, FIELD)
     return tuple(box.decrypt(each, tenant, OWNER, FIELD) for each in found)
@@ -47,7 +48,7 @@ async def signing_secrets(store: Store, scope: Scope, box: Box) -> tuple[str, ..
 
 async def rotate_signing_secret(store: Store, scope: Scope, box: Box) -> str:
     """Replaces the secret of a tenant and returns the new one."""
-    secret = new_secret(random_bytes(_RANDOM_BYTES))
+    secret = new_secret(random_bytes(SECRET_BYTES))
     sealed = box.encrypt(secret, scope.tenant or "default", OWNER, FIELD)
     await store.secrets.rotate(scope, OWNER, FIELD, sealed, keep_seconds=ROTATION_SECONDS)
     return secret

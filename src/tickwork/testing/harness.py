@@ -40,12 +40,14 @@ from tickwork.core.model import SYSTEM, ContentType, Message, Scope, Tenant
 from tickwork.errors import FieldError, InvalidInput, NodeExpired
 from tickwork.facade.app import Tickwork, engine_of
 from tickwork.facade.engine import AppEngine
+from tickwork.ops.endpoints import ensure_endpoints
 from tickwork.ops.schedules.outside import ensure_deliveries
 from tickwork.service.maintenance import PRUNE_BATCH_MAX, REAP_BATCH_MAX
 from tickwork.service.observe import Observers
 from tickwork.service.observe.schedule_metrics import ScheduleMetrics
 from tickwork.service.worker.consumer import QueueConsumer
 from tickwork.service.worker.deliver import Deliverer, deliveries_consumer
+from tickwork.service.worker.deliver_endpoint import EndpointDeliverer, endpoints_consumer
 from tickwork.store.contract import Store
 from tickwork.store.ids import Moment, new_id
 from tickwork.testing.clock import START, VirtualClock
@@ -409,9 +411,10 @@ async def harness(
     recorded = RecordedDeliveries()
     async with (
         open_empty_store(database, clock.shown, tenant=app.tenant) as store,
-        engine.using(store, clock.now),
+        engine.using(store, clock.now, secret_box=PlainBox, webhook_sink=lambda: recorded),
     ):
         await ensure_deliveries(store)
+        await ensure_endpoints(store)
         consumers = [*engine.registry.consumers(), *_delivering(store, recorded, clock)]
         assembly = await wiring.assemble(
             store,
@@ -449,7 +452,19 @@ def _delivering(store: Store, recorded: RecordedDeliveries, clock: VirtualClock)
     """The built-in consumers. Hosts have no limits, because nothing is sent to them."""
     channels = Channels(recorded, recorded, sender="tickwork@example.com", clock=clock.now)
     limits = HostLimits(Limit(), clock.now)
-    return [deliveries_consumer(Deliverer(store, channels, PlainBox, limits))]
+    to_endpoints = EndpointDeliverer(
+        store,
+        recorded,
+        PlainBox,
+        limits,
+        clock=clock.now,
+        monotonic=clock.monotonic,
+        keeps=False,
+    )
+    return [
+        deliveries_consumer(Deliverer(store, channels, PlainBox, limits)),
+        endpoints_consumer(to_endpoints),
+    ]
 
 
 async def _never_opened() -> Store:

@@ -1,0 +1,126 @@
+"""Decides about a delivery to an endpoint: whether it may go, what is sent, and what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from uuid import UUID
+
+from msgspec import Struct
+
+from tickwork.core.delivery.endpoint import Attempt, Endpoint, EndpointSettings
+from tickwork.core.delivery.outcome import Delivery
+from tickwork.core.delivery.request import WebhookRequest
+from tickwork.core.delivery.signature import signature_headers
+from tickwork.core.message.outcome import Outcome, Permanent, RetryRequested, Snoozed, Succeeded
+from tickwork.core.stable_hash import stable_hash
+
+TEST_TYPE = "endpoint.test"
+"""Type of the event that tests an endpoint."""
+
+DISABLED_SECONDS = 3_600.0
+"""Seconds after which a message of a disabled endpoint asks again; enabling it calls it back."""
+
+PROBE_GRACE_SECONDS = 5.0
+"""Seconds that a probe may take beyond the timeout of its endpoint."""
+
+_SPREAD_MIN_SECONDS, _SPREAD = 1.0, 0.1
+"""What waits for an endpoint comes back over at least a second, and a tenth of the wait."""
+
+
+class Keys(Struct, frozen=True):
+    """The secrets of an endpoint: what its deliveries are signed with, the current key first, and
+    the values of its secret headers."""
+
+    signing: tuple[bytes, ...]
+    headers: Mapping[str, str]
+
+
+class Gate(Struct, frozen=True):
+    """Whether a delivery may go now. It waits for `wait_seconds` if these are above 0. A probe has
+    to ask the store first: only one may go."""
+
+    wait_seconds: float = 0.0
+    is_probe: bool = False
+
+
+def gate(endpoint: Endpoint, message_id: UUID, now: datetime) -> Gate:
+    """What the endpoint's health says. What waits comes back spread over some time."""
+    if endpoint.disabled_at is not None:
+        return Gate(spread(DISABLED_SECONDS, message_id))
+    until = endpoint.health.open_until
+    if until is None:
+        return Gate()
+    if now < until:
+        return Gate(spread((until - now).total_seconds(), message_id))
+    return Gate(is_probe=True)
+
+
+def spread(seconds: float, message_id: UUID) -> float:
+    """The seconds and a little more, different for each message."""
+    share = stable_hash(str(message_id)) / 2**64
+    return seconds + share * max(_SPREAD_MIN_SECONDS, _SPREAD * seconds)
+
+
+def probe_seconds(settings: EndpointSettings) -> float:
+    """Seconds for which others wait while a probe is under way."""
+    return settings.timeout_seconds + PROBE_GRACE_SECONDS
+
+
+def endpoint_request(
+    settings: EndpointSettings,
+    keys: Keys,
+    *,
+    delivery_id: UUID,
+    body: bytes,
+    attempt: int,
+    fence: int,
+    sent_at: datetime,
+) -> WebhookRequest:
+    """The signed request of a delivery. Its id and its body are the same for every attempt."""
+    own = {**settings.headers, **keys.headers}
+    has_type = any(name.lower() == "content-type" for name in own)
+    return WebhookRequest(
+        url=settings.url,
+        method=settings.method,
+        headers={
+            **({} if has_type else {"Content-Type": "application/json"}),
+            **own,
+            "Idempotency-Key": str(delivery_id),
+            "Tickwork-Attempt": str(attempt),
+            "Tickwork-Fence": str(fence),
+            **signature_headers(keys.signing, str(delivery_id), sent_at, body),
+        },
+        body=body,
+        timeout_seconds=float(settings.timeout_seconds),
+        permanent_statuses=frozenset(settings.permanent_statuses),
+    )
+
+
+def attempt_of(result: Delivery, number: int, at: datetime) -> Attempt:
+    """The attempt with this result, as it is recorded."""
+    return Attempt(
+        number=number,
+        at=at,
+        took_seconds=result.took_seconds,
+        code=result.code,
+        kind=result.kind,
+        error=result.error,
+        excerpt=result.excerpt,
+    )
+
+
+def outcome_of(result: Delivery, settings: EndpointSettings, attempt: int) -> Outcome:
+    """What follows for the message. If the receiver is gone, the message is kept: its endpoint is
+    disabled."""
+    if result.is_delivered:
+        return Succeeded()
+    error = result.error or "failed"
+    if result.is_gone:
+        return Snoozed(DISABLED_SECONDS)
+    if result.is_permanent:
+        return Permanent(error)
+    if attempt > len(settings.retry_seconds):
+        return Permanent(f"{error}; attempt {attempt} was the last")
+    wish = result.retry_after_seconds
+    return RetryRequested(wish or settings.retry_seconds[attempt - 1], error)

@@ -1,0 +1,227 @@
+"""Events and who receives them: `app.events`, `app.endpoints` and `app.deliveries`.
+
+Each call is done when it returns, also inside a handler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Unpack
+from uuid import UUID
+
+from tickwork.core.delivery.endpoint import (
+    Attempt,
+    DeliverySelection,
+    DeliveryStatus,
+    Endpoint,
+    EndpointDelivery,
+    EndpointStats,
+    Published,
+)
+from tickwork.core.fields import choice_error, read_id, read_instant
+from tickwork.core.options import EndpointFields, EndpointOptions
+from tickwork.errors import FieldError, InvalidInput
+from tickwork.facade.engine import AppEngine
+from tickwork.ops import endpoints, events
+from tickwork.ops.endpoints import CreatedEndpoint
+from tickwork.ops.events import DeliveryHistory
+from tickwork.ops.stores import Store
+
+Id = UUID | str
+
+
+class Events:
+    """Publishes events."""
+
+    def __init__(self, engine: AppEngine) -> None:
+        self._engine = engine
+
+    async def publish(
+        self,
+        type: str,  # noqa: A002  the name of the field
+        data: Any,
+        *,
+        key: str | None = None,
+        event_id: str | None = None,
+        owner: str | None = None,
+    ) -> Published:
+        """Publishes an event to the queues that subscribe to its type, and to the endpoints whose
+        types match, in one transaction.
+
+        The same `event_id` is published once. With an `owner` the event also reaches the endpoints
+        of that owner. Inside a handler the event is published at once; if the handler is retried,
+        it is not published a second time.
+        """
+        engine = self._engine
+        return await events.publish_event(
+            await engine.ready(),
+            engine.scope,
+            type,
+            data,
+            key=key,
+            event_id=event_id,
+            owner=owner,
+            handling=engine.composer.handling(),
+        )
+
+
+class Endpoints:
+    """The addresses that receive events. An endpoint is given by its name or its id."""
+
+    def __init__(self, engine: AppEngine) -> None:
+        self._engine = engine
+
+    async def create(
+        self,
+        name: str,
+        *,
+        url: str,
+        types: str | Sequence[str],
+        **options: Unpack[EndpointOptions],
+    ) -> CreatedEndpoint:
+        """Creates an endpoint. Its signing secret, `.secret`, is not shown again.
+
+        `types` are types of events, or prefixes such as `order.*`. Options: `owner`,
+        `description`, `method`, `headers`, `secret_headers` (their values are never shown),
+        `ordered` (one delivery at a time, in the order of publication), `rate_per_second` and
+        `concurrency` (on each node), `timeout_seconds` (30), `retry_seconds` (before each retry),
+        `permanent_statuses` (answers after which nothing is retried).
+        """
+        engine = self._engine
+        store = await engine.ready()
+        return await endpoints.create_endpoint(
+            store,
+            engine.scope,
+            name,
+            {"url": url, "types": types, **options},
+            box=engine.secret_box(),
+            check_url=engine.check_url,
+        )
+
+    async def get(self, name: Id) -> Endpoint:
+        """One endpoint with its settings and its health. Raises `NotFound`."""
+        return await endpoints.get_endpoint(*await self._place(), name)
+
+    async def list(self, *, limit: int = 100, after: str | None = None) -> tuple[Endpoint, ...]:
+        """Endpoints by name. The next page: `after=endpoints[-1].name`."""
+        return await endpoints.list_endpoints(*await self._place(), limit=limit, after=after)
+
+    async def update(self, name: Id, **fields: Unpack[EndpointFields]) -> Endpoint:
+        """Changes the given fields; None means the default again. What waits is delivered with the
+        new ones. `secret_headers` replaces all of them."""
+        return await endpoints.update_endpoint(
+            *await self._place(),
+            name,
+            {**fields},
+            box=self._engine.secret_box,
+            check_url=self._engine.check_url,
+        )
+
+    async def rotate_secret(self, name: Id) -> str:
+        """Replaces the signing secret and returns the new one. The old one stays valid for a day:
+        until then deliveries carry both signatures."""
+        box = self._engine.secret_box()
+        return await endpoints.rotate_secret(*await self._place(), name, box=box)
+
+    async def test(self, name: Id) -> Attempt:
+        """Sends an event of type `endpoint.test` at once and returns the attempt: its `code`, or
+        its `error`. Nothing is stored, and a failure changes nothing."""
+        return await endpoints.test_endpoint(
+            *await self._place(),
+            name,
+            box=self._engine.secret_box(),
+            sink=self._engine.webhook_sink(),
+        )
+
+    async def disable(self, name: Id, reason: str = "disabled by hand") -> Endpoint:
+        """Stops deliveries. What waits, and what is published meanwhile, is kept."""
+        return await endpoints.disable_endpoint(*await self._place(), name, reason)
+
+    async def enable(self, name: Id) -> Endpoint:
+        """Goes on with deliveries, oldest first."""
+        return await endpoints.enable_endpoint(*await self._place(), name)
+
+    async def delete(self, name: Id) -> int:
+        """Deletes an endpoint, its secrets and what waits for it; returns how many waited."""
+        return await endpoints.delete_endpoint(*await self._place(), name)
+
+    async def stats(self, name: Id, *, since: datetime | str | None = None) -> EndpointStats:
+        """Deliveries and attempts since a time, by default of the last 7 days."""
+        start = read_instant("since", since)
+        return await endpoints.endpoint_stats(*await self._place(), name, since=start)
+
+    async def _place(self) -> tuple[Store, Any]:
+        return await self._engine.ready(), self._engine.scope
+
+
+class Deliveries:
+    """What became of published events, endpoint by endpoint."""
+
+    def __init__(self, engine: AppEngine) -> None:
+        self._engine = engine
+
+    async def list(
+        self,
+        *,
+        endpoint: Id | None = None,
+        status: DeliveryStatus | str | None = None,
+        undelivered: bool = False,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        limit: int = 100,
+        before: Id | None = None,
+    ) -> tuple[EndpointDelivery, ...]:
+        """Deliveries, newest first. `status` is waiting, delivered or dead; `undelivered` selects
+        those that are waiting or dead. The next page: `before=deliveries[-1].id`."""
+        selection = DeliverySelection(
+            status=_status(status),
+            is_undelivered=undelivered,
+            since=read_instant("since", since),
+            until=read_instant("until", until),
+            limit=limit,
+        )
+        store = await self._engine.ready()
+        return await events.list_deliveries(
+            store,
+            self._engine.scope,
+            await endpoints.select_endpoint(store, self._engine.scope, selection, endpoint),
+            before=None if before is None else read_id("before", before),
+        )
+
+    async def get(self, delivery_id: Id) -> DeliveryHistory:
+        """One delivery with its attempts, `.history`. Raises `NotFound`."""
+        wanted = read_id("delivery_id", delivery_id)
+        return await events.get_delivery(await self._engine.ready(), self._engine.scope, wanted)
+
+    async def resend(self, delivery_id: Id) -> None:
+        """Sends a delivery again with the same id, also a delivered one. Raises `NotFound`."""
+        wanted = read_id("delivery_id", delivery_id)
+        await events.resend_delivery(await self._engine.ready(), self._engine.scope, wanted)
+
+    async def recover(
+        self,
+        endpoint: Id,
+        *,
+        since: datetime | str,
+        until: datetime | str | None = None,
+        rate_per_second: float = events.RECOVER_RATE_PER_SECOND,
+    ) -> int:
+        """Sends everything again that was published in a span of time and did not arrive, oldest
+        first, dead or waiting. Returns how many."""
+        selection = DeliverySelection(
+            since=read_instant("since", since), until=read_instant("until", until)
+        )
+        store, scope = await self._engine.ready(), self._engine.scope
+        wanted = await endpoints.select_endpoint(store, scope, selection, endpoint)
+        return await events.recover_deliveries(
+            store, scope, wanted, rate_per_second=rate_per_second
+        )
+
+
+def _status(given: DeliveryStatus | str | None) -> DeliveryStatus | None:
+    if given is None:
+        return None
+    if (fault := choice_error(given, DeliveryStatus)) is not None:
+        raise InvalidInput([FieldError("status", fault)])
+    return DeliveryStatus(given)

@@ -1,0 +1,277 @@
+"""Endpoints of a tenant: create, look, change, test, and their secrets.
+
+The signing secret is shown once, when it is made. The values of secret headers are never shown.
+Both are stored encrypted, apart from the endpoint: whoever reads an endpoint, a message or a dead
+letter finds no secret there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Protocol
+from uuid import UUID
+
+import msgspec
+from msgspec import structs
+
+from tickwork.core.delivery.endpoint import (
+    ENDPOINTS_QUEUE,
+    ENDPOINTS_SETTINGS,
+    Attempt,
+    DeliverySelection,
+    Endpoint,
+    EndpointStats,
+    secrets_owner,
+)
+from tickwork.core.delivery.endpoint_fields import (
+    GivenEndpoint,
+    read_changes,
+    read_endpoint,
+    read_name,
+)
+from tickwork.core.delivery.endpoint_request import (
+    TEST_TYPE,
+    Keys,
+    attempt_of,
+    endpoint_request,
+)
+from tickwork.core.delivery.outcome import Delivery
+from tickwork.core.delivery.publish import published
+from tickwork.core.delivery.request import WebhookRequest
+from tickwork.core.delivery.signature import new_secret, secret_key
+from tickwork.core.fields import shown
+from tickwork.core.limits import TEXT_LENGTH_MAX, text_faults
+from tickwork.core.model import SYSTEM, NewMessage, Scope
+from tickwork.core.schedule.fields import parse_id
+from tickwork.errors import FieldError, InvalidInput, TickworkError
+from tickwork.ops.schedules.lookup import has_queue
+from tickwork.ops.schedules.outside import CheckUrl
+from tickwork.ops.webhook_secret import ROTATION_SECONDS, SECRET_BYTES, Box
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id, own_tenant, random_bytes
+
+STATS_DAYS = 7
+"""Days that the numbers of an endpoint cover, unless the caller says since when."""
+
+_SIGNING = "signing"
+
+
+class CreatedEndpoint(Endpoint, frozen=True, kw_only=True):
+    """A new endpoint with its signing secret, `whsec_…`, which is not shown again."""
+
+    secret: str
+
+    def __repr__(self) -> str:
+        return f"CreatedEndpoint(name={self.name!r}, id={str(self.id)!r}, secret='***')"
+
+
+class Sink(Protocol):
+    """Sends requests; `deliver` never raises."""
+
+    async def deliver(self, request: WebhookRequest) -> Delivery: ...
+
+    async def close(self) -> None: ...
+
+
+async def create_endpoint(
+    store: Store,
+    scope: Scope,
+    name: str,
+    fields: Mapping[str, object],
+    *,
+    box: Box,
+    check_url: CheckUrl,
+) -> CreatedEndpoint:
+    """Stores a new endpoint and its secrets. Raises `InvalidInput`, `Conflict` if the name is in
+    use, `TooMany`."""
+    given = _checked(lambda: read_name(name), lambda: read_endpoint(fields), check_url)
+    await ensure_endpoints(store)
+    now, endpoint_id, secret = await store.now(), new_id(), new_secret(random_bytes(SECRET_BYTES))
+    new = Endpoint(
+        id=endpoint_id,
+        tenant=own_tenant(scope),
+        name=name,
+        settings=given.settings,
+        created_at=now,
+        updated_at=now,
+    )
+    # Secrets first: an endpoint without them could deliver nothing.
+    await _put_secrets(store, scope, new, box, {_SIGNING: secret, **_header_fields(given)})
+    try:
+        made = await store.endpoints.create(scope, new)
+    except TickworkError:
+        await store.secrets.delete(scope, secrets_owner(endpoint_id))
+        raise
+    values = {field: getattr(made, field) for field in Endpoint.__struct_fields__}
+    return CreatedEndpoint(**values, secret=secret)
+
+
+async def get_endpoint(store: Store, scope: Scope, reference: UUID | str) -> Endpoint:
+    """One endpoint by its name or id. Raises `NotFound`."""
+    given: object = reference
+    if not isinstance(given, UUID | str):
+        fault = f"must be the name or id of an endpoint, not {shown(given)}"
+        raise InvalidInput([FieldError("endpoint", fault)])
+    endpoint_id = reference if isinstance(reference, UUID) else parse_id(reference)
+    return await store.endpoints.get(scope, endpoint_id or reference)
+
+
+async def select_endpoint(
+    store: Store, scope: Scope, selection: DeliverySelection, reference: UUID | str | None
+) -> DeliverySelection:
+    """The selection, of one endpoint if one is given."""
+    if reference is None:
+        return selection
+    stored = await get_endpoint(store, scope, reference)
+    return structs.replace(selection, endpoint_id=stored.id)
+
+
+async def list_endpoints(
+    store: Store, scope: Scope, *, limit: int, after: str | None = None
+) -> tuple[Endpoint, ...]:
+    """Endpoints by name."""
+    return await store.endpoints.list(scope, limit, after=after)
+
+
+async def update_endpoint(
+    store: Store,
+    scope: Scope,
+    reference: UUID | str,
+    fields: Mapping[str, object],
+    *,
+    box: Callable[[], Box],
+    check_url: CheckUrl,
+) -> Endpoint:
+    """Changes the given fields only. `secret_headers` replaces all of them."""
+    stored = await get_endpoint(store, scope, reference)
+    given = _checked(lambda: None, lambda: read_changes(stored.settings, fields), check_url)
+    if given.secrets:
+        await _put_secrets(store, scope, stored, box(), _header_fields(given))
+    return await store.endpoints.update(scope, stored.id, given.settings)
+
+
+async def rotate_secret(store: Store, scope: Scope, reference: UUID | str, *, box: Box) -> str:
+    """Replaces the signing secret and returns the new one. For a day deliveries carry the
+    signatures of both."""
+    stored = await get_endpoint(store, scope, reference)
+    secret, owner = new_secret(random_bytes(SECRET_BYTES)), secrets_owner(stored.id)
+    sealed = box.encrypt(secret, stored.tenant, owner, _SIGNING)
+    await store.secrets.rotate(scope, owner, _SIGNING, sealed, keep_seconds=ROTATION_SECONDS)
+    return secret
+
+
+async def test_endpoint(
+    store: Store, scope: Scope, reference: UUID | str, *, box: Box, sink: Sink
+) -> Attempt:
+    """Sends one event of type `endpoint.test` at once, also to a disabled endpoint, and returns the
+    attempt. Nothing is stored, and a failure changes nothing."""
+    stored = await get_endpoint(store, scope, reference)
+    now = await store.now()
+    data = msgspec.json.encode({"endpoint": stored.name})
+    event = published(NewMessage(id=new_id(), body=data, type=TEST_TYPE), now)
+    request = endpoint_request(
+        stored.settings,
+        await endpoint_keys(store, stored, box),
+        delivery_id=event.id,
+        body=event.body,
+        attempt=1,
+        fence=1,
+        sent_at=now,
+    )
+    try:
+        return attempt_of(await sink.deliver(request), 1, now)
+    finally:
+        await sink.close()
+
+
+async def disable_endpoint(
+    store: Store, scope: Scope, reference: UUID | str, reason: str
+) -> Endpoint:
+    """Stops deliveries; what waits, and what is published meanwhile, is kept."""
+    given: object = reason
+    if not isinstance(given, str):
+        raise InvalidInput([FieldError("reason", f"must be a text, not {shown(given)}")])
+    if faults := text_faults("reason", reason, TEXT_LENGTH_MAX):
+        raise InvalidInput(faults)
+    stored = await get_endpoint(store, scope, reference)
+    return await store.endpoints.disable(scope, stored.id, reason)
+
+
+async def enable_endpoint(store: Store, scope: Scope, reference: UUID | str) -> Endpoint:
+    """Goes on with deliveries, oldest first, and closes the breaker."""
+    stored = await get_endpoint(store, scope, reference)
+    return await store.endpoints.enable(scope, stored.id)
+
+
+async def delete_endpoint(store: Store, scope: Scope, reference: UUID | str) -> int:
+    """Deletes an endpoint, its secrets and what waits for it; returns how many waited."""
+    stored = await get_endpoint(store, scope, reference)
+    return await store.endpoints.delete(scope, stored.id)
+
+
+async def endpoint_stats(
+    store: Store, scope: Scope, reference: UUID | str, *, since: datetime | None
+) -> EndpointStats:
+    """The numbers of an endpoint since a time."""
+    stored = await get_endpoint(store, scope, reference)
+    start = since or await store.now() - timedelta(days=STATS_DAYS)
+    return await store.endpoints.stats(scope, stored.id, start)
+
+
+async def endpoint_keys(store: Store, endpoint: Endpoint, box: Box) -> Keys:
+    """What deliveries to an endpoint are signed with, and its secret headers."""
+    scope, owner = Scope(endpoint.tenant), secrets_owner(endpoint.id)
+
+    async def values(field: str) -> list[str]:
+        found = await store.secrets.get(scope, owner, field)
+        return [box.decrypt(each, endpoint.tenant, owner, field) for each in found]
+
+    headers: dict[str, str] = {}
+    for name in endpoint.settings.secret_headers:
+        for value in (await values(_header(name)))[:1]:
+            headers[name] = value
+    return Keys(tuple(map(secret_key, await values(_SIGNING))), headers)
+
+
+async def ensure_endpoints(store: Store) -> None:
+    """Creates the hidden queue of endpoints if there is none."""
+    if not await has_queue(store, SYSTEM, ENDPOINTS_QUEUE):
+        await store.queues.put(SYSTEM, ENDPOINTS_QUEUE, ENDPOINTS_SETTINGS)
+
+
+def _checked(
+    name: Callable[[], object], fields: Callable[[], GivenEndpoint], check_url: CheckUrl
+) -> GivenEndpoint:
+    """What was given. Raises `InvalidInput` with the faults of the name, the fields and the URL."""
+    faults: list[FieldError] = []
+    given: GivenEndpoint | None = None
+    try:
+        name()
+    except InvalidInput as error:
+        faults += error.errors
+    try:
+        given = fields()
+        check_url(given.settings.url)
+    except InvalidInput as error:
+        faults += error.errors
+    if faults or given is None:
+        raise InvalidInput(faults)
+    return given
+
+
+async def _put_secrets(
+    store: Store, scope: Scope, endpoint: Endpoint, box: Box, secrets: Mapping[str, str]
+) -> None:
+    owner = secrets_owner(endpoint.id)
+    for field, secret in secrets.items():
+        sealed = box.encrypt(secret, endpoint.tenant, owner, field)
+        await store.secrets.rotate(scope, owner, field, sealed, keep_seconds=0.0)
+
+
+def _header_fields(given: GivenEndpoint) -> dict[str, str]:
+    return {_header(name): value for name, value in (given.secrets or {}).items()}
+
+
+def _header(name: str) -> str:
+    return f"header:{name.lower()}"

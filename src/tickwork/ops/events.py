@@ -1,0 +1,152 @@
+"""Events, which are published to queues and endpoints, and what became of their deliveries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from msgspec import structs
+
+from tickwork.app.invocation import Handling
+from tickwork.core.delivery.endpoint import (
+    RESENT_AT_ONCE_MAX,
+    Attempt,
+    DeliverySelection,
+    EndpointDelivery,
+    Published,
+)
+from tickwork.core.delivery.endpoint_fields import check_event_type, check_owner
+from tickwork.core.limits import BODY_BYTES_MAX, LIST_LIMIT_MAX, check_message
+from tickwork.core.message.body import encode_json
+from tickwork.core.message.decide import caused_by
+from tickwork.core.model import NewMessage, Scope
+from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
+from tickwork.core.stable_hash import derived_id
+from tickwork.errors import FieldError, InvalidInput, NotFound
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id, own_tenant
+
+RECOVER_RATE_PER_SECOND = 10.0
+"""Deliveries that `recover` sends in a second, unless the caller gives a rate."""
+
+RECOVERED_MAX = 100_000
+"""Maximum number of deliveries that one call recovers."""
+
+_EVENTS = UUID("6b1c7f1e-7f0e-5d5c-9a43-3d2f4f6e7a10")
+"""What the ids of events with an `event_id` are derived from."""
+
+
+class DeliveryHistory(EndpointDelivery, frozen=True, kw_only=True):
+    """A delivery with its attempts, in order."""
+
+    history: tuple[Attempt, ...]
+
+
+async def publish_event(
+    store: Store,
+    scope: Scope,
+    event_type: str,
+    data: object,
+    *,
+    key: str | None = None,
+    event_id: str | None = None,
+    owner: str | None = None,
+    handling: Handling | None = None,
+) -> Published:
+    """Publishes an event at once. One with an `event_id` is published once, however often it is
+    repeated; inside a handler every event has one, which is the same when the handler is
+    retried."""
+    check_event_type(event_type)
+    check_owner(owner)
+    if handling is not None and event_id is None:
+        event_id = handling.next_event_id()
+    event = NewMessage(
+        id=_id(scope, event_id),
+        body=_encoded(data),
+        type=event_type,
+        key=key,
+        event_id=event_id,
+    )
+    if handling is not None and handling.cause is not None:
+        event = caused_by(handling.cause, event)
+    check_message(event)
+    return await store.endpoints.publish(scope, event, owner)
+
+
+async def list_deliveries(
+    store: Store, scope: Scope, selection: DeliverySelection, *, before: UUID | None = None
+) -> tuple[EndpointDelivery, ...]:
+    """The selected deliveries, newest first."""
+    if not 1 <= selection.limit <= LIST_LIMIT_MAX:
+        raise InvalidInput([FieldError("limit", f"must be from 1 to {LIST_LIMIT_MAX}")])
+    return await store.endpoints.deliveries(scope, selection, before=before)
+
+
+async def get_delivery(store: Store, scope: Scope, delivery_id: UUID) -> DeliveryHistory:
+    """One delivery with its attempts. Raises `NotFound`."""
+    found = await store.endpoints.delivery(scope, delivery_id)
+    attempts = await store.endpoints.attempts(scope, delivery_id)
+    return DeliveryHistory(**structs.asdict(found), history=attempts)
+
+
+async def resend_delivery(store: Store, scope: Scope, delivery_id: UUID) -> None:
+    """Sends a delivery again, also a delivered one. Raises `NotFound`."""
+    if not await store.endpoints.resend(scope, [delivery_id]):
+        raise NotFound("delivery", str(delivery_id))
+
+
+async def recover_deliveries(
+    store: Store,
+    scope: Scope,
+    selection: DeliverySelection,
+    *,
+    rate_per_second: float = RECOVER_RATE_PER_SECOND,
+) -> int:
+    """Sends the undelivered ones of the selection again, oldest first, and returns their number."""
+    if not RATE_MIN <= rate_per_second <= RATE_MAX:
+        fault = f"must be from {RATE_MIN:g} to {RATE_MAX:g}"
+        raise InvalidInput([FieldError("rate_per_second", fault)])
+    wanted = structs.replace(selection, is_undelivered=True, limit=RESENT_AT_ONCE_MAX)
+    ids = [each.id for each in await _all(store, scope, wanted)]
+    ids.reverse()
+    sent = 0
+    for start in range(0, len(ids), RESENT_AT_ONCE_MAX):
+        sent += await store.endpoints.resend(
+            scope,
+            ids[start : start + RESENT_AT_ONCE_MAX],
+            rate_per_second=rate_per_second,
+            first_after_seconds=start / rate_per_second,
+        )
+    return sent
+
+
+async def _all(
+    store: Store, scope: Scope, selection: DeliverySelection
+) -> Sequence[EndpointDelivery]:
+    """The selected deliveries, newest first, up to a limit."""
+    found: list[EndpointDelivery] = []
+    while len(found) < RECOVERED_MAX:
+        before = found[-1].id if found else None
+        page = await store.endpoints.deliveries(scope, selection, before=before)
+        found += page
+        if len(page) < selection.limit:
+            break
+    return found
+
+
+def _encoded(data: object) -> bytes:
+    try:
+        body = encode_json(data)
+    except InvalidInput as error:
+        raise InvalidInput([FieldError("data", each.message) for each in error.errors]) from None
+    if len(body) > BODY_BYTES_MAX:
+        fault = f"has {len(body)} bytes; at most {BODY_BYTES_MAX}; publish a reference instead"
+        raise InvalidInput([FieldError("data", fault)])
+    return body
+
+
+def _id(scope: Scope, event_id: object) -> UUID:
+    """The id of an event: derived from the publisher's, so that a repeat has the same."""
+    if not isinstance(event_id, str):
+        return new_id()
+    return derived_id(_EVENTS, f"{own_tenant(scope)}:{event_id!r}")

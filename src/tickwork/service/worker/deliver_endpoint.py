@@ -1,0 +1,240 @@
+"""Delivers events to endpoints: the built-in handler of their hidden queue.
+
+```
+  message ──▶ the endpoint is gone: ack     disabled, or its breaker is open: wait
+     │        it was delivered before: ack  over a limit: wait
+     ▼
+  one signed request ──▶ record the attempt, which decides the endpoint's health
+                             └──▶ ack · retry after its table · dead letter
+```
+
+Waiting costs no attempt. The record is fenced by the claim; when the claim is lost, another worker
+has the message. A crash between the record and the ack sends nothing twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Hashable
+from datetime import datetime
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from tickwork.app.declarations import Consumer, HandlerDeclaration, QueueDeclaration
+from tickwork.app.message import ClaimedMessage, Message
+from tickwork.app.payloads import Payload
+from tickwork.channel.channels import WebhookSink
+from tickwork.channel.host_limits import HostLimits
+from tickwork.core.delivery.endpoint import (
+    ENDPOINTS_QUEUE,
+    ENDPOINTS_SETTINGS,
+    AttemptRecord,
+    DeliveryStatus,
+    Endpoint,
+    EndpointEnvelope,
+    read_endpoint_envelope,
+)
+from tickwork.core.delivery.endpoint_request import (
+    Keys,
+    attempt_of,
+    endpoint_request,
+    gate,
+    outcome_of,
+    probe_seconds,
+    spread,
+)
+from tickwork.core.delivery.pace import Limit
+from tickwork.core.message.outcome import Outcome, Permanent, Snoozed, Succeeded
+from tickwork.core.model import SYSTEM, Scope
+from tickwork.core.model import Message as Stored
+from tickwork.errors import InvalidInput, NotFound, StoreBroken, StoreUnavailable
+from tickwork.ops.endpoints import endpoint_keys
+from tickwork.ops.webhook_secret import Box
+from tickwork.store.contract import Store
+from tickwork.store.shared.group_commit import Coalescer
+
+ENDPOINT_KEPT_SECONDS, KEYS_KEPT_SECONDS = 1.0, 30.0
+"""Seconds that an endpoint and its keys are kept before they are read again."""
+
+KEPT_MAX = 10_000
+"""Maximum number of endpoints that are kept."""
+
+UNAVAILABLE_SECONDS = 5.0
+"""Seconds that a message waits if the database does not answer."""
+
+NO_KEYS_SECONDS = 60.0
+"""Seconds that a message waits if the secrets of its endpoint cannot be read."""
+
+RECORD_TRIES_MAX, RECORD_PAUSE_SECONDS = 5, 1.0
+
+Value = TypeVar("Value")
+_log = logging.getLogger("tickwork")
+
+
+class EndpointDeliverer:
+    """Delivers messages to endpoints. With `keeps` False it reads every endpoint anew."""
+
+    def __init__(
+        self,
+        store: Store,
+        webhooks: WebhookSink,
+        box: Callable[[], Box],
+        limits: HostLimits,
+        *,
+        clock: Callable[[], datetime],
+        monotonic: Callable[[], float],
+        keeps: bool = True,
+    ) -> None:
+        self._store, self._webhooks, self._box = store, webhooks, box
+        self._limits, self._clock = limits, clock
+        self._endpoints: _Kept[Endpoint] = _Kept(ENDPOINT_KEPT_SECONDS if keeps else 0.0, monotonic)
+        self._keys: _Kept[Keys] = _Kept(KEYS_KEPT_SECONDS if keeps else 0.0, monotonic)
+        self._records: Coalescer[AttemptRecord, bool] = Coalescer(
+            lambda records: store.endpoints.record(SYSTEM, records)
+        )
+
+    async def handle(self, message: Message[Any]) -> None:
+        """Delivers one message and settles it."""
+        assert isinstance(message, ClaimedMessage)
+        stored = message.stored
+        try:
+            envelope = read_endpoint_envelope(stored.body)
+        except msgspec.MsgspecError as error:
+            message.settle(Permanent(f"the message is not a delivery: {error}"))
+            return
+        try:
+            outcome = await self._deliver(envelope, stored)
+        except NotFound:  # The endpoint was deleted.
+            outcome = Succeeded()
+        except StoreUnavailable:
+            outcome = Snoozed(spread(UNAVAILABLE_SECONDS, stored.id))
+        message.settle(outcome)
+
+    async def _deliver(self, envelope: EndpointEnvelope, stored: Stored) -> Outcome:
+        read = partial(self._store.endpoints.get, Scope(stored.tenant), envelope.endpoint)
+        endpoint = await self._endpoints.get(envelope.endpoint, read)
+        if endpoint.disabled_at is not None or endpoint.health.open_until is not None:
+            # What is kept may be older than the call that made this message visible again.
+            endpoint = await read()
+        through = gate(endpoint, stored.id, await self._now(endpoint))
+        if through.wait_seconds:
+            return Snoozed(through.wait_seconds)
+        if await self._is_delivered(envelope, stored):
+            return Succeeded()
+        settings = endpoint.settings
+        own = {f"endpoint {endpoint.id}": Limit(settings.rate_per_second, settings.concurrency)}
+        with self._limits.admitted([settings.url], own) as wait_seconds:
+            if wait_seconds:
+                return Snoozed(wait_seconds)
+            if through.is_probe:
+                seconds = probe_seconds(settings)
+                if not await self._store.endpoints.probe(SYSTEM, endpoint.id, seconds):
+                    return Snoozed(spread(seconds, stored.id))
+            return await self._send(endpoint, envelope, stored, is_probe=through.is_probe)
+
+    async def _send(
+        self, endpoint: Endpoint, envelope: EndpointEnvelope, stored: Stored, *, is_probe: bool
+    ) -> Outcome:
+        settings, attempt, at = endpoint.settings, stored.attempts + 1, self._clock()
+        try:
+            keys = await self._keys.get(
+                (endpoint.id, endpoint.updated_at), partial(self._read_keys, endpoint)
+            )
+        except (InvalidInput, StoreBroken) as error:
+            _log.error("endpoint %s: its secrets cannot be read: %s", endpoint.name, error)
+            return Snoozed(spread(NO_KEYS_SECONDS, stored.id))
+        request = endpoint_request(
+            settings,
+            keys,
+            delivery_id=envelope.delivery,
+            body=msgspec.json.encode(envelope.event),
+            attempt=attempt,
+            fence=stored.claim,
+            sent_at=at,
+        )
+        result = await self._webhooks.deliver(request)
+        record = AttemptRecord(
+            claim=stored.current_claim,
+            delivery_id=envelope.delivery,
+            endpoint_id=endpoint.id,
+            attempt=attempt_of(result, attempt, at),
+            is_probe=is_probe,
+            is_gone=result.is_gone,
+        )
+        is_valid = await self._record(record)
+        if not result.is_delivered or is_probe:
+            self._endpoints.forget(endpoint.id)
+        if not is_valid:
+            return Snoozed(0.0)  # The store refuses it: another worker has the message.
+        return outcome_of(result, settings, attempt)
+
+    async def _record(self, record: AttemptRecord) -> bool:
+        for _ in range(RECORD_TRIES_MAX - 1):
+            try:
+                return await self._records.submit(record)
+            except StoreUnavailable:
+                await asyncio.sleep(RECORD_PAUSE_SECONDS)
+        return await self._records.submit(record)
+
+    async def _is_delivered(self, envelope: EndpointEnvelope, stored: Stored) -> bool:
+        """Whether an earlier claim delivered it and then crashed."""
+        if stored.claim <= 1:
+            return False
+        scope = Scope(stored.tenant)
+        found = await self._store.endpoints.delivery(scope, envelope.delivery)
+        return found.status is DeliveryStatus.DELIVERED
+
+    async def _now(self, endpoint: Endpoint) -> datetime:
+        """The time of the database, if it matters: the breaker's times are its own."""
+        return self._clock() if endpoint.health.open_until is None else await self._store.now()
+
+    async def _read_keys(self, endpoint: Endpoint) -> Keys:
+        return await endpoint_keys(self._store, endpoint, self._box())
+
+
+class _Kept(Generic[Value]):
+    """Values that were read, each for some seconds. Who asks while one is read gets the same."""
+
+    def __init__(self, seconds: float, monotonic: Callable[[], float]) -> None:
+        self._seconds, self._monotonic = seconds, monotonic
+        self._found: dict[Hashable, tuple[float, asyncio.Future[Value]]] = {}
+
+    async def get(self, key: Hashable, read: Callable[[], Awaitable[Value]]) -> Value:
+        if not self._seconds:
+            return await read()
+        until, found = self._found.get(key, (0.0, None))
+        if found is None or until <= self._monotonic():
+            if len(self._found) >= KEPT_MAX:
+                self._found.clear()
+            found = asyncio.ensure_future(read())
+            self._found[key] = (self._monotonic() + self._seconds, found)
+        try:
+            return await asyncio.shield(found)
+        except (StoreUnavailable, NotFound):
+            self._found.pop(key, None)
+            raise
+
+    def forget(self, key: Hashable) -> None:
+        """Reads a value again when it is asked for."""
+        self._found.pop(key, None)
+
+
+def endpoints_consumer(deliverer: EndpointDeliverer) -> Consumer:
+    """The consumer of the hidden queue of endpoints."""
+    queue = QueueDeclaration(
+        name=ENDPOINTS_QUEUE,
+        settings=ENDPOINTS_SETTINGS,
+        payload=Payload[Any](Any),
+        is_shared=True,
+        has_settings=True,
+    )
+    handler = HandlerDeclaration(
+        queue=ENDPOINTS_QUEUE,
+        function=deliverer.handle,
+        payload=queue.payload,
+        is_batch=False,
+    )
+    return Consumer(queue, None, {None: handler})

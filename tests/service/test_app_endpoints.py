@@ -1,0 +1,554 @@
+"""Events reach queues and endpoints, signed, retried and recorded, on both stores."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import pytest
+from standardwebhooks.webhooks import Webhook
+
+from tickwork.core.delivery.endpoint import DeliveryStatus
+from tickwork.core.delivery.outcome import Delivery, answered
+from tickwork.core.delivery.signature import is_signed, secret_key
+from tickwork.core.model import DEFAULT, SettleResult
+from tickwork.errors import Conflict, InvalidInput, NotFound
+from tickwork.facade.app import Tickwork
+from tickwork.testing import Harness, harness
+
+START = datetime(2026, 3, 2, 8, 30, tzinfo=UTC)
+SHOP, BILLING = "https://shop.example.com/hook", "https://billing.example.com/hook"
+ENDPOINTS = "tickwork.endpoints"
+
+
+@pytest.fixture
+async def h(app: Tickwork, database: str | None) -> AsyncIterator[Harness]:
+    async with harness(app, database=database, start=START) as made:
+        yield made
+
+
+def bodies(h: Harness, url: str | None = None) -> list[Any]:
+    """The data of the events that were sent."""
+    return [
+        msgspec.json.decode(each.body)["data"]
+        for each in h.deliveries.webhooks
+        if url is None or each.url == url
+    ]
+
+
+# Publishing
+
+
+async def test_an_event_reaches_the_endpoints_and_queues_of_its_type(
+    app: Tickwork, h: Harness
+) -> None:
+    app.queue("orders")
+    await app.open()
+    await h.store.subscriptions.put(DEFAULT, "order.*", "orders")
+    await app.endpoints.create("shop", url=SHOP, types=["order.paid"])
+    await app.endpoints.create("billing", url=BILLING, types="order.*")
+    await app.endpoints.create("other", url=SHOP, types=["user.*"])
+    published = await app.events.publish("order.paid", {"id": 7}, event_id="order-7-paid")
+    await h.drain()
+    (sent,) = await h.sent("orders")
+    assert (published.event_id, published.queues, published.endpoints) == ("order-7-paid", 1, 2)
+    assert (sent.body, sent.message.type) == ({"id": 7}, "order.paid")
+    assert sorted(each.url for each in h.deliveries.webhooks) == [BILLING, SHOP]
+    for each in h.deliveries.webhooks:
+        assert msgspec.json.decode(each.body) == {
+            "type": "order.paid",
+            "timestamp": "2026-03-02T08:30:00Z",
+            "data": {"id": 7},
+        }
+
+
+async def test_an_event_is_published_once(app: Tickwork, h: Harness) -> None:
+    await app.endpoints.create("shop", url=SHOP, types=["*"])
+    for _ in range(3):
+        await app.events.publish("order.paid", {"id": 7}, event_id="order-7")
+        await h.drain()
+    await app.events.publish("order.paid", {"id": 8})
+    await app.events.publish("order.paid", {"id": 8})
+    await h.drain()
+    assert bodies(h) == [{"id": 7}, {"id": 8}, {"id": 8}]
+
+
+async def test_an_owners_event_reaches_its_endpoints_and_those_without_an_owner(
+    app: Tickwork, h: Harness
+) -> None:
+    for name, owner in (("a", "ann"), ("b", "bob"), ("all", None)):
+        await app.endpoints.create(
+            name, url=f"https://{name}.example.com/", types=["*"], owner=owner
+        )
+    await app.events.publish("order.paid", {}, owner="ann")
+    await h.drain()
+    hosts = sorted(each.url for each in h.deliveries.webhooks)
+    assert hosts == ["https://a.example.com/", "https://all.example.com/"]
+
+
+async def test_a_handler_that_is_retried_publishes_its_events_once(
+    app: Tickwork, database: str | None
+) -> None:
+    app.queue("orders", max_retries=3)
+
+    @app.on("orders")
+    async def paid(message: Any) -> None:
+        await app.events.publish("order.paid", {"step": 1})
+        await app.events.publish("order.paid", {"step": 2})
+        if message.attempts < 3:
+            raise ValueError("not yet")
+
+    async with harness(app, database=database, start=START) as own:
+        await app.endpoints.create("shop", url=SHOP, types=["order.*"])
+        await app.queue("orders").send({})
+        await own.advance(hours=1)
+        assert sorted(each["step"] for each in bodies(own)) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"type": "order.*"}, "type"),
+        ({"type": ""}, "type"),
+        ({"type": "endpoint.failing"}, "type"),
+        ({"type": "order.paid", "data": b"x" * 200_000}, "data"),
+        ({"type": "order.paid", "data": float("nan")}, "data"),
+        ({"type": "order.paid", "owner": 7}, "owner"),
+        ({"type": "order.paid", "key": 7}, "key"),
+        ({"type": "order.paid", "event_id": ""}, "event_id"),
+    ],
+)
+async def test_an_event_that_nobody_could_receive_is_refused(
+    app: Tickwork, given: dict[str, Any], field: str
+) -> None:
+    async with harness(app, start=START):
+        with pytest.raises(InvalidInput) as refused:
+            await app.events.publish(**{"data": {}, **given})
+    assert [each.field for each in refused.value.errors] == [field]
+
+
+# Requests
+
+
+async def test_a_delivery_is_signed_and_has_the_headers_of_its_endpoint(
+    app: Tickwork, h: Harness
+) -> None:
+    made = await app.endpoints.create(
+        "shop",
+        url=SHOP,
+        types=["*"],
+        method="PUT",
+        headers={"X-Shop": "a"},
+        secret_headers={"Authorization": "Bearer t0ken"},
+        timeout_seconds=7,
+    )
+    await app.events.publish("order.paid", {"id": 7})
+    await h.drain()
+    (request,) = h.deliveries.webhooks
+    (delivery,) = await app.deliveries.list()
+    assert request.method == "PUT"
+    assert request.timeout_seconds == 7
+    shown = {name: value for name, value in request.headers.items() if name[0] in "AIXT"}
+    assert shown == {
+        "Authorization": "Bearer t0ken",
+        "Idempotency-Key": str(delivery.id),
+        "Tickwork-Attempt": "1",
+        "Tickwork-Fence": "1",
+        "X-Shop": "a",
+    }
+    assert request.headers["webhook-id"] == str(delivery.id)
+    assert is_signed([secret_key(made.secret)], request.headers, request.body, START)
+
+
+async def test_the_independent_package_accepts_our_signatures(
+    app: Tickwork, database: str | None
+) -> None:
+    # It compares with the real clock.
+    async with harness(app, database=database, start=datetime.now(UTC)) as h:
+        made = await app.endpoints.create("shop", url=SHOP, types=["*"])
+        await app.events.publish("order.paid", {"id": 7})
+        await h.drain()
+        (request,) = h.deliveries.webhooks
+    found = Webhook(made.secret).verify(request.body, {**request.headers})
+    assert found["data"] == {"id": 7}
+
+
+async def test_both_signatures_are_sent_for_a_day_after_a_rotation(
+    app: Tickwork, h: Harness
+) -> None:
+    made = await app.endpoints.create("shop", url=SHOP, types=["*"])
+    new = await app.endpoints.rotate_secret("shop")
+    await app.events.publish("order.paid", {})
+    await h.drain()
+    await h.advance(days=1, seconds=1)
+    await app.events.publish("order.paid", {})
+    await h.drain()
+    first, second = h.deliveries.webhooks
+    for request, secret, is_valid in (
+        (first, made.secret, True),
+        (first, new, True),
+        (second, made.secret, False),
+        (second, new, True),
+    ):
+        at = datetime.fromtimestamp(int(request.headers["webhook-timestamp"]), UTC)
+        assert is_signed([secret_key(secret)], request.headers, request.body, at) is is_valid
+
+
+async def test_secrets_are_shown_once_and_found_nowhere_else(
+    app: Tickwork, h: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    made = await app.endpoints.create(
+        "shop",
+        url=SHOP,
+        types=["*"],
+        secret_headers={"Authorization": "Bearer t0ken"},
+        retry_seconds=[],
+    )
+    answer = f"wrong: {made.secret}, Bearer t0ken"
+    h.deliveries.answer = lambda _: answered(401, {}, answer, h.now)
+    await app.events.publish("order.paid", {"id": 7})
+    (waiting,) = await app.messages.peek(ENDPOINTS)
+    await h.drain()
+    (delivery,) = await app.deliveries.list(undelivered=True)
+    seen = [
+        made,
+        await app.endpoints.get("shop"),
+        await app.endpoints.list(),
+        waiting,
+        delivery,
+        await app.deliveries.get(delivery.id),
+        await app.dead_letters.list(ENDPOINTS),
+        await app.endpoints.test("shop"),
+        caplog.text,
+    ]
+    text = repr(seen)
+    assert "401" in text
+    assert made.secret.startswith("whsec_")
+    assert made.secret.removeprefix("whsec_") not in text
+    assert "t0ken" not in text
+    assert (await app.endpoints.get("shop")).settings.secret_headers == ("Authorization",)
+
+
+# Retries, order and the breaker
+
+
+async def test_a_failed_delivery_is_retried_with_the_same_ids_after_the_endpoints_table(
+    app: Tickwork, h: Harness
+) -> None:
+    await app.endpoints.create("shop", url=SHOP, types=["*"], retry_seconds=[10, 100])
+    h.deliveries.answer = lambda _: 500
+    await app.events.publish("order.paid", {"id": 7})
+    await h.advance(hours=1)
+    sent = h.deliveries.webhooks
+    (delivery,) = await app.deliveries.list(endpoint="shop", undelivered=True)
+    shown = await app.deliveries.get(delivery.id)
+    (dead,) = await app.dead_letters.list(ENDPOINTS)
+    assert [each.headers["Tickwork-Attempt"] for each in sent] == ["1", "2", "3"]
+    assert len({each.headers["webhook-id"] for each in sent}) == 1
+    assert len({each.body for each in sent}) == 1
+    at = [int(each.headers["webhook-timestamp"]) for each in sent]
+    assert [after - before for before, after in pairwise(at)] == [10, 100]
+    assert (delivery.status, delivery.attempts, delivery.last_code) == ("dead", 3, 500)
+    assert [(each.number, each.code, each.kind) for each in shown.history] == [
+        (1, 500, "http"),
+        (2, 500, "http"),
+        (3, 500, "http"),
+    ]
+    assert dead.error == "the receiver answered 500; attempt 3 was the last"
+
+
+async def test_a_receivers_wish_delays_the_retry_and_a_permanent_status_ends_it(
+    app: Tickwork, h: Harness
+) -> None:
+    await app.endpoints.create("shop", url=SHOP, types=["*"], permanent_statuses=[422])
+
+    def answer(request: Any) -> Delivery:
+        is_first = request.headers["Tickwork-Attempt"] == "1"
+        status = 503 if is_first else 422
+        statuses = request.permanent_statuses
+        wish = {"Retry-After": "1000"}
+        return answered(status, wish, "", h.now, permanent_statuses=statuses)
+
+    h.deliveries.answer = answer
+    await app.events.publish("order.paid", {})
+    await h.advance(days=5)
+    first, second = (int(each.headers["webhook-timestamp"]) for each in h.deliveries.webhooks)
+    (dead,) = await app.dead_letters.list(ENDPOINTS)
+    assert second - first == 1_000
+    assert (dead.reason, dead.error) == ("permanent", "the receiver answered 422")
+
+
+async def test_nothing_is_lost_when_a_receiver_is_down_for_two_days(
+    app: Tickwork, h: Harness
+) -> None:
+    app.queue("alerts", retention_seconds=10 * 86_400)
+    await app.open()
+    await h.store.subscriptions.put(DEFAULT, "endpoint.failing", "alerts")
+    await app.endpoints.create("ordered", url=SHOP, types=["*"], ordered=True)
+    await app.endpoints.create("any", url=BILLING, types=["*"])
+    down_until = h.now + timedelta(days=2)
+    h.deliveries.answer = lambda _: 200 if h.now >= down_until else 503
+    for number in range(6):
+        await app.events.publish("order.paid", {"number": number})
+        await h.advance(hours=8)
+    while_down = len(bodies(h, SHOP)), len(bodies(h, BILLING))
+    undelivered = await app.deliveries.list(undelivered=True)
+    failing = await app.endpoints.get("any")
+    h.deliveries.webhooks.clear()
+    await h.advance(days=3)
+    alerts = await h.sent("alerts")
+    ordered, unordered = bodies(h, SHOP), bodies(h, BILLING)
+    assert ordered == [{"number": number} for number in range(6)]
+    assert sorted(each["number"] for each in unordered) == [*range(6)]
+    assert not await app.deliveries.list(undelivered=True)
+    assert len(undelivered) == 12
+    assert max(while_down) < 50
+    assert failing.health.open_until is not None
+    assert (await app.endpoints.get("any")).health.open_until is None
+    # For each endpoint at the fifth failure, and after a day.
+    assert [each.message.type for each in alerts] == ["endpoint.failing"] * 4
+    assert {each.body["name"] for each in alerts} == {"ordered", "any"}
+
+
+async def test_while_the_breaker_is_open_no_attempt_is_lost(app: Tickwork, h: Harness) -> None:
+    await app.endpoints.create("shop", url=SHOP, types=["*"], retry_seconds=[5] * 3)
+    h.deliveries.answer = lambda _: 503
+    for number in range(5):
+        await app.events.publish("order.paid", {"number": number})
+    await h.drain()
+    opened = (await app.endpoints.get("shop")).health.open_until
+    assert opened == h.now + timedelta(seconds=60)
+    h.deliveries.webhooks.clear()
+    await app.events.publish("order.paid", {"number": 5})
+    await h.advance(seconds=59)
+    assert h.deliveries.webhooks == []
+    await h.advance(seconds=10)
+    assert len(h.deliveries.webhooks) == 1
+    again = (await app.endpoints.get("shop")).health.open_until
+    assert again is not None
+    assert again - h.now > timedelta(seconds=100)
+    h.deliveries.answer = lambda _: 200
+    await h.advance(minutes=5)
+    assert not await app.deliveries.list(undelivered=True)
+    assert len(h.deliveries.webhooks) == 7
+
+
+async def test_a_receiver_that_is_gone_disables_its_endpoint_and_enabling_goes_on(
+    app: Tickwork, h: Harness
+) -> None:
+    await app.endpoints.create("shop", url=SHOP, types=["*"])
+    h.deliveries.answer = lambda _: 410
+    await app.events.publish("order.paid", {"number": 1})
+    await h.drain()
+    disabled = await app.endpoints.get("shop")
+    await app.events.publish("order.paid", {"number": 2})
+    await h.advance(days=2)
+    assert disabled.disabled_reason == "the receiver answered 410 (gone)"
+    assert len(h.deliveries.webhooks) == 1
+    assert len(await app.deliveries.list(status="waiting")) == 2
+    h.deliveries.answer = lambda _: 200
+    enabled = await app.endpoints.enable("shop")
+    await h.advance(minutes=1)
+    assert enabled.disabled_at is None
+    assert sorted(each["number"] for each in bodies(h)) == [1, 1, 2]
+    assert not await app.deliveries.list(undelivered=True)
+
+
+async def test_five_days_of_failures_disable_an_endpoint(app: Tickwork, h: Harness) -> None:
+    await app.endpoints.create("shop", url=SHOP, types=["*"])
+    h.deliveries.answer = lambda _: "no route"
+    for _ in range(6):
+        await app.events.publish("order.paid", {})
+        await h.advance(days=1)
+    shown = await app.endpoints.get("shop")
+    assert shown.disabled_reason == "nothing but failures for 5 days"
+
+
+async def test_a_disabled_endpoint_keeps_what_is_published_meanwhile(
+    app: Tickwork, h: Harness
+) -> None:
+    await app.endpoints.create("shop", url=SHOP, types=["*"])
+    shown = await app.endpoints.disable("shop", "moving house")
+    await app.events.publish("order.paid", {"id": 7})
+    await h.advance(hours=5)
+    assert (h.deliveries.webhooks, shown.disabled_reason) == ([], "moving house")
+    await app.endpoints.enable("shop")
+    await h.drain()
+    assert bodies(h) == [{"id": 7}]
+
+
+async def test_an_endpoints_rate_holds_and_costs_no_attempt(app: Tickwork, h: Harness) -> None:
+    await app.endpoints.create("shop", url=SHOP, types=["*"], rate_per_second=2)
+    for number in range(10):
+        await app.events.publish("order.paid", {"number": number})
+    await h.advance(minutes=1)
+    at = [int(each.headers["webhook-timestamp"]) for each in h.deliveries.webhooks]
+    assert len(at) == 10
+    assert at[-1] - at[0] >= 4
+    assert {each.headers["Tickwork-Attempt"] for each in h.deliveries.webhooks} == {"1"}
+
+
+# Operating
+
+
+async def test_a_delivery_is_sent_again_with_the_same_id(app: Tickwork, h: Harness) -> None:
+    await app.endpoints.create("shop", url=SHOP, types=["*"], retry_seconds=[])
+    await app.events.publish("order.paid", {"id": 1})
+    await h.advance(seconds=1)
+    h.deliveries.answer = lambda _: 500
+    await app.events.publish("order.paid", {"id": 2})
+    await h.drain()
+    h.deliveries.answer = lambda _: 200
+    dead, delivered = await app.deliveries.list(endpoint="shop")
+    assert (dead.status, delivered.status) == ("dead", "delivered")
+    await app.deliveries.resend(dead.id)
+    await app.deliveries.resend(str(delivered.id))
+    await h.drain()
+    ids = [each.headers["webhook-id"] for each in h.deliveries.webhooks]
+    assert sorted(ids) == sorted([str(delivered.id)] * 2 + [str(dead.id)] * 2)
+    assert {each.status for each in await app.deliveries.list()} == {DeliveryStatus.DELIVERED}
+    assert await app.dead_letters.list(ENDPOINTS) == ()
+    with pytest.raises(NotFound):
+        await app.deliveries.resend("018f0000-0000-7000-8000-000000000000")
+
+
+async def test_everything_of_a_span_that_did_not_arrive_is_recovered_at_a_rate(
+    app: Tickwork, h: Harness
+) -> None:
+    await app.endpoints.create("shop", url=SHOP, types=["*"], retry_seconds=[])
+    h.deliveries.answer = lambda _: 500
+    for number in range(4):
+        await app.events.publish("order.paid", {"number": number})
+        await h.advance(hours=1)
+    assert len(await app.deliveries.list(status="dead")) == 4
+    h.deliveries.answer = lambda _: 200
+    h.deliveries.webhooks.clear()
+    sent = await app.deliveries.recover(
+        "shop", since=START + timedelta(minutes=30), rate_per_second=0.1
+    )
+    await h.advance(minutes=1)
+    at = [int(each.headers["webhook-timestamp"]) for each in h.deliveries.webhooks]
+    assert sent == 3
+    assert bodies(h) == [{"number": 1}, {"number": 2}, {"number": 3}]
+    assert [after - before for before, after in pairwise(at)] == [10, 10]
+    stats = await app.endpoints.stats("shop")
+    assert (stats.delivered, stats.dead, stats.attempts, stats.failed_attempts) == (3, 1, 7, 4)
+
+
+async def test_a_test_sends_one_event_and_stores_nothing(app: Tickwork, h: Harness) -> None:
+    made = await app.endpoints.create("shop", url=SHOP, types=["order.*"])
+    h.deliveries.answer = lambda _: 503
+    for _ in range(6):
+        attempt = await app.endpoints.test("shop")
+    request = h.deliveries.webhooks[0]
+    body = msgspec.json.decode(request.body)
+    assert (attempt.code, attempt.error) == (503, "the receiver answered 503")
+    assert (body["type"], body["data"]) == ("endpoint.test", {"endpoint": "shop"})
+    assert is_signed([secret_key(made.secret)], request.headers, request.body, START)
+    assert await app.deliveries.list() == ()
+    assert (await app.endpoints.get("shop")).health.failures_in_row == 0
+
+
+async def test_an_update_changes_only_what_it_names(app: Tickwork, h: Harness) -> None:
+    made = await app.endpoints.create(
+        "shop",
+        url=SHOP,
+        types=["order.*"],
+        headers={"X-Shop": "a"},
+        secret_headers={"Authorization": "Bearer old"},
+        ordered=True,
+        timeout_seconds=7,
+    )
+    await app.endpoints.disable("shop", "moving house")
+    await app.events.publish("order.paid", {})
+    changed = await app.endpoints.update(
+        made.id, url=BILLING, secret_headers={"Authorization": "Bearer new"}, timeout_seconds=None
+    )
+    assert (changed.settings.url, changed.settings.timeout_seconds) == (BILLING, 30)
+    assert changed.settings.is_ordered
+    assert changed.settings.headers == {"X-Shop": "a"}
+    await app.endpoints.enable("shop")
+    await h.drain()
+    (request,) = h.deliveries.webhooks
+    assert (request.url, request.headers["Authorization"]) == (BILLING, "Bearer new")
+    await app.endpoints.update("shop", secret_headers={}, ordered=False)
+    await app.events.publish("order.paid", {})
+    await h.drain()
+    assert "Authorization" not in h.deliveries.webhooks[-1].headers
+
+
+async def test_a_deleted_endpoint_receives_nothing_more(app: Tickwork, h: Harness) -> None:
+    await app.endpoints.create("shop", url=SHOP, types=["*"])
+    await app.endpoints.disable("shop")
+    await app.events.publish("order.paid", {})
+    assert await app.endpoints.delete("shop") == 1
+    await h.advance(days=1)
+    assert h.deliveries.webhooks == []
+    with pytest.raises(NotFound):
+        await app.endpoints.get("shop")
+    await app.endpoints.create("shop", url=SHOP, types=["*"])
+
+
+@pytest.mark.usefixtures("h")
+async def test_a_name_is_used_once(app: Tickwork) -> None:
+    await app.endpoints.create("shop", url=SHOP, types=["*"])
+    with pytest.raises(Conflict):
+        await app.endpoints.create("shop", url=SHOP, types=["*"])
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"url": "http://shop.example.com"}, "url: must start with https://"),
+        ({"url": "https://127.0.0.1/"}, "url: 127.0.0.1 is not a public address"),
+        ({"types": []}, "types: must be 1 to 50 types"),
+        ({"types": ["a*b"]}, "types[0]: may have one *"),
+        ({"method": "GET"}, "method: must be one of POST, PUT, PATCH"),
+        ({"headers": {"Host": "x"}}, "headers.Host: is set by Tickwork"),
+        ({"secret_headers": ["a"]}, "secret_headers: must be an object of texts"),
+        ({"secret_headers": {"x-shop": "b"}, "headers": {"X-Shop": "a"}}, "give it once"),
+        ({"retry_seconds": [1] * 21}, "retry_seconds: must be at most 20"),
+        ({"retry_seconds": [-1]}, "retry_seconds[0]: must be from 0"),
+        ({"permanent_statuses": [200]}, "permanent_statuses: must be 300 to 599"),
+        ({"rate_per_second": 0}, "rate_per_second: must be a number of deliveries"),
+        ({"concurrency": 0}, "concurrency: must be a whole number from 1"),
+        ({"timeout_seconds": 301}, "timeout_seconds: must be a whole number from 1 to 300"),
+        ({"ordered": "yes"}, "ordered: must be true or false"),
+        ({"order": True}, "order: is not a known field; did you mean 'ordered'?"),
+        ({"name": " "}, "name: is empty"),
+        ({"name": "018f0000-0000-7000-8000-000000000000"}, "name: must not be an id"),
+    ],
+)
+async def test_an_endpoint_with_a_fault_is_refused(
+    app: Tickwork, fields: dict[str, Any], fault: str
+) -> None:
+    async with harness(app, start=START):
+        given: dict[str, Any] = {"name": "shop", "url": SHOP, "types": ["*"], **fields}
+        with pytest.raises(InvalidInput) as refused:
+            await app.endpoints.create(**given)
+    assert fault in str(refused.value)
+
+
+async def test_a_message_that_was_delivered_before_a_crash_is_not_sent_again(
+    app: Tickwork, h: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await app.endpoints.create("shop", url=SHOP, types=["*"])
+    await app.events.publish("order.paid", {})
+    settle = h.store.messages.settle
+
+    async def store_nothing(*_: Any) -> SettleResult:
+        return SettleResult()
+
+    monkeypatch.setattr(h.store.messages, "settle", store_nothing)
+    await h.drain()
+    monkeypatch.setattr(h.store.messages, "settle", settle)
+    await h.outage(days=2)
+    await h.advance(days=1)
+    assert len(h.deliveries.webhooks) == 1
+    (delivery,) = await app.deliveries.list()
+    assert delivery.status is DeliveryStatus.DELIVERED
