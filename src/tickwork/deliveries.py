@@ -66,6 +66,7 @@ def webhook_deliveries(store: Store, settings: Settings) -> tuple[Channels, list
             from tickwork.channel.channels import Channels
             from tickwork.channel.email import EmailChannel, Relay
             from tickwork.channel.host_limits import HostLimits
+            from tickwork.service.worker.alert import Alerter, alerts_consumer
             from tickwork.service.worker.deliver import Deliverer, deliveries_consumer
             from tickwork.service.worker.deliver_endpoint import (
                 EndpointDeliverer,
@@ -88,4 +89,5 @@ def webhook_deliveries(store: Store, settings: Settings) -> tuple[Channels, list
             Deliverer(store, channels, box, limits), settings.delivery_concurrency
         ),
         endpoints_consumer(to_endpoints),
+        alerts_consumer(Alerter(store, channels, box)),
     ]

@@ -283,6 +283,7 @@ async def build_worker(
     the folder sets the concurrency of consumers; an invalid file is refused. `serves`: this process
     also serves the API, so its node has that role too. `declare_again` is called when a declared
     queue is gone."""
+    from tickwork.ops.alerts import ensure_alerts
     from tickwork.ops.endpoints import ensure_endpoints
     from tickwork.ops.schedules.outside import ensure_deliveries
     from tickwork.service.observe import ClockOffset, Observers
@@ -304,6 +305,7 @@ async def build_worker(
         channels, built_in = deliveries
         await ensure_deliveries(store)
         await ensure_endpoints(store)
+        await ensure_alerts(store)
         consumers += built_in
     is_idle = not registry.handlers and (bool(registry.queues) or channels is None)
     if Role.WORKER in settings.roles and is_idle and serves is False:

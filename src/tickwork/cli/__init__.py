@@ -13,9 +13,12 @@ import typer
 
 from tickwork import __version__
 from tickwork.cli import (
+    alerts,
     batches,
     calendars,
     dead,
+    deliveries,
+    endpoints,
     messages,
     queues,
     schedules,
@@ -61,6 +64,10 @@ app.add_typer(messages.app, name="messages")
 app.add_typer(dead.app, name="dead")
 app.add_typer(batches.app, name="batches")
 app.add_typer(webhooks.app, name="webhooks")
+app.add_typer(deliveries.events, name="events")
+app.add_typer(endpoints.app, name="endpoints")
+app.add_typer(deliveries.app, name="deliveries")
+app.add_typer(alerts.app, name="alerts")
 
 
 def _show_version(asked: bool) -> None:

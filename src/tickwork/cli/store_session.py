@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-IdKindName = Literal["message", "dead letter", "batch", "schedule"]
+IdKindName = Literal["message", "dead letter", "batch", "schedule", "delivery"]
 
 _WHOLE_ID_DIGITS = 32
 _SETTINGS_OF_AN_APP = ("database", "database_direct", "min_interval_seconds")

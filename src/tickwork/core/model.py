@@ -362,6 +362,7 @@ class IdKind(StrEnum):
     DEAD_LETTER = "dead letter"
     BATCH = "batch"
     SCHEDULE = "schedule"
+    DELIVERY = "delivery"
 
 
 class Counts(Struct, frozen=True):

@@ -38,7 +38,7 @@ from tickwork.core.options import (
 )
 from tickwork.facade.endpoints import Deliveries, Endpoints, Events
 from tickwork.facade.engine import AppEngine
-from tickwork.facade.operate import Batches, DeadLetters, Messages, Nodes, Queues, Webhooks
+from tickwork.facade.operate import Alerts, Batches, DeadLetters, Messages, Nodes, Queues, Webhooks
 from tickwork.facade.queue import Queue
 from tickwork.facade.schedules import (
     Calendars,
@@ -119,6 +119,7 @@ class Tickwork:
         self.events = Events(self._engine)
         self.endpoints = Endpoints(self._engine)
         self.deliveries = Deliveries(self._engine)
+        self.alerts = Alerts(self._engine)
 
     @property
     def name(self) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from tickwork.app.handlers import check_queue_name
+from tickwork.core.delivery.alert import AlertTarget, read_alert_target
 from tickwork.core.fields import read_id, read_instant, shown
 from tickwork.core.message.batch import Batch, BatchItem, ItemStatus
 from tickwork.core.message.body import GivenContentType, known_content_type
@@ -20,7 +21,7 @@ from tickwork.core.model import ContentType, StoredQueue
 from tickwork.core.queue.stats import QueueStats
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.facade.engine import AppEngine
-from tickwork.ops import batches, cluster, dead_letters, messages, queues
+from tickwork.ops import alerts, batches, cluster, dead_letters, messages, queues
 from tickwork.ops.cluster import Node
 from tickwork.ops.dead_letters import ReplaySummary
 from tickwork.ops.messages import StoredMessage
@@ -243,6 +244,44 @@ class Webhooks:
         """Replaces the secret and returns the new one. The old one stays valid for a day: until
         then webhooks carry both signatures."""
         return await self._engine.signing_secret(rotate=True)
+
+
+class Alerts:
+    """Who is told of dead letters, paused schedules and disabled endpoints."""
+
+    def __init__(self, engine: AppEngine) -> None:
+        self._engine = engine
+
+    async def set(
+        self,
+        *,
+        email: str | Sequence[str] | None = None,
+        webhook: str | None = None,
+        slack: str | None = None,
+        discord: str | None = None,
+    ) -> None:
+        """Sends alerts to one of these from now on. What happens within fifteen minutes of an alert
+        is told together in the next one.
+
+        Args:
+            email: Addresses that get an email.
+            webhook: URL that gets a signed webhook.
+            slack: URL of an incoming webhook of Slack.
+            discord: URL of a webhook of Discord.
+        """
+        given = {"email": email, "webhook": webhook, "slack": slack, "discord": discord}
+        target = read_alert_target(given)
+        store, box = await self._engine.ready(), self._engine.secret_box()
+        await alerts.set_alerts(store, self._engine.scope, target, box, self._engine.check_url)
+
+    async def get(self) -> AlertTarget | None:
+        """Where alerts go; None if nowhere."""
+        store, box = await self._engine.ready(), self._engine.secret_box()
+        return await alerts.get_alerts(store, self._engine.scope, box)
+
+    async def clear(self) -> None:
+        """Sends no more alerts."""
+        await alerts.clear_alerts(await self._engine.ready(), self._engine.scope)
 
 
 class Nodes:

@@ -12,6 +12,8 @@ from msgspec import Struct
 from tickwork.app.declarations import Registry
 from tickwork.app.handlers import check_queue_name
 from tickwork.app.invocation import current_handling
+from tickwork.core.delivery.alert import ALERTS_QUEUE
+from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE
 from tickwork.core.delivery.target import DELIVERIES_QUEUE
 from tickwork.core.model import Counts, QueueSettings, Scope, StoredQueue
 from tickwork.core.queue.stats import CounterName, QueueStats
@@ -21,11 +23,13 @@ from tickwork.store.contract import Store
 
 _log = logging.getLogger("tickwork")
 
+_HIDDEN = frozenset({DELIVERIES_QUEUE, ENDPOINTS_QUEUE, ALERTS_QUEUE})
+
 
 async def list_queues(store: Store, scope: Scope) -> tuple[StoredQueue, ...]:
     """Returns the queues of a scope by name; those of a tenant include the shared queues. Hidden
     queues are left out."""
-    return tuple(each for each in await store.queues.list(scope) if each.name != DELIVERIES_QUEUE)
+    return tuple(each for each in await store.queues.list(scope) if each.name not in _HIDDEN)
 
 
 async def get_queue(store: Store, scope: Scope, name: str) -> StoredQueue:

@@ -40,11 +40,13 @@ from tickwork.core.model import SYSTEM, ContentType, Message, Scope, Tenant
 from tickwork.errors import FieldError, InvalidInput, NodeExpired
 from tickwork.facade.app import Tickwork, engine_of
 from tickwork.facade.engine import AppEngine
+from tickwork.ops.alerts import ensure_alerts
 from tickwork.ops.endpoints import ensure_endpoints
 from tickwork.ops.schedules.outside import ensure_deliveries
 from tickwork.service.maintenance import PRUNE_BATCH_MAX, REAP_BATCH_MAX
 from tickwork.service.observe import Observers
 from tickwork.service.observe.schedule_metrics import ScheduleMetrics
+from tickwork.service.worker.alert import Alerter, alerts_consumer
 from tickwork.service.worker.consumer import QueueConsumer
 from tickwork.service.worker.deliver import Deliverer, deliveries_consumer
 from tickwork.service.worker.deliver_endpoint import EndpointDeliverer, endpoints_consumer
@@ -415,6 +417,7 @@ async def harness(
     ):
         await ensure_deliveries(store)
         await ensure_endpoints(store)
+        await ensure_alerts(store)
         consumers = [*engine.registry.consumers(), *_delivering(store, recorded, clock)]
         assembly = await wiring.assemble(
             store,
@@ -464,6 +467,7 @@ def _delivering(store: Store, recorded: RecordedDeliveries, clock: VirtualClock)
     return [
         deliveries_consumer(Deliverer(store, channels, PlainBox, limits)),
         endpoints_consumer(to_endpoints),
+        alerts_consumer(Alerter(store, channels, PlainBox)),
     ]
 
 

@@ -8,6 +8,8 @@ SELECT found.id FROM (
     SELECT tenant, id FROM tickwork_batches WHERE $2 = 'batch'
     UNION ALL
     SELECT tenant, id FROM tickwork_schedules WHERE $2 = 'schedule'
+    UNION ALL
+    SELECT tenant, id FROM tickwork_deliveries WHERE $2 = 'delivery'
 ) AS found
 WHERE ($1::text IS NULL OR found.tenant = $1)
     AND right(replace(found.id::text, '-', ''), length($3::text)) = $3

@@ -8,6 +8,8 @@ SELECT id FROM (
     SELECT tenant, id FROM tickwork_batches WHERE ?2 = 'batch'
     UNION ALL
     SELECT tenant, id FROM tickwork_schedules WHERE ?2 = 'schedule'
+    UNION ALL
+    SELECT tenant, id FROM tickwork_deliveries WHERE ?2 = 'delivery'
 )
 WHERE (?1 IS NULL OR tenant = ?1) AND substr(hex(id), -length(?3)) = upper(?3)
 ORDER BY id

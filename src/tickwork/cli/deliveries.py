@@ -1,0 +1,245 @@
+"""`tickwork events` and `tickwork deliveries`: publish events, and see what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Limit, Tenant, Yes
+from tickwork.cli.output import local_time, print_json, print_lines, print_table, shortened
+from tickwork.cli.schedule_output import choice, instant_of, json_of
+from tickwork.cli.store_session import (
+    confirm,
+    identity,
+    number,
+    required,
+    scope_of,
+    whole_number,
+    with_store,
+)
+from tickwork.cli.typer_commands import Command, Group
+
+if TYPE_CHECKING:
+    from tickwork.core.delivery.endpoint import Attempt, DeliverySelection, EndpointDelivery
+    from tickwork.ops.events import DeliveryHistory
+    from tickwork.ops.stores import Store
+
+events = typer.Typer(cls=Group, help="Events: publish to queues and endpoints.")
+app = typer.Typer(cls=Group, help="Deliveries of events to endpoints: list, show, send again.")
+
+LISTED = 100
+STATUSES = ("waiting", "delivered", "dead")
+
+EventType = Annotated[
+    str | None, typer.Argument(metavar="TYPE", help="Type of the event, such as order.paid.")
+]
+Data = Annotated[str | None, typer.Argument(metavar="DATA", help="The event's data as JSON.")]
+Key = Annotated[str | None, typer.Option(metavar="KEY", help="Key that orders it in queues.")]
+EventId = Annotated[
+    str | None, typer.Option("--event-id", metavar="ID", help="Publish it once with this id.")
+]
+Owner = Annotated[str | None, typer.Option(metavar="OWNER", help="Owner of the event.")]
+DeliveryId = Annotated[str | None, typer.Argument(metavar="ID", help="Id of the delivery.")]
+OfEndpoint = Annotated[
+    str | None, typer.Option("--endpoint", metavar="NAME", help="Only of this endpoint.")
+]
+Status = Annotated[
+    str | None, typer.Option(metavar="|".join(STATUSES), help="Only with this status.")
+]
+Undelivered = Annotated[
+    bool, typer.Option("--undelivered", help="Only what did not arrive: waiting or dead.")
+]
+Since = Annotated[str | None, typer.Option(metavar="TIME", help="Published at or after this time.")]
+Until = Annotated[str | None, typer.Option(metavar="TIME", help="Published before this time.")]
+Rate = Annotated[
+    str | None, typer.Option("--rate", metavar="N", help="Deliveries per second; default 10.")
+]
+EndpointName = Annotated[
+    str | None, typer.Argument(metavar="ENDPOINT", help="Name or id of the endpoint.")
+]
+
+_OPTIONS = OPTION_OF_FIELD | {
+    "type": "TYPE",
+    "data": "DATA",
+    "owner": "--owner",
+    "key": "--key",
+    "event_id": "--event-id",
+    "endpoint": "--endpoint",
+}
+
+
+@events.command("publish", cls=Command)
+def publish_command(
+    event_type: EventType = None,
+    data: Data = None,
+    key: Key = None,
+    event_id: EventId = None,
+    owner: Owner = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Publish an event to the queues and endpoints that receive its type."""
+    from tickwork.ops.events import publish_event
+
+    kind, scope = required(event_type, "TYPE"), scope_of(tenant)
+    given = None if data is None else json_of(data, "DATA")
+    made = with_store(
+        database,
+        scope,
+        lambda store: publish_event(
+            store, scope, kind, given, key=key, event_id=event_id, owner=owner
+        ),
+        names=_OPTIONS,
+    )
+    if as_json:
+        print_json(made)
+    else:
+        typer.echo(f"published {kind} to {made.queues} queues and {made.endpoints} endpoints")
+
+
+@app.command("list", cls=Command)
+def list_command(
+    endpoint: OfEndpoint = None,
+    status: Status = None,
+    undelivered: Undelivered = False,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """List deliveries, newest first."""
+    from tickwork.core.delivery.endpoint import DeliverySelection, DeliveryStatus
+    from tickwork.ops.endpoints import select_endpoint
+    from tickwork.ops.events import list_deliveries
+
+    scope, most = scope_of(tenant), whole_number(limit, "--limit", LISTED)
+    wanted = DeliverySelection(
+        status=None if status is None else choice(DeliveryStatus, status, "--status"),
+        is_undelivered=undelivered,
+        since=_time(since, "--since"),
+        until=_time(until, "--until"),
+        limit=most,
+    )
+
+    async def work(store: Store) -> tuple[EndpointDelivery, ...]:
+        selection = await select_endpoint(store, scope, wanted, endpoint)
+        return await list_deliveries(store, scope, selection)
+
+    found = with_store(database, scope, work, names=_OPTIONS)
+    if as_json:
+        print_json(found)
+        return
+    heading = ("delivery", "published_at", "type", "status", "attempts", "last")
+    print_table(heading, _rows(found), none="there are no such deliveries")
+
+
+@app.command("show", cls=Command)
+def show_command(
+    delivery: DeliveryId = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Show a delivery and all its attempts."""
+    from tickwork.ops.events import get_delivery
+
+    scope = scope_of(tenant)
+    delivery_id = identity(delivery, "ID", "delivery", database, scope)
+    found = with_store(database, scope, lambda store: get_delivery(store, scope, delivery_id))
+    if as_json:
+        print_json(found)
+    else:
+        print_lines(_lines(found))
+
+
+@app.command("resend", cls=Command)
+def resend_command(
+    delivery: DeliveryId = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Send a delivery again, also one that arrived."""
+    from tickwork.ops.events import resend_delivery
+
+    scope = scope_of(tenant)
+    delivery_id = identity(delivery, "ID", "delivery", database, scope)
+    with_store(database, scope, lambda store: resend_delivery(store, scope, delivery_id))
+    if as_json:
+        print_json({"delivery": str(delivery_id), "resent": True})
+    else:
+        typer.echo(f"{delivery_id} is sent again")
+
+
+@app.command("recover", cls=Command)
+def recover_command(
+    name: EndpointName = None,
+    since: Since = None,
+    until: Until = None,
+    rate: Rate = None,
+    yes: Yes = False,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Send everything again that an endpoint did not get in a span of time."""
+    from tickwork.core.delivery.endpoint import DeliverySelection
+    from tickwork.ops.endpoints import select_endpoint
+    from tickwork.ops.events import RECOVER_RATE_PER_SECOND, recover_deliveries
+
+    which, scope = required(name, "ENDPOINT"), scope_of(tenant)
+    start = instant_of(since, "--since")
+    pace = RECOVER_RATE_PER_SECOND if rate is None else number(rate, "--rate")
+    wanted = DeliverySelection(since=start, until=_time(until, "--until"), is_undelivered=True)
+
+    async def selected(store: Store) -> DeliverySelection:
+        return await select_endpoint(store, scope, wanted, which)
+
+    selection = with_store(database, scope, selected, names=_OPTIONS | {"endpoint": "ENDPOINT"})
+    confirm(f"Send again what {which} did not get since {local_time(start)}?", yes=yes)
+    sent = with_store(
+        database,
+        scope,
+        lambda store: recover_deliveries(store, scope, selection, rate_per_second=pace),
+    )
+    if as_json:
+        print_json({"endpoint": which, "resent": sent})
+    else:
+        typer.echo(f"{sent} deliveries are sent again, {pace:g} a second")
+
+
+def _time(text: str | None, name: str) -> datetime | None:
+    return None if text is None else instant_of(text, name)
+
+
+def _rows(deliveries: Iterable[EndpointDelivery]) -> Iterator[tuple[object, ...]]:
+    for each in deliveries:
+        last = each.last_error or each.last_code
+        yield (
+            *(each.id, each.published_at, each.type, each.status, each.attempts),
+            shortened(None if last is None else str(last)),
+        )
+
+
+def _lines(delivery: DeliveryHistory) -> Iterator[str]:
+    yield f"delivery: {delivery.id}"
+    yield f"event: {delivery.type} ({delivery.event_id})"
+    yield f"endpoint: {delivery.endpoint_id}"
+    yield f"status: {delivery.status}, {delivery.attempts} attempts"
+    yield f"published: {local_time(delivery.published_at)}"
+    for attempt in delivery.history:
+        yield f"attempt {attempt.number}: {local_time(attempt.at)}: {_result(attempt)}"
+
+
+def _result(attempt: Attempt) -> str:
+    took = f"in {attempt.took_seconds:.2f} s"
+    if attempt.is_delivered:
+        return f"delivered, {attempt.code} {took}"
+    shown = f": {shortened(attempt.excerpt)}" if attempt.excerpt else ""
+    return f"{attempt.kind}, {attempt.error} {took}{shown}"

@@ -1,0 +1,147 @@
+"""Alerts: what an owner is told when something died, was paused or was disabled.
+
+The events arrive in a hidden queue like any subscriber's. Those that come close together become one
+alert, so that a storm of dead letters is one message to the owner.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from tickwork.core.delivery.breaker import HealthEvent
+from tickwork.core.delivery.target import (
+    CHATS,
+    Channel,
+    ChatTarget,
+    EmailTarget,
+    WebhookTarget,
+    read_outside_target,
+)
+from tickwork.core.fields import Reader
+from tickwork.core.message.system_events import MESSAGE_DEAD, SCHEDULE_PAUSED
+from tickwork.core.model import QueueSettings
+from tickwork.errors import FieldError, InvalidInput
+
+ALERTS_QUEUE = "tickwork.alerts"
+"""Name of the hidden queue, which all tenants share."""
+
+ALERT_TYPES = (MESSAGE_DEAD, SCHEDULE_PAUSED, *HealthEvent)
+"""The system events that owners are told."""
+
+ALERTS_SETTINGS = QueueSettings(max_batch_size=100, max_batch_timeout=10.0, max_retries=8)
+
+REST_SECONDS = 900.0
+"""Seconds between two alerts of a tenant. What happens meanwhile is told together."""
+
+LINES_MAX = 20
+"""Maximum number of events that an alert shows."""
+
+WAYS = ("email", "webhook", *CHATS[:2])
+"""Ways of an alert: the names of the arguments that set it."""
+
+_NAMES = {
+    MESSAGE_DEAD: "dead letter",
+    SCHEDULE_PAUSED: "paused schedule",
+    HealthEvent.FAILING: "failing endpoint",
+    HealthEvent.DISABLED: "disabled endpoint",
+}
+
+
+class AlertTarget(Struct, frozen=True, omit_defaults=True):
+    """Where alerts go: `way` is one of `WAYS`."""
+
+    way: str
+    to: tuple[str, ...] = ()
+    url: str | None = None
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The addresses, without the path of a URL: that of a chat is its password."""
+        if self.url is None:
+            return self.to
+        scheme, _, rest = self.url.partition("://")
+        return (f"{scheme}://{rest.partition('/')[0]}/***",)
+
+
+def read_alert_target(given: Mapping[str, object]) -> AlertTarget:
+    """The target of exactly one given way. Raises `InvalidInput`."""
+    ways = [way for way in WAYS if given.get(way) is not None]
+    if len(ways) != 1:
+        fault = f"give exactly one of {', '.join(WAYS)}"
+        raise InvalidInput([FieldError("alerts", fault)])
+    (way,) = ways
+    if way == "email":
+        to = given[way]
+        addresses = [to] if isinstance(to, str) else [*to] if isinstance(to, Sequence) else to
+        fields: dict[str, object] = {"to": addresses, "subject": "-", "text": "-"}
+    elif way == "webhook":
+        fields = {"url": given[way]}
+    else:
+        fields = {"url": given[way], "text": "-"}
+    faults: list[FieldError] = []
+    target = read_outside_target(Reader(fields, faults), way)
+    if faults or target is None:
+        raise InvalidInput(FieldError(way, each.message) for each in faults)
+    if isinstance(target, EmailTarget):
+        return AlertTarget(way, to=target.to)
+    assert isinstance(target, WebhookTarget | ChatTarget)
+    return AlertTarget(way, url=target.url)
+
+
+def outside_target(alert: AlertTarget) -> Channel:
+    """The target of a delivery; its payload is that of `alert_payload`."""
+    if alert.way == "email":
+        return EmailTarget(alert.to, "{{ payload.subject }}", "{{ payload.text }}")
+    assert alert.url is not None
+    if alert.way == "webhook":
+        return WebhookTarget(alert.url)
+    return ChatTarget(alert.way, alert.url, "{{ payload.text }}")
+
+
+def alert_payload(events: Sequence[tuple[str, Mapping[str, Any]]]) -> dict[str, Any]:
+    """The content of an alert about events, each with its type and data."""
+    counted = Counter(type_ for type_, _ in events)
+    parts = [_counted(number, _NAMES.get(type_, type_)) for type_, number in counted.items()]
+    subject = f"Tickwork: {', '.join(parts)}"
+    lines = [_line(type_, data) for type_, data in events[:LINES_MAX]]
+    if len(events) > LINES_MAX:
+        lines.append(f"and {len(events) - LINES_MAX} more")
+    return {
+        "type": "alert",
+        "subject": subject,
+        "text": "\n".join([subject, "", *lines]),
+        "events": [{"type": type_, "data": dict(data)} for type_, data in events[:LINES_MAX]],
+        "count": len(events),
+    }
+
+
+def _counted(number: int, name: str) -> str:
+    return f"{number} {name}" if number == 1 else f"{number} {name}s"
+
+
+def _line(type_: str, data: Mapping[str, Any]) -> str:
+    about = {
+        MESSAGE_DEAD: "queue {queue}: {reason} after {attempts} attempts",
+        SCHEDULE_PAUSED: "schedule {schedule_id}: paused by its dead firing of {slot}",
+    }.get(type_, "endpoint {name}")
+    known = {
+        name: data.get(name) for name in ("queue", "reason", "attempts", "schedule_id", "slot")
+    }
+    error = data.get("error") or (data.get("reason") if type_.startswith("endpoint.") else None)
+    text = about.format(**known, name=data.get("name"))
+    return f"{_NAMES.get(type_, type_)}: {text}" + (f": {error}" if error else "")
+
+
+def encode_alert_target(target: AlertTarget) -> str:
+    """As it is stored, encrypted."""
+    return msgspec.json.encode(target).decode()
+
+
+def decode_alert_target(text: str) -> AlertTarget:
+    """The inverse of `encode_alert_target`."""
+    return msgspec.json.decode(text, type=AlertTarget)

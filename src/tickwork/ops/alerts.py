@@ -1,0 +1,58 @@
+"""Where a tenant's alerts go: set, shown and cleared."""
+
+from __future__ import annotations
+
+from tickwork.core.delivery.alert import (
+    ALERT_TYPES,
+    ALERTS_QUEUE,
+    ALERTS_SETTINGS,
+    AlertTarget,
+    decode_alert_target,
+    encode_alert_target,
+)
+from tickwork.core.model import SYSTEM, Scope
+from tickwork.errors import FieldError, InvalidInput
+from tickwork.ops.schedules.lookup import has_queue
+from tickwork.ops.schedules.outside import CheckUrl
+from tickwork.ops.webhook_secret import Box
+from tickwork.store.contract import Store
+
+OWNER, FIELD = "alerts", "target"
+
+
+async def set_alerts(
+    store: Store, scope: Scope, target: AlertTarget, box: Box, check_url: CheckUrl
+) -> None:
+    """Sends a tenant's alerts to a target from now on. Its address is stored encrypted: that of a
+    chat contains its password."""
+    if target.url is not None:
+        try:
+            check_url(target.url)
+        except InvalidInput as error:
+            raise InvalidInput(
+                FieldError(target.way, each.message) for each in error.errors
+            ) from None
+    await ensure_alerts(store)
+    for types in ALERT_TYPES:
+        await store.subscriptions.put(SYSTEM, types, ALERTS_QUEUE)
+    sealed = box.encrypt(encode_alert_target(target), scope.tenant or "default", OWNER, FIELD)
+    await store.secrets.rotate(scope, OWNER, FIELD, sealed, keep_seconds=0)
+
+
+async def get_alerts(store: Store, scope: Scope, box: Box) -> AlertTarget | None:
+    """Where a tenant's alerts go; None if nowhere."""
+    found = await store.secrets.get(scope, OWNER, FIELD)
+    if not found:
+        return None
+    return decode_alert_target(box.decrypt(found[0], scope.tenant or "default", OWNER, FIELD))
+
+
+async def clear_alerts(store: Store, scope: Scope) -> None:
+    """Sends no more alerts for a tenant."""
+    await store.secrets.delete(scope, OWNER)
+
+
+async def ensure_alerts(store: Store) -> None:
+    """Creates the hidden queue of alerts."""
+    if not await has_queue(store, SYSTEM, ALERTS_QUEUE):
+        await store.queues.put(SYSTEM, ALERTS_QUEUE, ALERTS_SETTINGS)

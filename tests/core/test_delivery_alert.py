@@ -1,0 +1,75 @@
+"""What an alert says, and where it may go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tickwork.core.delivery.alert import (
+    LINES_MAX,
+    AlertTarget,
+    alert_payload,
+    decode_alert_target,
+    encode_alert_target,
+    read_alert_target,
+)
+from tickwork.errors import InvalidInput
+
+DEAD = ("message.dead", {"queue": "work", "reason": "max_retries", "attempts": 4, "error": "no"})
+
+
+def test_an_alert_counts_events_by_kind_and_names_each() -> None:
+    disabled = ("endpoint.disabled", {"name": "billing", "reason": "gone"})
+    payload = alert_payload([DEAD, DEAD, disabled])
+    assert payload["subject"] == "Tickwork: 2 dead letters, 1 disabled endpoint"
+    assert payload["text"].splitlines()[2:] == [
+        "dead letter: queue work: max_retries after 4 attempts: no",
+        "dead letter: queue work: max_retries after 4 attempts: no",
+        "disabled endpoint: endpoint billing: gone",
+    ]
+
+
+def test_a_storm_is_told_by_its_number() -> None:
+    payload = alert_payload([DEAD] * 1_000)
+    assert payload["subject"] == "Tickwork: 1000 dead letters"
+    assert payload["text"].splitlines()[-1] == f"and {1_000 - LINES_MAX} more"
+    assert (payload["count"], len(payload["events"])) == (1_000, LINES_MAX)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"email": "ops@example.com"},
+        {"email": ["ops@example.com", "dev@example.com"]},
+        {"webhook": "https://example.com/hook"},
+        {"slack": "https://hooks.example.com/T0/B0/secret"},
+        {"discord": "https://chat.example.com/api/webhooks/1/secret"},
+    ],
+)
+def test_a_target_is_read_stored_and_shown_without_its_secret(given: dict[str, Any]) -> None:
+    target = read_alert_target(given)
+    assert decode_alert_target(encode_alert_target(target)) == target
+    assert "secret" not in str(target.shown)
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({}, "alerts"),
+        ({"email": "a@example.com", "webhook": "https://example.com"}, "alerts"),
+        ({"email": []}, "email"),
+        ({"email": 5}, "email"),
+        ({"email": ["nobody"]}, "email"),
+        ({"webhook": ""}, "webhook"),
+        ({"slack": 5}, "slack"),
+    ],
+)
+def test_an_invalid_target_is_refused_by_its_name(given: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        read_alert_target(given)
+    assert {each.field for each in refused.value.errors} == {field}
+
+
+def test_a_targets_way_is_shown() -> None:
+    assert AlertTarget("email", to=("a@example.com",)).shown == ("a@example.com",)
