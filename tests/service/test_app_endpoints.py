@@ -443,8 +443,9 @@ async def test_everything_of_a_span_that_did_not_arrive_is_recovered_at_a_rate(
 async def test_a_test_sends_one_event_and_stores_nothing(app: Tickwork, h: Harness) -> None:
     made = await app.endpoints.create("shop", url=SHOP, types=["order.*"])
     h.deliveries.answer = lambda _: 503
-    for _ in range(6):
-        attempt = await app.endpoints.test("shop")
+    for _ in range(5):
+        await app.endpoints.test("shop")
+    attempt = await app.endpoints.test("shop")
     request = h.deliveries.webhooks[0]
     body = msgspec.json.decode(request.body)
     assert (attempt.code, attempt.error) == (503, "the receiver answered 503")

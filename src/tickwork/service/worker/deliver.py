@@ -40,7 +40,7 @@ from tickwork.core.delivery.target import (
 )
 from tickwork.core.message.outcome import Delivered, Permanent, Snoozed
 from tickwork.core.model import Message as Stored
-from tickwork.core.model import Scope
+from tickwork.core.model import QueueSettings, Scope
 from tickwork.errors import ClaimLost, NotFound, StoreUnavailable
 from tickwork.ops.schedules.lookup import get_schedule
 from tickwork.ops.webhook_secret import Box, signing_keys
@@ -51,6 +51,9 @@ KEYS_KEPT_SECONDS = 30.0
 """Seconds that signing keys are kept before they are read again."""
 
 KEYS_KEPT_MAX = 10_000
+
+IN_FLIGHT_MAX = 1_000
+"""Number of deliveries that a node has under way, unless it is set."""
 
 STORE_PAUSE_SECONDS = 5.0
 """Seconds until a delivery is tried again that could not read its progress."""
@@ -153,18 +156,26 @@ class Deliverer:
         return keys
 
 
-def deliveries_consumer(deliverer: Deliverer, max_concurrency: int | None = None) -> Consumer:
+def deliveries_consumer(deliverer: Deliverer, max_concurrency: int = IN_FLIGHT_MAX) -> Consumer:
     """The consumer of the hidden queue."""
+    return hidden_consumer(DELIVERIES_QUEUE, DELIVERIES_SETTINGS, deliverer.handle, max_concurrency)
+
+
+def hidden_consumer(
+    name: str, settings: QueueSettings, handle: Callable[..., Any], max_concurrency: int
+) -> Consumer:
+    """The built-in consumer of a hidden queue of deliveries. Its concurrency is fixed: automatic
+    concurrency grows as handlers finish, and those that wait for a slow host do not."""
     queue = QueueDeclaration(
-        name=DELIVERIES_QUEUE,
-        settings=DELIVERIES_SETTINGS,
+        name=name,
+        settings=settings,
         payload=Payload[Any](Any),
         is_shared=True,
         has_settings=True,
     )
     handler = HandlerDeclaration(
-        queue=DELIVERIES_QUEUE,
-        function=deliverer.handle,
+        queue=name,
+        function=handle,
         payload=queue.payload,
         is_batch=False,
         max_concurrency=max_concurrency,

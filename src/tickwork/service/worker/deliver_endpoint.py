@@ -23,9 +23,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from tickwork.app.declarations import Consumer, HandlerDeclaration, QueueDeclaration
+from tickwork.app.declarations import Consumer
 from tickwork.app.message import ClaimedMessage, Message
-from tickwork.app.payloads import Payload
 from tickwork.channel.channels import WebhookSink
 from tickwork.channel.host_limits import HostLimits
 from tickwork.core.delivery.endpoint import (
@@ -53,6 +52,7 @@ from tickwork.core.model import Message as Stored
 from tickwork.errors import InvalidInput, NotFound, StoreBroken, StoreUnavailable
 from tickwork.ops.endpoints import endpoint_keys
 from tickwork.ops.webhook_secret import Box
+from tickwork.service.worker.deliver import IN_FLIGHT_MAX, hidden_consumer
 from tickwork.store.contract import Store
 from tickwork.store.shared.group_commit import Coalescer
 
@@ -222,19 +222,8 @@ class _Kept(Generic[Value]):
         self._found.pop(key, None)
 
 
-def endpoints_consumer(deliverer: EndpointDeliverer) -> Consumer:
+def endpoints_consumer(
+    deliverer: EndpointDeliverer, max_concurrency: int = IN_FLIGHT_MAX
+) -> Consumer:
     """The consumer of the hidden queue of endpoints."""
-    queue = QueueDeclaration(
-        name=ENDPOINTS_QUEUE,
-        settings=ENDPOINTS_SETTINGS,
-        payload=Payload[Any](Any),
-        is_shared=True,
-        has_settings=True,
-    )
-    handler = HandlerDeclaration(
-        queue=ENDPOINTS_QUEUE,
-        function=deliverer.handle,
-        payload=queue.payload,
-        is_batch=False,
-    )
-    return Consumer(queue, None, {None: handler})
+    return hidden_consumer(ENDPOINTS_QUEUE, ENDPOINTS_SETTINGS, deliverer.handle, max_concurrency)

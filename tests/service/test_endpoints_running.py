@@ -1,0 +1,59 @@
+"""Deliveries to endpoints in real time, to a real server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.channel.receiver import receiver
+from tests.kit.waiting import eventually
+from tests.stores.home import Home
+from tickwork.core.delivery.signature import is_signed, secret_key
+from tickwork.facade.app import Tickwork
+
+EVENTS = 40
+AT_ONCE = 5
+
+
+@pytest.fixture
+async def app(home: Home, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Tickwork]:
+    """An app on a database of each kind that may deliver to this machine."""
+    monkeypatch.setenv("TICKWORK_ALLOW_TARGETS", "127.0.0.1,localhost")
+    monkeypatch.setenv("TICKWORK_SECRET_KEY", "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
+    monkeypatch.setenv("TICKWORK_HOST_CONCURRENCY", str(AT_ONCE))
+    monkeypatch.setenv("TICKWORK_HOST_RATE_PER_SECOND", "1000")
+    app = Tickwork(home.url)
+    yield app
+    await app.close()
+
+
+async def test_a_host_that_hangs_does_not_hold_up_the_others(app: Tickwork) -> None:
+    async with receiver() as server:
+        slow = server.url + "/hang"
+        fast = server.url.replace("127.0.0.1", "localhost") + "/fast"
+        await app.endpoints.create("slow", url=slow, types=["*"])
+        made = await app.endpoints.create("fast", url=fast, types=["*"])
+        for number in range(EVENTS):
+            await app.events.publish("order.paid", {"number": number})
+
+        def arrived(path: str) -> int:
+            return sum(1 for request, _ in server.requests if request.path == path)
+
+        async with app.running(drain_seconds=0.0):
+            await eventually(lambda: arrived("/fast") >= EVENTS, what="the events at the fast host")
+            await eventually(lambda: arrived("/hang") >= AT_ONCE, what="requests that hang")
+            await eventually(lambda: _all_delivered(app), what="the records of the fast host")
+        assert arrived("/fast") == EVENTS
+        assert arrived("/hang") == AT_ONCE
+        (request, body) = next(each for each in server.requests if each[0].path == "/fast")
+        (delivery, *_) = await app.deliveries.list(endpoint="fast", limit=1)
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        at = delivery.published_at
+        assert is_signed([secret_key(made.secret)], headers, body, at)
+        tested = await app.endpoints.test("fast")
+        assert (tested.code, tested.is_delivered) == (200, True)
+
+
+async def _all_delivered(app: Tickwork) -> bool:
+    return (await app.endpoints.stats("fast")).delivered == EVENTS
