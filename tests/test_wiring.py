@@ -125,7 +125,8 @@ def test_the_minimum_interval_reaches_the_preview(seconds: int, status: int) -> 
 def test_a_node_makes_as_many_deliveries_at_once_as_its_settings_say() -> None:
     made = webhook_deliveries(cast(Any, None), Settings(delivery_concurrency=7))
     assert made is not None
-    assert made[1].max_concurrency == 7
+    to_targets, to_endpoints, _ = made[1]
+    assert (to_targets.max_concurrency, to_endpoints.max_concurrency) == (7, 7)
 
 
 @pytest.mark.parametrize(

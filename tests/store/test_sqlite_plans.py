@@ -83,6 +83,16 @@ SEARCHES = {
 }
 """How each hot statement reaches its messages."""
 
+SEARCHES |= {
+    name: {BY_KEY}
+    for name in (
+        *("claimed_attempts", "deliveries_to_resend", "delivery_stats", "get_delivery"),
+        *("endpoint_deliveries", "endpoint_undelivered", "tenant_deliveries", "tenant_undelivered"),
+        *("prune_deliveries", "show_messages"),
+    )
+}
+"""Deliveries to endpoints look up their messages."""
+
 SELDOM = {
     *("recount_backlog", "count_claims", "count_messages", "delete_queue", "processing_items"),
     *("claims_of_holders", "ids_ending"),
@@ -93,6 +103,14 @@ COUNTED_FROM = {"tickwork_messages_ready", "tickwork_messages_holder", "tickwork
 
 BY_OTHER_WAYS = {
     "abandoned_batches": "tickwork_batches_filling",
+    "endpoint_deliveries": "tickwork_deliveries_endpoint",
+    "endpoint_undelivered": "tickwork_deliveries_endpoint_open",
+    "prune_deliveries": "tickwork_deliveries_tenant",
+    "prune_published": "tickwork_published_age",
+    "resolve_dead_letters": "tickwork_dead_letters_message",
+    "tenant_deliveries": "tickwork_deliveries_tenant",
+    "tenant_undelivered": "tickwork_deliveries_tenant_open",
+    "waiting_deliveries": "tickwork_deliveries_endpoint_open",
     "pick_dead_letters_by_id": "tickwork_dead_letters_id",
     "ended_batches": "tickwork_batches_ended",
     "dead_letter_position": "tickwork_dead_letters_id",

@@ -151,7 +151,6 @@ STATEMENTS: dict[Path, Listed] = {
             "meta/server_settings",
         ),
         "one statement where SQLite decides in Python between several": (
-            "endpoints/list_deliveries",
             "firings/delete_duplicate_firings",
             "firings/record_skips",
             "messages/claim_suspects",
@@ -244,9 +243,7 @@ STATEMENTS: dict[Path, Listed] = {
             "shards/take_shards",
         ),
         "a choice that PostgreSQL makes by a parameter": (
-            "endpoints/endpoint_deliveries",
             "endpoints/endpoint_undelivered",
-            "endpoints/tenant_deliveries",
             "endpoints/tenant_undelivered",
             "firings/skipped_runs_covering",
             "queues/all_tenants",

@@ -64,8 +64,9 @@ class Deliveries:
             at, last_id = (await self.get(scope, before)).published_at, before
         if selection.until is not None and (at is None or selection.until <= at):
             at, last_id = selection.until, _FIRST_ID
+        is_of_endpoint = selection.endpoint_id is not None
         found = await self._database.fetch_with_custom_plan(
-            SQL.list_deliveries,
+            SQL.endpoint_deliveries if is_of_endpoint else SQL.tenant_deliveries,
             tenant,
             selection.endpoint_id,
             at,

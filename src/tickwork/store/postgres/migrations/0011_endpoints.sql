@@ -51,9 +51,9 @@ CREATE TABLE tickwork_deliveries (
     type text COLLATE "C" NOT NULL,
     last_error text
 );
-CREATE INDEX tickwork_deliveries_endpoint ON tickwork_deliveries (tenant, endpoint_id, published_at, id);
+CREATE INDEX tickwork_deliveries_endpoint ON tickwork_deliveries (endpoint_id, published_at, id);
 CREATE INDEX tickwork_deliveries_tenant ON tickwork_deliveries (tenant, published_at, id);
-CREATE INDEX tickwork_deliveries_endpoint_open ON tickwork_deliveries (tenant, endpoint_id, published_at, id)
+CREATE INDEX tickwork_deliveries_endpoint_open ON tickwork_deliveries (endpoint_id, published_at, id)
     WHERE delivered_at IS NULL;
 CREATE INDEX tickwork_deliveries_tenant_open ON tickwork_deliveries (tenant, published_at, id)
     WHERE delivered_at IS NULL;
@@ -73,6 +73,6 @@ CREATE TABLE tickwork_delivery_attempts (
     PRIMARY KEY (delivery_id, message_id, claim)
 );
 
--- A delivery that is sent again resolves its dead letter.
-CREATE INDEX tickwork_dead_letters_message ON tickwork_dead_letters (tenant, message_id)
-    WHERE resolution IS NULL;
+-- A delivery that is sent again resolves its dead letter. The tenant is not a column of the index: a planner
+-- without statistics would use it for lookups by id.
+CREATE INDEX tickwork_dead_letters_message ON tickwork_dead_letters (message_id) WHERE resolution IS NULL;

@@ -7,5 +7,5 @@ FROM (
             SELECT 1 FROM tickwork_messages WHERE tenant = d.tenant AND id = d.message_id
         ) AS has_message
     FROM tickwork_deliveries AS d
-    WHERE d.tenant = $1 AND d.endpoint_id = $2 AND d.published_at >= $3
+    WHERE d.endpoint_id = $2 AND d.tenant IS NOT DISTINCT FROM $1 AND d.published_at >= $3
 ) AS found

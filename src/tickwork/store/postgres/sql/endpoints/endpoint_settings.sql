@@ -2,4 +2,3 @@
 SELECT id, settings, coalesce($1::timestamptz, clock_timestamp()) AS now
 FROM tickwork_endpoints
 WHERE tenant = $2
-ORDER BY name
