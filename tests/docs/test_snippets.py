@@ -27,6 +27,7 @@ PAGES = (
     "missed-ticks",
     "dst",
     "webhooks",
+    "security",
 )
 
 

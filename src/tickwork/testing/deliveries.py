@@ -12,9 +12,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from tickwork.app.declarations import Consumer
+from tickwork.channel.channels import Channels
+from tickwork.channel.host_limits import HostLimits
 from tickwork.core.delivery.outcome import Delivery, ErrorKind, answered, failed
+from tickwork.core.delivery.pace import Limit
 from tickwork.core.delivery.request import EmailRequest, WebhookRequest
-from tickwork.testing.clock import START
+from tickwork.ops.alerts import ensure_alerts
+from tickwork.ops.endpoints import ensure_endpoints
+from tickwork.ops.schedules.outside import ensure_deliveries
+from tickwork.service.worker.alert import Alerter, alerts_consumer
+from tickwork.service.worker.deliver import Deliverer, deliveries_consumer
+from tickwork.service.worker.deliver_endpoint import EndpointDeliverer, endpoints_consumer
+from tickwork.store.contract import Store
+from tickwork.testing.clock import START, VirtualClock
 
 Answer: TypeAlias = Delivery | int | str
 """The result of a delivery: a status, the text of a failed connection, or a whole result."""
@@ -51,3 +62,28 @@ class PlainBox:
 
     def decrypt(self, stored: bytes, tenant: str, row: str, field: str) -> str:
         return stored.decode().removeprefix(f"{tenant}/{row}/{field}/")
+
+
+async def recording_consumers(
+    store: Store, recorded: RecordedDeliveries, clock: VirtualClock
+) -> list[Consumer]:
+    """The built-in consumers. Hosts have no limits, because nothing is sent to them."""
+    await ensure_deliveries(store)
+    await ensure_endpoints(store)
+    await ensure_alerts(store)
+    channels = Channels(recorded, recorded, sender="tickwork@example.com", clock=clock.now)
+    limits = HostLimits(Limit(), clock.now)
+    to_endpoints = EndpointDeliverer(
+        store,
+        recorded,
+        PlainBox,
+        limits,
+        clock=clock.now,
+        monotonic=clock.monotonic,
+        keeps=False,
+    )
+    return [
+        deliveries_consumer(Deliverer(store, channels, PlainBox, limits)),
+        endpoints_consumer(to_endpoints),
+        alerts_consumer(Alerter(store, channels, PlainBox)),
+    ]

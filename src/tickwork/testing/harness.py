@@ -28,11 +28,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import msgspec
 
 from tickwork import wiring
-from tickwork.app.declarations import Consumer
 from tickwork.app.handlers import check_queue_name
-from tickwork.channel.channels import Channels
-from tickwork.channel.host_limits import HostLimits
-from tickwork.core.delivery.pace import Limit
 from tickwork.core.limits import DELAY_SECONDS_MAX, LIST_LIMIT_MAX, TTL_SECONDS_MAX
 from tickwork.core.message.body import decode_body
 from tickwork.core.message.dead_letter import DEAD_LETTERS_AT_ONCE_MAX, DeadLetter, Selection
@@ -40,20 +36,14 @@ from tickwork.core.model import SYSTEM, ContentType, Message, Scope, Tenant
 from tickwork.errors import FieldError, InvalidInput, NodeExpired
 from tickwork.facade.app import Tickwork, engine_of
 from tickwork.facade.engine import AppEngine
-from tickwork.ops.alerts import ensure_alerts
-from tickwork.ops.endpoints import ensure_endpoints
-from tickwork.ops.schedules.outside import ensure_deliveries
 from tickwork.service.maintenance import PRUNE_BATCH_MAX, REAP_BATCH_MAX
 from tickwork.service.observe import Observers
 from tickwork.service.observe.schedule_metrics import ScheduleMetrics
-from tickwork.service.worker.alert import Alerter, alerts_consumer
 from tickwork.service.worker.consumer import QueueConsumer
-from tickwork.service.worker.deliver import Deliverer, deliveries_consumer
-from tickwork.service.worker.deliver_endpoint import EndpointDeliverer, endpoints_consumer
 from tickwork.store.contract import Store
 from tickwork.store.ids import Moment, new_id
 from tickwork.testing.clock import START, VirtualClock
-from tickwork.testing.deliveries import PlainBox, RecordedDeliveries
+from tickwork.testing.deliveries import PlainBox, RecordedDeliveries, recording_consumers
 from tickwork.testing.errors_seen import HarnessObserver, NeverEnds
 from tickwork.testing.next_due import Upcoming, earliest
 from tickwork.testing.recorder import read_sql
@@ -415,10 +405,10 @@ async def harness(
         open_empty_store(database, clock.shown, tenant=app.tenant) as store,
         engine.using(store, clock.now, secret_box=PlainBox, webhook_sink=lambda: recorded),
     ):
-        await ensure_deliveries(store)
-        await ensure_endpoints(store)
-        await ensure_alerts(store)
-        consumers = [*engine.registry.consumers(), *_delivering(store, recorded, clock)]
+        consumers = [
+            *engine.registry.consumers(),
+            *await recording_consumers(store, recorded, clock),
+        ]
         assembly = await wiring.assemble(
             store,
             engine.registry,
@@ -449,26 +439,6 @@ async def harness(
                     yield made
             finally:
                 await made.stop()
-
-
-def _delivering(store: Store, recorded: RecordedDeliveries, clock: VirtualClock) -> list[Consumer]:
-    """The built-in consumers. Hosts have no limits, because nothing is sent to them."""
-    channels = Channels(recorded, recorded, sender="tickwork@example.com", clock=clock.now)
-    limits = HostLimits(Limit(), clock.now)
-    to_endpoints = EndpointDeliverer(
-        store,
-        recorded,
-        PlainBox,
-        limits,
-        clock=clock.now,
-        monotonic=clock.monotonic,
-        keeps=False,
-    )
-    return [
-        deliveries_consumer(Deliverer(store, channels, PlainBox, limits)),
-        endpoints_consumer(to_endpoints),
-        alerts_consumer(Alerter(store, channels, PlainBox)),
-    ]
 
 
 async def _never_opened() -> Store:

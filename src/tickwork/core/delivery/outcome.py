@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from enum import StrEnum
 
 from msgspec import Struct
@@ -89,6 +88,8 @@ def answered(
 
 def retry_after(text: str | None, now: datetime) -> float | None:
     """Seconds of a `Retry-After` header: a number, or a date."""
+    from email.utils import parsedate_to_datetime  # Slow to import; `tickwork next` needs none.
+
     if text is None:
         return None
     text = text.strip()
