@@ -1,0 +1,70 @@
+"""`tickwork endpoints`, `events`, `deliveries` and `alerts`: one way through all of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.kit import Desk
+
+URL = "https://example.com/hook"
+
+
+@pytest.fixture
+def billing(desk: Desk) -> Desk:
+    """An endpoint, and an event for it."""
+    desk.store(_nothing)
+    made = desk.json("endpoints", "create", "billing", "--url", URL, "--type", "order.*")
+    assert made["secret"].startswith("whsec_")
+    desk.answer("events", "publish", "order.paid", '{"id": 1}')
+    return desk
+
+
+async def _nothing(_: object) -> None:
+    """Makes the database."""
+
+
+def test_an_endpoint_is_listed_changed_disabled_and_deleted(billing: Desk) -> None:
+    assert "billing" in billing.answer("endpoints", "list")
+    changed = billing.json("endpoints", "update", "billing", "--rate", "5", "--ordered")
+    assert changed["settings"]["rate_per_second"] == 5
+    assert changed["settings"]["ordered"] is True
+    billing.answer("endpoints", "disable", "billing", "--reason", "too slow")
+    assert "too slow" in billing.answer("endpoints", "show", "billing")
+    billing.answer("endpoints", "enable", "billing")
+    assert "status: active" in billing.answer("endpoints", "show", "billing")
+    assert billing.json("endpoints", "stats", "billing")["waiting"] == 1
+    assert billing.answer("endpoints", "rotate-secret", "billing").startswith("whsec_")
+    gone = billing.json("endpoints", "delete", "billing", "--yes")
+    assert gone["waiting"] == 1
+    assert billing.json("endpoints", "list") == []
+
+
+def test_what_was_published_is_found_by_its_short_id_and_sent_again(billing: Desk) -> None:
+    (waiting,) = billing.json("deliveries", "list", "--undelivered", "--endpoint", "billing")
+    assert (waiting["type"], waiting["status"]) == ("order.paid", "waiting")
+    shown = billing.answer("deliveries", "show", waiting["id"][-8:])
+    assert "status: waiting, 0 attempts" in shown
+    assert "sent again" in billing.answer("deliveries", "resend", waiting["id"])
+    since = ("--since", "2020-01-01T00:00:00Z")
+    again = billing.json("deliveries", "recover", "billing", *since, "--yes")
+    assert again == {"endpoint": "billing", "resent": 1}
+
+
+def test_bad_input_names_the_option(billing: Desk) -> None:
+    for command in (
+        ("endpoints", "create", "other", "--url", "http://10.0.0.1/", "--type", "a"),
+        ("endpoints", "create", "other", "--url", URL),
+        ("endpoints", "update", "billing"),
+        ("endpoints", "show", "billng"),
+        ("deliveries", "list", "--status", "lost"),
+        ("alerts", "set"),
+        ("alerts", "set", "--email", "nobody"),
+    ):
+        assert billing.run(*command).exit_code in (1, 2), command
+
+
+def test_alerts_are_set_shown_and_cleared(billing: Desk) -> None:
+    billing.answer("alerts", "set", "--slack", "https://hooks.example.com/T0/secret")
+    assert "https://hooks.example.com/***" in billing.answer("alerts", "show")
+    assert "secret" not in billing.answer("alerts", "show")
+    assert "nowhere" in billing.answer("alerts", "clear")
