@@ -14,6 +14,7 @@ from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import DEFAULT, Message
 from tickwork.core.schedule.firing import FiringStatus
 from tickwork.facade.app import Tickwork
+from tickwork.ops.queues import list_queues
 from tickwork.store.contract import Store
 
 SLEEPERS = "tests.faults.programs.sleepers"
@@ -40,7 +41,7 @@ async def interrupt(child: Child, signals: Sequence[signal.Signals]) -> None:
 
 
 async def waiting(store: Store) -> dict[str, list[Message]]:
-    queues = await store.queues.list(DEFAULT)
+    queues = await list_queues(store, DEFAULT)
     return {each.name: [*await store.messages.peek(DEFAULT, each.name, 10)] for each in queues}
 
 
