@@ -9,7 +9,6 @@ from typing import Any, cast
 
 import pytest
 
-from tests.service.conftest import HARNESS_MODULE
 from tickwork.core.delivery.outcome import Delivery
 from tickwork.core.delivery.pace import Limit
 from tickwork.core.delivery.request import EmailRequest, WebhookRequest
@@ -18,7 +17,7 @@ from tickwork.core.model import DEFAULT, SYSTEM
 from tickwork.errors import InvalidInput
 from tickwork.facade.app import Tickwork
 from tickwork.ops.webhook_secret import rotate_signing_secret, signing_secrets
-from tickwork.testing import harness
+from tickwork.testing import deliveries, harness
 from tickwork.testing.deliveries import PlainBox
 
 START = datetime(2026, 3, 2, 8, 30, tzinfo=UTC)
@@ -170,7 +169,7 @@ async def test_a_dead_delivery_can_be_replayed(app: Tickwork, database: str | No
 async def test_a_slot_over_the_limit_of_its_host_waits_and_keeps_its_attempt(
     app: Tickwork, database: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(HARNESS_MODULE, "Limit", lambda: Limit(1.0, None))
+    monkeypatch.setattr(deliveries, "Limit", lambda: Limit(1.0, None))
     async with harness(app, database=database, start=START) as h:
         for number in range(3):
             await app.schedules.create(
