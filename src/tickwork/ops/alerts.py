@@ -12,10 +12,11 @@ from tickwork.core.delivery.alert import (
 )
 from tickwork.core.model import SYSTEM, Scope
 from tickwork.errors import FieldError, InvalidInput
-from tickwork.ops.schedules.lookup import has_queue
+from tickwork.ops.schedules.lookup import ensure_hidden_queue
 from tickwork.ops.schedules.outside import CheckUrl
 from tickwork.ops.webhook_secret import Box
 from tickwork.store.contract import Store
+from tickwork.store.ids import own_tenant
 
 OWNER, FIELD = "alerts", "target"
 
@@ -35,7 +36,7 @@ async def set_alerts(
     await ensure_alerts(store)
     for types in ALERT_TYPES:
         await store.subscriptions.put(SYSTEM, types, ALERTS_QUEUE)
-    sealed = box.encrypt(encode_alert_target(target), scope.tenant or "default", OWNER, FIELD)
+    sealed = box.encrypt(encode_alert_target(target), own_tenant(scope), OWNER, FIELD)
     await store.secrets.rotate(scope, OWNER, FIELD, sealed, keep_seconds=0)
 
 
@@ -44,7 +45,7 @@ async def get_alerts(store: Store, scope: Scope, box: Box) -> AlertTarget | None
     found = await store.secrets.get(scope, OWNER, FIELD)
     if not found:
         return None
-    return decode_alert_target(box.decrypt(found[0], scope.tenant or "default", OWNER, FIELD))
+    return decode_alert_target(box.decrypt(found[0], own_tenant(scope), OWNER, FIELD))
 
 
 async def clear_alerts(store: Store, scope: Scope) -> None:
@@ -54,5 +55,4 @@ async def clear_alerts(store: Store, scope: Scope) -> None:
 
 async def ensure_alerts(store: Store) -> None:
     """Creates the hidden queue of alerts."""
-    if not await has_queue(store, SYSTEM, ALERTS_QUEUE):
-        await store.queues.put(SYSTEM, ALERTS_QUEUE, ALERTS_SETTINGS)
+    await ensure_hidden_queue(store, ALERTS_QUEUE, ALERTS_SETTINGS)

@@ -42,10 +42,10 @@ from tickwork.core.delivery.request import WebhookRequest
 from tickwork.core.delivery.signature import new_secret, secret_key
 from tickwork.core.fields import shown
 from tickwork.core.limits import TEXT_LENGTH_MAX, text_faults
-from tickwork.core.model import SYSTEM, NewMessage, Scope
+from tickwork.core.model import NewMessage, Scope
 from tickwork.core.schedule.fields import parse_id
 from tickwork.errors import FieldError, InvalidInput, TickworkError
-from tickwork.ops.schedules.lookup import has_queue
+from tickwork.ops.schedules.lookup import ensure_hidden_queue
 from tickwork.ops.schedules.outside import CheckUrl
 from tickwork.ops.webhook_secret import ROTATION_SECONDS, SECRET_BYTES, Box
 from tickwork.store.contract import Store
@@ -236,8 +236,7 @@ async def endpoint_keys(store: Store, endpoint: Endpoint, box: Box) -> Keys:
 
 async def ensure_endpoints(store: Store) -> None:
     """Creates the hidden queue of endpoints if there is none."""
-    if not await has_queue(store, SYSTEM, ENDPOINTS_QUEUE):
-        await store.queues.put(SYSTEM, ENDPOINTS_QUEUE, ENDPOINTS_SETTINGS)
+    await ensure_hidden_queue(store, ENDPOINTS_QUEUE, ENDPOINTS_SETTINGS)
 
 
 def _checked(

@@ -11,7 +11,7 @@ from typing import Protocol
 from tickwork.core.delivery.signature import new_secret, secret_key
 from tickwork.core.model import Scope
 from tickwork.store.contract import Store
-from tickwork.store.ids import random_bytes
+from tickwork.store.ids import own_tenant, random_bytes
 
 OWNER, FIELD = "tenant", "signing"
 ROTATION_SECONDS = 86_400.0
@@ -37,7 +37,7 @@ async def signing_secret(store: Store, scope: Scope, box: Box) -> str:
 
 async def signing_secrets(store: Store, scope: Scope, box: Box) -> tuple[str, ...]:
     """The valid secrets of a tenant, the current one first; makes one if there is none."""
-    tenant = scope.tenant or "default"
+    tenant = own_tenant(scope)
     found = await store.secrets.get(scope, OWNER, FIELD)
     if not found:
         made = box.encrypt(new_secret(random_bytes(SECRET_BYTES)), tenant, OWNER, FIELD)
@@ -49,7 +49,7 @@ async def signing_secrets(store: Store, scope: Scope, box: Box) -> tuple[str, ..
 async def rotate_signing_secret(store: Store, scope: Scope, box: Box) -> str:
     """Replaces the secret of a tenant and returns the new one."""
     secret = new_secret(random_bytes(SECRET_BYTES))
-    sealed = box.encrypt(secret, scope.tenant or "default", OWNER, FIELD)
+    sealed = box.encrypt(secret, own_tenant(scope), OWNER, FIELD)
     await store.secrets.rotate(scope, OWNER, FIELD, sealed, keep_seconds=ROTATION_SECONDS)
     return secret
 

@@ -14,7 +14,7 @@ from msgspec import structs
 from tickwork.core import when
 from tickwork.core.fields import nearest, shown
 from tickwork.core.message.body import decode_body
-from tickwork.core.model import ContentType, Scope
+from tickwork.core.model import SYSTEM, ContentType, QueueSettings, Scope
 from tickwork.core.schedule.fields import parse_id
 from tickwork.core.schedule.model import FIRED_TYPE, Schedule, ScheduleSelection
 from tickwork.core.topology import FILE as TOPOLOGY_FILE
@@ -168,6 +168,12 @@ async def has_queue(store: Store, scope: Scope, name: str) -> bool:
     except (NotFound, InvalidInput):
         return False
     return True
+
+
+async def ensure_hidden_queue(store: Store, name: str, settings: QueueSettings) -> None:
+    """Creates a queue that Tickwork itself uses, shared by all tenants, if there is none."""
+    if not await has_queue(store, SYSTEM, name):
+        await store.queues.put(SYSTEM, name, settings)
 
 
 def calendar_of(schedule: Schedule) -> str | None:

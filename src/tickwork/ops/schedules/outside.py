@@ -10,10 +10,9 @@ from tickwork.core.delivery.target import (
     read_envelope,
     urls_of,
 )
-from tickwork.core.model import SYSTEM
 from tickwork.core.schedule.model import Definition, NewSchedule
 from tickwork.errors import FieldError, InvalidInput
-from tickwork.ops.schedules.lookup import has_queue
+from tickwork.ops.schedules.lookup import ensure_hidden_queue
 from tickwork.store.contract import Store
 
 CheckUrl = Callable[[str], None]
@@ -56,5 +55,4 @@ async def ensure_deliveries(store: Store, schedules: Iterable[NewSchedule] | Non
         each.definition.queue == DELIVERIES_QUEUE for each in schedules
     ):
         return
-    if not await has_queue(store, SYSTEM, DELIVERIES_QUEUE):
-        await store.queues.put(SYSTEM, DELIVERIES_QUEUE, DELIVERIES_SETTINGS)
+    await ensure_hidden_queue(store, DELIVERIES_QUEUE, DELIVERIES_SETTINGS)

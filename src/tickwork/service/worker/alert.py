@@ -12,9 +12,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from tickwork.app.declarations import Consumer, HandlerDeclaration, QueueDeclaration
+from tickwork.app.declarations import Consumer
 from tickwork.app.message import ClaimedBatch, ClaimedMessage, MessageBatch
-from tickwork.app.payloads import Payload
 from tickwork.channel.channels import Channels
 from tickwork.core.delivery.alert import (
     ALERTS_QUEUE,
@@ -30,6 +29,7 @@ from tickwork.core.model import Scope
 from tickwork.core.when import iso
 from tickwork.ops.alerts import get_alerts
 from tickwork.ops.webhook_secret import Box, signing_keys
+from tickwork.service.worker.deliver import hidden_consumer
 from tickwork.store.contract import Store
 
 WORK, SENT_AT = "tickwork.alerts", "sent_at"
@@ -82,17 +82,7 @@ class Alerter:
 
 def alerts_consumer(alerter: Alerter) -> Consumer:
     """The consumer of the hidden queue."""
-    queue = QueueDeclaration(
-        name=ALERTS_QUEUE,
-        settings=ALERTS_SETTINGS,
-        payload=Payload[Any](Any),
-        is_shared=True,
-        has_settings=True,
-    )
-    handler = HandlerDeclaration(
-        queue=ALERTS_QUEUE, function=alerter.handle, payload=queue.payload, is_batch=True
-    )
-    return Consumer(queue, handler, {})
+    return hidden_consumer(ALERTS_QUEUE, ALERTS_SETTINGS, alerter.handle, is_batch=True)
 
 
 async def _no_name() -> None:

@@ -162,9 +162,14 @@ def deliveries_consumer(deliverer: Deliverer, max_concurrency: int = IN_FLIGHT_M
 
 
 def hidden_consumer(
-    name: str, settings: QueueSettings, handle: Callable[..., Any], max_concurrency: int
+    name: str,
+    settings: QueueSettings,
+    handle: Callable[..., Any],
+    max_concurrency: int | None = None,
+    *,
+    is_batch: bool = False,
 ) -> Consumer:
-    """The built-in consumer of a hidden queue of deliveries. Its concurrency is fixed: automatic
+    """The built-in consumer of a hidden queue. For deliveries its concurrency is fixed: automatic
     concurrency grows as handlers finish, and those that wait for a slow host do not."""
     queue = QueueDeclaration(
         name=name,
@@ -177,7 +182,7 @@ def hidden_consumer(
         queue=name,
         function=handle,
         payload=queue.payload,
-        is_batch=False,
+        is_batch=is_batch,
         max_concurrency=max_concurrency,
     )
-    return Consumer(queue, None, {None: handler})
+    return Consumer(queue, handler, {}) if is_batch else Consumer(queue, None, {None: handler})
