@@ -174,9 +174,10 @@ async def test_schedules_are_listed_by_owner_name_and_metadata(
 def test_only_what_users_need_is_on_the_app() -> None:
     shown = {name for name in dir(Tickwork()) if not name.startswith("_")}
     assert shown == {
-        "background", "batch", "batches", "calendars", "close", "consumer", "dead_letters",
-        "messages", "name", "nodes", "now", "on", "on_completed", "open", "queue", "queues",
-        "run", "running", "schedule", "schedules", "tenant", "webhooks",
+        "alerts", "background", "batch", "batches", "calendars", "close", "consumer",
+        "dead_letters", "deliveries", "endpoints", "events", "messages", "name", "nodes", "now",
+        "on", "on_completed", "open", "queue", "queues", "run", "running", "schedule", "schedules",
+        "tenant", "webhooks",
     }  # fmt: skip
 
 

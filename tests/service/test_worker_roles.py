@@ -88,7 +88,7 @@ async def test_nothing_new_is_begun_while_the_lease_may_have_run_out(app: Tickwo
 
     await work.send_batch([1, 2])
     async with app._engine.running() as worker:
-        (consumer,) = worker.consumers
+        consumer = worker.consumers[0]
         await eventually(lambda: seen, timeout_seconds=LATE_SECONDS)
         consumer._prefetch.add(await claimed(app, worker._node.id))
         worker._node.trusted_until = float("-inf")

