@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tickwork.core.delivery.alert import (
+    ALERT_TYPES,
     LINES_MAX,
     AlertTarget,
     alert_payload,
@@ -14,6 +15,7 @@ from tickwork.core.delivery.alert import (
     encode_alert_target,
     read_alert_target,
 )
+from tickwork.core.message.system_events import SYSTEM_TYPES
 from tickwork.errors import InvalidInput
 
 DEAD = ("message.dead", {"queue": "work", "reason": "max_retries", "attempts": 4, "error": "no"})
@@ -28,6 +30,26 @@ def test_an_alert_counts_events_by_kind_and_names_each() -> None:
         "dead letter: queue work: max_retries after 4 attempts: no",
         "disabled endpoint: endpoint billing: gone",
     ]
+
+
+def test_an_alert_tells_of_stalled_shards_and_failing_heartbeats() -> None:
+    since = "2026-01-05T12:00:00Z"
+    stalled = ("shard.stalled", {"shard": 7, "since": since, "overdue_seconds": 31.0})
+    outage = {"node": "host-a:1", "since": since, "failed_seconds": 12.5}
+    short = ("node.renewal_failing", outage | {"lease_lost": False})
+    long = ("node.renewal_failing", outage | {"lease_lost": True})
+    payload = alert_payload([stalled, short, long])
+    assert payload["subject"] == "Tickwork: 1 stalled shard, 2 failed heartbeats"
+    assert payload["text"].splitlines()[2:] == [
+        f"stalled shard: shard 7: slots were due since {since} and no leader planned them",
+        f"failed heartbeat: host-a:1: could not renew its lease for 12.5 s from {since} on",
+        f"failed heartbeat: host-a:1: could not renew its lease for 12.5 s from {since} on:"
+        " other nodes took over its work",
+    ]
+
+
+def test_every_system_event_reaches_the_owner_once() -> None:
+    assert {*SYSTEM_TYPES} - {*ALERT_TYPES} == {"firing.dead"}  # It repeats `message.dead`.
 
 
 def test_a_storm_is_told_by_its_number() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
@@ -13,13 +15,16 @@ import pytest
 from tests.kit.postgres_proxy import PostgresProxy
 from tests.kit.waiting import eventually, eventually_blocking
 from tests.stores.home import Home
-from tickwork.core.model import SYSTEM
+from tickwork.core.model import DEFAULT, SYSTEM, NewMessage, QueueSettings, Scope
 from tickwork.errors import NodeExpired, StoreBroken, StoreError, StoreUnavailable
 from tickwork.service import node as nodes
 from tickwork.service.node import HeartbeatEnded, Node
 from tickwork.service.observe import Observer
 from tickwork.store.contract import Store
 from tickwork.store.postgres import PostgresStore
+
+
+NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
 
 class Server:
@@ -29,16 +34,27 @@ class Server:
         self.joined: list[UUID] = []
         self.beats: list[UUID] = []
         self.left: list[UUID] = []
+        self.events: list[dict[str, Any]] = []
+        self.on_tell: list[StoreError] = []
         self.on_join: list[StoreError] = []
         self.on_beat: list[Callable[[UUID], Exception]] = []
         self.is_closed = False
 
     async def open(self) -> Store:
-        store: Any = SimpleNamespace(nodes=self, close=self.close)
+        store: Any = SimpleNamespace(nodes=self, messages=self, now=self.now, close=self.close)
         return cast(Store, store)
 
     async def close(self) -> None:
         self.is_closed = True
+
+    async def now(self) -> datetime:
+        return NOON
+
+    async def tell(self, scope: Scope, event: NewMessage) -> int:
+        if self.on_tell:
+            raise self.on_tell.pop(0)
+        self.events.append({"tenant": scope.tenant, **json.loads(event.body)})
+        return 0
 
     async def join(self, _: object, node_id: UUID, **__: object) -> None:
         if self.on_join:
@@ -277,6 +293,42 @@ async def test_a_lease_that_cannot_be_renewed_is_told_while_there_is_time(server
     assert renewals.told[2:] == [f"lost: {first}", "recovered"]
 
 
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_failing_renewals_are_published_once_when_the_database_answers_again(
+    server: Server, *, is_lost: bool
+) -> None:
+    server.on_beat = [lambda _: StoreUnavailable("away")] * 10_000
+    renewals = Renewals()
+    node = Node(server.open, name="host-a:1", roles=["worker"], observer=renewals, ttl_seconds=1.5)
+    first = node.id
+    await node.start()
+    await eventually(lambda: len(renewals.told) > 1)
+    assert server.events == []
+    server.on_tell = [StoreUnavailable("away again")]
+    server.on_beat = [NodeExpired] if is_lost else []
+    server.joined = [] if is_lost else [first]
+    await eventually(lambda: server.events)
+    beats = len(server.beats)
+    await eventually(lambda: len(server.beats) > beats + 1)
+    await node.stop()
+    (event,) = server.events
+    assert event.pop("failed_seconds") >= 0.0
+    assert datetime.fromisoformat(event.pop("since")) < NOON
+    assert event == {
+        "tenant": "default", "node": "host-a:1", "node_id": str(first), "lease_lost": is_lost,
+    }  # fmt: skip
+
+
+async def test_a_heartbeat_that_fails_once_publishes_nothing(server: Server) -> None:
+    server.on_beat = [lambda _: StoreUnavailable("away")]
+    renewals = Renewals()
+    node = Node(server.open, name="node", roles=["worker"], observer=renewals, ttl_seconds=3.0)
+    await node.start()
+    await eventually(lambda: "recovered" in renewals.told)
+    await node.stop()
+    assert (renewals.told, server.events) == (["failed: away", "recovered"], [])
+
+
 async def test_an_identity_that_never_joined_is_not_told_as_a_lost_lease(server: Server) -> None:
     renewals = Renewals()
     node = make(server, renewals)
@@ -287,6 +339,37 @@ async def test_an_identity_that_never_joined_is_not_told_as_a_lost_lease(server:
     await eventually(lambda: len(server.joined) == 2 and node.id in server.beats)
     await node.stop()
     assert [each for each in renewals.told if each.startswith("lost")] == [f"lost: {first}"]
+
+
+async def test_a_subscriber_gets_the_event_of_failing_renewals(home: Home) -> None:
+    store = await home.open()
+    await store.queues.put(DEFAULT, "alerts", QueueSettings())
+    await store.subscriptions.put(DEFAULT, "node.*", "alerts")
+    renewals, is_away = Renewals(), True
+
+    async def open_store() -> Store:
+        opened = await home.open()
+        beat = opened.nodes.heartbeat
+
+        async def heartbeat(*given: Any) -> Any:
+            if is_away:
+                raise StoreUnavailable("away")
+            return await beat(*given)
+
+        opened.nodes.heartbeat = heartbeat  # type: ignore[method-assign]
+        return opened
+
+    node = Node(open_store, name="a", roles=["worker"], observer=renewals, ttl_seconds=1.5)
+    try:
+        await node.start()
+        await eventually(lambda: len(renewals.told) > 1)
+        is_away = False
+        (event,) = await eventually(lambda: store.messages.peek(DEFAULT, "alerts", 10))
+    finally:
+        await node.stop()
+        await store.close()
+    assert (event.type, event.source) == ("node.renewal_failing", "tickwork")
+    assert json.loads(event.body)["node"] == "a"
 
 
 @pytest.mark.parametrize("home", ["postgres"], indirect=True)

@@ -247,7 +247,7 @@ class Webhooks:
 
 
 class Alerts:
-    """Who is told of dead letters, paused schedules and disabled endpoints."""
+    """Who is told of dead letters, paused schedules, failing endpoints and stalled shards."""
 
     def __init__(self, engine: AppEngine) -> None:
         self._engine = engine

@@ -15,6 +15,8 @@ Trust is counted from before the heartbeat was sent: a slow answer proves nothin
 
 A heartbeat that fails, or has no answer after a moment, is reported at once; again when a third of
 the lease is left (`node.renewal_failing`), while an operator may still help; and when it is over.
+Then the system event `node.renewal_failing` is published, once per outage: while the database did
+not answer it could not be stored.
 
 Every error is retried. If an unexpected error lasts until the lease has expired, the node takes a
 new identity as well. If the thread ends anyway, whoever runs inside `guarded()` gets
@@ -25,12 +27,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
 from uuid import UUID
 
 from tickwork.clock import monotonic
-from tickwork.core.model import SYSTEM
+from tickwork.core.message.system_events import SYSTEM_TENANT, renewal_failing_event
+from tickwork.core.model import SYSTEM, Scope
 from tickwork.errors import NodeExpired, StoreError, TickworkError
 from tickwork.service.loop import run_forever
 from tickwork.service.observe import Observer
@@ -56,6 +61,9 @@ _RETRY_SECONDS = 0.5
 _STOP_SECONDS = 10.0
 """Seconds `stop` waits for the thread."""
 
+_OUTAGES_MAX = 10
+"""Maximum number of outages whose events wait to be published."""
+
 OpenStore = Callable[[], Awaitable[Store]]
 
 
@@ -70,6 +78,16 @@ class HeartbeatEnded(TickworkError):
 
     def _init_args(self) -> tuple[object, ...]:
         return (self.why,)
+
+
+class _Outage:
+    """Failing heartbeats of an identity, from the first failure on (monotonic seconds).
+    `is_serious` if at most a third of the lease was left."""
+
+    def __init__(self, node_id: UUID, began: float) -> None:
+        self.id, self.node_id, self.began = new_id(), node_id, began
+        self.failed_seconds = 0.0
+        self.is_serious = self.is_lease_lost = False
 
 
 class Node:
@@ -100,8 +118,8 @@ class Node:
         self._failed: BaseException | None = None
         self._is_stopping = self._had_unexpected_error = False
         self._had_lease = False
-        self._failed_since: float | None = None
-        self._has_warned = False
+        self._outage: _Outage | None = None
+        self._unpublished: deque[_Outage] = deque(maxlen=_OUTAGES_MAX)
         self._on_lease_lost: list[Callable[[UUID], None]] = []
         self._on_ended: Callable[[], None] = lambda: None
 
@@ -240,14 +258,41 @@ class Node:
             return _RETRY_SECONDS
         self._had_unexpected_error = False
         self._renewed(began)
-        return wait
+        await self._publish_outages(store)
+        return max(began + wait - monotonic(), 0.0)
 
     def _renewed(self, began: float) -> None:
         """The lease is valid from `began` on."""
         self.trusted_until, self._had_lease = began + self._ttl_seconds, True
-        if self._failed_since is not None:
-            self._observer.renewal_recovered(monotonic() - self._failed_since)
-        self._failed_since, self._has_warned = None, False
+        outage, self._outage = self._outage, None
+        if outage is not None:
+            outage.failed_seconds = monotonic() - outage.began
+            self._observer.renewal_recovered(outage.failed_seconds)
+            if outage.is_serious:
+                self._unpublished.append(outage)
+
+    async def _publish_outages(self, store: Store) -> None:
+        """Publishes the events of outages that are over; those that fail wait for the next
+        heartbeat. An event that is published again has the same id."""
+        while self._unpublished:
+            outage = self._unpublished.popleft()
+            try:
+                async with asyncio.timeout(self._ttl_seconds / BEATS_PER_TTL):
+                    await self._publish(store, outage)
+            except (StoreError, TimeoutError):
+                self._unpublished.appendleft(outage)
+                return
+
+    async def _publish(self, store: Store, outage: _Outage) -> None:
+        event = renewal_failing_event(
+            outage.id,
+            node=self._name,
+            node_id=outage.node_id,
+            since=await store.now() - timedelta(seconds=monotonic() - outage.began),
+            failed_seconds=outage.failed_seconds,
+            is_lease_lost=outage.is_lease_lost,
+        )
+        await store.messages.tell(Scope(SYSTEM_TENANT), event)
 
     @asynccontextmanager
     async def _answer_expected(self) -> AsyncIterator[None]:
@@ -265,11 +310,12 @@ class Node:
         left_seconds = self.trusted_until - now
         if not self._had_lease:
             return  # The loss was reported.
-        if self._failed_since is None:
-            self._failed_since = now
+        if self._outage is None:
+            self._outage = _Outage(self.id, now)
             self._observer.renewal_failed(why, left_seconds)
-        if not self._has_warned and left_seconds <= self._ttl_seconds / BEATS_PER_TTL:
-            self._has_warned = True
+        is_serious = left_seconds <= self._ttl_seconds / BEATS_PER_TTL
+        if is_serious and not self._outage.is_serious:
+            self._outage.is_serious = True
             self._observer.renewal_failing(why, max(left_seconds, 0.0))
 
     async def _take_new_identity(self, store: Store) -> float:
@@ -278,6 +324,8 @@ class Node:
         if self._had_lease:  # Otherwise the last attempt to join failed, and its loss is no news.
             self._had_lease = False
             self._observer.lease_lost(lost)
+            if self._outage is not None:
+                self._outage.is_serious = self._outage.is_lease_lost = True
         for notify in self._on_lease_lost:
             notify(lost)
         wait = self._ttl_seconds / BEATS_PER_TTL
@@ -286,6 +334,7 @@ class Node:
                 await self._join(store)
         except (StoreError, TimeoutError):
             return _RETRY_SECONDS
+        await self._publish_outages(store)
         return wait
 
     # Stepping down while the main event loop is blocked

@@ -1,4 +1,4 @@
-"""Alerts: what an owner is told when something died, was paused or was disabled.
+"""Alerts: what an owner is told when something died, was paused, was disabled or stands still.
 
 The events arrive in a hidden queue like any subscriber's. Those that come close together become one
 alert, so that a storm of dead letters is one message to the owner.
@@ -6,7 +6,7 @@ alert, so that a storm of dead letters is one message to the owner.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,15 +23,20 @@ from tickwork.core.delivery.target import (
     read_outside_target,
 )
 from tickwork.core.fields import Reader
-from tickwork.core.message.system_events import MESSAGE_DEAD, SCHEDULE_PAUSED
+from tickwork.core.message.system_events import (
+    MESSAGE_DEAD,
+    RENEWAL_FAILING,
+    SCHEDULE_PAUSED,
+    SHARD_STALLED,
+)
 from tickwork.core.model import QueueSettings
 from tickwork.errors import FieldError, InvalidInput
 
 ALERTS_QUEUE = "tickwork.alerts"
 """Name of the hidden queue, which all tenants share."""
 
-ALERT_TYPES = (MESSAGE_DEAD, SCHEDULE_PAUSED, *HealthEvent)
-"""The system events that owners are told."""
+ALERT_TYPES = (MESSAGE_DEAD, SCHEDULE_PAUSED, SHARD_STALLED, RENEWAL_FAILING, *HealthEvent)
+"""The system events that owners are told: all but `firing.dead`, which repeats `message.dead`."""
 
 ALERTS_SETTINGS = QueueSettings(max_batch_size=100, max_batch_timeout=10.0, max_retries=8)
 
@@ -47,8 +52,17 @@ WAYS = ("email", "webhook", *CHATS[:2])
 _NAMES = {
     MESSAGE_DEAD: "dead letter",
     SCHEDULE_PAUSED: "paused schedule",
+    SHARD_STALLED: "stalled shard",
+    RENEWAL_FAILING: "failed heartbeat",
     HealthEvent.FAILING: "failing endpoint",
     HealthEvent.DISABLED: "disabled endpoint",
+}
+
+_ABOUT = {
+    MESSAGE_DEAD: "queue {queue}: {reason} after {attempts} attempts",
+    SCHEDULE_PAUSED: "schedule {schedule_id}: paused by its dead firing of {slot}",
+    SHARD_STALLED: "shard {shard}: slots were due since {since} and no leader planned them",
+    RENEWAL_FAILING: "{node}: could not renew its lease for {failed_seconds} s from {since} on",
 }
 
 
@@ -125,16 +139,11 @@ def _counted(number: int, name: str) -> str:
 
 
 def _line(type_: str, data: Mapping[str, Any]) -> str:
-    about = {
-        MESSAGE_DEAD: "queue {queue}: {reason} after {attempts} attempts",
-        SCHEDULE_PAUSED: "schedule {schedule_id}: paused by its dead firing of {slot}",
-    }.get(type_, "endpoint {name}")
-    known = {
-        name: data.get(name) for name in ("queue", "reason", "attempts", "schedule_id", "slot")
-    }
+    about = _ABOUT.get(type_, "endpoint {name}").format_map(defaultdict(lambda: None, data))
     error = data.get("error") or (data.get("reason") if type_.startswith("endpoint.") else None)
-    text = about.format(**known, name=data.get("name"))
-    return f"{_NAMES.get(type_, type_)}: {text}" + (f": {error}" if error else "")
+    if data.get("lease_lost"):
+        error = "other nodes took over its work"
+    return f"{_NAMES.get(type_, type_)}: {about}" + (f": {error}" if error else "")
 
 
 def encode_alert_target(target: AlertTarget) -> str:

@@ -6,6 +6,7 @@
 | `firing.dead` | that message is a slot of a schedule | that of the message |
 | `schedule.paused` | a dead firing pauses its schedule (`on_dead`) | that of the schedule |
 | `shard.stalled` | the schedules of a shard are long overdue | `default` |
+| `node.renewal_failing` | a node could not renew its lease, and can again | `default` |
 | `endpoint.failing` | an endpoint failed 5 times in a row; also after 1, 3, 4 days | its own |
 | `endpoint.disabled` | an endpoint failed for 5 days, or its receiver answered 410 | its own |
 
@@ -40,7 +41,15 @@ MESSAGE_DEAD = "message.dead"
 FIRING_DEAD = "firing.dead"
 SCHEDULE_PAUSED = "schedule.paused"
 SHARD_STALLED = "shard.stalled"
-SYSTEM_TYPES = (MESSAGE_DEAD, FIRING_DEAD, SCHEDULE_PAUSED, SHARD_STALLED, *HealthEvent)
+RENEWAL_FAILING = "node.renewal_failing"
+SYSTEM_TYPES = (
+    MESSAGE_DEAD,
+    FIRING_DEAD,
+    SCHEDULE_PAUSED,
+    SHARD_STALLED,
+    RENEWAL_FAILING,
+    *HealthEvent,
+)
 
 SYSTEM_TENANT = "default"
 """The tenant of events that concern the whole system."""
@@ -153,6 +162,27 @@ def shard_stalled_event(shard: int, since: datetime, overdue_seconds: float) -> 
     }
     own = derived_id(UUID(int=shard), f"{SHARD_STALLED}:{since.isoformat()}")
     return _event(SHARD_STALLED, own, fields)
+
+
+def renewal_failing_event(
+    outage_id: UUID,
+    *,
+    node: str,
+    node_id: UUID,
+    since: datetime,
+    failed_seconds: float,
+    is_lease_lost: bool,
+) -> NewMessage:
+    """The event for heartbeats of a node that failed until little or nothing of its lease was
+    left. It is published when they succeed again: before, the database stored nothing."""
+    fields: dict[str, object] = {
+        "node": node,
+        "node_id": str(node_id),
+        "since": iso(since),
+        "failed_seconds": round(failed_seconds, 1),
+        "lease_lost": is_lease_lost,
+    }
+    return _event(RENEWAL_FAILING, derived_id(outage_id, RENEWAL_FAILING), fields)
 
 
 def endpoint_events(endpoint: Endpoint, change: HealthChange) -> tuple[NewMessage, ...]:
