@@ -23,7 +23,6 @@ from tickwork.service.observe import Observer
 from tickwork.store.contract import Store
 from tickwork.store.postgres import PostgresStore
 
-
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
 
@@ -356,7 +355,7 @@ async def test_a_subscriber_gets_the_event_of_failing_renewals(home: Home) -> No
                 raise StoreUnavailable("away")
             return await beat(*given)
 
-        opened.nodes.heartbeat = heartbeat  # type: ignore[method-assign]
+        setattr(opened.nodes, "heartbeat", heartbeat)  # noqa: B010
         return opened
 
     node = Node(open_store, name="a", roles=["worker"], observer=renewals, ttl_seconds=1.5)
