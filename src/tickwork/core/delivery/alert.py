@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -42,6 +43,9 @@ ALERTS_SETTINGS = QueueSettings(max_batch_size=100, max_batch_timeout=10.0, max_
 
 REST_SECONDS = 900.0
 """Seconds between two alerts of a tenant. What happens meanwhile is told together."""
+
+NOT_SENT = "null"
+"""What a node records if its alert was not sent."""
 
 LINES_MAX = 20
 """Maximum number of events that an alert shows."""
@@ -132,6 +136,19 @@ def alert_payload(events: Sequence[tuple[str, Mapping[str, Any]]]) -> dict[str, 
         "events": [{"type": type_, "data": dict(data)} for type_, data in events[:LINES_MAX]],
         "count": len(events),
     }
+
+
+def rest_seconds(rows: Mapping[str, str], now: datetime, *, besides: str | None = None) -> float:
+    """Seconds until the next alert may be sent; 0 if it may be now. `rows` are the times at which
+    nodes sent one; `besides` is the node that asks."""
+    passed = [
+        (now - datetime.fromisoformat(at)).total_seconds()
+        for node, at in rows.items()
+        if at != NOT_SENT and node != besides
+    ]
+    # `now` may be a little older than what another node has written meanwhile.
+    recent = [each for each in passed if abs(each) < REST_SECONDS]
+    return REST_SECONDS - max(min(recent), 0.0) if recent else 0.0
 
 
 def _counted(number: int, name: str) -> str:
