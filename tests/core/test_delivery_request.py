@@ -199,4 +199,5 @@ def test_an_email_whose_value_is_missing_is_not_built() -> None:
 def test_the_id_of_an_email_has_the_domain_of_its_sender(sender: str, domain: str) -> None:
     target = EmailTarget(("a@b.c",), "s", "t")
     first, second = mail(target, 1, sender), mail(target, 1, sender)
-    assert first.message_id == second.message_id == f"<msg_{UUID(int=1).hex}@{domain}>"
+    expected = f"<{delivery_id(slot_message(), 'email')}@{domain}>"
+    assert first.message_id == second.message_id == expected

@@ -83,6 +83,27 @@ async def test_a_failed_delivery_is_retried_with_the_same_ids_until_its_attempts
     assert (dead.reason, dead.attempts) == ("max_retries", 5)
 
 
+async def test_every_retry_and_every_replay_of_a_slot_has_the_same_ids(
+    app: Tickwork, database: str | None
+) -> None:
+    async with harness(app, database=database, start=START) as h:
+        made = await app.schedules.create(**DAILY, target=CHANNELS)
+        h.deliveries.answer = lambda _: 503
+        await h.advance(hours=2)
+        for _ in range(2):
+            await app.dead_letters.replay("tickwork.deliveries")
+            await h.advance(hours=2)
+        hooks, emails = [*h.deliveries.webhooks], [*h.deliveries.emails]
+        await app.schedules.trigger(made.id)
+        await h.drain()
+        other = h.deliveries.webhooks[-1]
+    assert (len(hooks), len(emails)) == (15, 15)
+    for name in ("webhook-id", "Idempotency-Key"):
+        (shown,) = {each.headers[name] for each in hooks}
+        assert other.headers[name] != shown
+    assert len({each.message_id for each in emails}) == 1
+
+
 async def test_partial_success_advances_and_sends_nothing_again(
     app: Tickwork, database: str | None
 ) -> None:

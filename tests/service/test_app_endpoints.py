@@ -417,6 +417,22 @@ async def test_a_delivery_is_sent_again_with_the_same_id(app: Tickwork, h: Harne
         await app.deliveries.resend("018f0000-0000-7000-8000-000000000000")
 
 
+async def test_the_replay_of_a_dead_delivery_has_the_same_id(app: Tickwork, h: Harness) -> None:
+    await app.endpoints.create("shop", url=SHOP, types=["*"], retry_seconds=[60])
+    h.deliveries.answer = lambda _: 500
+    await app.events.publish("order.paid", {"id": 1})
+    await h.advance(minutes=2)
+    await app.dead_letters.replay(ENDPOINTS)
+    await h.advance(minutes=2)
+    h.deliveries.answer = lambda _: 200
+    await app.dead_letters.replay(ENDPOINTS)
+    await h.advance(minutes=2)
+    (delivery,) = await app.deliveries.list()
+    assert (delivery.status, delivery.attempts) == ("delivered", 5)
+    for name in ("webhook-id", "Idempotency-Key"):
+        assert [each.headers[name] for each in h.deliveries.webhooks] == [str(delivery.id)] * 5
+
+
 async def test_everything_of_a_span_that_did_not_arrive_is_recovered_at_a_rate(
     app: Tickwork, h: Harness
 ) -> None:

@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
-from uuid import UUID
 
 import pytest
 
+from tests.service.claims_made import ClaimsMade
 from tickwork.core.delivery.outcome import Delivery, answered
 from tickwork.core.delivery.request import EmailRequest, WebhookRequest
 from tickwork.core.message.backoff import Fixed
-from tickwork.core.model import DEFAULT, SYSTEM, Claim, Ending, Fate, Settlement
+from tickwork.core.model import DEFAULT, Fate
 from tickwork.errors import InvalidInput
 from tickwork.facade.app import Tickwork
 from tickwork.testing import Harness, harness
@@ -49,17 +49,6 @@ def deliver_by(h: Harness, deliver: Deliver) -> list[WebhookRequest]:
     return sent
 
 
-async def end_claim(h: Harness, request: WebhookRequest, fate: Fate) -> None:
-    """Ends the claim of a request's message, as if its worker had died."""
-    id_ = UUID(request.headers["webhook-id"].removeprefix("msg_").partition(".")[0])
-    (holder,) = (await h.store.nodes.claims(SYSTEM)).keys()
-    claim = Claim("default", id_, int(request.headers["Tickwork-Fence"]), holder)
-    reason = "worker_lost" if fate is Fate.DEAD else None
-    await h.store.messages.settle(
-        SYSTEM, Settlement((Ending(claim=claim, fate=fate, reason=reason),))
-    )
-
-
 async def wait_for_rows(h: Harness, request: WebhookRequest, status: str) -> None:
     """Waits until another channel of the request's message is recorded."""
     work = request.headers["Idempotency-Key"].replace("%3A", ":")
@@ -72,12 +61,13 @@ async def wait_for_rows(h: Harness, request: WebhookRequest, status: str) -> Non
 def dies_once(h: Harness, fate: Fate) -> Deliver:
     """A receiver that succeeds; the first time, the worker dies when only A is recorded."""
     died: list[str] = []
+    claims = ClaimsMade(h)
 
     async def deliver(request: WebhookRequest) -> Delivery:
         if request.url == B and not died:
             died.append(request.url)
             await wait_for_rows(h, request, "succeeded")
-            await end_claim(h, request, fate)
+            assert await claims.end(request, fate)
         return OK
 
     return deliver
@@ -111,7 +101,8 @@ async def test_a_recorded_channel_is_not_sent_again_by_a_replay(
         await app.dead_letters.replay(QUEUE)
         await h.drain()
     assert [each.url for each in sent] == [A, B, B]
-    assert sent[1].headers["Idempotency-Key"] == sent[2].headers["Idempotency-Key"]
+    for name in ("webhook-id", "Idempotency-Key"):
+        assert sent[1].headers[name] == sent[2].headers[name]
 
 
 @pytest.mark.parametrize("is_several", [False, True])
@@ -123,11 +114,11 @@ async def test_at_most_once_does_not_repeat_an_unknown_outcome(
     async def deliver(request: WebhookRequest) -> Delivery:
         if request.url == B:
             await wait_for_rows(h, request, "succeeded" if is_several else "sending")
-            await end_claim(h, request, Fate.RELEASE)
+            assert await claims.end(request, Fate.RELEASE)
         return OK
 
     async with harness(app, database=database, start=START) as h:
-        sent = deliver_by(h, deliver)
+        sent, claims = deliver_by(h, deliver), ClaimsMade(h)
         several = both(delivery="at_most_once")
         await app.schedules.create(**DAILY, target=several if is_several else target)
         await h.advance(hours=1)

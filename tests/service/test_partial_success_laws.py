@@ -13,14 +13,14 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote
-from uuid import UUID
 
 import pytest
 
+from tests.service.claims_made import ClaimsMade
 from tickwork.core.delivery.outcome import Delivery, answered
 from tickwork.core.delivery.request import EmailRequest, WebhookRequest
 from tickwork.core.message.backoff import Fixed
-from tickwork.core.model import DEFAULT, SYSTEM, Claim, Ending, Fate, Scope, Settlement
+from tickwork.core.model import DEFAULT, Claim, Fate, Scope
 from tickwork.facade.app import Tickwork
 from tickwork.testing import Harness, harness
 
@@ -42,7 +42,7 @@ class Receivers:
     """Answer at random, and judge each request by what is recorded when it comes."""
 
     def __init__(self, h: Harness, chance: random.Random) -> None:
-        self._h, self._chance = h, chance
+        self._claims, self._chance = ClaimsMade(h), chance
         progress: Any = h.store.progress
         self._record = progress.record
         progress.record = self.record
@@ -68,18 +68,9 @@ class Receivers:
             self.repeated.append(sent)
         dice = self._chance.random()
         if dice < LOST:
-            await self._end(request, Fate.RELEASE if dice > DEAD else Fate.DEAD)
+            fate = Fate.RELEASE if dice > DEAD else Fate.DEAD
+            self.lost += await self._claims.end(request, fate)
         return answered(503 if self._chance.random() < DOWN else 200, {}, "", START)
-
-    async def _end(self, request: WebhookRequest, fate: Fate) -> None:
-        """Ends the claim, as if the worker had died. The retry of one channel has the id of its
-        first message, which is gone: its claim stays."""
-        id_ = UUID(request.headers["webhook-id"].removeprefix("msg_").partition(".")[0])
-        (holder,) = (await self._h.store.nodes.claims(SYSTEM)).keys()
-        claim = Claim("default", id_, int(request.headers["Tickwork-Fence"]), holder)
-        ending = Ending(claim=claim, fate=fate, reason="worker_lost" if fate is Fate.DEAD else None)
-        done = await self._h.store.messages.settle(SYSTEM, Settlement((ending,)))
-        self.lost += not done.refused
 
 
 async def deliver_at_random(app: Tickwork, database: str | None, *, hours: int, seed: int) -> None:

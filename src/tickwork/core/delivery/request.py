@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import msgspec
 from msgspec import Struct
@@ -14,9 +15,13 @@ from tickwork.core.delivery.signature import signature_headers
 from tickwork.core.delivery.target import ChatTarget, EmailTarget, WebhookTarget
 from tickwork.core.delivery.templates import fill_in
 from tickwork.core.model import Message
+from tickwork.core.stable_hash import derived_id
 
 EMAIL_DOMAIN = "tickwork.invalid"
 """Domain of message ids if the sender's address has none."""
+
+_DELIVERIES = UUID("b1f5f6f0-2c5e-5f0b-8a0e-6d1f1f3c9d57")
+"""What the ids of deliveries are derived from."""
 
 
 class WebhookRequest(Struct, frozen=True, kw_only=True):
@@ -53,7 +58,7 @@ def webhook_request(
     sent_at: datetime,
     timeout_seconds: float,
 ) -> WebhookRequest:
-    """A signed webhook of a message. Its id is the same for every attempt."""
+    """A signed webhook of a message. Its id is the same for every attempt and every replay."""
     body = b"" if target.method == "GET" else msgspec.json.encode(payload)
     has_type = any(name.lower() == "content-type" for name in target.headers)
     return WebhookRequest(
@@ -115,9 +120,10 @@ def email_request(
 
 
 def delivery_id(message: Message, channel: str) -> str:
-    """The id of a delivery, which a receiver can use to drop repeats."""
+    """The id of a delivery, which a receiver can use to drop repeats. The retries and the replays
+    of a slot have the same."""
     named = "" if channel in ("webhook", "email") else f".{percent_encoded(channel)}"
-    return f"msg_{message.id.hex}{named}"
+    return f"msg_{derived_id(_DELIVERIES, f'{message.tenant}:{message.work_key}').hex}{named}"
 
 
 def values_of(payload: Any, message: Message, schedule_name: str | None) -> dict[str, Any]:
