@@ -62,6 +62,9 @@ CLASSES: dict[Path, Listed] = {
             "schedules/slot_outcome:EffectAndSlot",
         ),
         "messages of many callers in one statement": ("messages/send:Group",),
+        "locks the keys of endpoints before it locks schedules": (
+            "messages/system_events:Receivers",
+        ),
         "bulk copies": ("schedules/create:ScheduleColumns",),
         "partitions": ("pruner:FiringPartitions",),
         "protects a pooled connection from its borrower": (

@@ -66,7 +66,6 @@ STANDALONE = {
     "tickwork.store.sqlite.secrets": "the stores have one skeleton",
     "tickwork.store.postgres.engine.identity": "which URLs name one database",
     "tickwork.store.shared.constants": "the constants of core that statements use, in one place",
-    "tickwork.store.sqlite.endpoints.publish": "the stores have one skeleton",
     "tickwork.store.sqlite.engine.wakeups": "the stores have one skeleton",
     "tickwork.store.sqlite.messages.settle": "the stores have one skeleton",
     "tickwork.store.sqlite.messages.subscriptions": "the stores have one skeleton",

@@ -130,8 +130,8 @@ class Messages(Protocol):
         stored."""
 
     async def tell(self, scope: Scope, event: NewMessage) -> int:
-        """Copies an event that is in no queue to the queues that subscribe to it, and returns their
-        number."""
+        """Sends an event that is in no queue to the queues that subscribe to it and the endpoints
+        that name its type, and returns their number."""
 
     async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
         """Claims ready messages, oldest visible first. Each claim has a new number.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -16,6 +16,7 @@ from tickwork.core.delivery.endpoint import (
 )
 from tickwork.core.limits import DELAY_SECONDS_MAX, check_message
 from tickwork.core.message.subscription import matches
+from tickwork.core.message.system_events import is_about
 from tickwork.core.model import ContentType, NewMessage
 from tickwork.core.stable_hash import derived_id
 from tickwork.core.when import iso
@@ -23,8 +24,9 @@ from tickwork.errors import FieldError, InvalidInput
 
 
 class NewDelivery(Struct, frozen=True):
-    """A delivery to store, and its first message, which has the same id."""
+    """A delivery of a published event to store, and its first message, which has the same id."""
 
+    event: NewMessage
     endpoint_id: UUID
     message: NewMessage
 
@@ -98,14 +100,26 @@ def new_deliveries(
     """The deliveries of a published event. Their ids are derived, so that a repeat makes the same
     ones."""
     return [
-        NewDelivery(
-            endpoint_id,
-            delivery_message(
-                event, endpoint_id, settings, delivery_id=derived_id(event.id, endpoint_id.hex)
-            ),
-        )
+        _delivery(event, endpoint_id, settings)
         for endpoint_id, settings in endpoints
         if _receives(settings, event.type, owner)
+    ]
+
+
+def system_deliveries(
+    events: Iterable[NewMessage],
+    endpoints: Sequence[tuple[UUID, EndpointSettings]],
+    now: datetime,
+) -> list[NewDelivery]:
+    """The deliveries of system events. An endpoint receives those that it names exactly: `*` is
+    meant for the events of an application. An endpoint is not told of its own health."""
+    return [
+        _delivery(published(event, now), endpoint_id, settings)
+        for event in events
+        for endpoint_id, settings in endpoints
+        if settings.owner is None
+        and event.type in settings.types
+        and not is_about(event, endpoint_id)
     ]
 
 
@@ -133,6 +147,12 @@ def delivery_message(
         hops=event.hops,
         expires_after_seconds=event.expires_after_seconds,
     )
+
+
+def _delivery(event: NewMessage, endpoint_id: UUID, settings: EndpointSettings) -> NewDelivery:
+    own_id = derived_id(event.id, endpoint_id.hex)
+    message = delivery_message(event, endpoint_id, settings, delivery_id=own_id)
+    return NewDelivery(event, endpoint_id, message)
 
 
 def _receives(settings: EndpointSettings, event_type: str | None, owner: str | None) -> bool:

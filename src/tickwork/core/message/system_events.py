@@ -10,10 +10,10 @@
 | `endpoint.failing` | an endpoint failed 5 times in a row; also after 1, 3, 4 days | its own |
 | `endpoint.disabled` | an endpoint failed for 5 days, or its receiver answered 410 | its own |
 
-An event belongs to no queue. It is sent to the subscribers of its type, in the transaction of what
-it reports. Its id is derived from what happened, so a repeat has the same id. A dead letter of such
-an event publishes nothing, nor does one with too many hops: its subscriber might send another
-message that fails, and that would be an endless loop.
+An event belongs to no queue. It is sent to the queues that subscribe to its type and to the
+endpoints that name it, in the transaction of what it reports. Its id is derived from what happened,
+so a repeat has the same id. A dead letter of such an event publishes nothing, nor does one with too
+many hops: its subscriber might send another message that fails, and that would be an endless loop.
 """
 
 from __future__ import annotations
@@ -208,6 +208,11 @@ def endpoint_events(endpoint: Endpoint, change: HealthChange) -> tuple[NewMessag
         )
         for each in change.events
     )
+
+
+def is_about(event: NewMessage, endpoint_id: UUID) -> bool:
+    """Whether an event reports the health of an endpoint."""
+    return event.type in tuple(HealthEvent) and event.correlation_id == str(endpoint_id)
 
 
 def _event(

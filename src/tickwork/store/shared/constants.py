@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE
+from tickwork.core.message.system_events import SYSTEM_TYPES
 from tickwork.core.model import FORMAT_VERSION, LOST_CLAIMS_ALONE, LOST_CLAIMS_SEPARATE
 from tickwork.core.schedule.model import BUCKETS_PER_SHARD, OverlapPolicy
 from tickwork.core.schedule.next_slot import AHEAD_SECONDS
@@ -45,4 +47,6 @@ CONSTANTS = {
     "final_failures": _literals(sorted(FINAL_FAILURES)),
     "handled": _literals(sorted(HANDLED)),
     "after_success": _literals(AFTER_SUCCESS),
+    "endpoints_queue": _literal(ENDPOINTS_QUEUE),
+    "system_types": _literals(SYSTEM_TYPES),
 }

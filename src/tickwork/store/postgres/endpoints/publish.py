@@ -76,7 +76,7 @@ class Publisher:
                 sent = published(event, now)
                 deliveries = new_deliveries(sent, settings, owner)
                 endpoints = len(deliveries)
-                if messages := await _record(connection, tenant, sent, now, deliveries):
+                if messages := await record_deliveries(connection, tenant, now, deliveries):
                     groups.append(await self.group(connection, tenant, messages))
             stored: list[Group] = []
             if groups:
@@ -90,26 +90,24 @@ class Publisher:
         return Published(event_id=event_name(event), queues=len(copies), endpoints=endpoints)
 
 
-async def _record(
-    connection: Connection,
-    tenant: str,
-    event: NewMessage,
-    now: datetime,
-    deliveries: Sequence[NewDelivery],
+async def record_deliveries(
+    connection: Connection, tenant: str, now: datetime, deliveries: Sequence[NewDelivery]
 ) -> list[NewMessage]:
-    """Stores a published event and its deliveries; returns the messages of the new ones."""
+    """Stores published events and their deliveries; returns the messages of the new ones."""
     if not deliveries:
         return []
-    await connection.execute(SQL.record_published, tenant, now, *rows.published_values(event))
+    events = {each.event.id: each.event for each in deliveries}
+    columns = zip(*map(rows.published_values, events.values()), strict=True)
+    await connection.execute(SQL.record_published, tenant, now, *columns)
     found = await connection.fetch(
         SQL.record_deliveries,
         tenant,
-        event.id,
-        event_name(event),
-        event.type,
         now,
         [each.id for each in deliveries],
         [each.endpoint_id for each in deliveries],
+        [each.event.id for each in deliveries],
+        [event_name(each.event) for each in deliveries],
+        [each.event.type for each in deliveries],
     )
     new = {row["id"] for row in found}
     return [each.message for each in deliveries if each.id in new]

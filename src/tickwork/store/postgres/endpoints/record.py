@@ -17,7 +17,7 @@ from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.messages.backlog import BacklogChange, change_backlog
 from tickwork.store.postgres.messages.send import Group, Sender
-from tickwork.store.postgres.messages.system_events import event_copies
+from tickwork.store.postgres.messages.system_events import event_groups, receivers
 from tickwork.store.shared.columns import HEALTH
 
 
@@ -75,11 +75,14 @@ class AttemptRecorder:
         for endpoint, change in zip(endpoints, changes, strict=True):
             if change.events:
                 events.setdefault(endpoint.tenant, []).extend(endpoint_events(endpoint, change))
-        copies = await event_copies(connection, events)
-        if not copies:
+        if not events:
+            return []
+        found_receivers = await receivers(connection, self._moment, events)
+        groups = await event_groups(connection, events, found_receivers)
+        if not groups:
             return []
         backlog = BacklogChange()
-        stored = await self._sender.store(connection, copies, new_id(), backlog)
+        stored = await self._sender.store(connection, groups, new_id(), backlog)
         await change_backlog(connection, backlog)
         return stored
 

@@ -65,7 +65,7 @@ class PostgresMessages:
 
     async def tell(self, scope: Scope, event: NewMessage) -> int:
         check_message(event)
-        return await publish(self._database, self._sender, scope, event)
+        return await publish(self._database, self._moment, self._sender, scope, event)
 
     async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
         return await self._claimer.claim(scope, request)

@@ -23,7 +23,11 @@ from tickwork.store.postgres.messages.batch_fill import PreparedBatch, store_bat
 from tickwork.store.postgres.messages.keys import Key, Keys
 from tickwork.store.postgres.messages.removal import AfterCommit, Removal, RemovedMessages, keys_of
 from tickwork.store.postgres.messages.send import Group, Parcel, Sender
-from tickwork.store.postgres.messages.system_events import dead_letter_events, dead_message
+from tickwork.store.postgres.messages.system_events import (
+    dead_letter_events,
+    dead_message,
+    receivers,
+)
 from tickwork.store.postgres.schedules.slot_messages import ScheduleKey
 from tickwork.store.postgres.schedules.slot_outcome import (
     SlotOutcomes,
@@ -119,12 +123,13 @@ class EndingWriter:
         effects = effects_of(recorded, [endings[index].claim for index in sorted(counted)])
         parcels, batches = _sent_by(counted, caused.sends), _sent_by(counted, caused.batches)
         withdrawable = await self._slots.keys_to_take(connection, effects)
+        told = await receivers(connection, self._moment, {row["tenant"] for row in ended.dead_rows})
         needed = await self._lock_keys(
             connection,
             parcels,
             batches,
             ended,
-            withdrawable=withdrawable,
+            others=withdrawable | told.keys,
             has_effects=bool(effects),
         )
         paused: list[ScheduleKey] = []
@@ -136,7 +141,7 @@ class EndingWriter:
         if ended.dead_rows:
             died = paused_by(recorded, effects, paused)
             ended.dead_letter_sends.extend(
-                await dead_letter_events(connection, ended.dead_rows, died)
+                await dead_letter_events(connection, ended.dead_rows, died, told)
             )
         backlog, sent = BacklogChange(), list[Group]()
         # With equal keys, a dead message precedes the messages that its ending sends.
@@ -157,18 +162,19 @@ class EndingWriter:
         batches: Sequence[PreparedBatch],
         ended: EndedMessages,
         *,
-        withdrawable: set[Key],
+        others: set[Key],
         has_effects: bool,
     ) -> set[Key]:
         """Locks all keys that this transaction sends to or unblocks, before it locks schedules.
-        Returns the keys of sends and of slots that may be withdrawn."""
+        `others` are those of slots that may be withdrawn and of endpoints that may get an event.
+        Returns the keys of sends and the others."""
         groups = [
             group for parcel in parcels for group in (parcel.group, *parcel.copies_of(parcel.group))
         ]
         groups += [group for batch in batches for group in (batch.group, *batch.copies)]
         keyed = [key for group in (*groups, *ended.dead_letter_sends) for key in group.keyed()]
-        needed = {key for key in keyed if key is not None} | withdrawable
-        if groups or ended.dead_letter_sends or withdrawable or has_effects:
+        needed = {key for key in keyed if key is not None} | others
+        if groups or ended.dead_letter_sends or others or has_effects:
             keys = needed | keys_of(ended.removed.with_effects)
             if keys:
                 await self._keys.lock_or_create(connection, keys)

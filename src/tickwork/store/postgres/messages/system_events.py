@@ -1,13 +1,13 @@
-"""System events on PostgreSQL: published to subscribers, without a queue of their own."""
+"""System events on PostgreSQL: published to queues and endpoints, without a queue of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from msgspec import structs
-
+from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE
+from tickwork.core.delivery.publish import system_deliveries
 from tickwork.core.message.subscription import copy_for, matches
 from tickwork.core.message.system_events import (
     DeadMessage,
@@ -17,48 +17,84 @@ from tickwork.core.message.system_events import (
 )
 from tickwork.core.model import NewMessage, Scope
 from tickwork.errors import NotFound
-from tickwork.store.ids import new_id, own_tenant
+from tickwork.store.ids import Moment, new_id, own_tenant
+from tickwork.store.postgres.endpoints import rows
+from tickwork.store.postgres.endpoints.publish import record_deliveries
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.messages.backlog import BacklogChange, change_backlog
+from tickwork.store.postgres.messages.keys import Key
 from tickwork.store.postgres.messages.send import Group, Sender
 from tickwork.store.postgres.schedules.slot_outcome import Paused
 
-_NO_QUEUE = UUID(int=0)
+
+class Receivers(NamedTuple):
+    """Who may get system events of some tenants: rows of subscriptions and of endpoints."""
+
+    subscribers: Sequence[Any]
+    endpoints: Sequence[Any]
+
+    @property
+    def is_anybody(self) -> bool:
+        """Whether somebody receives system events."""
+        return bool(self.endpoints) or any(
+            matches_system_event(row["types"]) for row in self.subscribers
+        )
+
+    @property
+    def keys(self) -> set[Key]:
+        """The keys that order deliveries to endpoints. Lock them before schedules."""
+        return {
+            Key(row["tenant"], row["queue_id"], row["id"].hex)
+            for row in self.endpoints
+            if rows.settings(row["settings"]).is_ordered
+        }
 
 
-async def publish(database: Database, sender: Sender, scope: Scope, event: NewMessage) -> int:
-    """Copies an event to the queues that subscribe to it; returns how many."""
-    own = Group(own_tenant(scope), _NO_QUEUE, "", (event,))
-    try:
-        return await _publish(database, sender, own)
-    except NotFound:
-        # A cached subscriber was deleted. Look them up again.
-        return await _publish(database, sender, own)
+NOBODY = Receivers((), ())
 
 
-async def _publish(database: Database, sender: Sender, own: Group) -> int:
-    copies = [structs.replace(each, is_exempt=True) for each in await sender.copies(own)]
-    if not copies:
-        return 0
+async def receivers(connection: Connection, moment: Moment, tenants: Collection[str]) -> Receivers:
+    """Who may get system events of some tenants."""
+    if not tenants:
+        return NOBODY
+    return Receivers(
+        await connection.fetch(SQL.subscriptions_among, [*tenants]),
+        await connection.fetch(SQL.system_event_endpoints, moment(), [*tenants]),
+    )
 
-    async def work(connection: Connection) -> list[Group]:
+
+async def publish(
+    database: Database, moment: Moment, sender: Sender, scope: Scope, event: NewMessage
+) -> int:
+    """Publishes one event; returns to how many queues and endpoints."""
+    tenant = own_tenant(scope)
+
+    async def work(connection: Connection) -> tuple[int, list[Group]]:
+        found = await receivers(connection, moment, [tenant])
+        groups = await event_groups(connection, {tenant: [event]}, found)
+        if not groups:
+            return 0, []
         backlog = BacklogChange()
-        stored = await sender.store(connection, copies, new_id(), backlog)
+        stored = await sender.store(connection, groups, new_id(), backlog)
         await change_backlog(connection, backlog)
-        return stored
+        return sum(len(each.messages) for each in groups), stored
 
-    sender.after_commit(await database.transact(work))
-    return len(copies)
+    try:
+        number, stored = await database.transact(work)
+    except NotFound:
+        # A queue that subscribes was deleted meanwhile.
+        number, stored = await database.transact(work)
+    sender.after_commit(stored)
+    return number
 
 
 async def dead_letter_events(
-    connection: Connection, dead_rows: Sequence[Any], paused: Sequence[Paused]
+    connection: Connection, dead_rows: Sequence[Any], paused: Sequence[Paused], found: Receivers
 ) -> list[Group]:
     """Returns the events of new dead letters (rows of `record_dead_letters`) and of the schedules
-    that they paused, as copies for subscribers. Store them in the same transaction."""
-    subscribers = await _subscribers(connection, {row["tenant"] for row in dead_rows})
-    if not subscribers:
+    that they paused, as messages for their receivers. Store them in the same transaction."""
+    if not found.is_anybody:
         return []
     events: dict[str, list[NewMessage]] = {}
     for row in dead_rows:
@@ -66,25 +102,34 @@ async def dead_letter_events(
     for each in paused:
         event = schedule_paused_event(*each.schedule, each.slot, each.error)
         events.setdefault(each.schedule[0], []).append(event)
-    return _copies(events, subscribers)
+    return await event_groups(connection, events, found)
 
 
-async def event_copies(
-    connection: Connection, events: Mapping[str, Sequence[NewMessage]]
+async def event_groups(
+    connection: Connection, events: Mapping[str, Sequence[NewMessage]], found: Receivers
 ) -> list[Group]:
-    """Returns copies of system events, given by tenant, for their subscribers. Store them in the
-    same transaction."""
-    return _copies(events, await _subscribers(connection, events)) if events else []
+    """Returns the messages of system events, given by tenant, for their receivers, and stores the
+    deliveries to endpoints. Store the messages in the same transaction."""
+    groups: list[Group] = []
+    for tenant, own in events.items():
+        groups += _groups(tenant, own, found.subscribers)
+        groups += await _delivery_groups(connection, tenant, own, found.endpoints)
+    return groups
 
 
-async def _subscribers(connection: Connection, tenants: Iterable[str]) -> list[Any]:
-    """The subscriptions to system events of some tenants."""
-    found = await connection.fetch(SQL.subscriptions_among, [*tenants])
-    return [row for row in found if matches_system_event(row["types"])]
-
-
-def _copies(events: Mapping[str, Sequence[NewMessage]], subscribers: Sequence[Any]) -> list[Group]:
-    return [group for tenant, own in events.items() for group in _groups(tenant, own, subscribers)]
+async def _delivery_groups(
+    connection: Connection, tenant: str, events: Sequence[NewMessage], endpoints: Sequence[Any]
+) -> list[Group]:
+    known = [row for row in endpoints if row["tenant"] == tenant]
+    if not known:
+        return []
+    now, queue_id = known[0]["now"], known[0]["queue_id"]
+    settings = [(row["id"], rows.settings(row["settings"])) for row in known]
+    deliveries = system_deliveries(events, settings, now)
+    messages = await record_deliveries(connection, tenant, now, deliveries)
+    if not messages:
+        return []
+    return [Group(tenant, queue_id, ENDPOINTS_QUEUE, tuple(messages), is_exempt=True)]
 
 
 def _groups(tenant: str, events: Sequence[NewMessage], subscribers: Sequence[Any]) -> list[Group]:

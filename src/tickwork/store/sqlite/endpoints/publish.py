@@ -33,8 +33,7 @@ async def publish(
         sent = published(event, from_microseconds(transaction.now))
         endpoints = ((UUID(bytes=id_), rows.settings(text)) for id_, text in found)
         deliveries = new_deliveries(sent, endpoints, owner)
-        if deliveries:
-            _store(transaction, tenant, sent, deliveries)
+        store_deliveries(transaction, tenant, deliveries)
         return Published(
             event_id=event_name(event),
             queues=send_copies(transaction, tenant, [event]),
@@ -44,19 +43,34 @@ async def publish(
     return await database.write(work)
 
 
-def _store(
-    transaction: Transaction, tenant: str, event: NewMessage, deliveries: Sequence[NewDelivery]
-) -> None:
-    """Stores a published event, and the deliveries that are new with their messages."""
-    values = (tenant, transaction.now, *rows.published_values(event))
-    transaction.execute(SQL.record_published, values)
-    common = (tenant, event.id.bytes, event_name(event), event.type, transaction.now)
+def store_deliveries(
+    transaction: Transaction,
+    tenant: str,
+    deliveries: Sequence[NewDelivery],
+    *,
+    is_exempt: bool = False,
+) -> int:
+    """Stores published events, and the deliveries that are new with their messages; returns their
+    number."""
+    if not deliveries:
+        return 0
+    events = {each.event.id: each.event for each in deliveries}
+    common = (tenant, transaction.now)
+    values = [(*common, *rows.published_values(each)) for each in events.values()]
+    transaction.connection.executemany(SQL.record_published, values)
     new: set[bytes] = set()
     for some in in_chunks(deliveries):
-        own = chain.from_iterable((each.id.bytes, each.endpoint_id.bytes) for each in some)
+        own = chain.from_iterable(map(_delivery_values, some))
         statement = for_rows(SQL.record_deliveries, len(some))
         new.update(id_ for (id_,) in transaction.execute(statement, (*common, *own)))
     messages = [each.message for each in deliveries if each.id.bytes in new]
     if messages:
         queue = find_queue(transaction, SYSTEM, ENDPOINTS_QUEUE)
-        PreparedMessages(messages).store(transaction, tenant, queue)
+        PreparedMessages(messages).store(transaction, tenant, queue, is_exempt=is_exempt)
+    return len(messages)
+
+
+def _delivery_values(delivery: NewDelivery) -> tuple[object, ...]:
+    event = delivery.event
+    names = (delivery.id.bytes, delivery.endpoint_id.bytes, event.id.bytes)
+    return (*names, event_name(event), event.type)

@@ -19,7 +19,7 @@ from tickwork.store.sqlite.engine.sql import (
     microseconds,
 )
 from tickwork.store.sqlite.engine.work import Transaction
-from tickwork.store.sqlite.messages.send import send_copies
+from tickwork.store.sqlite.messages.system_events import publish_events
 
 
 async def record(database: Database, records: Sequence[AttemptRecord]) -> tuple[bool, ...]:
@@ -89,5 +89,4 @@ def _update_health(transaction: Transaction, records: Iterable[AttemptRecord]) -
         health = rows.health_values(change.health)
         values = (endpoint_id.bytes, *health, transaction.now, change.disabled_reason)
         transaction.execute(SQL.write_health, values)
-        events = endpoint_events(endpoint, change)
-        send_copies(transaction, endpoint.tenant, events, is_exempt=True)
+        publish_events(transaction, endpoint.tenant, endpoint_events(endpoint, change))

@@ -37,6 +37,7 @@ from tickwork.store.sqlite.messages.claim import Claimer, lanes
 from tickwork.store.sqlite.messages.removal import finish_removal
 from tickwork.store.sqlite.messages.send import Sender, find_queue
 from tickwork.store.sqlite.messages.settle import Settler
+from tickwork.store.sqlite.messages.system_events import publish
 
 
 class SqliteMessages:
@@ -60,7 +61,7 @@ class SqliteMessages:
 
     async def tell(self, scope: Scope, event: NewMessage) -> int:
         check_message(event)
-        return await self._sender.tell(scope, event)
+        return await publish(self._database, scope, event)
 
     async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
         return await self._claimer.claim(scope, request)

@@ -217,13 +217,6 @@ class Sender:
         if messages:
             await self._database.write(Parcel(scope, queue, messages).store, rows=len(messages))
 
-    async def tell(self, scope: Scope, event: NewMessage) -> int:
-        """Copies an event to the queues that subscribe to it; returns how many."""
-        tenant = own_tenant(scope)
-        return await self._database.write(
-            lambda transaction: send_copies(transaction, tenant, [event], is_exempt=True)
-        )
-
     async def bulk(self, scope: Scope, queue: str, messages: Iterable[NewMessage]) -> int:
         """Stores any number of messages in chunks."""
         await self._database.read(lambda transaction: find_queue(transaction, scope, queue))
