@@ -20,7 +20,7 @@ import re
 import socket
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import lru_cache, partial
 from ipaddress import (
     IPv4Address,
     IPv4Network,
@@ -42,6 +42,9 @@ Network = IPv4Network | IPv6Network
 HTTPS_PORT = 443
 PRIVILEGED_PORT_MAX = 1_023
 URL_LENGTH_MAX = 2_048
+
+URLS_KEPT = 4_096
+"""Number of URLs whose spelling was checked and is not checked again."""
 
 LOOKUP_SECONDS = 10.0
 """Seconds that a name server may take."""
@@ -115,13 +118,18 @@ class Guard:
         self._networks: list[Network] = []
         self._hosts: set[str] = set()
         self._lookups = _Lookups()
+        self._fault_of = lru_cache(URLS_KEPT)(self._fault)
         for each in allowed:
             self._allow(each.strip())
 
     def check_url(self, url: str, *, field: str = "url") -> None:
         """Raises `InvalidInput` for a URL that may not be requested, whatever its name resolves
         to."""
-        fault = self._fault(url)
+        given: Any = url
+        if not isinstance(given, str) or not 1 <= len(given) <= URL_LENGTH_MAX:
+            fault: str | None = f"must be a URL of at most {URL_LENGTH_MAX} characters"
+        else:
+            fault = self._fault_of(given)
         if fault is not None:
             raise InvalidInput([FieldError(field, fault)])
 
@@ -172,12 +180,10 @@ class Guard:
                 raise InvalidInput([FieldError("allow_targets", fault)]) from None
             self._hosts.add(host)
 
-    def _fault(self, url: Any) -> str | None:
+    def _fault(self, url: str) -> str | None:
         """What is wrong with a URL, or None."""
         from yarl import URL
 
-        if not isinstance(url, str) or not 1 <= len(url) <= URL_LENGTH_MAX:
-            return f"must be a URL of at most {URL_LENGTH_MAX} characters"
         if not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
             return "must contain printable ASCII characters only, without spaces and backslashes"
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import quote
 
 from tickwork.errors import FieldError, InvalidInput
 
@@ -20,12 +21,10 @@ _RESERVED = frozenset({
 })  # fmt: skip
 """Headers of the connection, and those that Tickwork sets."""
 
-_UNENCODED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:")
-
 
 def percent_encoded(text: str) -> str:
     """A text as the value of a header, which is ASCII: `%` and two digits for each other byte."""
-    return "".join(chr(byte) if byte in _UNENCODED else f"%{byte:02X}" for byte in text.encode())
+    return quote(text, safe=":")
 
 
 def check_headers(headers: Mapping[str, object], *, field: str = "headers") -> None:

@@ -119,8 +119,8 @@ class Envelope(Struct, frozen=True):
     def channels(self) -> dict[str, Channel]:
         """The channels by name."""
         if not isinstance(self.target, ChannelsTarget):
-            (name,) = names_of_channels((self.target,))
-            return {name if self.first is UNSET else self.first.channel: self.target}
+            name = _kind(self.target) if self.first is UNSET else self.first.channel
+            return {name: self.target}
         channels = self.target.channels
         return dict(zip(names_of_channels(channels), channels, strict=True))
 
@@ -140,14 +140,17 @@ def read_envelope(body: bytes) -> Envelope:
 
 def names_of_channels(channels: tuple[Channel, ...]) -> tuple[str, ...]:
     """The names of all channels: a type that occurs once has no number."""
-    kinds = [
-        each.service if isinstance(each, ChatTarget) else str(each.__struct_config__.tag)
-        for each in channels
-    ]
+    kinds = [_kind(each) for each in channels]
     return tuple(
         kind if kinds.count(kind) == 1 else f"{kind}[{kinds[:at].count(kind)}]"
         for at, kind in enumerate(kinds)
     )
+
+
+def _kind(channel: Channel) -> str:
+    """The name of a channel that is the only one of its type."""
+    tag = channel.__struct_config__.tag
+    return channel.service if isinstance(channel, ChatTarget) else str(tag)
 
 
 OUTSIDE_TYPES = ("webhook", "email", *CHATS, "channels")
