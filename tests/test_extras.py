@@ -85,6 +85,13 @@ def test_an_app_on_sqlite_needs_no_extra(folder: Path, script: str, printed: str
     assert (ended.stdout, ended.stderr) == (printed, "")
 
 
+def test_a_worker_that_delivers_nothing_imports_no_client(folder: Path) -> None:
+    """They take as long to import as all the rest."""
+    found = "import sys; print(*sorted({'aiohttp', 'aiosmtplib', 'cryptography'} & {*sys.modules}))"
+    ended = python(folder, f"{RUN}{found}")
+    assert (ended.stdout, ended.stderr) == ("hello\n\n", "")
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

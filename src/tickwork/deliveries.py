@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from tickwork import clock
 from tickwork.core.delivery.pace import Limit
-from tickwork.errors import FieldError, InvalidInput, MissingExtra
-from tickwork.extras import delivery_extra
+from tickwork.errors import FieldError, InvalidInput
+from tickwork.extras import delivery_extra, has_delivery_extra
 from tickwork.settings import Settings, is_postgres
 
 if TYPE_CHECKING:
@@ -61,21 +61,22 @@ def webhook_channel(settings: Settings) -> WebhookChannel:
 def webhook_deliveries(store: Store, settings: Settings) -> tuple[Channels, list[Consumer]] | None:
     """The channels of a worker and the consumers that use them; None if they are not installed.
     Other nodes deliver then."""
-    try:
-        with delivery_extra("webhooks"):
-            from tickwork.channel.channels import Channels
-            from tickwork.channel.email import EmailChannel, Relay
-            from tickwork.channel.host_limits import HostLimits
-            from tickwork.service.worker.alert import Alerter, alerts_consumer
-            from tickwork.service.worker.deliver import Deliverer, deliveries_consumer
-            from tickwork.service.worker.deliver_endpoint import (
-                EndpointDeliverer,
-                endpoints_consumer,
-            )
-    except MissingExtra:
+    if not has_delivery_extra():
         return None
-    email = None if settings.smtp_url is None else EmailChannel(Relay.from_url(settings.smtp_url))
-    webhooks = webhook_channel(settings)
+    from tickwork.channel.channels import Channels, LateSink
+    from tickwork.channel.guard import Guard
+    from tickwork.channel.host_limits import HostLimits
+    from tickwork.service.worker.alert import Alerter, alerts_consumer
+    from tickwork.service.worker.deliver import Deliverer, deliveries_consumer
+    from tickwork.service.worker.deliver_endpoint import EndpointDeliverer, endpoints_consumer
+
+    email = None
+    if settings.smtp_url is not None:
+        from tickwork.channel.email import EmailChannel, Relay
+
+        email = EmailChannel(Relay.from_url(settings.smtp_url))
+    Guard(settings.allow_targets)  # Refuses invalid ones now.
+    webhooks = LateSink(partial(webhook_channel, settings))
     channels = Channels(webhooks, email, sender=settings.email_from, clock=clock.now)
     limits = HostLimits(
         Limit(settings.host_rate_per_second, settings.host_concurrency), clock=clock.now

@@ -35,6 +35,27 @@ class WebhookSink(Protocol):
     async def close(self) -> None: ...
 
 
+class LateSink:
+    """A sink that is made, in a thread, when the first request comes: the packages that it needs
+    take half a second to import, and many processes never deliver anything."""
+
+    def __init__(self, make: Callable[[], WebhookSink]) -> None:
+        self._make = make
+        self._made: asyncio.Future[WebhookSink] | None = None
+
+    async def deliver(self, request: WebhookRequest) -> Delivery:
+        """Sends one request and returns what became of it."""
+        if self._made is None:
+            self._made = asyncio.ensure_future(asyncio.to_thread(self._make))
+        sink = await asyncio.shield(self._made)
+        return await sink.deliver(request)
+
+    async def close(self) -> None:
+        """Closes the connections that were kept."""
+        if self._made is not None:
+            await (await self._made).close()
+
+
 class EmailSink(Protocol):
     """Sends email; `deliver` never raises."""
 
