@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 
@@ -142,11 +143,16 @@ async def test_an_item_shows_its_status_and_reason(store: Store, clock: VirtualC
     _, late = await pull(store)
     await settle(store, release(late))
     (done,) = await store.batches.items(DEFAULT, batch.id, ItemStatus.COMPLETED, ALL)
-    assert done == BatchItem(fine.id, ItemStatus.COMPLETED, None, clock.now())
+    began = clock.now() - timedelta(seconds=1)
+    assert done == BatchItem(
+        *(fine.id, ItemStatus.COMPLETED, None, clock.now()), attempts=1, started_at=began
+    )
     failed = await store.batches.items(DEFAULT, batch.id, ItemStatus.FAILED, ALL)
-    assert {item.id: (item.reason, item.attempts, item.error) for item in failed} == {
-        poison.id: ("poison", 1, "no such user"),
-        deleted.id: ("deleted", None, None),
+    assert {
+        each.id: (each.reason, each.attempts, each.error, each.started_at) for each in failed
+    } == {
+        poison.id: ("poison", 1, "no such user", began),
+        deleted.id: ("deleted", None, None, None),
     }
     pending = await store.batches.items(DEFAULT, batch.id, ItemStatus.PENDING, ALL)
     assert pending == (BatchItem(old.id, ItemStatus.PENDING, attempts=0),)
@@ -162,6 +168,35 @@ async def test_an_item_that_waits_for_its_retry_shows_its_attempts_and_error(sto
     await settle(store, retry(await pull_one(store), error="the mail server is down"))
     (item,) = await store.batches.items(DEFAULT, batch.id, ItemStatus.PENDING, ALL)
     assert (item.attempts, item.error) == (1, "the mail server is down")
+
+
+async def test_a_completed_item_shows_when_its_last_attempt_started(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    batch = await create_batch(store, news(1))
+    await settle(store, retry(await pull_one(store)))
+    clock.advance(seconds=5)
+    last = clock.now()
+    message = await pull_one(store)
+    clock.advance(seconds=2)
+    await settle(store, ack(message))
+    (item,) = await store.batches.items(DEFAULT, batch.id, ItemStatus.COMPLETED, ALL)
+    assert (item.attempts, item.started_at, item.ended_at) == (2, last, clock.now())
+
+
+async def test_an_item_whose_event_was_done_before_never_started(store: Store) -> None:
+    await make_queue(store)
+    first, in_flight, late = news(3, event_id="order-7")
+    batch = await create_batch(store, [first, in_flight])
+    one, two = await pull(store, limit=2)
+    await settle(store, ack(one), ack(two))
+    again = await create_batch(store, [late])
+    assert await pull(store) == ()
+    items = await store.batches.items(DEFAULT, batch.id, ItemStatus.COMPLETED, ALL)
+    items += await store.batches.items(DEFAULT, again.id, ItemStatus.COMPLETED, ALL)
+    started = [(item.attempts, item.started_at is not None) for item in items]
+    assert started == [(1, True), (0, False), (0, False)]
 
 
 async def test_purged_deleted_and_expired_items_count_as_failed(

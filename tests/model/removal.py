@@ -10,7 +10,7 @@ from msgspec import structs
 
 from tests.model.send import Arrivals
 from tests.model.state import BatchRow, Now, Row, Tables
-from tickwork.core.message.batch import BatchItem, ItemStatus, completion_event
+from tickwork.core.message.batch import BatchItem, ItemStatus, completed_attempts, completion_event
 from tickwork.core.message.dead_letter import DeadLetter
 from tickwork.core.message.error_summary import fingerprint
 from tickwork.core.message.system_events import DeadMessage, dead_message_events
@@ -48,12 +48,17 @@ class Departures:
     def ack(self, row: Row) -> None:
         """Acks the message and remembers its event."""
         message = row.message
+        is_started = message.claimed_at is not None and not self.is_done(message)
         if message.event_id is not None:
             event = (message.tenant, message.queue_id, message.event_id)
             self._tables.events_done.setdefault(event, self._now())
         self._tables.tally(CounterName.DONE, message)
         self._remove(row)
-        self._count(message, ItemStatus.COMPLETED, None)
+        self._count(
+            message if is_started else structs.replace(message, claimed_at=None),
+            ItemStatus.COMPLETED,
+            None,
+        )
 
     def drop(self, row: Row, reason: str) -> None:
         """Purges, deletes or cancels the message."""
@@ -172,7 +177,12 @@ class Departures:
     def _count(self, message: Message, status: ItemStatus, reason: str | None) -> None:
         if message.batch_id is None:
             return
-        item = BatchItem(message.id, status, reason, self._now())
+        is_started = message.claimed_at is not None
+        item = BatchItem(
+            *(message.id, status, reason, self._now()),
+            attempts=completed_attempts(status, message.attempts, is_started=is_started),
+            started_at=message.claimed_at,
+        )
         self._tables.items[message.tenant, message.batch_id, message.id] = item
         batch = self._tables.batches[message.tenant, message.batch_id]
         field = "completed" if status is ItemStatus.COMPLETED else "failed"

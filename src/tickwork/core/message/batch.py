@@ -88,9 +88,9 @@ class Batch(Struct, frozen=True, kw_only=True):
 class BatchItem(Struct, frozen=True):
     """One item: the id of its message, and its status.
 
-    `attempts` counts handlers that ran and failed, and `error` is the last one. A failed item has
-    both while its dead letter is open, a completed one has neither. `started_at` is when a worker
-    claimed an item that is processing.
+    `attempts` counts handlers that ran, and `error` is the last one that they raised. A failed item
+    has both while its dead letter is open. `started_at` is when a worker made the last claim of an
+    item that is processing or has ended. An item whose event was done before never started.
     """
 
     id: UUID
@@ -100,6 +100,12 @@ class BatchItem(Struct, frozen=True):
     attempts: int | None = None
     error: str | None = None
     started_at: datetime | None = None
+
+
+def completed_attempts(status: ItemStatus, failed: int, *, is_started: bool) -> int | None:
+    """The attempts to record of an ended item that failed some times before. None for a failed
+    item: its dead letter has them."""
+    return failed + is_started if status is ItemStatus.COMPLETED else None
 
 
 DEATH_SPAN = timedelta(minutes=1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from itertools import accumulate, chain, islice
 from typing import NamedTuple
 from uuid import UUID
@@ -17,6 +18,7 @@ import asyncpg
 from tickwork.core.message.batch import (
     BATCH_FILLING_SECONDS_MAX,
     ItemStatus,
+    completed_attempts,
     completion_event,
 )
 from tickwork.core.model import Scope
@@ -49,6 +51,14 @@ class EndedItem(NamedTuple):
     id: UUID
     status: ItemStatus
     reason: str | None
+    started_at: datetime | None = None
+    failed_attempts: int = 0
+
+    @property
+    def attempts(self) -> int | None:
+        """The attempts to record."""
+        is_started = self.started_at is not None
+        return completed_attempts(self.status, self.failed_attempts, is_started=is_started)
 
 
 class BatchProgress:
@@ -68,20 +78,24 @@ class BatchProgress:
 
     async def end_items(self, connection: Connection, items: Sequence[EndedItem]) -> None:
         """Records and counts ended items, in the transaction that removes their messages."""
-        kinds: dict[tuple[str, UUID, str, str | None], list[UUID]] = {}
-        for tenant, batch_id, item_id, status, reason in items:
-            kinds.setdefault((tenant, batch_id, status, reason), []).append(item_id)
+        kinds: dict[tuple[str, UUID, str, str | None], list[EndedItem]] = {}
+        for each in items:
+            kind = (each.tenant, each.batch_id, each.status, each.reason)
+            kinds.setdefault(kind, []).append(each)
         if not kinds:
             return
-        numbers = [len(ids) for ids in kinds.values()]
+        numbers = [len(alike) for alike in kinds.values()]
+        ended = [*chain.from_iterable(kinds.values())]
         firsts = [1 + before for before in accumulate(numbers[:-1], initial=0)]
         await connection.execute(
             SQL.end_items,
             self._moment(),
-            [*chain.from_iterable(kinds.values())],
+            [each.id for each in ended],
             *zip(*kinds, strict=True),
             firsts,
             numbers,
+            [each.started_at for each in ended],
+            [each.attempts for each in ended],
         )
 
     async def complete(self, batches: Collection[tuple[str, UUID]]) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -39,6 +40,8 @@ class RemovedMessage(NamedTuple):
     key: str | None
     batch_id: UUID | None
     bytes: int | None
+    claimed_at: datetime | None
+    attempts: int
     counter: CounterName
     reason: str | None = None
 
@@ -123,7 +126,10 @@ class Removal:
         keys = keys_of(affected).union(more_keys)
         queues = await self._keys.unblock(connection, keys, behind_run=behind_run)
         ended = [
-            EndedItem(each.tenant, each.batch_id, each.id, _status(each), each.reason)
+            EndedItem(
+                *(each.tenant, each.batch_id, each.id, _status(each), each.reason),
+                *(each.claimed_at, each.attempts),
+            )
             for each in affected
             if each.batch_id is not None
         ]

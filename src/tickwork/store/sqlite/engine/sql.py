@@ -21,7 +21,7 @@ Row = TypeVar("Row")
 
 REMOVED_COLUMNS = (
     "tenant, id, claim, holder, queue_id, event_id, key, batch_id, type, source, length(body), "
-    "place"
+    "place, claimed_at, attempts"
 )
 """Columns that a DELETE of messages returns for each, in place of `/*removed*/`."""
 

@@ -24,6 +24,8 @@ class EndedItem(NamedTuple):
     id: bytes
     status: ItemStatus
     reason: str | None
+    started_at: int | None
+    attempts: int | None
 
 
 BatchName = tuple[str, bytes]
@@ -35,10 +37,11 @@ def end_items(transaction: Transaction, ended: Sequence[EndedItem]) -> set[Batch
     transaction.connection.executemany(
         SQL.end_items,
         [
-            (each.tenant, each.batch_id, each.status, each.id, each.reason, transaction.now)
+            (each.tenant, each.batch_id, each.status, each.id, each.reason, transaction.now,
+             each.started_at, each.attempts)
             for each in ended
         ],
-    )
+    )  # fmt: skip
     counts = Counter((each.tenant, each.batch_id, each.status) for each in ended)
     batches = {(each.tenant, each.batch_id) for each in ended}
     for tenant, batch_id in batches:

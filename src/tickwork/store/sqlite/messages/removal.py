@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
-from tickwork.core.message.batch import ItemStatus
+from tickwork.core.message.batch import ItemStatus, completed_attempts
 from tickwork.core.queue.stats import CounterName, was_handled
 from tickwork.store.sqlite.engine.counters import CountedMessages
 from tickwork.store.sqlite.engine.sql import SQL
@@ -28,11 +28,17 @@ REMOVAL_CHUNK_MESSAGES = 1_000
 
 (
     TENANT, ID, _CLAIM, _HOLDER, QUEUE_ID, EVENT_ID, KEY, BATCH_ID, TYPE, SOURCE, BYTES, ROWID,
-) = range(12)  # fmt: skip
+    CLAIMED_AT, ATTEMPTS,
+) = range(14)  # fmt: skip
 FENCE = slice(TENANT, QUEUE_ID)
 
 _kind = itemgetter(QUEUE_ID, TENANT, TYPE, SOURCE)
 _queue_id = itemgetter(QUEUE_ID)
+
+
+def as_never_started(row: Gone) -> Gone:
+    """A removed message whose claim does not count, because its event was done before."""
+    return (*row[:CLAIMED_AT], None, *row[CLAIMED_AT + 1 :])
 
 
 def finish_removal(
@@ -97,7 +103,10 @@ def _finish_except_batches(
         _unblock(transaction, key, has_run=was_handled(counter, reason))
     status = ItemStatus.COMPLETED if counter is CounterName.DONE else ItemStatus.FAILED
     ended = [
-        EndedItem(row[TENANT], row[BATCH_ID], row[ID], status, reason)
+        EndedItem(
+            *(row[TENANT], row[BATCH_ID], row[ID], status, reason, row[CLAIMED_AT]),
+            completed_attempts(status, row[ATTEMPTS], is_started=row[CLAIMED_AT] is not None),
+        )
         for row in removed
         if row[BATCH_ID] is not None
     ]

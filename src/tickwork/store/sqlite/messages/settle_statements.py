@@ -28,6 +28,7 @@ from tickwork.store.sqlite.messages.removal import (
     QUEUE_ID,
     TENANT,
     Gone,
+    as_never_started,
     complete_all,
     finish_removal,
 )
@@ -141,6 +142,8 @@ def _ack(
     # Of two messages with one event the first one is not a duplicate.
     events.sort(key=lambda row: order[row[FENCE]])
     duplicates = {row[FENCE] for row in events if not _is_new_event(transaction, row)}
+    if duplicates:
+        removed = [as_never_started(row) if row[FENCE] in duplicates else row for row in removed]
     reasons = {row[FENCE]: skip_reason(endings[row[FENCE]]) for row in removed}
     for reason in set(reasons.values()):
         alike = [row for row in removed if reasons[row[FENCE]] == reason]

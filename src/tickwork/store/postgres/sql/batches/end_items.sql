@@ -5,11 +5,15 @@ WITH kind AS MATERIALIZED (
         AS given (tenant, batch_id, status, reason, first, items)
 ),
 kept AS (
-    INSERT INTO tickwork_batch_items (tenant, batch_id, status, id, reason, ended_at)
+    INSERT INTO tickwork_batch_items (tenant, batch_id, status, id, reason, ended_at, started_at, attempts)
     SELECT kind.tenant, kind.batch_id, kind.status, item.id, kind.reason,
-        coalesce($1::timestamptz, statement_timestamp())
+        coalesce($1::timestamptz, statement_timestamp()), item.started_at, item.attempts
     FROM kind
-    CROSS JOIN LATERAL unnest(($2::uuid[])[kind.first : kind.first + kind.items - 1]) AS item (id)
+    CROSS JOIN LATERAL unnest(
+        ($2::uuid[])[kind.first : kind.first + kind.items - 1],
+        ($9::timestamptz[])[kind.first : kind.first + kind.items - 1],
+        ($10::integer[])[kind.first : kind.first + kind.items - 1]
+    ) AS item (id, started_at, attempts)
     -- An id that was done and added to the batch again ends twice, but is listed as one item.
     ON CONFLICT DO NOTHING
 )

@@ -1,6 +1,5 @@
 -- The items of a batch with a given outcome, by id, after a given one.
-SELECT id, reason, ended_at, NULL::integer AS attempts, NULL::text AS error,
-    NULL::timestamptz AS started_at
+SELECT id, reason, ended_at, attempts, NULL::text AS error, started_at
 FROM tickwork_batch_items
 WHERE tenant = $1 AND batch_id = $2 AND status = $5
     AND id >= coalesce($3::uuid, '00000000-0000-0000-0000-000000000000')

@@ -29,7 +29,8 @@ letters AS (
 )
 SELECT
     gone.tenant, gone.queue_id, gone.type, gone.source, gone.id, gone.key, gone.batch_id,
-    CASE WHEN queue.is_capped THEN octet_length(gone.body) END AS bytes, gone.number, gone.reason,
+    CASE WHEN queue.is_capped THEN octet_length(gone.body) END AS bytes, gone.claimed_at,
+    gone.attempts, gone.number, gone.reason,
     onward.id AS onward_id, onward.name AS onward, gone.event_id, gone.correlation_id,
     gone.causation_id, gone.hops, gone.priority, gone.content_type,
     CASE WHEN onward.id IS NOT NULL THEN gone.body END AS body,

@@ -16,7 +16,7 @@ gone AS (
     WHERE m.ctid = held.at
         AND (m.claim, m.holder) IS NOT DISTINCT FROM (held.claim, held.holder)
     RETURNING held.number, m.tenant, m.queue_id, m.id, m.key, m.batch_id, m.type, m.source,
-        octet_length(m.body) AS bytes, m.event_id
+        octet_length(m.body) AS bytes, m.event_id, m.claimed_at, m.attempts
 ),
 remembered AS (
     INSERT INTO tickwork_events_done (tenant, queue_id, event_id, done_at)
@@ -29,15 +29,19 @@ remembered AS (
 SELECT
     tenant, queue_id, type, source, id, key, batch_id,
     CASE WHEN queue_id IN (SELECT id FROM tickwork_queues WHERE is_capped) THEN bytes END AS bytes,
-    number, true AS fresh
+    claimed_at, attempts, number, true AS fresh
 FROM gone WHERE event_id IS NULL
 UNION ALL
 SELECT
-    gone.tenant, gone.queue_id, type, source, id, key, batch_id,
-    CASE WHEN gone.queue_id IN (SELECT id FROM tickwork_queues WHERE is_capped) THEN bytes END, number,
-    remembered.event_id IS NOT NULL
-        AND row_number() OVER (
-            PARTITION BY gone.tenant, gone.queue_id, gone.event_id ORDER BY number
-        ) = 1
-FROM gone LEFT JOIN remembered USING (tenant, queue_id, event_id)
-WHERE gone.event_id IS NOT NULL
+    tenant, queue_id, type, source, id, key, batch_id,
+    CASE WHEN queue_id IN (SELECT id FROM tickwork_queues WHERE is_capped) THEN bytes END,
+    CASE WHEN fresh THEN claimed_at END, attempts, number, fresh
+FROM (
+    SELECT gone.*,
+        remembered.event_id IS NOT NULL
+            AND row_number() OVER (
+                PARTITION BY gone.tenant, gone.queue_id, gone.event_id ORDER BY number
+            ) = 1 AS fresh
+    FROM gone LEFT JOIN remembered USING (tenant, queue_id, event_id)
+    WHERE gone.event_id IS NOT NULL
+) AS with_event

@@ -12,4 +12,4 @@ USING (
 WHERE m.ctid = given.at AND m.state <> 'claimed' AND m.claim = 0
 RETURNING m.tenant, m.queue_id, m.type, m.source, m.id, m.key, m.batch_id,
     CASE WHEN m.queue_id IN (SELECT id FROM tickwork_queues WHERE is_capped) THEN octet_length(m.body) END
-        AS bytes
+        AS bytes, m.claimed_at, m.attempts
