@@ -337,5 +337,5 @@ async def test_a_replayed_dead_letter_of_a_slot_is_an_extra_run_of_it(
     assert (replayed.schedule_id, replayed.slot, replayed.run) == (made.id, died.slot, 1)
     assert (replayed.body, replayed.type, replayed.source) == (died.body, died.type, died.source)
     after = await again(store, made)
-    assert (after.status, after.last_status) == (ScheduleStatus.PARKED, "succeeded")
+    assert (after.status, after.last_status) == (ScheduleStatus.COMPLETED, "succeeded")
     assert await records(store, made) == [("dead", "permanent", 1), ("succeeded", None, 1)]

@@ -103,3 +103,13 @@ def test_a_later_result_without_follow_up_overrides_an_earlier_completion() -> N
         for effect in map(effect_of, [[over, goes_on], [goes_on, over], [paused, goes_on]])
     ]
     assert follow == [(FollowUp.NONE, 5.0), (FollowUp.COMPLETE, None), (FollowUp.PAUSE, 5.0)]
+
+
+@pytest.mark.parametrize("is_replay_last", [False, True])
+def test_a_replay_beside_other_slots_changes_nothing_of_their_follow_up(
+    *, is_replay_last: bool
+) -> None:
+    replay = FiringResult(status=FiringStatus.SUCCEEDED, follow_up=FollowUp.COMPLETE_PARKED)
+    dead = FiringResult(status=FiringStatus.DEAD, follow_up=FollowUp.PAUSE, next_after_seconds=5.0)
+    effect = effect_of([dead, replay] if is_replay_last else [replay, dead])
+    assert (effect.follow_up, effect.delay_seconds) == (FollowUp.PAUSE, 5.0)

@@ -83,6 +83,22 @@ def test_an_extra_run_does_not_change_its_schedule() -> None:
     assert (firing.follow_up, firing.next_after_seconds) == (FollowUp.NONE, None)
 
 
+def test_only_the_success_of_a_replay_completes_a_parked_schedule() -> None:
+    key = a_slot().idempotency_key
+    cases: list[tuple[str | None, int, Outcome, FollowUp]] = [
+        (key, 1, Succeeded(), FollowUp.COMPLETE_PARKED),
+        (key, 1, Permanent("no"), FollowUp.NONE),
+        (key, 1, BROKEN, FollowUp.NONE),
+        (None, 1, Succeeded(), FollowUp.NONE),
+        ("own-key", 1, Succeeded(), FollowUp.NONE),
+        ("own-key", 0, Succeeded(), FollowUp.NONE),
+    ]
+    for base, run, outcome, then in cases:
+        firing = ended(a_slot(run=run, idempotency_base=base), outcome).firing
+        assert firing is not None
+        assert firing.follow_up is then
+
+
 def test_the_schedules_retries_override_the_queues() -> None:
     terms = Terms(retry=Retry(max_attempts=2, backoff=Fixed(7.0)))
     first = ended(a_slot(terms), BROKEN, max_retries=0)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from tickwork import Firing, Message, Permanent
 from tickwork.facade.app import Tickwork
 from tickwork.testing import harness
@@ -45,6 +47,51 @@ async def test_a_successful_replay_is_the_last_outcome_of_its_slot(
         assert await app.dead_letters.list("functions") == ()
         await h.advance(days=1)
     assert seen == [(NINE, 0), (NINE, 1), (NINE, 2), (NINE + DAY, 0)]
+
+
+@pytest.mark.parametrize("target", ["queue", "function"])
+async def test_a_successful_replay_completes_a_parked_one_shot(
+    app: Tickwork, database: str | None, target: str
+) -> None:
+    app.queue("work")
+    is_broken, seen = [True], list[str | None]()
+
+    @app.on("work")
+    async def handle(message: Message[Any]) -> None:
+        seen.append(message.idempotency_key)
+        if is_broken[0]:
+            raise Permanent("no")
+
+    @app.schedule(once_at=NINE, name="declared", queue="functions")
+    async def once(firing: Firing[Any]) -> None:
+        seen.append(firing.idempotency_key)
+        if is_broken[0]:
+            raise Permanent("no")
+
+    name, queue = ("made", "work") if target == "queue" else ("declared", "functions")
+    async with harness(app, database=database, start=START) as h:
+        await app.schedules.create(
+            name="made", once_at=NINE, target={"type": "queue", "queue": "work"}
+        )
+        await h.advance(hours=1)
+        assert (await app.schedules.get(name)).status == "parked"
+        # An extra run by hand is no answer to the dead slot.
+        is_broken[0] = False
+        await app.schedules.trigger(name)
+        await h.drain()
+        assert (await app.schedules.get(name)).status == "parked"
+        # Nor is a replay that fails.
+        is_broken[0] = True
+        await app.dead_letters.replay(queue)
+        await h.drain()
+        assert (await app.schedules.get(name)).status == "parked"
+        is_broken[0] = False
+        await app.dead_letters.replay(queue)
+        await h.drain()
+        done = await app.schedules.get(name)
+        assert (done.status, done.last_status, done.last_error) == ("completed", "succeeded", None)
+    assert len(seen) == 5
+    assert len({*seen}) == 3
 
 
 async def test_replays_of_several_slots_are_runs_of_their_own(

@@ -223,6 +223,7 @@ STATEMENTS: dict[Path, Listed] = {
             "subscriptions/has_subscriptions",
         ),
         "part of applying the outcomes of slots": (
+            "schedules/complete_parked_schedule",
             "schedules/end_schedule",
             "schedules/has_later_run",
             "schedules/last_fired_slot",

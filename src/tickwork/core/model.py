@@ -243,6 +243,15 @@ class Message(Struct, frozen=True, gc=False):
         return slot_key(self.idempotency_base, self.schedule_id, self.slot, self.run)
 
     @property
+    def is_replay(self) -> bool:
+        """Whether it is the replay of a slot's dead letter."""
+        return (
+            self.run > 0
+            and self.idempotency_base is not None
+            and (self.idempotency_base == self.idempotency_key)
+        )
+
+    @property
     def work_key(self) -> str:
         """The key of its progress: the same for every attempt, and for a replay of its slot."""
         return self.idempotency_key or str(self.id)

@@ -28,12 +28,14 @@ class FiringStatus(StrEnum):
 
 
 class FollowUp(StrEnum):
-    """What a schedule does after one of its firings finished."""
+    """What a schedule does after one of its firings finished. `COMPLETE_PARKED`: it is completed if
+    it was parked because the slot that has now succeeded had died."""
 
     NONE = "none"
     COMPLETE = "complete"
     PARK = "park"
     PAUSE = "pause"
+    COMPLETE_PARKED = "complete_parked"
 
 
 def slot_key(

@@ -8,7 +8,8 @@
 | missed before any attempt | skipped | completed | continues |
 
 The last slot of a recurring schedule completes it, whatever its outcome. An extra run (`run` above
-0) does not change the status of its schedule.
+0) does not change the status of its schedule, with one exception: if the replay of a dead one-shot
+succeeds, the parked schedule is completed.
 
 Outcomes are applied to a schedule in the order of their slots:
 
@@ -89,6 +90,8 @@ def with_firing_result(message: Message, ending: Ending, *, took_seconds: float 
         case Fate.ACK:
             result = FiringResult(status=FiringStatus.SUCCEEDED, took_seconds=took_seconds)
             result = _with_schedule_follow_up(result, terms, message.run, dead=False)
+            if message.is_replay:
+                result = structs.replace(result, follow_up=FollowUp.COMPLETE_PARKED)
         case Fate.RETRY:
             result = _failed(ending.reason, ending.error, took_seconds)
         case _:
@@ -275,7 +278,12 @@ ONE_SUCCESS = ScheduleEffect(is_reset=True, is_shown=True, status=FiringStatus.S
 
 
 def _with_followup(effect: ScheduleEffect, result: FiringResult) -> ScheduleEffect:
-    """The later result decides the follow-up, but it does not undo a pause."""
+    """The later result decides the follow-up, but it does not undo a pause. A replay decides only
+    if nothing else does."""
+    if result.follow_up is FollowUp.COMPLETE_PARKED and (
+        effect.follow_up is not FollowUp.NONE or effect.delay_seconds is not None
+    ):
+        return effect
     is_kept = result.follow_up is FollowUp.NONE and effect.follow_up is FollowUp.PAUSE
     follow_up = FollowUp.PAUSE if is_kept else result.follow_up
     return effect._replace(follow_up=follow_up, delay_seconds=result.next_after_seconds)

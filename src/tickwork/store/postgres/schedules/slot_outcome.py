@@ -40,7 +40,12 @@ from tickwork.store.postgres.schedules.slot_messages import (
     take_planned,
 )
 
-_BECOMES = {FollowUp.COMPLETE: "completed", FollowUp.PARK: "parked", FollowUp.PAUSE: "paused"}
+_BECOMES = {
+    FollowUp.COMPLETE: "completed",
+    FollowUp.PARK: "parked",
+    FollowUp.PAUSE: "paused",
+    FollowUp.COMPLETE_PARKED: "completed if parked",
+}
 
 
 class Recorded(Struct, frozen=True):

@@ -158,6 +158,8 @@ def _apply(
     is_last = transaction.execute(SQL.has_later_run, key).fetchone() is None
     if is_last and effect.delay_seconds is not None:
         is_moved = set_next_run(transaction, rowid, effect.delay_seconds)
+    if effect.follow_up is FollowUp.COMPLETE_PARKED:
+        transaction.execute(SQL.complete_parked_schedule, (rowid, slot, transaction.now))
     if effect.follow_up is FollowUp.PAUSE:
         return _pause(transaction, state, versions=0 if is_moved else 1)
     if is_last and effect.follow_up in _ENDED_BY:

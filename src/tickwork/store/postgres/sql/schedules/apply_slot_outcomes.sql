@@ -34,7 +34,7 @@ FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS moment,
         FROM unnest($3::uuid[]) WITH ORDINALITY AS given (id, number)
     ) AS given
 CROSS JOIN LATERAL (
-    SELECT ctid AS at, status, next_slot, terms FROM tickwork_schedules
+    SELECT ctid AS at, status, next_slot, last_slot, terms FROM tickwork_schedules
     WHERE tenant = given.tenant AND id = given.id AND status <> 'deleted' LIMIT 1
 ) AS was
 CROSS JOIN LATERAL (
@@ -49,6 +49,11 @@ CROSS JOIN LATERAL (
 CROSS JOIN LATERAL (
     SELECT CASE
         WHEN given.becomes IS NULL THEN was.status
+        WHEN given.becomes = 'completed if parked' THEN CASE
+            WHEN was.status = 'parked' AND was.next_slot IS NULL AND was.last_slot = given.slot
+                THEN 'completed'
+            ELSE was.status
+        END
         WHEN given.becomes = 'paused' AND was.status = 'active' THEN 'paused'
         -- A schedule that got another rule in the meantime has a next slot and stays active.
         WHEN given.becomes <> 'paused' AND was.status IN ('active', 'paused') AND runs.is_last
