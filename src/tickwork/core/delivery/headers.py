@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import quote
 
 from tickwork.errors import FieldError, InvalidInput
 
@@ -14,6 +13,7 @@ HEADER_BYTES_MAX = 8_192
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}\Z")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*\Z")
+_ENCODED = re.compile(r"[^A-Za-z0-9._~:-]+")
 _OWN_PREFIXES = ("webhook-", "tickwork-", "proxy-", "sec-", ":")
 _RESERVED = frozenset({
     "connection", "content-length", "expect", "host", "idempotency-key", "keep-alive", "te",
@@ -24,7 +24,7 @@ _RESERVED = frozenset({
 
 def percent_encoded(text: str) -> str:
     """A text as the value of a header, which is ASCII: `%` and two digits for each other byte."""
-    return quote(text, safe=":")
+    return _ENCODED.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text)
 
 
 def check_headers(headers: Mapping[str, object], *, field: str = "headers") -> None:
