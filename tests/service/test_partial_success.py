@@ -8,13 +8,14 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.service.claims_made import ClaimsMade
 from tickwork.core.delivery.outcome import Delivery, answered
 from tickwork.core.delivery.request import EmailRequest, WebhookRequest
-from tickwork.core.message.backoff import Fixed
-from tickwork.core.model import DEFAULT, Fate
+from tickwork.core.message.backoff import Fixed, Listed
+from tickwork.core.model import DEFAULT, SYSTEM, Fate
 from tickwork.errors import InvalidInput
 from tickwork.facade.app import Tickwork
 from tickwork.testing import Harness, harness
@@ -236,6 +237,47 @@ async def test_a_channel_that_can_never_succeed_is_not_retried(
         await app.schedules.create(**DAILY, target=both(retry_failed_channels=True))
         await h.advance(hours=5)
         assert [each.url for each in h.deliveries.webhooks] == [A, B]
+
+
+LARGEST_RETRY: Any = {"max_attempts": 3, "backoff": Listed((31_535_999.123456789,) * 100)}
+
+
+async def test_the_largest_payload_with_the_largest_terms_is_still_retried(
+    app: Tickwork, database: str | None
+) -> None:
+    async with harness(app, database=database, start=START) as h:
+        h.deliveries.answer = lambda each: 503 if getattr(each, "url", "") == B else 200
+        key, target = "\N{CAT FACE}" * 120, both(retry_failed_channels=True)
+        fields = {**DAILY, "target": target, "retry": LARGEST_RETRY, "idempotency_key": key}
+        with pytest.raises(InvalidInput, match="at most 123904: send a reference"):
+            await app.schedules.create(**fields | {"payload": "x" * 123_904})
+        await app.schedules.create(**fields | {"payload": "x" * (123_904 - 200)})
+        await h.advance(hours=1)
+        (record,) = await finished(app)
+        await app.schedules.pause("morning")
+        waits_until = await h.store.messages.next_visible_at(SYSTEM, QUEUE)
+    assert [each.status for each in record.channels] == ["succeeded", "retrying"]
+    assert waits_until is not None
+
+
+async def test_a_channel_whose_retry_would_be_too_large_is_failed_and_says_why(
+    app: Tickwork, database: str | None
+) -> None:
+    async with harness(app, database=database, start=START) as h:
+        h.deliveries.answer = lambda _: 503
+        await app.schedules.create(**DAILY, target=both(retry_failed_channels=True))
+        await h.advance(hours=5)
+        (letter,) = await app.dead_letters.list(QUEUE)
+        body = msgspec.json.decode(letter.body)
+        body["payload"] = "x" * (128_000 - len(letter.body))
+        await app.dead_letters.edit(letter.id, body)
+        h.deliveries.answer = lambda each: 503 if getattr(each, "url", "") == B else 200
+        await app.dead_letters.replay(QUEUE)
+        await h.advance(hours=5)
+        record = (await finished(app))[0]
+    assert [each.status for each in record.channels] == ["succeeded", "failed"]
+    shown = record.channels[1].detail
+    assert shown.startswith("the receiver answered 503; not retried: its message has 128")
 
 
 SUCCESS, PARTIAL, FAILURE = [200, 200], [200, 503], [503, 503]

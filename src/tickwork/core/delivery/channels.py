@@ -168,33 +168,44 @@ def retry_terms(envelope: Envelope) -> RetryTerms | None:
     )
 
 
+class Retries(Struct, frozen=True):
+    """The messages that retry failed channels, by channel, and the results of all channels: a
+    channel that cannot be retried says so."""
+
+    results: Mapping[str, Delivery]
+    sends: Mapping[str, Send] = {}
+
+
 def retries_of(
     envelope: Envelope,
     message: Message,
     results: Mapping[str, Delivery],
     new_id: Callable[[], UUID],
-) -> dict[str, Send]:
-    """The messages that retry the failed channels of a partial success, by channel.
+) -> Retries:
+    """The retries of the failed channels of a partial success.
 
     There are none if the target does not ask for it, or if no attempt is left.
     """
     target = envelope.target
     if not isinstance(target, ChannelsTarget) or not target.retry_failed_channels:
-        return {}
+        return Retries(results)
     failures = {name: each for name, each in results.items() if not each.is_delivered}
     if envelope.is_at_most_once or len(failures) == len(results):
-        return {}
+        return Retries(results)
     settings, attempt = settings_for(message, DELIVERIES_SETTINGS), message.attempts + 1
     if attempt > settings.max_retries:
-        return {}
+        return Retries(results)
     wait = delay_seconds(settings.backoff, attempt)
-    sends: dict[str, Send] = {}
+    shown, sends = dict(results), dict[str, Send]()
     for name, result in failures.items():
+        if result.is_permanent:
+            continue
         body = msgspec.json.encode(
             Envelope(envelope.channels[name], envelope.payload, _first_sent(message, name))
         )
-        # Only a dead letter that was edited can be so large.
-        if result.is_permanent or len(body) > BODY_BYTES_MAX:
+        if len(body) > BODY_BYTES_MAX:  # A schedule leaves room; an edited dead letter may not.
+            fault = f"not retried: its message has {len(body)} bytes; at most {BODY_BYTES_MAX}"
+            shown[name] = structs.replace(result, error=f"{result.error}; {fault}")
             continue
         new = NewMessage(
             id=new_id(),
@@ -205,7 +216,7 @@ def retries_of(
             idempotency_base=message.idempotency_key,
         )
         sends[name] = Send(DELIVERIES_QUEUE, new)
-    return sends
+    return Retries(shown, sends)
 
 
 def _first_sent(message: Message, channel: str) -> FirstSent:

@@ -39,6 +39,9 @@ DELIVERIES_SETTINGS = QueueSettings(
 AT_LEAST_ONCE, AT_MOST_ONCE = "at_least_once", "at_most_once"
 """Values of `delivery`: a crash may repeat a delivery, or may leave its outcome unknown."""
 
+RETRY_BYTES_MAX = 4_096
+"""Bytes that the retry of one channel may have besides its target and its payload (`FirstSent`)."""
+
 METHODS = ("POST", "PUT", "PATCH", "DELETE", "GET")
 CHANNELS_MAX = 10
 RECIPIENTS_MAX = 50
@@ -123,6 +126,13 @@ class Envelope(Struct, frozen=True):
             return {name: self.target}
         channels = self.target.channels
         return dict(zip(names_of_channels(channels), channels, strict=True))
+
+    @property
+    def reserved_bytes(self) -> int:
+        """Bytes by which a retry of one of its channels may be larger than itself."""
+        target = self.target
+        is_retried = isinstance(target, ChannelsTarget) and target.retry_failed_channels
+        return RETRY_BYTES_MAX if is_retried else 0
 
     @property
     def is_at_most_once(self) -> bool:

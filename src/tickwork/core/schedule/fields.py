@@ -264,9 +264,11 @@ def _body(fields: Mapping[str, object], faults: list[FieldError]) -> bytes:
     target = read_outside_target(Reader(fields, faults).nested("target", given), str(kind))
     if target is None:
         return payload
-    body = msgspec.json.encode(Envelope(target, msgspec.Raw(payload)))
-    if len(body) > SCHEDULE_BODY_BYTES_MAX:
-        fault = f"has {len(body)} bytes with its target; at most {SCHEDULE_BODY_BYTES_MAX}"
+    envelope = Envelope(target, msgspec.Raw(payload))
+    body, bytes_max = msgspec.json.encode(envelope), SCHEDULE_BODY_BYTES_MAX
+    bytes_max -= envelope.reserved_bytes
+    if len(body) > bytes_max:
+        fault = f"has {len(body)} bytes with its target; at most {bytes_max}: send a reference"
         faults.append(FieldError("payload", fault))
     return body
 

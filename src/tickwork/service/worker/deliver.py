@@ -91,7 +91,7 @@ class Deliverer:
         results = known | await self._deliver(stored, envelope, known, keys)
         in_order = {name: results[name] for name in envelope.channels}
         retries = retries_of(envelope, stored, in_order, new_id)
-        return outcome_of(in_order, retries=retries, retry=retry_terms(envelope))
+        return outcome_of(retries.results, retries=retries.sends, retry=retry_terms(envelope))
 
     async def _known(self, stored: Stored, envelope: Envelope) -> dict[str, Delivery]:
         """The results of channels that must not be sent again. Records the others if they are sent
