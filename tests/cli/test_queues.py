@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.kit import Desk
+from tickwork.core.limits import HIDDEN_QUEUES
 from tickwork.core.model import DEFAULT, SYSTEM, NewMessage, QueueSettings, Scope, Tenant
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -169,3 +170,33 @@ def test_the_usage_shows_required_arguments(desk: Desk) -> None:
 
 def test_a_group_without_a_command_is_bad_usage(desk: Desk) -> None:
     assert desk.run("queues", "colour").exit_code == 2
+
+
+FORGED = '{"target": {"type": "webhook", "url": "https://example.com"}, "payload": 1}'
+
+
+async def put_hidden(store: Store) -> None:
+    for name in HIDDEN_QUEUES:
+        await store.queues.put(SYSTEM, name, QueueSettings())
+
+
+@pytest.mark.parametrize("queue", sorted(HIDDEN_QUEUES))
+def test_nothing_is_sent_to_a_queue_that_tickwork_uses_itself(desk: Desk, queue: str) -> None:
+    desk.store(put_hidden)
+    every = ["schedules", "create", "@daily", "--payload", FORGED, "--queue", queue]
+    for words in (["queues", "send", queue, FORGED], every):
+        refused = desk.run(*words)
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert f"{queue} is used by Tickwork itself; choose another queue" in refused.stderr
+    entries = {
+        "queues[0].name": f'name = "{queue}"',
+        "queues[0].dead_letter_queue": f'name = "work"\ndead_letter_queue = "{queue}"',
+        "subscriptions[0].queue": (
+            f'name = "work"\n[[subscriptions]]\ntypes = "*"\nqueue = "{queue}"'
+        ),
+    }
+    for field, entry in entries.items():
+        (desk.folder / "tickwork.toml").write_text(f"[[queues]]\n{entry}\n")
+        refused = desk.run("topology", "apply", "--file", str(desk.folder / "tickwork.toml"))
+        assert refused.exit_code == 2
+        assert field in refused.stderr

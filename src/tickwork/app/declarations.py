@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 
 from tickwork.app.app_name import UNKNOWN_MODULE_NAME
 from tickwork.app.handlers import (
-    check_queue_name,
+    check_own_queue,
     check_type_name,
     name_of,
     queue_settings,
@@ -217,7 +217,7 @@ class Registry:
         """
         if queue in self.queues:
             return
-        check_queue_name("queue", queue)
+        check_own_queue("queue", queue)
         if self.stored is not None and queue not in self.stored:
             self.on_unknown()
             fault = f"{queue!r} is not declared; {self.nearest(queue)}"

@@ -15,7 +15,13 @@ from typing import Any
 
 from tickwork.app.invocation import Noted
 from tickwork.core.fields import Reader, type_faults
-from tickwork.core.limits import NAME_LENGTH_MAX, TEXT_LENGTH_MAX, check_queue, text_faults
+from tickwork.core.limits import (
+    NAME_LENGTH_MAX,
+    TEXT_LENGTH_MAX,
+    check_not_hidden,
+    check_queue,
+    text_faults,
+)
 from tickwork.core.model import QueueSettings
 from tickwork.core.queue.fields import SETTINGS
 from tickwork.errors import FieldError, InvalidInput
@@ -95,6 +101,13 @@ def check_queue_name(field: str, given: object) -> None:
         faults = [FieldError(field, fault)]
     if faults:
         raise InvalidInput(faults)
+
+
+def check_own_queue(field: str, given: object) -> None:
+    """Raises `InvalidInput` for what cannot be a queue of an app: its name is invalid, or Tickwork
+    itself uses it."""
+    check_queue_name(field, given)
+    check_not_hidden(str(given), field)
 
 
 def check_type_name(given: object) -> None:

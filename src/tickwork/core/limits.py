@@ -44,6 +44,10 @@ CLAIM_NUMBER_MAX = 2**63 - 1
 CLAIMED_MAX = 1_000_000
 BACKLOG_BYTES_MAX = 10**15
 EXCERPT_LENGTH_MAX = 2_000
+HIDDEN_QUEUES = frozenset({"tickwork.alerts", "tickwork.deliveries", "tickwork.endpoints"})
+"""Queues that Tickwork itself uses. Nobody else sends to them: their messages are orders to
+deliver, which were checked when they were made."""
+
 ENDING_ITEMS_MAX = 10_000
 """Maximum number of items in all batches of one ending, which are stored in one transaction. An
 empty batch counts as one item."""
@@ -137,10 +141,24 @@ def check_queue(name: str, settings: QueueSettings) -> None:
     faults += backoff_faults(settings.backoff, "backoff")
     if settings.dead_letter_queue is not None:
         faults += text_faults("dead_letter_queue", settings.dead_letter_queue, NAME_LENGTH_MAX)
+        faults += hidden_queue_faults("dead_letter_queue", settings.dead_letter_queue)
         if settings.dead_letter_queue == name:
             faults.append(FieldError("dead_letter_queue", "must be another queue"))
     if faults:
         raise InvalidInput(faults)
+
+
+def hidden_queue_faults(field: str, queue: str) -> list[FieldError]:
+    """The fault of a queue that only Tickwork itself may send to."""
+    if queue not in HIDDEN_QUEUES:
+        return []
+    return [FieldError(field, f"{queue} is used by Tickwork itself; choose another queue")]
+
+
+def check_not_hidden(queue: str, field: str = "queue") -> None:
+    """Raises `InvalidInput` for a queue that only Tickwork itself may send to."""
+    if queue in HIDDEN_QUEUES:
+        raise InvalidInput(hidden_queue_faults(field, queue))
 
 
 def check_claim(request: ClaimRequest) -> None:

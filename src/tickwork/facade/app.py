@@ -24,7 +24,7 @@ from uuid import UUID
 from tickwork.app.app_name import functions_queue, read_app_name
 from tickwork.app.declarations import HandlerDeclaration, QueueDeclaration, handler_options
 from tickwork.app.firing import Firing, firing_handler
-from tickwork.app.handlers import check_queue_name, check_type_name, queue_settings
+from tickwork.app.handlers import check_own_queue, check_type_name, queue_settings
 from tickwork.app.invocation import current_handling
 from tickwork.app.message import Message, MessageBatch
 from tickwork.app.payloads import Payload, declared_payload
@@ -171,7 +171,7 @@ class Tickwork:
         `retention_seconds`, `visibility_timeout_seconds`, `timeout_seconds`, `backoff`,
         `tenant_claimed_max`, `rate_per_second`, `backlog_bytes_max`.
         """
-        check_queue_name("name", name)
+        check_own_queue("name", name)
         registry = self._engine.registry
         is_bare = not settings and not shared and payload is None
         if not (is_bare and name in registry.queues):
@@ -198,7 +198,7 @@ class Tickwork:
             self._declare(queue, None, function, is_batch=True, options={**options})
             return function
 
-        check_queue_name("queue", queue)
+        check_own_queue("queue", queue)
         return declare
 
     def on(
@@ -217,7 +217,7 @@ class Tickwork:
             self._declare(queue, type, function, is_batch=False, options={**options})
             return function
 
-        check_queue_name("queue", queue)
+        check_own_queue("queue", queue)
         check_type_name(type)
         return declare
 
@@ -226,7 +226,7 @@ class Tickwork:
     ) -> Callable[[OnCompletion], OnCompletion]:
         """Declares a coroutine function that gets each completed batch of the queue. Like every
         handler it is retried when it fails."""
-        check_queue_name("queue", queue)
+        check_own_queue("queue", queue)
         options = {} if max_concurrency is None else {"max_concurrency": max_concurrency}
 
         def declare(function: OnCompletion) -> OnCompletion:
@@ -258,7 +258,7 @@ class Tickwork:
         is by default one that all functions of this app share.
         """
         target = functions_queue(self.name) if queue is None else queue
-        check_queue_name("queue", target)
+        check_own_queue("queue", target)
         given = {
             "isolation": isolation,
             "max_concurrency": max_concurrency,

@@ -27,7 +27,8 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from tickwork.app.payloads import Payload, PayloadOf
-from tickwork.core.limits import DELAY_SECONDS_MAX, LIST_LIMIT_MAX
+from tickwork.core.delivery import endpoint, target
+from tickwork.core.limits import DELAY_SECONDS_MAX, HIDDEN_QUEUES, LIST_LIMIT_MAX
 from tickwork.core.message.dead_letter import (
     DEAD_LETTERS_AT_ONCE_MAX,
     DeadGroup,
@@ -116,9 +117,24 @@ async def edit_dead_letter(
 ) -> DeadLetter:
     """Replaces the body of an open dead letter; a replay sends the new one.
 
-    Raises `Conflict` if the dead letter is resolved.
+    Raises `Conflict` if the dead letter is resolved. Of a delivery only the payload may change.
     """
+    letter = await get_dead_letter(store, scope, dead_letter_id)
+    queue = (await queue_names(store, scope)).get(letter.queue_id)
+    if queue in HIDDEN_QUEUES:
+        _check_edited(queue, letter.body, body)
     return await store.dead_letters.edit(scope, dead_letter_id, body, content_type)
+
+
+def _check_edited(queue: str, before: bytes, after: bytes) -> None:
+    """Raises `InvalidInput` if an edit would send something else or elsewhere."""
+    match queue:
+        case target.DELIVERIES_QUEUE:
+            target.check_edited_envelope(before, after)
+        case endpoint.ENDPOINTS_QUEUE:
+            endpoint.check_edited_envelope(before, after)
+        case _:
+            raise InvalidInput([FieldError("body", "of an alert cannot be changed; discard it")])
 
 
 async def edit_with_value(

@@ -10,11 +10,9 @@ from uuid import UUID
 from msgspec import Struct
 
 from tickwork.app.declarations import Registry
-from tickwork.app.handlers import check_queue_name
+from tickwork.app.handlers import check_own_queue
 from tickwork.app.invocation import current_handling
-from tickwork.core.delivery.alert import ALERTS_QUEUE
-from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE
-from tickwork.core.delivery.target import DELIVERIES_QUEUE
+from tickwork.core.limits import HIDDEN_QUEUES
 from tickwork.core.model import Counts, QueueSettings, Scope, StoredQueue
 from tickwork.core.queue.stats import CounterName, QueueStats
 from tickwork.errors import FieldError, InvalidInput, NotFound
@@ -23,13 +21,11 @@ from tickwork.store.contract import Store
 
 _log = logging.getLogger("tickwork")
 
-_HIDDEN = frozenset({DELIVERIES_QUEUE, ENDPOINTS_QUEUE, ALERTS_QUEUE})
-
 
 async def list_queues(store: Store, scope: Scope) -> tuple[StoredQueue, ...]:
     """Returns the queues of a scope by name; those of a tenant include the shared queues. Hidden
     queues are left out."""
-    return tuple(each for each in await store.queues.list(scope) if each.name not in _HIDDEN)
+    return tuple(each for each in await store.queues.list(scope) if each.name not in HIDDEN_QUEUES)
 
 
 async def get_queue(store: Store, scope: Scope, name: str) -> StoredQueue:
@@ -134,7 +130,7 @@ async def check_queues_exist(
     """
     given = {field: name for field, name in named.items() if name is not None}
     for field, name in given.items():
-        check_queue_name(field, name)
+        check_own_queue(field, name)
     handling = current_handling()
     for field, name in given.items():
         if name in registry.queues or (handling is not None and not handling.has_store):

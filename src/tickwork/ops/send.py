@@ -10,6 +10,7 @@ from uuid import UUID
 from tickwork.app.declarations import Registry
 from tickwork.app.invocation import Handling, current_handling
 from tickwork.core.fields import unknown_faults
+from tickwork.core.limits import check_not_hidden
 from tickwork.core.message.body import GivenContentType, encode_body, known_content_type
 from tickwork.core.model import ContentType, NewMessage, Scope, Send
 from tickwork.core.options import SendOptions, names_of
@@ -83,6 +84,7 @@ def check_one_event(messages: int, event_id: object) -> None:
 
 async def send(store: Store, scope: Scope, queue: str, message: NewMessage) -> UUID:
     """Stores one message durably and returns its id."""
+    check_not_hidden(queue)
     await store.messages.send(scope, queue, message)
     return message.id
 
@@ -91,6 +93,7 @@ async def send_batch(
     store: Store, scope: Scope, queue: str, messages: Sequence[NewMessage]
 ) -> tuple[UUID, ...]:
     """Stores up to 100 messages, all or none, and returns their ids."""
+    check_not_hidden(queue)
     await store.messages.send_batch(scope, queue, messages)
     return tuple(message.id for message in messages)
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from tickwork.core.delivery.outcome import ErrorKind
 from tickwork.core.model import Claim, NewMessage, QueueSettings
-from tickwork.errors import Conflict
+from tickwork.errors import Conflict, FieldError, InvalidInput
 
 ENDPOINTS_QUEUE = "tickwork.endpoints"
 """Name of the hidden queue of deliveries to endpoints, which all tenants share."""
@@ -234,6 +234,16 @@ def delivery_of(message: NewMessage) -> UUID | None:
         return _DELIVERY_NAMES.decode(message.body).delivery
     except msgspec.MsgspecError:
         return None
+
+
+def check_edited_envelope(before: bytes, after: bytes) -> None:
+    """Raises `InvalidInput` if an edit changes more of an envelope than its event."""
+    try:
+        old, new = read_endpoint_envelope(before), read_endpoint_envelope(after)
+    except msgspec.MsgspecError as error:
+        raise InvalidInput([FieldError("body", f"is not a delivery: {error}")]) from None
+    if (new.endpoint, new.delivery) != (old.endpoint, old.delivery):
+        raise InvalidInput([FieldError("body", "may change the event only")])
 
 
 def read_endpoint_envelope(body: bytes) -> EndpointEnvelope:

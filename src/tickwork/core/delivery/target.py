@@ -22,7 +22,7 @@ from tickwork.core.limits import CLAIM_NUMBER_MAX, RUN_MAX
 from tickwork.core.message.backoff import Listed
 from tickwork.core.model import QueueSettings
 from tickwork.core.schedule.model import Retry
-from tickwork.errors import InvalidInput
+from tickwork.errors import FieldError, InvalidInput
 
 DELIVERIES_QUEUE = "tickwork.deliveries"
 """Name of the hidden queue, which all tenants share."""
@@ -146,6 +146,18 @@ _ENVELOPES = msgspec.json.Decoder(Envelope)
 def read_envelope(body: bytes) -> Envelope:
     """The envelope of a message. Raises `msgspec.ValidationError`."""
     return _ENVELOPES.decode(body)
+
+
+def check_edited_envelope(before: bytes, after: bytes) -> None:
+    """Raises `InvalidInput` if an edit changes more of an envelope than its payload: the target was
+    checked when its schedule was made."""
+    try:
+        old, new = read_envelope(before), read_envelope(after)
+    except msgspec.MsgspecError as error:
+        raise InvalidInput([FieldError("body", f"is not a delivery: {error}")]) from None
+    if (new.target, new.first) != (old.target, old.first):
+        fault = "may change the payload only; change the target of the schedule instead"
+        raise InvalidInput([FieldError("body", fault)])
 
 
 def names_of_channels(channels: tuple[Channel, ...]) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from tickwork.core.delivery.target import (
     render_target,
 )
 from tickwork.core.fields import Reader, shown
-from tickwork.core.limits import TEXT_LENGTH_MAX, text_faults
+from tickwork.core.limits import TEXT_LENGTH_MAX, hidden_queue_faults, text_faults
 from tickwork.core.message.backoff import Backoff, backoff_faults, read_backoff
 from tickwork.core.message.body import decode_body, encode_body
 from tickwork.core.model import ContentType
@@ -246,6 +246,8 @@ def _target(reader: Reader) -> dict[str, Any]:
         known = ", ".join((TARGET_QUEUE, *OUTSIDE_TYPES))
         target.fault("type", f"must be one of {known}, not {shown(target.value('type'))}")
     queue = target.text("queue")
+    for fault in hidden_queue_faults("queue", queue or "-"):
+        target.fault(fault.field, fault.message)
     if not target.has("message_type"):
         return {"queue": queue}
     message_type = target.text("message_type")

@@ -22,7 +22,7 @@ from typing import Any
 from msgspec import Struct
 
 from tickwork.core.fields import FieldReader, Reader, nearest, shown
-from tickwork.core.limits import check_queue
+from tickwork.core.limits import check_queue, hidden_queue_faults
 from tickwork.core.message.subscription import pattern_faults
 from tickwork.core.model import QueueSettings
 from tickwork.core.queue.fields import SETTINGS
@@ -146,6 +146,8 @@ class _Parser:
         name = entry.required("name", 'a name, such as name = "emails"')
         if name is None:
             return
+        for fault in hidden_queue_faults("name", name):
+            entry.fault(fault.field, fault.message)
         first = self._named.setdefault(name, entry)
         if first is not entry:
             entry.fault(
