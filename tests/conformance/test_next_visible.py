@@ -51,6 +51,26 @@ async def test_next_visible_at_is_the_earliest_future_time(
     assert await next_seconds(store, clock) is None
 
 
+async def test_a_queue_has_ready_messages_until_they_are_claimed(store: Store) -> None:
+    await make_queue(store)
+    await make_queue(store, "other")
+    queues = [await store.queues.get(DEFAULT, name) for name in ("work", "other")]
+
+    async def with_ready() -> list[str]:
+        found = await store.messages.with_ready(SYSTEM, [each.id for each in queues])
+        return [each.name for each in queues if each.id in found]
+
+    assert await with_ready() == []
+    await send(store, queue="other", delay_seconds=60)
+    assert await with_ready() == ["other"]
+    await send(store)
+    assert await with_ready() == ["work", "other"]
+    message = await pull_one(store)
+    assert await with_ready() == ["other"]
+    await settle(store, retry(message, delay_seconds=7))
+    assert await with_ready() == ["work", "other"]
+
+
 async def test_next_visible_at_includes_delayed_retries(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await send(store)

@@ -108,6 +108,14 @@ class MemoryMessages:
         check_system(scope)
         return frozenset(each for each in queue_ids if self._claiming.has_suspects(each))
 
+    async def with_ready(self, scope: Scope, queue_ids: Sequence[UUID]) -> frozenset[UUID]:
+        check_system(scope)
+        return frozenset(
+            row.message.queue_id
+            for row in self._tables.messages.values()
+            if row.message.state is State.READY and row.message.queue_id in queue_ids
+        )
+
     async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
         with self._tables.transaction(), self._departures.completing_later():
             return self._carry_out(scope, settlement)

@@ -22,10 +22,9 @@ from tickwork.testing import harness
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
-FIRING_ASKS_MAX, ADVANCE_ASKS_MAX = {"sqlite": 22, "postgres": 40}, 64
+FIRING_ASKS_MAX, ADVANCE_ASKS_MAX = {"sqlite": 12, "postgres": 16}, 40
 """So often a store is asked for a firing by itself, from the look at its schedule to its end; and
-for an advance in which nothing happens, which puts the store in order. A queue costs two questions
-each time, and the hidden ones of deliveries are three."""
+for an advance in which nothing happens, which puts the store in order."""
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ WAYS = {
     "claim": {"tickwork_messages_ready", COUNTED, BY_PLACE},
     "claim_suspects": {"tickwork_messages_suspect", COUNTED, BY_PLACE},
     "suspects": {"tickwork_messages_suspect"},
+    "with_ready": {"tickwork_messages_ready"},
     "delete_messages": {BY_KEY, BY_PLACE},
     "expired_pull_leases": {"tickwork_messages_lease"},
     "expired_messages": {"tickwork_messages_expiring"},

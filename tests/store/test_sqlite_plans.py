@@ -26,6 +26,7 @@ SEARCHES = {
     "find_claimable": {"tickwork_messages_ready"},
     "find_claimable_suspects": {"tickwork_messages_suspect", "tickwork_messages_counted"},
     "suspects": {"tickwork_messages_suspect"},
+    "with_ready": {"tickwork_messages_ready"},
     "count_claimed": {"tickwork_messages_counted"},
     "complete_schedules": {BY_PLACE},
     "count_unfinished": {BY_SLOT},

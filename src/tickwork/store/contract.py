@@ -146,6 +146,9 @@ class Messages(Protocol):
         """Returns which of these queues have ready messages that must run separately; system
         only."""
 
+    async def with_ready(self, scope: Scope, queue_ids: Sequence[UUID]) -> frozenset[UUID]:
+        """Returns which of these queues have ready messages, visible now or later; system only."""
+
     async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
         """Settles claims, with everything that follows from them, in one transaction.
 

@@ -304,7 +304,7 @@ class Harness:
         upcoming, consumers = self._upcoming, self._worker.consumers
         done = 0
         if upcoming.is_planning_due(self.now) and (done := await self._scheduler.plan_due()):
-            upcoming.planned(self._observer.take_first_visible())
+            await upcoming.planned(self._observer.take_first_visible())
         visible = upcoming.visible(self.now)
         for each in consumers:
             each.stop_overdue()

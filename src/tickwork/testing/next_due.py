@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime
+from uuid import UUID
 
 from tickwork.core.model import SYSTEM
 from tickwork.core.schedule.model import SHARDS
@@ -49,11 +50,15 @@ class Upcoming:
         """Anything may have changed: query everything again."""
         self._done += 1
 
-    def planned(self, first: datetime | None) -> None:
+    async def planned(self, first: datetime | None) -> None:
         """Schedules were planned, and nothing else changed. `first` is when the first of their
         messages becomes visible, in any queue; none expires before that."""
         self._planned += 1
-        self._visible = [earliest(at, first) for at in self._visible]
+        ready = await self._with_ready()
+        self._visible = [
+            earliest(at, first) if each.queue.id in ready else at
+            for each, at in zip(self._consumers, self._visible, strict=True)
+        ]
 
     async def refresh(self) -> None:
         """Queries what is not known."""
@@ -65,15 +70,31 @@ class Upcoming:
         self._known = version
 
     async def _query_all(self) -> None:
-        messages, expiry = self._store.messages, self._store.reaper.next_expiry(SYSTEM)
-        queues = [(each.scope, each.queue.name) for each in self._consumers]
-        self._plan_at, self.expiry, peeked, self._visible = await asyncio.gather(
+        self._plan_at, self.expiry, ready = await asyncio.gather(
             self._next_plan_at(),
-            expiry,
-            asyncio.gather(*(messages.peek(*each, 1) for each in queues)),
-            asyncio.gather(*(messages.next_visible_at(*each) for each in queues)),
+            self._store.reaper.next_expiry(SYSTEM),
+            self._with_ready(),
         )
-        self._waiting = [bool(each) for each in peeked]
+        found = await asyncio.gather(
+            *(self._next_of(each, has_ready=each.queue.id in ready) for each in self._consumers)
+        )
+        self._waiting, self._visible = [each[0] for each in found], [each[1] for each in found]
+
+    async def _next_of(
+        self, consumer: QueueConsumer, *, has_ready: bool
+    ) -> tuple[bool, datetime | None]:
+        """Whether messages of a queue are visible, and when the next one becomes visible."""
+        if not has_ready:
+            return False, None
+        messages, queue = self._store.messages, (consumer.scope, consumer.queue.name)
+        peeked, at = await asyncio.gather(
+            messages.peek(*queue, 1), messages.next_visible_at(*queue)
+        )
+        return bool(peeked), at
+
+    async def _with_ready(self) -> frozenset[UUID]:
+        ids = [each.queue.id for each in self._consumers]
+        return await self._store.messages.with_ready(SYSTEM, ids)
 
     async def _next_plan_at(self) -> datetime | None:
         return await self._store.schedules.next_look_at(SYSTEM, range(SHARDS))

@@ -77,6 +77,13 @@ class PostgresMessages:
         )
         return frozenset(row["id"] for row in found)
 
+    async def with_ready(self, scope: Scope, queue_ids: Sequence[UUID]) -> frozenset[UUID]:
+        check_system(scope)
+        found = await self._database.run(
+            lambda connection: connection.fetch(SQL.with_ready, list(queue_ids))
+        )
+        return frozenset(row["id"] for row in found)
+
     async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
         return await self._settler.settle(scope, settlement)
 

@@ -79,6 +79,18 @@ class SqliteMessages:
 
         return await self._database.read(work)
 
+    async def with_ready(self, scope: Scope, queue_ids: Sequence[UUID]) -> frozenset[UUID]:
+        check_system(scope)
+
+        def work(transaction: Transaction) -> frozenset[UUID]:
+            def has_some(queue_id: UUID) -> bool:
+                (has,) = transaction.execute(SQL.with_ready, (queue_id.bytes,)).fetchone()
+                return bool(has)
+
+            return frozenset(queue_id for queue_id in queue_ids if has_some(queue_id))
+
+        return await self._database.read(work)
+
     async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
         return await self._settler.settle(scope, settlement)
 
