@@ -18,6 +18,8 @@ EVERY_ERROR: list[TickworkError] = [
     errors.NotFound("queue", "emails"),
     errors.Conflict("it is there already"),
     errors.BacklogFull("emails", 1_000_000),
+    errors.Unauthorized("key_expired", "API key k1 has expired"),
+    errors.Forbidden("needs_read", "this needs a key with the scope read"),
     errors.TooMany("tenant default has as many schedules as it may"),
     errors.ClaimLost(["a", "b"]),
     errors.EventDone(["a"]),

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from litestar.testing import TestClient
 
+from tests.kit.api import bearer, new_key_of
 from tickwork import InvalidInput
 from tickwork.deliveries import webhook_deliveries
 from tickwork.wiring import Role, Settings, build_api, load_settings
@@ -116,10 +117,16 @@ def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("seconds", "status"), [(60, 422), (10, 200)])
-def test_the_minimum_interval_reaches_the_preview(seconds: int, status: int) -> None:
-    with TestClient(build_api(Settings(min_interval_seconds=seconds))) as client:
+def test_the_minimum_interval_reaches_the_preview(
+    tmp_path: Path, seconds: int, status: int
+) -> None:
+    database = f"sqlite:///{tmp_path / 'server.db'}"
+    settings = Settings(database=database, min_interval_seconds=seconds)
+    headers = bearer(new_key_of(settings))
+    with TestClient(build_api(settings)) as client:
         body = {"cron_expr": "*/10 * * * * *"}
-        assert client.post("/v1/schedules/preview", json=body).status_code == status
+        answer = client.post("/v1/schedules/preview", json=body, headers=headers)
+        assert answer.status_code == status
 
 
 def test_a_node_makes_as_many_deliveries_at_once_as_its_settings_say() -> None:
@@ -141,6 +148,8 @@ def test_a_server_is_a_node_with_its_roles(
     tmp_path: Path, roles: set[Role], shown: list[str]
 ) -> None:
     database = f"sqlite:///{tmp_path / 'server.db'}"
-    with TestClient(build_api(Settings(database=database, roles=frozenset(roles)))) as client:
-        (node,) = client.get("/v1/cluster").json()["nodes"]
+    settings = Settings(database=database, roles=frozenset(roles))
+    headers = bearer(new_key_of(settings))
+    with TestClient(build_api(settings)) as client:
+        (node,) = client.get("/v1/cluster", headers=headers).json()["nodes"]
         assert (node["roles"], node["is_alive"]) == (shown, True)

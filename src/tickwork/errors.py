@@ -3,6 +3,8 @@
 ```
 TickworkError
 ├── InvalidInput         the input is wrong; lists each field and how to fix it
+├── Unauthorized         the request has no valid API key or token
+├── Forbidden            the caller may not do this; the code names what is missing
 ├── NotFound             it does not exist in this scope
 ├── Conflict             it already exists, or is still in use
 ├── BacklogFull          the queue is at its size limit; send again later
@@ -58,6 +60,31 @@ class InvalidInput(TickworkError):
 
     def _init_args(self) -> tuple[object, ...]:
         return (self.errors,)
+
+
+class _Refused(TickworkError):
+    """A caller is refused. `code` says why."""
+
+    def __init__(self, code: str, message: str) -> None:
+        self.code = code  # type: ignore[misc]  # Each instance has its own.
+        self.message = message
+        super().__init__(message)
+
+    def _init_args(self) -> tuple[object, ...]:
+        return self.code, self.message
+
+
+class Unauthorized(_Refused):
+    """A request has no valid API key or token."""
+
+    code = "unauthorized"
+
+
+class Forbidden(_Refused):
+    """A caller may not do this. The code is `needs_<scope>`, `owner_bound` or
+    `tenant_suspended`."""
+
+    code = "forbidden"
 
 
 class NotFound(TickworkError):

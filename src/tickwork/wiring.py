@@ -89,6 +89,7 @@ def build_api(settings: Settings, *, registry: CollectorRegistry | None = None) 
     `registry` it is alone in its process, so it also runs a node with the other roles."""
     with server_extra("the HTTP API"):
         from tickwork.api import create_api
+        from tickwork.api.access import is_loopback
     from tickwork.service.observe.metrics import registry_of_process
 
     metrics = registry or registry_of_process()
@@ -97,6 +98,7 @@ def build_api(settings: Settings, *, registry: CollectorRegistry | None = None) 
         limits=when.Limits(min_interval_seconds=settings.min_interval_seconds),
         open_store=lambda: open_store(settings),
         registry=metrics,
+        is_on_loopback=is_loopback(settings.host),
         beside=partial(_run_node, settings, metrics) if registry is None else None,
     )
 

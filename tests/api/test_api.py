@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import logging
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 from httpx import Response
-from litestar import Litestar
-from litestar.testing import TestClient
 
+from tests.kit.api import Client, api_client
 from tickwork import __version__
-from tickwork.api import create_api
 from tickwork.api.routes.docs import render_docs
 from tickwork.core import when
-
-Client = TestClient[Litestar]
 
 
 @pytest.fixture(scope="module")
@@ -68,13 +65,12 @@ def test_an_unsupported_method_is_a_problem(
 
 
 def test_an_unexpected_error_is_logged_and_its_details_are_hidden(
-    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken() -> datetime:
         raise LookupError("the secret of the house")
 
-    api = create_api(now=broken, limits=when.Limits())
-    with TestClient(api, raise_server_exceptions=False) as client, caplog.at_level(logging.ERROR):
+    with api_client(tmp_path, now=broken) as client, caplog.at_level(logging.ERROR):
         response = client.post("/v1/schedules/preview", json={"cron_expr": "@daily"})
     problem(response, status=500, code="internal_error")
     assert "secret" not in response.text
@@ -93,10 +89,10 @@ def test_the_description_documents_the_preview(document: dict[str, Any]) -> None
 
 def test_the_description_documents_responses_and_problems(document: dict[str, Any]) -> None:
     responses = document["paths"]["/v1/schedules/preview"]["post"]["responses"]
-    assert responses.keys() == {"200", "400", "413", "415", "422", "503"}
+    assert responses.keys() == {"200", "400", "401", "403", "413", "415", "422", "503"}
     answer = document["components"]["schemas"]["PreviewAnswer"]["properties"]
     assert answer.keys() == {"fires", "description", "warnings"}
-    for status in ("400", "413", "415", "422"):
+    for status in ("400", "401", "403", "413", "415", "422"):
         content = responses[status]["content"]["application/problem+json"]
         assert content["schema"]["$ref"].endswith("/Problem")
         assert content["examples"]

@@ -12,6 +12,7 @@ from httpx import Response
 from litestar import Litestar
 from litestar.testing import TestClient
 
+from tests.kit.api import bearer, new_key_of
 from tickwork import Tickwork
 from tickwork.wiring import Role, Settings, build_api
 
@@ -205,7 +206,10 @@ def test_a_preview_uses_the_stored_calendars(tmp_path: Path) -> None:
         await app.close()
 
     asyncio.run(close())
-    with TestClient(build_api(Settings(database=database, roles=frozenset({Role.API})))) as server:
+    settings = Settings(database=database, roles=frozenset({Role.API}))
+    headers = bearer(new_key_of(settings))
+    with TestClient(build_api(settings)) as server:
+        server.headers.update(headers)
         answer = server.post(URL, json={**body, "calendar": "closed"})
         assert [each["fire_at"][:10] for each in answer.json()["fires"]] == [
             "2027-03-01",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import httpx
 
+from tests.kit.api import bearer
 from tests.kit.process import Child, Children
 
 BODY = {
@@ -16,15 +18,25 @@ BODY = {
 }
 
 
-async def started(children: Children, *arguments: str) -> tuple[Child, str]:
-    server = children.spawn("tickwork", "up", "--port", "0", *arguments)
+async def started(children: Children, folder: Path, *arguments: str) -> tuple[Child, str]:
+    """A server on a new file in a folder, and its URL."""
+    database = f"sqlite:///{folder / 'server.db'}"
+    server = children.spawn("tickwork", "up", "--port", "0", "--database", database, *arguments)
     line = await server.line("listens on")
     return server, line.split()[-1]
 
 
-async def test_server_and_command_line_return_the_same_preview(children: Children) -> None:
-    server, url = await started(children)
-    async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
+async def key_of(server: Child) -> str:
+    """The key that the first start prints."""
+    return (await server.line("  tw_")).strip()
+
+
+async def test_server_and_command_line_return_the_same_preview(
+    children: Children, tmp_path: Path
+) -> None:
+    server, url = await started(children, tmp_path)
+    headers = bearer(await key_of(server))
+    async with httpx.AsyncClient(base_url=url, trust_env=False, headers=headers) as client:
         assert (await client.get("/healthz")).json()["status"] == "ok"
         answer = (await client.post("/v1/schedules/preview", json=BODY)).json()
         assert "<h1>Tickwork" in (await client.get("/docs")).text
@@ -38,8 +50,8 @@ async def test_server_and_command_line_return_the_same_preview(children: Childre
     await server.succeeded()
 
 
-async def test_open_requests_finish_before_shutdown(children: Children) -> None:
-    server, url = await started(children)
+async def test_open_requests_finish_before_shutdown(children: Children, tmp_path: Path) -> None:
+    server, url = await started(children, tmp_path)
     async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
         await client.get("/healthz")
         server.terminate()

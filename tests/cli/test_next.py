@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
-from litestar.testing import TestClient
 from typer.testing import CliRunner, Result
 
-from tickwork import __version__, clock
-from tickwork.api import create_api
+from tests.kit.api import api_client
+from tickwork import __version__
 from tickwork.cli import app
-from tickwork.core import when
 
 NOTE = "on 2027-03-14 at 03:00 instead of 02:30"
 FROM = ("--from", "2027-03-13T12:00:00Z")
@@ -134,10 +133,12 @@ def test_the_dst_policies_have_options() -> None:
         ),
     ],
 )
-def test_command_and_server_return_the_same_preview(words: list[str], body: dict[str, Any]) -> None:
+def test_command_and_server_return_the_same_preview(
+    words: list[str], body: dict[str, Any], tmp_path: Path
+) -> None:
     zone, begin = "America/New_York", "2027-03-12T00:00:00"
     asked = {**body, "timezone": zone, "from": begin, "count": 40}
-    with TestClient(create_api(now=clock.now, limits=when.Limits())) as client:
+    with api_client(tmp_path) as client:
         answer = client.post("/v1/schedules/preview", json=asked).json()
     assert fires(*words, "--tz", zone, "--from", begin, "--count", "40") == answer["fires"]
 

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import httpx
 
+from tests.kit.api import bearer, new_key_of
 from tests.kit.waiting import eventually_blocking
+from tickwork.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,6 +39,7 @@ def test_the_demo_handles_messages_and_fires_its_schedule(tmp_path: Path) -> Non
             command, check=True, capture_output=True, text=True, env=environment, cwd=tmp_path
         ).stdout
 
+    headers = bearer(new_key_of(Settings(database=database)))
     output = tmp_path / "output"
     command = [sys.executable, "-m", "tickwork", "run", "examples.demo.app:app"]
     with output.open("wb") as sink:
@@ -52,7 +55,7 @@ def test_the_demo_handles_messages_and_fires_its_schedule(tmp_path: Path) -> Non
 
         def is_leading_all_shards() -> bool:
             try:
-                cluster = httpx.get(f"{base}/v1/cluster").json()
+                cluster = httpx.get(f"{base}/v1/cluster", headers=headers).json()
             except httpx.TransportError:
                 return False
             nodes = [(each["roles"], len(each["shards"])) for each in cluster["nodes"]]
@@ -66,7 +69,10 @@ def test_the_demo_handles_messages_and_fires_its_schedule(tmp_path: Path) -> Non
         (listed,) = json.loads(tickwork("schedules", "list", "--json"))
         assert (listed["name"], listed["status"]) == ("tick", "active")
         assert "slot" in tickwork("why", "tick")
-        queues = {each["queue"] for each in httpx.get(f"{base}/v1/stats").json()["queues"]}
+        queues = {
+            each["queue"]
+            for each in httpx.get(f"{base}/v1/stats", headers=headers).json()["queues"]
+        }
         assert queues == {"greetings", "demo.functions"}
         assert "tickwork_shards_held 64.0" in httpx.get(f"{base}/metrics").text
     finally:

@@ -59,6 +59,7 @@ STANDALONE = {
     "tickwork.service.observe.repeats": "when a line is written, apart from what it says",
     "tickwork.service.scheduler.calendars": "a background job of the scheduler",
     "tickwork.service.scheduler.database_clock": "a background job of the scheduler",
+    "tickwork.store.access_contract": "part of the contract",
     "tickwork.store.delivery_contract": "part of the contract",
     "tickwork.store.postgres.messages.progress": "the stores have one skeleton",
     "tickwork.store.sqlite.messages.progress": "the stores have one skeleton",

@@ -7,13 +7,22 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from datetime import datetime
 
 from litestar import Litestar, Response, Router
+from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.exceptions import NotFoundException
 from litestar.openapi import OpenAPIConfig
-from litestar.openapi.spec import Tag
+from litestar.openapi.spec import Components, Tag
 from prometheus_client import CollectorRegistry
 
-from tickwork import __version__
+from tickwork import __version__, clock
+from tickwork.api.access import (
+    OPEN,
+    SECURITY,
+    SECURITY_SCHEME,
+    caller_of_request,
+    check_declarations,
+    guard,
+)
 from tickwork.api.context import Context
 from tickwork.api.problems import BODY_BYTES_MAX, handlers
 from tickwork.api.routes.cluster import cluster, stats
@@ -21,6 +30,7 @@ from tickwork.api.routes.docs import PAGE_HEADERS, DocsPage, home, openapi_json
 from tickwork.api.routes.operations import healthz, metrics, readyz
 from tickwork.api.routes.schedules import schedule_routes
 from tickwork.core import when
+from tickwork.ops.authenticate import Authenticator
 from tickwork.ops.stores import Store
 
 _TAGS = [
@@ -37,14 +47,22 @@ def create_api(
     open_store: Callable[[], Awaitable[Store]] | None = None,
     beside: Callable[[Store], AbstractAsyncContextManager[None]] | None = None,
     registry: CollectorRegistry | None = None,
+    is_on_loopback: bool = False,
+    monotonic: Callable[[], float] = clock.monotonic,
 ) -> Litestar:
     """Returns the ASGI application.
 
     `now` returns the current time; `limits` are the installation's limits for schedules. The store
     is opened on startup and closed on shutdown; without `open_store`, routes that need a store
-    answer 503. `beside` runs next to the application while it serves. /metrics serves `registry`.
+    answer 503. `beside` runs next to the application while it serves. /metrics serves `registry`,
+    without a key if the server `is_on_loopback`. Cached keys age by `monotonic`.
     """
-    context = Context(now=now, limits=limits, registry=registry or CollectorRegistry())
+    context = Context(
+        now=now,
+        limits=limits,
+        registry=registry or CollectorRegistry(),
+        is_on_loopback=is_on_loopback,
+    )
 
     @asynccontextmanager
     async def with_store(_: Litestar) -> AsyncIterator[None]:
@@ -52,11 +70,13 @@ def create_api(
             if open_store is not None:
                 context.store = await open_store()
                 opened.push_async_callback(context.store.close)
+                context.authenticator = Authenticator(context.store, monotonic)
+                opened.push_async_callback(context.authenticator.close)
                 if beside is not None:
                     await opened.enter_async_context(beside(context.store))
             yield
 
-    return Litestar(
+    api = Litestar(
         lifespan=[with_store],
         route_handlers=[
             home,
@@ -68,12 +88,19 @@ def create_api(
             stats,
             schedule_routes(),
         ],
-        dependencies={"context": Provide(lambda: context, sync_to_thread=False)},
+        dependencies={
+            "context": Provide(lambda: context, sync_to_thread=False),
+            "caller": Provide(caller_of_request, sync_to_thread=False),
+        },
+        guards=[guard],
+        state=State({"context": context}),
         exception_handlers=handlers(),
         request_max_body_size=BODY_BYTES_MAX,
         openapi_config=_documentation(),
         logging_config=None,
     )
+    check_declarations(api)
+    return api
 
 
 def _documentation() -> OpenAPIConfig:
@@ -82,6 +109,7 @@ def _documentation() -> OpenAPIConfig:
         "/docs",
         route_handlers=[],
         include_in_schema=False,
+        opt={"permission": OPEN},
         after_request=_raise_not_found,
         response_headers=PAGE_HEADERS,
     )
@@ -93,6 +121,7 @@ def _documentation() -> OpenAPIConfig:
         openapi_router=router,
         render_plugins=[DocsPage()],
         tags=_TAGS,
+        components=Components(security_schemes={SECURITY_SCHEME: SECURITY}),
         use_handler_docstrings=True,
     )
 

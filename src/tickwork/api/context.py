@@ -10,17 +10,20 @@ from prometheus_client import CollectorRegistry
 
 from tickwork.core import when
 from tickwork.errors import StoreUnavailable
+from tickwork.ops.authenticate import Authenticator
 from tickwork.ops.stores import Store
 
 
 @dataclass
 class Context:
-    """The clock, the limits for schedules, the store while the application serves, and the metrics
-    of this process."""
+    """The clock, the limits for schedules, the store and who checks keys while the application
+    serves, and the metrics of this process. `is_on_loopback`: it listens on this machine only."""
 
     now: Callable[[], datetime]
     limits: when.Limits
     store: Store | None = None
+    authenticator: Authenticator | None = None
+    is_on_loopback: bool = False
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
 
 

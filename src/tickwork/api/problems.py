@@ -18,7 +18,15 @@ from litestar.openapi.spec import Example
 from litestar.types import ExceptionHandlersMap
 from msgspec import Meta, Struct
 
-from tickwork.errors import FieldError, InvalidInput, StoreError, StoreUnavailable
+from tickwork.errors import (
+    FieldError,
+    Forbidden,
+    InvalidInput,
+    NotFound,
+    StoreError,
+    StoreUnavailable,
+    Unauthorized,
+)
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -46,11 +54,12 @@ _KINDS = {
     400: Kind(
         "bad_request", "The request cannot be parsed", "The body cannot be parsed: it is empty."
     ),
-    403: Kind(
-        "forbidden",
-        "Forbidden",
-        "Only clients on the server's own machine may read this.",
+    401: Kind(
+        Unauthorized.code,
+        "Unauthorized",
+        "Send your API key in the header Authorization: Bearer tw_…",
     ),
+    403: Kind(Forbidden.code, "Forbidden", "This needs a key with another scope."),
     404: Kind("not_found", "Not found", "There is no such path; /docs lists all of them."),
     405: Kind(
         "method_not_allowed",
@@ -124,6 +133,9 @@ def problem(
 def handlers() -> ExceptionHandlersMap:
     """Returns the handler of each kind of exception."""
     return {
+        Unauthorized: _on_unauthorized,
+        Forbidden: _on_forbidden,
+        NotFound: _on_not_found,
         InvalidInput: _on_invalid_input,
         InvalidJson: _on_invalid_json,
         StoreError: _on_store_error,
@@ -136,6 +148,24 @@ def handlers() -> ExceptionHandlersMap:
 def described(*statuses: int) -> dict[int, ResponseSpec]:
     """Returns the documentation of the problems that a route may answer with."""
     return {status: _spec(status) for status in statuses}
+
+
+def _on_unauthorized(_: Request[Any, Any, Any], error: Unauthorized) -> Response[Problem]:
+    told = problem(HTTPStatus.UNAUTHORIZED, code=error.code, detail=_sentence(error))
+    return _respond(told, {"WWW-Authenticate": "Bearer"})
+
+
+def _on_forbidden(_: Request[Any, Any, Any], error: Forbidden) -> Response[Problem]:
+    return _respond(problem(HTTPStatus.FORBIDDEN, code=error.code, detail=_sentence(error)))
+
+
+def _on_not_found(_: Request[Any, Any, Any], error: NotFound) -> Response[Problem]:
+    return _respond(problem(HTTPStatus.NOT_FOUND, detail=_sentence(error)))
+
+
+def _sentence(error: Exception) -> str:
+    text = str(error)
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _on_invalid_input(_: Request[Any, Any, Any], error: InvalidInput) -> Response[Problem]:

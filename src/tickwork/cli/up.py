@@ -48,9 +48,9 @@ def up_command(
     if Role.API not in settings.roles:
         fail("--roles: must include api; to run without it use `tickwork run`", code=EXIT_BAD_USAGE)
     _require_server()
-    _try_database(settings)
+    first_key = _prepare_database(settings)
     with _listen(settings) as listener:
-        _serve(settings, listener)
+        _serve(settings, listener, first_key)
 
 
 def _require_server() -> None:
@@ -64,18 +64,24 @@ def _require_server() -> None:
         fail(str(error))
 
 
-def _try_database(settings: Settings) -> None:
-    """Opens the database once, so that errors are reported before the server starts."""
+def _prepare_database(settings: Settings) -> str | None:
+    """Opens the database once, so that errors are reported before the server starts. Returns the
+    first API key if there was none."""
     import asyncio
 
+    from tickwork.ops.keys import create_first_key
     from tickwork.wiring import open_store
 
-    async def try_it() -> None:
+    async def prepare() -> str | None:
         store = await open_store(settings)
-        await store.close()
+        try:
+            first = await create_first_key(store)
+        finally:
+            await store.close()
+        return None if first is None else first.token
 
     try:
-        asyncio.run(try_it())
+        return asyncio.run(prepare())
     except TickworkError as error:
         fail(str(error))
 
@@ -91,11 +97,12 @@ def _listen(settings: Settings) -> socket.socket:
         fail(f"{fault.message} with --{fault.field}")
 
 
-def _serve(settings: Settings, listener: socket.socket) -> None:
+def _serve(settings: Settings, listener: socket.socket, first_key: str | None) -> None:
     import logging
 
     import uvicorn
 
+    from tickwork.ops.keys import first_key_text
     from tickwork.wiring import build_api
 
     logging.basicConfig(
@@ -120,6 +127,8 @@ def _serve(settings: Settings, listener: socket.socket) -> None:
     signal.signal(signal.SIGINT, stop)
     base = _url(listener)
     typer.echo(f"Tickwork listens on {base}\n  {base}/docs  API documentation")
+    if first_key is not None:
+        typer.echo(first_key_text(first_key, base))
     typer.echo("Press Ctrl-C to stop.")
     server.run(sockets=[listener])
 

@@ -24,13 +24,20 @@ from tickwork.core.when import Limits
 from tickwork.errors import FieldError, InvalidInput, TickworkError
 from tickwork.ops.batches import BatchMaker
 from tickwork.ops.endpoints import Sink
+from tickwork.ops.keys import create_first_key, first_key_text
 from tickwork.ops.queues import declare_queue, queue_names
 from tickwork.ops.schedules.declare import declare_schedules
 from tickwork.ops.schedules.views import upcoming
 from tickwork.ops.send import RegistryComposer, send_batch
 from tickwork.ops.stores import LoopStores, Store
 from tickwork.ops.webhook_secret import Box, rotate_signing_secret, signing_secret
-from tickwork.service.process_lifecycle import ShutdownReport, announce, run_until_stopped, tell
+from tickwork.service.process_lifecycle import (
+    ShutdownReport,
+    announce,
+    is_console,
+    run_until_stopped,
+    tell,
+)
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -211,6 +218,12 @@ class AppEngine:
             if coming := await upcoming(store, self.scope, count=1):
                 at, name = coming[0].due_at.astimezone(), coming[0].name or coming[0].schedule_id
                 opening.append(f"next tick {at:%Y-%m-%d %H:%M:%S %Z}: {name}")
+            # A log must not show a key, so without a terminal an operator creates the first one.
+            if wiring.Role.API in chosen.roles and is_console(chosen.log_format):
+                first = await create_first_key(store)
+                if first is not None:
+                    base_url = f"http://{chosen.host}:{chosen.port}"
+                    opening.append(first_key_text(first.token, base_url))
 
         def started() -> None:
             for each in opening:

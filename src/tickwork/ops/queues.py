@@ -186,12 +186,13 @@ class QueueView(Struct, frozen=True):
 async def overview(store: Store, scope: Scope) -> tuple[QueueView, ...]:
     """Returns the queues of a scope with their statistics, at most `QUEUES_MAX`."""
     queues = await list_queues(store, scope)
-    return tuple([await _view(store, each) for each in queues[:QUEUES_MAX]])
+    return tuple([await _view(store, scope, each) for each in queues[:QUEUES_MAX]])
 
 
-async def _view(store: Store, queue: StoredQueue) -> QueueView:
-    # In the owner's scope, so that a shared queue counts the messages of every tenant.
-    stats = await store.stats.queue(Scope(queue.tenant), queue.name)
+async def _view(store: Store, scope: Scope, queue: StoredQueue) -> QueueView:
+    # For the system in the owner's scope, so that a shared queue counts every tenant's messages.
+    owner = Scope(queue.tenant) if scope.is_system else scope
+    stats = await store.stats.queue(owner, queue.name)
     return QueueView(
         queue.name,
         queue.tenant,

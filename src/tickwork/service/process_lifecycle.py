@@ -90,7 +90,7 @@ class ShutdownReport:
 
     def stopping(self, handlers: int) -> None:
         """The first signal: running handlers may finish."""
-        if _is_console(self._log_format):
+        if is_console(self._log_format):
             if handlers:
                 wait = f"{_count(handlers)} may take {self._drain_seconds:g} seconds to finish"
                 _write(f"stopping: {wait}; Ctrl-C again cancels and returns the messages")
@@ -102,7 +102,7 @@ class ShutdownReport:
 
     def hurried(self, handlers: int) -> None:
         """The second signal: running handlers are cancelled."""
-        if _is_console(self._log_format):
+        if is_console(self._log_format):
             what = f"{_count(handlers)} cancelled; the messages lose no attempt"
             _write(f"stopping now: {what}; Ctrl-C again ends the process at once")
         else:
@@ -110,7 +110,8 @@ class ShutdownReport:
             _log.warning(LogEvent(event, handlers=handlers))
 
 
-def _is_console(log_format: str | None) -> bool:
+def is_console(log_format: str | None) -> bool:
+    """Whether a person reads the output of this process."""
     from tickwork.service.observe.log_format import (
         choose_format,  # Heavy; processes that only send do not need it.
     )
@@ -128,7 +129,7 @@ def _write(text: str) -> None:
 
 def tell(text: str, log_format: str | None) -> None:
     """Tells something to whoever started this process on a terminal; a log has no use for it."""
-    if _is_console(log_format):
+    if is_console(log_format):
         _write(text)
 
 
@@ -139,7 +140,7 @@ def announce(queues: Iterable[str], roles: Iterable[str], log_format: str | None
     doing = [f"handling {', '.join(handled)}"] if handled else []
     doing += [text for role, text in _ROLE_DESCRIPTIONS.items() if role in known]
     tell("; ".join([*doing, "Ctrl-C stops"]), log_format)
-    if not _is_console(log_format):
+    if not is_console(log_format):
         _log.info(LogEvent("handling" if handled else "running", queues=handled, roles=known))
 
 

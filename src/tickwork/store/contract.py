@@ -53,6 +53,7 @@ from tickwork.core.model import (
     Tenant,
 )
 from tickwork.core.queue.stats import QueueStats
+from tickwork.store.access_contract import ApiKeys
 from tickwork.store.delivery_contract import Endpoints, Secrets
 from tickwork.store.schedule_contract import Calendars, Firings, Schedules, Shards
 
@@ -401,6 +402,10 @@ class Store(Protocol):
     @property
     def secrets(self) -> Secrets:
         """Encrypted secrets."""
+
+    @property
+    def keys(self) -> ApiKeys:
+        """API keys."""
 
     @property
     def calendars(self) -> Calendars:

@@ -7,17 +7,18 @@ from litestar.di import NamedDependency
 
 from tickwork.api.context import Context, store_of
 from tickwork.api.problems import described
-from tickwork.core.model import SYSTEM
+from tickwork.core.access import Caller
 from tickwork.ops.cluster import ClusterView, describe_cluster
 from tickwork.ops.queues import QueueView, overview
 
 
 @get(
     "/v1/cluster",
+    opt={"permission": "admin"},
     operation_id="cluster",
     summary="Describe the cluster",
     tags=["operating"],
-    responses=described(503),
+    responses=described(401, 403, 503),
 )
 async def cluster(context: NamedDependency[Context]) -> ClusterView:
     """Returns the nodes with their leases and the shards of schedules that they lead."""
@@ -26,11 +27,14 @@ async def cluster(context: NamedDependency[Context]) -> ClusterView:
 
 @get(
     "/v1/stats",
+    opt={"permission": "read"},
     operation_id="stats",
     summary="Queue statistics",
     tags=["operating"],
-    responses=described(503),
+    responses=described(401, 403, 503),
 )
-async def stats(context: NamedDependency[Context]) -> dict[str, tuple[QueueView, ...]]:
+async def stats(
+    context: NamedDependency[Context], caller: NamedDependency[Caller]
+) -> dict[str, tuple[QueueView, ...]]:
     """Returns each queue's message counts, the age of its oldest message, and its counters."""
-    return {"queues": await overview(store_of(context), SYSTEM)}
+    return {"queues": await overview(store_of(context), caller.scope)}

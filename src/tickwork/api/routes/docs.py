@@ -56,13 +56,19 @@ def page(title: str, body: str) -> str:
     )
 
 
-@get("/", include_in_schema=False, media_type=MediaType.HTML, sync_to_thread=False)
+@get(
+    "/",
+    opt={"permission": "open"},
+    include_in_schema=False,
+    media_type=MediaType.HTML,
+    sync_to_thread=False,
+)
 def home() -> Response[str]:
     """Serves the home page with links."""
     return Response(page("Tickwork", _HOME), headers=PAGE_HEADERS)
 
 
-@get("/openapi.json", include_in_schema=False, sync_to_thread=False)
+@get("/openapi.json", opt={"permission": "open"}, include_in_schema=False, sync_to_thread=False)
 def openapi_json(request: Request[Any, Any, Any]) -> dict[str, Any]:
     """Serves the OpenAPI description."""
     return request.app.openapi_schema.to_schema()

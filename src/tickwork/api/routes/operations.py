@@ -1,18 +1,12 @@
 """Routes for health checks and Prometheus metrics.
 
-Until there is authentication, only clients on this machine may read the metrics, because they show
-the load of the process and the names of its queues. A request through a proxy counts as remote,
-wherever the proxy runs.
+The metrics show the load of the process and the names of its queues, so they are the operator's.
 """
 
 from __future__ import annotations
 
-from ipaddress import IPv6Address, ip_address
-from typing import Any
-
-from litestar import Request, Response, get
+from litestar import Response, get
 from litestar.di import NamedDependency
-from litestar.exceptions import PermissionDeniedException
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from tickwork import __version__
@@ -24,6 +18,7 @@ from tickwork.ops.cluster import check_database
 
 @get(
     "/healthz",
+    opt={"permission": "open"},
     operation_id="healthz",
     summary="Liveness check",
     tags=["health"],
@@ -36,6 +31,7 @@ def healthz() -> Health:
 
 @get(
     "/readyz",
+    opt={"permission": "open"},
     operation_id="readyz",
     summary="Readiness check",
     tags=["health"],
@@ -48,31 +44,17 @@ async def readyz(context: NamedDependency[Context]) -> Readiness:
     return Readiness(status="ready")
 
 
-_PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-real-ip")
-
-
 @get(
     "/metrics",
+    opt={"permission": "admin", "open_on_loopback": True},
     operation_id="metrics",
     summary="Prometheus metrics",
     tags=["health"],
     media_type=CONTENT_TYPE_LATEST,
-    responses=described(403),
+    responses=described(401, 403),
     sync_to_thread=True,
 )
-def metrics(request: Request[Any, Any, Any], context: NamedDependency[Context]) -> Response[bytes]:
-    """Returns metrics in the Prometheus text format; 403 for clients on other machines."""
-    host = request.client.host if request.client else ""
-    if not is_loopback(host) or any(name in request.headers for name in _PROXY_HEADERS):
-        raise PermissionDeniedException
+def metrics(context: NamedDependency[Context]) -> Response[bytes]:
+    """Returns metrics in the Prometheus text format. Needs no key if the server listens on a
+    loopback address and the request comes through no proxy."""
     return Response(generate_latest(context.registry), media_type=CONTENT_TYPE_LATEST)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address is a loopback address."""
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return False
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return (mapped or address).is_loopback

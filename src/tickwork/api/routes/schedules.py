@@ -13,11 +13,11 @@ from litestar.openapi.spec import Example
 from litestar.params import Body
 
 from tickwork.api.bodies import Documented
-from tickwork.api.context import Context
+from tickwork.api.context import Context, store_of
 from tickwork.api.problems import described
 from tickwork.api.schemas import Fire, PreviewAnswer, PreviewRequest
 from tickwork.core import when
-from tickwork.core.model import DEFAULT
+from tickwork.core.access import Caller
 from tickwork.ops import preview_schedule
 from tickwork.ops.schedules.lookup import holidays_among
 
@@ -71,23 +71,23 @@ _ANSWER = ResponseSpec(
 
 @post(
     "/preview",
+    opt={"permission": "read", "owners": True},
     status_code=200,
     operation_id="preview_schedule",
     summary="Preview a schedule",
-    responses={200: _ANSWER, **described(400, 413, 415, 422, 503)},
+    responses={200: _ANSWER, **described(400, 401, 403, 413, 415, 422, 503)},
     dto=Documented[PreviewRequest],
 )
 async def preview(
     data: Annotated[dict[str, Any], Body(description=_BODY, examples=_BODIES)],
     context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
 ) -> PreviewAnswer:
     """Returns the next fires of a schedule that need not exist, strictly after `from`.
 
     Nothing is stored. Each fire that a clock change affects has a note.
     """
-    calendars = {}
-    if context.store is not None:
-        calendars = await holidays_among(context.store, DEFAULT, [data])
+    calendars = await holidays_among(store_of(context), caller.scope, [data])
     # In a thread: searching a rule that rarely fires must not block other requests.
     answer = await asyncio.to_thread(
         preview_schedule, data, now=context.now(), limits=context.limits, calendars=calendars

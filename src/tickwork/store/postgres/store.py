@@ -10,6 +10,7 @@ from tickwork.core.limits import check_limit
 from tickwork.core.model import SYSTEM, IdKind, Meta, Scope
 from tickwork.errors import StoreError
 from tickwork.store.ids import Moment, database_time
+from tickwork.store.postgres.api_keys import PostgresApiKeys
 from tickwork.store.postgres.endpoints.endpoints import PostgresEndpoints
 from tickwork.store.postgres.engine.database import Database
 from tickwork.store.postgres.engine.migrate import check_version
@@ -95,6 +96,7 @@ class PostgresStore:
         )
         self.calendars = PostgresCalendars(database, moment)
         self.secrets = PostgresSecrets(database, moment)
+        self.keys = PostgresApiKeys(database, moment)
         self.endpoints = PostgresEndpoints(database, moment, sender, queues.purger)
         self.shards = PostgresShards(database, moment, self.wakeups)
         self.firings = PostgresFirings(database)

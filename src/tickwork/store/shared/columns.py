@@ -17,6 +17,7 @@ SQL files name a list by a placeholder:
 | `/*endpoint*/` | an endpoint, as `ENDPOINT` lists it (alias `e`) |
 | `/*delivery*/` | a delivery, as `DELIVERY` lists it, and whether its message exists (alias `d`) |
 | `/*published*/`, `/*p.published*/` | a published event (the latter with alias `p`) |
+| `/*api_key*/` | an API key, as `ApiKey` has it (alias `k`) |
 | `/*attempt*/` | an attempt, as `Attempt` has it (alias `a`) |
 | `/*definition_set $14*/` | assignments of the columns of a definition, from `$14` on |
 """
@@ -31,6 +32,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from tickwork.core.access import Permission
+from tickwork.core.api_key import ApiKey
 from tickwork.core.delivery.endpoint import Attempt, EndpointDelivery, Health
 from tickwork.core.message.dead_letter import DeadLetter
 from tickwork.core.model import FORMAT_VERSION, ContentType, Message, QueueSettings
@@ -197,6 +200,9 @@ PUBLISHED = (
 )  # fmt: skip
 """What is stored of a published event, by the fields of `NewMessage`."""
 
+API_KEY = ApiKey.__struct_fields__
+"""A stored API key, in the order of `ApiKey`."""
+
 _HAS_MESSAGE = (
     "EXISTS (SELECT 1 FROM tickwork_messages WHERE tenant = d.tenant AND id = d.message_id)"
 )
@@ -265,6 +271,7 @@ _LISTS = {
     "delivery": f"{names(DELIVERY, 'd')}, {_HAS_MESSAGE}",
     "published": names(PUBLISHED),
     "p.published": names(PUBLISHED, "p"),
+    "api_key": names(API_KEY, "k"),
     "attempt": names(Attempt.__struct_fields__, "a"),
     "new_schedule_values": names("?" * len(_NEW_SCHEDULE)),
 }
@@ -307,3 +314,13 @@ def settings_text(settings: QueueSettings, declared_by: str | None) -> str:
 def read_declared_by(text: str) -> str | None:
     """The app that declared stored settings, if one did."""
     return _DECLARED.decode(text).declared_by
+
+
+def scopes_text(scopes: Iterable[Permission]) -> str:
+    """Encodes the scopes of an API key for storage."""
+    return ",".join(scopes)
+
+
+def read_scopes(text: str) -> tuple[Permission, ...]:
+    """The stored scopes of an API key."""
+    return tuple(Permission(each) for each in text.split(","))

@@ -13,6 +13,7 @@ from tickwork.core.model import SYSTEM, IdKind, Meta, Scope
 from tickwork.errors import StoreError
 from tickwork.store.ids import Moment, database_time
 from tickwork.store.shared.watches import within
+from tickwork.store.sqlite.api_keys import SqliteApiKeys
 from tickwork.store.sqlite.endpoints.endpoints import SqliteEndpoints
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.file import BUSY_TIMEOUT_SECONDS, DatabaseFile, locate
@@ -60,6 +61,7 @@ class SqliteStore:
         self.schedules = SqliteSchedules(database)
         self.calendars = SqliteCalendars(database)
         self.secrets = SqliteSecrets(database)
+        self.keys = SqliteApiKeys(database)
         self.endpoints = SqliteEndpoints(database)
         self.shards = SqliteShards(database)
         self.firings = SqliteFirings(database)

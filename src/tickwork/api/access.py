@@ -1,0 +1,106 @@
+"""Access of requests: a route declares its scope, and a guard lets only callers in who have it.
+
+```
+@get("/v1/queues", opt={"permission": "read"})
+async def list_queues(context: NamedDependency[Context], caller: NamedDependency[Caller]) -> …:
+    return await queues.list_queues(store_of(context), caller.scope)
+```
+
+`permission` is a scope of `Permission`, or `open` for a route that needs no key. A route with
+`"owners": True` is also for owner-bound callers, and has to restrict them to what they own;
+any other route refuses them. A route with `"open_on_loopback": True` needs no key if the server
+listens on a loopback address and the request comes through no proxy. An application with a route
+that declares no permission does not start. The header `Tickwork-Tenant` names the tenant that an
+operator acts for.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv6Address, ip_address
+from typing import Any
+
+from litestar import Litestar, Request
+from litestar.connection import ASGIConnection
+from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
+from litestar.openapi.spec import SecurityScheme
+
+from tickwork.api.context import Context
+from tickwork.core.access import Caller, Permission, check_access
+from tickwork.errors import StoreUnavailable
+
+OPEN = "open"
+"""The permission of a route that needs no key."""
+
+TENANT_HEADER = "Tickwork-Tenant"
+
+SECURITY_SCHEME = "key"
+SECURITY = SecurityScheme(
+    type="http", scheme="bearer", description="An API key `tw_…`, or a JWT of a configured issuer."
+)
+
+_PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-real-ip")
+_DECLARATIONS = frozenset({OPEN, *Permission})
+
+
+async def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+    """Raises `Unauthorized` or `Forbidden` unless the caller may use the route."""
+    declared = handler.opt.get("permission")
+    if declared == OPEN or connection.scope.get("method") == "OPTIONS":
+        return  # OPTIONS says no more than the description of the API, which is open.
+    context: Context = connection.app.state.context
+    if handler.opt.get("open_on_loopback") is True and _is_from_here(context, connection):
+        return
+    if context.authenticator is None:
+        raise StoreUnavailable("this process has no database")
+    caller = await context.authenticator.caller(
+        connection.headers.get("Authorization"), connection.headers.get(TENANT_HEADER)
+    )
+    check_access(
+        caller, Permission(str(declared)), is_open_to_owners=handler.opt.get("owners") is True
+    )
+    connection.scope["auth"] = caller
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host to listen on is this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).is_loopback
+
+
+def _is_from_here(context: Context, connection: ASGIConnection[Any, Any, Any, Any]) -> bool:
+    """A proxy on this machine may forward requests of others."""
+    return context.is_on_loopback and not any(name in connection.headers for name in _PROXY_HEADERS)
+
+
+def caller_of_request(request: Request[Any, Any, Any]) -> Caller:
+    """The dependency `caller`."""
+    caller = request.auth
+    assert isinstance(caller, Caller)
+    return caller
+
+
+def check_declarations(api: Litestar) -> None:
+    """Raises `LookupError` for routes that do not declare their permission."""
+    missing = [
+        f"{handler.handler_name} at {path}"
+        for path, handler in declared_routes(api)
+        if handler.opt.get("permission") not in _DECLARATIONS
+    ]
+    if missing:
+        raise LookupError(f"routes without opt={{'permission': …}}: {', '.join(missing)}")
+
+
+def declared_routes(api: Litestar) -> list[tuple[str, HTTPRouteHandler]]:
+    """All routes with their paths, without the OPTIONS that Litestar adds."""
+    return [
+        (route.path, handler)
+        for route in api.routes
+        for handler in getattr(route, "route_handlers", ())
+        if handler.http_methods != {"OPTIONS"}
+    ]

@@ -1,0 +1,180 @@
+"""API keys: `tw_<id>_<secret>`, of which only the SHA-256 hash of the secret is stored.
+
+The secret has 256 random bits, so nobody can guess it from its hash: a slow password hash would
+protect nothing and cost each request milliseconds. Rotation gives a key a second secret; the one
+before stays valid for some time, so that programs can change theirs without an interruption.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from hashlib import sha256
+from hmac import compare_digest
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from tickwork.core.access import Caller, Permission
+from tickwork.core.fields import FieldReader, Reader
+from tickwork.core.limits import NAME_LENGTH_MAX, text_faults
+from tickwork.errors import FieldError, Forbidden, InvalidInput, Unauthorized
+
+SECRET_BYTES = 32
+"""Random bytes of a secret."""
+
+ROTATION_SECONDS = 86_400.0
+"""Default seconds that the previous secret of a rotated key stays valid."""
+
+ROTATION_SECONDS_MAX = 30 * 86_400.0
+
+LAST_USED_SECONDS = 60.0
+"""Seconds between two updates of the time a key was last used."""
+
+FIRST_KEY_ID = "admin"
+"""Id of the key that the first start on an empty database makes."""
+
+_TOKEN = re.compile(r"tw_([a-z0-9]{1,32})_([0-9a-f]{64})", re.ASCII)
+
+
+class ApiKey(Struct, frozen=True, kw_only=True):
+    """A key without its secret. `previous_until` is when the secret before the last rotation stops
+    working."""
+
+    id: str
+    tenant: str
+    name: str
+    scopes: tuple[Permission, ...]
+    owner: str | None
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    revoked_at: datetime | None
+    previous_until: datetime | None
+
+
+class NewApiKey(Struct, frozen=True, kw_only=True):
+    """A key that is to be stored."""
+
+    id: str
+    name: str
+    scopes: tuple[Permission, ...]
+    owner: str | None = None
+    expires_at: datetime | None = None
+    secret_hash: bytes
+
+    def __repr__(self) -> str:
+        return f"NewApiKey(id={self.id!r}, name={self.name!r})"
+
+
+class KeyRecord(Struct, frozen=True, kw_only=True):
+    """What a key is checked against: read once, and then used for some seconds."""
+
+    key: ApiKey
+    secret_hash: bytes
+    previous_hash: bytes | None
+    is_suspended: bool
+    read_at: datetime
+
+    def __repr__(self) -> str:
+        return f"KeyRecord({self.key!r})"
+
+
+class Token(NamedTuple):
+    """A key as its holder has it."""
+
+    key_id: str
+    secret: str
+
+    def __repr__(self) -> str:
+        return f"Token({self.key_id!r}, '***')"
+
+
+def new_token(key_id: str, secret: bytes) -> str:
+    """The text that the holder of a key keeps."""
+    return f"tw_{key_id}_{secret.hex()}"
+
+
+def parse_token(text: str) -> Token | None:
+    """The parts of a key, or None if the text does not have its form."""
+    match = _TOKEN.fullmatch(text)
+    return None if match is None else Token(match[1], match[2])
+
+
+def hash_of(secret: str) -> bytes:
+    """What is stored of a secret."""
+    return sha256(secret.encode("ascii")).digest()
+
+
+def caller_of(record: KeyRecord, token: Token, now: datetime) -> Caller:
+    """The caller that a key stands for. Raises `Unauthorized`, and `Forbidden` if its tenant is
+    suspended.
+
+    Only a holder of the secret learns why a key is refused. The operator's keys work in a suspended
+    tenant, too: somebody has to resume it.
+    """
+    if not _fits(record, token.secret, now):
+        raise no_such_key()
+    key = record.key
+    if key.revoked_at is not None:
+        raise Unauthorized("key_revoked", f"API key {key.id} is revoked; use another one")
+    if key.expires_at is not None and key.expires_at <= now:
+        raise Unauthorized("key_expired", f"API key {key.id} has expired; use another one")
+    caller = Caller(tenant=key.tenant, scopes=frozenset(key.scopes), owner=key.owner, key_id=key.id)
+    if record.is_suspended and not caller.is_operator:
+        raise Forbidden("tenant_suspended", f"tenant {key.tenant} is suspended; ask the operator")
+    return caller
+
+
+def no_such_key() -> Unauthorized:
+    """The error for an unknown key, and for a known one with a wrong secret."""
+    return Unauthorized("unauthorized", "there is no such API key; check that it is complete")
+
+
+def _fits(record: KeyRecord, secret: str, now: datetime) -> bool:
+    given, previous_until = hash_of(secret), record.key.previous_until
+    fits = compare_digest(given, record.secret_hash)
+    if record.previous_hash is not None and previous_until is not None and now < previous_until:
+        fits |= compare_digest(given, record.previous_hash)
+    return fits
+
+
+class KeyFields(NamedTuple):
+    """What a caller says about a new key, checked."""
+
+    name: str
+    scopes: tuple[Permission, ...]
+    owner: str | None
+    expires_at: datetime | None
+
+
+def read_key_fields(fields: Mapping[str, object], now: datetime) -> KeyFields:
+    """Parses the fields of a new key. Raises `InvalidInput` with every error."""
+    faults: list[FieldError] = []
+    reader = Reader({name: each for name, each in fields.items() if each is not None}, faults)
+    reader.refuse_unknown(_READERS.keys())
+    values = reader.read(_READERS)
+    faults += [
+        FieldError(name, "is missing") for name in ("name", "scopes") if fields.get(name) is None
+    ]
+    for name in ("name", "owner"):
+        if isinstance(values.get(name), str):
+            faults += text_faults(name, values[name], NAME_LENGTH_MAX)
+    scopes = sorted(values.get("scopes", ()), key=list(Permission).index)
+    if values.get("owner") is not None and Permission.ADMIN in scopes:
+        faults.append(FieldError("scopes", "a key with an owner cannot have the scope admin"))
+    expires_at = values.get("expires_at")
+    if expires_at is not None and expires_at <= now:
+        faults.append(FieldError("expires_at", "must be in the future"))
+    if faults:
+        raise InvalidInput(faults)
+    return KeyFields(values["name"], tuple(scopes), values.get("owner"), expires_at)
+
+
+_READERS: dict[str, FieldReader] = {
+    "name": lambda reader, name: reader.string(name),
+    "scopes": lambda reader, name: reader.some_of(name, Permission),
+    "owner": lambda reader, name: reader.string(name),
+    "expires_at": lambda reader, name: reader.instant(name),
+}

@@ -1,0 +1,125 @@
+"""Finds out who makes a request: checks its API key or token, and caches keys for some seconds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import timedelta
+from math import inf
+from typing import NamedTuple
+
+from tickwork.core.access import Caller, acting_for
+from tickwork.core.api_key import (
+    LAST_USED_SECONDS,
+    KeyRecord,
+    Token,
+    caller_of,
+    no_such_key,
+    parse_token,
+)
+from tickwork.core.model import SYSTEM
+from tickwork.errors import StoreError, Unauthorized
+from tickwork.store.contract import Store
+
+CACHE_SECONDS = 3.0
+"""Seconds that a key is used without reading it again: a revoked key works at most this long."""
+
+CACHED_KEYS_MAX = 10_000
+"""Maximum number of cached keys; beyond it all are dropped."""
+
+_TOKEN_LENGTH_MAX = 8_192
+
+CheckJwt = Callable[[str], Awaitable[Caller]]
+
+
+class _Cached(NamedTuple):
+    record: KeyRecord
+    read_monotonic: float
+
+
+class Authenticator:
+    """Checks the keys and tokens of requests against a store."""
+
+    def __init__(
+        self,
+        store: Store,
+        monotonic: Callable[[], float],
+        check_jwt: CheckJwt | None = None,
+    ) -> None:
+        self._store, self._monotonic, self._check_jwt = store, monotonic, check_jwt
+        self._cached: dict[str, _Cached] = {}
+        self._touched: dict[str, float] = {}
+        self._touching: set[asyncio.Task[None]] = set()
+
+    async def caller(self, authorization: str | None, tenant: str | None) -> Caller:
+        """The caller of a request with this `Authorization` header, in the tenant that it names.
+
+        Raises `Unauthorized`, `Forbidden`, and `NotFound` if there is no such tenant.
+        """
+        caller = await self._known(_bearer(authorization))
+        acting = acting_for(caller, tenant)
+        if acting is not caller:
+            await self._store.tenants.get(SYSTEM, acting.tenant)
+        return acting
+
+    async def close(self) -> None:
+        """Finishes what was begun in the background."""
+        await asyncio.gather(*self._touching)
+
+    async def _known(self, text: str) -> Caller:
+        token = parse_token(text)
+        if token is not None:
+            return await self._of_key(token)
+        if self._check_jwt is not None and text.count(".") == 2:
+            return await self._check_jwt(text)
+        raise Unauthorized("unauthorized", "this is not an API key of the form tw_<id>_<secret>")
+
+    async def _of_key(self, token: Token) -> Caller:
+        cached = self._cached.get(token.key_id)
+        if cached is None or self._monotonic() - cached.read_monotonic >= CACHE_SECONDS:
+            cached = await self._read(token.key_id)
+        if cached is None:
+            raise no_such_key()
+        now = self._monotonic()
+        # The database's clock decides about expiry; this process counts on since it was read.
+        age = timedelta(seconds=now - cached.read_monotonic)
+        caller = caller_of(cached.record, token, cached.record.read_at + age)
+        self._touch(token.key_id, now)
+        return caller
+
+    async def _read(self, key_id: str) -> _Cached | None:
+        began = self._monotonic()
+        record = await self._store.keys.find(SYSTEM, key_id)
+        if record is None:
+            self._cached.pop(key_id, None)
+            return None
+        if len(self._cached) >= CACHED_KEYS_MAX:
+            self._cached.clear()
+            self._touched.clear()
+        cached = self._cached[key_id] = _Cached(record, began)
+        return cached
+
+    def _touch(self, key_id: str, now: float) -> None:
+        """Stores in the background that a key was used; once a minute is enough."""
+        if now - self._touched.get(key_id, -inf) < LAST_USED_SECONDS:
+            return
+        self._touched[key_id] = now
+        task = asyncio.create_task(self._store_use(key_id))
+        self._touching.add(task)
+        task.add_done_callback(self._touching.discard)
+
+    async def _store_use(self, key_id: str) -> None:
+        with suppress(StoreError):  # The request itself reports a database that fails.
+            await self._store.keys.touch(SYSTEM, key_id)
+
+
+def _bearer(authorization: str | None) -> str:
+    if authorization is None:
+        raise Unauthorized(
+            "unauthorized", "send your API key in the header Authorization: Bearer tw_…"
+        )
+    scheme, _, text = authorization.partition(" ")
+    if scheme.lower() != "bearer" or not text.strip() or len(text) > _TOKEN_LENGTH_MAX:
+        raise Unauthorized("unauthorized", "the header must be Authorization: Bearer tw_…")
+    return text.strip()

@@ -1,0 +1,104 @@
+"""API keys of a tenant: create, list, rotate, revoke. A secret is shown once, when it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import structs
+
+from tickwork.core.access import Permission
+from tickwork.core.api_key import (
+    FIRST_KEY_ID,
+    ROTATION_SECONDS,
+    ROTATION_SECONDS_MAX,
+    SECRET_BYTES,
+    ApiKey,
+    NewApiKey,
+    hash_of,
+    new_token,
+    read_key_fields,
+)
+from tickwork.core.model import DEFAULT, SYSTEM, Scope
+from tickwork.errors import Conflict, FieldError, InvalidInput
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id, random_bytes
+
+_TIME_DIGITS = 12
+"""Hexadecimal digits of an id that are the time it was made, so that ids sort by it."""
+
+_RANDOM_ID_BYTES = 4
+
+
+class CreatedKey(ApiKey, frozen=True, kw_only=True):
+    """A key with its text, `tw_…`, which is not shown again."""
+
+    token: str
+
+    def __repr__(self) -> str:
+        return f"CreatedKey(id={self.id!r}, name={self.name!r}, token='***')"
+
+
+async def create_key(store: Store, scope: Scope, fields: Mapping[str, object]) -> CreatedKey:
+    """Makes a key of a tenant with the fields `name`, `scopes`, `owner` and `expires_at`."""
+    checked = read_key_fields(fields, await store.now())
+    key_id = new_id().hex[:_TIME_DIGITS] + random_bytes(_RANDOM_ID_BYTES).hex()
+    return await _create(store, scope, key_id, **checked._asdict())
+
+
+async def create_first_key(store: Store) -> CreatedKey | None:
+    """Makes the operator's first key if there is no key at all; else None."""
+    if await store.keys.list(SYSTEM, 1):
+        return None
+    try:
+        return await _create(
+            store, DEFAULT, FIRST_KEY_ID, name="first start", scopes=tuple(Permission)
+        )
+    except Conflict:  # Another process was first.
+        return None
+
+
+def first_key_text(token: str, base_url: str) -> str:
+    """What the first start says about the key that it made."""
+    return (
+        "This database had no API key. This is the first one, with all scopes; it is not shown "
+        f"again:\n  {token}\n"
+        f'Try it:\n  curl -H "Authorization: Bearer {token}" {base_url}/v1/stats'
+    )
+
+
+async def list_keys(
+    store: Store, scope: Scope, *, limit: int = 1_000, after: str | None = None
+) -> tuple[ApiKey, ...]:
+    """The keys of a tenant, oldest first, without secrets; also expired and revoked ones."""
+    return await store.keys.list(scope, limit, after=after)
+
+
+async def get_key(store: Store, scope: Scope, key_id: str) -> ApiKey:
+    """One key of a tenant. Raises `NotFound`."""
+    return await store.keys.get(scope, key_id)
+
+
+async def rotate_key(
+    store: Store, scope: Scope, key_id: str, *, keep_seconds: float = ROTATION_SECONDS
+) -> CreatedKey:
+    """Gives a key a new secret. The one before stays valid for `keep_seconds`."""
+    if not 0 <= keep_seconds <= ROTATION_SECONDS_MAX:
+        fault = f"must be from 0 to {ROTATION_SECONDS_MAX:g}, not {keep_seconds:g}"
+        raise InvalidInput([FieldError("keep_seconds", fault)])
+    token = new_token(key_id, secret := random_bytes(SECRET_BYTES))
+    rotated = await store.keys.rotate(
+        scope, key_id, hash_of(secret.hex()), keep_seconds=keep_seconds
+    )
+    return CreatedKey(**structs.asdict(rotated), token=token)
+
+
+async def revoke_key(store: Store, scope: Scope, key_id: str) -> ApiKey:
+    """Makes a key invalid for ever. API processes notice within `CACHE_SECONDS`."""
+    return await store.keys.revoke(scope, key_id)
+
+
+async def _create(store: Store, scope: Scope, key_id: str, **fields: object) -> CreatedKey:
+    token = new_token(key_id, secret := random_bytes(SECRET_BYTES))
+    new = NewApiKey(id=key_id, secret_hash=hash_of(secret.hex()), **fields)  # type: ignore[arg-type]
+    created = await store.keys.create(scope, new)
+    return CreatedKey(**structs.asdict(created), token=token)

@@ -1,0 +1,4 @@
+-- Stores a key unless its id is in use.
+INSERT INTO tickwork_api_keys (id, tenant, name, scopes, owner, created_at, expires_at, secret_hash)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+ON CONFLICT (id) DO NOTHING

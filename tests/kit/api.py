@@ -1,0 +1,66 @@
+"""A client of the API with a key, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+from litestar import Litestar
+from litestar.testing import TestClient
+
+from tickwork import clock
+from tickwork.api import create_api
+from tickwork.core import when
+from tickwork.core.access import Permission
+from tickwork.core.model import Scope
+from tickwork.ops.keys import create_key
+from tickwork.ops.stores import Store
+from tickwork.wiring import Settings, open_store
+
+Client = TestClient[Litestar]
+ALL_SCOPES = tuple(Permission)
+
+
+def bearer(token: str) -> dict[str, str]:
+    """The header with a key."""
+    return {"Authorization": f"Bearer {token}"}
+
+
+async def new_key(
+    store: Store,
+    *,
+    tenant: str = "default",
+    scopes: Sequence[str] = ALL_SCOPES,
+    owner: str | None = None,
+    expires_at: datetime | None = None,
+) -> str:
+    """Creates a key and returns its text."""
+    fields = {"name": "test", "scopes": [*scopes], "owner": owner, "expires_at": expires_at}
+    return (await create_key(store, Scope(tenant), fields)).token
+
+
+def new_key_of(settings: Settings) -> str:
+    """Creates a key with all scopes in the database of some settings, and the database too."""
+
+    async def create() -> str:
+        store = await open_store(settings)
+        try:
+            return await new_key(store)
+        finally:
+            await store.close()
+
+    return asyncio.run(create())
+
+
+@contextmanager
+def api_client(folder: Path, now: Callable[[], datetime] = clock.now) -> Iterator[Client]:
+    """A client with a key with all scopes, of an API on a new SQLite file in a folder."""
+    settings = Settings(database=f"sqlite:///{folder / 'api.db'}")
+    headers = bearer(new_key_of(settings))
+    api = create_api(now=now, limits=when.Limits(), open_store=lambda: open_store(settings))
+    with TestClient(api, raise_server_exceptions=False) as client:
+        client.headers.update(headers)
+        yield client
