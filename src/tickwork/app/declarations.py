@@ -113,12 +113,14 @@ class ScheduleDeclaration(Struct, frozen=True):
 
 class Consumer(Struct, frozen=True):
     """All handlers of one queue. `operator_concurrency` is set by the operator and overrides the
-    value in the code."""
+    value in the code. `is_built_in`: the queue is one of Tickwork's own, which most apps leave
+    empty."""
 
     queue: QueueDeclaration
     batch: HandlerDeclaration | None
     by_type: dict[str | None, HandlerDeclaration]
     operator_concurrency: int | None = None
+    is_built_in: bool = False
 
     def handler_for(self, message_type: str | None) -> HandlerDeclaration | None:
         """The handler of a type; if there is none, the handler of any type."""

@@ -50,6 +50,9 @@ POLL_SECONDS_MAX = 1.0
 """Maximum number of seconds between two polls. An idle consumer also asks when the next message
 becomes visible."""
 
+POLL_SECONDS_MAX_BUILT_IN = 5.0
+"""The same for the queues that every worker consumes whether an app uses them or not."""
+
 SUSPECTS_MAX = 100
 """Maximum number of suspects that run together: if one of them kills the process, all of them have
 to run alone."""
@@ -105,6 +108,8 @@ class QueueConsumer:
     async def _run(self, watch: Watch) -> None:
         """Returns if the queue is gone."""
         pause = POLL_SECONDS_MIN
+        is_built_in = self._consumer.is_built_in
+        pause_max = POLL_SECONDS_MAX_BUILT_IN if is_built_in else POLL_SECONDS_MAX
         while True:
             if self._claim_limit() <= 0:
                 self._has_capacity.clear()
@@ -116,7 +121,7 @@ class QueueConsumer:
                 if self._more_waiting:
                     continue
                 if not await watch.wait(await self._wait_seconds(pause)):
-                    pause = min(pause * 2, POLL_SECONDS_MAX)
+                    pause = min(pause * 2, pause_max)
             except NotFound:
                 self._is_gone = True
                 return

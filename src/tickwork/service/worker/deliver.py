@@ -185,4 +185,5 @@ def hidden_consumer(
         is_batch=is_batch,
         max_concurrency=max_concurrency,
     )
-    return Consumer(queue, handler, {}) if is_batch else Consumer(queue, None, {None: handler})
+    by_type: dict[str | None, HandlerDeclaration] = {} if is_batch else {None: handler}
+    return Consumer(queue, handler if is_batch else None, by_type, is_built_in=True)
