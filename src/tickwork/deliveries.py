@@ -86,7 +86,10 @@ def webhook_deliveries(store: Store, settings: Settings) -> tuple[Channels, list
         store, webhooks, box, limits, clock=clock.now, monotonic=clock.monotonic
     )
     return channels, [
-        deliveries_consumer(Deliverer(store, channels, box, limits), settings.delivery_concurrency),
+        deliveries_consumer(
+            Deliverer(store, channels, box, limits, public_url=settings.public_url),
+            settings.delivery_concurrency,
+        ),
         endpoints_consumer(to_endpoints, settings.delivery_concurrency),
         alerts_consumer(Alerter(store, channels, box)),
     ]

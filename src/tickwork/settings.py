@@ -25,6 +25,7 @@ The first that is given wins: a flag, an environment variable, an entry in the s
  smtp_url = "smtp://user:password@host:587"             TICKWORK_SMTP_URL
  email_from = "Shop <shop@example.com>"                 TICKWORK_EMAIL_FROM
  secret_key = "32 random bytes in base64"               TICKWORK_SECRET_KEY
+ public_url = "https://jobs.example.com"                TICKWORK_PUBLIC_URL
 ```
 
 An error names a setting as it was given: the flag, the variable or the entry. The file may also
@@ -91,6 +92,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     smtp_url: str | None = None
     email_from: str | None = None
     secret_key: str | None = None
+    public_url: str | None = None
 
 
 class GivenSetting(NamedTuple):
@@ -222,6 +224,17 @@ def _targets(reader: Reader, name: str) -> tuple[str, ...] | None:
     return tuple(each.strip() for each in items if each.strip())
 
 
+def _public_url(reader: Reader, name: str) -> str | None:
+    value = reader.value(name)
+    if isinstance(value, str) and not any(each.isspace() or each in "?#" for each in value):
+        scheme, found, rest = value.partition("://")
+        if found and scheme in ("http", "https") and rest.strip("/"):
+            return value.rstrip("/")
+    fault = "must be the URL at which others reach this server, such as https://jobs.example.com"
+    reader.fault(name, fault)
+    return None
+
+
 def _secret(reader: Reader, name: str) -> str | None:
     """Checks only that it is a text. The error does not show the value."""
     value = reader.value(name)
@@ -252,5 +265,6 @@ _READERS: dict[str, FieldReader] = {
     "smtp_url": _secret,
     "email_from": lambda reader, name: reader.text(name),
     "secret_key": _secret,
+    "public_url": _public_url,
 }
 assert _READERS.keys() == set(Settings.__struct_fields__)

@@ -132,6 +132,21 @@ class MemoryMessages:
             if isawaitable(wanted):
                 await wanted
 
+    async def settle_unclaimed(self, scope: Scope, message: Message, ending: Ending) -> bool:
+        claim = ending.claim
+        row = self._tables.messages.get((message.tenant, message.id))
+        if row is None or not (scope.is_system or scope.tenant == claim.tenant):
+            return False
+        found = row.message
+        if found.state is not State.READY or found.claim + 1 != claim.number:
+            return False
+        taken = row.changed(
+            state=State.CLAIMED, claim=claim.number, holder=claim.holder, claimed_at=self._now()
+        )
+        with self._tables.transaction(), self._departures.completing_later():
+            self._tables.put(taken)
+            return not self._carry_out(scope, Settlement((ending,))).refused
+
     async def extend(self, scope: Scope, claim: Claim, lease_seconds: float) -> bool:
         if faults := lease_faults(lease_seconds):
             raise InvalidInput(faults)

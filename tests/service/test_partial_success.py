@@ -347,7 +347,7 @@ async def test_a_partial_slot_completes_a_one_shot_and_a_dead_one_parks_it(
         (both(delivery="exactly_once"), "delivery"),
         (both(retry_failed_channels="yes"), "retry_failed_channels"),
         ({"type": "webhook", "url": A, "retry_failed_channels": True}, "retry_failed_channels"),
-        ({"type": "webhook", "url": A, "completion": "callback"}, "completion"),
+        (ONCE | {"completion": "callback"}, "completion"),
         ({"type": "channels", "channels": [ONCE]}, "channels[0].delivery"),
     ],
 )

@@ -33,6 +33,7 @@ WAYS = {
     "expired_pull_leases": {"tickwork_messages_lease"},
     "expired_messages": {"tickwork_messages_expiring"},
     "extend": {BY_KEY},
+    "take_message": {BY_KEY},
     "unblock_keys": {"tickwork_messages_key", BY_PLACE},
     "give_back": {"tickwork_messages_holder"},
     "give_back_unknown": {"tickwork_messages_holder"},

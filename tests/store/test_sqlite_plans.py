@@ -49,6 +49,7 @@ SEARCHES = {
     "claimed_by": {"tickwork_messages_holder"},
     "claimed_rowid": {BY_KEY},
     "claimed_slots": {BY_KEY},
+    "take_message": {BY_KEY},
     "slots_to_copy": {BY_KEY},
     "waiting_copies": {BY_KEY},
     "ready_tenants": {"tickwork_messages_ready", BY_PLACE},

@@ -27,6 +27,7 @@ from tickwork.api.context import Context
 from tickwork.api.problems import BODY_BYTES_MAX, handlers
 from tickwork.api.routes.cluster import cluster, stats
 from tickwork.api.routes.docs import PAGE_HEADERS, DocsPage, home, openapi_json
+from tickwork.api.routes.firings import firing_routes
 from tickwork.api.routes.operations import healthz, metrics, readyz
 from tickwork.api.routes.schedules import schedule_routes
 from tickwork.core import when
@@ -87,6 +88,7 @@ def create_api(
             cluster,
             stats,
             schedule_routes(),
+            firing_routes(),
         ],
         dependencies={
             "context": Provide(lambda: context, sync_to_thread=False),

@@ -19,6 +19,7 @@ from litestar.types import ExceptionHandlersMap
 from msgspec import Meta, Struct
 
 from tickwork.errors import (
+    Conflict,
     FieldError,
     Forbidden,
     InvalidInput,
@@ -66,6 +67,7 @@ _KINDS = {
         "Method not allowed",
         "This path does not support the method; the Allow header lists those it supports.",
     ),
+    409: Kind(Conflict.code, "The request conflicts with what is stored"),
     413: Kind(
         "body_too_large",
         "The body is too large",
@@ -138,6 +140,7 @@ def handlers() -> ExceptionHandlersMap:
         NotFound: _on_not_found,
         InvalidInput: _on_invalid_input,
         InvalidJson: _on_invalid_json,
+        Conflict: _on_conflict,
         StoreError: _on_store_error,
         ValidationException: _on_missing_body,
         HTTPException: _on_http_error,
@@ -170,6 +173,10 @@ def _sentence(error: Exception) -> str:
 
 def _on_invalid_input(_: Request[Any, Any, Any], error: InvalidInput) -> Response[Problem]:
     return _respond(_unprocessable(error.errors))
+
+
+def _on_conflict(_: Request[Any, Any, Any], error: Conflict) -> Response[Problem]:
+    return _respond(problem(HTTPStatus.CONFLICT, detail=_sentence(error)))
 
 
 def _on_invalid_json(_: Request[Any, Any, Any], error: InvalidJson) -> Response[Problem]:

@@ -89,15 +89,18 @@ class Channels:
         schedule_name: Callable[[], Awaitable[str | None]],
         timeout_seconds: float,
         arrived: Callable[[str, Delivery], Awaitable[None]],
+        headers: Mapping[str, str] = {},
     ) -> dict[str, Delivery]:
         """Delivers over channels at once; the results are by channel. `arrived` is told each result
-        when it is there."""
+        when it is there. Webhooks get the `headers` besides their own."""
         is_named = any(map(_names_schedule, channels.values()))
         name = await schedule_name() if is_named else None
         values = values_of(payload, message, name)
 
         async def deliver_one(name: str, channel: Channel) -> Delivery:
-            result = await self._deliver(name, channel, values, message, keys, timeout_seconds)
+            result = await self._deliver(
+                name, channel, values, message, keys, timeout_seconds, headers
+            )
             await arrived(name, result)
             return result
 
@@ -112,6 +115,7 @@ class Channels:
         message: Message,
         keys: Sequence[bytes],
         usual_seconds: float,
+        headers: Mapping[str, str],
     ) -> Delivery:
         try:
             if isinstance(channel, EmailTarget):
@@ -141,6 +145,7 @@ class Channels:
                     keys=keys,
                     sent_at=self._clock(),
                     timeout_seconds=float(channel.timeout_seconds or usual_seconds),
+                    headers=headers,
                 )
             )
         except MissingValue as error:

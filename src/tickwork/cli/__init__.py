@@ -27,7 +27,7 @@ from tickwork.cli import (
 )
 from tickwork.cli.cluster import late_command, nodes_command
 from tickwork.cli.database import doctor_command, migrate_command
-from tickwork.cli.firings import upcoming_all_command, why_command
+from tickwork.cli.firings import firings, upcoming_all_command, why_command
 from tickwork.cli.next import explain_command, next_command
 from tickwork.cli.output import EXIT_BAD_USAGE
 from tickwork.cli.run import run_command
@@ -57,6 +57,7 @@ app.command("upcoming", cls=Command)(upcoming_all_command)
 app.command("nodes", cls=Command)(nodes_command)
 app.command("listen", cls=Command)(webhooks.listen_command)
 app.add_typer(schedules.app, name="schedules")
+app.add_typer(firings, name="firings")
 app.add_typer(calendars.app, name="calendars")
 app.add_typer(topology.app, name="topology")
 app.add_typer(queues.app, name="queues")

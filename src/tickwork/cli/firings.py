@@ -1,4 +1,5 @@
-"""`tickwork schedules firings | backfill | upcoming`, `tickwork upcoming` and `tickwork why`."""
+"""`tickwork schedules firings | backfill | upcoming`, `tickwork firings`, `tickwork upcoming` and
+`tickwork why`."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from tickwork.cli.output import (
 from tickwork.cli.schedule_output import choice, instant_of
 from tickwork.cli.schedules import LISTED, app
 from tickwork.cli.store_session import schedule_reference, scope_of, whole_number, with_store
-from tickwork.cli.typer_commands import Command
+from tickwork.cli.typer_commands import Command, Group
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from tickwork.core.schedule.model import Schedule
     from tickwork.ops.schedules.views import UpcomingFire
     from tickwork.ops.stores import Store
+
+firings = typer.Typer(cls=Group, help="Firings that their receivers complete.")
 
 UPCOMING = 10
 
@@ -62,6 +65,14 @@ UpTo = Annotated[
 ]
 OfOwner = Annotated[
     str | None, typer.Option("--owner", metavar="OWNER", help="Only schedules of this user.")
+]
+CompletionToken = Annotated[
+    str | None,
+    typer.Option("--token", metavar="TOKEN", help="The value of Tickwork-Complete-Token."),
+]
+Failed = Annotated[bool, typer.Option("--failed", help="The attempt failed; it is retried.")]
+ErrorText = Annotated[
+    str | None, typer.Option("--error", metavar="TEXT", help="Why it failed; with --failed.")
 ]
 Count = Annotated[str | None, typer.Option(metavar="N", help="Number of fires; default 10.")]
 
@@ -130,6 +141,31 @@ def firings_command(
         for each in found
     ]
     print_table(columns, rows, none="there are no firings")
+
+
+@firings.command("complete", cls=Command)
+def complete_command(
+    token: CompletionToken = None,
+    failed: Failed = False,
+    error: ErrorText = None,
+    database: Database = None,
+    as_json: Json = False,
+) -> None:
+    """Complete a firing that its receiver accepted with 202."""
+    from tickwork.core.model import SYSTEM
+    from tickwork.ops.schedules.complete import complete_firing
+
+    fields = {"status": "failed" if failed else "succeeded", "error": error}
+    done = with_store(
+        database,
+        SYSTEM,
+        lambda store: complete_firing(store, token, fields),
+        names={"token": "--token", "error": "--error", "status": "--failed"},
+    )
+    if as_json:
+        print_json(done)
+    else:
+        print_lines([f"attempt {done.attempt} of firing {done.id}: {done.status}"])
 
 
 @app.command("upcoming", cls=Command)

@@ -66,4 +66,5 @@ def _answer(found: MessageLocation) -> Iterator[str]:
             gone = f"by a process on {node.host} whose lease expired"
             yield f"{where}{since} {gone}; it is released soon"
     if message.last_error is not None:
-        yield f"{message.attempts} attempts failed, the last with: {message.last_error}"
+        words = f"{message.attempts} attempts failed, the last with: {message.last_error}"
+        yield f"it {message.last_error}" if message.waits_for_completion else words

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -33,6 +33,7 @@ from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tickwork.core.when import Limits
+    from tickwork.ops.schedules.outside import OutsideRules
     from tickwork.ops.stores import Store
 
 
@@ -163,7 +164,7 @@ def create_command(
     show(
         database,
         scope,
-        lambda store: create(store, scope, body, limits=limits, check_url=_check_url(database)),
+        lambda store: create(store, scope, body, limits=limits, outside=_outside(database)),
         as_json=as_json,
         create=True,
         fields=further,
@@ -200,7 +201,7 @@ def update_command(
         database,
         scope,
         lambda store: update(
-            store, scope, reference, patch, limits=limits, check_url=_check_url(database)
+            store, scope, reference, patch, limits=limits, outside=_outside(database)
         ),
         as_json=as_json,
         fields=further,
@@ -305,11 +306,15 @@ def _has_timing(fields: dict[str, object]) -> bool:
     return any(fields.get(name) is not None for name in TIMING_FIELDS)
 
 
-def _check_url(database: str | None) -> Callable[[str], None]:
-    """Raises `InvalidInput` for a URL that deliveries may not reach."""
+def _outside(database: str | None) -> OutsideRules:
+    """Which targets outside are allowed."""
+    from tickwork.ops.schedules.outside import OutsideRules
     from tickwork.wiring import guard
 
-    return lambda url: guard(load_settings(database)).check_url(url)
+    return OutsideRules(
+        lambda url: guard(load_settings(database)).check_url(url),
+        lambda: load_settings(database).public_url,
+    )
 
 
 def _limits(database: str | None) -> Limits:

@@ -17,6 +17,7 @@ from tickwork.core.model import (
     Claim,
     ClaimRequest,
     Ending,
+    Message,
     NewMessage,
     QueueSettings,
     Scope,
@@ -295,6 +296,17 @@ def is_name(text: str) -> bool:
 def is_possible_claim(claim: Claim) -> bool:
     """Whether a store can have issued this claim."""
     return 0 < claim.number <= CLAIM_NUMBER_MAX and is_name(claim.tenant)
+
+
+def is_next_claim(scope: Scope, message: Message, claim: Claim) -> bool:
+    """Whether a claim is the one that a message would get next, and the scope may have it."""
+    is_own = scope.is_system or claim.tenant == scope.tenant
+    is_next = (claim.tenant, claim.id, claim.number) == (
+        message.tenant,
+        message.id,
+        message.claim + 1,
+    )
+    return is_own and is_next and is_possible_claim(claim)
 
 
 def lease_faults(lease_seconds: float) -> list[FieldError]:

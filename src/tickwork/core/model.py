@@ -81,6 +81,10 @@ REASONS_NOT_HANDLED = frozenset(
 )
 """Reasons for a dead letter without a handler that ran to its end. They count no attempt."""
 
+WAITING_SINCE = "waits for its completion since "
+"""Start of the note that a message keeps as its `last_error` while a receiver completes it; the
+time at which the attempt started follows."""
+
 EVENT_RETENTION_SECONDS = 15 * 86_400
 """Seconds to remember a processed event id: longer than any message or dead letter is kept."""
 
@@ -259,8 +263,22 @@ class Message(Struct, frozen=True, gc=False):
     @property
     def is_late(self) -> bool:
         """Whether the slot was planned in time but first claimed after its grace."""
-        is_first = self.attempts == 0 and self.lost == 0
+        is_first = self.attempts == 0 and self.lost == 0 and self.waits_since is None
         return self.catch_up and self.grace_seconds is not None and is_first
+
+    @property
+    def waits_since(self) -> datetime | None:
+        """When the attempt started whose receiver accepted it and completes it later. None if no
+        attempt waits for its completion."""
+        note = self.last_error
+        if note is None or not note.startswith(WAITING_SINCE):
+            return None
+        return datetime.fromisoformat(note.removeprefix(WAITING_SINCE))
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a worker has claimed it, or its receiver has yet to complete it."""
+        return self.state is State.CLAIMED or self.waits_since is not None
 
     @property
     def current_claim(self) -> Claim:

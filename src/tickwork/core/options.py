@@ -152,6 +152,8 @@ class WebhookTarget(_WebhookUrl, total=False):
     headers: Mapping[str, str]
     timeout_seconds: int
     delivery: Delivery
+    completion: Literal["answer", "callback"]
+    complete_within_seconds: int
 
 
 class _EmailTo(TypedDict):

@@ -42,6 +42,7 @@ from tickwork.facade.operate import Alerts, Batches, DeadLetters, Messages, Node
 from tickwork.facade.queue import Queue
 from tickwork.facade.schedules import (
     Calendars,
+    Firings,
     Schedules,
     declare_function,
 )
@@ -109,6 +110,7 @@ class Tickwork:
         }
         self._engine = AppEngine(flags, tenant, read_app_name(self, name))
         self.schedules = Schedules(self._engine)
+        self.firings = Firings(self._engine)
         self.calendars = Calendars(self._engine)
         self.queues = Queues(self._engine)
         self.messages = Messages(self._engine)

@@ -27,6 +27,7 @@ from tickwork.ops.endpoints import Sink
 from tickwork.ops.keys import create_first_key, first_key_text
 from tickwork.ops.queues import declare_queue, queue_names
 from tickwork.ops.schedules.declare import declare_schedules
+from tickwork.ops.schedules.outside import OutsideRules
 from tickwork.ops.schedules.views import upcoming
 from tickwork.ops.send import RegistryComposer, send_batch
 from tickwork.ops.stores import LoopStores, Store
@@ -65,6 +66,7 @@ class AppEngine:
         self.now: Callable[[], datetime] = clock.now
         self.secret_box: Callable[[], Box] = lambda: wiring.secret_box(self.settings())
         self.webhook_sink: Callable[[], Sink] = lambda: wiring.webhook_channel(self.settings())
+        self.public_url: Callable[[], str | None] = lambda: self.settings().public_url
 
     # The store
 
@@ -93,13 +95,15 @@ class AppEngine:
         *,
         secret_box: Callable[[], Box] | None = None,
         webhook_sink: Callable[[], Sink] | None = None,
+        public_url: Callable[[], str | None] | None = None,
     ) -> AsyncIterator[None]:
-        """Works on the given store and clock, with the given secrets and receivers of webhooks,
-        instead of its own, as the test harness does."""
+        """Works on the given store and clock, with the given secrets, receivers of webhooks and
+        public URL, instead of its own, as the test harness does."""
         created, self.registry.created = self.registry.created, set()
         stored, self.now = self.registry.stored, now
-        own = self.secret_box, self.webhook_sink
+        own = self.secret_box, self.webhook_sink, self.public_url
         self.secret_box, self.webhook_sink = secret_box or own[0], webhook_sink or own[1]
+        self.public_url = public_url or own[2]
         try:
             await self._declare_queues(store)
             with self.stores.using(store):
@@ -108,7 +112,7 @@ class AppEngine:
         finally:
             self.registry.created, self.registry.stored = created, stored
             self.now = clock.now
-            self.secret_box, self.webhook_sink = own
+            self.secret_box, self.webhook_sink, self.public_url = own
 
     async def ensure_queue(self, name: str) -> None:
         """Creates a queue that was declared after the store was opened."""
@@ -136,6 +140,10 @@ class AppEngine:
     def limits(self) -> Limits:
         """The limits of this installation."""
         return Limits(min_interval_seconds=self.settings().min_interval_seconds)
+
+    def outside(self) -> OutsideRules:
+        """Which targets outside its schedules may have."""
+        return OutsideRules(self.check_url, self.public_url)
 
     def check_url(self, url: str) -> None:
         """Raises `InvalidInput` for a URL that deliveries may not reach."""

@@ -1,4 +1,4 @@
-"""`app.schedules`, `app.calendars`, and what `@app.schedule` declares.
+"""`app.schedules`, `app.firings`, `app.calendars`, and what `@app.schedule` declares.
 
 Each call is done when it returns, also inside a handler: a schedule is not a message and does not
 wait for an ack. Pass an `idempotency_key` where a handler may run twice.
@@ -23,6 +23,7 @@ from tickwork.core.schedule.model import Schedule as StoredSchedule
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.facade.engine import AppEngine
 from tickwork.ops.schedules import calendars, change, create, lookup, views
+from tickwork.ops.schedules.complete import CompletedFiring, complete_firing
 from tickwork.ops.schedules.declare import checked_declaration, stored_name
 from tickwork.ops.schedules.preview import preview
 from tickwork.ops.schedules.public import Schedule, show_stored
@@ -61,7 +62,7 @@ class Schedules:
             fields,
             limits=limits,
             payload_of=engine.registry.payload_sent,
-            check_url=engine.check_url,
+            outside=engine.outside(),
         )
         return await self._show(made)
 
@@ -75,7 +76,7 @@ class Schedules:
             bodies,
             limits=limits,
             payload_of=engine.registry.payload_sent,
-            check_url=engine.check_url,
+            outside=engine.outside(),
         )
         return await show_stored(store, engine.scope, found)
 
@@ -95,7 +96,7 @@ class Schedules:
             bodies,
             limits=limits,
             payload_of=engine.registry.payload_sent,
-            check_url=engine.check_url,
+            outside=engine.outside(),
             on_progress=on_progress,
         )
 
@@ -147,7 +148,7 @@ class Schedules:
             patch,
             limits=limits,
             payload_of=engine.registry.payload_sent,
-            check_url=engine.check_url,
+            outside=engine.outside(),
         )
         return await self._show(changed)
 
@@ -284,6 +285,25 @@ def _chosen(kind: type[Choice], field: str, value: object) -> Choice:
     if faults:
         raise InvalidInput(faults)
     return chosen
+
+
+class Firings:
+    """Firings that their receivers complete."""
+
+    def __init__(self, engine: AppEngine) -> None:
+        self._engine = engine
+
+    async def complete(
+        self, token: str, *, failed: bool = False, error: str | None = None
+    ) -> CompletedFiring:
+        """Completes a firing that its receiver accepted with 202 (`completion: "callback"`). The
+        token is that of the header `Tickwork-Complete-Token`.
+
+        With `failed` the attempt failed, with this error, and is retried as usual. Raises
+        `Conflict` if the token is stale: it is good for one attempt, until its time is over.
+        """
+        fields = {"status": "failed" if failed else "succeeded", "error": error}
+        return await complete_firing(await self._engine.open(), token, fields)
 
 
 class Calendars:

@@ -85,6 +85,7 @@ class StoredMessage(Struct, frozen=True, kw_only=True):
     idempotency_key: str | None
     died: Death | None
     last_error: str | None
+    waits_for_completion: bool
 
 
 async def show_message(
@@ -174,4 +175,5 @@ def _shown(message: Message, queue: str, now: datetime) -> StoredMessage:
         idempotency_key=message.idempotency_key,
         died=read_death(message.death),
         last_error=message.last_error,
+        waits_for_completion=message.waits_since is not None,
     )

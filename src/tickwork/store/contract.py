@@ -38,6 +38,7 @@ from tickwork.core.model import (
     ClaimRequest,
     ContentType,
     Counts,
+    Ending,
     IdKind,
     Message,
     Meta,
@@ -165,6 +166,11 @@ class Messages(Protocol):
         with another transaction, or after a failure in a group of settlements that shared one
         transaction.
         """
+
+    async def settle_unclaimed(self, scope: Scope, message: Message, ending: Ending) -> bool:
+        """Settles a ready message that nobody has claimed since it was read, in one transaction;
+        False, and no change, if somebody has, or it is gone. The ending has the claim that the
+        message would get next, of a holder that is no node."""
 
     async def extend(self, scope: Scope, claim: Claim, lease_seconds: float) -> bool:
         """Makes a pull lease expire `lease_seconds` from now; False if the claim is no longer

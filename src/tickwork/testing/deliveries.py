@@ -65,7 +65,7 @@ class PlainBox:
 
 
 async def recording_consumers(
-    store: Store, recorded: RecordedDeliveries, clock: VirtualClock
+    store: Store, recorded: RecordedDeliveries, clock: VirtualClock, public_url: str
 ) -> list[Consumer]:
     """The built-in consumers. Hosts have no limits, because nothing is sent to them."""
     await ensure_deliveries(store)
@@ -83,7 +83,7 @@ async def recording_consumers(
         keeps=False,
     )
     return [
-        deliveries_consumer(Deliverer(store, channels, PlainBox, limits)),
+        deliveries_consumer(Deliverer(store, channels, PlainBox, limits, public_url=public_url)),
         endpoints_consumer(to_endpoints),
         alerts_consumer(Alerter(store, channels, PlainBox)),
     ]

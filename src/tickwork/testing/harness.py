@@ -113,6 +113,9 @@ def _within(url: str, search_path: str) -> str:
     return urlunsplit(parts._replace(query=query))
 
 
+PUBLIC_URL = "https://tickwork.example"
+"""Where receivers complete firings, unless the app has a public URL."""
+
 PATIENCE_SECONDS = 10.0
 """Real seconds after which a running handler counts as hanging."""
 
@@ -400,14 +403,20 @@ async def harness(
     engine = engine_of(app)
     engine.registry.check()
     clock, observer, schedule_metrics = VirtualClock(start), HarnessObserver(), ScheduleMetrics()
-    recorded = RecordedDeliveries()
+    recorded, public_url = RecordedDeliveries(), engine.public_url() or PUBLIC_URL
     async with (
         open_empty_store(database, clock.shown, tenant=app.tenant) as store,
-        engine.using(store, clock.now, secret_box=PlainBox, webhook_sink=lambda: recorded),
+        engine.using(
+            store,
+            clock.now,
+            secret_box=PlainBox,
+            webhook_sink=lambda: recorded,
+            public_url=lambda: public_url,
+        ),
     ):
         consumers = [
             *engine.registry.consumers(),
-            *await recording_consumers(store, recorded, clock),
+            *await recording_consumers(store, recorded, clock, public_url),
         ]
         assembly = await wiring.assemble(
             store,

@@ -57,8 +57,10 @@ def webhook_request(
     keys: Sequence[bytes],
     sent_at: datetime,
     timeout_seconds: float,
+    headers: Mapping[str, str] = {},
 ) -> WebhookRequest:
-    """A signed webhook of a message. Its id is the same for every attempt and every replay."""
+    """A signed webhook of a message. Its id is the same for every attempt and every replay.
+    `headers` are more of our own."""
     body = b"" if target.method == "GET" else msgspec.json.encode(payload)
     has_type = any(name.lower() == "content-type" for name in target.headers)
     return WebhookRequest(
@@ -68,6 +70,7 @@ def webhook_request(
             **({} if has_type else {"Content-Type": "application/json"}),
             **target.headers,
             **_own_headers(message),
+            **headers,
             **signature_headers(keys, delivery_id(message, channel), sent_at, body),
         },
         body=body,

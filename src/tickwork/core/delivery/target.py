@@ -42,6 +42,13 @@ AT_LEAST_ONCE, AT_MOST_ONCE = "at_least_once", "at_most_once"
 RETRY_BYTES_MAX = 4_096
 """Bytes that the retry of one channel may have besides its target and its payload (`FirstSent`)."""
 
+ANSWER, CALLBACK = "answer", "callback"
+"""Values of `completion`: a 2xx succeeds, or a 202 leaves the firing running until its receiver
+completes it."""
+
+COMPLETE_WITHIN_SECONDS, COMPLETE_WITHIN_SECONDS_MAX = 3_600, 7 * 86_400
+"""Seconds that a receiver has to complete a firing, and the most that may be set."""
+
 METHODS = ("POST", "PUT", "PATCH", "DELETE", "GET")
 CHANNELS_MAX = 10
 RECIPIENTS_MAX = 50
@@ -58,6 +65,13 @@ class WebhookTarget(Struct, frozen=True, tag_field="type", tag="webhook", omit_d
     headers: dict[str, str] = {}
     timeout_seconds: int | None = None
     delivery: str = AT_LEAST_ONCE
+    completion: str = ANSWER
+    complete_within_seconds: int | None = None
+
+    @property
+    def is_callback(self) -> bool:
+        """Whether its receiver may complete it after a 202."""
+        return self.completion == CALLBACK
 
 
 class EmailTarget(Struct, frozen=True, tag_field="type", tag="email", omit_defaults=True):
@@ -181,11 +195,14 @@ OUTSIDE_TYPES = ("webhook", "email", *CHATS, "channels")
 NOT_YET = ("workflow", "entity")
 
 _FIELDS: dict[str, frozenset[str]] = {
-    "webhook": frozenset({"type", "url", "method", "headers", "timeout_seconds", "delivery"}),
+    "webhook": frozenset({
+        "type", "url", "method", "headers", "timeout_seconds", "delivery", "completion",
+        "complete_within_seconds",
+    }),
     "email": frozenset({"type", "to", "subject", "text", "html", "delivery"}),
     "channels": frozenset({"type", "channels", "retry_failed_channels", "delivery"}),
     **{name: frozenset({"type", "url", "text", "chat_id", "delivery"}) for name in CHATS},
-}
+}  # fmt: skip
 
 
 def read_outside_target(target: Reader, kind: str) -> OutsideTarget | None:
@@ -234,9 +251,25 @@ def _webhook(target: Reader) -> WebhookTarget | None:
     seconds = None
     if target.has("timeout_seconds"):
         seconds = target.integer("timeout_seconds", 1, TIMEOUT_SECONDS_MAX)
+    delivery = _delivery(target)
+    completion, within = _completion(target, delivery)
     if url is None or method is None or headers is None:
         return None
-    return WebhookTarget(url, method, headers, seconds, _delivery(target))
+    return WebhookTarget(url, method, headers, seconds, delivery, completion, within)
+
+
+def _completion(target: Reader, delivery: str) -> tuple[str, int | None]:
+    completion = ANSWER
+    if target.has("completion"):
+        completion = target.one_of("completion", (ANSWER, CALLBACK)) or ANSWER
+    if completion == CALLBACK and delivery == AT_MOST_ONCE:
+        target.fault("completion", f"{CALLBACK} cannot be combined with delivery {AT_MOST_ONCE}")
+    if not target.has("complete_within_seconds"):
+        return completion, None
+    if completion != CALLBACK:
+        target.fault("complete_within_seconds", f'needs completion "{CALLBACK}"')
+    most = COMPLETE_WITHIN_SECONDS_MAX
+    return completion, target.integer("complete_within_seconds", 1, most)
 
 
 def _headers(target: Reader) -> dict[str, str] | None:
@@ -310,6 +343,9 @@ def _channels(target: Reader) -> ChannelsTarget | None:
             continue
         if each.get("delivery") is not None:
             target.fault(f"{name}.delivery", "belongs to the whole target, beside channels")
+        if each.get("completion") is not None:
+            fault = "is only for a webhook that is the whole target, not one of several channels"
+            target.fault(f"{name}.completion", fault)
         found = read_outside_target(target.nested(name, each), str(kind))
         if found is not None and not isinstance(found, ChannelsTarget):
             read.append(found)

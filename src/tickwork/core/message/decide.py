@@ -113,6 +113,8 @@ def _delivered(
         settings = structs.replace(settings, max_retries=attempts_max - 1, backoff=backoff)
         counted = structs.replace(message, attempts=retry.attempts_before + message.attempts)
     ending = _ending(counted, delivered.outcome, settings, jitter, delivered.sends, ())
+    if delivered.took_seconds is not None:
+        took_seconds = delivered.took_seconds
     ending = with_firing_result(message, ending, took_seconds=took_seconds)
     return with_delivery(ending, delivered)
 
@@ -135,8 +137,8 @@ def _ending(
             return _retried(message, settings, jitter, error=clean_error(error))
         case Permanent(error):
             return _dead(message, REASON_PERMANENT, clean_error(error))
-        case Snoozed(seconds):
-            return _released(message, seconds)
+        case Snoozed(seconds, note):
+            return _released(message, seconds, note)
         case InvalidPayload(error):
             return _dead(message, REASON_INVALID_PAYLOAD, clean_error(error))
         case UnhandledType():

@@ -39,9 +39,10 @@ class Permanent(Struct, frozen=True):
 
 
 class Snoozed(Struct, frozen=True):
-    """The handler postponed the message. It counts no attempt."""
+    """The handler postponed the message. It counts no attempt. `note` replaces its last error."""
 
     seconds: float
+    note: str | None = None
 
 
 class InvalidPayload(Struct, frozen=True):
@@ -81,7 +82,8 @@ class Delivered(Struct, frozen=True):
     """The outcome of a delivery outside, and what its firing record shows besides.
 
     `failed` names the channels that failed while others succeeded: the firing is partial. `sends`
-    retry them.
+    retry them. `reason` is that of a failed attempt. `took_seconds` is set if the attempt took
+    longer than its handler ran.
     """
 
     outcome: Succeeded | RetryRequested | Failed | Permanent | OutcomeUnknown
@@ -91,6 +93,8 @@ class Delivered(Struct, frozen=True):
     failed: tuple[str, ...] = ()
     sends: tuple[Send, ...] = ()
     retry: RetryTerms | None = None
+    reason: str | None = None
+    took_seconds: float | None = None
 
 
 Outcome: TypeAlias = (

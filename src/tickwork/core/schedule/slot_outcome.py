@@ -113,6 +113,8 @@ def with_delivery(ending: Ending, delivered: Delivered) -> Ending:
         excerpt=delivered.excerpt or result.excerpt,
         channels=delivered.channels,
     )
+    if ending.fate is Fate.RETRY:
+        result = structs.replace(result, reason=delivered.reason)
     if delivered.failed and ending.fate is Fate.ACK:
         error = f"partial: {', '.join(delivered.failed)}"
         result = structs.replace(result, status=FiringStatus.PARTIAL, error=error)

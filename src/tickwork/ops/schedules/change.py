@@ -51,10 +51,10 @@ from tickwork.ops.schedules.lookup import (
     with_typed_payload,
 )
 from tickwork.ops.schedules.outside import (
-    CheckUrl,
+    NO_OUTSIDE,
+    OutsideRules,
     ensure_deliveries,
-    refuse_urls,
-    url_faults,
+    outside_faults,
 )
 from tickwork.ops.schedules.views import next_fire_in_row
 from tickwork.store.contract import Store
@@ -71,7 +71,7 @@ async def update(
     *,
     limits: when.Limits,
     payload_of: PayloadOf = no_types,
-    check_url: CheckUrl = refuse_urls,
+    outside: OutsideRules = NO_OUTSIDE,
 ) -> Schedule:
     """Applies a merge patch to a schedule; slots that are not due yet follow the new fields.
 
@@ -106,7 +106,7 @@ async def update(
         limits=limits,
         keeps_rule=when.RULE_FIELDS.isdisjoint(patch),
         faults=faults,
-        check_url=check_url,
+        outside=outside,
     )
 
 
@@ -120,7 +120,7 @@ async def replace(
     limits: when.Limits,
     keeps_rule: bool = False,
     faults: Sequence[FieldError] = (),
-    check_url: CheckUrl = refuse_urls,
+    outside: OutsideRules = NO_OUTSIDE,
 ) -> Schedule:
     """Replaces the fields of a schedule.
 
@@ -146,7 +146,7 @@ async def replace(
     except InvalidInput as error:
         raise InvalidInput([*found, *error.errors]) from None
     if not found and definition.body != known.definition.body:
-        found += url_faults(definition, check_url)
+        found += outside_faults(definition, outside)
         await ensure_deliveries(store)
     if found:
         raise InvalidInput(found)

@@ -40,10 +40,10 @@ from tickwork.ops.schedules.lookup import (
     without_index,
 )
 from tickwork.ops.schedules.outside import (
-    CheckUrl,
+    NO_OUTSIDE,
+    OutsideRules,
     check_outside,
     ensure_deliveries,
-    refuse_urls,
 )
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -61,7 +61,7 @@ async def create(
     *,
     limits: when.Limits,
     payload_of: PayloadOf = no_types,
-    check_url: CheckUrl = refuse_urls,
+    outside: OutsideRules = NO_OUTSIDE,
     may_be_over: bool = False,
 ) -> Schedule:
     """Creates a schedule.
@@ -76,7 +76,7 @@ async def create(
             [fields],
             limits=limits,
             payload_of=payload_of,
-            check_url=check_url,
+            outside=outside,
             may_be_over=may_be_over,
         )
     except InvalidInput as error:
@@ -91,7 +91,7 @@ async def create_many(
     *,
     limits: when.Limits,
     payload_of: PayloadOf = no_types,
-    check_url: CheckUrl = refuse_urls,
+    outside: OutsideRules = NO_OUTSIDE,
     may_be_over: bool = False,
 ) -> tuple[Schedule, ...]:
     """Creates up to 1,000 schedules, all or none. `payload_of` are the types that the app
@@ -116,7 +116,7 @@ async def create_many(
             raise
         wanted = {index: fields for index, fields in wanted.items() if index not in known}
         new = await _read_all(store, scope, wanted, limits, misfits, may_be_over=may_be_over)
-    check_outside(new, check_url)
+    check_outside(new, outside)
     await ensure_deliveries(store, new)
     made = await store.schedules.create(scope, new) if new else ()
     by_index = {**known, **dict(zip(wanted, made, strict=True))}
@@ -201,7 +201,7 @@ async def create_bulk(
     *,
     limits: when.Limits,
     payload_of: PayloadOf = no_types,
-    check_url: CheckUrl = refuse_urls,
+    outside: OutsideRules = NO_OUTSIDE,
     on_progress: Progress | None = None,
 ) -> int:
     """Creates any number of schedules in chunks, each all or none, and returns how many.
@@ -212,7 +212,7 @@ async def create_bulk(
     _check_list(bodies, Iterable)
     limits = await limits_of(store, scope, limits)
     holidays = await all_holidays(store, scope)
-    reading = _BulkReading(await store.now(), limits, holidays, payload_of, check_url)
+    reading = _BulkReading(await store.now(), limits, holidays, payload_of, outside)
     await ensure_deliveries(store)
     try:
         return await store.schedules.create_bulk(scope, reading.schedules(bodies, on_progress))
@@ -288,10 +288,10 @@ class _BulkReading:
         limits: when.Limits,
         holidays: Holidays,
         payload_of: PayloadOf,
-        check_url: CheckUrl,
+        outside: OutsideRules,
     ) -> None:
         self._now, self._limits, self._holidays = now, limits, holidays
-        self._payload_of, self._check_url = payload_of, check_url
+        self._payload_of, self._outside = payload_of, outside
         self._templates: dict[bytes, NewSchedule] = {}
 
     def schedules(
@@ -304,7 +304,7 @@ class _BulkReading:
                 raise InvalidInput([_no_body(index, fields)])
             try:
                 made = self._schedule(with_typed_payload(fields, self._payload_of))
-                check_outside([made], self._check_url)
+                check_outside([made], self._outside)
                 yield made
             except InvalidInput as error:
                 raise InvalidInput(

@@ -1,9 +1,12 @@
-"""Targets outside: which addresses are allowed, and the queue that their deliveries need."""
+"""Targets outside: which addresses are allowed, whether their receivers can complete firings, and
+the queue that their deliveries need."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
+from tickwork.core.delivery.callback import callback_target
 from tickwork.core.delivery.target import (
     DELIVERIES_QUEUE,
     DELIVERIES_SETTINGS,
@@ -15,37 +18,57 @@ from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.schedules.lookup import ensure_hidden_queue
 from tickwork.store.contract import Store
 
+NEEDS_PUBLIC_URL = (
+    'callback needs the setting TICKWORK_PUBLIC_URL: the URL at which receivers reach "tickwork up"'
+)
+
 CheckUrl = Callable[[str], None]
 """Raises `InvalidInput` for a URL that may not be requested."""
 
 
-def refuse_urls(_: str) -> None:
-    """The check of a caller that creates no targets outside."""
+def _refuse(_: str) -> None:
     raise InvalidInput([FieldError("url", "cannot be used here: webhooks are not set up")])
 
 
-def check_outside(schedules: Iterable[NewSchedule], check_url: CheckUrl) -> None:
-    """Raises `InvalidInput` for targets whose URLs are not allowed."""
+class OutsideRules(NamedTuple):
+    """What an installation allows: the URLs of targets, and callbacks if it has a public URL. The
+    settings are read only for targets that need them."""
+
+    check_url: CheckUrl = _refuse
+    public_url: Callable[[], str | None] = lambda: None
+
+
+NO_OUTSIDE = OutsideRules()
+"""The rules of a caller that creates no targets outside."""
+
+
+def check_outside(schedules: Iterable[NewSchedule], outside: OutsideRules) -> None:
+    """Raises `InvalidInput` for targets that are not allowed."""
     faults: list[FieldError] = []
     several = [*schedules]
     for index, each in enumerate(several):
         prefix = f"[{index}]." if len(several) > 1 else ""
-        faults += url_faults(each.definition, check_url, prefix)
+        faults += outside_faults(each.definition, outside, prefix)
     if faults:
         raise InvalidInput(faults)
 
 
-def url_faults(definition: Definition, check_url: CheckUrl, prefix: str = "") -> list[FieldError]:
-    """The faults of the URLs of a definition."""
+def outside_faults(
+    definition: Definition, outside: OutsideRules, prefix: str = ""
+) -> list[FieldError]:
+    """The faults of the target of a definition."""
     if definition.queue != DELIVERIES_QUEUE:
         return []
     faults: list[FieldError] = []
-    for field, url in urls_of(read_envelope(definition.body).target):
+    envelope = read_envelope(definition.body)
+    for field, url in urls_of(envelope.target):
         try:
-            check_url(url)
+            outside.check_url(url)
         except InvalidInput as error:
             name = f"{prefix}target.{field}"
             faults += [FieldError(name, each.message) for each in error.errors]
+    if callback_target(envelope) is not None and outside.public_url() is None:
+        faults.append(FieldError(f"{prefix}target.completion", NEEDS_PUBLIC_URL))
     return faults
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from tickwork.core import when
 from tickwork.core.limits import LIST_LIMIT_MAX, check_limit
-from tickwork.core.model import Message, Scope, State
+from tickwork.core.model import Message, Scope
 from tickwork.core.schedule.fields import render_definition
 from tickwork.core.schedule.firing import FiringRecord, FiringStatus
 from tickwork.core.schedule.model import Schedule, ScheduleOrder, ScheduleSelection, ScheduleStatus
@@ -379,7 +379,7 @@ async def _unfinished(
 def _open(message: Message) -> FiringRecord:
     assert message.schedule_id is not None
     assert message.slot is not None
-    runs = message.state is State.CLAIMED
+    runs = message.is_running
     return FiringRecord(
         id=message.id,
         tenant=message.tenant,
@@ -390,7 +390,7 @@ def _open(message: Message) -> FiringRecord:
         status=FiringStatus.RUNNING if runs else FiringStatus.PLANNED,
         reason=None,
         due_at=message.due_at or message.slot,
-        started_at=message.claimed_at if runs else None,
+        started_at=message.claimed_at or message.waits_since,
         catch_up=message.catch_up,
     )
 

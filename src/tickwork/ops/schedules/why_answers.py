@@ -154,7 +154,7 @@ def _not_fired(last: FiringRecord, error: str, *, is_certain: bool) -> Answer:
 
 
 def _from_message(message: Message, now: datetime) -> Answer:
-    if message.state is State.CLAIMED:
+    if message.is_running:
         return Answer("running", True, f"it is running: {_running(message)}")
     if message.state is State.BLOCKED:
         return Answer("waiting", None, "it is blocked by an earlier firing that is unfinished")
@@ -171,12 +171,16 @@ def _next_try(message: Message | None) -> str:
     """What follows a failed attempt."""
     if message is None:
         return "it was not retried"
-    return _running(message) if message.state is State.CLAIMED else "it is not finished yet"
+    return _running(message) if message.is_running else "it is not finished yet"
 
 
 def _running(message: Message) -> str:
     words = f"attempt {message.attempts + 1}"
-    return words if message.claimed_at is None else f"{words} started {_at(message.claimed_at)}"
+    if (since := message.claimed_at or message.waits_since) is not None:
+        words += f" started {_at(since)}"
+    if message.state is State.READY:
+        words += f"; its receiver has until {_iso(message.visible_at)} to complete it"
+    return words
 
 
 def _before_creation(facts: Facts) -> Answer:

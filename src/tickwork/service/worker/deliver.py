@@ -18,6 +18,17 @@ from tickwork.app.payloads import Payload
 from tickwork.channel.channels import Channels
 from tickwork.channel.host_limits import HostLimits
 from tickwork.clock import monotonic
+from tickwork.core.delivery.callback import (
+    ACCEPTED,
+    NO_PUBLIC_URL,
+    SECRET_BYTES,
+    callback_headers,
+    callback_target,
+    new_token,
+    timed_out,
+    token_row,
+    waiting,
+)
 from tickwork.core.delivery.channels import (
     as_first_sent,
     known_results,
@@ -38,14 +49,14 @@ from tickwork.core.delivery.target import (
     read_envelope,
     urls_of,
 )
-from tickwork.core.message.outcome import Delivered, Permanent, Snoozed
+from tickwork.core.message.outcome import Delivered, Failed, Permanent, Snoozed
 from tickwork.core.model import Message as Stored
 from tickwork.core.model import QueueSettings, Scope
 from tickwork.errors import ClaimLost, NotFound, StoreUnavailable
 from tickwork.ops.schedules.lookup import get_schedule
 from tickwork.ops.webhook_secret import Box, signing_keys
 from tickwork.store.contract import Store
-from tickwork.store.ids import new_id
+from tickwork.store.ids import new_id, random_bytes
 
 KEYS_KEPT_SECONDS = 30.0
 """Seconds that signing keys are kept before they are read again."""
@@ -60,12 +71,19 @@ STORE_PAUSE_SECONDS = 5.0
 
 
 class Deliverer:
-    """Delivers messages over channels."""
+    """Delivers messages over channels. Receivers complete firings at the `public_url`."""
 
     def __init__(
-        self, store: Store, channels: Channels, box: Callable[[], Box], limits: HostLimits
+        self,
+        store: Store,
+        channels: Channels,
+        box: Callable[[], Box],
+        limits: HostLimits,
+        *,
+        public_url: str | None = None,
     ) -> None:
         self._store, self._channels, self._box, self._limits = store, channels, box, limits
+        self._public_url = public_url
         self._keys: dict[str, tuple[float, tuple[bytes, ...]]] = {}
 
     async def handle(self, message: Message[Any]) -> None:
@@ -77,6 +95,10 @@ class Deliverer:
         except msgspec.MsgspecError as error:
             message.settle(Delivered(Permanent(f"the delivery has no valid target: {error}")))
             return
+        callback = callback_target(envelope)
+        if callback is not None and stored.waits_since is not None:
+            message.settle(timed_out(stored, callback))
+            return
         with self._limits.admitted(url for _, url in urls_of(envelope.target)) as wait_seconds:
             outcome = Snoozed(wait_seconds) if wait_seconds else await self._try(stored, envelope)
         message.settle(outcome)
@@ -86,9 +108,16 @@ class Deliverer:
         try:
             keys = await self._keys_of(stored.tenant)
             known = await self._known(stored, envelope)
+            headers = {}
+            if callback := callback_target(envelope):
+                if self._public_url is None:
+                    return Delivered(Failed(NO_PUBLIC_URL))
+                headers = await self._callback_headers(stored, self._public_url)
         except (StoreUnavailable, ClaimLost):  # Nothing was sent, so it costs no attempt.
             return Snoozed(STORE_PAUSE_SECONDS)
-        results = known | await self._deliver(stored, envelope, known, keys)
+        results = known | await self._deliver(stored, envelope, known, keys, headers)
+        if callback is not None and [each.code for each in results.values()] == [ACCEPTED]:
+            return waiting(stored, callback)
         in_order = {name: results[name] for name in envelope.channels}
         retries = retries_of(envelope, stored, in_order, new_id)
         return outcome_of(retries.results, retries=retries.sends, retry=retry_terms(envelope))
@@ -106,12 +135,21 @@ class Deliverer:
                 raise ClaimLost([stored.id])
         return known
 
+    async def _callback_headers(self, stored: Stored, public_url: str) -> dict[str, str]:
+        """The headers with a new token, whose hash is recorded before it is sent: a receiver may be
+        done before it has answered."""
+        token = new_token(stored, random_bytes(SECRET_BYTES))
+        if not await self._record(stored, token_row(stored, token)):
+            raise ClaimLost([stored.id])
+        return callback_headers(public_url, stored, token)
+
     async def _deliver(
         self,
         stored: Stored,
         envelope: Envelope,
         known: Mapping[str, Delivery],
         keys: Sequence[bytes],
+        headers: Mapping[str, str],
     ) -> dict[str, Delivery]:
         seen, is_single = as_first_sent(stored, envelope), len(envelope.channels) == 1
 
@@ -139,6 +177,7 @@ class Deliverer:
             schedule_name=schedule_name,
             timeout_seconds=TIMEOUT_SECONDS if is_single else CHANNEL_TIMEOUT_SECONDS,
             arrived=arrived,
+            headers=headers,
         )
 
     async def _record(self, stored: Stored, rows: Mapping[str, str]) -> bool:

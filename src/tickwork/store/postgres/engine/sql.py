@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from tickwork.core.model import WAITING_SINCE
 from tickwork.store.shared.sql_files import load
 
 T = TypeVar("T")
@@ -16,10 +17,12 @@ SQL = load(
     {
         "stripes": str(STRIPES),
         "on_time_until": "CASE WHEN m.attempts = 0 AND m.lost = 0 "
+        f"AND coalesce(m.last_error, '') NOT LIKE '{WAITING_SINCE}%' "
         "THEN m.due_at + make_interval(secs => m.grace_seconds) END",
     },
 )
-"""`on_time_until`: a slot whose first claim is later than this is a catch-up."""
+"""`on_time_until`: a slot whose first claim is later than this is a catch-up. One that waits for
+its completion was claimed before."""
 
 CUSTOM_PLAN = "SET LOCAL plan_cache_mode = force_custom_plan"
 """Makes the server plan a statement for its actual values. For statements with optional filters,

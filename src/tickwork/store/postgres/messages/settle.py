@@ -7,8 +7,8 @@ from itertools import accumulate, pairwise
 
 from msgspec import structs
 
-from tickwork.core.limits import check_settlement, is_possible_claim
-from tickwork.core.model import Ending, Fate, Scope, Settlement, SettleResult
+from tickwork.core.limits import check_settlement, is_next_claim, is_possible_claim
+from tickwork.core.model import Ending, Fate, Message, Scope, Settlement, SettleResult
 from tickwork.errors import ClaimLost, NotFound, StoreUnavailable
 from tickwork.store.contract import Joined
 from tickwork.store.postgres.engine.database import Connection, Database
@@ -54,6 +54,21 @@ class Settler:
         refused = foreign.union(result.refused)
         claims = (ending.claim for ending in settlement.endings)
         return structs.replace(result, refused=tuple(each for each in claims if each in refused))
+
+    async def settle_unclaimed(self, scope: Scope, message: Message, ending: Ending) -> bool:
+        check_settlement(Settlement((ending,)))
+        if not is_next_claim(scope, message, ending.claim):
+            return False
+        caused = await self._caused([ending])
+
+        async def work(connection: Connection) -> Settled | None:
+            return await self._ending_writer.take_and_end(connection, message, ending, caused)
+
+        settled = await self._database.transact(work, repeatable=False)
+        if settled is None:
+            return False
+        await self._ending_writer.finish(settled)
+        return bool(settled.ended.done)
 
     async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
         check_settlement(settlement)

@@ -13,7 +13,15 @@ from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from tickwork.core.message.error_summary import fingerprint
-from tickwork.core.model import Claim, ContentType, Ending, Fate, NewMessage, SettleResult
+from tickwork.core.model import (
+    Claim,
+    ContentType,
+    Ending,
+    Fate,
+    Message,
+    NewMessage,
+    SettleResult,
+)
 from tickwork.core.queue.stats import CounterName, skip_reason
 from tickwork.store.ids import SCHEDULES_TOPIC, Moment, new_id
 from tickwork.store.postgres.engine.database import Connection
@@ -154,6 +162,20 @@ class EndingWriter:
         after_commit = await self._removal.apply_effects(connection, ended.removed, backlog, needed)
         empty = {(each.group.tenant, each.id) for each in batches if not each.group.messages}
         return Settled(ended, sent, after_commit._replace(batches=after_commit.batches | empty))
+
+    async def take_and_end(
+        self, connection: Connection, message: Message, ending: Ending, caused: CausedMessages
+    ) -> Settled | None:
+        """Claims a ready message and carries out its ending; None if somebody else has claimed it.
+        Locks the key before the message, as everything does that removes unclaimed messages."""
+        claim = ending.claim
+        if message.key is not None:
+            key = Key(message.tenant, message.queue_id, message.key)
+            await self._keys.lock(connection, {key})
+        fence = (claim.tenant, claim.id, claim.number, claim.holder)
+        if await connection.fetchval(SQL.take_message, self._moment(), *fence) is None:
+            return None
+        return await self.carry_out(connection, [ending], caused)
 
     async def _lock_keys(
         self,

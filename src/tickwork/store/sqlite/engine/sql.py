@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from tickwork import clock
+from tickwork.core.model import WAITING_SINCE
 from tickwork.store.ids import Moment
 from tickwork.store.shared.columns import MESSAGE, RARE, Column, Kind
 from tickwork.store.shared.sql_files import load
@@ -76,10 +77,12 @@ SQL = load(
         "removed": REMOVED_COLUMNS,
         "claimed": CLAIMED_COLUMNS,
         "on_time_until": "CASE WHEN attempts = 0 AND lost = 0 "
+        f"AND coalesce(last_error, '') NOT LIKE '{WAITING_SINCE}%' "
         "THEN due_at + grace_seconds * 1000000 END",
     },
 )
-"""`on_time_until`: a slot that is claimed for the first time after this is a catch-up."""
+"""`on_time_until`: a slot that is claimed for the first time after this is a catch-up. One that
+waits for its completion was claimed before."""
 
 ROWS_MAX = 25
 """Maximum number of rows in one statement. More rows gain nothing, and each number of rows is a

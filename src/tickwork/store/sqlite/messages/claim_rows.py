@@ -13,7 +13,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from tickwork.core.model import FORMAT_VERSION, ContentType, Message, State
+from tickwork.core.model import FORMAT_VERSION, WAITING_SINCE, ContentType, Message, State
 from tickwork.store.shared.columns import MESSAGE, Kind, compiled
 from tickwork.store.sqlite.engine.sql import SQL
 from tickwork.store.sqlite.engine.work import Transaction
@@ -91,6 +91,8 @@ def in_order(found: list[ClaimedRow]) -> list[ClaimedRow]:
 
 def _is_late(each: ClaimedRow, at: int) -> bool:
     if each.grace_seconds is None or each.attempts or each.lost or each.due_at is None:
+        return False
+    if each.last_error is not None and each.last_error.startswith(WAITING_SINCE):
         return False
     return each.due_at + each.grace_seconds * 1_000_000 < at
 

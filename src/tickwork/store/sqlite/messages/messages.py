@@ -18,6 +18,7 @@ from tickwork.core.message.batch import REASON_DELETED
 from tickwork.core.model import (
     Claim,
     ClaimRequest,
+    Ending,
     Message,
     NewMessage,
     Scope,
@@ -96,6 +97,9 @@ class SqliteMessages:
 
     async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
         await self._settler.settle_jointly(scope, settlement, joined)
+
+    async def settle_unclaimed(self, scope: Scope, message: Message, ending: Ending) -> bool:
+        return await self._settler.settle_unclaimed(scope, message, ending)
 
     async def extend(self, scope: Scope, claim: Claim, lease_seconds: float) -> bool:
         if faults := lease_faults(lease_seconds):

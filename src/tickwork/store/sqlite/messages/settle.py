@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tickwork.core.limits import check_settlement
-from tickwork.core.model import Ending, Scope, Settlement, SettleResult
+from tickwork.core.limits import check_settlement, is_next_claim
+from tickwork.core.model import Ending, Message, Scope, Settlement, SettleResult
 from tickwork.store.contract import Joined
 from tickwork.store.shared.row_hints import RowHints
 from tickwork.store.sqlite.engine.database import Database
+from tickwork.store.sqlite.engine.sql import SQL
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages.joint_commit import JointSettler
 from tickwork.store.sqlite.messages.plain_acks import PlainAcks, plain_acks
@@ -43,6 +44,23 @@ class Settler:
             return Endings(scope, endings).carry_out(transaction)
 
         return await self._database.write(work, rows=len(endings))
+
+    async def settle_unclaimed(self, scope: Scope, message: Message, ending: Ending) -> bool:
+        check_settlement(Settlement((ending,)))
+        claim = ending.claim
+        if not is_next_claim(scope, message, claim):
+            return False
+        endings = Endings(scope, (ending,))
+
+        def work(transaction: Transaction) -> bool:
+            taken = (
+                claim.tenant, claim.id.bytes, claim.number, claim.holder.bytes, transaction.now
+            )  # fmt: skip
+            if transaction.execute(SQL.take_message, taken).rowcount == 0:
+                return False
+            return not endings.carry_out(transaction).refused
+
+        return await self._database.write(work, rows=endings.rows)
 
     async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
         self.sightings.forget(settlement.endings)

@@ -1,0 +1,81 @@
+"""Routes for firings."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from litestar import Request, Router, post
+from litestar.di import NamedDependency
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.openapi.spec import Example
+from litestar.params import FromPath, HeaderParameter
+
+from tickwork.api.bodies import read_object
+from tickwork.api.context import Context, store_of
+from tickwork.api.problems import described
+from tickwork.core.delivery.callback import TOKEN_HEADER
+from tickwork.core.schedule.firing import FiringStatus
+from tickwork.errors import Unauthorized
+from tickwork.ops.schedules.complete import CompletedFiring, complete_firing
+
+_BEARER = "bearer "
+_ANSWER = ResponseSpec(
+    CompletedFiring,
+    description="The attempt has ended",
+    generate_examples=False,
+    examples=[
+        Example(
+            summary="Completed",
+            value=CompletedFiring(
+                id=UUID("019b76da-a800-7000-8000-000000000001"),
+                schedule_id=UUID("019b76da-a800-7000-8000-000000000002"),
+                slot=None,
+                attempt=1,
+                status=FiringStatus.SUCCEEDED,
+            ),
+        )
+    ],
+)
+_HEADER = "The value that came with the webhook. `Authorization: Bearer` takes it, too."
+
+
+@post(
+    "/{firing_id:uuid}/complete",
+    opt={"permission": "open"},
+    status_code=200,
+    operation_id="complete_firing",
+    summary="Complete a firing",
+    responses={200: _ANSWER, **described(400, 401, 409, 413, 422, 503)},
+)
+async def complete(
+    firing_id: FromPath[UUID],
+    request: Request[Any, Any, Any],
+    context: NamedDependency[Context],
+    complete_token: Annotated[
+        str | None, HeaderParameter(name=TOKEN_HEADER, description=_HEADER, required=False)
+    ] = None,
+) -> CompletedFiring:
+    """Completes a firing that its receiver accepted with 202 (`completion: "callback"`).
+
+    The token alone is enough: no API key is needed. The body is empty, or
+    `{"status": "succeeded"}`, or `{"status": "failed", "error": "why"}`. A token that was used, or
+    whose time is over, or of an earlier attempt, is answered with 409.
+    """
+    token = complete_token or _bearer(request.headers.get("Authorization", ""))
+    if token is None:
+        fault = f"send the token in the header {TOKEN_HEADER}, or as a bearer token"
+        raise Unauthorized(Unauthorized.code, fault)
+    raw = await request.body()
+    fields = read_object(raw) if raw.strip() else {}
+    return await complete_firing(store_of(context), token, fields, firing_id=firing_id)
+
+
+def firing_routes() -> Router:
+    """Returns the router of firings."""
+    return Router("/v1/firings", route_handlers=[complete], tags=["schedules"])
+
+
+def _bearer(authorization: str) -> str | None:
+    is_bearer = authorization.lower().startswith(_BEARER)
+    return authorization[len(_BEARER) :].strip() or None if is_bearer else None

@@ -1,0 +1,127 @@
+"""Completion by callback in real time: a real receiver, a real API and the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
+
+import httpx
+import pytest
+import uvicorn
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+
+from tests.channel.receiver import Receiver, receiver
+from tests.kit.process import Children
+from tests.kit.waiting import eventually
+from tests.stores.home import Home
+from tickwork.facade.app import Tickwork
+from tickwork.wiring import Settings, build_api
+
+PAST = "2026-01-01T00:00:00Z"
+
+
+@asynccontextmanager
+async def api(settings: Settings) -> AsyncIterator[str]:
+    """The URL of the API, served by this process."""
+    application = build_api(settings, registry=CollectorRegistry())
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(application, log_config=None))
+    server.capture_signals = nullcontext  # type: ignore[method-assign, assignment]
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        await eventually(lambda: server.started, what="the API")
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        await serving
+        listener.close()
+
+
+@pytest.fixture
+async def app(home: Home, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Tickwork]:
+    """An app on a database of each kind that may deliver to this machine."""
+    monkeypatch.setenv("TICKWORK_ALLOW_TARGETS", "127.0.0.1")
+    monkeypatch.setenv("TICKWORK_SECRET_KEY", "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
+    app = Tickwork(home.url)
+    yield app
+    await app.close()
+
+
+async def start(app: Tickwork, server: Receiver, name: str) -> tuple[str, str]:
+    """Fires a schedule, and returns the URL and the token that the receiver got."""
+    before = len(server.requests)
+    server.answer = lambda: web.Response(status=202)
+    await app.schedules.create(
+        name=name,
+        once_at=PAST,
+        target={"type": "webhook", "url": f"{server.url}/{name}", "completion": "callback"},
+    )
+    await eventually(lambda: len(server.requests) > before, what="the request")
+    headers = server.requests[-1][0].headers
+    return headers["Tickwork-Complete-Url"], headers["Tickwork-Complete-Token"]
+
+
+async def statuses(app: Tickwork, name: str) -> list[str]:
+    return [str(each.status) for each in await app.schedules.firings(name)]
+
+
+async def test_a_receiver_completes_its_firing_over_http(
+    app: Tickwork, home: Home, monkeypatch: pytest.MonkeyPatch, children: Children
+) -> None:
+    async with (
+        receiver() as server,
+        api(Settings(database=home.url)) as url,
+        httpx.AsyncClient(trust_env=False) as client,
+    ):
+        monkeypatch.setenv("TICKWORK_PUBLIC_URL", f"{url}/")
+        async with app.running(drain_seconds=0.0):
+            place, token = await start(app, server, "first")
+            assert place.startswith(f"{url}/v1/firings/")
+            assert await statuses(app, "first") == ["running"]
+            missing = await client.post(place)
+            refused = await client.post(
+                place, headers={"Tickwork-Complete-Token": token}, json={"state": "ok"}
+            )
+            done = await client.post(place, headers={"Tickwork-Complete-Token": token})
+            stale = await client.post(
+                place, headers={"Authorization": f"Bearer {token}"}, json={"status": "failed"}
+            )
+            assert await statuses(app, "first") == ["succeeded"]
+
+            place, token = await start(app, server, "second")
+            other = await client.post(
+                missing.url.join(f"/v1/firings/{done.json()['id']}/complete"),
+                headers={"Tickwork-Complete-Token": token},
+            )
+            failed = await client.post(
+                place,
+                headers={"Authorization": f"bearer {token}"},
+                json={"status": "failed", "error": "disk full"},
+            )
+            assert (await app.schedules.get("second")).last_error == "disk full"
+
+            _, token = await start(app, server, "third")
+            words = ("firings", "complete", "--token", token, "--database", home.url)
+            command = children.spawn("tickwork", *words)
+            await command.succeeded()
+            again = children.spawn("tickwork", *words, "--failed", "--error", "late")
+            assert await again.wait() == 1
+            assert await statuses(app, "third") == ["succeeded"]
+    assert (missing.status_code, missing.json()["code"]) == (401, "unauthorized")
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "state")
+    assert (done.status_code, done.json()["status"], done.json()["attempt"]) == (
+        200,
+        "succeeded",
+        1,
+    )
+    assert (stale.status_code, stale.json()["code"]) == (409, "conflict")
+    assert stale.headers["content-type"] == "application/problem+json"
+    assert other.status_code == 409
+    assert (failed.status_code, failed.json()["status"]) == (200, "failed")
+    (line,) = command.lines()
+    assert line.startswith("attempt 1 of firing ")
+    assert line.endswith(": succeeded")
+    assert "the token is stale" in again.stderr()
