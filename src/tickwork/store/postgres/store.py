@@ -158,10 +158,14 @@ class PostgresStore:
         await self._database.make_ready(_FREQUENT_STATEMENTS, CONNECTIONS_READY)
 
     async def close(self) -> None:
-        with suppress(StoreError):  # The database may be unreachable.
-            await within(CLOSE_SECONDS_MAX, self._flush())
-        await self.wakeups.close()
-        await self._database.close()
+        try:
+            with suppress(StoreError):  # The database may be unreachable.
+                await within(CLOSE_SECONDS_MAX, self._flush())
+        finally:
+            try:
+                await self.wakeups.close()
+            finally:
+                await self._database.close()
 
     async def _flush(self) -> None:
         await self._sender.drain()

@@ -148,10 +148,12 @@ class Database:
         """Closes the pool. Drops connections that do not close in time, because the server does not
         answer."""
         is_closed: bool | None = False
-        with suppress(*_CONNECTION_LOST):
-            is_closed = await within(_CLOSE_TIMEOUT_SECONDS, self._close())
-        if not is_closed:
-            self._pool.terminate()
+        try:
+            with suppress(*_CONNECTION_LOST):
+                is_closed = await within(_CLOSE_TIMEOUT_SECONDS, self._close())
+        finally:
+            if not is_closed:
+                self._pool.terminate()
 
     async def _close(self) -> bool:
         await self._pool.close()
@@ -237,7 +239,8 @@ async def _opened(
     with ExitStack() as failing:
         failing.callback(pool.terminate)
         async with pool.acquire(timeout=_CONNECT_TIMEOUT_SECONDS):
-            failing.pop_all()
+            pass
+        failing.pop_all()  # Only now: giving the connection back can be cancelled, too.
     return pool
 
 

@@ -53,12 +53,15 @@ class PostgresWakeups:
 
     async def close(self) -> None:
         """Sends pending notifications. Waits only briefly for a server that does not answer."""
-        if self._notifier is not None:
-            await asyncio.wait([self._notifier], timeout=_CLOSE_SECONDS)
-            self._notifier.cancel()
-        if self._listener is not None:
-            self._listener.cancel()
-            await asyncio.wait([self._listener], timeout=_CLOSE_SECONDS)
+        try:
+            if self._notifier is not None:
+                await asyncio.wait([self._notifier], timeout=_CLOSE_SECONDS)
+        finally:
+            running = [each for each in (self._notifier, self._listener) if each is not None]
+            for each in running:
+                each.cancel()
+        if running:
+            await asyncio.wait(running, timeout=_CLOSE_SECONDS)
 
     async def _notify_pending(self) -> None:
         while self._pending:
