@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from msgspec import structs
 
 from tickwork import clock
+from tickwork.core.delivery.email_provider import PROVIDERS
 from tickwork.core.delivery.pace import Limit
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.extras import delivery_extra, has_delivery_extra
@@ -16,7 +20,7 @@ from tickwork.settings import Settings, is_postgres
 
 if TYPE_CHECKING:
     from tickwork.app.declarations import Consumer
-    from tickwork.channel.channels import Channels
+    from tickwork.channel.channels import Channels, EmailSink
     from tickwork.channel.guard import Guard
     from tickwork.channel.secrets import SecretBox
     from tickwork.channel.webhook import WebhookChannel
@@ -58,6 +62,44 @@ def webhook_channel(settings: Settings) -> WebhookChannel:
     return WebhookChannel(guard(settings))
 
 
+def email_sink(settings: Settings) -> EmailSink | None:
+    """Sends email through the relay or the provider of these settings; None without one. Raises
+    `InvalidInput` for settings that do not fit together."""
+    name = settings.email_provider or "smtp"
+    if name == "smtp":
+        if settings.smtp_url is None and settings.email_provider is None:
+            return None
+        from tickwork.channel.email import EmailChannel, Relay
+
+        return EmailChannel(Relay.from_url(_needed(settings.smtp_url, "SMTP_URL", name)))
+    from tickwork.channel.channels import EmailProvider, LateSink
+
+    provider = PROVIDERS[name]
+    key = _needed(settings.email_key, "EMAIL_KEY", name)
+    if not key.isascii() or not key.isprintable():
+        fault = "must have printable ASCII characters only"
+        raise InvalidInput([FieldError("TICKWORK_EMAIL_KEY", fault)])
+    url = _needed(settings.email_url or provider.url, "EMAIL_URL", name)
+    # The operator has chosen this host, so that it may be a private one; others are refused.
+    own = structs.replace(settings, allow_targets=(_host(url),))
+    guard(own).check_url(url, field="TICKWORK_EMAIL_URL")
+    return EmailProvider(provider, LateSink(partial(webhook_channel, own)), url=url, key=key)
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _needed(value: str | None, name: str, provider: str) -> str:
+    if value is None:
+        fault = f"is missing; TICKWORK_EMAIL_PROVIDER={provider} needs it"
+        raise InvalidInput([FieldError(f"TICKWORK_{name}", fault)])
+    return value
+
+
 def webhook_deliveries(store: Store, settings: Settings) -> tuple[Channels, list[Consumer]] | None:
     """The channels of a worker and the consumers that use them; None if they are not installed.
     Other nodes deliver then."""
@@ -70,14 +112,9 @@ def webhook_deliveries(store: Store, settings: Settings) -> tuple[Channels, list
     from tickwork.service.worker.deliver import Deliverer, deliveries_consumer
     from tickwork.service.worker.deliver_endpoint import EndpointDeliverer, endpoints_consumer
 
-    email = None
-    if settings.smtp_url is not None:
-        from tickwork.channel.email import EmailChannel, Relay
-
-        email = EmailChannel(Relay.from_url(settings.smtp_url))
     Guard(settings.allow_targets)  # Refuses invalid ones now.
     webhooks = LateSink(partial(webhook_channel, settings))
-    channels = Channels(webhooks, email, sender=settings.email_from, clock=clock.now)
+    channels = Channels(webhooks, email_sink(settings), sender=settings.email_from, clock=clock.now)
     limits = HostLimits(
         Limit(settings.host_rate_per_second, settings.host_concurrency), clock=clock.now
     )

@@ -24,6 +24,9 @@ The first that is given wins: a flag, an environment variable, an entry in the s
  host_rate_per_second = 20                              TICKWORK_HOST_RATE_PER_SECOND
  smtp_url = "smtp://user:password@host:587"             TICKWORK_SMTP_URL
  email_from = "Shop <shop@example.com>"                 TICKWORK_EMAIL_FROM
+ email_provider = "resend"                              TICKWORK_EMAIL_PROVIDER
+ email_key = "the key of the provider"                  TICKWORK_EMAIL_KEY
+ email_url = "https://mail.example.com/send"            TICKWORK_EMAIL_URL
  secret_key = "32 random bytes in base64"               TICKWORK_SECRET_KEY
  public_url = "https://jobs.example.com"                TICKWORK_PUBLIC_URL
 ```
@@ -51,6 +54,7 @@ from tickwork.errors import FieldError, InvalidInput
 SETTINGS_FILE = "tickwork.toml"
 SECTION = "server"
 LOG_FORMATS = ("json", "console")
+EMAIL_PROVIDERS = ("smtp", "http", "resend", "postmark", "sendgrid")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 _PORT_MAX = 65_535
@@ -91,6 +95,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     host_rate_per_second: float = 20.0
     smtp_url: str | None = None
     email_from: str | None = None
+    email_provider: str | None = None
+    email_key: str | None = None
+    email_url: str | None = None
     secret_key: str | None = None
     public_url: str | None = None
 
@@ -264,6 +271,9 @@ _READERS: dict[str, FieldReader] = {
     "host_rate_per_second": _host_rate,
     "smtp_url": _secret,
     "email_from": lambda reader, name: reader.text(name),
+    "email_provider": lambda reader, name: reader.one_of(name, EMAIL_PROVIDERS),
+    "email_key": _secret,
+    "email_url": lambda reader, name: reader.text(name),
     "secret_key": _secret,
     "public_url": _public_url,
 }

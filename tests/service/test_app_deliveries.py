@@ -13,15 +13,18 @@ from tickwork.core.delivery.outcome import Delivery
 from tickwork.core.delivery.pace import Limit
 from tickwork.core.delivery.request import EmailRequest, WebhookRequest
 from tickwork.core.delivery.signature import is_signed, secret_key
-from tickwork.core.model import DEFAULT, SYSTEM
+from tickwork.core.message.dead_letter import Selection
+from tickwork.core.model import DEFAULT, SYSTEM, NewMessage, Scope, Tenant
 from tickwork.errors import InvalidInput
 from tickwork.facade.app import Tickwork
 from tickwork.ops.webhook_secret import rotate_signing_secret, signing_secrets
+from tickwork.store.ids import new_id
 from tickwork.testing import deliveries, harness
 from tickwork.testing.deliveries import PlainBox
 
 START = datetime(2026, 3, 2, 8, 30, tzinfo=UTC)
 NINE = datetime(2026, 3, 2, 9, tzinfo=UTC)
+QUEUE = "tickwork.deliveries"
 HOOK = "https://example.com/hook"
 EMAIL = {
     "type": "email",
@@ -268,3 +271,38 @@ async def test_a_target_that_can_never_be_reached_is_refused(
         with pytest.raises(InvalidInput) as refused:
             await app.schedules.create(**DAILY, target=target)
     assert field in [each.field for each in refused.value.errors]
+
+
+@pytest.mark.parametrize("target", [EMAIL, CHANNELS])
+async def test_email_is_off_for_every_tenant_but_the_default_one(
+    database: str | None, target: Any
+) -> None:
+    app, several = Tickwork(tenant="acme"), cast("Any", [{**DAILY, "target": target}])
+    async with harness(app, database=database, start=START) as h:
+        for call in (
+            app.schedules.create(**DAILY, target=target),
+            app.schedules.create_many(several),
+            app.alerts.set(email="ops@example.com"),
+        ):
+            with pytest.raises(InvalidInput, match="email is off for the tenant acme: only"):
+                await call
+        made = await app.schedules.create(**DAILY, target_url=HOOK)
+        with pytest.raises(InvalidInput, match="email is off"):
+            await app.schedules.update(made.id, target=target)
+        await h.advance(hours=1)
+        assert len(h.deliveries.webhooks) == 1
+
+
+async def test_an_email_of_another_tenant_that_is_stored_is_not_sent(
+    app: Tickwork, database: str | None
+) -> None:
+    async with harness(app, database=database, start=START) as h:
+        await h.store.tenants.put(SYSTEM, Tenant(id="acme"))
+        body = b'{"target":{"type":"email","to":["a@b.c"],"subject":"s","text":"t"}}'
+        scope = Scope("acme")
+        await h.store.messages.send(scope, QUEUE, NewMessage(id=new_id(), body=body))
+        await h.drain()
+        (dead,) = await h.store.dead_letters.list(scope, QUEUE, Selection(limit=10))
+        assert h.deliveries.emails == []
+    assert (dead.reason, dead.attempts) == ("permanent", 1)
+    assert (dead.error or "").startswith("email is off for the tenant acme")

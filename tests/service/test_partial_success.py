@@ -106,6 +106,30 @@ async def test_a_recorded_channel_is_not_sent_again_by_a_replay(
         assert sent[1].headers[name] == sent[2].headers[name]
 
 
+async def test_an_unknown_outcome_is_sent_again_once_the_dead_letter_allows_it(
+    app: Tickwork, database: str | None
+) -> None:
+    async def deliver(request: WebhookRequest) -> Delivery:
+        if len(sent) == 1:
+            await wait_for_rows(h, request, "sending")
+            assert await claims.end(request, Fate.RELEASE)
+        return OK
+
+    async with harness(app, database=database, start=START) as h:
+        sent, claims = deliver_by(h, deliver), ClaimsMade(h)
+        await app.schedules.create(**DAILY, target=ONCE)
+        await h.advance(hours=1)
+        (dead,) = await app.dead_letters.list(QUEUE)
+        body = msgspec.json.decode(dead.body)
+        del body["target"]["delivery"]
+        await app.dead_letters.edit(dead.id, body)
+        await app.dead_letters.replay(QUEUE)
+        await h.drain()
+        assert await app.dead_letters.list(QUEUE) == ()
+    first, again = sent
+    assert first.headers["webhook-id"] == again.headers["webhook-id"]
+
+
 @pytest.mark.parametrize("is_several", [False, True])
 async def test_at_most_once_does_not_repeat_an_unknown_outcome(
     app: Tickwork, database: str | None, is_several: bool

@@ -7,6 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
+from msgspec import structs
+
+from tickwork.core.delivery.email_provider import Provider, provider_request
 from tickwork.core.delivery.outcome import Delivery, ErrorKind, failed
 from tickwork.core.delivery.request import (
     EmailRequest,
@@ -20,11 +23,15 @@ from tickwork.core.delivery.target import (
     Channel,
     ChatTarget,
     EmailTarget,
+    email_fault,
 )
 from tickwork.core.delivery.templates import MissingValue
 from tickwork.core.model import Message
 
-NO_RELAY = "there is no SMTP relay; set TICKWORK_SMTP_URL and TICKWORK_EMAIL_FROM"
+NO_RELAY = (
+    "there is no SMTP relay and no email provider; set TICKWORK_SMTP_URL or "
+    "TICKWORK_EMAIL_PROVIDER, and TICKWORK_EMAIL_FROM"
+)
 
 
 class WebhookSink(Protocol):
@@ -61,6 +68,33 @@ class EmailSink(Protocol):
 
     async def deliver(self, request: EmailRequest) -> Delivery: ...
 
+    async def close(self) -> None: ...
+
+
+class EmailProvider:
+    """Sends email through a provider over HTTP, with a sink of its own: the address is the
+    operator's. Everything but a 2xx is tried again, also a key that the provider refuses."""
+
+    def __init__(self, provider: Provider, sink: WebhookSink, *, url: str, key: str) -> None:
+        self._provider, self._sink, self._url, self._key = provider, sink, url, key
+
+    async def deliver(self, request: EmailRequest) -> Delivery:
+        """Sends one email and returns what became of it."""
+        result = await self._sink.deliver(
+            provider_request(self._provider, request, url=self._url, key=self._key)
+        )
+        if result.code is None:
+            return result
+        shown = (result.excerpt or "").replace(self._key, "***")
+        error = None if result.is_delivered else f"the email provider answered {result.code}"
+        if error is not None and shown:
+            error += f": {shown}"
+        return structs.replace(result, error=error, excerpt=shown or None)
+
+    async def close(self) -> None:
+        """Closes the connections that were kept."""
+        await self._sink.close()
+
 
 class Channels:
     """Delivers messages. `close` when no more come."""
@@ -78,6 +112,8 @@ class Channels:
     async def close(self) -> None:
         """Closes the connections that were kept."""
         await self._webhooks.close()
+        if self._email is not None:
+            await self._email.close()
 
     async def deliver(
         self,
@@ -121,6 +157,8 @@ class Channels:
             if isinstance(channel, EmailTarget):
                 if self._email is None or self._sender is None:
                     return failed(ErrorKind.SMTP, NO_RELAY)
+                if (fault := email_fault(message.tenant)) is not None:
+                    return failed(ErrorKind.REFUSED, fault, is_permanent=True)
                 return await self._email.deliver(
                     email_request(
                         channel,

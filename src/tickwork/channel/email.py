@@ -97,6 +97,9 @@ class EmailChannel:
             result = failed(ErrorKind.CONNECT, f"the relay did not answer: {error}")
         return structs.replace(result, took_seconds=monotonic() - started_at)
 
+    async def close(self) -> None:
+        """No connection is kept."""
+
     async def _send(
         self, message: EmailMessage, to: Sequence[str], limit: asyncio.Timeout
     ) -> Delivery:

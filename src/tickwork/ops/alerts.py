@@ -10,6 +10,7 @@ from tickwork.core.delivery.alert import (
     decode_alert_target,
     encode_alert_target,
 )
+from tickwork.core.delivery.target import email_fault
 from tickwork.core.model import SYSTEM, Scope
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.schedules.lookup import ensure_hidden_queue
@@ -26,6 +27,8 @@ async def set_alerts(
 ) -> None:
     """Sends a tenant's alerts to a target from now on. Its address is stored encrypted: that of a
     chat contains its password."""
+    if target.url is None and (fault := email_fault(own_tenant(scope))) is not None:
+        raise InvalidInput([FieldError(target.way, fault)])
     if target.url is not None:
         try:
             check_url(target.url)

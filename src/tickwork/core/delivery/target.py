@@ -13,14 +13,14 @@ from typing import Annotated, Any, TypeAlias
 from uuid import UUID
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 from tickwork.core.delivery.headers import check_headers
 from tickwork.core.delivery.templates import check_template
 from tickwork.core.fields import Reader, shown
 from tickwork.core.limits import CLAIM_NUMBER_MAX, RUN_MAX
 from tickwork.core.message.backoff import Listed
-from tickwork.core.model import QueueSettings
+from tickwork.core.model import DEFAULT, QueueSettings
 from tickwork.core.schedule.model import Retry
 from tickwork.errors import FieldError, InvalidInput
 
@@ -37,6 +37,7 @@ DELIVERIES_SETTINGS = QueueSettings(
 )
 
 AT_LEAST_ONCE, AT_MOST_ONCE = "at_least_once", "at_most_once"
+_DELIVERIES = (AT_LEAST_ONCE, AT_MOST_ONCE)
 """Values of `delivery`: a crash may repeat a delivery, or may leave its outcome unknown."""
 
 RETRY_BYTES_MAX = 4_096
@@ -163,14 +164,18 @@ def read_envelope(body: bytes) -> Envelope:
 
 
 def check_edited_envelope(before: bytes, after: bytes) -> None:
-    """Raises `InvalidInput` if an edit changes more of an envelope than its payload: the target was
-    checked when its schedule was made."""
+    """Raises `InvalidInput` if an edit changes more of an envelope than its payload and whether it
+    is delivered at most once: the target was checked when its schedule was made."""
     try:
         old, new = read_envelope(before), read_envelope(after)
     except msgspec.MsgspecError as error:
         raise InvalidInput([FieldError("body", f"is not a delivery: {error}")]) from None
-    if (new.target, new.first) != (old.target, old.first):
-        fault = "may change the payload only; change the target of the schedule instead"
+    target = structs.replace(new.target, delivery=old.target.delivery)
+    if (target, new.first) != (old.target, old.first) or new.target.delivery not in _DELIVERIES:
+        fault = (
+            "may change the payload and target.delivery only; for another target, change the "
+            "schedule and trigger it"
+        )
         raise InvalidInput([FieldError("body", fault)])
 
 
@@ -221,6 +226,23 @@ def read_outside_target(target: Reader, kind: str) -> OutsideTarget | None:
             return _channels(target)
         case _:
             return _chat(target, kind)
+
+
+def email_fault(tenant: str) -> str | None:
+    """Why a tenant may not send email, or None. A tenant could send as much of it as it likes,
+    from the operator's address."""
+    if tenant == DEFAULT.tenant:
+        return None
+    return (
+        f"email is off for the tenant {tenant}: only the default tenant may send it, because "
+        "tenants have no daily quota of emails yet; use a webhook"
+    )
+
+
+def has_email(target: OutsideTarget) -> bool:
+    """Whether a delivery to a target sends email."""
+    several = target.channels if isinstance(target, ChannelsTarget) else (target,)
+    return any(isinstance(each, EmailTarget) for each in several)
 
 
 def urls_of(target: OutsideTarget) -> list[tuple[str, str]]:
@@ -325,7 +347,7 @@ def _chat(target: Reader, service: str) -> ChatTarget | None:
 def _delivery(target: Reader) -> str:
     if not target.has("delivery"):
         return AT_LEAST_ONCE
-    return target.one_of("delivery", (AT_LEAST_ONCE, AT_MOST_ONCE)) or AT_LEAST_ONCE
+    return target.one_of("delivery", _DELIVERIES) or AT_LEAST_ONCE
 
 
 def _channels(target: Reader) -> ChannelsTarget | None:

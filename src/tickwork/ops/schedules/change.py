@@ -146,7 +146,7 @@ async def replace(
     except InvalidInput as error:
         raise InvalidInput([*found, *error.errors]) from None
     if not found and definition.body != known.definition.body:
-        found += outside_faults(definition, outside)
+        found += outside_faults(scope, definition, outside)
         await ensure_deliveries(store)
     if found:
         raise InvalidInput(found)

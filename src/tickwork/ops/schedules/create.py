@@ -116,7 +116,7 @@ async def create_many(
             raise
         wanted = {index: fields for index, fields in wanted.items() if index not in known}
         new = await _read_all(store, scope, wanted, limits, misfits, may_be_over=may_be_over)
-    check_outside(new, outside)
+    check_outside(scope, new, outside)
     await ensure_deliveries(store, new)
     made = await store.schedules.create(scope, new) if new else ()
     by_index = {**known, **dict(zip(wanted, made, strict=True))}
@@ -212,7 +212,7 @@ async def create_bulk(
     _check_list(bodies, Iterable)
     limits = await limits_of(store, scope, limits)
     holidays = await all_holidays(store, scope)
-    reading = _BulkReading(await store.now(), limits, holidays, payload_of, outside)
+    reading = _BulkReading(scope, await store.now(), limits, holidays, payload_of, outside)
     await ensure_deliveries(store)
     try:
         return await store.schedules.create_bulk(scope, reading.schedules(bodies, on_progress))
@@ -284,12 +284,14 @@ class _BulkReading:
 
     def __init__(
         self,
+        scope: Scope,
         now: datetime,
         limits: when.Limits,
         holidays: Holidays,
         payload_of: PayloadOf,
         outside: OutsideRules,
     ) -> None:
+        self._scope = scope
         self._now, self._limits, self._holidays = now, limits, holidays
         self._payload_of, self._outside = payload_of, outside
         self._templates: dict[bytes, NewSchedule] = {}
@@ -304,7 +306,7 @@ class _BulkReading:
                 raise InvalidInput([_no_body(index, fields)])
             try:
                 made = self._schedule(with_typed_payload(fields, self._payload_of))
-                check_outside([made], self._outside)
+                check_outside(self._scope, [made], self._outside)
                 yield made
             except InvalidInput as error:
                 raise InvalidInput(

@@ -10,13 +10,17 @@ from tickwork.core.delivery.callback import callback_target
 from tickwork.core.delivery.target import (
     DELIVERIES_QUEUE,
     DELIVERIES_SETTINGS,
+    email_fault,
+    has_email,
     read_envelope,
     urls_of,
 )
+from tickwork.core.model import Scope
 from tickwork.core.schedule.model import Definition, NewSchedule
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.schedules.lookup import ensure_hidden_queue
 from tickwork.store.contract import Store
+from tickwork.store.ids import own_tenant
 
 NEEDS_PUBLIC_URL = (
     'callback needs the setting TICKWORK_PUBLIC_URL: the URL at which receivers reach "tickwork up"'
@@ -42,25 +46,27 @@ NO_OUTSIDE = OutsideRules()
 """The rules of a caller that creates no targets outside."""
 
 
-def check_outside(schedules: Iterable[NewSchedule], outside: OutsideRules) -> None:
+def check_outside(scope: Scope, schedules: Iterable[NewSchedule], outside: OutsideRules) -> None:
     """Raises `InvalidInput` for targets that are not allowed."""
     faults: list[FieldError] = []
     several = [*schedules]
     for index, each in enumerate(several):
         prefix = f"[{index}]." if len(several) > 1 else ""
-        faults += outside_faults(each.definition, outside, prefix)
+        faults += outside_faults(scope, each.definition, outside, prefix)
     if faults:
         raise InvalidInput(faults)
 
 
 def outside_faults(
-    definition: Definition, outside: OutsideRules, prefix: str = ""
+    scope: Scope, definition: Definition, outside: OutsideRules, prefix: str = ""
 ) -> list[FieldError]:
     """The faults of the target of a definition."""
     if definition.queue != DELIVERIES_QUEUE:
         return []
     faults: list[FieldError] = []
     envelope = read_envelope(definition.body)
+    if has_email(envelope.target) and (fault := email_fault(own_tenant(scope))) is not None:
+        faults.append(FieldError(f"{prefix}target", fault))
     for field, url in urls_of(envelope.target):
         try:
             outside.check_url(url)
