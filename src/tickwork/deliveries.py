@@ -6,7 +6,7 @@ The packages that it needs are optional, so they are imported when they are need
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from msgspec import structs
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tickwork.channel.guard import Guard
     from tickwork.channel.secrets import SecretBox
     from tickwork.channel.webhook import WebhookChannel
+    from tickwork.service.worker.found_consumers import FindConsumers
     from tickwork.store.contract import Store
 
 
@@ -100,9 +101,18 @@ def _needed(value: str | None, name: str, provider: str) -> str:
     return value
 
 
-def webhook_deliveries(store: Store, settings: Settings) -> tuple[Channels, list[Consumer]] | None:
-    """The channels of a worker and the consumers that use them; None if they are not installed.
-    Other nodes deliver then."""
+class Outside(NamedTuple):
+    """What a worker needs to deliver: its channels, the consumers that use them, and a function
+    that finds the queues that push."""
+
+    channels: Channels
+    consumers: list[Consumer]
+    find: FindConsumers
+
+
+def webhook_deliveries(store: Store, settings: Settings) -> Outside | None:
+    """What a worker delivers with; None if the packages are not installed. Other nodes deliver
+    then."""
     if not has_delivery_extra():
         return None
     from tickwork.channel.channels import Channels, LateSink
@@ -111,6 +121,7 @@ def webhook_deliveries(store: Store, settings: Settings) -> tuple[Channels, list
     from tickwork.service.worker.alert import Alerter, alerts_consumer
     from tickwork.service.worker.deliver import Deliverer, deliveries_consumer
     from tickwork.service.worker.deliver_endpoint import EndpointDeliverer, endpoints_consumer
+    from tickwork.service.worker.push import Pusher
 
     Guard(settings.allow_targets)  # Refuses invalid ones now.
     webhooks = LateSink(partial(webhook_channel, settings))
@@ -122,7 +133,7 @@ def webhook_deliveries(store: Store, settings: Settings) -> tuple[Channels, list
     to_endpoints = EndpointDeliverer(
         store, webhooks, box, limits, clock=clock.now, monotonic=clock.monotonic
     )
-    return channels, [
+    consumers = [
         deliveries_consumer(
             Deliverer(store, channels, box, limits, public_url=settings.public_url),
             settings.delivery_concurrency,
@@ -130,3 +141,5 @@ def webhook_deliveries(store: Store, settings: Settings) -> tuple[Channels, list
         endpoints_consumer(to_endpoints, settings.delivery_concurrency),
         alerts_consumer(Alerter(store, channels, box)),
     ]
+    pusher = Pusher(store, to_endpoints, settings.delivery_concurrency)
+    return Outside(channels, consumers, pusher.find)

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from tickwork.service.observe import ClockOffset, Observer
     from tickwork.service.observe.watchdog import Watchdog
     from tickwork.service.scheduler.scheduler import Scheduler
+    from tickwork.service.worker.found_consumers import FindConsumers
     from tickwork.service.worker.worker import Worker
     from tickwork.store.contract import Store
     from tickwork.store.shared.doctor import Finding
@@ -183,6 +184,7 @@ async def assemble(
     clock_offset: ClockOffset | None = None,
     virtual_clock: Callable[[], float] | None = None,
     declare_again: Callable[[], Awaitable[None]] | None = None,
+    find: FindConsumers | None = None,
 ) -> Assembly:
     """Puts a node, the consumers and, with the role `scheduler`, a scheduler together.
 
@@ -217,7 +219,7 @@ async def assemble(
     scheduler = None
     if Role.SCHEDULER in roles:
         scheduler = _scheduler(store, node, observer, virtual_clock)
-    worker = await open_worker(context, node, consumers, scope_of, scheduler)
+    worker = await open_worker(context, node, consumers, scope_of, scheduler, find)
     return Assembly(worker, node, isolator)
 
 
@@ -300,11 +302,11 @@ async def build_worker(
     schedule_metrics = ScheduleMetrics(is_leading=Role.SCHEDULER in settings.roles)
     observer = Observers(metrics, schedule_metrics, log)
     consumers = _consumers(registry, folder)
-    channels = None
+    channels, find = None, None
     if Role.WORKER not in settings.roles:
         consumers = []
     elif (deliveries := webhook_deliveries(store, settings)) is not None:
-        channels, built_in = deliveries
+        channels, built_in, find = deliveries
         await ensure_deliveries(store)
         await ensure_endpoints(store)
         await ensure_alerts(store)
@@ -325,6 +327,7 @@ async def build_worker(
         node_name=f"{socket.gethostname()[:_HOST_LENGTH_MAX]}:{os.getpid()}",
         clock_offset=clock_offset,
         declare_again=declare_again,
+        find=find,
     )
     limit_seconds = float(settings.loop_blocked_seconds)
     running = running_invocations_of(worker.consumers)

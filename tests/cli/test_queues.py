@@ -95,10 +95,22 @@ def test_a_queue_is_paused_and_resumed(desk: Desk) -> None:
     assert not desk.store(lambda store: store.queues.get(DEFAULT, "emails")).paused
 
 
+def test_settings_of_a_queue_are_changed(desk: Desk) -> None:
+    desk.store(put)
+    changed = ("queues", "update", "emails", "--push-to", "shop", "--max-retries", "7")
+    assert desk.answer(*changed) == "emails is changed\n"
+    stored = desk.store(lambda store: store.queues.get(DEFAULT, "emails")).settings
+    assert (stored.push_to, stored.max_retries, stored.dead_letter_queue) == ("shop", 7, "dead")
+    shown = desk.json("queues", "update", "emails", "--no-push", "--rate", "2.5")
+    assert (shown["settings"]["push_to"], shown["settings"]["rate_per_second"]) == (None, 2.5)
+    for wrong in ([], ["--push-to", "a", "--no-push"], ["--max-retries", "x"]):
+        assert desk.run("queues", "update", "emails", *wrong).exit_code == 2
+
+
 def test_a_shared_queue_is_changed_only_with_the_shared_option(desk: Desk) -> None:
     desk.store(put)
-    for command in ("pause", "resume", "delete"):
-        refused = desk.run("queues", command, "events")
+    for command in (["pause"], ["resume"], ["delete"], ["update", "--rate", "2"]):
+        refused = desk.run("queues", *command, "events")
         assert (refused.exit_code, refused.stdout) == (1, "")
         assert refused.stderr == (
             "tickwork: queue events is shared; pass --shared to change it for every tenant\n"

@@ -163,6 +163,7 @@ def test_every_setting_of_a_queue_can_be_given() -> None:
     tenant_claimed_max = 5
     rate_per_second = 2
     backlog_bytes_max = 1_000_000
+    push_to = "shop"
     [[queues]]
     name = "dead"
     shared = true
@@ -183,6 +184,7 @@ def test_every_setting_of_a_queue_can_be_given() -> None:
             tenant_claimed_max=5,
             rate_per_second=2.0,
             backlog_bytes_max=1_000_000,
+            push_to="shop",
         ),
     )
     said = set(QueueSettings.__struct_fields__)

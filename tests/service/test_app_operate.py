@@ -47,6 +47,12 @@ async def test_queues_are_listed_paused_and_purged(app: Tickwork, database: str 
         queue = await app.queues.get("emails")
         assert (queue.paused, queue.settings.max_retries) == (True, 7)
         await app.queues.resume("emails")
+        changed = await app.queues.update("emails", max_retries=9, push_to="shop")
+        assert (changed.settings.max_retries, changed.settings.push_to) == (9, "shop")
+        changed = await app.queues.update("emails", max_retries=7, push_to=None)
+        assert changed.settings == queue.settings
+        with pytest.raises(InvalidInput, match="max_retries: must be from 0 to 100"):
+            await app.queues.update("emails", max_retries=101)
         assert (await app.queues.stats("emails")).counts.ready == 1
         assert await app.queues.purge("emails") == 1
         assert await app.messages.peek("emails") == ()
@@ -221,8 +227,8 @@ async def test_a_queue_object_in_place_of_its_name_is_refused_with_advice(app: T
     async with harness(app):
         calls: list[Any] = [
             app.queues.get, app.queues.stats, app.queues.pause, app.queues.resume,
-            app.queues.purge, app.messages.peek, app.dead_letters.list, app.dead_letters.groups,
-            app.dead_letters.replay, app.dead_letters.discard,
+            app.queues.purge, app.queues.update, app.messages.peek, app.dead_letters.list,
+            app.dead_letters.groups, app.dead_letters.replay, app.dead_letters.discard,
         ]  # fmt: skip
         for call in calls:
             with pytest.raises(InvalidInput, match=r"queue: must be the name .* give 'emails'"):

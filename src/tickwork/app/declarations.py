@@ -296,6 +296,10 @@ class Registry:
             for handler in self.handlers
             if handler.queue not in self.queues
         ]
+        for handler in self.handlers:
+            declared = self.queues.get(handler.queue)
+            if declared is not None and (push_to := declared.settings.push_to) is not None:
+                faults.append(push_fault(handler.queue, push_to, handler.name))
         if faults:
             raise InvalidInput(faults)
 
@@ -363,6 +367,12 @@ class Registry:
             elif other.type == handler.type:
                 kind = "any type" if handler.type is None else f"type {handler.type!r}"
                 yield FieldError(handler.name, f"{kind} is already handled by {other.name}")
+
+
+def push_fault(queue: str, push_to: str, handler: str) -> FieldError:
+    """The error of a queue with two consumers: an endpoint and a handler."""
+    fault = f"consumes {queue!r}, which pushes to the endpoint {push_to!r}; remove one of them"
+    return FieldError(handler, fault)
 
 
 def _handler_faults(handler: HandlerDeclaration) -> Iterator[FieldError]:

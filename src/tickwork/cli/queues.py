@@ -1,4 +1,4 @@
-"""`tickwork queues`: lists, inspects, sends to, pauses, purges and deletes queues."""
+"""`tickwork queues`: lists, inspects, sends to, changes, pauses, purges and deletes queues."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import typer
 
 from tickwork.cli.options import Database, Json, Limit, QueueName, Shared, Tenant, Yes
 from tickwork.cli.output import (
+    EXIT_BAD_USAGE,
+    fail,
     json_text,
     print_json,
     print_lines,
@@ -37,7 +39,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-app = typer.Typer(cls=Group, help="Queues: list, stats, peek, send, pause, resume, purge, delete.")
+app = typer.Typer(
+    cls=Group, help="Queues: list, stats, peek, send, update, pause, resume, purge, delete."
+)
 
 _MINUTES_SHOWN = 10
 PEEKED = 10
@@ -49,6 +53,21 @@ MessageType = Annotated[
 Delay = Annotated[
     str | None,
     typer.Option(metavar="SECONDS", help="Seconds before the message becomes visible; default 0."),
+]
+
+
+PushTo = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ENDPOINT", help="Push the messages to this endpoint, which consumes them."
+    ),
+]
+NoPush = Annotated[bool, typer.Option("--no-push", help="Push to no endpoint any more.")]
+MaxRetries = Annotated[
+    str | None, typer.Option(metavar="N", help="Retries after the first attempt.")
+]
+Rate = Annotated[
+    str | None, typer.Option(metavar="N", help="Messages claimed per second, by all workers.")
 ]
 
 
@@ -138,6 +157,39 @@ def send_command(
     message_id = with_store(database, scope, sent)
     answer = {"queue": queue, "id": str(message_id)}
     _answer(answer, f"sent {message_id} to {queue}", as_json=as_json)
+
+
+@app.command("update", cls=Command)
+def update_command(
+    name: QueueName = None,
+    push_to: PushTo = None,
+    no_push: NoPush = False,
+    max_retries: MaxRetries = None,
+    rate: Rate = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    shared: Shared = False,
+    as_json: Json = False,
+) -> None:
+    """Change the given settings of a queue; the others stay."""
+    from tickwork.ops.queues import update_queue
+
+    queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
+    changes: dict[str, object] = {}
+    if push_to is not None and no_push:
+        fail("give --push-to or --no-push, not both", code=EXIT_BAD_USAGE)
+    if push_to is not None or no_push:
+        changes["push_to"] = push_to
+    if max_retries is not None:
+        changes["max_retries"] = whole_number(max_retries, "--max-retries", 0)
+    if rate is not None:
+        changes["rate_per_second"] = number(rate, "--rate")
+    if not changes:
+        fail("nothing to change; give an option, see --help", code=EXIT_BAD_USAGE)
+    changed = _change(
+        database, scope, queue, lambda store: update_queue(store, scope, queue, changes)
+    )
+    _answer(changed, f"{queue} is changed", as_json=as_json)
 
 
 @app.command("pause", cls=Command)

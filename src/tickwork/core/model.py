@@ -134,7 +134,8 @@ class QueueSettings(
 
     `tenant_claimed_max` is the number of messages of one tenant that may be claimed at a time,
     `rate_per_second` the number of messages claimed per second, of all tenants together,
-    `backlog_bytes_max` the bytes of bodies that may wait before sends are refused.
+    `backlog_bytes_max` the bytes of bodies that may wait before sends are refused. `push_to` is
+    the name of the endpoint that consumes the queue.
     """
 
     max_batch_size: int = 10
@@ -148,6 +149,7 @@ class QueueSettings(
     tenant_claimed_max: int | None = None
     rate_per_second: float | None = None
     backlog_bytes_max: int | None = None
+    push_to: str | None = None
 
     @property
     def has_claim_limits(self) -> bool:

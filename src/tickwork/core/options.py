@@ -52,6 +52,7 @@ class QueueOptions(TypedDict, total=False):
     tenant_claimed_max: int | None
     rate_per_second: float | None
     backlog_bytes_max: int | None
+    push_to: str | None
 
 
 class HandlerOptions(TypedDict, total=False):

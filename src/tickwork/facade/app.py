@@ -171,7 +171,8 @@ class Tickwork:
 
         Settings: `max_batch_size`, `max_batch_timeout`, `max_retries`, `dead_letter_queue`,
         `retention_seconds`, `visibility_timeout_seconds`, `timeout_seconds`, `backoff`,
-        `tenant_claimed_max`, `rate_per_second`, `backlog_bytes_max`.
+        `tenant_claimed_max`, `rate_per_second`, `backlog_bytes_max`, `push_to` (an endpoint, which
+        then consumes the queue).
         """
         check_own_queue("name", name)
         registry = self._engine.registry

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Unpack
 from uuid import UUID
 
 from tickwork.app.handlers import check_queue_name
@@ -18,6 +18,7 @@ from tickwork.core.message.batch import Batch, BatchItem, ItemStatus
 from tickwork.core.message.body import GivenContentType, known_content_type
 from tickwork.core.message.dead_letter import DeadGroup, DeadLetter, Selection
 from tickwork.core.model import ContentType, StoredQueue
+from tickwork.core.options import QueueOptions
 from tickwork.core.queue.stats import QueueStats
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.facade.engine import AppEngine
@@ -43,6 +44,13 @@ class Queues:
     async def get(self, name: str) -> StoredQueue:
         """One queue with its settings. Raises `NotFound`."""
         return await queues.get_queue(await _store(self._engine, name), self._engine.scope, name)
+
+    async def update(self, name: str, **changes: Unpack[QueueOptions]) -> StoredQueue:
+        """Changes settings of a queue, those of `app.queue`; None means the default again. Workers
+        that run keep the old ones until they start again, except for queues that push. Settings
+        given to `app.queue` are stored again when the app starts."""
+        store = await _store(self._engine, name)
+        return await queues.update_queue(store, self._engine.scope, name, changes)
 
     async def stats(self, name: str) -> QueueStats:
         """How many messages wait, run and died, and how old the oldest is."""

@@ -34,6 +34,7 @@ from tickwork.core.delivery.endpoint_request import (
     TEST_TYPE,
     Keys,
     attempt_of,
+    delivery_headers,
     endpoint_request,
 )
 from tickwork.core.delivery.outcome import Delivery
@@ -173,10 +174,9 @@ async def test_endpoint(
     request = endpoint_request(
         stored.settings,
         await endpoint_keys(store, stored, box),
-        delivery_id=event.id,
+        webhook_id=str(event.id),
         body=event.body,
-        attempt=1,
-        fence=1,
+        headers=delivery_headers(event.id, attempt=1, fence=1),
         sent_at=now,
     )
     try:

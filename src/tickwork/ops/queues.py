@@ -7,15 +7,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tickwork.app.declarations import Registry
-from tickwork.app.handlers import check_own_queue
+from tickwork.app.handlers import check_own_queue, queue_settings
 from tickwork.app.invocation import current_handling
 from tickwork.core.limits import HIDDEN_QUEUES
 from tickwork.core.model import Counts, QueueSettings, Scope, StoredQueue
 from tickwork.core.queue.stats import CounterName, QueueStats
-from tickwork.errors import FieldError, InvalidInput, NotFound
+from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound
 from tickwork.ops.schedules.lookup import has_queue
 from tickwork.store.contract import Store
 
@@ -72,6 +72,24 @@ def _differences(before: QueueSettings, after: QueueSettings) -> str:
         if getattr(before, name) != getattr(after, name)
     ]
     return ", ".join(changed)
+
+
+async def update_queue(
+    store: Store, scope: Scope, name: str, changes: Mapping[str, object]
+) -> StoredQueue:
+    """Changes the given settings of a queue; None means the default again. An app that declares
+    settings for it sets them again when it starts.
+
+    Raises `InvalidInput`, and `Conflict` if a tenant tries to change a shared queue.
+    """
+    check_own_queue("queue", name)
+    known = await store.queues.get(scope, name)
+    if known.tenant != scope.tenant:
+        raise Conflict(f"queue {name} is shared; only the system may change it")
+    merged = {**structs.asdict(known.settings), **changes}
+    given = {field: value for field, value in merged.items() if value is not None}
+    settings = queue_settings(name, given)
+    return await store.queues.put(scope, name, settings, declared_by=known.declared_by)
 
 
 async def pause_queue(store: Store, scope: Scope, name: str) -> None:

@@ -20,6 +20,7 @@ from tickwork.core.delivery.endpoint import (
     EndpointStats,
     Published,
 )
+from tickwork.core.delivery.push import PushQueue
 from tickwork.core.model import NewMessage, Scope
 
 
@@ -71,12 +72,15 @@ class Endpoints(Protocol):
         """Records attempts whose claims are still valid, and keeps the claims; system only.
 
         Updates the health of their endpoints, which `core.delivery.breaker` decides, and
-        publishes its events. False for a claim that is no longer valid. A claim has one attempt: a
-        repeat records nothing."""
+        publishes its events. False for a claim that is no longer valid. A claim has one attempt at
+        a delivery: a repeat records nothing."""
 
     async def probe(self, scope: Scope, endpoint_id: UUID, seconds: float) -> bool:
         """Whether the caller may try an endpoint whose breaker was open until now. It then stays
         open for others for some seconds; system only."""
+
+    async def pushing_queues(self, scope: Scope, limit: int) -> tuple[PushQueue, ...]:
+        """Returns the queues of all tenants that push to an endpoint; system only."""
 
     async def delivery(self, scope: Scope, delivery_id: UUID) -> EndpointDelivery:
         """Returns one delivery."""

@@ -24,6 +24,8 @@ from tickwork.ops.schedules.outside import ensure_deliveries
 from tickwork.service.worker.alert import Alerter, alerts_consumer
 from tickwork.service.worker.deliver import Deliverer, deliveries_consumer
 from tickwork.service.worker.deliver_endpoint import EndpointDeliverer, endpoints_consumer
+from tickwork.service.worker.found_consumers import FindConsumers
+from tickwork.service.worker.push import Pusher
 from tickwork.store.contract import Store
 from tickwork.testing.clock import START, VirtualClock
 
@@ -66,8 +68,9 @@ class PlainBox:
 
 async def recording_consumers(
     store: Store, recorded: RecordedDeliveries, clock: VirtualClock, public_url: str
-) -> list[Consumer]:
-    """The built-in consumers. Hosts have no limits, because nothing is sent to them."""
+) -> tuple[list[Consumer], FindConsumers]:
+    """The built-in consumers, and what finds those of queues that push. Hosts have no limits,
+    because nothing is sent to them."""
     await ensure_deliveries(store)
     await ensure_endpoints(store)
     await ensure_alerts(store)
@@ -82,8 +85,9 @@ async def recording_consumers(
         monotonic=clock.monotonic,
         keeps=False,
     )
-    return [
+    consumers = [
         deliveries_consumer(Deliverer(store, channels, PlainBox, limits, public_url=public_url)),
         endpoints_consumer(to_endpoints),
         alerts_consumer(Alerter(store, channels, PlainBox)),
     ]
+    return consumers, Pusher(store, to_endpoints).find

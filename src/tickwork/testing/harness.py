@@ -177,6 +177,7 @@ class Harness:
         self._maintained_at = clock.now()
         self._upcoming = Upcoming(store, worker.consumers)
         self._settlements_seen = observer.settlements
+        self._look_at: datetime | None = None
 
     @property
     def now(self) -> datetime:
@@ -189,7 +190,7 @@ class Harness:
         Time passes only for batch timeouts and rate limits. Raises `NeverEnds` if a handler hangs
         or sends messages without end.
         """
-        self._upcoming.forget()
+        await self._look_again()
         await self._work()
         for _ in range(STEPS_MAX):
             self._check_hanging()
@@ -209,7 +210,7 @@ class Harness:
         if amount < timedelta():
             raise ValueError(f"time cannot move back: {amount.total_seconds():g} seconds")
         until = self.now + amount
-        self._upcoming.forget()
+        await self._look_again()
         await self._work()
         for _ in range(STEPS_MAX):
             if self.now >= until:
@@ -257,13 +258,15 @@ class Harness:
         is_expired = expiry is not None and expiry <= self.now
         if is_expired or self.now >= min(self._maintained_at + MAINTENANCE_INTERVAL, until):
             await self.maintain()
+        elif self._look_at is not None and self._look_at <= self.now:
+            await self._look_again()
         await self._work()
 
     async def _next_due(self) -> datetime:
         await self._refresh()
         claimed = [await self._due(each) for each in self._worker.consumers]
         maintenance = self._maintained_at + MAINTENANCE_INTERVAL
-        return earliest(self._upcoming.first, *claimed, maintenance) or maintenance
+        return earliest(self._upcoming.first, *claimed, self._look_at, maintenance) or maintenance
 
     async def _due(self, consumer: QueueConsumer) -> datetime | None:
         """When a claimed message is due, or a handler's timeout."""
@@ -331,6 +334,11 @@ class Harness:
             self._upcoming.forget()
         await self._upcoming.refresh()
 
+    async def _look_again(self) -> None:
+        """Anything may have changed, the queues that push too."""
+        self._look_at = await self._worker.find_consumers()
+        self._upcoming.forget()
+
     def _raise(self) -> None:
         error = self._observer.take_error()
         if self._raise_errors and error is not None:
@@ -369,7 +377,7 @@ class Harness:
         await self.store.pruner.prune(SYSTEM, PRUNE_BATCH_MAX)
         await self._scheduler.sweep()
         self._maintained_at = self.now
-        self._upcoming.forget()
+        await self._look_again()
 
     async def stop(self) -> None:
         """Stops running handlers."""
@@ -414,10 +422,8 @@ async def harness(
             public_url=lambda: public_url,
         ),
     ):
-        consumers = [
-            *engine.registry.consumers(),
-            *await recording_consumers(store, recorded, clock, public_url),
-        ]
+        built_in, find = await recording_consumers(store, recorded, clock, public_url)
+        consumers = [*engine.registry.consumers(), *built_in]
         assembly = await wiring.assemble(
             store,
             engine.registry,
@@ -429,6 +435,7 @@ async def harness(
             open_node_store=_never_opened,
             node_name="harness",
             virtual_clock=clock.monotonic,
+            find=find,
         )
         made = Harness(
             engine,

@@ -189,10 +189,11 @@ class DeliverySelection(Struct, frozen=True, kw_only=True):
 class AttemptRecord(Struct, frozen=True, kw_only=True):
     """An attempt to record, and the claim under which it was made. `is_probe`: the breaker let it
     through. `is_gone`: the receiver wants no more deliveries. The store sets the attempt's number
-    and time."""
+    and time. Without a delivery, as for a message that a queue pushes, only the health of the
+    endpoint changes."""
 
     claim: Claim
-    delivery_id: UUID
+    delivery_id: UUID | None
     endpoint_id: UUID
     attempt: Attempt
     is_probe: bool = False

@@ -134,8 +134,8 @@ def _text(length_max: int) -> FieldReader:
 def _types(reader: Reader, name: str) -> tuple[str, ...]:
     value = reader.value(name)
     types = (value,) if isinstance(value, str) else value
-    if not isinstance(types, list | tuple | set | frozenset) or not 1 <= len(types) <= TYPES_MAX:
-        reader.fault(name, f"must be 1 to {TYPES_MAX} types such as order.paid or order.*")
+    if not isinstance(types, list | tuple | set | frozenset) or len(types) > TYPES_MAX:
+        reader.fault(name, f"must be at most {TYPES_MAX} types such as order.paid or order.*")
         return ()
     for index, each in enumerate(types):
         if not isinstance(each, str):

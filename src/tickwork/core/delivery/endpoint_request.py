@@ -67,17 +67,25 @@ def probe_seconds(settings: EndpointSettings) -> float:
     return settings.timeout_seconds + PROBE_GRACE_SECONDS
 
 
+def delivery_headers(delivery_id: UUID, *, attempt: int, fence: int) -> dict[str, str]:
+    """What a receiver is told about a delivery of an event."""
+    return {
+        "Idempotency-Key": str(delivery_id),
+        "Tickwork-Attempt": str(attempt),
+        "Tickwork-Fence": str(fence),
+    }
+
+
 def endpoint_request(
     settings: EndpointSettings,
     keys: Keys,
     *,
-    delivery_id: UUID,
+    webhook_id: str,
     body: bytes,
-    attempt: int,
-    fence: int,
+    headers: Mapping[str, str],
     sent_at: datetime,
 ) -> WebhookRequest:
-    """The signed request of a delivery. Its id and its body are the same for every attempt."""
+    """The signed request of a delivery. Its id is the same for every attempt."""
     own = {**settings.headers, **keys.headers}
     has_type = any(name.lower() == "content-type" for name in own)
     return WebhookRequest(
@@ -86,10 +94,8 @@ def endpoint_request(
         headers={
             **({} if has_type else {"Content-Type": "application/json"}),
             **own,
-            "Idempotency-Key": str(delivery_id),
-            "Tickwork-Attempt": str(attempt),
-            "Tickwork-Fence": str(fence),
-            **signature_headers(keys.signing, str(delivery_id), sent_at, body),
+            **headers,
+            **signature_headers(keys.signing, webhook_id, sent_at, body),
         },
         body=body,
         timeout_seconds=float(settings.timeout_seconds),

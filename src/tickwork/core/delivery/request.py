@@ -69,7 +69,7 @@ def webhook_request(
         headers={
             **({} if has_type else {"Content-Type": "application/json"}),
             **target.headers,
-            **_own_headers(message),
+            **own_headers(message),
             **headers,
             **signature_headers(keys, delivery_id(message, channel), sent_at, body),
         },
@@ -138,7 +138,8 @@ def values_of(payload: Any, message: Message, schedule_name: str | None) -> dict
     }
 
 
-def _own_headers(message: Message) -> dict[str, str]:
+def own_headers(message: Message) -> dict[str, str]:
+    """What a receiver is told about a message, besides its body."""
     headers = {
         "Idempotency-Key": percent_encoded(message.work_key),
         "Tickwork-Attempt": str(message.attempts + 1),

@@ -2,6 +2,7 @@
 
 ```
   ([producer]) ──▶ [(queue)] ──a type──▶ [consumer]
+                   [(queue)] ──push──▶ [/endpoint/]
   {{content.*}} ─events─▶ [(queue)] ┄dead letters┄▶ [(queue)]
 ```
 
@@ -25,6 +26,7 @@ _SHAPES = {
     "events": ('{{"', '"}}'),
     "queue": ('[("', '")]'),
     "consumer": ('["', '"]'),
+    "endpoint": ('[/"', '"/]'),
 }
 
 
@@ -75,6 +77,9 @@ def _edges(topology: Topology, nodes: _Nodes) -> Iterator[str]:
         label = f'|"{escaped(consumer.type)}"|' if consumer.type is not None else ""
         yield f"    {source} -->{label} {target}"
     for queue in topology.queues:
+        if (push_to := queue.settings.push_to) is not None:
+            source, target = nodes.id_of("queue", queue.name), nodes.id_of("endpoint", push_to)
+            yield f'    {source} -->|"push"| {target}'
         dead = queue.settings.dead_letter_queue
         if dead is not None:
             source, target = nodes.id_of("queue", queue.name), nodes.id_of("queue", dead)

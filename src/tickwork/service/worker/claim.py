@@ -50,6 +50,10 @@ class Claimer:
         """Registers a consumer that will have claimed messages."""
         self._owners.append(owned)
 
+    def unregister(self, owned: OwnedMessages) -> None:
+        """Forgets a consumer that has no messages any more."""
+        self._owners.remove(owned)
+
     async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
         """Claims messages. The caller must own the answer before it awaits anything else."""
         while self._unanswered_holders:

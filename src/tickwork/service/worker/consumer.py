@@ -67,7 +67,7 @@ class QueueConsumer:
     def __init__(
         self, context: WorkerContext, consumer: Consumer, queue: StoredQueue, scope: Scope
     ) -> None:
-        self._context, self._consumer = context, consumer
+        self._context, self.consumer = context, consumer
         self.queue, self.scope = queue, scope
         self._settings = queue.settings
         self._batch_seconds = queue.settings.max_batch_timeout
@@ -108,7 +108,7 @@ class QueueConsumer:
     async def _run(self, watch: Watch) -> None:
         """Returns if the queue is gone."""
         pause = POLL_SECONDS_MIN
-        is_built_in = self._consumer.is_built_in
+        is_built_in = self.consumer.is_built_in
         pause_max = POLL_SECONDS_MAX_BUILT_IN if is_built_in else POLL_SECONDS_MAX
         while True:
             if self._claim_limit() <= 0:
@@ -222,7 +222,7 @@ class QueueConsumer:
 
     def batch_due(self) -> float | None:
         """When the collected batch must start, if there is one and a permit is free."""
-        if not (self._consumer.batch and self._prefetch and self._permits.free > 0):
+        if not (self.consumer.batch and self._prefetch and self._permits.free > 0):
             return None
         return self._now() - self._prefetch.oldest_wait_seconds() + self._batch_seconds
 
@@ -238,7 +238,7 @@ class QueueConsumer:
         """The next invocation for a free permit. While the lease is not trusted nothing starts:
         either it is renewed, or the node finds that it is lost and drops its claims."""
         while self._prefetch and self._context.is_trusted():
-            if self._consumer.batch is None:
+            if self.consumer.batch is None:
                 claimed = self._prefetch.take_one()
             elif self._is_batch_due():
                 claimed = self._prefetch.take(self._settings.max_batch_size)
@@ -262,7 +262,7 @@ class QueueConsumer:
         messages = [message for message in opened if message is not None]
         if not messages:
             return None
-        handler = self._consumer.handler_for(messages[0].stored.type)
+        handler = self.consumer.handler_for(messages[0].stored.type)
         assert handler is not None
         is_batch = handler.is_batch
         given: HandlerArgument = (
@@ -272,7 +272,7 @@ class QueueConsumer:
 
     def _open_message(self, stored: Stored, deadline: float) -> ClaimedMessage[Any] | None:
         """The message with its decoded payload; None if it is settled without a handler."""
-        handler = self._consumer.handler_for(stored.type)
+        handler = self.consumer.handler_for(stored.type)
         unseen = decide.early_outcome(stored) if handler else UnhandledType()
         if handler is None or unseen is not None:
             assert unseen is not None
@@ -451,6 +451,11 @@ class QueueConsumer:
         self.release([*self._prefetch.take_all(), *self._late.take_all()])
         await self._permits.finish(seconds)
         await self._settler.drain(settled_until)
+
+    async def retire(self, seconds: float) -> None:
+        """Drains, for a consumer that ends before its worker does."""
+        await self.drain(seconds)
+        self._context.claimer.unregister(self._owned_messages)
 
     def _is_loop_closing(self) -> bool:
         """Whether the task that claims is being cancelled too: then whoever cancels a handler

@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from datetime import datetime
 from functools import partial
 from typing import Any, Generic, TypeVar
+from uuid import UUID
 
 import msgspec
 
@@ -39,12 +40,14 @@ from tickwork.core.delivery.endpoint import (
 from tickwork.core.delivery.endpoint_request import (
     Keys,
     attempt_of,
+    delivery_headers,
     endpoint_request,
     gate,
     outcome_of,
     probe_seconds,
     spread,
 )
+from tickwork.core.delivery.outcome import Delivery
 from tickwork.core.delivery.pace import Limit
 from tickwork.core.message.outcome import Outcome, Permanent, Snoozed, Succeeded
 from tickwork.core.model import SYSTEM, Scope
@@ -88,8 +91,8 @@ class EndpointDeliverer:
         monotonic: Callable[[], float],
         keeps: bool = True,
     ) -> None:
-        self._store, self._webhooks, self._box = store, webhooks, box
-        self._limits, self._clock = limits, clock
+        self._store, self.webhooks, self._box = store, webhooks, box
+        self._limits, self.clock = limits, clock
         self._endpoints: _Kept[Endpoint] = _Kept(ENDPOINT_KEPT_SECONDS if keeps else 0.0, monotonic)
         self._keys: _Kept[Keys] = _Kept(KEYS_KEPT_SECONDS if keeps else 0.0, monotonic)
         self._records: Coalescer[AttemptRecord, bool] = Coalescer(
@@ -113,17 +116,23 @@ class EndpointDeliverer:
             outcome = Snoozed(spread(UNAVAILABLE_SECONDS, stored.id))
         message.settle(outcome)
 
-    async def _deliver(self, envelope: EndpointEnvelope, stored: Stored) -> Outcome:
-        read = partial(self._store.endpoints.get, Scope(stored.tenant), envelope.endpoint)
-        endpoint = await self._endpoints.get(envelope.endpoint, read)
-        if endpoint.disabled_at is not None or endpoint.health.open_until is not None:
+    async def endpoint(self, tenant: str, name_or_id: str | UUID) -> Endpoint:
+        """An endpoint of a tenant, at most a second old. Raises `NotFound`."""
+        read = partial(self._store.endpoints.get, Scope(tenant), name_or_id)
+        found = await self._endpoints.get((tenant, name_or_id), read)
+        if found.disabled_at is not None or found.health.open_until is not None:
             # What is kept may be older than the call that made this message visible again.
-            endpoint = await read()
+            found = await read()
+        return found
+
+    async def through(
+        self, endpoint: Endpoint, stored: Stored, send: Callable[[bool], Awaitable[Outcome]]
+    ) -> Outcome:
+        """The outcome of `send`, which is told whether it is the probe of a breaker; or a wait, if
+        the endpoint's health or a limit does not let it through."""
         through = gate(endpoint, stored.id, await self._now(endpoint))
         if through.wait_seconds:
             return Snoozed(through.wait_seconds)
-        if await self._is_delivered(envelope, stored):
-            return Succeeded()
         settings = endpoint.settings
         own = {f"endpoint {endpoint.id}": Limit(settings.rate_per_second, settings.concurrency)}
         with self._limits.admitted([settings.url], own) as wait_seconds:
@@ -133,40 +142,69 @@ class EndpointDeliverer:
                 seconds = probe_seconds(settings)
                 if not await self._store.endpoints.probe(SYSTEM, endpoint.id, seconds):
                     return Snoozed(spread(seconds, stored.id))
-            return await self._send(endpoint, envelope, stored, is_probe=through.is_probe)
+            return await send(through.is_probe)
 
-    async def _send(
-        self, endpoint: Endpoint, envelope: EndpointEnvelope, stored: Stored, *, is_probe: bool
-    ) -> Outcome:
-        settings, attempt, at = endpoint.settings, stored.attempts + 1, self._clock()
+    async def keys(self, endpoint: Endpoint) -> Keys | None:
+        """The secrets of an endpoint; None if they cannot be read, which is logged."""
         try:
-            keys = await self._keys.get(
+            return await self._keys.get(
                 (endpoint.id, endpoint.updated_at), partial(self._read_keys, endpoint)
             )
         except (InvalidInput, StoreBroken) as error:
             _log.error("endpoint %s: its secrets cannot be read: %s", endpoint.name, error)
-            return Snoozed(spread(NO_KEYS_SECONDS, stored.id))
-        request = endpoint_request(
-            settings,
-            keys,
-            delivery_id=envelope.delivery,
-            body=msgspec.json.encode(envelope.event),
-            attempt=attempt,
-            fence=stored.claim,
-            sent_at=at,
-        )
-        result = await self._webhooks.deliver(request)
+            return None
+
+    async def record(
+        self,
+        endpoint: Endpoint,
+        stored: Stored,
+        result: Delivery,
+        *,
+        delivery_id: UUID | None,
+        at: datetime,
+        is_probe: bool,
+    ) -> bool:
+        """Records an attempt, which decides the endpoint's health; whether the claim is still
+        valid."""
         record = AttemptRecord(
             claim=stored.current_claim,
-            delivery_id=envelope.delivery,
+            delivery_id=delivery_id,
             endpoint_id=endpoint.id,
-            attempt=attempt_of(result, attempt, at),
+            attempt=attempt_of(result, stored.attempts + 1, at),
             is_probe=is_probe,
             is_gone=result.is_gone,
         )
         is_valid = await self._record(record)
         if not result.is_delivered or is_probe:
-            self._endpoints.forget(endpoint.id)
+            self._endpoints.forget((endpoint.tenant, endpoint.id))
+            self._endpoints.forget((endpoint.tenant, endpoint.name))
+        return is_valid
+
+    async def _deliver(self, envelope: EndpointEnvelope, stored: Stored) -> Outcome:
+        endpoint = await self.endpoint(stored.tenant, envelope.endpoint)
+        if await self._is_delivered(envelope, stored):
+            return Succeeded()
+        send = partial(self._send, endpoint, envelope, stored)
+        return await self.through(endpoint, stored, send)
+
+    async def _send(
+        self, endpoint: Endpoint, envelope: EndpointEnvelope, stored: Stored, is_probe: bool
+    ) -> Outcome:
+        settings, attempt, at = endpoint.settings, stored.attempts + 1, self.clock()
+        if (keys := await self.keys(endpoint)) is None:
+            return Snoozed(spread(NO_KEYS_SECONDS, stored.id))
+        request = endpoint_request(
+            settings,
+            keys,
+            webhook_id=str(envelope.delivery),
+            body=msgspec.json.encode(envelope.event),
+            headers=delivery_headers(envelope.delivery, attempt=attempt, fence=stored.claim),
+            sent_at=at,
+        )
+        result = await self.webhooks.deliver(request)
+        is_valid = await self.record(
+            endpoint, stored, result, delivery_id=envelope.delivery, at=at, is_probe=is_probe
+        )
         if not is_valid:
             return Snoozed(0.0)  # The store refuses it: another worker has the message.
         return outcome_of(result, settings, attempt)
@@ -189,7 +227,7 @@ class EndpointDeliverer:
 
     async def _now(self, endpoint: Endpoint) -> datetime:
         """The time of the database, if it matters: the breaker's times are its own."""
-        return self._clock() if endpoint.health.open_until is None else await self._store.now()
+        return self.clock() if endpoint.health.open_until is None else await self._store.now()
 
     async def _read_keys(self, endpoint: Endpoint) -> Keys:
         return await endpoint_keys(self._store, endpoint, self._box())

@@ -26,6 +26,9 @@ Other messages must not wait long for suspects:
   is the only one runs suspects eventually: at the latest when it waits longer than a handler may
   run.
 - While the lease is not trusted nothing starts: the claims may belong to another worker.
+
+Some queues have no handler in the app's code: they push to an endpoint. The worker looks for them
+every few seconds, and starts and stops their consumers while it runs.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from datetime import datetime
 from functools import partial
 from math import inf
 from uuid import UUID
@@ -40,7 +44,7 @@ from uuid import UUID
 from tickwork.app.declarations import Consumer
 from tickwork.clock import monotonic
 from tickwork.core.model import SYSTEM, ClaimRequest, Scope
-from tickwork.errors import NodeExpired
+from tickwork.errors import FieldError, InvalidInput, NodeExpired
 from tickwork.service.loop import Step, run_forever
 from tickwork.service.maintenance import maintenance_tasks
 from tickwork.service.node import SCHEDULER_ROLE, Node
@@ -48,6 +52,11 @@ from tickwork.service.process_lifecycle import check_may_run
 from tickwork.service.scheduler.scheduler import Scheduler
 from tickwork.service.worker.claim import WorkerContext
 from tickwork.service.worker.consumer import QueueConsumer
+from tickwork.service.worker.found_consumers import (
+    FindConsumers,
+    FoundConsumers,
+    pushed_faults,
+)
 from tickwork.store.shared.watches import within
 
 LEAVE_SECONDS = 10.0
@@ -84,19 +93,27 @@ REST_CHECK_SECONDS = 0.05
 """Seconds between two checks whether the worker had other work since the pause."""
 
 
+FIND_SECONDS = 5.0
+"""Seconds between two looks for queues that push."""
+
+
 class Worker:
-    """Runs consumers, maintenance and, if there is one, a scheduler, on one node."""
+    """Runs consumers, maintenance and, if there is one, a scheduler, on one node. `find` returns
+    consumers that may come and go."""
 
     def __init__(
         self,
         context: WorkerContext,
         node: Node,
-        consumers: Sequence[QueueConsumer],
+        consumers: Iterable[QueueConsumer],
         scheduler: Scheduler | None = None,
+        find: FindConsumers | None = None,
     ) -> None:
-        self._context, self._node, self._consumers = context, node, consumers
-        self.scheduler = scheduler
-        self._tasks: list[asyncio.Task[None]] = []
+        self._context, self._node, self._consumers = context, node, [*consumers]
+        self.scheduler, self._is_started = scheduler, False
+        self._found = None if find is None else FoundConsumers(context, self._consumers, find)
+        self._is_changing = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._open = AsyncExitStack()
         self._suspect_wait_seconds = SUSPECT_WAIT_SECONDS
         self._is_stopping = self._is_hurried = False
@@ -106,7 +123,7 @@ class Worker:
 
     @property
     def consumers(self) -> Sequence[QueueConsumer]:
-        """One consumer per queue."""
+        """One consumer per queue. The list changes while the worker runs."""
         return self._consumers
 
     @property
@@ -146,10 +163,10 @@ class Worker:
             await self._node.start()
             self._open = opening.pop_all()
         for each, watch in zip(self._consumers, watches, strict=True):
-            self._start_loop(f"consumer of {each.queue.name}", _endless(partial(each.run, watch)))
-            self._start_loop(
-                f"second claims of {each.queue.name}", _endless(each.run_second_claims)
-            )
+            self._start_consumer(each, partial(each.run, watch))
+        self._is_started = True
+        if self._found is not None:
+            self._start_loop("push queues", self._look_for_consumers)
         self._start_loop("time limits", self._enforce_time_limits)
         self._start_loop("suspects", self._poll_suspects)
         context = self._context
@@ -217,9 +234,43 @@ class Worker:
         if not await within(HAND_OVER_SECONDS, scheduler.stop()):
             self._start_loop("hand-over", partial(_once, scheduler.leadership.give_up))
 
-    def _start_loop(self, name: str, step: Step) -> None:
+    def _start_consumer(
+        self, consumer: QueueConsumer, run: Callable[[], Awaitable[None]]
+    ) -> list[asyncio.Task[None]]:
+        name = consumer.queue.name
+        second = _endless(consumer.run_second_claims)
+        return [
+            self._start_loop(f"consumer of {name}", _endless(run)),
+            self._start_loop(f"second claims of {name}", second),
+        ]
+
+    def _start_loop(self, name: str, step: Step) -> asyncio.Task[None]:
         report = self._context.observer.error_occurred
-        self._tasks.append(asyncio.create_task(run_forever(name, step, report=report)))
+        task = asyncio.create_task(run_forever(name, step, report=report))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def find_consumers(self) -> datetime | None:
+        """Starts the consumers that are new, and stops those that are gone; returns when to look
+        again at the latest, if that is known."""
+        # None starts while suspects run alone.
+        async with self._is_changing:
+            if self._found is not None and not self._is_stopping:
+                start = self._start_found if self._is_started else None
+                return await self._found.refresh(start)
+        return None
+
+    async def _look_for_consumers(self) -> float:
+        await self.find_consumers()
+        return FIND_SECONDS
+
+    def _start_found(self, consumer: QueueConsumer) -> list[asyncio.Task[None]]:
+        async def run() -> None:
+            async with self._context.store.wakeups.watch([consumer.queue.id]) as watch:
+                await consumer.run(watch)
+
+        return self._start_consumer(consumer, run)
 
     def drop_claims(self) -> None:
         """The node lost its identity and all its claims."""
@@ -255,6 +306,11 @@ class Worker:
             (i for i in indexes if i > self._last_suspect_index), indexes[0]
         )
         consumer = self._consumers[self._last_suspect_index]
+        async with self._is_changing:
+            return await self._pause_for(consumer, patience_seconds)
+
+    async def _pause_for(self, consumer: QueueConsumer, patience_seconds: float) -> int:
+        """Pauses all consumers and runs the suspects of one; returns their number."""
         paused_at = monotonic()
         for each in self._consumers:
             each.pause()
@@ -318,7 +374,7 @@ class Worker:
     async def _wait_until_idle(self) -> bool:
         """Waits until all consumers are idle; False if that takes too long."""
         until = monotonic() + self._suspect_wait_seconds
-        for each in self._consumers:
+        for each in [*self._consumers]:
             if not await each.wait_until_idle(until - monotonic()):
                 return False
         return True
@@ -330,14 +386,21 @@ async def open_worker(
     consumers: Iterable[Consumer],
     scope_of: Callable[[str], Scope],
     scheduler: Scheduler | None = None,
+    find: FindConsumers | None = None,
 ) -> Worker:
-    """A worker for these consumers. Their queues must exist in the store."""
-    opened = []
+    """A worker for these consumers. Their queues must exist in the store. `find` returns others,
+    which may come and go. Raises `InvalidInput` for a queue that also pushes to an endpoint."""
+    opened, faults = [], list[FieldError]()
     for each in consumers:
         scope = SYSTEM if each.queue.is_shared else scope_of(each.queue.name)
         queue = await context.store.queues.get(scope, each.queue.name)
+        faults += pushed_faults(each, queue)
         opened.append(QueueConsumer(context, each, queue, scope))
-    return Worker(context, node, opened, scheduler)
+    if faults:
+        raise InvalidInput(faults)
+    worker = Worker(context, node, opened, scheduler, find)
+    await worker.find_consumers()
+    return worker
 
 
 def _remaining_seconds(until: float) -> float:

@@ -22,6 +22,7 @@ from tickwork.core.delivery.endpoint import (
     check_same_endpoint,
     secrets_owner,
 )
+from tickwork.core.delivery.push import PushQueue
 from tickwork.core.limits import check_limit, check_system, is_name
 from tickwork.core.message.batch import REASON_DELETED
 from tickwork.core.model import NewMessage, Scope
@@ -34,6 +35,7 @@ from tickwork.store.postgres.endpoints.record import AttemptRecorder
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.messages.removal import Purger
+from tickwork.store.postgres.messages.rows import queue
 from tickwork.store.postgres.messages.send import Sender
 
 CHUNK_DELIVERIES = 1_000
@@ -153,6 +155,17 @@ class PostgresEndpoints:
             repeatable=False,
         )
         return probed is not None
+
+    async def pushing_queues(self, scope: Scope, limit: int) -> tuple[PushQueue, ...]:
+        check_system(scope)
+        check_limit(limit)
+        found = await self._database.run(
+            lambda connection: connection.fetch(SQL.pushing_queues, self._moment(), limit)
+        )
+        return tuple(
+            PushQueue(queue(row), row["has_endpoint"], row["is_disabled"], row["open_until"])
+            for row in found
+        )
 
     async def publish(self, scope: Scope, event: NewMessage, owner: str | None) -> Published:
         return await self._publisher.publish(own_tenant(scope), event, owner)

@@ -23,6 +23,7 @@ from tickwork.core.delivery.endpoint import (
     check_same_endpoint,
     secrets_owner,
 )
+from tickwork.core.delivery.push import PushQueue
 from tickwork.core.limits import check_limit, check_system, is_name
 from tickwork.core.message.batch import REASON_DELETED
 from tickwork.core.model import SYSTEM, NewMessage, Scope
@@ -37,7 +38,7 @@ from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages.removal import REMOVAL_CHUNK_MESSAGES, finish_removal
-from tickwork.store.sqlite.messages.rows import Row
+from tickwork.store.sqlite.messages.rows import Row, queue
 from tickwork.store.sqlite.messages.send import find_queue
 
 _Work = Callable[[Transaction, Sequence[Row], int], int]
@@ -131,6 +132,19 @@ class SqliteEndpoints:
             return transaction.execute(SQL.probe_endpoint, values).rowcount == 1
 
         return await self._database.write(work)
+
+    async def pushing_queues(self, scope: Scope, limit: int) -> tuple[PushQueue, ...]:
+        check_system(scope)
+        check_limit(limit)
+        found = await self._database.read(
+            lambda transaction: transaction.execute(
+                SQL.pushing_queues, (transaction.now, limit)
+            ).fetchall()
+        )
+        return tuple(
+            PushQueue(queue(row), has_endpoint == 1, is_disabled == 1, rows.time(open_until))
+            for *row, has_endpoint, is_disabled, open_until in found
+        )
 
     async def publish(self, scope: Scope, event: NewMessage, owner: str | None) -> Published:
         return await publish(self._database, own_tenant(scope), event, owner)

@@ -30,11 +30,12 @@ async def record(database: Database, records: Sequence[AttemptRecord]) -> tuple[
     def work(transaction: Transaction) -> tuple[bool, ...]:
         valid = _valid(transaction, records)
         new = [records[index] for index, is_new in valid.items() if is_new]
+        kept = [(each, each.delivery_id.bytes) for each in new if each.delivery_id is not None]
         transaction.connection.executemany(
-            SQL.record_attempts, [_attempt_values(each, transaction.now) for each in new]
+            SQL.record_attempts, [_attempt_values(*each, transaction.now) for each in kept]
         )
         transaction.connection.executemany(
-            SQL.show_attempts, [_shown_values(each, transaction.now) for each in new]
+            SQL.show_attempts, [_shown_values(*each, transaction.now) for each in kept]
         )
         _update_health(transaction, new)
         return tuple(index in valid for index in range(len(records)))
@@ -45,7 +46,14 @@ async def record(database: Database, records: Sequence[AttemptRecord]) -> tuple[
 def _valid(transaction: Transaction, records: Sequence[AttemptRecord]) -> dict[int, bool]:
     """The positions of records with a valid claim, and whether their attempt is new."""
     wanted = [
-        (index, claim.tenant, claim.id.bytes, claim.number, claim.holder.bytes, delivery_id.bytes)
+        (
+            index,
+            claim.tenant,
+            claim.id.bytes,
+            claim.number,
+            claim.holder.bytes,
+            delivery_id and delivery_id.bytes,
+        )
         for index, (claim, delivery_id) in enumerate(
             (each.claim, each.delivery_id) for each in records
         )
@@ -59,19 +67,19 @@ def _valid(transaction: Transaction, records: Sequence[AttemptRecord]) -> dict[i
     return dict(sorted(valid.items()))
 
 
-def _attempt_values(record: AttemptRecord, now: int) -> tuple[object, ...]:
+def _attempt_values(record: AttemptRecord, delivery_id: bytes, now: int) -> tuple[object, ...]:
     claim, attempt = record.claim, record.attempt
     return (
-        record.delivery_id.bytes, claim.id.bytes, claim.number,
+        delivery_id, claim.id.bytes, claim.number,
         now - microseconds(attempt.took_seconds), attempt.took_seconds, attempt.code,
         attempt.kind and str(attempt.kind), attempt.error, attempt.excerpt,
     )  # fmt: skip
 
 
-def _shown_values(record: AttemptRecord, now: int) -> tuple[object, ...]:
+def _shown_values(record: AttemptRecord, delivery_id: bytes, now: int) -> tuple[object, ...]:
     attempt = record.attempt
     return (
-        record.delivery_id.bytes, record.claim.id.bytes, now - microseconds(attempt.took_seconds),
+        delivery_id, record.claim.id.bytes, now - microseconds(attempt.took_seconds),
         attempt.code, attempt.error, now if attempt.is_delivered else None,
     )  # fmt: skip
 

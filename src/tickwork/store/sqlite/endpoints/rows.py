@@ -46,12 +46,12 @@ def endpoint(row: Row) -> Endpoint:
         settings=settings(text),
         health=Health(
             failures_in_row=failures_in_row,
-            failing_since=_time(failing_since),
-            open_until=_time(open_until),
+            failing_since=time(failing_since),
+            open_until=time(open_until),
             openings=openings,
             notices=notices,
         ),
-        disabled_at=_time(disabled_at),
+        disabled_at=time(disabled_at),
         disabled_reason=reason,
         created_at=from_microseconds(created_at),
         updated_at=from_microseconds(updated_at),
@@ -82,11 +82,11 @@ def delivery(row: Row) -> EndpointDelivery:
         message_id=UUID(bytes=message_id),
         event_id=event_id,
         type=type_,
-        status=status_of(_time(delivered_at), has_message=has_message == 1),
+        status=status_of(time(delivered_at), has_message=has_message == 1),
         attempts=attempts,
         published_at=from_microseconds(published_at),
-        delivered_at=_time(delivered_at),
-        last_attempt_at=_time(last_attempt_at),
+        delivered_at=time(delivered_at),
+        last_attempt_at=time(last_attempt_at),
         last_code=last_code,
         last_error=last_error,
     )
@@ -116,7 +116,8 @@ def attempt(row: Row) -> Attempt:
     )
 
 
-def _time(microseconds: int | None) -> datetime | None:
+def time(microseconds: int | None) -> datetime | None:
+    """A time that may be missing."""
     return None if microseconds is None else from_microseconds(microseconds)
 
 

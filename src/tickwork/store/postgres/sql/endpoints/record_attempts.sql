@@ -1,6 +1,6 @@
 -- Records attempts under claims that are still valid, with the next numbers, and shows them on their
--- deliveries. Returns the valid claims by their numbers in the list, whether each attempt is new, and the
--- time.
+-- deliveries. An attempt without a delivery is not stored. Returns the valid claims by their numbers in the list,
+-- whether each attempt is new, and the time.
 WITH moment AS MATERIALIZED (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now),
 held AS MATERIALIZED (
     SELECT given.*
@@ -54,7 +54,7 @@ shown AS (
     ) AS last
     WHERE d.id = last.delivery_id
 )
-SELECT held.position, recorded.number IS NOT NULL AS is_new, moment.now
+SELECT held.position, held.delivery_id IS NULL OR recorded.number IS NOT NULL AS is_new, moment.now
 FROM moment CROSS JOIN held
 LEFT JOIN recorded USING (delivery_id, message_id, claim)
 ORDER BY held.position

@@ -1,6 +1,6 @@
 -- Of these claims, those that are still valid: their numbers in the list, and whether the claim has no attempt
--- yet at its delivery, which belongs to the same tenant.
-SELECT held.number, EXISTS (
+-- yet at its delivery, which belongs to the same tenant, or has no delivery.
+SELECT held.number, held.delivery_id IS NULL OR EXISTS (
         SELECT 1 FROM tickwork_deliveries WHERE id = held.delivery_id AND tenant = held.tenant
     ) AND NOT EXISTS (
         SELECT 1 FROM tickwork_delivery_attempts AS a
