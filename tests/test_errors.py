@@ -17,6 +17,7 @@ EVERY_ERROR: list[TickworkError] = [
     errors.InvalidInput([FieldError("body", "is empty"), FieldError("key", "is too long")]),
     errors.NotFound("queue", "emails"),
     errors.Conflict("it is there already"),
+    errors.PreconditionFailed("queue", "emails"),
     errors.BacklogFull("emails", 1_000_000),
     errors.Unauthorized("key_expired", "API key k1 has expired"),
     errors.Forbidden("needs_read", "this needs a key with the scope read"),

@@ -7,6 +7,7 @@ TickworkError
 ├── Forbidden            the caller may not do this; the code names what is missing
 ├── NotFound             it does not exist in this scope
 ├── Conflict             it already exists, or is still in use
+├── PreconditionFailed   it is not the version that the caller named; read it again
 ├── BacklogFull          the queue is at its size limit; send again later
 ├── TooMany              the tenant is at its limit or over its rate; raise the limit or wait
 ├── ClaimLost            another worker has claimed the message; nothing was written
@@ -33,6 +34,10 @@ class FieldError(NamedTuple):
 
     field: str
     message: str
+
+
+class UnknownField(FieldError):
+    """A field that does not exist; the message names the nearest one that does."""
 
 
 class TickworkError(Exception):
@@ -104,6 +109,19 @@ class Conflict(TickworkError):
     """The request conflicts with what is stored."""
 
     code = "conflict"
+
+
+class PreconditionFailed(TickworkError):
+    """It was changed since the caller read it. Nothing was changed."""
+
+    code = "precondition_failed"
+
+    def __init__(self, kind: str, name: object) -> None:
+        self.kind, self.name = kind, name
+        super().__init__(f"{kind} {name} was changed since you read it; read it and try again")
+
+    def _init_args(self) -> tuple[object, ...]:
+        return self.kind, self.name
 
 
 class BacklogFull(TickworkError):

@@ -36,6 +36,7 @@ from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.topology import Topology, parse
 from tickwork.deliveries import guard, secret_box, webhook_channel, webhook_deliveries
 from tickwork.extras import delivery_extra, postgres_extra, server_extra
+from tickwork.ops.schedules.outside import OutsideRules
 from tickwork.settings import RUN_ROLES, SETTINGS_FILE, Role, Settings, is_postgres, load_settings
 from tickwork.store.ids import Moment, database_time
 from tickwork.store.shared.database_url import without_password
@@ -91,9 +92,12 @@ def build_api(settings: Settings, *, registry: CollectorRegistry | None = None) 
     with server_extra("the HTTP API"):
         from tickwork.api import create_api
         from tickwork.api.access import is_loopback
+        from tickwork.api.context import Outside
     from tickwork.service.observe.metrics import registry_of_process
 
     metrics = registry or registry_of_process()
+    rules = OutsideRules(lambda url: guard(settings).check_url(url), lambda: settings.public_url)
+    sink = partial(webhook_channel, settings)
     return create_api(
         now=clock.now,
         limits=when.Limits(min_interval_seconds=settings.min_interval_seconds),
@@ -101,6 +105,7 @@ def build_api(settings: Settings, *, registry: CollectorRegistry | None = None) 
         registry=metrics,
         is_on_loopback=is_loopback(settings.host),
         beside=partial(_run_node, settings, metrics) if registry is None else None,
+        outside=Outside(rules, partial(secret_box, settings), sink),
     )
 
 

@@ -46,7 +46,7 @@ def test_the_home_page_links_to_the_documentation(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/nothing", "/v1", "/v1/schedules/", "/docs/nothing", "/%00", "/%ff", "/a/../b"]
+    "path", ["/nothing", "/v1", "/v1/schedule", "/docs/nothing", "/%00", "/%ff", "/a/../b"]
 )
 def test_an_unknown_path_is_a_problem(client: Client, path: str) -> None:
     problem(client.get(path), status=404, code="not_found")

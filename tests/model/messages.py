@@ -22,6 +22,7 @@ from tickwork.core.limits import (
     lease_faults,
 )
 from tickwork.core.message.batch import REASON_DELETED
+from tickwork.core.message.message_list import MessagePosition, MessageSelection, position_of
 from tickwork.core.message.progress import check_progress
 from tickwork.core.model import (
     FORMAT_VERSION,
@@ -168,6 +169,37 @@ class MemoryMessages:
         ready = sorted((row for row in rows if row.is_ready(self._now())), key=Row.order)
         return tuple(_readable(row.message) for row in ready[:limit])
 
+    async def list(
+        self,
+        scope: Scope,
+        queue: str,
+        selection: MessageSelection,
+        limit: int,
+        *,
+        after: MessagePosition | None = None,
+    ) -> tuple[Message, ...]:
+        check_limit(limit)
+        own = Scope(scope.tenant or "default")
+        rows = self._tables.rows(own, self._tables.queue(scope, queue))
+        found = [each.message for each in rows if self._is_selected(each.message, selection)]
+        found.sort(key=lambda message: _list_order(position_of(message)))
+        if after is not None:
+            start = _list_order(after)
+            found = [each for each in found if _list_order(position_of(each)) > start]
+        return tuple(_readable(each) for each in found[:limit])
+
+    def _is_selected(self, message: Message, selection: MessageSelection) -> bool:
+        wanted = (selection.type, selection.key, selection.correlation_id)
+        own = (message.type, message.key, message.correlation_id)
+        is_sent = selection.sent_until is None or message.sent_at <= selection.sent_until
+        state = str(message.state)
+        if message.state is State.READY and message.visible_at > self._now():
+            state = "delayed"
+        if message.state is State.BLOCKED:
+            state = "blocked"
+        fits = all(each in (None, mine) for each, mine in zip(wanted, own, strict=True))
+        return is_sent and fits and selection.state in (None, state)
+
     async def next_visible_at(self, scope: Scope, queue: str) -> datetime | None:
         waiting = [
             row.message.visible_at
@@ -244,3 +276,13 @@ def _readable(message: Message) -> Message:
     if message.format > FORMAT_VERSION:
         raise StoreBroken(f"message {message.id} was written by a newer version")
     return message
+
+
+_SECTIONS = (State.CLAIMED, State.READY, State.BLOCKED)
+
+
+def _list_order(position: MessagePosition) -> tuple[object, ...]:
+    section = _SECTIONS.index(position.state)
+    if position.state is not State.READY:
+        return section, position.id
+    return section, -position.priority, position.visible_at, position.id

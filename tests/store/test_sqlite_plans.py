@@ -63,6 +63,7 @@ SEARCHES = {
     "newest_message": {BY_PLACE, ""},
     "show_successes": {BY_PLACE},
     "next_expiry": {"tickwork_messages_lease", "tickwork_messages_expiring"},
+    "list_ready": {"tickwork_messages_ready"},
     "next_visible_at": {"tickwork_messages_ready", BY_PLACE},
     "peek": {"tickwork_messages_ready"},
     "pending_items": {"tickwork_messages_batch"},
@@ -97,7 +98,7 @@ SEARCHES |= {
 
 SELDOM = {
     *("recount_backlog", "count_claims", "count_messages", "delete_queue", "processing_items"),
-    *("claims_of_holders", "ids_ending"),
+    *("claims_of_holders", "ids_ending", "list_claimed", "list_blocked"),
 }
 """These use an index, too, but read all matching rows, or sort them."""
 

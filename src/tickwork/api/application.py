@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from datetime import datetime
 
 from litestar import Litestar, Response, Router
+from litestar.config.compression import CompressionConfig
 from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.exceptions import NotFoundException
@@ -23,22 +24,52 @@ from tickwork.api.access import (
     check_declarations,
     guard,
 )
-from tickwork.api.context import Context
+from tickwork.api.context import Context, Outside
 from tickwork.api.problems import BODY_BYTES_MAX, handlers
+from tickwork.api.query import refuse_unknown_parameters
+from tickwork.api.request_id import add_request_id
 from tickwork.api.routes.cluster import cluster, stats
 from tickwork.api.routes.docs import PAGE_HEADERS, DocsPage, home, openapi_json
 from tickwork.api.routes.firings import firing_routes
+from tickwork.api.routes.messages import MESSAGE_ROUTES
 from tickwork.api.routes.operations import healthz, metrics, readyz
-from tickwork.api.routes.schedules import schedule_routes
+from tickwork.api.routes.preview import preview
+from tickwork.api.routes.pull import PULL_ROUTES
+from tickwork.api.routes.queues import QUEUE_ROUTES
+from tickwork.api.routes.schedule_runs import RUN_ROUTES
+from tickwork.api.routes.schedules import SCHEDULE_ROUTES
 from tickwork.core import when
 from tickwork.ops.authenticate import Authenticator
 from tickwork.ops.stores import Store
 
 _TAGS = [
     Tag("schedules", "Schedules and their next fires."),
+    Tag("queues", "Queues, their settings and numbers."),
+    Tag("messages", "Send messages; pull, ack and extend them."),
     Tag("operating", "The state of the cluster and its queues."),
     Tag("health", "Health checks and metrics of the process."),
 ]
+
+
+_ROUTES = [
+    home,
+    openapi_json,
+    healthz,
+    readyz,
+    metrics,
+    cluster,
+    stats,
+    preview,
+    *SCHEDULE_ROUTES,
+    *RUN_ROUTES,
+    firing_routes(),
+    *QUEUE_ROUTES,
+    *MESSAGE_ROUTES,
+    *PULL_ROUTES,
+]
+
+GZIP_BYTES_MIN = 1_000
+"""Bytes of a response from which on it is compressed, if the client accepts that."""
 
 
 def create_api(
@@ -50,6 +81,7 @@ def create_api(
     registry: CollectorRegistry | None = None,
     is_on_loopback: bool = False,
     monotonic: Callable[[], float] = clock.monotonic,
+    outside: Outside | None = None,
 ) -> Litestar:
     """Returns the ASGI application.
 
@@ -57,12 +89,14 @@ def create_api(
     is opened on startup and closed on shutdown; without `open_store`, routes that need a store
     answer 503. `beside` runs next to the application while it serves. /metrics serves `registry`,
     without a key if the server `is_on_loopback`. Cached keys age by `monotonic`.
+    `outside` is what reaches the outside, for webhooks and endpoints.
     """
     context = Context(
         now=now,
         limits=limits,
         registry=registry or CollectorRegistry(),
         is_on_loopback=is_on_loopback,
+        outside=outside,
     )
 
     @asynccontextmanager
@@ -79,23 +113,16 @@ def create_api(
 
     api = Litestar(
         lifespan=[with_store],
-        route_handlers=[
-            home,
-            openapi_json,
-            healthz,
-            readyz,
-            metrics,
-            cluster,
-            stats,
-            schedule_routes(),
-            firing_routes(),
-        ],
+        route_handlers=_ROUTES,
         dependencies={
             "context": Provide(lambda: context, sync_to_thread=False),
             "caller": Provide(caller_of_request, sync_to_thread=False),
         },
         guards=[guard],
         state=State({"context": context}),
+        before_request=refuse_unknown_parameters,
+        before_send=[add_request_id],
+        compression_config=CompressionConfig("gzip", minimum_size=GZIP_BYTES_MIN),
         exception_handlers=handlers(),
         request_max_body_size=BODY_BYTES_MAX,
         openapi_config=_documentation(),

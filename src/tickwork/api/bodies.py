@@ -13,7 +13,7 @@ import msgspec
 from litestar import Request
 from litestar.dto import AbstractDTO
 from litestar.exceptions import HTTPException
-from litestar.openapi.spec import Reference, Schema
+from litestar.openapi.spec import OpenAPIType, Reference, Schema
 from litestar.status_codes import HTTP_415_UNSUPPORTED_MEDIA_TYPE
 from litestar.typing import FieldDefinition
 
@@ -27,6 +27,21 @@ Model = TypeVar("Model")
 
 def read_object(raw: bytes) -> dict[str, Any]:
     """Parses the JSON object in a body."""
+    value = _read(raw)
+    if not isinstance(value, dict):
+        raise InvalidJson("it is not an object such as {}")
+    return value
+
+
+def read_objects(raw: bytes) -> dict[str, Any] | list[Any]:
+    """Parses the JSON object in a body, or a list of them."""
+    value = _read(raw)
+    if not isinstance(value, dict | list):
+        raise InvalidJson("it is neither an object such as {} nor a list of them")
+    return value
+
+
+def _read(raw: bytes) -> Any:
     try:
         value = msgspec.json.decode(raw)
     except RecursionError:
@@ -35,8 +50,6 @@ def read_object(raw: bytes) -> dict[str, Any]:
         raise InvalidJson("it is not valid UTF-8") from None
     except msgspec.DecodeError as error:
         raise InvalidJson(f"{error}") from None
-    if not isinstance(value, dict):
-        raise InvalidJson("it is not an object such as {}")
     _check_depth(value)
     return value
 
@@ -44,11 +57,15 @@ def read_object(raw: bytes) -> dict[str, Any]:
 class Documented(AbstractDTO[Model]):
     """`dto=Documented[PreviewRequest]`: parses an object and documents it as the model."""
 
-    def decode_bytes(self, value: bytes) -> dict[str, Any]:
+    def decode_bytes(self, value: bytes) -> Any:
         connection = self.asgi_connection
         assert isinstance(connection, Request)
         _check_media_type(connection.content_type[0])
-        return read_object(value)
+        return self.read(value)
+
+    def read(self, raw: bytes) -> Any:
+        """Parses the body."""
+        return read_object(raw)
 
     @classmethod
     def create_for_field_definition(cls, *_: object, **__: object) -> None:
@@ -67,6 +84,24 @@ class Documented(AbstractDTO[Model]):
             )
         )
         return documented
+
+
+class DocumentedMany(Documented[Model]):
+    """As `Documented`, for an object or a list of objects."""
+
+    def read(self, raw: bytes) -> Any:
+        return read_objects(raw)
+
+    @classmethod
+    def create_openapi_schema(
+        cls, field_definition: FieldDefinition, handler_id: str, schema_creator: Any
+    ) -> Reference | Schema:
+        one = super().create_openapi_schema(field_definition, handler_id, schema_creator)
+        if isinstance(one, Reference):
+            return one
+        plain = schema_creator.for_field_definition(FieldDefinition.from_annotation(cls.model_type))
+        many = Schema(type=OpenAPIType.ARRAY, items=plain)
+        return Schema(one_of=[plain, many], description=one.description, examples=one.examples)
 
 
 def _check_media_type(media_type: str) -> None:

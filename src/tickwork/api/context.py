@@ -5,13 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from uuid import uuid4
 
 from prometheus_client import CollectorRegistry
 
+from tickwork import clock
 from tickwork.core import when
 from tickwork.errors import StoreUnavailable
 from tickwork.ops.authenticate import Authenticator
+from tickwork.ops.endpoints import Sink
+from tickwork.ops.pull import Puller
+from tickwork.ops.schedules.outside import NO_OUTSIDE, OutsideRules
 from tickwork.ops.stores import Store
+from tickwork.ops.webhook_secret import Box
+
+
+@dataclass(frozen=True)
+class Outside:
+    """What reaches the outside: which targets deliveries may have, what encrypts secrets, and what
+    sends webhooks."""
+
+    rules: OutsideRules
+    secret_box: Callable[[], Box]
+    webhook_sink: Callable[[], Sink]
 
 
 @dataclass
@@ -25,6 +41,8 @@ class Context:
     authenticator: Authenticator | None = None
     is_on_loopback: bool = False
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+    outside: Outside | None = None
+    puller: Puller = field(default_factory=lambda: Puller(uuid4(), clock.monotonic))
 
 
 def store_of(context: Context) -> Store:
@@ -32,3 +50,15 @@ def store_of(context: Context) -> Store:
     if context.store is None:
         raise StoreUnavailable("this process has no database")
     return context.store
+
+
+def outside_of(context: Context) -> Outside:
+    """Returns what reaches the outside; raises `StoreUnavailable` if this process has nothing."""
+    if context.outside is None:
+        raise StoreUnavailable("this process makes no deliveries")
+    return context.outside
+
+
+def rules_of(context: Context) -> OutsideRules:
+    """Returns which targets deliveries may have."""
+    return NO_OUTSIDE if context.outside is None else context.outside.rules

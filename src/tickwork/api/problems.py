@@ -18,15 +18,22 @@ from litestar.openapi.spec import Example
 from litestar.types import ExceptionHandlersMap
 from msgspec import Meta, Struct
 
+from tickwork.api.request_id import request_id_of
 from tickwork.errors import (
+    BacklogFull,
+    ClaimLost,
     Conflict,
     FieldError,
     Forbidden,
     InvalidInput,
     NotFound,
+    PreconditionFailed,
     StoreError,
     StoreUnavailable,
+    TickworkError,
+    TooMany,
     Unauthorized,
+    UnknownField,
 )
 
 MEDIA_TYPE = "application/problem+json"
@@ -40,7 +47,12 @@ ERRORS_MAX = 100
 TEXT_LENGTH_MAX = 500
 """Maximum number of characters of a text in a response."""
 
+RETRY_AFTER_SECONDS = 1
+"""Seconds after which a caller may try again, where a limit of a rate or a backlog is reached."""
+
 _INVALID_JSON = "invalid_json"
+_UNKNOWN_FIELD = "unknown_field"
+_NOT_HELD = "not_held"
 
 
 class Kind(NamedTuple):
@@ -67,7 +79,12 @@ _KINDS = {
         "Method not allowed",
         "This path does not support the method; the Allow header lists those it supports.",
     ),
-    409: Kind(Conflict.code, "The request conflicts with what is stored"),
+    409: Kind(Conflict.code, "Conflict", "It exists already, or is still in use."),
+    412: Kind(
+        PreconditionFailed.code,
+        "Precondition failed",
+        "It was changed since you read it; read it and try again.",
+    ),
     413: Kind(
         "body_too_large",
         "The body is too large",
@@ -79,6 +96,7 @@ _KINDS = {
         "Send JSON with the header Content-Type: application/json.",
     ),
     422: Kind(InvalidInput.code, "The input is not valid"),
+    429: Kind(TooMany.code, "Too many", "A limit of the tenant or queue is reached; try later."),
     503: Kind(
         StoreUnavailable.code,
         "The database is unavailable",
@@ -137,12 +155,11 @@ def handlers() -> ExceptionHandlersMap:
     return {
         Unauthorized: _on_unauthorized,
         Forbidden: _on_forbidden,
-        NotFound: _on_not_found,
         InvalidInput: _on_invalid_input,
         InvalidJson: _on_invalid_json,
-        Conflict: _on_conflict,
         StoreError: _on_store_error,
-        ValidationException: _on_missing_body,
+        TickworkError: _on_refused,
+        ValidationException: _on_invalid_request,
         HTTPException: _on_http_error,
         Exception: _on_unexpected,
     }
@@ -162,10 +179,6 @@ def _on_forbidden(_: Request[Any, Any, Any], error: Forbidden) -> Response[Probl
     return _respond(problem(HTTPStatus.FORBIDDEN, code=error.code, detail=_sentence(error)))
 
 
-def _on_not_found(_: Request[Any, Any, Any], error: NotFound) -> Response[Problem]:
-    return _respond(problem(HTTPStatus.NOT_FOUND, detail=_sentence(error)))
-
-
 def _sentence(error: Exception) -> str:
     text = str(error)
     return f"{text[:1].upper()}{text[1:]}."
@@ -175,33 +188,63 @@ def _on_invalid_input(_: Request[Any, Any, Any], error: InvalidInput) -> Respons
     return _respond(_unprocessable(error.errors))
 
 
-def _on_conflict(_: Request[Any, Any, Any], error: Conflict) -> Response[Problem]:
-    return _respond(problem(HTTPStatus.CONFLICT, detail=_sentence(error)))
-
-
 def _on_invalid_json(_: Request[Any, Any, Any], error: InvalidJson) -> Response[Problem]:
     detail = f"The body cannot be parsed: {error.detail}."
     return _respond(problem(error.status_code, code=_INVALID_JSON, detail=detail))
 
 
-def _on_missing_body(_: Request[Any, Any, Any], error: ValidationException) -> Response[Problem]:
-    """Litestar itself checks only that there is a body; `ops` checks the rest."""
+_REFUSALS: dict[type[TickworkError], tuple[HTTPStatus, str]] = {
+    NotFound: (HTTPStatus.NOT_FOUND, NotFound.code),
+    Conflict: (HTTPStatus.CONFLICT, Conflict.code),
+    ClaimLost: (HTTPStatus.CONFLICT, _NOT_HELD),
+    PreconditionFailed: (HTTPStatus.PRECONDITION_FAILED, PreconditionFailed.code),
+    BacklogFull: (HTTPStatus.TOO_MANY_REQUESTS, BacklogFull.code),
+    TooMany: (HTTPStatus.TOO_MANY_REQUESTS, TooMany.code),
+}
+
+
+def _on_refused(request: Request[Any, Any, Any], error: TickworkError) -> Response[Problem]:
+    status, code = next(
+        (each for kind, each in _REFUSALS.items() if isinstance(error, kind)), (None, "")
+    )
+    if status is None:
+        return _on_unexpected(request, error)
+    headers = {}
+    if status is HTTPStatus.TOO_MANY_REQUESTS:
+        headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+    return _respond(problem(status, code=code, detail=_sentence(error)), headers)
+
+
+def _on_invalid_request(_: Request[Any, Any, Any], error: ValidationException) -> Response[Problem]:
+    """Litestar checks that there is a body, and the query and headers. `ops` checks the rest."""
+    found = error.extra if isinstance(error.extra, list) else []
+    faults = [
+        FieldError(str(each.get("key")), str(each.get("message")))
+        for each in found
+        if each.get("source") in ("query", "header", "path") and each.get("key")
+    ]
+    if faults:
+        return _respond(_unprocessable(tuple(faults)))
     return _respond(problem(error.status_code, code=_INVALID_JSON))
 
 
-def _on_store_error(_: Request[Any, Any, Any], error: StoreError) -> Response[Problem]:
-    _log.error("the store raised an error: %s", error)
+def _on_store_error(request: Request[Any, Any, Any], error: StoreError) -> Response[Problem]:
+    _log.error("the store raised an error: %s (request %s)", error, request_id_of(request.scope))
     return _respond(problem(HTTPStatus.SERVICE_UNAVAILABLE))
 
 
-def _on_http_error(_: Request[Any, Any, Any], error: HTTPException) -> Response[Problem]:
+def _on_http_error(request: Request[Any, Any, Any], error: HTTPException) -> Response[Problem]:
     if error.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        _log.error("responded with %d: %s", error.status_code, error.detail)
+        request_id = request_id_of(request.scope)
+        _log.error(
+            "responded with %d: %s (request %s)", error.status_code, error.detail, request_id
+        )
     return _respond(problem(error.status_code), error.headers)
 
 
 def _on_unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
-    _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    asked = (request.method, request.url.path, request_id_of(request.scope))
+    _log.error("%s %s failed (request %s)", *asked, exc_info=error)
     return _respond(problem(HTTPStatus.INTERNAL_SERVER_ERROR))
 
 
@@ -209,6 +252,8 @@ def _unprocessable(errors: tuple[FieldError, ...]) -> Problem:
     detail = f"{errors[0].field}: {errors[0].message}"
     if len(errors) > 1:
         detail = f"{len(errors)} errors; the first is {detail}"
+    if any(isinstance(each, UnknownField) for each in errors):
+        return problem(HTTPStatus.BAD_REQUEST, code=_UNKNOWN_FIELD, detail=detail, errors=errors)
     return problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail=detail, errors=errors)
 
 

@@ -61,8 +61,8 @@ class MissedPolicy(Struct, frozen=True):
     grace_seconds: Annotated[int, Meta(ge=0)] = 60
 
 
-class PreviewRequest(Struct, frozen=True, kw_only=True, rename={"start": "from"}):
-    """Exactly one timing, its zone and limits, the start of the preview and the number of fires.
+class RuleRequest(Struct, frozen=True, kw_only=True):
+    """Exactly one timing, its zone and limits.
 
     A timing is one of `cron_expr`, `interval_seconds`, `interval_minutes`, `daily_time`,
     `weekly_time`, `monthly_time`, `once_at` and `rrule` (which needs `start_at`).
@@ -104,6 +104,11 @@ class PreviewRequest(Struct, frozen=True, kw_only=True, rename={"start": "from"}
     ] = "skip"
     jitter_seconds: Annotated[int, Meta(ge=0)] = 0
     fire_window_seconds: Annotated[int, Meta(ge=0)] = 0
+
+
+class PreviewRequest(RuleRequest, frozen=True, kw_only=True, rename={"start": "from"}):
+    """A timing as a schedule has it, the start of the preview and the number of fires."""
+
     count: Annotated[int, Meta(ge=1, le=1000, description="Number of fires.")] = 5
     start: Annotated[
         str | None,

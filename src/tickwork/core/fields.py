@@ -19,7 +19,8 @@ from types import NoneType
 from typing import Any, TypeAlias, TypeVar, get_args
 from uuid import UUID
 
-from tickwork.errors import FieldError, InvalidInput
+from tickwork.core.public_id import parse_public_id
+from tickwork.errors import FieldError, InvalidInput, UnknownField
 
 Choice = TypeVar("Choice", bound=StrEnum)
 Value = TypeVar("Value")
@@ -86,7 +87,8 @@ class Reader:
         for name in self._fields:
             if name not in known:
                 advice = (hints or {}).get(name) or _advice(name, known)
-                self.fault(str(name), f"is not a known field; {advice}")
+                field = self._names.get(str(name), f"{self._prefix}{name}")
+                self.faults.append(UnknownField(field, f"is not a known field; {advice}"))
 
     def read(self, known: Mapping[str, FieldReader]) -> dict[str, Any]:
         """The given fields that are `known` and valid, each read by its reader."""
@@ -351,11 +353,14 @@ def read_instant(field: str, value: object) -> datetime | None:
 
 
 def read_id(field: str, value: object) -> UUID:
-    """A UUID, also as text. Raises `InvalidInput` for anything else."""
-    try:
-        return value if isinstance(value, UUID) else UUID(value)  # type: ignore[arg-type]
-    except (ValueError, AttributeError, TypeError):
-        raise InvalidInput([FieldError(field, f"must be an id, not {shown(value)}")]) from None
+    """A UUID, also as text, with or without the prefix that names its kind. Raises `InvalidInput`
+    for anything else."""
+    found = value if isinstance(value, UUID) else None
+    if isinstance(value, str):
+        found = parse_public_id(value)
+    if found is None:
+        raise InvalidInput([FieldError(field, f"must be an id, not {shown(value)}")])
+    return found
 
 
 def choice_error(value: object, choices: Iterable[str]) -> str | None:

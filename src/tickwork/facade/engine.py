@@ -293,6 +293,7 @@ class AppEngine:
             declared.settings,
             app=self.registry.app_name,
             has_settings=declared.has_settings,
+            has_handlers=any(each.queue == name for each in self.registry.handlers),
         )
         self.registry.created.add(name)
 

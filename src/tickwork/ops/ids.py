@@ -10,6 +10,7 @@ import re
 from uuid import UUID
 
 from tickwork.core.model import IdKind, Scope
+from tickwork.core.public_id import Prefix
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.ops.schedules.lookup import get_schedule
 from tickwork.store.contract import Store
@@ -18,7 +19,9 @@ DIGITS_MIN = 6
 """Minimum number of digits of a short id."""
 
 _MATCHES_SHOWN = 5
-_SHORT_ID = re.compile(rf"(?:…|\.\.\.)?([0-9a-f-]{{{DIGITS_MIN},36}})", re.IGNORECASE)
+_SHORT_ID = re.compile(
+    rf"(?:…|\.\.\.|(?:{'|'.join(Prefix)})_)?([0-9a-f-]{{{DIGITS_MIN},36}})", re.IGNORECASE
+)
 
 
 def parse_short_id(text: str) -> str | None:

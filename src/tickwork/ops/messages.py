@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from msgspec import Struct
 
 from tickwork.core.message.body import decode_body
 from tickwork.core.message.dead_letter import Death, read_death
-from tickwork.core.model import Message, Scope, State
+from tickwork.core.message.message_list import MessagePosition, MessageSelection, position_of
+from tickwork.core.model import ContentType, Message, Scope, State
 from tickwork.errors import NotFound
 from tickwork.ops.cluster import Node, list_nodes
 from tickwork.store.contract import Store
@@ -64,6 +65,7 @@ class StoredMessage(Struct, frozen=True, kw_only=True):
     queue: str
     state: str
     body: Any
+    content_type: ContentType
     type: str | None
     key: str | None
     priority: int
@@ -103,6 +105,33 @@ async def show_next(
     """Returns the next ready messages of a queue as users see them."""
     found, now = await peek(store, scope, queue, limit=limit), await store.now()
     return tuple(_shown(each, queue, now) for each in found)
+
+
+async def list_messages(
+    store: Store,
+    scope: Scope,
+    queue: str,
+    selection: MessageSelection,
+    *,
+    limit: int,
+    after: MessagePosition | None = None,
+) -> tuple[ListedMessage, ...]:
+    """Returns the selected messages of a queue after a position, as users see them."""
+    found = await store.messages.list(scope, queue, selection, limit, after=after)
+    now = await store.now()
+    return tuple(ListedMessage(_shown(each, queue, now), position_of(each)) for each in found)
+
+
+async def database_time(store: Store) -> datetime:
+    """Returns the database's time."""
+    return await store.now()
+
+
+class ListedMessage(NamedTuple):
+    """A message in a list, and its position there."""
+
+    message: StoredMessage
+    position: MessagePosition
 
 
 class MessageLocation(Struct, frozen=True, kw_only=True):
@@ -154,6 +183,7 @@ def _shown(message: Message, queue: str, now: datetime) -> StoredMessage:
         queue=queue,
         state=shown_state(message, now),
         body=decode_body(message.body, message.content_type),
+        content_type=message.content_type,
         type=message.type,
         key=message.key,
         priority=message.priority,

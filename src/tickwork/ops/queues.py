@@ -33,26 +33,73 @@ async def get_queue(store: Store, scope: Scope, name: str) -> StoredQueue:
     return await store.queues.get(scope, name)
 
 
+def check_visible(name: str) -> None:
+    """Raises `NotFound` for a queue that Tickwork itself uses, which users do not see."""
+    if name in HIDDEN_QUEUES:
+        raise NotFound("queue", name)
+
+
+async def put_queue(
+    store: Store,
+    scope: Scope,
+    name: str,
+    fields: Mapping[str, object],
+    *,
+    check: Callable[[StoredQueue | None], None],
+) -> tuple[StoredQueue, bool]:
+    """Creates a queue or replaces its settings; returns it, and whether it is new.
+
+    `check` may refuse the stored queue, such as for an old `If-Match`. Raises `Conflict` for a
+    queue that an app declares, because its code gives the settings.
+    """
+    settings = queue_settings(name, fields)
+    check_visible(name)
+    try:
+        known = await store.queues.get(scope, name)
+    except NotFound:
+        known = None
+    if known is not None and known.tenant != scope.tenant:
+        known = None  # A shared queue: the tenant's own one takes precedence.
+    if known is not None and known.declared_by is not None:
+        raise Conflict(
+            f"queue {name} is declared by the app {known.declared_by}; change its settings there"
+        )
+    check(known)
+    return await store.queues.put(scope, name, settings), known is None
+
+
 async def queue_names(store: Store, scope: Scope) -> Mapping[UUID, str]:
     """Returns the names of the scope's queues by queue id."""
     return {queue.id: queue.name for queue in await store.queues.list(scope)}
 
 
 async def declare_queue(
-    store: Store, scope: Scope, name: str, settings: QueueSettings, *, app: str, has_settings: bool
+    store: Store,
+    scope: Scope,
+    name: str,
+    settings: QueueSettings,
+    *,
+    app: str,
+    has_settings: bool,
+    has_handlers: bool = False,
 ) -> None:
     """Creates a queue that an app declares, or replaces its settings if the app gives any.
 
-    Logs a warning if another app declares it with different settings.
+    A queue with settings in code, or with handlers, is declared by that app: consumers cannot pull
+    from it. Logs a warning if another app declares it with different settings.
     """
     try:
         known = await store.queues.get(scope, name)
     except NotFound:
-        await store.queues.put(scope, name, settings, declared_by=app if has_settings else None)
+        is_declared = has_settings or has_handlers
+        await store.queues.put(scope, name, settings, declared_by=app if is_declared else None)
         return
     if not has_settings:
+        if has_handlers and known.declared_by is None and known.tenant == scope.tenant:
+            await store.queues.put(scope, name, known.settings, declared_by=app)
         return
-    if known.declared_by not in (None, app) and known.settings != settings:
+    is_twice = known.declared_by not in (None, app) and known.settings != QueueSettings()
+    if is_twice and known.settings != settings:
         _log.warning(
             _DECLARED_TWICE, name, known.declared_by, app, _differences(known.settings, settings)
         )

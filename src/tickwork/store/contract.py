@@ -32,6 +32,7 @@ from uuid import UUID
 
 from tickwork.core.message.batch import Batch, BatchItem, ItemStatus, NewBatch
 from tickwork.core.message.dead_letter import DeadGroup, DeadLetter, Pace, Replayed, Selection
+from tickwork.core.message.message_list import MessagePosition, MessageSelection
 from tickwork.core.message.subscription import Subscription
 from tickwork.core.model import (
     Claim,
@@ -54,6 +55,7 @@ from tickwork.core.model import (
     Tenant,
 )
 from tickwork.core.queue.stats import QueueStats
+from tickwork.core.request import StoredRequest
 from tickwork.store.access_contract import ApiKeys
 from tickwork.store.delivery_contract import Endpoints, Secrets
 from tickwork.store.schedule_contract import Calendars, Firings, Schedules, Shards
@@ -182,6 +184,19 @@ class Messages(Protocol):
     async def peek(self, scope: Scope, queue: str, limit: int) -> tuple[Message, ...]:
         """Returns the next ready messages, oldest visible first, without claiming them."""
 
+    async def list(
+        self,
+        scope: Scope,
+        queue: str,
+        selection: MessageSelection,
+        limit: int,
+        *,
+        after: MessagePosition | None = None,
+    ) -> tuple[Message, ...]:
+        """Returns the selected messages of a tenant, after a given position: claimed ones, then
+        ready and delayed ones in the order of claims, then blocked ones. In the system scope those
+        of `default`."""
+
     async def next_visible_at(self, scope: Scope, queue: str) -> datetime | None:
         """Returns when the next delayed message becomes visible, or None.
 
@@ -292,6 +307,21 @@ class Stats(Protocol):
 
     async def queue(self, scope: Scope, name: str) -> QueueStats:
         """Returns the statistics of a queue, including the counters of this process."""
+
+
+class Requests(Protocol):
+    """Requests that carry an idempotency key. Rows are kept for a day."""
+
+    async def begin(self, scope: Scope, key: str, fingerprint: bytes, seed: UUID) -> StoredRequest:
+        """Records a request and returns it with `is_own`; the one that is stored under the key if
+        it is running or has an answer. One that has run for a minute without an answer is
+        taken over, with its seed."""
+
+    async def finish(self, scope: Scope, key: str, seed: UUID, answer: bytes) -> None:
+        """Stores the answer of the request with this seed."""
+
+    async def forget(self, scope: Scope, key: str, seed: UUID) -> None:
+        """Deletes the request with this seed, unless it has an answer."""
 
 
 class Pruner(Protocol):
@@ -428,6 +458,10 @@ class Store(Protocol):
     @property
     def stats(self) -> Stats:
         """Counters."""
+
+    @property
+    def requests(self) -> Requests:
+        """Requests with an idempotency key."""
 
     @property
     def pruner(self) -> Pruner:

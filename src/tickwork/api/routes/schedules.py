@@ -1,100 +1,261 @@
-"""Routes for schedules."""
+"""Routes for schedules: create, list, get, change, delete."""
 
 from __future__ import annotations
 
-import asyncio
-from datetime import datetime
 from typing import Annotated, Any
+from uuid import UUID
 
-from litestar import Router, post
+from litestar import Request, Response
 from litestar.di import NamedDependency
-from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.spec import Example
-from litestar.params import Body
+from litestar.params import Body, FromQuery, QueryParameter
+from msgspec import Struct
 
-from tickwork.api.bodies import Documented
-from tickwork.api.context import Context, store_of
-from tickwork.api.problems import described
-from tickwork.api.schemas import Fire, PreviewAnswer, PreviewRequest
-from tickwork.core import when
-from tickwork.core.access import Caller
-from tickwork.ops import preview_schedule
-from tickwork.ops.schedules.lookup import holidays_among
+from tickwork.api.bodies import DocumentedMany
+from tickwork.api.context import Context, rules_of, store_of
+from tickwork.api.once import IdempotencyKey, once
+from tickwork.api.operation import operation
+from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
+from tickwork.api.schedule_access import ScheduleId, own_schedule, shown_schedule, visible_owner
+from tickwork.api.schedule_schemas import (
+    ScheduleAnswer,
+    ScheduleRequest,
+)
+from tickwork.api.versions import IfMatch, read_version
+from tickwork.core.access import Caller, Permission
+from tickwork.core.fields import read_instant
+from tickwork.core.schedule.model import ScheduleOrder, ScheduleSelection, ScheduleStatus
+from tickwork.errors import FieldError, InvalidInput, NotFound
+from tickwork.ops import requests
+from tickwork.ops.schedules import change, create, lookup
+from tickwork.ops.schedules.public import show_stored
 
-_BODIES = [
+_CREATE = [
     Example(
-        summary="A clock change",
+        summary="Every weekday at 9:00 in New York, to a URL",
         value={
-            "cron_expr": "30 2 * * *",
+            "cron_expr": "0 9 * * MON-FRI",
             "timezone": "America/New_York",
-            "from": "2027-03-13T12:00:00Z",
-            "count": 2,
+            "target_url": "https://example.com/webhooks/morning-report",
+            "payload": {"team": "ops"},
+            "name": "morning-report",
         },
     ),
     Example(
-        summary="Weekdays, not on a holiday",
-        value={
-            "weekly_time": {"day_of_week": [1, 2, 3, 4, 5], "hour": 9, "minute": 0},
-            "timezone": "Europe/Berlin",
-            "exclude": ["2027-05-17"],
-            "roll": "next_day",
-        },
+        summary="Every 30 minutes, to a queue",
+        value={"interval_minutes": 30, "target": {"type": "queue", "queue": "jobs"}},
     ),
 ]
+_CREATE_BODY = """One schedule, or a list of up to 1,000, all or none. Exactly one timing:
+cron_expr, interval_seconds, interval_minutes, daily_time, weekly_time, monthly_time, once_at, or
+rrule with start_at; and a target or target_url."""
+_PATCH = [Example(summary="Another time", value={"daily_time": {"hour": 10, "minute": 30}})]
 
 
-_BODY = """Exactly one timing: cron_expr, interval_seconds, interval_minutes, daily_time,
-weekly_time, monthly_time, once_at, or rrule with start_at. All other fields are optional."""
+class ManySchedules(Struct, frozen=True):
+    """The schedules of a list, in its order."""
 
-_GAP = Fire(
-    fire_at=datetime.fromisoformat("2027-03-14T07:00:00+00:00"),
-    local=datetime.fromisoformat("2027-03-14T03:00:00-04:00"),
-    dst=when.ClockChange.GAP,
-    note="on 2027-03-14 at 03:00 instead of 02:30",
+    items: tuple[ScheduleAnswer, ...]
+
+
+@operation(
+    "POST",
+    "/v1/schedules",
+    needs=Permission.MANAGE,
+    tag="schedules",
+    summary="Create a schedule",
+    status=201,
+    body=DocumentedMany[ScheduleRequest],
+    is_for_owners=True,
+    problems=(409, 429),
 )
-_DAY_AFTER = Fire(
-    fire_at=datetime.fromisoformat("2027-03-15T06:30:00+00:00"),
-    local=datetime.fromisoformat("2027-03-15T02:30:00-04:00"),
-    dst=None,
-    note=None,
-)
-_ANSWERS = [
-    Example(
-        summary="A clock change",
-        value=PreviewAnswer((_GAP, _DAY_AFTER), "At 02:30, every day, New York time", ()),
-    )
-]
-_ANSWER = ResponseSpec(
-    PreviewAnswer, description="The next fires", generate_examples=False, examples=_ANSWERS
-)
-
-
-@post(
-    "/preview",
-    opt={"permission": "read", "owners": True},
-    status_code=200,
-    operation_id="preview_schedule",
-    summary="Preview a schedule",
-    responses={200: _ANSWER, **described(400, 401, 403, 413, 415, 422, 503)},
-    dto=Documented[PreviewRequest],
-)
-async def preview(
-    data: Annotated[dict[str, Any], Body(description=_BODY, examples=_BODIES)],
+async def create_schedule(
+    data: Annotated[Any, Body(description=_CREATE_BODY, examples=_CREATE)],
+    request: Request[Any, Any, Any],
     context: NamedDependency[Context],
     caller: NamedDependency[Caller],
-) -> PreviewAnswer:
-    """Returns the next fires of a schedule that need not exist, strictly after `from`.
+    idempotency_key: IdempotencyKey = None,
+) -> Response[ScheduleAnswer | ManySchedules]:
+    """Creates a schedule, or all schedules of a list or none: then the answer has `items`.
 
-    Nothing is stored. Each fire that a clock change affects has a note.
+    With an `idempotency_key` in its body the same request returns the same schedule for as long as
+    it exists; that key is also sent with every firing.
     """
-    calendars = await holidays_among(store_of(context), caller.scope, [data])
-    # In a thread: searching a rule that rarely fires must not block other requests.
-    answer = await asyncio.to_thread(
-        preview_schedule, data, now=context.now(), limits=context.limits, calendars=calendars
+    store, many = store_of(context), isinstance(data, list)
+    bodies = [_owned(each, caller) for each in (data if many else [data])]
+
+    async def make(seed: UUID) -> ScheduleAnswer | ManySchedules:
+        ids = requests.ids_from(seed, len(bodies))
+        options: dict[str, Any] = {
+            "limits": context.limits,
+            "outside": rules_of(context),
+            "ids": ids,
+        }
+        if many:
+            made = await create.create_many(store, caller.scope, bodies, **options)
+        else:
+            made = (await create.create(store, caller.scope, bodies[0], **options),)
+        shown = await show_stored(store, caller.scope, made)
+        answers = tuple(ScheduleAnswer.of(each) for each in shown)
+        return ManySchedules(answers) if many else answers[0]
+
+    return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
+
+
+@operation(
+    "GET",
+    "/v1/schedules",
+    needs=Permission.READ,
+    tag="schedules",
+    summary="List schedules",
+    is_for_owners=True,
+)
+async def list_schedules(
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    status: FromQuery[ScheduleStatus | None] = None,
+    name: FromQuery[str | None] = None,
+    name_prefix: FromQuery[str | None] = None,
+    owner: FromQuery[str | None] = None,
+    calendar: FromQuery[str | None] = None,
+    order: FromQuery[ScheduleOrder] = ScheduleOrder.CREATED,
+    before: Annotated[
+        str | None, QueryParameter(description="With order=next_due_at: due before this time.")
+    ] = None,
+    limit: Limit = PAGE_LIMIT,
+    cursor: Cursor = None,
+) -> Page[ScheduleAnswer]:
+    """Returns schedules; without a status all but the deleted ones."""
+    store = store_of(context)
+    selection = ScheduleSelection(
+        status=status,
+        name=name,
+        name_prefix=name_prefix,
+        owner=visible_owner(owner, caller),
+        calendar=calendar,
+        order=order,
+        before=read_instant("before", before),
+        after=read_cursor(cursor, UUID),
     )
-    return PreviewAnswer.of(answer)
+    if before is not None and order is not ScheduleOrder.NEXT_DUE:
+        raise InvalidInput([FieldError("before", "needs order=next_due_at")])
+    found = await lookup.list_schedules(store, caller.scope, selection, limit=limit + 1)
+    shown = await show_stored(store, caller.scope, found)
+    return page_of(shown, limit, lambda each: each.id, ScheduleAnswer.of)
 
 
-def schedule_routes() -> Router:
-    """Returns the router of schedules."""
-    return Router("/v1/schedules", route_handlers=[preview], tags=["schedules"])
+@operation(
+    "GET",
+    "/v1/schedules/{schedule:str}",
+    needs=Permission.READ,
+    tag="schedules",
+    summary="Get a schedule",
+    is_for_owners=True,
+)
+async def get_schedule(
+    schedule: ScheduleId, context: NamedDependency[Context], caller: NamedDependency[Caller]
+) -> Response[ScheduleAnswer]:
+    """Returns one schedule, by its id or name."""
+    return await shown_schedule(context, caller, await own_schedule(context, caller, schedule))
+
+
+async def _update(
+    schedule: str, data: dict[str, Any], context: Context, caller: Caller, if_match: str | None
+) -> Response[ScheduleAnswer]:
+    known = await own_schedule(context, caller, schedule)
+    changed = await change.update(
+        store_of(context),
+        caller.scope,
+        known.id,
+        data,
+        limits=context.limits,
+        outside=rules_of(context),
+        version=read_version(if_match, "schedule", schedule),
+    )
+    return await shown_schedule(context, caller, changed)
+
+
+@operation(
+    "PATCH",
+    "/v1/schedules/{schedule:str}",
+    needs=Permission.MANAGE,
+    tag="schedules",
+    summary="Change a schedule",
+    body=ScheduleRequest,
+    is_for_owners=True,
+    problems=(409, 412),
+)
+async def update_schedule(
+    schedule: ScheduleId,
+    data: Annotated[dict[str, Any], Body(examples=_PATCH)],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    if_match: IfMatch = None,
+) -> Response[ScheduleAnswer]:
+    """Applies a merge patch: given fields replace the old ones, null removes a field, a new timing
+    replaces the old one. Slots that are due or running run as planned."""
+    return await _update(schedule, data, context, caller, if_match)
+
+
+@operation(
+    "PUT",
+    "/v1/schedules/{schedule:str}",
+    needs=Permission.MANAGE,
+    tag="schedules",
+    summary="Change a schedule, as PATCH does",
+    body=ScheduleRequest,
+    is_for_owners=True,
+    problems=(409, 412),
+)
+async def merge_schedule(
+    schedule: ScheduleId,
+    data: Annotated[dict[str, Any], Body(examples=_PATCH)],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    if_match: IfMatch = None,
+) -> Response[ScheduleAnswer]:
+    """Merges the given fields, as PATCH does."""
+    return await _update(schedule, data, context, caller, if_match)
+
+
+@operation(
+    "DELETE",
+    "/v1/schedules/{schedule:str}",
+    needs=Permission.MANAGE,
+    tag="schedules",
+    summary="Delete a schedule",
+    status=204,
+    is_for_owners=True,
+    problems=(412,),
+)
+async def delete_schedule(
+    schedule: ScheduleId,
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    if_match: IfMatch = None,
+) -> None:
+    """Deletes a schedule and withdraws what no worker has started. Its history stays."""
+    known = await own_schedule(context, caller, schedule)
+    if known.status is ScheduleStatus.DELETED:
+        raise NotFound("schedule", schedule)
+    version = read_version(if_match, "schedule", schedule)
+    await change.delete(store_of(context), caller.scope, known.id, version=version)
+
+
+def _owned(body: Any, caller: Caller) -> Any:
+    """The fields of a new schedule; an owner's are always its own."""
+    if caller.owner is None or not isinstance(body, dict):
+        return body
+    if body.get("owner") not in (None, caller.owner):
+        raise InvalidInput([FieldError("owner", "must be your own, or left out")])
+    return {**body, "owner": caller.owner}
+
+
+SCHEDULE_ROUTES = (
+    create_schedule,
+    list_schedules,
+    get_schedule,
+    update_schedule,
+    merge_schedule,
+    delete_schedule,
+)

@@ -29,6 +29,7 @@ from tickwork.core.message.backoff import Backoff, backoff_faults, read_backoff
 from tickwork.core.message.body import decode_body, encode_body
 from tickwork.core.model import ContentType
 from tickwork.core.options import QueueTarget, RetryOptions, ScheduleFields, names_of
+from tickwork.core.public_id import parse_public_id
 from tickwork.core.schedule.model import (
     FIRED_TYPE,
     METADATA_BYTES_MAX,
@@ -55,7 +56,6 @@ SCHEDULE_FIELDS = names_of(ScheduleFields)
 _TARGET_FIELDS = names_of(QueueTarget)
 _RETRY_FIELDS = names_of(RetryOptions)
 _NAME_LENGTH_MAX = 120
-_ID_DIGITS = 32
 
 
 def read_definition(
@@ -146,13 +146,8 @@ def read_new_name(fields: Mapping[str, object], faults: list[FieldError]) -> str
 
 
 def parse_id(text: str) -> UUID | None:
-    """Parses a UUID in any spelling; None for any other text."""
-    if len(text) < _ID_DIGITS:
-        return None
-    try:
-        return UUID(text)
-    except ValueError:
-        return None
+    """Parses a UUID in any spelling, also with its prefix; None for any other text."""
+    return parse_public_id(text)
 
 
 def render_definition(definition: Definition) -> dict[str, object]:

@@ -38,7 +38,7 @@ from tickwork.core.schedule.tzdata_change import (
 )
 from tickwork.core.schedule.withdraw import WithdrawScope
 from tickwork.core.when import is_fixed_delay, just_before
-from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound
+from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound, PreconditionFailed
 from tickwork.ops.schedules.lookup import (
     Holidays,
     calendar_of,
@@ -72,12 +72,15 @@ async def update(
     limits: when.Limits,
     payload_of: PayloadOf = no_types,
     outside: OutsideRules = NO_OUTSIDE,
+    version: int | None = None,
 ) -> Schedule:
     """Applies a merge patch to a schedule; slots that are not due yet follow the new fields.
 
-    A new payload or target must fit the types that the app declares: `payload_of`.
+    A new payload or target must fit the types that the app declares: `payload_of`. Raises
+    `PreconditionFailed` if the schedule is not of the `version` that is given.
     """
     known = await get_schedule(store, scope, reference)
+    check_version(known, version)
     if "idempotency_key" in patch:
         fault = "identifies the request that created the schedule and cannot be changed"
         raise InvalidInput([FieldError("idempotency_key", fault)])
@@ -107,7 +110,14 @@ async def update(
         keeps_rule=when.RULE_FIELDS.isdisjoint(patch),
         faults=faults,
         outside=outside,
+        version=version,
     )
+
+
+def check_version(schedule: Schedule, version: int | None) -> None:
+    """Raises `PreconditionFailed` if the schedule is not of the version that is given."""
+    if version is not None and schedule.version != version:
+        raise PreconditionFailed("schedule", schedule.id)
 
 
 async def replace(
@@ -121,6 +131,7 @@ async def replace(
     keeps_rule: bool = False,
     faults: Sequence[FieldError] = (),
     outside: OutsideRules = NO_OUTSIDE,
+    version: int | None = None,
 ) -> Schedule:
     """Replaces the fields of a schedule.
 
@@ -157,6 +168,7 @@ async def replace(
     decide = change.update(definition, name, old_rule, rule)
 
     def unchanged_since(schedule: Schedule, withdrawn: Any, at: datetime) -> change.Change | None:
+        check_version(schedule, version)
         # The fields were computed from the schedule as we read it.
         if schedule.definition != known.definition or schedule.name != known.name:
             raise Conflict(
@@ -216,13 +228,16 @@ async def resume(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
     return await store.schedules.change(scope, known.id, WithdrawScope.NOTHING, decide)
 
 
-async def delete(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
+async def delete(
+    store: Store, scope: Scope, reference: UUID | str, *, version: int | None = None
+) -> Schedule:
     """Deletes a schedule and withdraws the slots and extra runs that no worker has started. Its
     firings are kept for their retention."""
     known = await get_schedule(store, scope, reference)
     holidays = await holidays_among(store, scope, [{"calendar": calendar_of(known)}])
 
     def decide(schedule: Schedule, withdrawn: Any, now: datetime) -> change.Change:
+        check_version(schedule, version)
         rule = with_holidays(schedule, holidays)
         return change.delete_with_rule(rule)(schedule, withdrawn, now)
 

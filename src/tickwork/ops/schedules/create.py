@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from hashlib import blake2b
+from uuid import UUID
 
 import msgspec
 from msgspec import structs
@@ -63,6 +64,7 @@ async def create(
     payload_of: PayloadOf = no_types,
     outside: OutsideRules = NO_OUTSIDE,
     may_be_over: bool = False,
+    ids: Sequence[UUID] = (),
 ) -> Schedule:
     """Creates a schedule.
 
@@ -78,6 +80,7 @@ async def create(
             payload_of=payload_of,
             outside=outside,
             may_be_over=may_be_over,
+            ids=ids,
         )
     except InvalidInput as error:
         raise without_index(error) from None
@@ -93,9 +96,10 @@ async def create_many(
     payload_of: PayloadOf = no_types,
     outside: OutsideRules = NO_OUTSIDE,
     may_be_over: bool = False,
+    ids: Sequence[UUID] = (),
 ) -> tuple[Schedule, ...]:
     """Creates up to 1,000 schedules, all or none. `payload_of` are the types that the app
-    declares."""
+    declares. With `ids` they have these: a schedule whose id exists is not stored again."""
     _check_list(bodies, Sequence)
     if len(bodies) > SCHEDULES_AT_ONCE_MAX:
         fault = f"has {len(bodies)}; at most {SCHEDULES_AT_ONCE_MAX} at once"
@@ -108,14 +112,18 @@ async def create_many(
     wanted, misfits = _typed(bodies, payload_of)
     known: dict[int, Schedule] = {}
     try:
-        new = await _read_all(store, scope, wanted, limits, misfits, may_be_over=may_be_over)
+        new = await _read_all(
+            store, scope, wanted, limits, misfits, may_be_over=may_be_over, ids=ids
+        )
     except InvalidInput:
         # A repeat is accepted even if its end has passed or its queue was deleted since.
         known = await _repeats(store, scope, wanted)
         if not known:
             raise
         wanted = {index: fields for index, fields in wanted.items() if index not in known}
-        new = await _read_all(store, scope, wanted, limits, misfits, may_be_over=may_be_over)
+        new = await _read_all(
+            store, scope, wanted, limits, misfits, may_be_over=may_be_over, ids=ids
+        )
     check_outside(scope, new, outside)
     await ensure_deliveries(store, new)
     made = await store.schedules.create(scope, new) if new else ()
@@ -139,7 +147,7 @@ def _typed(
 
 
 def _indexed(index: int, error: InvalidInput) -> list[FieldError]:
-    return [FieldError(f"[{index}].{each.field}", each.message) for each in error.errors]
+    return [each._replace(field=f"[{index}].{each.field}") for each in error.errors]
 
 
 async def _read_all(
@@ -150,6 +158,7 @@ async def _read_all(
     misfits: Sequence[FieldError],
     *,
     may_be_over: bool,
+    ids: Sequence[UUID],
 ) -> list[NewSchedule]:
     """Returns the schedules that the bodies describe; raises `InvalidInput` with every fault of
     every body, by index. `misfits` are the faults of payloads."""
@@ -159,7 +168,8 @@ async def _read_all(
     new: list[NewSchedule] = []
     for index, fields in bodies.items():
         try:
-            new.append(_new(fields, now, holidays, limits, may_be_over=may_be_over))
+            own_id = ids[index] if index < len(ids) else new_id()
+            new.append(_new(fields, now, holidays, limits, own_id, may_be_over=may_be_over))
         except InvalidInput as error:
             faults += _indexed(index, error)
     try:
@@ -228,10 +238,10 @@ def _new(
     now: datetime,
     holidays: Holidays,
     limits: when.Limits,
+    schedule_id: UUID,
     *,
     may_be_over: bool = False,
 ) -> NewSchedule:
-    schedule_id = new_id()
     faults: list[FieldError] = []
     name = read_new_name(fields, faults)
     key = read_name(fields, "idempotency_key", faults)
@@ -331,12 +341,13 @@ class _BulkReading:
             key = _template_key(fields)
         except (TypeError, ValueError, OverflowError, RecursionError):
             # A value that JSON cannot encode is invalid: parsing names its field.
-            return _new(fields, self._now, self._holidays, self._limits)
+            return _new(fields, self._now, self._holidays, self._limits, new_id())
         template = self._templates.get(key)
         if template is None:
-            template = _new(_without_own(fields), self._now, self._holidays, self._limits)
+            plain = _without_own(fields)
+            template = _new(plain, self._now, self._holidays, self._limits, new_id())
             if depends_on_id(template.definition.rule):
-                return _new(fields, self._now, self._holidays, self._limits)
+                return _new(fields, self._now, self._holidays, self._limits, new_id())
             self._templates[key] = template
         faults: list[FieldError] = []
         own = read_payload_and_metadata(fields, faults)

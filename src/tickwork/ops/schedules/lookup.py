@@ -157,7 +157,7 @@ async def target_faults(
 def without_index(error: InvalidInput) -> InvalidInput:
     """Returns the error of a list of one schedule with the index removed from its fields."""
     return InvalidInput(
-        FieldError(each.field.removeprefix("[0]."), each.message) for each in error.errors
+        each._replace(field=each.field.removeprefix("[0].")) for each in error.errors
     )
 
 

@@ -18,15 +18,9 @@ from tickwork.ops.schedules.views import KINDS, last_fire_at, last_slots, next_f
 from tickwork.store.contract import Store
 
 
-class Schedule(Struct, frozen=True, kw_only=True):
-    """A schedule. Exactly one of the timing fields is set; what was not given is at its default.
+class ScheduleView(Struct, frozen=True, kw_only=True):
+    """What users see of a schedule, without its id."""
 
-    `cron_equivalent` is the cron expression with the same slots, where there is one. `fired` counts
-    the slots that became messages. `error_count` counts failed attempts since the
-    last success; it starts at 0 again with the slot after a dead one.
-    """
-
-    id: UUID
     name: str | None
     owner: str | None = None
     status: ScheduleStatus
@@ -69,6 +63,17 @@ class Schedule(Struct, frozen=True, kw_only=True):
     fired: int = 0
     created_at: datetime
     updated_at: datetime
+
+
+class Schedule(ScheduleView, frozen=True, kw_only=True):
+    """A schedule. Exactly one of the timing fields is set; what was not given is at its default.
+
+    `cron_equivalent` is the cron expression with the same slots, where there is one. `fired` counts
+    the slots that became messages. `error_count` counts failed attempts since the
+    last success; it starts at 0 again with the slot after a dead one.
+    """
+
+    id: UUID
 
 
 async def show_stored(

@@ -26,6 +26,7 @@ from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS
 from tickwork.core.message.progress import PROGRESS_KEPT_SECONDS
 from tickwork.core.model import EVENT_RETENTION_SECONDS, Pruned, Scope
 from tickwork.core.queue.stats import COUNTER_RETENTION_SECONDS, CounterName
+from tickwork.core.request import REQUEST_RETENTION_SECONDS
 from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS
 from tickwork.core.schedule.model import DELETED_KEPT_SECONDS
 from tickwork.store.ids import Moment
@@ -147,6 +148,7 @@ class PostgresPruner:
             for row in dead_letters
         )
         await self._recount()
+        await self._take(SQL.prune_requests, now, REQUEST_RETENTION_SECONDS, limit)
         await self._take(SQL.prune_published, now, PUBLISHED_RETENTION_SECONDS, limit)
         deliveries = await self._take(SQL.prune_deliveries, now, DELIVERY_RETENTION_SECONDS, limit)
         return Pruned(

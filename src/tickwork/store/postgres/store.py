@@ -31,6 +31,7 @@ from tickwork.store.postgres.nodes import PostgresNodes
 from tickwork.store.postgres.pruner import PostgresPruner
 from tickwork.store.postgres.queues import PostgresQueues, PostgresTenants
 from tickwork.store.postgres.reaper import PostgresReaper
+from tickwork.store.postgres.requests import PostgresRequests
 from tickwork.store.postgres.schedules.calendars import PostgresCalendars
 from tickwork.store.postgres.schedules.change import Changer
 from tickwork.store.postgres.schedules.create import Creator
@@ -103,6 +104,7 @@ class PostgresStore:
         self.stats = PostgresStats(database, moment, queues, counters)
         self.nodes = PostgresNodes(database, moment, self.wakeups)
         self.reaper = PostgresReaper(database, moment, ending_writer, removal, progress)
+        self.requests = PostgresRequests(database, moment)
         self.pruner = PostgresPruner(database, moment, counters)
 
     @classmethod

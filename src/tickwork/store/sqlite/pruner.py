@@ -12,6 +12,7 @@ from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS
 from tickwork.core.message.progress import PROGRESS_KEPT_SECONDS
 from tickwork.core.model import EVENT_RETENTION_SECONDS, Pruned, Scope
 from tickwork.core.queue.stats import COUNTER_RETENTION_SECONDS, CounterName
+from tickwork.core.request import REQUEST_RETENTION_SECONDS
 from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS
 from tickwork.core.schedule.model import DELETED_KEPT_SECONDS
 from tickwork.store.sqlite.engine.counters import CountedMessages
@@ -30,6 +31,7 @@ class SqlitePruner:
         check_system(scope)
         check_limit(limit)
         write = self._database.write
+        await self._prune(SQL.prune_requests, REQUEST_RETENTION_SECONDS, limit)
         await self._prune(SQL.prune_published, PUBLISHED_RETENTION_SECONDS, limit)
         return Pruned(
             dead_letters=await write(lambda transaction: _prune_letters(transaction, limit)),

@@ -30,6 +30,7 @@ from tickwork.store.sqlite.nodes import SqliteNodes
 from tickwork.store.sqlite.pruner import SqlitePruner
 from tickwork.store.sqlite.queues import SqliteQueues, SqliteTenants
 from tickwork.store.sqlite.reaper import SqliteReaper
+from tickwork.store.sqlite.requests import SqliteRequests
 from tickwork.store.sqlite.schedules.calendars import SqliteCalendars
 from tickwork.store.sqlite.schedules.firings import SqliteFirings
 from tickwork.store.sqlite.schedules.schedules import SqliteSchedules
@@ -66,6 +67,7 @@ class SqliteStore:
         self.shards = SqliteShards(database)
         self.firings = SqliteFirings(database)
         self.stats = SqliteStats(database)
+        self.requests = SqliteRequests(database)
         self.pruner = SqlitePruner(database)
         self.nodes = SqliteNodes(database)
         self.reaper = SqliteReaper(database)

@@ -14,6 +14,7 @@ from tickwork.core.limits import (
     is_possible_claim,
     lease_faults,
 )
+from tickwork.core.message.message_list import MessagePosition, MessageSelection
 from tickwork.core.model import (
     Claim,
     ClaimRequest,
@@ -31,6 +32,7 @@ from tickwork.store.postgres.engine.database import Database
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.messages import rows
 from tickwork.store.postgres.messages.claim import Claimer
+from tickwork.store.postgres.messages.message_list import list_messages
 from tickwork.store.postgres.messages.send import Sender
 from tickwork.store.postgres.messages.settle import Settler
 from tickwork.store.postgres.messages.system_events import publish
@@ -129,6 +131,20 @@ class PostgresMessages:
         asked = (self._moment(), queue_id, scope.tenant, limit)
         found = await self._database.fetch_with_custom_plan(SQL.peek, *asked)
         return rows.messages(found)
+
+    async def list(
+        self,
+        scope: Scope,
+        queue: str,
+        selection: MessageSelection,
+        limit: int,
+        *,
+        after: MessagePosition | None = None,
+    ) -> tuple[Message, ...]:
+        queue_id = await self._queues.id_of(scope, queue)
+        return await list_messages(
+            self._database, scope, queue_id, selection, limit, after=after, moment=self._moment
+        )
 
     async def next_visible_at(self, scope: Scope, queue: str) -> datetime | None:
         queue_id = await self._queues.id_of(scope, queue)

@@ -15,6 +15,7 @@ from tickwork.core.limits import (
     lease_faults,
 )
 from tickwork.core.message.batch import REASON_DELETED
+from tickwork.core.message.message_list import MessagePosition, MessageSelection
 from tickwork.core.model import (
     Claim,
     ClaimRequest,
@@ -35,6 +36,7 @@ from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, microsecond
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.claim import Claimer, lanes
+from tickwork.store.sqlite.messages.message_list import list_messages
 from tickwork.store.sqlite.messages.removal import finish_removal
 from tickwork.store.sqlite.messages.send import Sender, find_queue
 from tickwork.store.sqlite.messages.settle import Settler
@@ -138,6 +140,17 @@ class SqliteMessages:
 
         found = rows.in_order(await self._database.read(work))
         return rows.known_messages(found[:limit])
+
+    async def list(
+        self,
+        scope: Scope,
+        queue: str,
+        selection: MessageSelection,
+        limit: int,
+        *,
+        after: MessagePosition | None = None,
+    ) -> tuple[Message, ...]:
+        return await list_messages(self._database, scope, queue, selection, limit, after)
 
     async def next_visible_at(self, scope: Scope, queue: str) -> datetime | None:
         def work(transaction: Transaction) -> int | None:

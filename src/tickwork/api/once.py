@@ -1,0 +1,82 @@
+"""`Idempotency-Key`: a POST that is repeated with the same key creates nothing more.
+
+The first answer is kept for 24 hours and given again. Another body under the same key is a
+conflict, and so is a repeat while the first request is still running. A request that failed keeps
+nothing: its repeat is a new attempt, with the same ids, so that what it did store is recognised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from hashlib import blake2b
+from typing import Annotated, Any, TypeVar
+from uuid import UUID
+
+import msgspec
+from litestar import Request, Response
+from litestar.params import HeaderParameter
+
+from tickwork.api.context import Context, store_of
+from tickwork.core.access import Caller
+from tickwork.errors import FieldError, InvalidInput
+from tickwork.ops import requests
+
+T = TypeVar("T")
+
+IdempotencyKey = Annotated[
+    str | None,
+    HeaderParameter(
+        name="Idempotency-Key",
+        description="Names this request: repeats within 24 hours return the first answer.",
+    ),
+]
+
+
+async def once(
+    make: Callable[[UUID], Awaitable[T]],
+    *,
+    context: Context,
+    caller: Caller,
+    request: Request[Any, Any, Any],
+    key: str | None,
+    kept: Callable[[T], T] = lambda answer: answer,
+) -> Response[T]:
+    """The answer of `make`, or the one it gave before under the same key. `make` gets an id, from
+    which it takes the ids of what it creates. `kept` is the answer without its secrets."""
+    store = store_of(context)
+    if key is None:
+        return Response(await make(requests.new_seed()), status_code=201)
+    name = _checked(key, caller)
+    print_ = _fingerprint(request, await request.body())
+    begun = await requests.begin(store, caller.scope, name, print_)
+    if begun.answer is not None:
+        return _again(begun.answer)
+    answer: T | None = None
+    try:
+        answer = await make(begun.seed)
+    finally:
+        if answer is None:
+            await requests.forget(store, caller.scope, name, begun.seed)
+    body = msgspec.json.encode(kept(answer))
+    await requests.finish(store, caller.scope, name, begun.seed, body)
+    return Response(answer, status_code=201)
+
+
+def _again(body: bytes) -> Response[Any]:
+    headers = {"Idempotency-Replayed": "true"}
+    return Response(
+        msgspec.Raw(body), status_code=201, media_type="application/json", headers=headers
+    )
+
+
+def _checked(key: str, caller: Caller) -> str:
+    """The key as it is stored; each owner has keys of its own."""
+    if not 1 <= len(key) <= requests.KEY_LENGTH_MAX or not key.isprintable():
+        fault = f"must have 1 to {requests.KEY_LENGTH_MAX} printable characters"
+        raise InvalidInput([FieldError("Idempotency-Key", fault)])
+    return key if caller.owner is None else f"{caller.owner}\n{key}"
+
+
+def _fingerprint(request: Request[Any, Any, Any], body: bytes) -> bytes:
+    asked = f"{request.method} {request.url.path}\n".encode()
+    return blake2b(asked + body, digest_size=16).digest()

@@ -1,0 +1,79 @@
+"""Declares a route in one line: its method and path, the permission it needs, and its problems.
+
+```
+@operation("GET", "/v1/queues", needs=Permission.READ, tag="queues", summary="List queues")
+async def list_queues(…) -> Page[QueueAnswer]:
+```
+
+The name of the function is the route's `operationId`, its docstring the description.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from litestar import delete, get, patch, post, put
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi.datastructures import ResponseSpec
+
+from tickwork.api.bodies import Documented
+from tickwork.api.problems import described
+from tickwork.core.access import Permission
+
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+_METHODS: dict[Method, Any] = {
+    "GET": get,
+    "POST": post,
+    "PUT": put,
+    "PATCH": patch,
+    "DELETE": delete,
+}
+
+
+def operation(
+    method: Method,
+    path: str,
+    *,
+    needs: Permission,
+    tag: str,
+    summary: str,
+    status: int = 200,
+    body: type[Any] | None = None,
+    is_for_owners: bool = False,
+    problems: tuple[int, ...] = (),
+    answer: ResponseSpec | None = None,
+) -> Callable[[Callable[..., Any]], HTTPRouteHandler]:
+    """Declares a route. `body` documents the JSON object that it takes. With `is_for_owners` it is
+    also for callers who are bound to an owner. `problems` are statuses besides the usual ones."""
+    usual = {400, 401, 403, 503, *problems}
+    if "{" in path:
+        usual.add(404)
+    if body is not None:
+        usual |= {413, 415, 422}
+    if method == "GET":
+        usual.add(422)
+    options: dict[str, Any] = {} if body is None else {"dto": _documented(body)}
+    answers = {} if answer is None else {status: answer}
+
+    def declare(function: Callable[..., Any]) -> HTTPRouteHandler:
+        handler: HTTPRouteHandler = _METHODS[method](
+            path,
+            operation_id=function.__name__,
+            summary=summary,
+            tags=[tag],
+            status_code=status,
+            opt={"permission": str(needs), "owners": is_for_owners},
+            responses={**answers, **described(*sorted(usual))},
+            return_dto=None,
+            **options,
+        )(function)
+        return handler
+
+    return declare
+
+
+def _documented(body: type[Any]) -> type[Any]:
+    is_dto = issubclass(body, Documented)
+    return body if is_dto else Documented[body]  # type: ignore[valid-type]

@@ -1,0 +1,32 @@
+"""Gives every request an id: the caller's `X-Request-Id`, or a new one. The response has it too,
+and so has every log line about the request."""
+
+from __future__ import annotations
+
+import re
+from secrets import token_hex
+from typing import Any
+
+from litestar.datastructures import Headers, MutableScopeHeaders
+from litestar.types import Message, Scope
+
+HEADER = "X-Request-Id"
+
+_USABLE = re.compile(r"[A-Za-z0-9._:/+=@-]{1,120}")
+_NAME = "tickwork_request_id"
+
+
+def request_id_of(scope: Scope) -> str:
+    """The id of a request. An id that is too long or has odd characters is replaced."""
+    kept: Any = scope
+    if _NAME not in kept:
+        given = Headers.from_scope(scope).get(HEADER, "")
+        kept[_NAME] = given if _USABLE.fullmatch(given) else f"req_{token_hex(12)}"
+    request_id: str = kept[_NAME]
+    return request_id
+
+
+async def add_request_id(message: Message, scope: Scope) -> None:
+    """Adds the id to a response."""
+    if message["type"] == "http.response.start":
+        MutableScopeHeaders.from_message(message)[HEADER] = request_id_of(scope)

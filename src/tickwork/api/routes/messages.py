@@ -1,0 +1,320 @@
+"""Routes for messages: send, list, get, delete."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from litestar import Request, Response
+from litestar.di import NamedDependency
+from litestar.openapi.spec import Example
+from litestar.params import Body, FromPath, FromQuery, QueryParameter
+from msgspec import Meta, Struct
+
+from tickwork.api.context import Context, store_of
+from tickwork.api.ids import optional_id, read_path_id
+from tickwork.api.once import IdempotencyKey, once
+from tickwork.api.operation import operation
+from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
+from tickwork.api.query import body_reader, finished
+from tickwork.core.access import Caller, Permission
+from tickwork.core.limits import DELAY_SECONDS_MAX
+from tickwork.core.message.message_list import MessagePosition, MessageSelection, ShownState
+from tickwork.core.model import ContentType
+from tickwork.core.public_id import Prefix, public_id
+from tickwork.errors import NotFound
+from tickwork.ops import messages, queues, requests, send
+from tickwork.ops.read_message import read_message, read_messages
+
+_AGE_SECONDS_MAX = 400 * 86_400.0
+
+_BODY = Annotated[
+    Any, Meta(description="Any JSON value; a text or base64 for the other content types.")
+]
+
+
+class SendRequest(Struct, frozen=True, kw_only=True):
+    """A message."""
+
+    body: _BODY
+    content_type: Literal["json", "text", "bytes"] = "json"
+    delay_seconds: Annotated[float, Meta(ge=0, le=DELAY_SECONDS_MAX)] = 0.0
+    id: Annotated[
+        str | None, Meta(description="A UUIDv7 of yours: a repeat is not stored twice.")
+    ] = None
+    event_id: Annotated[
+        str | None, Meta(description="An event is handled once in 15 days in a queue.")
+    ] = None
+    type: str | None = None
+    source: str | None = None
+    correlation_id: str | None = None
+    causation_id: str | None = None
+    key: Annotated[str | None, Meta(description="Messages of a key are handled in order.")] = None
+    priority: Annotated[int, Meta(ge=0, le=9)] = 4
+    expires_after_seconds: float | None = None
+
+
+class SendBatchRequest(Struct, frozen=True, kw_only=True):
+    """Up to 100 messages; each may have its own delay."""
+
+    messages: Annotated[list[SendRequest], Meta(max_length=100)]
+    delay_seconds: Annotated[
+        float, Meta(ge=0, le=DELAY_SECONDS_MAX, description="Of messages without their own.")
+    ] = 0.0
+
+
+class Sent(Struct, frozen=True):
+    """A stored message."""
+
+    id: str
+    event_id: str | None
+
+
+class SentBatch(Struct, frozen=True):
+    """Stored messages, in the order in which they were given."""
+
+    ids: tuple[str, ...]
+
+
+class MessageAnswer(Struct, frozen=True, kw_only=True):
+    """A message that is not settled yet. `state` is ready, delayed until `visible_at`, claimed, or
+    blocked behind an earlier message of its key."""
+
+    id: str
+    queue: str
+    state: str
+    body: Any
+    content_type: ContentType
+    type: str | None
+    key: str | None
+    priority: int
+    attempts: Annotated[int, Meta(description="Attempts that failed.")]
+    lost_claims: Annotated[int, Meta(description="Workers that died with it.")]
+    claimed_at: datetime | None
+    visible_at: datetime
+    sent_at: datetime
+    event_id: str | None
+    source: str | None
+    correlation_id: str | None
+    causation_id: str | None
+    hops: int
+    batch_id: str | None
+    schedule_id: str | None
+    slot: datetime | None
+    idempotency_key: str | None
+    last_error: str | None
+
+    @classmethod
+    def of(cls, message: messages.StoredMessage) -> MessageAnswer:
+        """The answer for a stored message."""
+        own = ("id", "batch_id", "schedule_id")
+        same = {name: getattr(message, name) for name in cls.__struct_fields__ if name not in own}
+        return cls(
+            id=public_id(Prefix.MESSAGE, message.id),
+            batch_id=optional_id(Prefix.BATCH, message.batch_id),
+            schedule_id=optional_id(Prefix.SCHEDULE, message.schedule_id),
+            **same,
+        )
+
+
+_SEND = [
+    Example(summary="A message", value={"body": {"to": "ada@example.com"}}),
+    Example(
+        summary="An event, in a minute",
+        value={
+            "body": {"order": 17},
+            "type": "order.paid",
+            "event_id": "order-17-paid",
+            "key": "order-17",
+            "delay_seconds": 60,
+        },
+    ),
+]
+_SEND_BATCH = [
+    Example(
+        summary="Two messages with their own delays",
+        value={"messages": [{"body": 1, "delay_seconds": 0}, {"body": 2, "delay_seconds": 60}]},
+    )
+]
+
+
+@operation(
+    "POST",
+    "/v1/queues/{queue:str}/messages",
+    needs=Permission.SEND,
+    tag="messages",
+    summary="Send a message",
+    status=201,
+    body=SendRequest,
+    problems=(409, 429),
+)
+async def send_message(
+    queue: FromPath[str],
+    data: Annotated[dict[str, Any], Body(examples=_SEND)],
+    request: Request[Any, Any, Any],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    idempotency_key: IdempotencyKey = None,
+) -> Response[Sent]:
+    """Stores a message durably before it answers."""
+    queues.check_visible(queue)
+
+    async def make(seed: UUID) -> Sent:
+        message = read_message(data, message_id=seed)
+        await send.send(store_of(context), caller.scope, queue, message)
+        return Sent(public_id(Prefix.MESSAGE, message.id), message.event_id)
+
+    return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
+
+
+@operation(
+    "POST",
+    "/v1/queues/{queue:str}/messages/batch",
+    needs=Permission.SEND,
+    tag="messages",
+    summary="Send up to 100 messages",
+    status=201,
+    body=SendBatchRequest,
+    problems=(409, 429),
+)
+async def send_messages(
+    queue: FromPath[str],
+    data: Annotated[dict[str, Any], Body(examples=_SEND_BATCH)],
+    request: Request[Any, Any, Any],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    idempotency_key: IdempotencyKey = None,
+) -> Response[SentBatch]:
+    """Stores all of the messages or none. Together they have at most 256,000 bytes."""
+    queues.check_visible(queue)
+    reader = body_reader(data, "messages", "delay_seconds")
+    common: dict[str, object] = {}
+    if reader.has("delay_seconds"):
+        delay = reader.number_between("delay_seconds", 0, DELAY_SECONDS_MAX, "a number of seconds")
+        common["delay_seconds"] = delay
+    finished(reader)
+    given = data.get("messages")
+
+    async def make(seed: UUID) -> SentBatch:
+        ids = requests.ids_from(seed, len(given) if isinstance(given, list) else 0)
+        new = read_messages(given, common=common, field="messages", ids=ids)
+        sent = await send.send_batch(store_of(context), caller.scope, queue, new)
+        return SentBatch(tuple(public_id(Prefix.MESSAGE, each) for each in sent))
+
+    return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
+
+
+@operation(
+    "GET",
+    "/v1/queues/{queue:str}/messages",
+    needs=Permission.READ,
+    tag="messages",
+    summary="List messages",
+)
+async def list_messages(
+    queue: FromPath[str],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    in_state: Annotated[ShownState | None, QueryParameter(name="state")] = None,
+    of_type: Annotated[str | None, QueryParameter(name="type")] = None,
+    key: FromQuery[str | None] = None,
+    correlation_id: FromQuery[str | None] = None,
+    older_than: Annotated[
+        float | None,
+        QueryParameter(ge=0, le=_AGE_SECONDS_MAX, description="Seconds since it was sent."),
+    ] = None,
+    limit: Limit = PAGE_LIMIT,
+    cursor: Cursor = None,
+) -> Page[MessageAnswer]:
+    """Returns the messages of a queue that are not settled: claimed ones, then ready and delayed
+    ones in the order in which they are handed out, then blocked ones."""
+    queues.check_visible(queue)
+    store = store_of(context)
+    sent_until = None
+    if older_than is not None:
+        sent_until = await messages.database_time(store) - timedelta(seconds=older_than)
+    selection = MessageSelection(
+        state=in_state,
+        type=of_type,
+        key=key,
+        correlation_id=correlation_id,
+        sent_until=sent_until,
+    )
+    found = await messages.list_messages(
+        store,
+        caller.scope,
+        queue,
+        selection,
+        limit=limit + 1,
+        after=read_cursor(cursor, MessagePosition),
+    )
+    return page_of(
+        found, limit, lambda each: each.position, lambda each: MessageAnswer.of(each.message)
+    )
+
+
+@operation(
+    "GET",
+    "/v1/queues/{queue:str}/messages/{message_id:str}",
+    needs=Permission.READ,
+    tag="messages",
+    summary="Get a message of a queue",
+)
+async def get_queue_message(
+    queue: FromPath[str],
+    message_id: FromPath[str],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+) -> MessageAnswer:
+    """Returns one message that is not settled yet."""
+    queues.check_visible(queue)
+    wanted = read_path_id(Prefix.MESSAGE, message_id, "message")
+    store = store_of(context)
+    return MessageAnswer.of(await messages.show_message(store, caller.scope, wanted, queue=queue))
+
+
+@operation(
+    "GET",
+    "/v1/messages/{message_id:str}",
+    needs=Permission.READ,
+    tag="messages",
+    summary="Get a message",
+)
+async def get_message(
+    message_id: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+) -> MessageAnswer:
+    """Returns one message that is not settled yet, in whatever queue it is."""
+    wanted = read_path_id(Prefix.MESSAGE, message_id, "message")
+    return MessageAnswer.of(await messages.show_message(store_of(context), caller.scope, wanted))
+
+
+@operation(
+    "DELETE",
+    "/v1/queues/{queue:str}/messages/{message_id:str}",
+    needs=Permission.MANAGE,
+    tag="messages",
+    summary="Delete a message",
+    status=204,
+)
+async def delete_message(
+    queue: FromPath[str],
+    message_id: FromPath[str],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+) -> None:
+    """Deletes a message that is not claimed; 404 if there is none."""
+    queues.check_visible(queue)
+    wanted = read_path_id(Prefix.MESSAGE, message_id, "message")
+    if not await messages.delete_message(store_of(context), caller.scope, queue, wanted):
+        raise NotFound("message", message_id, "it is settled, or claimed by a worker")
+
+
+MESSAGE_ROUTES = (
+    send_message,
+    send_messages,
+    list_messages,
+    get_queue_message,
+    get_message,
+    delete_message,
+)

@@ -1,0 +1,254 @@
+"""Routes for queues: create, list, change, pause, purge, delete."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Response
+from litestar.di import NamedDependency
+from litestar.openapi.spec import Example
+from litestar.params import Body, FromPath
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from tickwork.api.context import Context, store_of
+from tickwork.api.operation import operation
+from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
+from tickwork.api.versions import IfMatch, check_match, etag_of, with_etag
+from tickwork.core.access import Caller, Permission
+from tickwork.core.message.backoff import Backoff
+from tickwork.core.model import Counts, StoredQueue
+from tickwork.ops import queues
+
+_EXAMPLES = [
+    Example(summary="A queue with the usual settings", value={}),
+    Example(
+        summary="A queue for slow work",
+        value={"max_retries": 5, "visibility_timeout_seconds": 600, "retention_seconds": 604800},
+    ),
+]
+
+
+class QueueRequest(Struct, frozen=True, kw_only=True):
+    """Settings of a queue; a setting that is left out has its default."""
+
+    max_batch_size: Annotated[int, Meta(ge=1, le=100)] = 10
+    max_batch_timeout: Annotated[float, Meta(ge=0, le=60, description="Seconds.")] = 5.0
+    max_retries: Annotated[int, Meta(ge=0, le=100)] = 3
+    dead_letter_queue: Annotated[
+        str | None, Meta(description="Another queue, which also gets dead messages.")
+    ] = None
+    retention_seconds: Annotated[int, Meta(ge=60, le=1_209_600)] = 345_600
+    visibility_timeout_seconds: Annotated[
+        int, Meta(ge=0, le=43_200, description="How long a pulled message is leased.")
+    ] = 30
+    timeout_seconds: Annotated[int, Meta(ge=1, le=86_400)] = 900
+    backoff: Annotated[
+        dict[str, Any] | None, Meta(description='Such as {"kind": "fixed", "seconds": 60}.')
+    ] = None
+    tenant_claimed_max: int | None = None
+    rate_per_second: float | None = None
+    backlog_bytes_max: int | None = None
+
+
+class QueueAnswer(Struct, frozen=True, kw_only=True):
+    """A queue. `mode` says who processes its messages: consumers that `pull`, or the handlers of
+    the app `declared_by` (`push`). Numbers of messages are only in the answer for one queue."""
+
+    name: str
+    mode: Annotated[str, Meta(description="pull or push")]
+    declared_by: str | None
+    shared: Annotated[bool, Meta(description="Whether all tenants use it.")]
+    paused: bool
+    max_batch_size: int
+    max_batch_timeout: float
+    max_retries: int
+    dead_letter_queue: str | None
+    retention_seconds: int
+    visibility_timeout_seconds: int
+    timeout_seconds: int
+    backoff: Backoff
+    tenant_claimed_max: int | None
+    rate_per_second: float | None
+    backlog_bytes_max: int | None
+    counts: Counts | UnsetType = UNSET
+
+    @classmethod
+    def of(cls, queue: StoredQueue, counts: Counts | UnsetType = UNSET) -> QueueAnswer:
+        """The answer for a stored queue."""
+        settings = {
+            name: getattr(queue.settings, name) for name in queue.settings.__struct_fields__
+        }
+        return cls(
+            name=queue.name,
+            mode="pull" if queue.declared_by is None else "push",
+            declared_by=queue.declared_by,
+            shared=queue.tenant is None,
+            paused=queue.paused,
+            counts=counts,
+            **settings,
+        )
+
+
+class Purged(Struct, frozen=True):
+    """How many messages were deleted."""
+
+    purged: int
+
+
+def _etag(queue: StoredQueue) -> str:
+    return etag_of(queue.id, msgspec.to_builtins(queue.settings), queue.paused)
+
+
+@operation("GET", "/v1/queues", needs=Permission.READ, tag="queues", summary="List queues")
+async def list_queues(
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    limit: Limit = PAGE_LIMIT,
+    cursor: Cursor = None,
+) -> Page[QueueAnswer]:
+    """Returns the queues by name, shared ones too."""
+    after: str | None = read_cursor(cursor, str)
+    found = [
+        each
+        for each in await queues.list_queues(store_of(context), caller.scope)
+        if after is None or each.name > after
+    ]
+    found.sort(key=lambda each: each.name)
+    return page_of(found, limit, lambda each: each.name, QueueAnswer.of)
+
+
+@operation(
+    "GET", "/v1/queues/{queue:str}", needs=Permission.READ, tag="queues", summary="Get a queue"
+)
+async def get_queue(
+    queue: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+) -> Response[QueueAnswer]:
+    """Returns one queue with its settings and how many messages are in each state."""
+    queues.check_visible(queue)
+    store = store_of(context)
+    stored = await queues.get_queue(store, caller.scope, queue)
+    counts = await queues.count_messages(store, caller.scope, queue)
+    return with_etag(QueueAnswer.of(stored, counts), _etag(stored))
+
+
+@operation(
+    "PUT",
+    "/v1/queues/{queue:str}",
+    needs=Permission.MANAGE,
+    tag="queues",
+    summary="Create or change a queue",
+    body=QueueRequest,
+    problems=(409, 412),
+)
+async def put_queue(
+    queue: FromPath[str],
+    data: Annotated[dict[str, Any], Body(examples=_EXAMPLES)],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    if_match: IfMatch = None,
+) -> Response[QueueAnswer]:
+    """Creates a queue for consumers that pull (201), or replaces all its settings (200).
+
+    A queue that an app declares has its settings there: 409.
+    """
+
+    def check(known: StoredQueue | None) -> None:
+        if known is not None:
+            check_match(if_match, _etag(known), "queue", queue)
+        elif if_match is not None:
+            check_match(if_match, "", "queue", queue)
+
+    stored, is_new = await queues.put_queue(
+        store_of(context), caller.scope, queue, data, check=check
+    )
+    return with_etag(QueueAnswer.of(stored), _etag(stored), 201 if is_new else 200)
+
+
+@operation(
+    "DELETE",
+    "/v1/queues/{queue:str}",
+    needs=Permission.MANAGE,
+    tag="queues",
+    summary="Delete a queue",
+    status=204,
+    problems=(409, 412),
+)
+async def delete_queue(
+    queue: FromPath[str],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    if_match: IfMatch = None,
+) -> None:
+    """Deletes a queue without messages and dead letters; purge it first."""
+    queues.check_visible(queue)
+    store = store_of(context)
+    if if_match is not None:
+        stored = await queues.get_queue(store, caller.scope, queue)
+        check_match(if_match, _etag(stored), "queue", queue)
+    await queues.delete_queue(store, caller.scope, queue)
+
+
+@operation(
+    "POST",
+    "/v1/queues/{queue:str}/pause",
+    needs=Permission.MANAGE,
+    tag="queues",
+    summary="Pause a queue",
+    problems=(409,),
+)
+async def pause_queue(
+    queue: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+) -> Response[QueueAnswer]:
+    """Hands out no more messages. Sends still work; what is claimed goes on."""
+    queues.check_visible(queue)
+    await queues.pause_queue(store_of(context), caller.scope, queue)
+    return await _shown(context, caller, queue)
+
+
+@operation(
+    "POST",
+    "/v1/queues/{queue:str}/resume",
+    needs=Permission.MANAGE,
+    tag="queues",
+    summary="Resume a queue",
+    problems=(409,),
+)
+async def resume_queue(
+    queue: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+) -> Response[QueueAnswer]:
+    """Hands out messages again."""
+    queues.check_visible(queue)
+    await queues.resume_queue(store_of(context), caller.scope, queue)
+    return await _shown(context, caller, queue)
+
+
+@operation(
+    "POST",
+    "/v1/queues/{queue:str}/purge",
+    needs=Permission.MANAGE,
+    tag="queues",
+    summary="Purge a queue",
+)
+async def purge_queue(
+    queue: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+) -> Purged:
+    """Deletes every message that is not claimed. Items of batches count as failed."""
+    queues.check_visible(queue)
+    return Purged(await queues.purge_queue(store_of(context), caller.scope, queue))
+
+
+async def _shown(context: Context, caller: Caller, queue: str) -> Response[QueueAnswer]:
+    stored = await queues.get_queue(store_of(context), caller.scope, queue)
+    return with_etag(QueueAnswer.of(stored), _etag(stored))
+
+
+QUEUE_ROUTES = (
+    list_queues,
+    get_queue,
+    put_queue,
+    delete_queue,
+    pause_queue,
+    resume_queue,
+    purge_queue,
+)

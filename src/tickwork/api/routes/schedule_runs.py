@@ -1,0 +1,280 @@
+"""Routes for what schedules do: pause, resume, trigger, backfill; firings, next fires, why."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from litestar import Request, Response
+from litestar.di import NamedDependency
+from litestar.openapi.spec import Example
+from litestar.params import Body, FromQuery, QueryParameter
+from msgspec import Struct
+
+from tickwork.api.context import Context, store_of
+from tickwork.api.once import IdempotencyKey, once
+from tickwork.api.operation import operation
+from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
+from tickwork.api.query import body_reader, finished
+from tickwork.api.schedule_access import ScheduleId, own_schedule, shown_schedule, visible_owner
+from tickwork.api.schedule_schemas import FiringAnswer, ScheduleAnswer, UpcomingAnswer, WhyAnswer
+from tickwork.core.access import Caller, Permission
+from tickwork.core.fields import read_instant
+from tickwork.core.schedule.firing import FiringRecord, FiringStatus
+from tickwork.core.when import PREVIEW_COUNT_MAX
+from tickwork.ops.schedules import change, views
+from tickwork.ops.schedules.public import show_stored
+from tickwork.ops.schedules.why import why
+
+Count = Annotated[int, QueryParameter(ge=1, le=PREVIEW_COUNT_MAX, description="Number of fires.")]
+
+
+_BACKFILL = [
+    Example(
+        summary="A morning",
+        value={"from": "2027-03-14T06:00:00Z", "to": "2027-03-14T12:00:00Z", "force": False},
+    )
+]
+
+
+class BackfillRequest(Struct, frozen=True, kw_only=True, rename={"start": "from"}):
+    """A span of the past. With `force` slots that succeeded run again, too."""
+
+    start: str
+    to: str
+    force: bool = False
+
+
+class Backfilled(Struct, frozen=True):
+    """The slots that run now."""
+
+    slots: tuple[datetime, ...]
+
+
+class Fires(Struct, frozen=True):
+    """The next fires, soonest first."""
+
+    fires: tuple[UpcomingAnswer, ...]
+
+
+@operation(
+    "POST",
+    "/v1/schedules/{schedule:str}/pause",
+    needs=Permission.MANAGE,
+    tag="schedules",
+    summary="Pause a schedule",
+    is_for_owners=True,
+    problems=(409,),
+)
+async def pause_schedule(
+    schedule: ScheduleId, context: NamedDependency[Context], caller: NamedDependency[Caller]
+) -> Response[ScheduleAnswer]:
+    """Pauses a schedule and withdraws every slot that no worker has started."""
+    known = await own_schedule(context, caller, schedule)
+    changed = await change.pause(store_of(context), caller.scope, known.id)
+    return await shown_schedule(context, caller, changed)
+
+
+@operation(
+    "POST",
+    "/v1/schedules/{schedule:str}/resume",
+    needs=Permission.MANAGE,
+    tag="schedules",
+    summary="Resume a schedule",
+    is_for_owners=True,
+    problems=(409,),
+)
+async def resume_schedule(
+    schedule: ScheduleId, context: NamedDependency[Context], caller: NamedDependency[Caller]
+) -> Response[ScheduleAnswer]:
+    """Resumes a schedule with its next slot. Slots missed during the pause are recorded."""
+    known = await own_schedule(context, caller, schedule)
+    changed = await change.resume(store_of(context), caller.scope, known.id)
+    return await shown_schedule(context, caller, changed)
+
+
+@operation(
+    "POST",
+    "/v1/schedules/{schedule:str}/trigger",
+    needs=Permission.MANAGE,
+    tag="schedules",
+    summary="Run a schedule once, now",
+    status=201,
+    is_for_owners=True,
+    problems=(409,),
+)
+async def trigger_schedule(
+    schedule: ScheduleId,
+    request: Request[Any, Any, Any],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    idempotency_key: IdempotencyKey = None,
+) -> Response[ScheduleAnswer]:
+    """Fires a schedule once, now, whatever its status."""
+    known, store = await own_schedule(context, caller, schedule), store_of(context)
+
+    async def make(_: UUID) -> ScheduleAnswer:
+        changed = await change.trigger(store, caller.scope, known.id)
+        (shown,) = await show_stored(store, caller.scope, [changed])
+        return ScheduleAnswer.of(shown)
+
+    return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
+
+
+@operation(
+    "POST",
+    "/v1/schedules/{schedule:str}/backfill",
+    needs=Permission.MANAGE,
+    tag="schedules",
+    summary="Run slots of the past",
+    status=201,
+    body=BackfillRequest,
+    is_for_owners=True,
+    problems=(409,),
+)
+async def backfill_schedule(
+    schedule: ScheduleId,
+    data: Annotated[dict[str, Any], Body(examples=_BACKFILL)],
+    request: Request[Any, Any, Any],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    idempotency_key: IdempotencyKey = None,
+) -> Response[Backfilled]:
+    """Fires the slots from `from` to `to` that did not succeed; with `force` all of them."""
+    reader = body_reader(data, "from", "to", "force")
+    since, until = reader.instant("from"), reader.instant("to")
+    force = reader.boolean("force") if reader.has("force") else False
+    finished(reader)
+    assert since is not None
+    assert until is not None
+    known, store = await own_schedule(context, caller, schedule), store_of(context)
+
+    async def make(_: UUID) -> Backfilled:
+        slots = await change.backfill(
+            store, caller.scope, known.id, since=since, until=until, force=bool(force)
+        )
+        return Backfilled(slots)
+
+    return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
+
+
+class _FiringPosition(Struct, array_like=True):
+    finished_at: datetime | None
+    id: UUID
+
+
+@operation(
+    "GET",
+    "/v1/schedules/{schedule:str}/firings",
+    needs=Permission.READ,
+    tag="schedules",
+    summary="List firings",
+    is_for_owners=True,
+)
+async def list_firings(
+    schedule: ScheduleId,
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    status: FromQuery[FiringStatus | None] = None,
+    limit: Limit = PAGE_LIMIT,
+    cursor: Cursor = None,
+) -> Page[FiringAnswer]:
+    """Returns the history of a schedule, newest first; planned and running slots come before it."""
+    known = await own_schedule(context, caller, schedule)
+    after: _FiringPosition | None = read_cursor(cursor, _FiringPosition)
+    found = await views.list_firings(
+        store_of(context),
+        caller.scope,
+        known.id,
+        limit=limit + 1,
+        status=status,
+        before=None if after is None else (after.finished_at, after.id),
+    )
+    return page_of(found, limit, _position, FiringAnswer.of)
+
+
+def _position(firing: FiringRecord) -> _FiringPosition:
+    return _FiringPosition(firing.finished_at, firing.id)
+
+
+@operation(
+    "GET",
+    "/v1/schedules/{schedule:str}/upcoming",
+    needs=Permission.READ,
+    tag="schedules",
+    summary="List the next fires of a schedule",
+    is_for_owners=True,
+)
+async def upcoming_of_schedule(
+    schedule: ScheduleId,
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    count: Count = views.UPCOMING_COUNT,
+) -> Fires:
+    """Returns the next fires of one schedule; none unless it is active."""
+    known = await own_schedule(context, caller, schedule)
+    fires = await views.upcoming(store_of(context), caller.scope, known.id, count=count)
+    return Fires(tuple(UpcomingAnswer.of(each) for each in fires))
+
+
+@operation(
+    "GET",
+    "/v1/upcoming",
+    needs=Permission.READ,
+    tag="schedules",
+    summary="List the next fires of all schedules",
+    is_for_owners=True,
+)
+async def upcoming(
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    owner: FromQuery[str | None] = None,
+    since: FromQuery[str | None] = None,
+    until: FromQuery[str | None] = None,
+    count: Count = views.UPCOMING_COUNT,
+) -> Fires:
+    """Returns the next fires of all schedules, or of one owner's, soonest first."""
+    fires = await views.upcoming(
+        store_of(context),
+        caller.scope,
+        count=count,
+        since=read_instant("since", since),
+        until=read_instant("until", until),
+        owner=visible_owner(owner, caller),
+    )
+    return Fires(tuple(UpcomingAnswer.of(each) for each in fires))
+
+
+@operation(
+    "GET",
+    "/v1/schedules/{schedule:str}/why",
+    needs=Permission.READ,
+    tag="schedules",
+    summary="Explain why a schedule fired, or did not",
+    is_for_owners=True,
+)
+async def why_schedule(
+    schedule: ScheduleId,
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    at: Annotated[
+        str | None, QueryParameter(description="An instant; default: the latest slot.")
+    ] = None,
+) -> WhyAnswer:
+    """Answers with a code, a sentence, and the facts behind it."""
+    known = await own_schedule(context, caller, schedule)
+    answer = await why(store_of(context), caller.scope, known.id, read_instant("at", at))
+    return WhyAnswer.of(answer)
+
+
+RUN_ROUTES = (
+    pause_schedule,
+    resume_schedule,
+    trigger_schedule,
+    backfill_schedule,
+    list_firings,
+    upcoming_of_schedule,
+    upcoming,
+    why_schedule,
+)

@@ -1,0 +1,144 @@
+"""Schemas of schedules, their firings and next fires."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from tickwork.api.ids import optional_id
+from tickwork.api.schemas import RuleRequest
+from tickwork.core.public_id import Prefix, public_id
+from tickwork.core.schedule.firing import ChannelOutcome, FiringRecord, FiringStatus
+from tickwork.ops.schedules.public import Schedule, ScheduleView
+from tickwork.ops.schedules.views import UpcomingFire
+from tickwork.ops.schedules.why import Why
+
+
+class RetryPolicy(Struct, frozen=True, kw_only=True):
+    """How often a firing is attempted, and after which delays."""
+
+    max_attempts: int | None = None
+    backoff: dict[str, Any] | None = None
+
+
+class ScheduleRequest(RuleRequest, frozen=True, kw_only=True):
+    """A schedule: exactly one timing, a target, and policies."""
+
+    target: Annotated[
+        dict[str, Any] | None,
+        Meta(description='Such as {"type": "queue", "queue": "jobs"}.'),
+    ] = None
+    target_url: Annotated[str | None, Meta(description="Short for a target of type webhook.")] = (
+        None
+    )
+    payload: Annotated[Any, Meta(description="What each firing carries.")] = None
+    name: str | None = None
+    owner: Annotated[str | None, Meta(description="The user inside the tenant.")] = None
+    idempotency_key: Annotated[
+        str | None, Meta(description="Sent with every firing; unique in the tenant.")
+    ] = None
+    overlap: Literal["allow", "skip", "buffer_one", "buffer_all"] | None = None
+    retry: RetryPolicy | None = None
+    on_dead: Literal["continue", "pause"] | None = None
+    priority: Annotated[int, Meta(ge=0, le=9)] | None = None
+    expires_after_seconds: int | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class ScheduleAnswer(ScheduleView, frozen=True, kw_only=True):
+    """A schedule. Exactly one timing is set; `cron_equivalent` is the cron expression with the same
+    slots, where there is one."""
+
+    id: str
+
+    @classmethod
+    def of(cls, schedule: Schedule) -> ScheduleAnswer:
+        """The answer for a schedule."""
+        fields = {name: getattr(schedule, name) for name in ScheduleView.__struct_fields__}
+        return cls(id=public_id(Prefix.SCHEDULE, schedule.id), **fields)
+
+
+class FiringAnswer(Struct, frozen=True, kw_only=True):
+    """An attempt at a slot, a slot that is planned or running, or `count` slots from `slot` to
+    `last_slot` that did not fire."""
+
+    id: str
+    schedule_id: str
+    slot: datetime
+    due_at: datetime
+    attempt: int
+    run: int
+    status: FiringStatus
+    reason: str | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    result_code: int | None
+    excerpt: str | None
+    channels: tuple[ChannelOutcome, ...]
+    catch_up: bool
+    count: int
+    last_slot: datetime | None
+
+    @classmethod
+    def of(cls, firing: FiringRecord) -> FiringAnswer:
+        """The answer for a firing."""
+        ids = ("id", "schedule_id")
+        fields = {name: getattr(firing, name) for name in cls.__struct_fields__ if name not in ids}
+        return cls(
+            id=public_id(Prefix.FIRING, firing.id),
+            schedule_id=public_id(Prefix.SCHEDULE, firing.schedule_id),
+            **fields,
+        )
+
+
+class UpcomingAnswer(Struct, frozen=True, kw_only=True):
+    """A slot that will fire; `due_at` is later than `fire_at` in a fire window."""
+
+    schedule_id: str | None
+    name: str | None
+    fire_at: datetime
+    due_at: datetime
+    timezone: str
+
+    @classmethod
+    def of(cls, fire: UpcomingFire) -> UpcomingAnswer:
+        """The answer for a fire."""
+        return cls(
+            schedule_id=optional_id(Prefix.SCHEDULE, fire.schedule_id),
+            name=fire.name,
+            fire_at=fire.fire_at,
+            due_at=fire.due_at,
+            timezone=fire.timezone,
+        )
+
+
+class WhyAnswer(Struct, frozen=True, kw_only=True):
+    """Why a schedule fired, or did not: a code for programs, a sentence for people, and the facts.
+    `fired` is null while it is undecided."""
+
+    schedule_id: str
+    at: datetime
+    is_slot: bool
+    fired: bool | None
+    code: str
+    answer: str
+    previous_slot: datetime | None
+    next_slot: datetime | None
+    firings: tuple[FiringAnswer, ...]
+
+    @classmethod
+    def of(cls, why: Why) -> WhyAnswer:
+        """The answer."""
+        return cls(
+            schedule_id=public_id(Prefix.SCHEDULE, why.schedule_id),
+            at=why.at,
+            is_slot=why.is_slot,
+            fired=why.fired,
+            code=why.code,
+            answer=why.answer,
+            previous_slot=why.previous_slot,
+            next_slot=why.next_slot,
+            firings=tuple(FiringAnswer.of(each) for each in why.firings),
+        )

@@ -1,0 +1,89 @@
+"""Reads messages from JSON objects: what HTTP sends, alone, many at once or as items of a batch."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from msgspec import structs
+
+from tickwork.core.fields import Reader, read_id, shown
+from tickwork.core.limits import BATCH_MESSAGES_MAX
+from tickwork.core.model import ContentType, NewMessage
+from tickwork.core.options import SendOptions, names_of
+from tickwork.errors import FieldError, InvalidInput
+from tickwork.ops.send import compose
+
+MESSAGE_FIELDS = names_of(SendOptions) | {"body", "id"}
+"""The fields of a message as JSON."""
+
+_UUID_VERSION = 7
+
+
+def read_message(fields: Mapping[str, object], *, message_id: UUID | None = None) -> NewMessage:
+    """The message that an object describes. The body of content type `bytes` is base64.
+
+    Without an `id` it has `message_id`, or a new one. Raises `InvalidInput`.
+    """
+    faults: list[FieldError] = []
+    Reader(fields, faults).refuse_unknown(MESSAGE_FIELDS)
+    if "body" not in fields:
+        faults.append(FieldError("body", "is missing; null is a body, too"))
+    if faults:
+        raise InvalidInput(faults)
+    options: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
+    given_id, body = options.pop("id", None), fields["body"]
+    options.pop("body", None)
+    if options.get("content_type") == ContentType.BYTES:
+        body = _from_base64(body)
+    message = compose(body, **options)
+    chosen = message_id if given_id is None else _read_own_id(given_id)
+    return message if chosen is None else structs.replace(message, id=chosen)
+
+
+def read_messages(
+    given: object, *, common: Mapping[str, object], field: str, ids: Sequence[UUID] = ()
+) -> list[NewMessage]:
+    """The messages that a list of objects describes. Their own fields replace the `common` ones.
+    Raises `InvalidInput` with the faults of all of them, such as `messages[3].priority`."""
+    if not isinstance(given, list):
+        raise InvalidInput([FieldError(field, f"must be a list of messages, not {shown(given)}")])
+    if len(given) > BATCH_MESSAGES_MAX:
+        fault = f"has {len(given)} messages; at most {BATCH_MESSAGES_MAX}"
+        raise InvalidInput([FieldError(field, fault)])
+    faults: list[FieldError] = []
+    messages: list[NewMessage] = []
+    for index, each in enumerate(given):
+        where = f"{field}[{index}]"
+        if not isinstance(each, dict):
+            fault = f'must be an object such as {{"body": …}}, not {shown(each)}'
+            faults.append(FieldError(where, fault))
+            continue
+        try:
+            own_id = ids[index] if index < len(ids) else None
+            messages.append(read_message({**common, **each}, message_id=own_id))
+        except InvalidInput as error:
+            faults += [fault._replace(field=f"{where}.{fault.field}") for fault in error.errors]
+    if faults:
+        raise InvalidInput(faults)
+    return messages
+
+
+def _from_base64(body: object) -> bytes:
+    try:
+        if isinstance(body, str):
+            return b64decode(body, validate=True)
+    except (Base64Error, ValueError):
+        pass
+    raise InvalidInput([FieldError("body", "must be base64, as content_type is bytes")])
+
+
+def _read_own_id(given: object) -> UUID:
+    found = read_id("id", given)
+    if found.version != _UUID_VERSION:
+        fault = f"must be a UUIDv7, which sorts by its time, not {shown(given)}"
+        raise InvalidInput([FieldError("id", fault)])
+    return found

@@ -1,0 +1,53 @@
+"""Requests with an idempotency key: begin one, keep its answer, or forget it if it failed."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from tickwork.core.model import Scope
+from tickwork.core.request import KEY_LENGTH_MAX, StoredRequest
+from tickwork.errors import Conflict
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+
+__all__ = ["KEY_LENGTH_MAX", "begin", "finish", "forget", "ids_from", "new_seed"]
+
+IDS_MAX = 2**20
+"""Maximum number of ids that one seed gives."""
+
+
+async def begin(store: Store, scope: Scope, key: str, fingerprint: bytes) -> StoredRequest:
+    """Records a request, or returns the answer that it had before. Raises `Conflict` if it was
+    another request, or is still running."""
+    begun = await store.requests.begin(scope, key, fingerprint, new_id())
+    if begun.fingerprint != fingerprint:
+        raise Conflict(
+            "this Idempotency-Key was used for another request; choose a new key for a new request"
+        )
+    if not begun.is_own and begun.answer is None:
+        raise Conflict(
+            "a request with this Idempotency-Key is still running; repeat it in a moment"
+        )
+    return begun
+
+
+async def finish(store: Store, scope: Scope, key: str, seed: UUID, answer: bytes) -> None:
+    """Keeps the answer of a request."""
+    await store.requests.finish(scope, key, seed, answer)
+
+
+async def forget(store: Store, scope: Scope, key: str, seed: UUID) -> None:
+    """Forgets a request that failed."""
+    await store.requests.forget(scope, key, seed)
+
+
+def new_seed() -> UUID:
+    """An id from which a request takes the ids of what it creates."""
+    return new_id()
+
+
+def ids_from(seed: UUID, count: int) -> list[UUID]:
+    """Ids that are the same for every attempt at a request; they sort by number and time."""
+    assert count <= IDS_MAX
+    start = seed.int - seed.int % IDS_MAX
+    return [UUID(int=start + number) for number in range(count)]

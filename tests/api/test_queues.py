@@ -1,0 +1,96 @@
+"""Queues over HTTP."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from tests.api.acts import every_page, fields_of, make_queue, problem, send
+from tests.stores.home import Home
+from tickwork.core.model import DEFAULT, QueueSettings
+
+Http = httpx.AsyncClient
+
+
+async def test_a_queue_is_created_changed_and_deleted(http: Http) -> None:
+    made = await http.put("/v1/queues/orders", json={"max_retries": 7})
+    assert made.status_code == 201
+    assert (made.json()["max_retries"], made.json()["mode"]) == (7, "pull")
+    changed = await http.put("/v1/queues/orders", json={"retention_seconds": 600})
+    assert changed.status_code == 200
+    assert (changed.json()["max_retries"], changed.json()["retention_seconds"]) == (3, 600)
+    shown = await http.get("/v1/queues/orders")
+    assert shown.json()["counts"] == {
+        "ready": 0, "delayed": 0, "claimed": 0, "blocked": 0, "dead": 0
+    }  # fmt: skip
+    assert (await http.delete("/v1/queues/orders")).status_code == 204
+    problem(await http.get("/v1/queues/orders"), 404, "not_found")
+
+
+async def test_a_change_of_another_version_is_refused(http: Http) -> None:
+    first = (await http.put("/v1/queues/q", json={})).headers["etag"]
+    assert (await http.get("/v1/queues/q")).headers["etag"] == first
+    second = await http.put("/v1/queues/q", json={"max_retries": 1}, headers={"If-Match": first})
+    assert second.headers["etag"] != first
+    late = await http.put("/v1/queues/q", json={"max_retries": 2}, headers={"If-Match": first})
+    problem(late, 412, "precondition_failed")
+    problem(await http.delete("/v1/queues/q", headers={"If-Match": first}), 412,
+            "precondition_failed")  # fmt: skip
+    assert (await http.get("/v1/queues/q")).json()["max_retries"] == 1
+    new = await http.put("/v1/queues/new", json={}, headers={"If-Match": first})
+    problem(new, 412, "precondition_failed")
+
+
+async def test_wrong_settings_are_named_with_the_nearest_field(http: Http) -> None:
+    unknown = await http.put("/v1/queues/q", json={"max_retry": 1})
+    told = problem(unknown, 400, "unknown_field")
+    assert fields_of(told) == ["max_retry"]
+    assert "max_retries" in told["errors"][0]["message"]
+    told = problem(await http.put("/v1/queues/q", json={"max_retries": -1}), 422, "invalid_input")
+    assert fields_of(told) == ["max_retries"]
+    told = problem(await http.put(f"/v1/queues/{'x' * 121}", json={}), 422, "invalid_input")
+    assert fields_of(told) == ["name"]
+
+
+async def test_queues_are_listed_by_name_page_by_page(http: Http) -> None:
+    names = [f"q{number}" for number in range(5)]
+    for name in reversed(names):
+        await make_queue(http, name)
+    assert [each["name"] for each in await every_page(http, "/v1/queues", limit=2)] == names
+    problem(await http.get("/v1/queues?cursor=x"), 422, "invalid_input")
+    problem(await http.get("/v1/queues?limit=0"), 422, "invalid_input")
+    told = problem(await http.get("/v1/queues?limits=5"), 400, "unknown_field")
+    assert fields_of(told) == ["limits"]
+
+
+async def test_a_paused_queue_hands_out_nothing_and_a_purge_empties_it(http: Http) -> None:
+    await make_queue(http)
+    await send(http)
+    assert (await http.post("/v1/queues/q/pause")).json()["paused"] is True
+    pulled = await http.post("/v1/queues/q/messages/pull", json={})
+    assert (pulled.json()["messages"], pulled.json()["message_backlog_count"]) == ([], 1)
+    problem(await http.delete("/v1/queues/q"), 409, "conflict")
+    assert (await http.post("/v1/queues/q/purge")).json() == {"purged": 1}
+    assert (await http.post("/v1/queues/q/resume")).json()["paused"] is False
+    assert (await http.delete("/v1/queues/q")).status_code == 204
+
+
+@pytest.mark.parametrize("name", ["tickwork.deliveries", "tickwork.endpoints", "tickwork.alerts"])
+async def test_queues_of_tickwork_itself_are_hidden(http: Http, name: str) -> None:
+    problem(await http.get(f"/v1/queues/{name}"), 404, "not_found")
+    problem(await http.put(f"/v1/queues/{name}", json={}), 404, "not_found")
+    problem(await http.post(f"/v1/queues/{name}/messages", json={"body": 1}), 404, "not_found")
+    problem(await http.post(f"/v1/queues/{name}/messages/pull", json={}), 404, "not_found")
+
+
+async def test_a_queue_that_an_app_declares_is_not_pulled_and_keeps_its_settings(
+    http: Http, home: Home
+) -> None:
+    store = await home.open()
+    await store.queues.put(DEFAULT, "q", QueueSettings(), declared_by="shop")
+    await store.close()
+    assert (await http.get("/v1/queues/q")).json()["mode"] == "push"
+    told = problem(await http.post("/v1/queues/q/messages/pull", json={}), 409, "conflict")
+    assert "shop" in told["detail"]
+    problem(await http.put("/v1/queues/q", json={"max_retries": 1}), 409, "conflict")
+    assert await send(http)
