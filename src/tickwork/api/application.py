@@ -13,6 +13,7 @@ from litestar.di import Provide
 from litestar.exceptions import NotFoundException
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.spec import Components, Tag
+from litestar.types import ControllerRouterHandler
 from prometheus_client import CollectorRegistry
 
 from tickwork import __version__, clock
@@ -51,7 +52,7 @@ _TAGS = [
 ]
 
 
-_ROUTES = [
+_ROUTES: list[ControllerRouterHandler] = [
     home,
     openapi_json,
     healthz,
