@@ -142,6 +142,7 @@ def _environment(at_once: int) -> Mapping[str, str]:
     return {
         "TICKWORK_ALLOW_TARGETS": "127.0.0.0/8",
         "TICKWORK_DELIVERY_CONCURRENCY": str(at_once),
+        "TICKWORK_DELIVERY_TENANT_CONCURRENCY": str(at_once),
         "TICKWORK_HOST_CONCURRENCY": "10000",
         "TICKWORK_HOST_RATE_PER_SECOND": "1000000",
         "TICKWORK_SECRET_KEY": new_key(),

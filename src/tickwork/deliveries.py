@@ -126,8 +126,11 @@ def webhook_deliveries(store: Store, settings: Settings) -> Outside | None:
     Guard(settings.allow_targets)  # Refuses invalid ones now.
     webhooks = LateSink(partial(webhook_channel, settings))
     channels = Channels(webhooks, email_sink(settings), sender=settings.email_from, clock=clock.now)
+    share = settings.delivery_tenant_concurrency or max(settings.delivery_concurrency // 2, 1)
     limits = HostLimits(
-        Limit(settings.host_rate_per_second, settings.host_concurrency), clock=clock.now
+        Limit(settings.host_rate_per_second, settings.host_concurrency),
+        clock=clock.now,
+        of_tenant=Limit(concurrency=share),
     )
     box = partial(secret_box, settings)
     to_endpoints = EndpointDeliverer(

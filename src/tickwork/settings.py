@@ -20,6 +20,7 @@ The first that is given wins: a flag, an environment variable, an entry in the s
  drain_seconds = 30                     --drain-seconds TICKWORK_DRAIN_SECONDS
  allow_targets = ["10.0.0.0/8"]                         TICKWORK_ALLOW_TARGETS
  delivery_concurrency = 1000                            TICKWORK_DELIVERY_CONCURRENCY
+ delivery_tenant_concurrency = 500              TICKWORK_DELIVERY_TENANT_CONCURRENCY
  host_concurrency = 20                                  TICKWORK_HOST_CONCURRENCY
  host_rate_per_second = 20                              TICKWORK_HOST_RATE_PER_SECOND
  smtp_url = "smtp://user:password@host:587"             TICKWORK_SMTP_URL
@@ -91,6 +92,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     drain_seconds: float = 30.0
     allow_targets: tuple[str, ...] = ()
     delivery_concurrency: int = 1_000
+    delivery_tenant_concurrency: int | None = None
     host_concurrency: int = 20
     host_rate_per_second: float = 20.0
     smtp_url: str | None = None
@@ -267,6 +269,7 @@ _READERS: dict[str, FieldReader] = {
     "drain_seconds": _drain_seconds,
     "allow_targets": _targets,
     "delivery_concurrency": _integer(1, _DELIVERY_CONCURRENCY_MAX),
+    "delivery_tenant_concurrency": _integer(1, _DELIVERY_CONCURRENCY_MAX),
     "host_concurrency": _integer(1, _DELIVERY_CONCURRENCY_MAX),
     "host_rate_per_second": _host_rate,
     "smtp_url": _secret,

@@ -10,7 +10,8 @@ from tests.channel.receiver import receiver
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork.core.delivery.signature import is_signed, secret_key
-from tickwork.facade.app import Tickwork
+from tickwork.core.model import SYSTEM, Tenant
+from tickwork.facade.app import Tickwork, engine_of
 
 EVENTS = 40
 AT_ONCE = 5
@@ -57,3 +58,31 @@ async def test_a_host_that_hangs_does_not_hold_up_the_others(app: Tickwork) -> N
 
 async def _all_delivered(app: Tickwork) -> bool:
     return (await app.endpoints.stats("fast")).delivered == EVENTS
+
+
+async def test_a_tenant_whose_hosts_hang_does_not_hold_up_another_tenant(
+    home: Home, monkeypatch: pytest.MonkeyPatch, app: Tickwork
+) -> None:
+    """Its hosts may get more than the node delivers at once."""
+    monkeypatch.setenv("TICKWORK_DELIVERY_CONCURRENCY", "10")
+    monkeypatch.setenv("TICKWORK_HOST_CONCURRENCY", "100")
+    await app.open()
+    await (await engine_of(app).open()).tenants.put(SYSTEM, Tenant(id="greedy"))
+    greedy = Tickwork(home.url, tenant="greedy")
+    async with receiver() as server:
+        fast = server.url.replace("127.0.0.1", "localhost") + "/fast"
+        await app.endpoints.create("fast", url=fast, types=["*"])
+        await greedy.endpoints.create("slow", url=server.url + "/hang", types=["*"])
+        for number in range(EVENTS // 2):
+            await greedy.events.publish("order.paid", {"number": number})
+        await greedy.close()
+
+        def arrived(path: str) -> int:
+            return sum(1 for request, _ in server.requests if request.path == path)
+
+        async with app.running(drain_seconds=0.0):
+            await eventually(lambda: arrived("/hang") == 5, what="as many as the tenant may have")
+            for number in range(EVENTS):
+                await app.events.publish("order.paid", {"number": number})
+            await eventually(lambda: arrived("/fast") == EVENTS, what="the events of the other")
+        assert arrived("/hang") == 5

@@ -1,7 +1,8 @@
-"""How much each host gets from this node, so that a slow one occupies no more than its share.
+"""How much each host and tenant gets from this node, so that none occupies more than its share.
 
 A delivery over the limit is not sent: its message is released and comes back, and no attempt is
-lost. An endpoint has limits of its own besides.
+lost. A tenant with many slow hosts is held to its own limit, and leaves the rest to other tenants.
+An endpoint has limits of its own besides.
 """
 
 from __future__ import annotations
@@ -22,25 +23,31 @@ from tickwork.core.delivery.pace import (
     started,
 )
 
+NO_LIMIT = Limit()
+
 RECEIVERS_MAX = 10_000
 """Number of receivers above which those without deliveries are forgotten."""
 
 
 class HostLimits:
-    """The limits of all hosts. A `limit` without numbers lets everything through."""
+    """The limits of all hosts and tenants. A limit without numbers lets everything through."""
 
-    def __init__(self, limit: Limit, clock: Callable[[], datetime]) -> None:
-        self._limit, self._clock = limit, clock
+    def __init__(
+        self, limit: Limit, clock: Callable[[], datetime], *, of_tenant: Limit = NO_LIMIT
+    ) -> None:
+        self._limit, self._of_tenant, self._clock = limit, of_tenant, clock
         self._paces: dict[str, Pace] = {}
         self._forget_above = RECEIVERS_MAX
 
     @contextmanager
     def admitted(
-        self, urls: Iterable[str], others: Mapping[str, Limit] | None = None
+        self, tenant: str, urls: Iterable[str], others: Mapping[str, Limit] | None = None
     ) -> Iterator[float]:
-        """Yields 0 if deliveries to all these URLs may start, which then run until the block ends;
-        else the seconds after which to ask again. `others` are limits by name besides."""
+        """Yields 0 if a tenant's deliveries to all these URLs may start, which then run until the
+        block ends; else the seconds after which to ask again. `others` are limits by name
+        besides."""
         limits = dict.fromkeys((f"host {_host(each)}" for each in urls), self._limit)
+        limits[f"tenant {tenant}"] = self._of_tenant
         limits.update(others or {})
         wait_seconds = self._start(limits)
         try:

@@ -99,7 +99,8 @@ class Deliverer:
         if callback is not None and stored.waits_since is not None:
             message.settle(timed_out(stored, callback))
             return
-        with self._limits.admitted(url for _, url in urls_of(envelope.target)) as wait_seconds:
+        urls = [url for _, url in urls_of(envelope.target)]
+        with self._limits.admitted(stored.tenant, urls) as wait_seconds:
             outcome = Snoozed(wait_seconds) if wait_seconds else await self._try(stored, envelope)
         message.settle(outcome)
 

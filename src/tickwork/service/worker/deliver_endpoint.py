@@ -135,7 +135,7 @@ class EndpointDeliverer:
             return Snoozed(through.wait_seconds)
         settings = endpoint.settings
         own = {f"endpoint {endpoint.id}": Limit(settings.rate_per_second, settings.concurrency)}
-        with self._limits.admitted([settings.url], own) as wait_seconds:
+        with self._limits.admitted(stored.tenant, [settings.url], own) as wait_seconds:
             if wait_seconds:
                 return Snoozed(wait_seconds)
             if through.is_probe:
