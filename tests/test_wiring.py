@@ -153,3 +153,63 @@ def test_a_server_is_a_node_with_its_roles(
     with TestClient(build_api(settings)) as client:
         (node,) = client.get("/v1/cluster", headers=headers).json()["nodes"]
         assert (node["roles"], node["is_alive"]) == (shown, True)
+
+
+JWT_FILE = """
+[[jwt]]
+issuer = "https://login.example.com"
+audience = "tickwork"
+algorithm = "RS256"
+jwks_url = "https://login.example.com/keys"
+tenants = ["acme", "other"]
+tenant_claim = "org"
+"""
+
+
+def test_issuers_are_read_from_the_file_and_the_environment(tmp_path: Path) -> None:
+    (issuer,) = load(tmp_path, {}, {}, JWT_FILE).jwt
+    assert (issuer.issuer, issuer.tenants) == ("https://login.example.com", ("acme", "other"))
+    environ = {
+        "TICKWORK_JWT_ISSUER": "us",
+        "TICKWORK_JWT_AUDIENCE": "tickwork",
+        "TICKWORK_JWT_ALGORITHM": "HS256",
+        "TICKWORK_JWT_SECRET": "s" * 32,
+        "TICKWORK_JWT_TENANTS": "default",
+    }
+    (issuer,) = load(tmp_path, {}, environ, JWT_FILE).jwt
+    assert (issuer.issuer, issuer.owner_claim) == ("us", "sub")
+    assert "sss" not in repr(issuer)
+
+
+@pytest.mark.parametrize(
+    ("changed", "name"),
+    [
+        (("audience", "audience2"), "jwt[0].audience2"),
+        (('audience = "tickwork"\n', ""), "jwt[0].audience"),
+        (('"RS256"', '"none"'), "jwt[0].algorithm"),
+        (('"RS256"', '"HS256"'), "jwt[0].algorithm"),
+        (('jwks_url = "https://', 'jwks_url = "http://'), "jwt[0].jwks_url"),
+        (('tenant_claim = "org"\n', ""), "jwt[0].tenant_claim"),
+        (('["acme", "other"]', "[]"), "jwt[0].tenants"),
+        (("[[jwt]]", "[jwt]"), "tickwork.toml"),
+        ((JWT_FILE, JWT_FILE * 2), "jwt"),
+    ],
+)
+def test_an_invalid_issuer_is_refused(tmp_path: Path, changed: tuple[str, str], name: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        load(tmp_path, {}, {}, JWT_FILE.replace(*changed))
+    assert name in [error.field for error in refused.value.errors]
+
+
+def test_a_short_secret_of_an_issuer_is_refused_and_not_shown(tmp_path: Path) -> None:
+    environ = {
+        "TICKWORK_JWT_ISSUER": "us",
+        "TICKWORK_JWT_AUDIENCE": "tickwork",
+        "TICKWORK_JWT_ALGORITHM": "HS256",
+        "TICKWORK_JWT_SECRET": "hunter2",
+        "TICKWORK_JWT_TENANTS": "default",
+    }
+    with pytest.raises(InvalidInput) as refused:
+        load(tmp_path, {}, environ, "")
+    assert [each.field for each in refused.value.errors] == ["TICKWORK_JWT_SECRET"]
+    assert "hunter2" not in str(refused.value)

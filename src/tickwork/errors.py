@@ -86,8 +86,8 @@ class Unauthorized(_Refused):
 
 
 class Forbidden(_Refused):
-    """A caller may not do this. The code is `needs_<scope>`, `owner_bound` or
-    `tenant_suspended`."""
+    """A caller may not do this. The code is `needs_<scope>`, `owner_bound`, `target_not_allowed`
+    or `tenant_suspended`."""
 
     code = "forbidden"
 

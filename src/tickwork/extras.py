@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from tickwork.errors import MissingExtra
 
 _DELIVERY_PACKAGES = frozenset({"aiohttp", "aiosmtplib", "cryptography", "yarl"})
-_SERVER_PACKAGES = frozenset({"litestar", "uvicorn"})
+_SERVER_PACKAGES = frozenset({"jwt", "litestar", "uvicorn"})
 _POSTGRES_PACKAGES = frozenset({"asyncpg"})
 
 

@@ -32,6 +32,9 @@ The first that is given wins: a flag, an environment variable, an entry in the s
  public_url = "https://jobs.example.com"                TICKWORK_PUBLIC_URL
 ```
 
+The issuers whose JWTs the API accepts are entries `[[jwt]]` (`core/jwt_issuer`), or one issuer in
+`TICKWORK_JWT_ISSUER`, `TICKWORK_JWT_AUDIENCE` and so on, which takes precedence over the file.
+
 An error names a setting as it was given: the flag, the variable or the entry. The file may also
 hold a topology (`core/topology`), which is not part of the settings; a worker takes the concurrency
 of its consumers from it.
@@ -48,12 +51,15 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from tickwork.core.fields import FieldReader, Reader, shown
+from tickwork.core.jwt_issuer import Issuer, read_issuer_variables, read_issuers
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.core.topology import section_faults
 from tickwork.errors import FieldError, InvalidInput
 
 SETTINGS_FILE = "tickwork.toml"
 SECTION = "server"
+JWT_SECTION = "jwt"
+JWT_VARIABLES = "TICKWORK_JWT_"
 LOG_FORMATS = ("json", "console")
 EMAIL_PROVIDERS = ("smtp", "http", "resend", "postmark", "sendgrid")
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -102,6 +108,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     email_url: str | None = None
     secret_key: str | None = None
     public_url: str | None = None
+    jwt: tuple[Issuer, ...] = ()
 
 
 class GivenSetting(NamedTuple):
@@ -127,7 +134,8 @@ def load_settings(
     A flag that is None and an empty environment variable count as not given.
     """
     faults: list[FieldError] = []
-    file = _read_file(folder / SETTINGS_FILE, faults)
+    tables = _read_tables(folder / SETTINGS_FILE, faults)
+    file = _server_section(tables, faults)
     Reader(flags, faults).refuse_unknown(_READERS.keys())
     given = {name: _given(name, flags, environ, file) for name in _READERS}
     reader = Reader(
@@ -137,6 +145,7 @@ def load_settings(
         parses_text=True,
     )
     values: dict[str, Any] = {"roles": roles, **reader.read(_READERS)}
+    values["jwt"] = _issuers(tables, environ, faults)
     if faults:
         raise InvalidInput(faults)
     return Settings(**values)
@@ -164,7 +173,7 @@ def _name_in_file(name: str) -> str:
     return f"{SECTION}.{name} in {SETTINGS_FILE}"
 
 
-def _read_file(path: Path, faults: list[FieldError]) -> Mapping[str, object]:
+def _read_tables(path: Path, faults: list[FieldError]) -> Mapping[str, Any]:
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -173,6 +182,25 @@ def _read_file(path: Path, faults: list[FieldError]) -> Mapping[str, object]:
         faults.append(FieldError(SETTINGS_FILE, f"cannot be read: {error}"))
         return {}
     faults += section_faults(tables, SETTINGS_FILE)
+    return tables
+
+
+def _issuers(
+    tables: Mapping[str, Any], environ: Mapping[str, str], faults: list[FieldError]
+) -> tuple[Issuer, ...]:
+    given = read_issuer_variables(environ, faults, JWT_VARIABLES)
+    if given:
+        return given
+    entries = tables.get(JWT_SECTION, [])
+    if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
+        faults.append(
+            FieldError(SETTINGS_FILE, f"{JWT_SECTION} must be entries, [[{JWT_SECTION}]]")
+        )
+        return ()
+    return read_issuers(entries, faults, JWT_SECTION)
+
+
+def _server_section(tables: Mapping[str, Any], faults: list[FieldError]) -> Mapping[str, object]:
     section = tables.get(SECTION, {})
     if not isinstance(section, dict):
         faults.append(FieldError(SETTINGS_FILE, f"{SECTION} must be a section, [{SECTION}]"))
@@ -280,4 +308,4 @@ _READERS: dict[str, FieldReader] = {
     "secret_key": _secret,
     "public_url": _public_url,
 }
-assert _READERS.keys() == set(Settings.__struct_fields__)
+assert _READERS.keys() == set(Settings.__struct_fields__) - {JWT_SECTION}

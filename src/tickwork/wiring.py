@@ -103,6 +103,7 @@ def build_api(settings: Settings, *, registry: CollectorRegistry | None = None) 
         limits=when.Limits(min_interval_seconds=settings.min_interval_seconds),
         open_store=lambda: open_store(settings),
         registry=metrics,
+        issuers=settings.jwt,
         is_on_loopback=is_loopback(settings.host),
         beside=partial(_run_node, settings, metrics) if registry is None else None,
         outside=Outside(rules, partial(secret_box, settings), sink),

@@ -6,7 +6,7 @@ from msgspec import structs
 
 from tests.model.removal import Departures
 from tests.model.state import Now, Tables
-from tickwork.core.limits import check_queue, check_subscription
+from tickwork.core.limits import check_limit, check_queue, check_subscription
 from tickwork.core.message.batch import REASON_PURGED
 from tickwork.core.message.subscription import Subscription
 from tickwork.core.model import SYSTEM, Counts, QueueSettings, Scope, State, StoredQueue, Tenant
@@ -29,6 +29,16 @@ class MemoryTenants:
         if tenant_id in self._tables.tenants and (scope.is_system or scope.tenant == tenant_id):
             return self._tables.tenants[tenant_id]
         raise NotFound("tenant", tenant_id)
+
+    async def list(
+        self, scope: Scope, limit: int, *, after: str | None = None
+    ) -> tuple[Tenant, ...]:
+        check_limit(limit)
+        known = sorted(self._tables.tenants.values(), key=lambda each: each.id)
+        own = [
+            each for each in known if scope.tenant in (None, each.id) and each.id > (after or "")
+        ]
+        return tuple(own[:limit])
 
 
 class MemoryQueues:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from datetime import datetime
 
@@ -26,6 +26,7 @@ from tickwork.api.access import (
     guard,
 )
 from tickwork.api.context import Context, Outside
+from tickwork.api.jwt import JwtChecker
 from tickwork.api.problems import BODY_BYTES_MAX, handlers
 from tickwork.api.query import refuse_unknown_parameters
 from tickwork.api.request_id import add_request_id
@@ -40,6 +41,7 @@ from tickwork.api.routes.queues import QUEUE_ROUTES
 from tickwork.api.routes.schedule_runs import RUN_ROUTES
 from tickwork.api.routes.schedules import SCHEDULE_ROUTES
 from tickwork.core import when
+from tickwork.core.jwt_issuer import Issuer
 from tickwork.ops.authenticate import Authenticator
 from tickwork.ops.stores import Store
 
@@ -81,6 +83,7 @@ def create_api(
     beside: Callable[[Store], AbstractAsyncContextManager[None]] | None = None,
     registry: CollectorRegistry | None = None,
     is_on_loopback: bool = False,
+    issuers: Sequence[Issuer] = (),
     monotonic: Callable[[], float] = clock.monotonic,
     outside: Outside | None = None,
 ) -> Litestar:
@@ -89,9 +92,10 @@ def create_api(
     `now` returns the current time; `limits` are the installation's limits for schedules. The store
     is opened on startup and closed on shutdown; without `open_store`, routes that need a store
     answer 503. `beside` runs next to the application while it serves. /metrics serves `registry`,
-    without a key if the server `is_on_loopback`. Cached keys age by `monotonic`.
-    `outside` is what reaches the outside, for webhooks and endpoints.
+    without a key if the server `is_on_loopback`. It accepts JWTs of the `issuers`. Cached keys age
+    by `monotonic`. `outside` is what reaches the outside, for webhooks and endpoints.
     """
+    check_jwt = JwtChecker(issuers, monotonic).caller if issuers else None
     context = Context(
         now=now,
         limits=limits,
@@ -106,7 +110,7 @@ def create_api(
             if open_store is not None:
                 context.store = await open_store()
                 opened.push_async_callback(context.store.close)
-                context.authenticator = Authenticator(context.store, monotonic)
+                context.authenticator = Authenticator(context.store, monotonic, check_jwt)
                 opened.push_async_callback(context.authenticator.close)
                 if beside is not None:
                     await opened.enter_async_context(beside(context.store))

@@ -19,9 +19,11 @@ from tickwork.cli import (
     dead,
     deliveries,
     endpoints,
+    keys,
     messages,
     queues,
     schedules,
+    tenants,
     topology,
     webhooks,
 )
@@ -69,6 +71,8 @@ app.add_typer(deliveries.events, name="events")
 app.add_typer(endpoints.app, name="endpoints")
 app.add_typer(deliveries.app, name="deliveries")
 app.add_typer(alerts.app, name="alerts")
+app.add_typer(keys.app, name="keys")
+app.add_typer(tenants.app, name="tenants")
 
 
 def _show_version(asked: bool) -> None:

@@ -37,7 +37,7 @@ class Caller(Struct, frozen=True, kw_only=True):
     @property
     def scope(self) -> Scope:
         """The scope that the verbs act in."""
-        return Scope(self.tenant)
+        return Scope(self.tenant, self.owner)
 
     @property
     def is_operator(self) -> bool:
@@ -76,3 +76,8 @@ def acting_for(caller: Caller, tenant: str | None) -> Caller:
             "Tickwork-Tenant: only a key with the scope admin may name another tenant",
         )
     return structs.replace(caller, tenant=tenant)
+
+
+def suspended(tenant: str) -> Forbidden:
+    """The error for callers of a suspended tenant."""
+    return Forbidden("tenant_suspended", f"tenant {tenant} is suspended; ask the operator")

@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from tickwork.core.access import Caller, Permission
+from tickwork.core.access import Caller, Permission, suspended
 from tickwork.core.fields import FieldReader, Reader
 from tickwork.core.limits import NAME_LENGTH_MAX, text_faults
-from tickwork.errors import FieldError, Forbidden, InvalidInput, Unauthorized
+from tickwork.errors import FieldError, InvalidInput, Unauthorized
 
 SECRET_BYTES = 32
 """Random bytes of a secret."""
@@ -123,7 +123,7 @@ def caller_of(record: KeyRecord, token: Token, now: datetime) -> Caller:
         raise Unauthorized("key_expired", f"API key {key.id} has expired; use another one")
     caller = Caller(tenant=key.tenant, scopes=frozenset(key.scopes), owner=key.owner, key_id=key.id)
     if record.is_suspended and not caller.is_operator:
-        raise Forbidden("tenant_suspended", f"tenant {key.tenant} is suspended; ask the operator")
+        raise suspended(key.tenant)
     return caller
 
 

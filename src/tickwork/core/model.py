@@ -90,13 +90,19 @@ EVENT_RETENTION_SECONDS = 15 * 86_400
 
 
 class Scope(Struct, frozen=True):
-    """The tenant that a call acts for, or the system (`tenant` None), which sees every tenant."""
+    """The tenant that a call acts for, or the system (`tenant` None), which sees every tenant. With
+    an `owner` it is one user of the tenant, who reaches only that user's schedules."""
 
     tenant: str | None
+    owner: str | None = None
 
     @property
     def is_system(self) -> bool:
         return self.tenant is None
+
+    def reaches(self, owner: str | None) -> bool:
+        """Whether it reaches the schedules of an owner, or for None those without one."""
+        return self.owner is None or self.owner == owner
 
 
 SYSTEM = Scope(None)
@@ -117,6 +123,7 @@ class Tenant(Struct, frozen=True, kw_only=True):
 
     A tenant may have `schedules_max` schedules, create `schedules_per_second` of them, and none may
     fire more often than every `min_interval_seconds`. None is no limit, or that of the process.
+    `owner_targets` are the targets that its owner-bound callers may use (`core/owner_targets`).
     """
 
     id: str
@@ -125,6 +132,7 @@ class Tenant(Struct, frozen=True, kw_only=True):
     min_interval_seconds: int | None = None
     schedules_max: int | None = None
     schedules_per_second: float | None = None
+    owner_targets: tuple[str, ...] = ()
 
 
 class QueueSettings(

@@ -274,3 +274,18 @@ class EndpointFields(EndpointOptions, total=False):
 
     url: str
     types: str | Sequence[str]
+
+
+class TenantLimits(TypedDict, total=False):
+    """Limits of a tenant; None is no limit, or the default."""
+
+    weight: int | None
+    """Share of shared queues relative to other tenants, 1 to 1,000."""
+    min_interval_seconds: int | None
+    """Seconds between two slots of a schedule, at least."""
+    schedules_max: int | None
+    """Number of schedules, at most."""
+    schedules_per_second: float | None
+    """Number of schedules created per second, at most."""
+    owner_targets: Sequence[str] | None
+    """Targets that owner-bound callers may use, such as `queue:reminders` or `email`."""

@@ -7,6 +7,7 @@ from itertools import islice
 
 from tickwork.core.limits import DELAY_SECONDS_MAX, NAME_LENGTH_MAX, TEXT_LENGTH_MAX, text_faults
 from tickwork.core.model import Scope, Tenant
+from tickwork.core.owner_targets import check_owner_targets
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN, bucket_size
 from tickwork.core.schedule.model import (
     METADATA_BYTES_MAX,
@@ -39,6 +40,7 @@ def check_tenant(scope: Scope, tenant: Tenant) -> None:
     ):
         if value is not None and not least <= value <= most:
             faults.append(FieldError(field, f"must be from {least:g} to {most:g}, not {value:g}"))
+    faults += check_owner_targets(tenant.owner_targets)
     if faults:
         raise InvalidInput(faults)
 

@@ -36,6 +36,7 @@ from tickwork.core.options import (
     RunOptions,
     SendOptions,
 )
+from tickwork.facade.access import Keys, Tenants
 from tickwork.facade.endpoints import Deliveries, Endpoints, Events
 from tickwork.facade.engine import AppEngine
 from tickwork.facade.operate import Alerts, Batches, DeadLetters, Messages, Nodes, Queues, Webhooks
@@ -122,6 +123,8 @@ class Tickwork:
         self.endpoints = Endpoints(self._engine)
         self.deliveries = Deliveries(self._engine)
         self.alerts = Alerts(self._engine)
+        self.keys = Keys(self._engine)
+        self.tenants = Tenants(self._engine)
 
     @property
     def name(self) -> str:

@@ -9,7 +9,7 @@ from datetime import timedelta
 from math import inf
 from typing import NamedTuple
 
-from tickwork.core.access import Caller, acting_for
+from tickwork.core.access import Caller, acting_for, suspended
 from tickwork.core.api_key import (
     LAST_USED_SECONDS,
     KeyRecord,
@@ -18,8 +18,8 @@ from tickwork.core.api_key import (
     no_such_key,
     parse_token,
 )
-from tickwork.core.model import SYSTEM
-from tickwork.errors import StoreError, Unauthorized
+from tickwork.core.model import SYSTEM, Tenant
+from tickwork.errors import NotFound, StoreError, Unauthorized
 from tickwork.store.contract import Store
 
 CACHE_SECONDS = 3.0
@@ -49,6 +49,7 @@ class Authenticator:
     ) -> None:
         self._store, self._monotonic, self._check_jwt = store, monotonic, check_jwt
         self._cached: dict[str, _Cached] = {}
+        self._tenants: dict[str, tuple[Tenant, float]] = {}
         self._touched: dict[str, float] = {}
         self._touching: set[asyncio.Task[None]] = set()
 
@@ -72,7 +73,7 @@ class Authenticator:
         if token is not None:
             return await self._of_key(token)
         if self._check_jwt is not None and text.count(".") == 2:
-            return await self._check_jwt(text)
+            return await self._of_jwt(await self._check_jwt(text))
         raise Unauthorized("unauthorized", "this is not an API key of the form tw_<id>_<secret>")
 
     async def _of_key(self, token: Token) -> Caller:
@@ -86,6 +87,22 @@ class Authenticator:
         age = timedelta(seconds=now - cached.read_monotonic)
         caller = caller_of(cached.record, token, cached.record.read_at + age)
         self._touch(token.key_id, now)
+        return caller
+
+    async def _of_jwt(self, caller: Caller) -> Caller:
+        """The caller of a token, if the tenant that the settings name exists and is not
+        suspended."""
+        now = self._monotonic()
+        known = self._tenants.get(caller.tenant)
+        if known is None or now - known[1] >= CACHE_SECONDS:
+            try:
+                tenant = await self._store.tenants.get(SYSTEM, caller.tenant)
+            except NotFound:
+                fault = f"the token is not valid: there is no tenant {caller.tenant}"
+                raise Unauthorized("invalid_token", fault) from None
+            known = self._tenants[caller.tenant] = tenant, now
+        if known[0].suspended:
+            raise suspended(caller.tenant)
         return caller
 
     async def _read(self, key_id: str) -> _Cached | None:

@@ -1,11 +1,103 @@
-"""Reads tenants: the owners of queues, messages and schedules."""
+"""Tenants, the owners of queues, messages and schedules: create, list, suspend, resume, limits.
+
+While a tenant is suspended, its API keys are refused and its messages, those of due slots among
+them, wait unclaimed. After `resume` they go on; `missed` decides about slots that are late by then.
+"""
 
 from __future__ import annotations
 
-from tickwork.core.model import Scope, Tenant
+from collections.abc import Callable, Mapping
+
+from msgspec import structs
+
+from tickwork.core.fields import FieldReader, Reader, shown
+from tickwork.core.limits import NAME_LENGTH_MAX
+from tickwork.core.model import SYSTEM, Scope, Tenant
+from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound
 from tickwork.store.contract import Store
+
+TENANTS_LISTED = 1_000
+"""Number of tenants that a list returns unless the caller gives a limit."""
 
 
 async def get_tenant(store: Store, scope: Scope, tenant_id: str) -> Tenant:
     """Returns one tenant; raises `NotFound` if there is none of that id."""
     return await store.tenants.get(scope, tenant_id)
+
+
+async def list_tenants(
+    store: Store, scope: Scope, *, limit: int = TENANTS_LISTED, after: str | None = None
+) -> tuple[Tenant, ...]:
+    """The tenants by id, after a given one."""
+    return await store.tenants.list(scope, limit, after=after)
+
+
+async def create_tenant(store: Store, tenant_id: str, limits: Mapping[str, object]) -> Tenant:
+    """Creates a tenant with the given limits. Raises `Conflict` if it exists."""
+    new = _with_limits(Tenant(id=_read_id(tenant_id)), limits)
+    try:
+        await store.tenants.get(SYSTEM, new.id)
+    except NotFound:
+        await store.tenants.put(SYSTEM, new)
+        return new
+    raise Conflict(f"tenant {tenant_id} exists already")
+
+
+async def set_tenant_limits(store: Store, tenant_id: str, limits: Mapping[str, object]) -> Tenant:
+    """Replaces the given limits of a tenant and keeps the others; None removes a limit."""
+    return await _replace(store, tenant_id, lambda tenant: _with_limits(tenant, limits))
+
+
+async def suspend_tenant(store: Store, tenant_id: str) -> Tenant:
+    """Refuses the tenant's API keys, and claims none of its messages. Running handlers finish."""
+    return await _replace(store, tenant_id, lambda tenant: structs.replace(tenant, suspended=True))
+
+
+async def resume_tenant(store: Store, tenant_id: str) -> Tenant:
+    """Ends a suspension."""
+    return await _replace(store, tenant_id, lambda tenant: structs.replace(tenant, suspended=False))
+
+
+async def _replace(store: Store, tenant_id: str, change: Callable[[Tenant], Tenant]) -> Tenant:
+    changed = change(await store.tenants.get(SYSTEM, tenant_id))
+    await store.tenants.put(SYSTEM, changed)
+    return changed
+
+
+def _read_id(tenant_id: object) -> str:
+    if not isinstance(tenant_id, str):
+        fault = f"must be a text of 1 to {NAME_LENGTH_MAX} characters, not {shown(tenant_id)}"
+        raise InvalidInput([FieldError("id", fault)])
+    return tenant_id
+
+
+def _with_limits(tenant: Tenant, limits: Mapping[str, object]) -> Tenant:
+    """A tenant with some limits changed; the store checks their ranges."""
+    faults: list[FieldError] = []
+    reader = Reader({name: each for name, each in limits.items() if each is not None}, faults)
+    reader.refuse_unknown(_READERS.keys())
+    values = reader.read(_READERS)
+    removed = {
+        name: _DEFAULTS[name] for name in limits if limits[name] is None and name in _READERS
+    }
+    if faults:
+        raise InvalidInput(faults)
+    return structs.replace(tenant, **removed | values)
+
+
+def _texts(reader: Reader, name: str) -> tuple[str, ...] | None:
+    value = reader.value(name)
+    if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+        return tuple(value)
+    reader.fault(name, f"must be a list of texts such as queue:reminders, not {shown(value)}")
+    return None
+
+
+_READERS: dict[str, FieldReader] = {
+    "weight": lambda reader, name: reader.whole_number(name),
+    "min_interval_seconds": lambda reader, name: reader.whole_number(name),
+    "schedules_max": lambda reader, name: reader.whole_number(name),
+    "schedules_per_second": lambda reader, name: reader.number(name),
+    "owner_targets": _texts,
+}
+_DEFAULTS = {name: getattr(Tenant(id="default"), name) for name in _READERS}

@@ -77,6 +77,11 @@ class Tenants(Protocol):
     async def get(self, scope: Scope, tenant_id: str) -> Tenant:
         """Returns one tenant."""
 
+    async def list(
+        self, scope: Scope, limit: int, *, after: str | None = None
+    ) -> tuple[Tenant, ...]:
+        """Returns tenants by id, after a given id; a tenant sees only itself."""
+
 
 class Queues(Protocol):
     """Queues by name."""

@@ -18,6 +18,7 @@ the `version` and `next_slot` it was made from.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
@@ -28,10 +29,11 @@ import msgspec
 from msgspec import Struct, structs
 
 from tickwork.core.message.backoff import Backoff
-from tickwork.core.model import ContentType
+from tickwork.core.model import ContentType, Scope
 from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS
 from tickwork.core.stable_hash import stable_hash
 from tickwork.core.when import Cron, Interval, IntervalMode, MissedPolicy, Once, Rule
+from tickwork.errors import Conflict, Forbidden
 
 BUCKETS = 4096
 """Number of hash buckets that schedules are spread over."""
@@ -247,10 +249,35 @@ class Calendar(Struct, frozen=True, kw_only=True):
     updated_at: datetime
 
 
-def selects_nothing(selection: ScheduleSelection) -> bool:
-    """Whether the filter matches nothing: a deleted schedule has no name and no calendar."""
+def selects_nothing(selection: ScheduleSelection, scope: Scope) -> bool:
+    """Whether the filter matches nothing: a deleted schedule has no name and no calendar, and an
+    owner has no schedules of others."""
     names_one = selection.name is not None or selection.calendar is not None
-    return selection.status is ScheduleStatus.DELETED and names_one
+    is_foreign = selection.owner is not None and not scope.reaches(selection.owner)
+    return (selection.status is ScheduleStatus.DELETED and names_one) or is_foreign
+
+
+def in_scope(selection: ScheduleSelection, scope: Scope) -> ScheduleSelection:
+    """A selection of what a scope reaches."""
+    return selection if scope.owner is None else structs.replace(selection, owner=scope.owner)
+
+
+def the_named(found: Sequence[Schedule]) -> Schedule | None:
+    """The schedule that a name means among those that have it, those without an owner first: one
+    without an owner, or the only one. `Conflict` if several owners have one of that name."""
+    if not found:
+        return None
+    if len(found) > 1 and found[0].owner is not None:
+        raise Conflict(f"several owners have a schedule {found[0].name}; use its id")
+    return found[0]
+
+
+def check_owner(scope: Scope, new: Iterable[NewSchedule]) -> None:
+    """Raises `Forbidden` if a scope with an owner creates schedules of others."""
+    if not all(scope.reaches(each.owner) for each in new):
+        raise Forbidden(
+            "owner_bound", f"owner: must be {scope.owner}, as that of your key or token"
+        )
 
 
 def bucket_of(schedule_id: UUID) -> int:

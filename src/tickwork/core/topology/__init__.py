@@ -36,7 +36,7 @@ CONCURRENCY_MAX = 10_000
 SECTIONS = ("queues", "producers", "consumers", "subscriptions", "limits")
 """Sections of the file that belong to the topology."""
 
-OTHER_SECTIONS = ("server",)
+OTHER_SECTIONS = ("server", "jwt")
 
 _QUEUE_KEYS: dict[str, FieldReader] = {
     "name": Reader.string,

@@ -42,6 +42,7 @@ from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound, Precon
 from tickwork.ops.schedules.lookup import (
     Holidays,
     calendar_of,
+    check_owner_target,
     get_schedule,
     holidays_among,
     limits_of,
@@ -161,6 +162,7 @@ async def replace(
         await ensure_deliveries(store)
     if found:
         raise InvalidInput(found)
+    await check_owner_target(store, scope, definition)
     anchor = anchor_after_update(rule, known.definition.rule, is_anew=is_anew)
     rule = structs.replace(rule, anchor=anchor)
     definition = structs.replace(definition, rule=structs.replace(definition.rule, anchor=anchor))

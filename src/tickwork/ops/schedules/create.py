@@ -33,10 +33,12 @@ from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.ops.schedules.lookup import (
     Holidays,
     all_holidays,
+    check_owner_target,
     check_targets,
     holidays_among,
     limits_of,
     missing_queue,
+    owned,
     with_typed_payload,
     without_index,
 )
@@ -109,7 +111,7 @@ async def create_many(
     if wrong:
         raise InvalidInput(_no_body(f"[{index}]", each) for index, each in wrong)
     limits = await limits_of(store, scope, limits)
-    wanted, misfits = _typed(bodies, payload_of)
+    wanted, misfits = _typed(owned(bodies, scope), payload_of)
     known: dict[int, Schedule] = {}
     try:
         new = await _read_all(
@@ -125,6 +127,8 @@ async def create_many(
             store, scope, wanted, limits, misfits, may_be_over=may_be_over, ids=ids
         )
     check_outside(scope, new, outside)
+    for each in new:
+        await check_owner_target(store, scope, each.definition)
     await ensure_deliveries(store, new)
     made = await store.schedules.create(scope, new) if new else ()
     by_index = {**known, **dict(zip(wanted, made, strict=True))}
@@ -194,13 +198,18 @@ async def _repeats(
     if not keys:
         return {}
     made = await store.schedules.of_keys(scope, [*keys.values()])
-    firsts = {each.idempotency_key: each for each in made}
-    return {
-        index: firsts[key]
+    firsts = {(each.owner, each.idempotency_key): each for each in made}
+    named = {
+        index: (owner, key)
         for index, key in keys.items()
-        if key in firsts
-        and firsts[key].status is not ScheduleStatus.DELETED
-        and firsts[key].fingerprint == _fingerprint_of_any(bodies[index])
+        if isinstance(owner := bodies[index].get("owner"), str | None)
+    }
+    return {
+        index: first
+        for index, name in named.items()
+        if (first := firsts.get(name)) is not None
+        and first.status is not ScheduleStatus.DELETED
+        and first.fingerprint == _fingerprint_of_any(bodies[index])
     }
 
 

@@ -15,8 +15,9 @@ from tickwork.core import when
 from tickwork.core.fields import nearest, shown
 from tickwork.core.message.body import decode_body
 from tickwork.core.model import SYSTEM, ContentType, QueueSettings, Scope
+from tickwork.core.owner_targets import check_target
 from tickwork.core.schedule.fields import parse_id
-from tickwork.core.schedule.model import FIRED_TYPE, Schedule, ScheduleSelection
+from tickwork.core.schedule.model import FIRED_TYPE, Definition, Schedule, ScheduleSelection
 from tickwork.core.topology import FILE as TOPOLOGY_FILE
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.store.contract import Store
@@ -63,6 +64,21 @@ def metadata_filter(wanted: object) -> str:
         fault = "must be an object whose values are texts, whole numbers, true or false"
         raise InvalidInput([FieldError("metadata", fault)])
     return msgspec.json.encode(wanted).decode()
+
+
+def owned(bodies: Sequence[Mapping[str, object]], scope: Scope) -> Sequence[Mapping[str, object]]:
+    """Bodies of new schedules with the owner of the scope, unless they name one."""
+    if scope.owner is None:
+        return bodies
+    return [{**each, "owner": each.get("owner", scope.owner)} for each in bodies]
+
+
+async def check_owner_target(store: Store, scope: Scope, definition: Definition) -> None:
+    """Raises `Forbidden` if the scope is an owner's, and the tenant does not let its owners use
+    the target."""
+    if scope.owner is not None and scope.tenant is not None:
+        tenant = await store.tenants.get(Scope(scope.tenant), scope.tenant)
+        check_target(definition, tenant.owner_targets)
 
 
 async def limits_of(store: Store, scope: Scope, usual: when.Limits) -> when.Limits:

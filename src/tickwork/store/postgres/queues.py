@@ -8,7 +8,7 @@ from uuid import UUID
 import asyncpg
 
 from tickwork.clock import monotonic
-from tickwork.core.limits import check_queue, is_name
+from tickwork.core.limits import check_limit, check_queue, is_name
 from tickwork.core.model import Counts, QueueSettings, Scope, StoredQueue, Tenant
 from tickwork.core.tenant_limits import check_tenant
 from tickwork.errors import Conflict, NotFound
@@ -18,7 +18,7 @@ from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.engine.wakeups import PostgresWakeups
 from tickwork.store.postgres.messages import rows
 from tickwork.store.postgres.messages.backlog import recount_backlog
-from tickwork.store.shared.columns import settings_text
+from tickwork.store.shared.columns import read_tenant, settings_text, tenant_values
 
 if TYPE_CHECKING:
     from tickwork.store.postgres.messages.removal import Purger
@@ -40,15 +40,7 @@ class PostgresTenants:
     async def put(self, scope: Scope, tenant: Tenant) -> None:
         check_tenant(scope, tenant)
         await self._database.run(
-            lambda connection: connection.execute(
-                SQL.put_tenant,
-                tenant.id,
-                tenant.weight,
-                tenant.suspended,
-                tenant.min_interval_seconds,
-                tenant.schedules_max,
-                tenant.schedules_per_second,
-            )
+            lambda connection: connection.execute(SQL.put_tenant, *tenant_values(tenant))
         )
 
     async def get(self, scope: Scope, tenant_id: str) -> Tenant:
@@ -59,7 +51,16 @@ class PostgresTenants:
             )
         if row is None:
             raise NotFound("tenant", tenant_id)
-        return Tenant(**row)
+        return read_tenant(row)
+
+    async def list(
+        self, scope: Scope, limit: int, *, after: str | None = None
+    ) -> tuple[Tenant, ...]:
+        check_limit(limit)
+        found = await self._database.run(
+            lambda connection: connection.fetch(SQL.list_tenants, scope.tenant, after or "", limit)
+        )
+        return tuple(map(read_tenant, found))
 
 
 class _Remembered(NamedTuple):

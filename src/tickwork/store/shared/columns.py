@@ -18,6 +18,7 @@ SQL files name a list by a placeholder:
 | `/*delivery*/` | a delivery, as `DELIVERY` lists it, and whether its message exists (alias `d`) |
 | `/*published*/`, `/*p.published*/` | a published event (the latter with alias `p`) |
 | `/*api_key*/` | an API key, as `ApiKey` has it (alias `k`) |
+| `/*tenant*/` | a tenant, as `Tenant` has it (alias `t`) |
 | `/*attempt*/` | an attempt, as `Attempt` has it (alias `a`) |
 | `/*definition_set $14*/` | assignments of the columns of a definition, from `$14` on |
 """
@@ -36,7 +37,7 @@ from tickwork.core.access import Permission
 from tickwork.core.api_key import ApiKey
 from tickwork.core.delivery.endpoint import Attempt, EndpointDelivery, Health
 from tickwork.core.message.dead_letter import DeadLetter
-from tickwork.core.model import FORMAT_VERSION, ContentType, Message, QueueSettings
+from tickwork.core.model import FORMAT_VERSION, ContentType, Message, QueueSettings, Tenant
 from tickwork.core.schedule.firing import FiringRecord
 from tickwork.core.schedule.model import Definition, NewSchedule, bucket_of, stored_texts
 
@@ -203,6 +204,9 @@ PUBLISHED = (
 API_KEY = ApiKey.__struct_fields__
 """A stored API key, in the order of `ApiKey`."""
 
+TENANT = Tenant.__struct_fields__
+"""A stored tenant, in the order of `Tenant`."""
+
 _HAS_MESSAGE = (
     "EXISTS (SELECT 1 FROM tickwork_messages WHERE tenant = d.tenant AND id = d.message_id)"
 )
@@ -272,6 +276,7 @@ _LISTS = {
     "published": names(PUBLISHED),
     "p.published": names(PUBLISHED, "p"),
     "api_key": names(API_KEY, "k"),
+    "tenant": names(TENANT, "t"),
     "attempt": names(Attempt.__struct_fields__, "a"),
     "new_schedule_values": names("?" * len(_NEW_SCHEDULE)),
 }
@@ -314,6 +319,19 @@ def settings_text(settings: QueueSettings, declared_by: str | None) -> str:
 def read_declared_by(text: str) -> str | None:
     """The app that declared stored settings, if one did."""
     return _DECLARED.decode(text).declared_by
+
+
+def tenant_values(tenant: Tenant) -> tuple[Any, ...]:
+    """The values of `TENANT`."""
+    *values, owner_targets = (getattr(tenant, name) for name in TENANT)
+    return (*values, msgspec.json.encode(owner_targets).decode())
+
+
+def read_tenant(values: Iterable[Any]) -> Tenant:
+    """A stored tenant from the values of `TENANT`."""
+    fields = dict(zip(TENANT, values, strict=True))
+    owner_targets = msgspec.json.decode(fields.pop("owner_targets"), type=tuple[str, ...])
+    return Tenant(**fields | {"suspended": bool(fields["suspended"])}, owner_targets=owner_targets)
 
 
 def scopes_text(scopes: Iterable[Permission]) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from tickwork.core.limits import check_queue, is_name
+from tickwork.core.limits import check_limit, check_queue, is_name
 from tickwork.core.message.batch import REASON_PURGED
 from tickwork.core.model import Counts, QueueSettings, Scope, StoredQueue, Tenant
 from tickwork.core.tenant_limits import check_tenant
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import new_id
-from tickwork.store.shared.columns import settings_text
+from tickwork.store.shared.columns import read_tenant, settings_text, tenant_values
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL
 from tickwork.store.sqlite.engine.work import Transaction
@@ -28,10 +28,7 @@ class SqliteTenants:
 
     async def put(self, scope: Scope, tenant: Tenant) -> None:
         check_tenant(scope, tenant)
-        values = (
-            tenant.id, tenant.weight, tenant.suspended, tenant.min_interval_seconds,
-            tenant.schedules_max, tenant.schedules_per_second,
-        )  # fmt: skip
+        values = tenant_values(tenant)
 
         def work(transaction: Transaction) -> None:
             transaction.execute(SQL.put_tenant, values)
@@ -46,15 +43,18 @@ class SqliteTenants:
             )
         if row is None:
             raise NotFound("tenant", tenant_id)
-        id_, weight, suspended, min_interval_seconds, schedules_max, schedules_per_second = row
-        return Tenant(
-            id=id_,
-            weight=weight,
-            suspended=suspended == 1,
-            min_interval_seconds=min_interval_seconds,
-            schedules_max=schedules_max,
-            schedules_per_second=schedules_per_second,
+        return read_tenant(row)
+
+    async def list(
+        self, scope: Scope, limit: int, *, after: str | None = None
+    ) -> tuple[Tenant, ...]:
+        check_limit(limit)
+        found = await self._database.read(
+            lambda transaction: transaction.execute(
+                SQL.list_tenants, (scope.tenant, after or "", limit)
+            ).fetchall()
         )
+        return tuple(map(read_tenant, found))
 
 
 class SqliteQueues:

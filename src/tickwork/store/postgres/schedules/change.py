@@ -129,7 +129,7 @@ class Changer:
         seen = None
         if scope.tenant is None or is_name(scope.tenant):
             seen = await connection.fetchrow(SQL.get_schedule, scope.tenant, schedule_id)
-        if seen is None:
+        if seen is None or not scope.reaches(seen["owner"]):
             raise NotFound("schedule", schedule_id)
         tenant: str = seen["tenant"]
         # Locked before anything else, in the same order as when schedules are created.

@@ -22,7 +22,7 @@ import asyncpg
 from tickwork.core.limits import is_name
 from tickwork.core.model import Scope
 from tickwork.core.queue.rate_limit import allowance, spend
-from tickwork.core.schedule.model import NewSchedule, Schedule
+from tickwork.core.schedule.model import NewSchedule, Schedule, check_owner
 from tickwork.core.tenant_limits import (
     check_same_schedule,
     check_schedule_count,
@@ -175,6 +175,7 @@ class Creator:
 
     async def create(self, scope: Scope, new: Sequence[NewSchedule]) -> tuple[Schedule, ...]:
         check_schedules(new)
+        check_owner(scope, new)
         if not new:
             return ()
         try:
@@ -190,7 +191,7 @@ class Creator:
         names = {each.definition.queue for each in new}
         queue_ids = {name: await self._queue_id(tenant, name) for name in names}
         # In a fixed order, so that concurrent transactions do not deadlock.
-        ordered = sorted(new, key=lambda each: (str(each.idempotency_key), str(each.name), each.id))
+        ordered = sorted(new, key=_order)
         rows = _rows(tenant, ordered, queue_ids)
 
         async def work(connection: Connection) -> tuple[Schedule, ...]:
@@ -212,6 +213,8 @@ class Creator:
 
     async def create_bulk(self, scope: Scope, new: Iterable[NewSchedule]) -> int:
         tenant = own_tenant(scope)
+        if scope.owner is not None:
+            check_owner(scope, new := tuple(new))
         source, stored = iter(limit_bulk(tenant, await self._rate(tenant), new)), 0
         queue_ids: dict[str, UUID] = {}
         rows = ScheduleColumns(tenant, queue_ids.__getitem__)
@@ -335,6 +338,10 @@ async def check_number(connection: Connection, limits: asyncpg.Record) -> None:
         check_schedule_count(tenant, number, maximum)
 
 
+def _order(new: NewSchedule) -> tuple[str, str, str, UUID]:
+    return str(new.owner), str(new.idempotency_key), str(new.name), new.id
+
+
 class _QueueGone(NotFound):
     """A cached queue no longer exists."""
 
@@ -348,11 +355,12 @@ def _as_made(
 ) -> tuple[Schedule, ...]:
     """The created schedules; `Conflict` if another schedule is in the way."""
     by_id = {each.id: each for each in known}
-    by_key = {each.idempotency_key: each for each in known if each.idempotency_key is not None}
+    by_key = {(each.owner, each.idempotency_key): each for each in known if each.idempotency_key}
     made: list[Schedule] = []
     for each in new:
         key = each.idempotency_key
-        found = by_id.get(each.id) if key is None or each.id in stored else by_key.get(key)
+        is_by_id = key is None or each.id in stored
+        found = by_id.get(each.id) if is_by_id else by_key.get((each.owner, str(key)))
         if found is None:
             raise Conflict(f"the name {each.name} is in use; take another one, or update it")
         check_same_schedule(each, found)

@@ -82,9 +82,18 @@ class PostgresFirings:
     ) -> Sequence[Any]:
         if scope.tenant is not None and not is_name(scope.tenant):
             return []
-        return await self._database.run(
-            lambda connection: connection.fetch(statement, scope.tenant, schedule_id, *values)
-        )
+
+        async def work(connection: Connection) -> Sequence[Any]:
+            if scope.owner is not None:
+                schedule = await connection.fetchrow(SQL.get_schedule, scope.tenant, schedule_id)
+                if schedule is None or schedule["owner"] != scope.owner:
+                    return []
+            found: Sequence[Any] = await connection.fetch(
+                statement, scope.tenant, schedule_id, *values
+            )
+            return found
+
+        return await self._database.run(work)
 
 
 def _firing(row: Any) -> FiringRecord:

@@ -16,7 +16,9 @@ from tickwork.core.schedule.model import (
     ScheduleOrder,
     ScheduleSelection,
     ScheduleStatus,
+    in_scope,
     selects_nothing,
+    the_named,
 )
 from tickwork.core.schedule.plan import DueSchedule, Plan, PlanResult
 from tickwork.core.schedule.shards import Grant
@@ -60,7 +62,7 @@ class PostgresSchedules:
             row = await self._database.run(
                 lambda connection: connection.fetchrow(SQL.get_schedule, scope.tenant, schedule_id)
             )
-        if row is None:
+        if row is None or not scope.reaches(row["owner"]):
             raise NotFound("schedule", schedule_id)
         return schedule_rows.schedule(row)
 
@@ -68,10 +70,10 @@ class PostgresSchedules:
         named = (own_tenant(scope), name)
         if not all(map(is_name, named)):
             return None
-        row = await self._database.run(
-            lambda connection: connection.fetchrow(SQL.find_schedule, *named)
+        found = await self._database.run(
+            lambda connection: connection.fetch(SQL.find_schedule, *named, scope.owner)
         )
-        return None if row is None else schedule_rows.schedule(row)
+        return the_named(schedule_rows.schedules(found))
 
     async def of_keys(self, scope: Scope, keys: Sequence[str]) -> tuple[Schedule, ...]:
         tenant = own_tenant(scope)
@@ -79,7 +81,7 @@ class PostgresSchedules:
         found = await self._database.run(
             lambda connection: connection.fetch(SQL.schedules_of_keys, tenant, [], asked)
         )
-        return schedule_rows.schedules(found)
+        return tuple(each for each in schedule_rows.schedules(found) if scope.reaches(each.owner))
 
     async def list(
         self, scope: Scope, selection: ScheduleSelection, limit: int
@@ -92,11 +94,11 @@ class PostgresSchedules:
             selection.owner,
             selection.name_prefix,
         )
-        if selects_nothing(selection) or not all(
+        if selects_nothing(selection, scope) or not all(
             is_name(text) for text in texts if text is not None
         ):
             return ()
-        after = None
+        selection, after = in_scope(selection, scope), None
         if selection.after is not None:
             after = await self.get(scope, selection.after)
         statement, values = _listing(scope, selection, after, limit)
@@ -164,6 +166,7 @@ def _listing(
         return SQL.schedules_by_due, values
     if selection.order is ScheduleOrder.NAME:
         last = "" if after is None else after.name
+        last_owner = "" if after is None else after.owner or ""
         if last is None or (after is not None and after.status is ScheduleStatus.DELETED):
             last = _AFTER_ALL_NAMES
         else:
@@ -176,6 +179,7 @@ def _listing(
             limit,
             last,
             *more,
+            last_owner,
         )
     if selection.calendar is not None:
         return SQL.schedules_of_calendar, (*bounds, *behind, selection.status, *named, limit, *more)

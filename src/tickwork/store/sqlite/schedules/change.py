@@ -74,9 +74,10 @@ def find(transaction: Transaction, scope: Scope, schedule_id: UUID) -> StoredSch
     elif is_storable(scope.tenant):
         values = (scope.tenant, schedule_id.bytes)
         row = transaction.execute(SQL.get_tenant_schedule, values).fetchone()
-    if row is None:
+    found = None if row is None else read_schedule(row)
+    if found is None or not scope.reaches(found.schedule.owner):
         raise NotFound("schedule", schedule_id)
-    return read_schedule(row)
+    return found
 
 
 def _is_granted(transaction: Transaction, grant: Grant) -> bool:

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from tickwork.core.model import Scope
 from tickwork.core.queue import rate_limit as rate
-from tickwork.core.schedule.model import NewSchedule, Schedule
+from tickwork.core.schedule.model import NewSchedule, Schedule, check_owner
 from tickwork.core.tenant_limits import (
     check_same_schedule,
     check_schedule_count,
@@ -53,6 +53,7 @@ class Creator:
 
     async def create(self, scope: Scope, new: Sequence[NewSchedule]) -> tuple[Schedule, ...]:
         check_schedules(new)
+        check_owner(scope, new)
         if not new:
             return ()
         tenant = own_tenant(scope)
@@ -62,6 +63,8 @@ class Creator:
 
     async def create_bulk(self, scope: Scope, new: Iterable[NewSchedule]) -> int:
         tenant, made = own_tenant(scope), 0
+        if scope.owner is not None:
+            check_owner(scope, new := tuple(new))
         limits = await self._database.read(lambda transaction: _limits(transaction, tenant))
         source = iter(limit_bulk(tenant, limits[1], new))
         alike: _Common = SharedValues(common_values)
@@ -107,11 +110,11 @@ def _create(
 ) -> tuple[Schedule, ...]:
     ids: list[UUID] = []
     new_ones: dict[UUID, NewSchedule] = {}
-    keyed: dict[str, NewSchedule] = {}
+    keyed: dict[tuple[str | None, str], NewSchedule] = {}
     for each in new:
         first = _find_repeated(transaction, tenant, each) or new_ones.get(each.id)
         if first is None and each.idempotency_key is not None:
-            first = keyed.setdefault(each.idempotency_key, each)
+            first = keyed.setdefault((each.owner, each.idempotency_key), each)
         if first is None or first is each:
             new_ones[each.id] = first = each
         check_same_schedule(each, first)
@@ -124,7 +127,7 @@ def _find_repeated(transaction: Transaction, tenant: str, new: NewSchedule) -> S
     """The existing schedule that this one repeats, by its idempotency key or its id."""
     row = None
     if new.idempotency_key is not None:
-        values = (tenant, new.idempotency_key)
+        values = (tenant, new.idempotency_key, new.owner or "")
         row = transaction.execute(SQL.schedules_of_keys, values).fetchone()
     if row is None:
         row = transaction.execute(SQL.get_tenant_schedule, (tenant, new.id.bytes)).fetchone()
@@ -166,7 +169,7 @@ def _conflict(new: Sequence[NewSchedule], error: sqlite3.IntegrityError) -> Exce
     """The error for a violated constraint."""
     if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_UNIQUE:
         return error
-    if "idempotency_key" in str(error):
+    if "tickwork_schedules_key" in str(error):
         return Conflict("an idempotency_key is already in use")
     names = sorted({each.name for each in new if each.name is not None})
     return Conflict(f"a name is already in use: {', '.join(names[:5])}")

@@ -29,6 +29,7 @@ from tickwork.store.sqlite.engine.sql import (
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.send import is_storable, tenants_of
+from tickwork.store.sqlite.schedules.rows import read_schedule
 
 SkipValues = tuple[int, int | None, int, str, int]
 """A range of slots that did not fire: first slot, last slot if there are several, count, reason,
@@ -113,6 +114,8 @@ class SqliteFirings:
 
         def work(transaction: Transaction) -> list[rows.Row]:
             found: list[rows.Row] = []
+            if scope.owner is not None and not _owns(transaction, scope, schedule_id):
+                return found
             for tenant in tenants_of(transaction, scope):
                 for statement in statements:
                     asked = (tenant, schedule_id.bytes, *values)
@@ -120,6 +123,13 @@ class SqliteFirings:
             return found
 
         return await self._database.read(work)
+
+
+def _owns(transaction: Transaction, scope: Scope, schedule_id: UUID) -> bool:
+    """Whether a schedule belongs to the owner of a scope."""
+    values = (scope.tenant, schedule_id.bytes)
+    row = transaction.execute(SQL.get_tenant_schedule, values).fetchone()
+    return row is not None and read_schedule(row).schedule.owner == scope.owner
 
 
 def record(transaction: Transaction, attempts: Sequence[tuple[rows.Row, FiringResult]]) -> None:

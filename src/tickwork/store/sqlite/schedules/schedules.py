@@ -19,7 +19,9 @@ from tickwork.core.schedule.model import (
     ScheduleOrder,
     ScheduleSelection,
     ScheduleStatus,
+    in_scope,
     selects_nothing,
+    the_named,
 )
 from tickwork.core.schedule.plan import DueSchedule, Plan, PlanResult
 from tickwork.core.schedule.shards import Grant
@@ -59,19 +61,21 @@ class Lister:
             selection.owner,
             selection.name_prefix,
         )
-        if selects_nothing(selection) or not all(
+        if selects_nothing(selection, scope) or not all(
             is_storable(text) for text in said if text is not None
         ):
             return ()
 
+        own = in_scope(selection, scope)
+
         def work(transaction: Transaction) -> list[Schedule]:
             after = None
-            if selection.after is not None:
-                after = find(transaction, scope, selection.after).schedule
+            if own.after is not None:
+                after = find(transaction, scope, own.after).schedule
             tenants = sorted(tenants_of(transaction, scope))
-            if selection.order is ScheduleOrder.NEXT_DUE:
-                return _coming(transaction, tenants, selection, after, limit)
-            return _by_tenant(transaction, tenants, selection, after, limit)
+            if own.order is ScheduleOrder.NEXT_DUE:
+                return _coming(transaction, tenants, own, after, limit)
+            return _by_tenant(transaction, tenants, own, after, limit)
 
         return tuple(await self._database.read(work))
 
@@ -133,8 +137,9 @@ def _of_tenant(
     elif selection.order is ScheduleOrder.NAME:
         last = "" if after is None else _name(after)
         if last is not None:
+            last_owner = "" if after is None else after.owner or ""
             found = transaction.execute(
-                SQL.schedules_by_name, (tenant, last, *wanted, None, None, *more)
+                SQL.schedules_by_name, (tenant, last, *wanted, last_owner, None, *more)
             ).fetchall()
             behind = _FIRST_ID
         if len(found) < limit:
@@ -188,17 +193,20 @@ class SqliteSchedules:
         values = (own_tenant(scope), name)
         if not all(map(is_name, values)):
             return None
-        row = await self._database.read(
-            lambda transaction: transaction.execute(SQL.find_schedule, values).fetchone()
+        found = await self._database.read(
+            lambda transaction: transaction.execute(
+                SQL.find_schedule, (*values, scope.owner)
+            ).fetchall()
         )
-        return None if row is None else read_schedule(row).schedule
+        return the_named([read_schedule(row).schedule for row in found])
 
     async def of_keys(self, scope: Scope, keys: Sequence[str]) -> tuple[Schedule, ...]:
         tenant = own_tenant(scope)
         asked = [key for key in dict.fromkeys(keys) if is_name(tenant) and is_name(key)]
 
         def work(transaction: Transaction) -> list[Any]:
-            found = (transaction.execute(SQL.schedules_of_keys, (tenant, key)) for key in asked)
+            named = [(tenant, key, scope.owner) for key in asked]
+            found = (transaction.execute(SQL.schedules_of_keys, each) for each in named)
             return [row for rows in found for row in rows.fetchall()]
 
         return tuple(read_schedule(row).schedule for row in await self._database.read(work))

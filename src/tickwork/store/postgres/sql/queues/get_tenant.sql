@@ -1,3 +1,2 @@
 -- One tenant.
-SELECT id, weight, suspended, min_interval_seconds, schedules_max, schedules_per_second
-FROM tickwork_tenants WHERE id = $1
+SELECT /*tenant*/ FROM tickwork_tenants AS t WHERE t.id = $1

@@ -1,6 +1,6 @@
--- Schedules of a tenant that have a name, by name, after a given schedule.
+-- Schedules of a tenant that have a name, by name and owner, after a given schedule.
 SELECT s.place, s.queue_id, /*schedule*/ FROM tickwork_schedules AS s
-WHERE tenant = ?1 AND name > ?2 AND name IS NOT NULL AND status <> 'deleted'
+WHERE tenant = ?1 AND (name, coalesce(owner, '')) > (?2, ?7) AND name IS NOT NULL AND status <> 'deleted'
     AND (?3 IS NULL OR status = ?3) AND (?4 IS NULL OR calendar = ?4) AND (?5 IS NULL OR name = ?5)
     AND (?9 IS NULL OR owner = ?9) AND (?10 IS NULL OR substr(name, 1, length(?10)) = ?10)
     AND (?11 IS NULL OR NOT EXISTS (
@@ -10,5 +10,5 @@ WHERE tenant = ?1 AND name > ?2 AND name IS NOT NULL AND status <> 'deleted'
             WHERE has.key = wanted.key AND has.type = wanted.type AND has.atom IS wanted.atom
         )
     ))
-ORDER BY name
+ORDER BY name, coalesce(owner, '')
 LIMIT ?6

@@ -1,0 +1,145 @@
+"""`tickwork keys`: the API keys of a tenant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Tenant, Yes
+from tickwork.cli.output import print_json, print_table
+from tickwork.cli.store_session import confirm, number, required, scope_of, with_store
+from tickwork.cli.typer_commands import Command, Group
+
+if TYPE_CHECKING:
+    from tickwork.core.api_key import ApiKey
+    from tickwork.ops.keys import CreatedKey
+
+app = typer.Typer(cls=Group, help="API keys: what programs send with each HTTP request.")
+
+KeyId = Annotated[str | None, typer.Argument(metavar="KEY", help="Id of the key.")]
+KeyName = Annotated[str | None, typer.Argument(metavar="NAME", help="What the key is for.")]
+Scopes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scope", metavar="SCOPE", help="read, send, consume, manage or admin; repeatable."
+    ),
+]
+Owner = Annotated[
+    str | None,
+    typer.Option(metavar="OWNER", help="One user, whose schedules the key is limited to."),
+]
+Expires = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="When the key stops working, such as 2027-01-31T00:00:00Z."),
+]
+Keep = Annotated[
+    str | None,
+    typer.Option(metavar="SECONDS", help="How long the old secret works; default 86400, a day."),
+]
+
+_OPTIONS = OPTION_OF_FIELD | {
+    "name": "NAME",
+    "scopes": "--scope",
+    "owner": "--owner",
+    "expires_at": "--expires",
+    "keep_seconds": "--keep",
+}
+
+
+@app.command("create", cls=Command)
+def create_command(
+    name: KeyName = None,
+    scope: Scopes = None,
+    owner: Owner = None,
+    expires: Expires = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Make a key and print it. It is not shown again."""
+    from tickwork.ops.keys import create_key
+
+    acting = scope_of(tenant)
+    fields = {"name": name, "scopes": scope, "owner": owner, "expires_at": expires}
+    made = with_store(
+        database, acting, lambda store: create_key(store, acting, fields), names=_OPTIONS
+    )
+    _print_token(made, as_json=as_json)
+
+
+@app.command("list", cls=Command)
+def list_command(database: Database = None, tenant: Tenant = None, as_json: Json = False) -> None:
+    """List keys, oldest first, without their secrets."""
+    from tickwork.ops.keys import list_keys
+
+    acting = scope_of(tenant)
+    found = with_store(database, acting, lambda store: list_keys(store, acting))
+    if as_json:
+        print_json(found)
+        return
+    heading = ("key", "name", "scopes", "owner", "status", "expires_at", "last_used_at")
+    rows = [
+        (
+            *(each.id, each.name, ",".join(each.scopes), each.owner, _status(each)),
+            *(each.expires_at, each.last_used_at),
+        )
+        for each in found
+    ]
+    print_table(heading, rows, none="there are no keys")
+
+
+@app.command("rotate", cls=Command)
+def rotate_command(
+    key: KeyId = None,
+    keep: Keep = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Give a key a new secret and print it. The old one works for another day."""
+    from tickwork.core.api_key import ROTATION_SECONDS
+    from tickwork.ops.keys import rotate_key
+
+    acting, key_id = scope_of(tenant), required(key, "KEY")
+    seconds = ROTATION_SECONDS if keep is None else number(keep, "--keep")
+    made = with_store(
+        database,
+        acting,
+        lambda store: rotate_key(store, acting, key_id, keep_seconds=seconds),
+        names=_OPTIONS,
+    )
+    _print_token(made, as_json=as_json)
+
+
+@app.command("revoke", cls=Command)
+def revoke_command(
+    key: KeyId = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Make a key invalid for ever. API servers notice within three seconds."""
+    from tickwork.ops.keys import revoke_key
+
+    acting, key_id = scope_of(tenant), required(key, "KEY")
+    confirm(f"revoke key {key_id}? Programs that use it are refused", yes=yes)
+    revoked = with_store(database, acting, lambda store: revoke_key(store, acting, key_id))
+    if as_json:
+        print_json(revoked)
+    else:
+        typer.echo(f"revoked {revoked.id}")
+
+
+def _status(key: ApiKey) -> str:
+    if key.revoked_at is not None:
+        return "revoked"
+    return "rotating" if key.previous_until is not None else "active"
+
+
+def _print_token(made: CreatedKey, *, as_json: bool) -> None:
+    if as_json:
+        print_json(made)
+    else:
+        typer.echo(made.token)

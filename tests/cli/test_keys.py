@@ -1,0 +1,81 @@
+"""`tickwork keys` and `tickwork tenants`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.kit import Desk
+from tickwork.core.api_key import parse_token
+
+
+async def _nothing(_: object) -> None:
+    """Makes the database."""
+
+
+@pytest.fixture
+def office(desk: Desk) -> Desk:
+    desk.store(_nothing)
+    return desk
+
+
+def test_a_key_is_made_listed_rotated_and_revoked(office: Desk) -> None:
+    token = office.answer("keys", "create", "ci", "--scope", "read", "--scope", "send").strip()
+    parsed = parse_token(token)
+    assert parsed is not None
+    (listed,) = office.json("keys", "list")
+    assert (listed["id"], listed["name"], listed["scopes"]) == (
+        parsed.key_id,
+        "ci",
+        ["read", "send"],
+    )
+    table = office.answer("keys", "list")
+    assert "read,send" in table
+    assert parsed.secret not in table
+    rotated = office.json("keys", "rotate", parsed.key_id, "--keep", "60")
+    assert rotated["token"] != token
+    assert rotated["token"].startswith(f"tw_{parsed.key_id}_")
+    assert "rotating" in office.answer("keys", "list")
+    assert office.json("keys", "revoke", parsed.key_id, "--yes")["revoked_at"]
+    assert "revoked" in office.answer("keys", "list")
+    refused = office.run("keys", "rotate", parsed.key_id)
+    assert (refused.exit_code, "revoked" in refused.stderr) == (1, True)
+
+
+def test_bad_input_names_the_option(office: Desk) -> None:
+    for words, says in (
+        (["create"], "NAME: is missing"),
+        (["create", "ci"], "--scope: is missing"),
+        (["create", "ci", "--scope", "raed"], "--scope: must be one of read"),
+        (["create", "ci", "--scope", "admin", "--owner", "ada"], "--scope: a key with an owner"),
+        (["create", "ci", "--scope", "read", "--expires", "2020-01-01T00:00:00Z"], "--expires:"),
+        (["rotate"], "KEY is missing"),
+        (["rotate", "nobody"], "there is no API key nobody"),
+        (["rotate", "nobody", "--keep", "-1"], "--keep: must be from 0"),
+        (["revoke", "nobody", "--yes"], "there is no API key nobody"),
+        (["list", "--tenant", "nobody"], "there is no tenant nobody"),
+    ):
+        refused = office.run("keys", *words)
+        assert refused.exit_code in (1, 2), words
+        assert says in refused.stderr
+
+
+def test_a_tenant_is_made_limited_suspended_and_resumed(office: Desk) -> None:
+    office.answer("tenants", "create", "acme", "--weight", "3", "--owner-target", "queue:work")
+    made = office.json("tenants", "show", "acme")
+    assert (made["weight"], made["owner_targets"]) == (3, ["queue:work"])
+    changed = office.json("tenants", "limits", "acme", "--schedules-max", "10")
+    assert (changed["weight"], changed["schedules_max"]) == (3, 10)
+    reset = office.json("tenants", "limits", "acme", "--weight", "2", "--reset")
+    assert (reset["weight"], reset["schedules_max"], reset["owner_targets"]) == (2, None, [])
+    assert office.json("tenants", "suspend", "acme", "--yes")["suspended"] is True
+    assert "suspended" in office.answer("tenants", "list")
+    assert office.json("tenants", "resume", "acme")["suspended"] is False
+    assert [each["id"] for each in office.json("tenants", "list")] == ["acme", "default"]
+    for words, says in (
+        (["create", "acme"], "tenant acme exists already"),
+        (["create", "other", "--weight", "0"], "--weight: must be from 1 to 1000"),
+        (["limits", "acme", "--owner-target", "fax"], "owner_targets[0]: must be queue:NAME"),
+        (["show", "nobody"], "there is no tenant nobody"),
+    ):
+        refused = office.run("tenants", *words)
+        assert says in refused.stderr, words
