@@ -22,7 +22,8 @@ def test_a_new_file_is_migrated_once(tmp_path: Path) -> None:
     first = RUNNER.invoke(app, ["migrate", "--database", url, "--json"])
     shown = json.loads(first.stdout)
     assert shown["database"] == url
-    assert [step["version"] for step in shown["applied"]] == [*range(1, 12)]
+    versions = [step["version"] for step in shown["applied"]]
+    assert versions == [*range(1, len(versions) + 1)] != []
     second = RUNNER.invoke(app, ["migrate", "--database", url])
     assert (second.exit_code, second.stdout) == (0, f"the schema of {url} is up to date\n")
 

@@ -7,72 +7,60 @@ bug. To start fast, commands import what they need when they run.
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
 
 import typer
 
 from tickwork import __version__
-from tickwork.cli import (
-    alerts,
-    batches,
-    calendars,
-    dead,
-    deliveries,
-    endpoints,
-    keys,
-    messages,
-    queues,
-    schedules,
-    tenants,
-    topology,
-    webhooks,
-)
-from tickwork.cli.cluster import late_command, nodes_command
-from tickwork.cli.database import doctor_command, migrate_command
-from tickwork.cli.firings import firings, upcoming_all_command, why_command
-from tickwork.cli.next import explain_command, next_command
 from tickwork.cli.output import EXIT_BAD_USAGE
-from tickwork.cli.run import run_command
-from tickwork.cli.typer_commands import Command, Group
-from tickwork.cli.up import up_command
+from tickwork.cli.typer_commands import RootGroup
 
 __all__ = ["app", "main"]
 
+
+class _Commands(RootGroup):
+    """Where each command or group of commands is; it is imported when it is used."""
+
+    where: ClassVar[Mapping[str, str]] = {
+        "next": "next:next_command",
+        "explain": "next:explain_command",
+        "up": "up:up_command",
+        "run": "run:run_command",
+        "migrate": "database:migrate_command",
+        "doctor": "database:doctor_command",
+        "why": "firings:why_command",
+        "late": "cluster:late_command",
+        "upcoming": "firings:upcoming_all_command",
+        "nodes": "cluster:nodes_command",
+        "listen": "webhooks:listen_command",
+        "schedules": "schedules:app",
+        "firings": "firings:firings",
+        "calendars": "calendars:app",
+        "topology": "topology:app",
+        "queues": "queues:app",
+        "messages": "messages:app",
+        "dead": "dead:app",
+        "batches": "batches:app",
+        "webhooks": "webhooks:app",
+        "events": "deliveries:events",
+        "endpoints": "endpoints:app",
+        "deliveries": "deliveries:app",
+        "alerts": "alerts:app",
+        "keys": "keys:app",
+        "tenants": "tenants:app",
+    }
+
+
 app = typer.Typer(
     name="tickwork",
-    cls=Group,
+    cls=_Commands,
     help="Manage Tickwork schedules, queues and workers.",
     add_completion=False,
     # Plain help and errors: importing rich takes longer than most commands.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-app.command("next", cls=Command)(next_command)
-app.command("explain", cls=Command)(explain_command)
-app.command("up", cls=Command)(up_command)
-app.command("run", cls=Command)(run_command)
-app.command("migrate", cls=Command)(migrate_command)
-app.command("doctor", cls=Command)(doctor_command)
-app.command("why", cls=Command)(why_command)
-app.command("late", cls=Command)(late_command)
-app.command("upcoming", cls=Command)(upcoming_all_command)
-app.command("nodes", cls=Command)(nodes_command)
-app.command("listen", cls=Command)(webhooks.listen_command)
-app.add_typer(schedules.app, name="schedules")
-app.add_typer(firings, name="firings")
-app.add_typer(calendars.app, name="calendars")
-app.add_typer(topology.app, name="topology")
-app.add_typer(queues.app, name="queues")
-app.add_typer(messages.app, name="messages")
-app.add_typer(dead.app, name="dead")
-app.add_typer(batches.app, name="batches")
-app.add_typer(webhooks.app, name="webhooks")
-app.add_typer(deliveries.events, name="events")
-app.add_typer(endpoints.app, name="endpoints")
-app.add_typer(deliveries.app, name="deliveries")
-app.add_typer(alerts.app, name="alerts")
-app.add_typer(keys.app, name="keys")
-app.add_typer(tenants.app, name="tenants")
 
 
 def _show_version(asked: bool) -> None:

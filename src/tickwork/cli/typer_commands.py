@@ -9,12 +9,15 @@ its arguments are given, and the usage shows an argument that is not a list as r
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from importlib import import_module
+from typing import Any, ClassVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.main import get_command_from_info, get_group_from_info
+from typer.models import CommandInfo, TyperInfo
 
 from tickwork.cli.options import CHOSEN_APP
 from tickwork.cli.output import EXIT_FAILED, print_error
@@ -78,6 +81,49 @@ class Group(TyperGroup):
         if standalone_mode:
             sys.exit(code if isinstance(code, int) else 0)
         return code
+
+
+class RootGroup(Group):
+    """The group of all commands. `where` names the `module:attribute` of each, which is a function
+    or a Typer app."""
+
+    where: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands: Any = _LateCommands(self.where)
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        return [*self.commands]
+
+
+class _LateCommands(Mapping[str, Any]):
+    """Commands by name, each built when it is asked for: to build all of them takes longer than
+    most of them run."""
+
+    def __init__(self, where: Mapping[str, str]) -> None:
+        self._where = where
+        self._built: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._built:
+            module, _, attribute = self._where[name].partition(":")
+            found = getattr(import_module(f"tickwork.cli.{module}"), attribute)
+            self._built[name] = _build(name, found)
+        return self._built[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._where)
+
+    def __len__(self) -> int:
+        return len(self._where)
+
+
+def _build(name: str, found: Any) -> Any:
+    apart: dict[str, Any] = {"pretty_exceptions_short": True, "rich_markup_mode": None}
+    if isinstance(found, typer.Typer):
+        return get_group_from_info(TyperInfo(found, name=name), suggest_commands=True, **apart)
+    return get_command_from_info(CommandInfo(name, cls=Command, callback=found), **apart)
 
 
 def _with_app(params: list[Any]) -> list[Any]:
