@@ -147,17 +147,20 @@ class Database:
     async def close(self) -> None:
         """Closes the pool. Drops connections that do not close in time, because the server does not
         answer."""
-        is_closed: bool | None = False
+        closing = asyncio.create_task(self._close())
         try:
-            with suppress(*_CONNECTION_LOST):
-                is_closed = await within(_CLOSE_TIMEOUT_SECONDS, self._close())
+            await asyncio.wait([closing], timeout=_CLOSE_TIMEOUT_SECONDS)
         finally:
-            if not is_closed:
+            if not closing.done():  # Also if this call was cancelled.
                 self._pool.terminate()
+                closing.cancel()
+                await asyncio.wait([closing], timeout=_GIVE_BACK_TIMEOUT_SECONDS)
+        if closing.done() and not closing.cancelled():
+            closing.result()
 
-    async def _close(self) -> bool:
-        await self._pool.close()
-        return True
+    async def _close(self) -> None:
+        with suppress(*_CONNECTION_LOST):  # Then the driver has dropped all connections.
+            await self._pool.close()
 
     async def run(
         self, work: Callable[[Connection], Awaitable[Result]], *, repeatable: bool = True
