@@ -50,6 +50,22 @@ def test_what_was_published_is_found_by_its_short_id_and_sent_again(billing: Des
     assert again == {"endpoint": "billing", "resent": 1}
 
 
+def test_an_endpoint_is_signed_with_a_private_key_whose_public_key_is_shown(billing: Desk) -> None:
+    words = ("--url", URL, "--type", "a", "--signature", "v1a")
+    made = billing.json("endpoints", "create", "other", *words)
+    assert made["secret"].startswith("whpk_")
+    assert billing.answer("endpoints", "public-keys", "other").strip() == made["secret"]
+    new = billing.answer("endpoints", "rotate-secret", "other").strip()
+    shown = billing.json("endpoints", "public-keys", "other")
+    assert shown == {"endpoint": "other", "public_keys": [new, made["secret"]]}
+    assert "signature: v1a" in billing.answer("endpoints", "show", "other")
+    text = billing.answer("endpoints", "create", "third", *words)
+    assert text.startswith("created third; its public key:\nwhpk_")
+    refused = billing.run("endpoints", "create", "fourth", *words[:-1], "v2")
+    assert (refused.exit_code, "--signature" in refused.stderr) == (2, True)
+    assert billing.run("endpoints", "public-keys", "billing").exit_code == 1
+
+
 def test_bad_input_names_the_option(billing: Desk) -> None:
     for command in (
         ("endpoints", "create", "other", "--url", "http://10.0.0.1/", "--type", "a"),

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from standardwebhooks.webhooks import Webhook
 
+from tickwork.channel.ed25519 import checker
 from tickwork.core.delivery.endpoint import DeliveryStatus
 from tickwork.core.delivery.outcome import Delivery, answered
 from tickwork.core.delivery.signature import is_signed, secret_key
@@ -196,6 +197,54 @@ async def test_both_signatures_are_sent_for_a_day_after_a_rotation(
     ):
         at = datetime.fromtimestamp(int(request.headers["webhook-timestamp"]), UTC)
         assert is_signed([secret_key(secret)], request.headers, request.body, at) is is_valid
+
+
+async def test_an_endpoint_may_be_signed_with_a_private_key(app: Tickwork, h: Harness) -> None:
+    made = await app.endpoints.create("shop", url=SHOP, types=["*"], signature="v1a")
+    new = await app.endpoints.rotate_secret("shop")
+    assert await app.endpoints.public_keys("shop") == (new, made.secret)
+    assert made.secret.startswith("whpk_")
+    await app.events.publish("order.paid", {})
+    await h.drain()
+    await h.advance(days=1, seconds=1)
+    assert await app.endpoints.public_keys("shop") == (new,)
+    await app.events.publish("order.paid", {})
+    await h.drain()
+    first, second = h.deliveries.webhooks
+    for request, key, is_valid in (
+        (first, made.secret, True),
+        (first, new, True),
+        (second, made.secret, False),
+        (second, new, True),
+    ):
+        at = datetime.fromtimestamp(int(request.headers["webhook-timestamp"]), UTC)
+        assert is_signed([checker(key)], request.headers, request.body, at) is is_valid
+    assert (await app.endpoints.get("shop")).settings.signature == "v1a"
+
+
+async def test_another_kind_of_signature_begins_with_the_next_secret(
+    app: Tickwork, h: Harness
+) -> None:
+    made = await app.endpoints.create("shop", url=SHOP, types=["*"])
+    with pytest.raises(NotFound, match="there is no public key of shop; update it with signature"):
+        await app.endpoints.public_keys("shop")
+    await app.endpoints.update("shop", signature="v1a")
+    await app.events.publish("order.paid", {"id": 1})
+    await h.drain()
+    public = await app.endpoints.rotate_secret("shop")
+    await app.events.publish("order.paid", {"id": 2})
+    await h.drain()
+    before, during = h.deliveries.webhooks
+    assert [each[:3] for each in during.headers["webhook-signature"].split()] == ["v1a", "v1,"]
+    for request, key in (
+        (before, secret_key(made.secret)),
+        (during, secret_key(made.secret)),
+        (during, checker(public)),
+    ):
+        at = datetime.fromtimestamp(int(request.headers["webhook-timestamp"]), UTC)
+        assert is_signed([key], request.headers, request.body, at)
+    with pytest.raises(InvalidInput, match="signature: must be one of v1, v1a"):
+        await app.endpoints.update("shop", signature="v2")  # type: ignore[arg-type]
 
 
 async def test_secrets_are_shown_once_and_found_nowhere_else(

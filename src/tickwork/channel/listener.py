@@ -10,14 +10,20 @@ from datetime import datetime
 import aiohttp
 from aiohttp import web
 
+from tickwork.channel.ed25519 import PUBLIC_PREFIX, checker
 from tickwork.clock import now
-from tickwork.core.delivery.signature import is_signed, secret_key
+from tickwork.core.delivery.signature import Check, is_signed, secret_key
 from tickwork.errors import FieldError, InvalidInput
 
 BODY_BYTES_MAX = 1_000_000
 SHOWN_CHARACTERS_MAX = 2_000
 _FORWARD_SECONDS = 30.0
 _SHOWN_HEADERS = ("Tickwork-Schedule", "Tickwork-Slot", "Tickwork-Attempt", "Idempotency-Key")
+
+
+def _key(secret: str) -> bytes | Check:
+    """The key of a secret, or of a public key."""
+    return checker(secret) if secret.startswith(PUBLIC_PREFIX) else secret_key(secret)
 
 
 class Listener:
@@ -31,7 +37,7 @@ class Listener:
         forward: str | None = None,
         clock: Callable[[], datetime] = now,
     ) -> None:
-        self._keys = [secret_key(each) for each in secrets]
+        self._keys = [_key(each) for each in secrets]
         self._show, self._forward, self._clock = show, forward, clock
 
     async def serve(self, port: int, started: Callable[[int], None]) -> None:

@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
+from tickwork.cli.endpoint_options import (
+    Concurrency,
+    EndpointName,
+    Header,
+    Ordered,
+    Owner,
+    RatePerSecond,
+    Reason,
+    SecretHeader,
+    Signature,
+    Timeout,
+    Types,
+    Url,
+    fields_of,
+)
 from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Limit, Tenant, Yes
 from tickwork.cli.output import (
     EXIT_BAD_USAGE,
@@ -21,7 +36,6 @@ from tickwork.cli.output import (
 from tickwork.cli.store_session import (
     confirm,
     load_settings,
-    number,
     required,
     scope_of,
     whole_number,
@@ -40,40 +54,6 @@ app = typer.Typer(cls=Group, help="Endpoints: addresses that receive published e
 
 LISTED = 100
 
-EndpointName = Annotated[
-    str | None, typer.Argument(metavar="ENDPOINT", help="Name or id of the endpoint.")
-]
-Url = Annotated[str | None, typer.Option(metavar="URL", help="Address that receives the events.")]
-Types = Annotated[
-    list[str] | None,
-    typer.Option("--type", metavar="TYPE", help="Type of events, such as order.*; repeatable."),
-]
-Owner = Annotated[
-    str | None, typer.Option(metavar="OWNER", help="Receive only events of this owner.")
-]
-Header = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="Header of every delivery; repeatable."),
-]
-SecretHeader = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="The same, stored encrypted; repeatable."),
-]
-Ordered = Annotated[
-    bool | None,
-    typer.Option("--ordered/--unordered", help="Deliver one after the other, oldest first."),
-]
-RatePerSecond = Annotated[
-    str | None, typer.Option("--rate", metavar="N", help="Deliveries per second on each node.")
-]
-Concurrency = Annotated[
-    str | None, typer.Option(metavar="N", help="Deliveries at a time on each node.")
-]
-Timeout = Annotated[
-    str | None, typer.Option(metavar="SECONDS", help="Seconds for one delivery; default 30.")
-]
-Reason = Annotated[str | None, typer.Option(metavar="TEXT", help="Why; shown with the endpoint.")]
-
 _OPTIONS = OPTION_OF_FIELD | {
     "name": "ENDPOINT",
     "endpoint": "ENDPOINT",
@@ -82,6 +62,7 @@ _OPTIONS = OPTION_OF_FIELD | {
     "owner": "--owner",
     "concurrency": "--concurrency",
     "reason": "--reason",
+    "signature": "--signature",
 }
 
 
@@ -127,16 +108,20 @@ def create_command(
     rate: RatePerSecond = None,
     concurrency: Concurrency = None,
     timeout: Timeout = None,
+    signature: Signature = None,
     database: Database = None,
     tenant: Tenant = None,
     as_json: Json = False,
 ) -> None:
-    """Create an endpoint and print its signing secret, which is not shown again."""
+    """Create an endpoint and print its signing secret, which is not shown again, or its public
+    key."""
     from tickwork.ops.endpoints import create_endpoint
     from tickwork.wiring import guard, secret_box
 
     which, scope, settings = required(name, "ENDPOINT"), scope_of(tenant), load_settings(database)
-    fields = _fields(url, types, owner, header, secret_header, ordered, rate, concurrency, timeout)
+    fields = fields_of(
+        url, types, owner, header, secret_header, ordered, rate, concurrency, timeout, signature
+    )
     made = _run(
         database,
         scope,
@@ -152,8 +137,9 @@ def create_command(
     if as_json:
         print_json(made)
         return
+    shown = "signing secret, shown once" if made.settings.signature == "v1" else "public key"
     print_lines([
-        f"created {made.name}; its signing secret, shown once:",
+        f"created {made.name}; its {shown}:",
         made.secret,
     ])  # fmt: skip
 
@@ -170,6 +156,7 @@ def update_command(
     rate: RatePerSecond = None,
     concurrency: Concurrency = None,
     timeout: Timeout = None,
+    signature: Signature = None,
     database: Database = None,
     tenant: Tenant = None,
     as_json: Json = False,
@@ -179,7 +166,9 @@ def update_command(
     from tickwork.wiring import guard, secret_box
 
     which, scope, settings = required(name, "ENDPOINT"), scope_of(tenant), load_settings(database)
-    fields = _fields(url, types, owner, header, secret_header, ordered, rate, concurrency, timeout)
+    fields = fields_of(
+        url, types, owner, header, secret_header, ordered, rate, concurrency, timeout, signature
+    )
     if not fields:
         fail("nothing to change; give an option, see --help", code=EXIT_BAD_USAGE)
     changed = _run(
@@ -218,6 +207,27 @@ def rotate_command(
         print_json({"endpoint": which, "secret": secret})
     else:
         typer.echo(secret)
+
+
+@app.command("public-keys", cls=Command)
+def public_keys_command(
+    name: EndpointName = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Print the public keys of an endpoint with the signature v1a, the current one first."""
+    from tickwork.ops.endpoints import public_keys
+    from tickwork.wiring import secret_box
+
+    which, scope, settings = required(name, "ENDPOINT"), scope_of(tenant), load_settings(database)
+    keys = _run(
+        database, scope, lambda store: public_keys(store, scope, which, box=secret_box(settings))
+    )
+    if as_json:
+        print_json({"endpoint": which, "public_keys": keys})
+    else:
+        print_lines(keys)
 
 
 @app.command("test", cls=Command)
@@ -324,46 +334,6 @@ def _run(database: str | None, scope: Scope, work: Callable[[Store], Awaitable[T
     return with_store(database, scope, work, names=_OPTIONS)
 
 
-def _fields(
-    url: str | None,
-    types: list[str] | None,
-    owner: str | None,
-    header: list[str] | None,
-    secret_header: list[str] | None,
-    ordered: bool | None,
-    rate: str | None,
-    concurrency: str | None,
-    timeout: str | None,
-) -> dict[str, object]:
-    """The fields that were given."""
-    given: dict[str, object | None] = {
-        "url": url,
-        "types": types or None,
-        "owner": owner,
-        "headers": _pairs(header, "--header"),
-        "secret_headers": _pairs(secret_header, "--secret-header"),
-        "ordered": ordered,
-        "rate_per_second": None if rate is None else number(rate, "--rate"),
-        "concurrency": None
-        if concurrency is None
-        else whole_number(concurrency, "--concurrency", 0),
-        "timeout_seconds": None if timeout is None else whole_number(timeout, "--timeout", 0),
-    }
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _pairs(given: list[str] | None, option: str) -> dict[str, str] | None:
-    if not given:
-        return None
-    pairs: dict[str, str] = {}
-    for each in given:
-        name, equals, value = each.partition("=")
-        if not equals:
-            fail(f"{option}: must be NAME=VALUE, not {each!r}", code=EXIT_BAD_USAGE)
-        pairs[name] = value
-    return pairs
-
-
 def _show(endpoint: Endpoint, *, as_json: bool) -> None:
     if as_json:
         print_json(endpoint)
@@ -387,6 +357,7 @@ def _lines(endpoint: Endpoint) -> Iterator[str]:
     for label, value in (
         ("owner", settings.owner),
         ("secret headers", ", ".join(settings.secret_headers)),
+        ("signature", settings.signature if settings.signature != "v1" else None),
         ("ordered", "yes" if settings.is_ordered else None),
         ("rate", settings.rate_per_second),
         ("concurrency", settings.concurrency),

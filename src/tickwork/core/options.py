@@ -267,6 +267,7 @@ class EndpointOptions(TypedDict, total=False):
     timeout_seconds: int | None
     retry_seconds: Sequence[float] | None
     permanent_statuses: Sequence[int] | None
+    signature: Literal["v1", "v1a"] | None
 
 
 class EndpointFields(EndpointOptions, total=False):

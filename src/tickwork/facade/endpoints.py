@@ -82,6 +82,9 @@ class Endpoints:
     ) -> CreatedEndpoint:
         """Creates an endpoint. Its signing secret, `.secret`, is not shown again.
 
+        With `signature="v1a"` it is signed with a private key that is never shown; `.secret` is its
+        public key.
+
         `types` are types of events, or prefixes such as `order.*`. Options: `owner`,
         `description`, `method`, `headers`, `secret_headers` (their values are never shown),
         `ordered` (one delivery at a time, in the order of publication), `rate_per_second` and
@@ -119,10 +122,16 @@ class Endpoints:
         )
 
     async def rotate_secret(self, name: Id) -> str:
-        """Replaces the signing secret and returns the new one. The old one stays valid for a day:
-        until then deliveries carry both signatures."""
+        """Replaces the signing secret and returns the new one; with `signature="v1a"`, its public
+        key. The old one stays valid for a day: until then deliveries carry both signatures."""
         box = self._engine.secret_box()
         return await endpoints.rotate_secret(*await self._place(), name, box=box)
+
+    async def public_keys(self, name: Id) -> tuple[str, ...]:
+        """The public keys of an endpoint with `signature="v1a"`, the current one first; the one
+        before it stays valid for a day after a rotation."""
+        box = self._engine.secret_box()
+        return await endpoints.public_keys(*await self._place(), name, box=box)
 
     async def test(self, name: Id) -> Attempt:
         """Sends an event of type `endpoint.test` at once and returns the attempt: its `code`, or

@@ -1,6 +1,7 @@
 """Endpoints of a tenant: create, look, change, test, and their secrets.
 
-The signing secret is shown once, when it is made. The values of secret headers are never shown.
+The signing secret is shown once, when it is made; with the signature `v1a` it is never shown, and
+its public key always. The values of secret headers are never shown.
 Both are stored encrypted, apart from the endpoint: whoever reads an endpoint, a message or a dead
 letter finds no secret there.
 """
@@ -21,6 +22,7 @@ from tickwork.core.delivery.endpoint import (
     Attempt,
     DeliverySelection,
     Endpoint,
+    EndpointSettings,
     EndpointStats,
     secrets_owner,
 )
@@ -40,12 +42,13 @@ from tickwork.core.delivery.endpoint_request import (
 from tickwork.core.delivery.outcome import Delivery
 from tickwork.core.delivery.publish import published
 from tickwork.core.delivery.request import WebhookRequest
-from tickwork.core.delivery.signature import new_secret, secret_key
+from tickwork.core.delivery.signature import SECRET_PREFIX, V1, Sign, new_secret, secret_key
 from tickwork.core.fields import shown
 from tickwork.core.limits import TEXT_LENGTH_MAX, text_faults
 from tickwork.core.model import NewMessage, Scope
 from tickwork.core.schedule.fields import parse_id
-from tickwork.errors import FieldError, InvalidInput, TickworkError
+from tickwork.errors import FieldError, InvalidInput, NotFound, TickworkError
+from tickwork.extras import delivery_extra
 from tickwork.ops.schedules.lookup import ensure_hidden_queue
 from tickwork.ops.schedules.outside import CheckUrl
 from tickwork.ops.webhook_secret import ROTATION_SECONDS, SECRET_BYTES, Box
@@ -59,7 +62,8 @@ _SIGNING = "signing"
 
 
 class CreatedEndpoint(Endpoint, frozen=True, kw_only=True):
-    """A new endpoint with its signing secret, `whsec_…`, which is not shown again."""
+    """A new endpoint with what its receiver checks signatures with: the signing secret, `whsec_…`,
+    which is not shown again, or with the signature `v1a` the public key, `whpk_…`."""
 
     secret: str
 
@@ -88,7 +92,7 @@ async def create_endpoint(
     use, `TooMany`."""
     given = _checked(lambda: read_name(name), lambda: read_endpoint(fields), check_url)
     await ensure_endpoints(store)
-    now, endpoint_id, secret = await store.now(), new_id(), new_secret(random_bytes(SECRET_BYTES))
+    now, endpoint_id, secret = await store.now(), new_id(), _new_secret(given.settings)
     new = Endpoint(
         id=endpoint_id,
         tenant=own_tenant(scope),
@@ -105,7 +109,7 @@ async def create_endpoint(
         await store.secrets.delete(scope, secrets_owner(endpoint_id))
         raise
     values = {field: getattr(made, field) for field in Endpoint.__struct_fields__}
-    return CreatedEndpoint(**values, secret=secret)
+    return CreatedEndpoint(**values, secret=_for_receiver(secret))
 
 
 async def get_endpoint(store: Store, scope: Scope, reference: UUID | str) -> Endpoint:
@@ -153,13 +157,27 @@ async def update_endpoint(
 
 
 async def rotate_secret(store: Store, scope: Scope, reference: UUID | str, *, box: Box) -> str:
-    """Replaces the signing secret and returns the new one. For a day deliveries carry the
-    signatures of both."""
+    """Replaces the signing secret and returns the new one, or its public key. For a day deliveries
+    carry the signatures of both."""
     stored = await get_endpoint(store, scope, reference)
-    secret, owner = new_secret(random_bytes(SECRET_BYTES)), secrets_owner(stored.id)
+    secret, owner = _new_secret(stored.settings), secrets_owner(stored.id)
     sealed = box.encrypt(secret, stored.tenant, owner, _SIGNING)
     await store.secrets.rotate(scope, owner, _SIGNING, sealed, keep_seconds=ROTATION_SECONDS)
-    return secret
+    return _for_receiver(secret)
+
+
+async def public_keys(
+    store: Store, scope: Scope, reference: UUID | str, *, box: Box
+) -> tuple[str, ...]:
+    """The public keys with which the signatures `v1a` of an endpoint can be checked, the current
+    one first. Raises `NotFound` if it has none."""
+    stored = await get_endpoint(store, scope, reference)
+    secrets = await _secrets(store, stored, box, _SIGNING)
+    found = tuple(_for_receiver(each) for each in secrets if not each.startswith(SECRET_PREFIX))
+    if not found:
+        hint = 'update it with signature="v1a", and rotate its secret'
+        raise NotFound("public key of", stored.name, hint)
+    return found
 
 
 async def test_endpoint(
@@ -221,17 +239,12 @@ async def endpoint_stats(
 
 async def endpoint_keys(store: Store, endpoint: Endpoint, box: Box) -> Keys:
     """What deliveries to an endpoint are signed with, and its secret headers."""
-    scope, owner = Scope(endpoint.tenant), secrets_owner(endpoint.id)
-
-    async def values(field: str) -> list[str]:
-        found = await store.secrets.get(scope, owner, field)
-        return [box.decrypt(each, endpoint.tenant, owner, field) for each in found]
-
     headers: dict[str, str] = {}
     for name in endpoint.settings.secret_headers:
-        for value in (await values(_header(name)))[:1]:
+        for value in (await _secrets(store, endpoint, box, _header(name)))[:1]:
             headers[name] = value
-    return Keys(tuple(map(secret_key, await values(_SIGNING))), headers)
+    secrets = await _secrets(store, endpoint, box, _SIGNING)
+    return Keys(tuple(map(_signing_key, secrets)), headers)
 
 
 async def ensure_endpoints(store: Store) -> None:
@@ -266,6 +279,41 @@ async def _put_secrets(
     for field, secret in secrets.items():
         sealed = box.encrypt(secret, endpoint.tenant, owner, field)
         await store.secrets.rotate(scope, owner, field, sealed, keep_seconds=0.0)
+
+
+async def _secrets(store: Store, endpoint: Endpoint, box: Box, field: str) -> list[str]:
+    """The valid secrets of a field, the current one first."""
+    scope, owner = Scope(endpoint.tenant), secrets_owner(endpoint.id)
+    found = await store.secrets.get(scope, owner, field)
+    return [box.decrypt(each, endpoint.tenant, owner, field) for each in found]
+
+
+def _new_secret(settings: EndpointSettings) -> str:
+    """A secret of the kind that an endpoint has chosen."""
+    random = random_bytes(SECRET_BYTES)
+    if settings.signature == V1:
+        return new_secret(random)
+    with delivery_extra("signatures v1a"):
+        from tickwork.channel.ed25519 import new_private_key
+
+    return new_private_key(random)
+
+
+def _for_receiver(secret: str) -> str:
+    """What a receiver needs to check signatures: the secret, or its public key."""
+    if secret.startswith(SECRET_PREFIX):
+        return secret
+    from tickwork.channel.ed25519 import public_key_of
+
+    return public_key_of(secret)
+
+
+def _signing_key(secret: str) -> bytes | Sign:
+    if secret.startswith(SECRET_PREFIX):
+        return secret_key(secret)
+    from tickwork.channel.ed25519 import signer
+
+    return signer(secret)
 
 
 def _header_fields(given: GivenEndpoint) -> dict[str, str]:

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from tickwork.core.delivery.outcome import ErrorKind
+from tickwork.core.delivery.signature import V1
 from tickwork.core.model import Claim, NewMessage, QueueSettings
 from tickwork.errors import Conflict, FieldError, InvalidInput
 
@@ -53,7 +54,7 @@ ENDPOINTS_SETTINGS = QueueSettings(
 class EndpointSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a user sets of an endpoint. `headers` are sent with every delivery; the values of
     `secret_headers` are stored encrypted and not shown. `rate_per_second` and `concurrency` hold
-    on each node."""
+    on each node. `signature` is the kind of the next signing secret."""
 
     url: str
     types: tuple[str, ...]
@@ -68,6 +69,7 @@ class EndpointSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     timeout_seconds: int = 30
     retry_seconds: tuple[float, ...] = RETRY_SECONDS
     permanent_statuses: tuple[int, ...] = ()
+    signature: str = V1
 
 
 class Health(Struct, frozen=True, kw_only=True):

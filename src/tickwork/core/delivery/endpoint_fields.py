@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 from tickwork.core.delivery.breaker import HealthEvent
 from tickwork.core.delivery.endpoint import RETRIES_MAX, TYPES_MAX, EndpointSettings
 from tickwork.core.delivery.headers import check_headers
+from tickwork.core.delivery.signature import SIGNATURES
 from tickwork.core.delivery.target import TIMEOUT_SECONDS_MAX
 from tickwork.core.fields import FieldReader, Reader, shown
 from tickwork.core.limits import NAME_LENGTH_MAX, TEXT_LENGTH_MAX, text_faults
@@ -196,5 +197,6 @@ _READERS: dict[str, FieldReader] = {
     "timeout_seconds": lambda reader, name: reader.integer(name, 1, TIMEOUT_SECONDS_MAX),
     "retry_seconds": _retries,
     "permanent_statuses": _statuses,
+    "signature": lambda reader, name: reader.one_of(name, SIGNATURES),
 }
 assert _READERS.keys() == names_of(EndpointFields)

@@ -11,7 +11,7 @@ from msgspec import Struct
 from tickwork.core.delivery.endpoint import Attempt, Endpoint, EndpointSettings
 from tickwork.core.delivery.outcome import Delivery
 from tickwork.core.delivery.request import WebhookRequest
-from tickwork.core.delivery.signature import signature_headers
+from tickwork.core.delivery.signature import Sign, signature_headers
 from tickwork.core.message.outcome import Outcome, Permanent, RetryRequested, Snoozed, Succeeded
 from tickwork.core.stable_hash import stable_hash
 
@@ -32,7 +32,7 @@ class Keys(Struct, frozen=True):
     """The secrets of an endpoint: what its deliveries are signed with, the current key first, and
     the values of its secret headers."""
 
-    signing: tuple[bytes, ...]
+    signing: tuple[bytes | Sign, ...]
     headers: Mapping[str, str]
 
 

@@ -2,6 +2,11 @@
 
 A receiver checks `webhook-signature` against `webhook-id`, `webhook-timestamp` and the body. While
 a secret rotates there are two signatures, separated by a space, and either one is enough.
+
+| signature | key | who can sign |
+|---|---|---|
+| `v1` | HMAC-SHA256 with a secret `whsec_…` | sender and receiver |
+| `v1a` | Ed25519, `channel/ed25519.py` | the sender; the receiver has the public key |
 """
 
 from __future__ import annotations
@@ -9,15 +14,25 @@ from __future__ import annotations
 import hmac
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
+from typing import TypeAlias
 
 from tickwork.errors import FieldError, InvalidInput
 
 SECRET_PREFIX = "whsec_"  # noqa: S105  the mark of a secret, not one
 TOLERANCE_SECONDS = 300
 """Seconds that the clocks of sender and receiver may differ, with the time on the way."""
+
+SIGNATURES = V1, V1A = "v1", "v1a"
+"""Kinds of signatures that an endpoint may choose."""
+
+Sign: TypeAlias = Callable[[bytes], str]
+"""Returns the signature of bytes, with its mark."""
+
+Check: TypeAlias = Callable[[bytes, str], bool]
+"""Whether a signature of bytes is valid."""
 
 _DIGITS_MAX = 12
 SECRET_BYTES_MIN, SECRET_BYTES_MAX = 24, 64
@@ -42,7 +57,9 @@ def secret_key(secret: str, *, field: str = "secret") -> bytes:
     return key
 
 
-def is_signed(keys: Sequence[bytes], headers: Mapping[str, str], body: bytes, at: datetime) -> bool:
+def is_signed(
+    keys: Sequence[bytes | Check], headers: Mapping[str, str], body: bytes, at: datetime
+) -> bool:
     """Whether one of the signatures is valid and not older or newer than five minutes."""
     given = {name: headers.get(f"webhook-{name}", "") for name in ("id", "timestamp", "signature")}
     timestamp = given["timestamp"]
@@ -53,27 +70,29 @@ def is_signed(keys: Sequence[bytes], headers: Mapping[str, str], body: bytes, at
     if not all(each.isascii() for each in given.values()):
         return False
     signed = b".".join((given["id"].encode(), timestamp.encode(), body))
-    valid = [f"v1,{_signature(key, signed)}" for key in keys]
-    return any(
-        hmac.compare_digest(each.encode(), one.encode())
-        for each in given["signature"].split()
-        for one in valid
-    )
+    return any(_is_valid(key, signed, each) for each in given["signature"].split() for key in keys)
 
 
 def signature_headers(
-    keys: Sequence[bytes], delivery_id: str, sent_at: datetime, body: bytes
+    keys: Sequence[bytes | Sign], delivery_id: str, sent_at: datetime, body: bytes
 ) -> dict[str, str]:
     """The three headers of a signed webhook. The first key is the current one."""
     timestamp = str(int(sent_at.timestamp()))
     signed = b".".join((delivery_id.encode(), timestamp.encode(), body))
-    signatures = (_signature(key, signed) for key in keys)
     return {
         "webhook-id": delivery_id,
         "webhook-timestamp": timestamp,
-        "webhook-signature": " ".join(f"v1,{each}" for each in signatures),
+        "webhook-signature": " ".join(_signature(key, signed) for key in keys),
     }
 
 
-def _signature(key: bytes, signed: bytes) -> str:
-    return b64encode(hmac.new(key, signed, sha256).digest()).decode()
+def _signature(key: bytes | Sign, signed: bytes) -> str:
+    if not isinstance(key, bytes):
+        return key(signed)
+    return f"v1,{b64encode(hmac.new(key, signed, sha256).digest()).decode()}"
+
+
+def _is_valid(key: bytes | Check, signed: bytes, given: str) -> bool:
+    if not isinstance(key, bytes):
+        return key(signed, given)
+    return hmac.compare_digest(given.encode(), _signature(key, signed).encode())

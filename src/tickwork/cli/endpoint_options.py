@@ -1,0 +1,92 @@
+"""The options of `tickwork endpoints create` and `update`, and the fields that they give."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tickwork.cli.output import EXIT_BAD_USAGE, fail
+from tickwork.cli.store_session import number, whole_number
+
+EndpointName = Annotated[
+    str | None, typer.Argument(metavar="ENDPOINT", help="Name or id of the endpoint.")
+]
+Url = Annotated[str | None, typer.Option(metavar="URL", help="Address that receives the events.")]
+Types = Annotated[
+    list[str] | None,
+    typer.Option("--type", metavar="TYPE", help="Type of events, such as order.*; repeatable."),
+]
+Owner = Annotated[
+    str | None, typer.Option(metavar="OWNER", help="Receive only events of this owner.")
+]
+Header = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="Header of every delivery; repeatable."),
+]
+SecretHeader = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="The same, stored encrypted; repeatable."),
+]
+Ordered = Annotated[
+    bool | None,
+    typer.Option("--ordered/--unordered", help="Deliver one after the other, oldest first."),
+]
+RatePerSecond = Annotated[
+    str | None, typer.Option("--rate", metavar="N", help="Deliveries per second on each node.")
+]
+Concurrency = Annotated[
+    str | None, typer.Option(metavar="N", help="Deliveries at a time on each node.")
+]
+Timeout = Annotated[
+    str | None, typer.Option(metavar="SECONDS", help="Seconds for one delivery; default 30.")
+]
+Signature = Annotated[
+    str | None,
+    typer.Option(
+        metavar="v1|v1a", help="Sign with a shared secret (v1, default) or a private key (v1a)."
+    ),
+]
+Reason = Annotated[str | None, typer.Option(metavar="TEXT", help="Why; shown with the endpoint.")]
+
+
+def fields_of(
+    url: str | None,
+    types: list[str] | None,
+    owner: str | None,
+    header: list[str] | None,
+    secret_header: list[str] | None,
+    ordered: bool | None,
+    rate: str | None,
+    concurrency: str | None,
+    timeout: str | None,
+    signature: str | None,
+) -> dict[str, object]:
+    """The fields that were given."""
+    given: dict[str, object | None] = {
+        "url": url,
+        "types": types or None,
+        "owner": owner,
+        "headers": _pairs(header, "--header"),
+        "secret_headers": _pairs(secret_header, "--secret-header"),
+        "ordered": ordered,
+        "rate_per_second": None if rate is None else number(rate, "--rate"),
+        "concurrency": None
+        if concurrency is None
+        else whole_number(concurrency, "--concurrency", 0),
+        "timeout_seconds": None if timeout is None else whole_number(timeout, "--timeout", 0),
+        "signature": signature,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _pairs(given: list[str] | None, option: str) -> dict[str, str] | None:
+    if not given:
+        return None
+    pairs: dict[str, str] = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals:
+            fail(f"{option}: must be NAME=VALUE, not {each!r}", code=EXIT_BAD_USAGE)
+        pairs[name] = value
+    return pairs
