@@ -19,9 +19,9 @@ EMAIL = {"type": "email", "to": "ada@example.com", "subject": "hi", "text": "hi"
 SLACK = {"type": "slack", "url": "https://hooks.slack.com/services/1", "text": "hi"}
 
 
-def is_allowed(target: dict[str, Any], *allowed: str) -> bool:
+def is_allowed(target: dict[str, Any], *allowed: str, **fields: Any) -> bool:
     definition, _ = read_definition(
-        {"cron_expr": "@daily", "target": target},
+        {"cron_expr": "@daily", "target": target, **fields},
         schedule_id=UUID(int=1),
         created_at=NOW,
         calendars={},
@@ -43,6 +43,14 @@ def test_nothing_is_allowed_unless_it_is_listed() -> None:
         assert not is_allowed(target)
         assert not is_allowed(target, "queue:other", "discord", HOOKS)
         assert is_allowed(target, entry)
+
+
+def test_those_that_get_results_have_to_be_listed() -> None:
+    work = {"type": "queue", "queue": "work"}
+    told = {"on_success": {"queue": "results"}, "on_failure": {"endpoint": "billing"}}
+    assert not is_allowed(work, "queue:work", **told)
+    assert not is_allowed(work, "queue:work", "queue:results", **told)
+    assert is_allowed(work, "queue:work", "queue:results", "endpoint:billing", **told)
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ async def test_a_202_leaves_the_firing_running_until_it_is_completed(
     assert (why.code, why.fired) == ("running", True)
     assert "its receiver has until 2026-03-02T09:10:00Z to complete it" in why.answer
     url = requests[0].headers["Tickwork-Complete-Url"]
-    assert url == f"https://tickwork.example/v1/firings/{running.id}/complete"
+    assert url == f"https://tickwork.example/v1/firings/fir_{running.id.hex}/complete"
     assert (done.status, done.id, done.slot) == ("succeeded", running.id, NINE)
     assert (record.status, record.result_code, record.catch_up) == ("succeeded", 202, False)
     assert (record.started_at, record.finished_at) == (NINE, NINE + timedelta(minutes=3))

@@ -1,11 +1,13 @@
-"""Completion by callback in real time: a real receiver, a real API and the command line."""
+"""Callbacks and results in real time: a real receiver, a real API and the command line."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
+from datetime import UTC, datetime
 
 import httpx
 import pytest
@@ -17,6 +19,7 @@ from tests.channel.receiver import Receiver, receiver
 from tests.kit.process import Children
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
+from tickwork.core.delivery.signature import is_signed, secret_key
 from tickwork.facade.app import Tickwork
 from tickwork.wiring import Settings, build_api
 
@@ -111,7 +114,7 @@ async def test_a_receiver_completes_its_firing_over_http(
             assert await again.wait() == 1
             assert await statuses(app, "third") == ["succeeded"]
     assert (missing.status_code, missing.json()["code"]) == (401, "unauthorized")
-    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "state")
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, "state")
     assert (done.status_code, done.json()["status"], done.json()["attempt"]) == (
         200,
         "succeeded",
@@ -125,3 +128,24 @@ async def test_a_receiver_completes_its_firing_over_http(
     assert line.startswith("attempt 1 of firing ")
     assert line.endswith(": succeeded")
     assert "the token is stale" in again.stderr()
+
+
+async def test_an_endpoint_is_told_the_result_of_a_firing(app: Tickwork) -> None:
+    async with receiver() as server:
+        made = await app.endpoints.create("told", url=f"{server.url}/told", types=["order.paid"])
+        async with app.running(drain_seconds=0.0):
+            await app.schedules.create(
+                name="work",
+                once_at=PAST,
+                target_url=f"{server.url}/work",
+                on_success={"endpoint": "told"},
+            )
+            await eventually(lambda: len(server.requests) == 2, what="the result")
+        (work, told) = server.requests
+        event = json.loads(told[1])
+        headers = {name.lower(): value for name, value in told[0].headers.items()}
+        at = datetime.fromtimestamp(int(headers["webhook-timestamp"]), UTC)
+    assert (work[0].path, told[0].path) == ("/work", "/told")
+    assert (event["type"], event["data"]["status"]) == ("schedule.succeeded", "succeeded")
+    assert event["data"]["result_code"] == 200
+    assert is_signed([secret_key(made.secret)], headers, told[1], at)

@@ -21,6 +21,9 @@ from tickwork.store.sqlite.messages.send import _is_plain
 COMPUTED = {"delay_seconds", "expires_after_seconds"}
 """Fields of a new message that are stored as times."""
 
+IN_TERMS = {"on_success", "on_failure"}
+"""Fields of a definition that are stored in its terms alone."""
+
 OF_A_DEAD_LETTER = {
     "id", "tenant", "queue_id", "message_id", "reason", "error", "fingerprint", "attempts",
     "failed_at", "resolution", "resolved_at", "edited_at", "replayed_as",
@@ -76,13 +79,14 @@ def test_what_a_claim_leaves_out_has_the_default_of_its_column() -> None:
 
 def test_every_field_of_a_schedule_is_read() -> None:
     stored = {*Schedule.__struct_fields__} - {"definition", "unfinished"}
-    assert {*columns.SCHEDULE} == stored | {*Definition.__struct_fields__} | {"shift"}
+    read = stored | {*Definition.__struct_fields__} - IN_TERMS | {"shift", "terms"}
+    assert {*columns.SCHEDULE} == read
 
 
 def test_every_field_of_a_new_schedule_is_stored() -> None:
     stored = {name for name, _ in columns.NEW_SCHEDULE}
     fields = {*NewSchedule.__struct_fields__} - {"definition"} | {*Definition.__struct_fields__}
-    assert stored == fields | {"bucket", "grace_seconds", "calendar", "terms"}
+    assert stored == fields - IN_TERMS | {"bucket", "grace_seconds", "calendar", "terms"}
 
 
 @pytest.mark.parametrize("statements", [POSTGRES, SQLITE], ids=["postgres", "sqlite"])

@@ -11,6 +11,7 @@ from tickwork.api.ids import optional_id
 from tickwork.api.schemas import RuleRequest
 from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.firing import ChannelOutcome, FiringRecord, FiringStatus
+from tickwork.ops.schedules.complete import CompletedFiring
 from tickwork.ops.schedules.public import Schedule, ScheduleView
 from tickwork.ops.schedules.views import UpcomingFire
 from tickwork.ops.schedules.why import Why
@@ -42,6 +43,13 @@ class ScheduleRequest(RuleRequest, frozen=True, kw_only=True):
     overlap: Literal["allow", "skip", "buffer_one", "buffer_all"] | None = None
     retry: RetryPolicy | None = None
     on_dead: Literal["continue", "pause"] | None = None
+    on_success: Annotated[
+        dict[str, Any] | None,
+        Meta(description='Who gets the result: {"queue": "results"} or {"endpoint": "billing"}.'),
+    ] = None
+    on_failure: Annotated[
+        dict[str, Any] | None, Meta(description="The same, when no attempt is left.")
+    ] = None
     priority: Annotated[int, Meta(ge=0, le=9)] | None = None
     expires_after_seconds: int | None = None
     metadata: dict[str, Any] | None = None
@@ -90,6 +98,28 @@ class FiringAnswer(Struct, frozen=True, kw_only=True):
             id=public_id(Prefix.FIRING, firing.id),
             schedule_id=public_id(Prefix.SCHEDULE, firing.schedule_id),
             **fields,
+        )
+
+
+class CompletedAnswer(Struct, frozen=True, kw_only=True):
+    """A firing that its receiver completed. `status` is that of the attempt: `succeeded`, `failed`
+    if it is retried, or `dead`."""
+
+    id: str
+    schedule_id: str | None
+    slot: datetime | None
+    attempt: int
+    status: FiringStatus
+
+    @classmethod
+    def of(cls, completed: CompletedFiring) -> CompletedAnswer:
+        """The answer for a firing."""
+        return cls(
+            id=public_id(Prefix.FIRING, completed.id),
+            schedule_id=optional_id(Prefix.SCHEDULE, completed.schedule_id),
+            slot=completed.slot,
+            attempt=completed.attempt,
+            status=completed.status,
         )
 
 

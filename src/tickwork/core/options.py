@@ -200,6 +200,18 @@ Target: TypeAlias = QueueTarget | WebhookTarget | EmailTarget | ChatTarget | Cha
 """Where the slots of a schedule go."""
 
 
+class QueueResult(TypedDict):
+    """A queue that gets the result of each firing."""
+
+    queue: str
+
+
+class EndpointResult(TypedDict):
+    """An endpoint that gets the result of each firing."""
+
+    endpoint: str
+
+
 class RuleFields(TypedDict, total=False):
     """When a schedule fires: exactly one timing, and its policies. None is the same as left out;
     in an update it removes the field."""
@@ -233,6 +245,8 @@ class FunctionFields(RuleFields, total=False):
     overlap: Literal["allow", "skip", "buffer_one", "buffer_all"] | None
     retry: RetryOptions | None
     on_dead: Literal["continue", "pause"] | None
+    on_success: QueueResult | EndpointResult | None
+    on_failure: QueueResult | EndpointResult | None
     priority: int | None
     expires_after_seconds: int | None
     metadata: Mapping[str, Any] | None

@@ -3,6 +3,7 @@
 | entry | allows |
 |---|---|
 | `queue:reminders` | messages to that queue |
+| `endpoint:billing` | results (`on_success`, `on_failure`) to that endpoint |
 | `webhook:https://hooks.example.com/in` | webhooks to that URL and the paths below it |
 | `email`, `slack`, `discord`, `telegram` | that channel, to any address |
 
@@ -24,6 +25,7 @@ from tickwork.core.delivery.target import (
 )
 from tickwork.core.fields import shown
 from tickwork.core.limits import NAME_LENGTH_MAX, TEXT_LENGTH_MAX, text_faults
+from tickwork.core.schedule.fields import result_names
 from tickwork.core.schedule.model import Definition
 from tickwork.errors import FieldError, Forbidden
 
@@ -40,13 +42,13 @@ def check_owner_targets(targets: Sequence[str]) -> list[FieldError]:
     for index, each in enumerate(targets[:OWNER_TARGETS_MAX]):
         field = f"owner_targets[{index}]"
         kind, found, rest = each.partition(":")
-        if kind == "queue" and found:
+        if kind in ("queue", "endpoint") and found:
             faults += text_faults(field, rest, NAME_LENGTH_MAX)
         elif kind == "webhook" and _has_host(rest):
             faults += text_faults(field, rest, TEXT_LENGTH_MAX)
         elif each not in _CHANNELS:
             fault = (
-                f"must be queue:NAME, webhook:https://host/path or one of "
+                f"must be queue:NAME, endpoint:NAME, webhook:https://host/path or one of "
                 f"{', '.join(sorted(_CHANNELS))}, not {shown(each)}"
             )
             faults.append(FieldError(field, fault))
@@ -64,7 +66,9 @@ def check_target(definition: Definition, allowed: Collection[str]) -> None:
 
 
 def _needed(definition: Definition, allowed: Collection[str]) -> Iterator[tuple[str, bool]]:
-    """What a schedule targets, and whether that is allowed."""
+    """What a schedule targets, also with its results, and whether that is allowed."""
+    for _, kind, name in result_names(definition):
+        yield f"{kind}:{name}", f"{kind}:{name}" in allowed
     if definition.queue != DELIVERIES_QUEUE:
         needed = f"queue:{definition.queue}"
         yield needed, needed in allowed

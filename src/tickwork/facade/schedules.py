@@ -51,8 +51,8 @@ class Schedules:
         `weekly_time`, `monthly_time`, `once_at`, `rrule`. With it: `interval_mode`, `timezone`,
         `dst`, `missed`, `start_at`, `end_at`, `max_firings`, `exclude`, `calendar`, `roll`,
         `jitter_seconds`, `fire_window_seconds`. The rest: `target`, `target_url`,
-        `payload`, `name`, `owner`, `idempotency_key`, `overlap`, `retry`, `on_dead`, `priority`,
-        `expires_after_seconds`, `metadata`.
+        `payload`, `name`, `owner`, `idempotency_key`, `overlap`, `retry`, `on_dead`, `on_success`,
+        `on_failure`, `priority`, `expires_after_seconds`, `metadata`.
         """
         engine = self._engine
         store, limits = await engine.ready(), engine.limits()

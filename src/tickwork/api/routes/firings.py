@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any
-from uuid import UUID
 
 from litestar import Request, Router, post
 from litestar.di import NamedDependency
@@ -13,24 +13,27 @@ from litestar.params import FromPath, HeaderParameter
 
 from tickwork.api.bodies import read_object
 from tickwork.api.context import Context, store_of
+from tickwork.api.ids import read_path_id
 from tickwork.api.problems import described
+from tickwork.api.schedule_schemas import CompletedAnswer
 from tickwork.core.delivery.callback import TOKEN_HEADER
+from tickwork.core.public_id import Prefix
 from tickwork.core.schedule.firing import FiringStatus
 from tickwork.errors import Unauthorized
-from tickwork.ops.schedules.complete import CompletedFiring, complete_firing
+from tickwork.ops.schedules.complete import complete_firing
 
 _BEARER = "bearer "
 _ANSWER = ResponseSpec(
-    CompletedFiring,
+    CompletedAnswer,
     description="The attempt has ended",
     generate_examples=False,
     examples=[
         Example(
             summary="Completed",
-            value=CompletedFiring(
-                id=UUID("019b76da-a800-7000-8000-000000000001"),
-                schedule_id=UUID("019b76da-a800-7000-8000-000000000002"),
-                slot=None,
+            value=CompletedAnswer(
+                id="fir_019b76daa80070008000000000000001",
+                schedule_id="sch_019b76daa80070008000000000000002",
+                slot=datetime.fromisoformat("2027-03-14T09:00:00+00:00"),
                 attempt=1,
                 status=FiringStatus.SUCCEEDED,
             ),
@@ -41,21 +44,21 @@ _HEADER = "The value that came with the webhook. `Authorization: Bearer` takes i
 
 
 @post(
-    "/{firing_id:uuid}/complete",
+    "/{firing_id:str}/complete",
     opt={"permission": "open"},
     status_code=200,
     operation_id="complete_firing",
     summary="Complete a firing",
-    responses={200: _ANSWER, **described(400, 401, 409, 413, 422, 503)},
+    responses={200: _ANSWER, **described(400, 401, 404, 409, 413, 422, 503)},
 )
 async def complete(
-    firing_id: FromPath[UUID],
+    firing_id: FromPath[str],
     request: Request[Any, Any, Any],
     context: NamedDependency[Context],
     complete_token: Annotated[
         str | None, HeaderParameter(name=TOKEN_HEADER, description=_HEADER, required=False)
     ] = None,
-) -> CompletedFiring:
+) -> CompletedAnswer:
     """Completes a firing that its receiver accepted with 202 (`completion: "callback"`).
 
     The token alone is enough: no API key is needed. The body is empty, or
@@ -66,9 +69,11 @@ async def complete(
     if token is None:
         fault = f"send the token in the header {TOKEN_HEADER}, or as a bearer token"
         raise Unauthorized(Unauthorized.code, fault)
+    wanted = read_path_id(Prefix.FIRING, firing_id, "firing")
     raw = await request.body()
     fields = read_object(raw) if raw.strip() else {}
-    return await complete_firing(store_of(context), token, fields, firing_id=firing_id)
+    done = await complete_firing(store_of(context), token, fields, firing_id=wanted)
+    return CompletedAnswer.of(done)
 
 
 def firing_routes() -> Router:

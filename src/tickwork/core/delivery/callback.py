@@ -28,6 +28,7 @@ from tickwork.core.delivery.target import COMPLETE_WITHIN_SECONDS, Envelope, Web
 from tickwork.core.fields import Reader, iso
 from tickwork.core.message.outcome import Delivered, Failed, Snoozed, Succeeded
 from tickwork.core.model import WAITING_SINCE, Message, State
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import FieldError, InvalidInput
 
 URL_HEADER, TOKEN_HEADER = "Tickwork-Complete-Url", "Tickwork-Complete-Token"
@@ -134,7 +135,8 @@ def callback_target(envelope: Envelope) -> WebhookTarget | None:
 
 def callback_headers(public_url: str, message: Message, token: str) -> dict[str, str]:
     """The headers that tell a receiver how to complete the firing."""
-    url = f"{public_url.rstrip('/')}/v1/firings/{message.id}/complete"
+    firing = public_id(Prefix.FIRING, message.id)
+    url = f"{public_url.rstrip('/')}/v1/firings/{firing}/complete"
     return {URL_HEADER: url, TOKEN_HEADER: token}
 
 

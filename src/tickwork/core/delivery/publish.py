@@ -123,6 +123,13 @@ def system_deliveries(
     ]
 
 
+def direct_delivery(
+    event: NewMessage, endpoint_id: UUID, settings: EndpointSettings, now: datetime
+) -> NewDelivery:
+    """The delivery of an event to one endpoint, whatever its types."""
+    return _delivery(published(event, now), endpoint_id, settings)
+
+
 def delivery_message(
     event: NewMessage,
     endpoint_id: UUID,

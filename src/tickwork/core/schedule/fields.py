@@ -6,7 +6,7 @@ every fault by field. `render_definition` is its inverse. `merge_patch` applies 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime
 from typing import Any
 from uuid import UUID
@@ -30,6 +30,7 @@ from tickwork.core.message.body import decode_body, encode_body
 from tickwork.core.model import ContentType
 from tickwork.core.options import QueueTarget, RetryOptions, ScheduleFields, names_of
 from tickwork.core.public_id import parse_public_id
+from tickwork.core.schedule.firing import ResultTarget
 from tickwork.core.schedule.model import (
     FIRED_TYPE,
     METADATA_BYTES_MAX,
@@ -39,6 +40,7 @@ from tickwork.core.schedule.model import (
     OverlapPolicy,
     Retry,
 )
+from tickwork.core.schedule.result_message import read_result_target
 from tickwork.errors import FieldError, InvalidInput
 
 TARGET_QUEUE, TARGET_WEBHOOK = "queue", "webhook"
@@ -52,6 +54,8 @@ PRIORITY_MAX = 9
 """Highest priority number."""
 
 SCHEDULE_FIELDS = names_of(ScheduleFields)
+RESULT_FIELDS = ("on_success", "on_failure")
+"""Fields that name who gets the results of firings."""
 
 _TARGET_FIELDS = names_of(QueueTarget)
 _RETRY_FIELDS = names_of(RetryOptions)
@@ -109,6 +113,8 @@ def _read_target_and_policies(
     settings["on_dead"] = reader.choice("on_dead", OnDead.CONTINUE)
     settings["priority"] = reader.integer("priority", 0, PRIORITY_MAX, 4)
     settings["retry"] = _retry(reader)
+    for field in RESULT_FIELDS:
+        settings[field] = read_result_target(reader, field)
     if reader.has("expires_after_seconds"):
         expires = reader.integer("expires_after_seconds", 1, EXPIRES_SECONDS_MAX)
         settings["expires_after_seconds"] = None if expires is None else float(expires)
@@ -119,7 +125,7 @@ def read_payload_and_metadata(
     fields: Mapping[str, object], faults: list[FieldError]
 ) -> dict[str, bytes]:
     """Reads the fields that differ between schedules created together: payload and metadata."""
-    return {"body": _body(fields, faults), "metadata": _metadata(fields, faults)}
+    return {"body": _body(with_target_url(fields), faults), "metadata": _metadata(fields, faults)}
 
 
 def read_name(fields: Mapping[str, object], field: str, faults: list[FieldError]) -> str | None:
@@ -167,6 +173,9 @@ def render_definition(definition: Definition) -> dict[str, object]:
         fields["overlap"] = str(definition.overlap)
     if definition.on_dead is not OnDead.CONTINUE:
         fields["on_dead"] = str(definition.on_dead)
+    for field in RESULT_FIELDS:
+        if (told := getattr(definition, field)) is not None:
+            fields[field] = msgspec.to_builtins(told)
     if definition.priority != 4:
         fields["priority"] = definition.priority
     if definition.retry is not None:
@@ -177,6 +186,16 @@ def render_definition(definition: Definition) -> dict[str, object]:
     if definition.metadata != b"{}":
         fields["metadata"] = msgspec.json.decode(definition.metadata)
     return fields
+
+
+def result_names(definition: Definition) -> Iterator[tuple[str, str, str]]:
+    """Those that get the results of a definition: the field, `queue` or `endpoint`, the name."""
+    for field in RESULT_FIELDS:
+        target: ResultTarget | None = getattr(definition, field)
+        if target is not None and target.queue is not None:
+            yield field, "queue", target.queue
+        if target is not None and target.endpoint is not None:
+            yield field, "endpoint", target.endpoint
 
 
 def merge_patch(fields: Mapping[str, object], patch: Mapping[str, object]) -> dict[str, object]:

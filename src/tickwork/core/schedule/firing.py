@@ -63,12 +63,19 @@ class ChannelOutcome(Struct, frozen=True):
     detail: str | None = None
 
 
+class ResultTarget(Struct, frozen=True, omit_defaults=True):
+    """Who gets the final result of each firing of a schedule: a queue or an endpoint, by name."""
+
+    queue: str | None = None
+    endpoint: str | None = None
+
+
 class FiringResult(Struct, frozen=True, kw_only=True):
     """Outcome of a slot's message, as recorded for its firing and applied to its schedule.
 
     `follow_up` is what the schedule does next. `next_after_seconds` is set for a fixed delay: the
     next slot comes that many seconds after now. `error` is shown on the schedule. `is_attempt` is
-    False if no handler started.
+    False if no handler started. `tell` is who gets the result.
     """
 
     status: FiringStatus
@@ -81,6 +88,7 @@ class FiringResult(Struct, frozen=True, kw_only=True):
     result_code: int | None = None
     excerpt: str | None = None
     channels: tuple[ChannelOutcome, ...] = ()
+    tell: ResultTarget | None = None
 
     @property
     def is_plain_success(self) -> bool:
@@ -103,8 +111,8 @@ class FiringResult(Struct, frozen=True, kw_only=True):
 
     @property
     def is_bare_success(self) -> bool:
-        """Whether it is a success without reason, result code, excerpt or channels, after which the
-        schedule waits for its next slot or is completed."""
+        """Whether it is a success without reason, result code, excerpt or channels that nobody is
+        told, after which the schedule waits for its next slot or is completed."""
         return (
             self.status is FiringStatus.SUCCEEDED
             and self.follow_up in (FollowUp.NONE, FollowUp.COMPLETE)
@@ -113,6 +121,7 @@ class FiringResult(Struct, frozen=True, kw_only=True):
             and self.result_code is None
             and self.excerpt is None
             and not self.channels
+            and self.tell is None
         )
 
 

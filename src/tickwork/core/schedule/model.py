@@ -30,7 +30,7 @@ from msgspec import Struct, structs
 
 from tickwork.core.message.backoff import Backoff
 from tickwork.core.model import ContentType, Scope
-from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS
+from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS, ResultTarget
 from tickwork.core.stable_hash import stable_hash
 from tickwork.core.when import Cron, Interval, IntervalMode, MissedPolicy, Once, Rule
 from tickwork.errors import Conflict, Forbidden
@@ -110,7 +110,8 @@ class Terms(Struct, frozen=True, omit_defaults=True):
     """Settings of a schedule that its slots' messages carry, for settling them.
 
     `is_last`: no slot follows. `is_once`: the schedule has only this slot. `delay_seconds`: the
-    next slot comes this long after this one finished.
+    next slot comes this long after this one finished. `on_success`, `on_failure`: who gets the
+    result.
     """
 
     missed: MissedPolicy = MissedPolicy.FIRE_LATE
@@ -120,6 +121,8 @@ class Terms(Struct, frozen=True, omit_defaults=True):
     is_last: bool = False
     is_once: bool = False
     delay_seconds: int | None = None
+    on_success: ResultTarget | None = None
+    on_failure: ResultTarget | None = None
 
 
 DEFAULT_TERMS = Terms()
@@ -142,6 +145,8 @@ class Definition(Struct, frozen=True, kw_only=True, gc=False):
     retry: Retry | None = None
     expires_after_seconds: float | None = None
     metadata: bytes = b"{}"
+    on_success: ResultTarget | None = None
+    on_failure: ResultTarget | None = None
 
     @property
     def terms(self) -> Terms:
@@ -155,6 +160,8 @@ class Definition(Struct, frozen=True, kw_only=True, gc=False):
             retry=self.retry,
             is_once=isinstance(timing, Once),
             delay_seconds=timing.seconds if is_delay and isinstance(timing, Interval) else None,
+            on_success=self.on_success,
+            on_failure=self.on_failure,
         )
 
 

@@ -88,7 +88,9 @@ def with_firing_result(message: Message, ending: Ending, *, took_seconds: float 
     terms = read_terms(message.terms)
     match ending.fate:
         case Fate.ACK:
-            result = FiringResult(status=FiringStatus.SUCCEEDED, took_seconds=took_seconds)
+            result = FiringResult(
+                status=FiringStatus.SUCCEEDED, took_seconds=took_seconds, tell=terms.on_success
+            )
             result = _with_schedule_follow_up(result, terms, message.run, dead=False)
             if message.is_replay:
                 result = structs.replace(result, follow_up=FollowUp.COMPLETE_PARKED)
@@ -130,7 +132,7 @@ def dead_result(
     took_seconds: float = 0.0,
 ) -> FiringResult:
     """Result of a slot whose message became a dead letter."""
-    is_expired, line = reason == REASON_EXPIRED, summary(error)
+    is_expired, line, own = reason == REASON_EXPIRED, summary(error), read_terms(terms)
     result = FiringResult(
         status=FiringStatus.EXPIRED if is_expired else FiringStatus.DEAD,
         is_attempt=reason not in REASONS_NOT_HANDLED,
@@ -138,8 +140,9 @@ def dead_result(
         took_seconds=took_seconds,
         error=line or reason,
         excerpt=line,
+        tell=own.on_failure,
     )
-    return _with_schedule_follow_up(result, read_terms(terms), run, dead=True)
+    return _with_schedule_follow_up(result, own, run, dead=True)
 
 
 def lease_expired_result(terms: str | None, run: int, *, is_used_up: bool) -> FiringResult:

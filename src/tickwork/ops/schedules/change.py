@@ -40,6 +40,7 @@ from tickwork.core.schedule.withdraw import WithdrawScope
 from tickwork.core.when import is_fixed_delay, just_before
 from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound, PreconditionFailed
 from tickwork.ops.schedules.lookup import (
+    TARGET_FIELDS,
     Holidays,
     calendar_of,
     check_owner_target,
@@ -93,7 +94,7 @@ async def update(
     fields: Mapping[str, object] = merge_patch(fields_of(known), patch)
     is_anew = any(patch.get(name) is not None for name in when.TIMING_FIELDS)
     faults: list[FieldError] = []
-    if patch.get("target") is not None:
+    if any(patch.get(name) is not None for name in TARGET_FIELDS):
         faults += await target_faults(store, scope, fields)
     if "payload" in patch or "target" in patch:
         try:

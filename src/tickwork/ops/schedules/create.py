@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from hashlib import blake2b
 from uuid import UUID
@@ -20,9 +20,11 @@ from tickwork.core.schedule.fields import (
     read_name,
     read_new_name,
     read_payload_and_metadata,
+    result_names,
 )
 from tickwork.core.schedule.model import (
     SCHEDULES_AT_ONCE_MAX,
+    Definition,
     NewSchedule,
     Schedule,
     ScheduleStatus,
@@ -36,6 +38,7 @@ from tickwork.ops.schedules.lookup import (
     check_owner_target,
     check_targets,
     holidays_among,
+    known_names,
     limits_of,
     missing_queue,
     owned,
@@ -231,7 +234,8 @@ async def create_bulk(
     _check_list(bodies, Iterable)
     limits = await limits_of(store, scope, limits)
     holidays = await all_holidays(store, scope)
-    reading = _BulkReading(scope, await store.now(), limits, holidays, payload_of, outside)
+    known, now = await known_names(store, scope), await store.now()
+    reading = _BulkReading(scope, now, limits, holidays, payload_of, outside, known)
     await ensure_deliveries(store)
     try:
         return await store.schedules.create_bulk(scope, reading.schedules(bodies, on_progress))
@@ -309,10 +313,12 @@ class _BulkReading:
         holidays: Holidays,
         payload_of: PayloadOf,
         outside: OutsideRules,
+        known: Mapping[str, Collection[str]],
     ) -> None:
         self._scope = scope
         self._now, self._limits, self._holidays = now, limits, holidays
         self._payload_of, self._outside = payload_of, outside
+        self._known = known
         self._templates: dict[bytes, NewSchedule] = {}
 
     def schedules(
@@ -336,6 +342,16 @@ class _BulkReading:
         if on_progress is not None and number % PROGRESS_SCHEDULES:
             on_progress(number)
 
+    def _check_results(self, definition: Definition) -> None:
+        """Raises `InvalidInput` if those that get results do not exist."""
+        faults = [
+            FieldError(f"{field}.{kind}", f"there is no {kind} {shown(name)}")
+            for field, kind, name in result_names(definition)
+            if name not in self._known[kind]
+        ]
+        if faults:
+            raise InvalidInput(faults)
+
     def _schedule(self, fields: Mapping[str, object]) -> NewSchedule:
         if fields.get("idempotency_key") is not None:
             raise InvalidInput(
@@ -355,6 +371,7 @@ class _BulkReading:
         if template is None:
             plain = _without_own(fields)
             template = _new(plain, self._now, self._holidays, self._limits, new_id())
+            self._check_results(template.definition)
             if depends_on_id(template.definition.rule):
                 return _new(fields, self._now, self._holidays, self._limits, new_id())
             self._templates[key] = template

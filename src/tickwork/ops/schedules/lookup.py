@@ -12,11 +12,12 @@ import msgspec
 from msgspec import structs
 
 from tickwork.core import when
+from tickwork.core.delivery.endpoint import ENDPOINTS_MAX
 from tickwork.core.fields import nearest, shown
 from tickwork.core.message.body import decode_body
 from tickwork.core.model import SYSTEM, ContentType, QueueSettings, Scope
 from tickwork.core.owner_targets import check_target
-from tickwork.core.schedule.fields import parse_id
+from tickwork.core.schedule.fields import RESULT_FIELDS, parse_id
 from tickwork.core.schedule.model import FIRED_TYPE, Definition, Schedule, ScheduleSelection
 from tickwork.core.topology import FILE as TOPOLOGY_FILE
 from tickwork.errors import FieldError, InvalidInput, NotFound
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from tickwork.app.payloads import Payload, PayloadOf  # Slow to import: `next` needs none.
 
 Holidays = Mapping[str, frozenset[date]]
+
+TARGET_FIELDS = ("target", *RESULT_FIELDS)
+"""Fields that may name a queue."""
 
 LIST_LIMIT = 100
 """Number of schedules that a list returns unless the caller gives a limit."""
@@ -131,20 +135,49 @@ async def all_holidays(store: Store, scope: Scope) -> dict[str, frozenset[date]]
 async def check_targets(
     store: Store, scope: Scope, bodies: Mapping[int, Mapping[str, object]]
 ) -> None:
-    """Raises `InvalidInput` for target queues that do not exist; the bodies are by index."""
+    """Raises `InvalidInput` for queues and endpoints that do not exist, of targets and of results;
+    the bodies are by index."""
     known: dict[str, bool] = {}
     faults: list[FieldError] = []
     for index, fields in bodies.items():
-        target = fields.get("target")
-        queue = target.get("queue") if isinstance(target, Mapping) else None
-        if not isinstance(queue, str) or not queue:
-            continue
-        if queue not in known:
-            known[queue] = await has_queue(store, scope, queue)
-        if not known[queue]:
-            faults.append(await missing_queue(store, scope, f"[{index}].target.queue", queue))
+        for field in TARGET_FIELDS:
+            target = fields.get(field)
+            queue = target.get("queue") if isinstance(target, Mapping) else None
+            if not isinstance(queue, str) or not queue:
+                continue
+            if queue not in known:
+                known[queue] = await has_queue(store, scope, queue)
+            if not known[queue]:
+                faults.append(await missing_queue(store, scope, f"[{index}].{field}.queue", queue))
+        faults += await _missing_endpoints(store, scope, f"[{index}].", fields)
     if faults:
         raise InvalidInput(faults)
+
+
+async def known_names(store: Store, scope: Scope) -> dict[str, frozenset[str]]:
+    """The names of all queues and endpoints of the scope, by kind."""
+    endpoints = await store.endpoints.list(scope, ENDPOINTS_MAX)
+    return {
+        "queue": frozenset(each.name for each in await store.queues.list(scope)),
+        "endpoint": frozenset(each.name for each in endpoints),
+    }
+
+
+async def _missing_endpoints(
+    store: Store, scope: Scope, prefix: str, fields: Mapping[str, object]
+) -> list[FieldError]:
+    """The faults of endpoints that are to get results and do not exist."""
+    faults: list[FieldError] = []
+    for field in RESULT_FIELDS:
+        target = fields.get(field)
+        name = target.get("endpoint") if isinstance(target, Mapping) else None
+        if isinstance(name, str) and name:
+            try:
+                await store.endpoints.get(scope, name)
+            except (NotFound, InvalidInput):
+                fault = f"there is no endpoint {shown(name)}; give the name of one"
+                faults.append(FieldError(f"{prefix}{field}.endpoint", fault))
+    return faults
 
 
 async def missing_queue(store: Store, scope: Scope, field: str, queue: str) -> FieldError:

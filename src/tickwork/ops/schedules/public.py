@@ -44,6 +44,8 @@ class ScheduleView(Struct, frozen=True, kw_only=True):
     overlap: str = "allow"
     retry: dict[str, Any] | None = None
     on_dead: str = "continue"
+    on_success: dict[str, Any] | None = None
+    on_failure: dict[str, Any] | None = None
     priority: int = 4
     start_at: str | None = None
     end_at: str | None = None

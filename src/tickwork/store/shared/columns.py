@@ -182,7 +182,7 @@ SCHEDULE = (
     "fired", "runs", "last_status", "last_error", "error_count", "idempotency_key",
     "fingerprint", "created_at", "updated_at", "changed_at", "rule", "queue", "body", "type",
     "content_type", "priority", "overlap", "on_dead", "retry", "expires_after_seconds",
-    "metadata", "shift", "owner",
+    "metadata", "shift", "owner", "terms",
 )  # fmt: skip
 """A stored schedule: its state, and then its definition."""
 

@@ -41,6 +41,7 @@ from tickwork.store.postgres.schedules.slot_outcome import (
     SlotOutcomes,
     effects_of,
     paused_by,
+    result_groups,
     successes,
 )
 from tickwork.store.shared.counters import CounterKey, Counters
@@ -71,7 +72,7 @@ class EndedMessages(NamedTuple):
     duplicates: set[int]
     removed: RemovedMessages
     returned: list[CounterKey]
-    dead_letter_sends: list[Group]
+    automatic_sends: list[Group]
     queues_to_wake: set[UUID]
     dead_rows: list[Any]
 
@@ -128,7 +129,9 @@ class EndingWriter:
         doubled = [endings[index].claim for index in ended.duplicates]
         await self._slots.forget(connection, doubled, recorded)
         counted = ended.done - ended.duplicates
-        effects = effects_of(recorded, [endings[index].claim for index in sorted(counted)])
+        in_order = [endings[index].claim for index in sorted(counted)]
+        effects = effects_of(recorded, in_order)
+        ended.automatic_sends.extend(await result_groups(connection, recorded, in_order))
         parcels, batches = _sent_by(counted, caused.sends), _sent_by(counted, caused.batches)
         withdrawable = await self._slots.keys_to_take(connection, effects)
         told = await receivers(connection, self._moment, {row["tenant"] for row in ended.dead_rows})
@@ -148,13 +151,13 @@ class EndingWriter:
             ended.queues_to_wake.update({SCHEDULES_TOPIC} if has_more else ())
         if ended.dead_rows:
             died = paused_by(recorded, effects, paused)
-            ended.dead_letter_sends.extend(
+            ended.automatic_sends.extend(
                 await dead_letter_events(connection, ended.dead_rows, died, told)
             )
         backlog, sent = BacklogChange(), list[Group]()
         # With equal keys, a dead message precedes the messages that its ending sends.
-        if ended.dead_letter_sends:
-            sent += await self._sender.store(connection, ended.dead_letter_sends, new_id(), backlog)
+        if ended.automatic_sends:
+            sent += await self._sender.store(connection, ended.automatic_sends, new_id(), backlog)
         if parcels:
             sent += await self._sender.store_parcels(connection, parcels, new_id(), backlog)
         if batches:
@@ -194,9 +197,9 @@ class EndingWriter:
             group for parcel in parcels for group in (parcel.group, *parcel.copies_of(parcel.group))
         ]
         groups += [group for batch in batches for group in (batch.group, *batch.copies)]
-        keyed = [key for group in (*groups, *ended.dead_letter_sends) for key in group.keyed()]
+        keyed = [key for group in (*groups, *ended.automatic_sends) for key in group.keyed()]
         needed = {key for key in keyed if key is not None} | others
-        if groups or ended.dead_letter_sends or others or has_effects:
+        if groups or ended.automatic_sends or others or has_effects:
             keys = needed | keys_of(ended.removed.with_effects)
             if keys:
                 await self._keys.lock_or_create(connection, keys)
@@ -313,7 +316,7 @@ class EndingWriter:
             ended.done.add(indexes[row["number"] - 1])
             ended.removed.add([row], CounterName.DEAD, row["reason"])
             if row["onward_id"] is not None:
-                ended.dead_letter_sends.append(_for_dead_letter_queue(row))
+                ended.automatic_sends.append(_for_dead_letter_queue(row))
         ended.dead_rows.extend(dead_rows)
 
 

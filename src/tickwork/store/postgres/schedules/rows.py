@@ -18,6 +18,7 @@ from tickwork.core.schedule.model import (
     Schedule,
     ScheduleStatus,
     read_rule,
+    read_terms,
 )
 from tickwork.store.shared.columns import common_values, own_values
 
@@ -42,6 +43,7 @@ def schedules(rows: Iterable[Any]) -> tuple[Schedule, ...]:
 
 
 def schedule(row: Any) -> Schedule:
+    told = read_terms(row["terms"])
     return Schedule(
         tenant=row["tenant"],
         id=row["id"],
@@ -60,6 +62,8 @@ def schedule(row: Any) -> Schedule:
             retry=None if row["retry"] is None else _RETRY.decode(row["retry"]),
             expires_after_seconds=row["expires_after_seconds"],
             metadata=row["metadata"],
+            on_success=told.on_success,
+            on_failure=told.on_failure,
         ),
         next_slot=row["next_slot"],
         due_at=row["due_at"],

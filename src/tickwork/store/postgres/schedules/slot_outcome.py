@@ -15,9 +15,12 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from tickwork.core.model import Claim, Ending
+from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE
+from tickwork.core.delivery.publish import direct_delivery
+from tickwork.core.model import Claim, Ending, NewMessage
 from tickwork.core.schedule.change import pause
 from tickwork.core.schedule.firing import FiringResult, FollowUp
+from tickwork.core.schedule.result_message import result_message
 from tickwork.core.schedule.slot_outcome import (
     AFTER_SUCCESS,
     NO_EFFECT,
@@ -26,10 +29,13 @@ from tickwork.core.schedule.slot_outcome import (
 )
 from tickwork.core.schedule.withdraw import Withdrawn
 from tickwork.store.ids import Moment, new_id
+from tickwork.store.postgres.endpoints.publish import record_deliveries
+from tickwork.store.postgres.endpoints.rows import settings as endpoint_settings
 from tickwork.store.postgres.engine.database import Connection
 from tickwork.store.postgres.engine.sql import SQL, once
 from tickwork.store.postgres.messages.keys import Key
 from tickwork.store.postgres.messages.removal import RemovedMessages
+from tickwork.store.postgres.messages.send import Group
 from tickwork.store.postgres.schedules import rows
 from tickwork.store.postgres.schedules.firings import record_skips
 from tickwork.store.postgres.schedules.slot_messages import (
@@ -56,6 +62,7 @@ class Recorded(Struct, frozen=True):
     schedule: ScheduleKey
     slot: datetime
     run: int
+    attempt: int
     finished_at: datetime
     shown: LastOutcome | None
 
@@ -115,7 +122,7 @@ class SlotOutcomes:
             once([firing.is_attempt for firing in firings]),
         )
         recorded: dict[Claim, Recorded] = {}
-        for number, schedule_id, slot, run, finished_at, count, error, status in rows:
+        for number, schedule_id, slot, run, finished_at, count, error, status, attempt in rows:
             claim, firing = chosen[number - 1]
             recorded[claim] = Recorded(
                 ids[number - 1],
@@ -123,6 +130,7 @@ class SlotOutcomes:
                 (claim.tenant, schedule_id),
                 slot,
                 run,
+                attempt,
                 finished_at,
                 None if count is None else LastOutcome(count, error, status),
             )
@@ -197,6 +205,47 @@ def effects_of(recorded: Mapping[Claim, Recorded], counted: Iterable[Claim]) -> 
             shown[each.schedule] = each.shown
             effects[each.schedule] = effects.get(each.schedule, EffectAndSlot()).after(each)
     return {named: each for named, each in effects.items() if each.effect.changes(shown[named])}
+
+
+async def result_groups(
+    connection: Connection, recorded: Mapping[Claim, Recorded], counted: Iterable[Claim]
+) -> list[Group]:
+    """Returns the results of counted outcomes as messages for the queues and endpoints that their
+    schedules name, if these exist, and stores the deliveries among them. Store the messages in the
+    same transaction. A queue at its limit takes them, too."""
+    groups: list[Group] = []
+    queues: dict[tuple[str | None, str], UUID | None] = {}
+
+    async def add(tenant: str, owner: str | None, name: str, message: NewMessage) -> None:
+        if (owner, name) not in queues:
+            row = await connection.fetchrow(SQL.get_queue, owner, name)
+            queues[owner, name] = None if row is None else row["id"]
+        if (queue_id := queues[owner, name]) is not None:
+            groups.append(Group(tenant, queue_id, name, (message,), is_exempt=True))
+
+    for claim in counted:
+        ended = recorded.get(claim)
+        if ended is None or (target := ended.record.tell) is None:
+            continue
+        tenant, schedule_id = ended.schedule
+        message = result_message(
+            ended.record,
+            claim.id,
+            schedule_id=schedule_id,
+            slot=ended.slot,
+            run=ended.run,
+            attempts=ended.attempt,
+        )
+        if target.queue is not None:
+            await add(tenant, tenant, target.queue, message)
+            continue
+        row = await connection.fetchrow(SQL.find_endpoint, tenant, target.endpoint)
+        if row is not None:
+            settings, now = endpoint_settings(row["settings"]), ended.finished_at
+            delivery = direct_delivery(message, row["id"], settings, now)
+            for each in await record_deliveries(connection, tenant, now, [delivery]):
+                await add(tenant, None, ENDPOINTS_QUEUE, each)
+    return groups
 
 
 def paused_by(

@@ -85,7 +85,7 @@ class Endings:
         end_slots(
             transaction,
             [
-                EndedSlot(slot, self._firings[fence])
+                EndedSlot(slot, self._firings[fence], fence[1])
                 for fence, slot in slots.items()
                 if fence not in duplicates
             ],

@@ -19,6 +19,7 @@ from tickwork.core.schedule.model import (
     Schedule,
     ScheduleStatus,
     read_rule,
+    read_terms,
 )
 from tickwork.core.schedule.plan import DueSchedule
 from tickwork.core.schedule.tzdata_change import WaitingSchedule
@@ -53,9 +54,9 @@ def read_schedule(row: Row) -> StoredSchedule:
         rowid, queue_id, tenant, id_, name, status, version, next_slot, due_at, look_at, last_slot,
         fired, runs, last_status, last_error, error_count, idempotency_key, fingerprint,
         created_at, updated_at, changed_at, rule, queue, body, type_, content_type, priority,
-        overlap, on_dead, retry, expires_after_seconds, metadata, shift, owner,
+        overlap, on_dead, retry, expires_after_seconds, metadata, shift, owner, terms,
     ) = row  # fmt: skip
-    schedule_id = UUID(bytes=id_)
+    schedule_id, told = UUID(bytes=id_), read_terms(terms)
     definition = Definition(
         rule=read_rule(rule, schedule_id, shift),
         queue=queue,
@@ -68,6 +69,8 @@ def read_schedule(row: Row) -> StoredSchedule:
         retry=None if retry is None else _RETRY.decode(retry),
         expires_after_seconds=expires_after_seconds,
         metadata=metadata,
+        on_success=told.on_success,
+        on_failure=told.on_failure,
     )
     schedule = Schedule(
         tenant=tenant,

@@ -7,13 +7,18 @@ what an outcome means. A schedule that does not change is not written.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import NamedTuple
+from uuid import UUID
 
+from tickwork.core.delivery.publish import direct_delivery
+from tickwork.core.model import NewMessage, Scope
 from tickwork.core.schedule.change import pause
-from tickwork.core.schedule.firing import FiringResult, FiringStatus, FollowUp
+from tickwork.core.schedule.firing import FiringResult, FiringStatus, FollowUp, ResultTarget
 from tickwork.core.schedule.model import ScheduleStatus
 from tickwork.core.schedule.next_slot import AHEAD_SECONDS
+from tickwork.core.schedule.result_message import result_message
 from tickwork.core.schedule.slot_outcome import (
     LastOutcome,
     ScheduleEffect,
@@ -22,7 +27,10 @@ from tickwork.core.schedule.slot_outcome import (
     lease_expired_result,
 )
 from tickwork.core.schedule.withdraw import WithdrawScope
+from tickwork.errors import NotFound
 from tickwork.store.ids import SCHEDULES_TOPIC
+from tickwork.store.sqlite.endpoints.publish import store_deliveries
+from tickwork.store.sqlite.endpoints.rows import endpoint as read_endpoint
 from tickwork.store.sqlite.engine.sql import (
     SQL,
     for_rows,
@@ -32,6 +40,7 @@ from tickwork.store.sqlite.engine.sql import (
 )
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
+from tickwork.store.sqlite.messages.send import PreparedMessages, find_queue
 from tickwork.store.sqlite.messages.system_events import publish_pause
 from tickwork.store.sqlite.schedules.firings import record, record_skips, skip_values
 from tickwork.store.sqlite.schedules.rows import optional_microseconds, read_schedule
@@ -52,10 +61,11 @@ Key = tuple[str, bytes]
 
 
 class EndedSlot(NamedTuple):
-    """A slot whose message ended: its row in `SLOT_COLUMNS`, and its record."""
+    """A slot whose message ended: its row in `SLOT_COLUMNS`, its record, and the message's id."""
 
     slot: rows.Row
     record: FiringResult
+    message_id: bytes
 
 
 class DyingMessage(NamedTuple):
@@ -85,7 +95,8 @@ def end_slots(transaction: Transaction, ended: Sequence[EndedSlot]) -> None:
     """Records the outcomes of slots and changes their schedules accordingly."""
     if not ended:
         return
-    record(transaction, ended)
+    record(transaction, [(each.slot, each.record) for each in ended])
+    _tell_results(transaction, ended)
     by_schedule: dict[Key, list[EndedSlot]] = {}
     for each in ended:
         by_schedule.setdefault((each.slot[0], each.slot[1]), []).append(each)
@@ -105,6 +116,40 @@ def end_slots(transaction: Transaction, ended: Sequence[EndedSlot]) -> None:
         transaction.execute(SQL.show_outcomes, (rows.as_json(rowids), *shown))
 
 
+def _tell_results(transaction: Transaction, ended: Sequence[EndedSlot]) -> None:
+    """Sends the results of slots to the queues and endpoints that their schedules name, if these
+    exist."""
+    for each in ended:
+        if (target := each.record.tell) is not None:
+            tenant, schedule_id, slot, run, attempt, *_ = each.slot
+            message = result_message(
+                each.record,
+                UUID(bytes=each.message_id),
+                schedule_id=UUID(bytes=schedule_id),
+                slot=from_microseconds(slot),
+                run=run,
+                attempts=attempt if each.record.is_attempt else attempt - 1,
+            )
+            with suppress(NotFound):
+                _send_result(transaction, tenant, target, message)
+
+
+def _send_result(
+    transaction: Transaction, tenant: str, target: ResultTarget, message: NewMessage
+) -> None:
+    """Sends a result, also to a queue at its limit. `NotFound` if its queue was deleted; a deleted
+    endpoint gets nothing."""
+    if target.queue is not None:
+        queue = find_queue(transaction, Scope(tenant), target.queue)
+        PreparedMessages([message]).store(transaction, tenant, queue, is_exempt=True)
+        return
+    row = transaction.execute(SQL.find_endpoint, (tenant, target.endpoint)).fetchone()
+    if row is not None:
+        endpoint, now = read_endpoint(row), from_microseconds(transaction.now)
+        delivery = direct_delivery(message, endpoint.id, endpoint.settings, now)
+        store_deliveries(transaction, tenant, [delivery], is_exempt=True)
+
+
 def slots_of_dead_messages(
     transaction: Transaction, dead: Sequence[DyingMessage]
 ) -> list[EndedSlot]:
@@ -113,9 +158,9 @@ def slots_of_dead_messages(
     found = transaction.execute(SQL.slots_of_messages, (rows.as_json(by_rowid),)).fetchall()
     ended: list[EndedSlot] = []
     for row in found:
-        slot, (rowid, terms) = row[:SLOT_COLUMNS], row[SLOT_COLUMNS:]
+        slot, (rowid, terms, id_) = row[:SLOT_COLUMNS], row[SLOT_COLUMNS:]
         _, reason, error = by_rowid[rowid]
-        ended.append(EndedSlot(slot, dead_result(terms, slot[3], reason, error)))
+        ended.append(EndedSlot(slot, dead_result(terms, slot[3], reason, error), id_))
     return ended
 
 
@@ -133,10 +178,9 @@ def slots_of_expired_leases(
     found = transaction.execute(SQL.slots_of_messages, (rows.as_json(used_up),)).fetchall()
     ended: list[EndedSlot] = []
     for row in found:
-        slot, (rowid, terms) = row[:SLOT_COLUMNS], row[SLOT_COLUMNS:]
-        ended.append(
-            EndedSlot(slot, lease_expired_result(terms, slot[3], is_used_up=used_up[rowid]))
-        )
+        slot, (rowid, terms, id_) = row[:SLOT_COLUMNS], row[SLOT_COLUMNS:]
+        result = lease_expired_result(terms, slot[3], is_used_up=used_up[rowid])
+        ended.append(EndedSlot(slot, result, id_))
     return ended
 
 

@@ -38,7 +38,7 @@ recorded AS (
     FROM moment, held
 )
 SELECT held.number, held.schedule_id, held.slot, held.run, moment.now AS finished_at,
-    s.error_count, s.last_error, s.last_status
+    s.error_count, s.last_error, s.last_status, held.attempts + held.is_attempt::integer AS attempt
 FROM moment, held
 LEFT JOIN LATERAL (
     SELECT error_count, last_error, last_status FROM tickwork_schedules
