@@ -94,3 +94,11 @@ async def test_a_queue_that_an_app_declares_is_not_pulled_and_keeps_its_settings
     assert "shop" in told["detail"]
     problem(await http.put("/v1/queues/q", json={"max_retries": 1}), 409, "conflict")
     assert await send(http)
+
+
+async def test_a_queue_that_is_pushed_to_an_endpoint_is_not_pulled(http: Http) -> None:
+    made = await http.put("/v1/queues/q", json={"push_to": "shop"})
+    assert (made.json()["mode"], made.json()["push_to"]) == ("push", "shop")
+    problem(await http.post("/v1/queues/q/messages/pull", json={}), 409, "conflict")
+    await make_queue(http)
+    assert (await http.post("/v1/queues/q/messages/pull", json={})).status_code == 200

@@ -231,8 +231,18 @@ def read_lease(field: str, given: object, scope: Scope) -> Lease:
     return Lease(given, mark, claim, bool(flags & _IS_SLOT))
 
 
+def is_pulled(queue: StoredQueue) -> bool:
+    """Whether consumers may pull from a queue: neither an app nor an endpoint consumes it."""
+    return queue.declared_by is None and queue.settings.push_to is None
+
+
 async def _pulled_queue(store: Store, scope: Scope, queue: str) -> StoredQueue:
     stored = await get_queue(store, scope, queue)
+    if stored.settings.push_to is not None:
+        raise Conflict(
+            f"queue {queue} is pushed to the endpoint {stored.settings.push_to}; remove push_to to "
+            "pull from it"
+        )
     if stored.declared_by is not None:
         raise Conflict(
             f"queue {queue} is declared by the app {stored.declared_by}, whose handlers process "

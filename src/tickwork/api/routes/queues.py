@@ -18,7 +18,7 @@ from tickwork.api.versions import IfMatch, check_match, etag_of, with_etag
 from tickwork.core.access import Caller, Permission
 from tickwork.core.message.backoff import Backoff
 from tickwork.core.model import Counts, StoredQueue
-from tickwork.ops import queues
+from tickwork.ops import pull, queues
 
 _EXAMPLES = [
     Example(summary="A queue with the usual settings", value={}),
@@ -49,11 +49,14 @@ class QueueRequest(Struct, frozen=True, kw_only=True):
     tenant_claimed_max: int | None = None
     rate_per_second: float | None = None
     backlog_bytes_max: int | None = None
+    push_to: Annotated[
+        str | None, Meta(description="Name of an endpoint that consumes the queue.")
+    ] = None
 
 
 class QueueAnswer(Struct, frozen=True, kw_only=True):
-    """A queue. `mode` says who processes its messages: consumers that `pull`, or the handlers of
-    the app `declared_by` (`push`). Numbers of messages are only in the answer for one queue."""
+    """A queue. `mode` says who processes its messages: consumers that `pull`, or the endpoint
+    `push_to` or the handlers of the app `declared_by` (`push`). Numbers of messages are only in the answer for one queue."""
 
     name: str
     mode: Annotated[str, Meta(description="pull or push")]
@@ -71,6 +74,7 @@ class QueueAnswer(Struct, frozen=True, kw_only=True):
     tenant_claimed_max: int | None
     rate_per_second: float | None
     backlog_bytes_max: int | None
+    push_to: str | None
     counts: Counts | UnsetType = UNSET
 
     @classmethod
@@ -81,7 +85,7 @@ class QueueAnswer(Struct, frozen=True, kw_only=True):
         }
         return cls(
             name=queue.name,
-            mode="pull" if queue.declared_by is None else "push",
+            mode="pull" if pull.is_pulled(queue) else "push",
             declared_by=queue.declared_by,
             shared=queue.tenant is None,
             paused=queue.paused,
