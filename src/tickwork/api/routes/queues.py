@@ -56,7 +56,8 @@ class QueueRequest(Struct, frozen=True, kw_only=True):
 
 class QueueAnswer(Struct, frozen=True, kw_only=True):
     """A queue. `mode` says who processes its messages: consumers that `pull`, or the endpoint
-    `push_to` or the handlers of the app `declared_by` (`push`). Numbers of messages are only in the answer for one queue."""
+    `push_to` or the handlers of the app `declared_by` (`push`). Numbers of messages
+    are only in the answer for one queue."""
 
     name: str
     mode: Annotated[str, Meta(description="pull or push")]
