@@ -198,6 +198,19 @@ async def test_a_wait_beyond_the_grace_makes_no_missed_slot(
         ]
 
 
+async def test_an_expiry_does_not_end_an_attempt_that_waits(
+    app: Tickwork, database: str | None
+) -> None:
+    async with harness(app, database=database, start=START) as h:
+        token = await started(app, h, expires_after_seconds=120)
+        await h.advance(minutes=5)
+        assert (await app.firings.complete(token)).status == "succeeded"
+        await h.advance(days=1)
+        await h.advance(hours=1)
+        (expired, _) = await records(app)
+        assert (expired.status, len(h.deliveries.webhooks)) == ("expired", 2)
+
+
 async def test_a_slot_that_fired_late_waits_too(app: Tickwork, database: str | None) -> None:
     async with harness(app, database=database, start=START) as h:
         h.deliveries.answer = lambda _: ACCEPTED

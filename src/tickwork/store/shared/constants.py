@@ -9,7 +9,12 @@ from collections.abc import Iterable
 
 from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE
 from tickwork.core.message.system_events import SYSTEM_TYPES
-from tickwork.core.model import FORMAT_VERSION, LOST_CLAIMS_ALONE, LOST_CLAIMS_SEPARATE
+from tickwork.core.model import (
+    FORMAT_VERSION,
+    LOST_CLAIMS_ALONE,
+    LOST_CLAIMS_SEPARATE,
+    WAITING_SINCE,
+)
 from tickwork.core.schedule.model import BUCKETS_PER_SHARD, OverlapPolicy
 from tickwork.core.schedule.next_slot import AHEAD_SECONDS
 from tickwork.core.schedule.plan import CATCH_UP_PRIORITY_STEP, UNFINISHED_MAX
@@ -47,6 +52,7 @@ CONSTANTS = {
     "final_failures": _literals(sorted(FINAL_FAILURES)),
     "handled": _literals(sorted(HANDLED)),
     "after_success": _literals(AFTER_SUCCESS),
+    "waiting_since": _literal(f"{WAITING_SINCE}%"),
     "endpoints_queue": _literal(ENDPOINTS_QUEUE),
     "system_types": _literals(SYSTEM_TYPES),
 }
