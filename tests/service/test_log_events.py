@@ -18,7 +18,7 @@ from tests.service.workplace import Workplace
 from tickwork import clock
 from tickwork.app.message import Message, Permanent, Snooze
 from tickwork.core.model import SYSTEM, Ending, Fate, Reaped, SettleResult, StoredQueue
-from tickwork.errors import StoreUnavailable
+from tickwork.errors import StoreBroken, StoreUnavailable
 from tickwork.service.observe import log_events
 from tickwork.service.observe.log_events import EventLog, LogEvent, format_value
 from tickwork.service.observe.repeats import REPEAT_SECONDS
@@ -272,6 +272,18 @@ def test_a_database_that_is_away_is_one_cause_whoever_notices_it(
     now[0] += REPEAT_SECONDS
     log.claims_reaped(Reaped())
     assert kept.records[-1].msg.event == "database available again"  # type: ignore[union-attr]
+
+
+def test_a_broken_database_is_one_cause_whoever_notices_it(kept: Kept, now: list[float]) -> None:
+    log = EventLog()
+    for activity in ("claim", "settle", "scheduler", "claim"):
+        log.error_occurred(activity, StoreBroken("the file is gone"))
+    assert lines(kept) == [("error, retrying", None)]
+    log.error_occurred("claim", StoreBroken("the disk is full"))
+    assert lines(kept) == [("error, retrying", None)]
+    now[0] += REPEAT_SECONDS
+    log.claims_reaped(Reaped())
+    assert lines(kept) == [("error, retrying", 3)]
 
 
 def test_refused_messages_are_counted_per_queue(kept: Kept, now: list[float]) -> None:

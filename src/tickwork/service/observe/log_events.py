@@ -28,7 +28,7 @@ from uuid import UUID
 from tickwork.clock import monotonic
 from tickwork.core.message.error_summary import summary
 from tickwork.core.model import Fate, Message, Reaped, SettleResult, StoredQueue
-from tickwork.errors import StoreUnavailable
+from tickwork.errors import StoreBroken, StoreUnavailable
 from tickwork.service.observe import (
     DUPLICATE,
     OUTCOMES,
@@ -192,7 +192,9 @@ class EventLog(Observer):
             fields = _repeated_fields(repeated)
             _log.warning(LogEvent("error, retrying", what=activity, error=text, **fields))
 
-        self._repeats.add((activity, type(error)), write)
+        # A broken database is one cause, whichever activity notices it.
+        cause = text if isinstance(error, StoreBroken) else (activity, type(error))
+        self._repeats.add(cause, write)
 
     def claims_reaped(self, reaped: Reaped) -> None:  # noqa: ARG002
         self._repeats.flush()  # This event occurs every second while the database answers.
