@@ -11,16 +11,11 @@ URL = "https://example.com/hook"
 
 @pytest.fixture
 def billing(desk: Desk) -> Desk:
-    """An endpoint, and an event for it."""
-    desk.store(_nothing)
+    """An endpoint, and an event for it. Creating it makes the database."""
     made = desk.json("endpoints", "create", "billing", "--url", URL, "--type", "order.*")
     assert made["secret"].startswith("whsec_")
     desk.answer("events", "publish", "order.paid", '{"id": 1}')
     return desk
-
-
-async def _nothing(_: object) -> None:
-    """Makes the database."""
 
 
 def test_an_endpoint_is_listed_changed_disabled_and_deleted(billing: Desk) -> None:
@@ -77,6 +72,11 @@ def test_bad_input_names_the_option(billing: Desk) -> None:
         ("alerts", "set", "--email", "nobody"),
     ):
         assert billing.run(*command).exit_code in (1, 2), command
+
+
+def test_alerts_are_set_before_anything_else(desk: Desk) -> None:
+    desk.answer("alerts", "set", "--email", "ops@example.com")
+    assert "ops@example.com" in desk.answer("alerts", "show")
 
 
 def test_alerts_are_set_shown_and_cleared(billing: Desk) -> None:

@@ -56,7 +56,7 @@ def set_command(
         box, check_url = secret_box(settings), guard(settings).check_url
         await set_alerts(store, scope, target, box, check_url)
 
-    with_store(database, scope, work, names=_OPTIONS)
+    with_store(database, scope, work, names=_OPTIONS, create=True)
     _print(target, as_json=as_json)
 
 

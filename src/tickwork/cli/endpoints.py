@@ -133,6 +133,7 @@ def create_command(
             box=secret_box(settings),
             check_url=guard(settings).check_url,
         ),
+        create=True,
     )
     if as_json:
         print_json(made)
@@ -330,8 +331,14 @@ def stats_command(
         print_lines(field_lines(stats))
 
 
-def _run(database: str | None, scope: Scope, work: Callable[[Store], Awaitable[T]]) -> T:
-    return with_store(database, scope, work, names=_OPTIONS)
+def _run(
+    database: str | None,
+    scope: Scope,
+    work: Callable[[Store], Awaitable[T]],
+    *,
+    create: bool = False,
+) -> T:
+    return with_store(database, scope, work, names=_OPTIONS, create=create)
 
 
 def _show(endpoint: Endpoint, *, as_json: bool) -> None:

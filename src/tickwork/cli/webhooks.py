@@ -80,7 +80,7 @@ def listen_command(
     async def known(store: Store) -> tuple[str, ...]:
         return await signing_secrets(store, scope, secret_box(settings))
 
-    secrets = (secret,) if secret is not None else with_store(database, scope, known)
+    secrets = (secret,) if secret is not None else with_store(database, scope, known, create=True)
     number = whole_number(port, "--port", LISTEN_PORT)
     report_errors(lambda: _listen(number, secrets, forward))
 
