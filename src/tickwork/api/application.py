@@ -40,6 +40,7 @@ from tickwork.api.routes.pull import PULL_ROUTES
 from tickwork.api.routes.queues import QUEUE_ROUTES
 from tickwork.api.routes.schedule_runs import RUN_ROUTES
 from tickwork.api.routes.schedules import SCHEDULE_ROUTES
+from tickwork.api.routes.tenants import TENANT_ROUTES
 from tickwork.core import when
 from tickwork.core.jwt_issuer import Issuer
 from tickwork.ops.authenticate import Authenticator
@@ -49,6 +50,7 @@ _TAGS = [
     Tag("schedules", "Schedules and their next fires."),
     Tag("queues", "Queues, their settings and numbers."),
     Tag("messages", "Send messages; pull, ack and extend them."),
+    Tag("access", "Tenants and API keys, for the operator."),
     Tag("operating", "The state of the cluster and its queues."),
     Tag("health", "Health checks and metrics of the process."),
 ]
@@ -69,6 +71,7 @@ _ROUTES: list[ControllerRouterHandler] = [
     *QUEUE_ROUTES,
     *MESSAGE_ROUTES,
     *PULL_ROUTES,
+    *TENANT_ROUTES,
 ]
 
 GZIP_BYTES_MIN = 1_000

@@ -32,7 +32,7 @@ async def list_tenants(
     return await store.tenants.list(scope, limit, after=after)
 
 
-async def create_tenant(store: Store, tenant_id: str, limits: Mapping[str, object]) -> Tenant:
+async def create_tenant(store: Store, tenant_id: object, limits: Mapping[str, object]) -> Tenant:
     """Creates a tenant with the given limits. Raises `Conflict` if it exists."""
     new = _with_limits(Tenant(id=_read_id(tenant_id)), limits)
     try:

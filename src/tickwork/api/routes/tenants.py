@@ -1,0 +1,276 @@
+"""Routes for the operator: tenants and their API keys."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from litestar import Request, Response
+from litestar.di import NamedDependency
+from litestar.openapi.spec import Example
+from litestar.params import Body, FromPath
+from msgspec import Meta, Struct, structs
+
+from tickwork.api.context import Context, store_of
+from tickwork.api.once import IdempotencyKey, once
+from tickwork.api.operation import operation
+from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
+from tickwork.core.access import Caller, Permission
+from tickwork.core.api_key import ROTATION_SECONDS, ROTATION_SECONDS_MAX, ApiKey
+from tickwork.core.fields import Reader
+from tickwork.core.model import SYSTEM, Scope, Tenant
+from tickwork.errors import FieldError, InvalidInput
+from tickwork.ops import keys, tenants
+from tickwork.ops.keys import CreatedKey
+
+TenantId = FromPath[str]
+KeyId = FromPath[str]
+
+
+class TenantChange(Struct, frozen=True, kw_only=True):
+    """Limits of a tenant; null removes one."""
+
+    weight: Annotated[int, Meta(ge=1, le=1_000, description="Share of shared queues.")] = 1
+    min_interval_seconds: Annotated[int | None, Meta(description="Between two slots.")] = None
+    schedules_max: Annotated[int | None, Meta(description="Number of schedules.")] = None
+    schedules_per_second: Annotated[float | None, Meta(description="Schedules created.")] = None
+    owner_targets: Annotated[
+        tuple[str, ...], Meta(description="Targets of owner-bound callers: queue:NAME, email …")
+    ] = ()
+
+
+class TenantRequest(TenantChange, frozen=True, kw_only=True):
+    """A new tenant."""
+
+    id: str
+
+
+class KeyRequest(Struct, frozen=True, kw_only=True):
+    """A new API key."""
+
+    name: Annotated[str, Meta(description="What the key is for.")]
+    scopes: Annotated[tuple[Permission, ...], Meta(description="No scope implies another.")]
+    owner: Annotated[
+        str | None, Meta(description="One user, whose schedules the key is limited to.")
+    ] = None
+    expires_at: datetime | None = None
+
+
+class RotateRequest(Struct, frozen=True, kw_only=True):
+    """How long the secret before stays valid."""
+
+    keep_seconds: Annotated[float, Meta(ge=0, le=ROTATION_SECONDS_MAX)] = ROTATION_SECONDS
+
+
+_TENANT = [Example(value={"id": "acme", "schedules_max": 1_000, "owner_targets": ["queue:mail"]})]
+_LIMITS = [Example(value={"weight": 5, "schedules_max": None})]
+_ROTATION = [Example(value={"keep_seconds": 3_600})]
+_KEY = [Example(value={"name": "shop backend", "scopes": ["read", "send"]})]
+
+
+@operation("GET", "/v1/tenants", needs=Permission.ADMIN, tag="access", summary="List tenants")
+async def list_tenants(
+    context: NamedDependency[Context], limit: Limit = PAGE_LIMIT, cursor: Cursor = None
+) -> Page[Tenant]:
+    """Returns all tenants by id."""
+    after: str | None = read_cursor(cursor, str)
+    found = await tenants.list_tenants(store_of(context), SYSTEM, limit=limit + 1, after=after)
+    return page_of(found, limit, lambda each: each.id, lambda each: each)
+
+
+@operation(
+    "POST",
+    "/v1/tenants",
+    needs=Permission.ADMIN,
+    tag="access",
+    summary="Create a tenant",
+    status=201,
+    body=TenantRequest,
+    problems=(409,),
+)
+async def create_tenant(
+    data: Annotated[dict[str, Any], Body(examples=_TENANT)],
+    request: Request[Any, Any, Any],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    idempotency_key: IdempotencyKey = None,
+) -> Response[Tenant]:
+    """Creates a tenant with its limits."""
+
+    async def make(_: UUID) -> Tenant:
+        limits = {name: each for name, each in data.items() if name != "id"}
+        return await tenants.create_tenant(store_of(context), data.get("id"), limits)
+
+    return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
+
+
+@operation(
+    "GET", "/v1/tenants/{tenant:str}", needs=Permission.ADMIN, tag="access", summary="Get a tenant"
+)
+async def get_tenant(tenant: TenantId, context: NamedDependency[Context]) -> Tenant:
+    """Returns one tenant with its limits."""
+    return await tenants.get_tenant(store_of(context), SYSTEM, tenant)
+
+
+@operation(
+    "PATCH",
+    "/v1/tenants/{tenant:str}",
+    needs=Permission.ADMIN,
+    tag="access",
+    summary="Change the limits of a tenant",
+    body=TenantChange,
+)
+async def change_tenant(
+    tenant: TenantId,
+    data: Annotated[dict[str, Any], Body(examples=_LIMITS)],
+    context: NamedDependency[Context],
+) -> Tenant:
+    """Replaces the given limits and keeps the others; null removes one."""
+    return await tenants.set_tenant_limits(store_of(context), tenant, data)
+
+
+@operation(
+    "POST",
+    "/v1/tenants/{tenant:str}/suspend",
+    needs=Permission.ADMIN,
+    tag="access",
+    summary="Suspend a tenant",
+)
+async def suspend_tenant(tenant: TenantId, context: NamedDependency[Context]) -> Tenant:
+    """Refuses its keys with 403, and hands out none of its messages. What runs goes on."""
+    return await tenants.suspend_tenant(store_of(context), tenant)
+
+
+@operation(
+    "POST",
+    "/v1/tenants/{tenant:str}/resume",
+    needs=Permission.ADMIN,
+    tag="access",
+    summary="Resume a tenant",
+)
+async def resume_tenant(tenant: TenantId, context: NamedDependency[Context]) -> Tenant:
+    """Ends a suspension. What waited goes on; `missed` decides about late slots."""
+    return await tenants.resume_tenant(store_of(context), tenant)
+
+
+@operation(
+    "GET",
+    "/v1/tenants/{tenant:str}/keys",
+    needs=Permission.ADMIN,
+    tag="access",
+    summary="List API keys",
+)
+async def list_keys(
+    tenant: TenantId,
+    context: NamedDependency[Context],
+    limit: Limit = PAGE_LIMIT,
+    cursor: Cursor = None,
+) -> Page[ApiKey]:
+    """Returns the keys of a tenant without secrets, oldest first; also revoked ones."""
+    scope, after = await _scope(context, tenant), read_cursor(cursor, str)
+    found = await keys.list_keys(store_of(context), scope, limit=limit + 1, after=after)
+    return page_of(found, limit, lambda each: each.id, lambda each: each)
+
+
+@operation(
+    "POST",
+    "/v1/tenants/{tenant:str}/keys",
+    needs=Permission.ADMIN,
+    tag="access",
+    summary="Create an API key",
+    status=201,
+    body=KeyRequest,
+    problems=(409,),
+)
+async def create_key(
+    tenant: TenantId,
+    data: Annotated[dict[str, Any], Body(examples=_KEY)],
+    request: Request[Any, Any, Any],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    idempotency_key: IdempotencyKey = None,
+) -> Response[CreatedKey]:
+    """Makes a key of a tenant. `token` is not shown again, not even to a repeat of the request."""
+    scope = await _scope(context, tenant)
+
+    async def make(_: UUID) -> CreatedKey:
+        return await keys.create_key(store_of(context), scope, data)
+
+    return await once(
+        make,
+        context=context,
+        caller=caller,
+        request=request,
+        key=idempotency_key,
+        kept=lambda created: structs.replace(created, token=""),
+    )
+
+
+@operation(
+    "GET",
+    "/v1/tenants/{tenant:str}/keys/{key:str}",
+    needs=Permission.ADMIN,
+    tag="access",
+    summary="Get an API key",
+)
+async def get_key(tenant: TenantId, key: KeyId, context: NamedDependency[Context]) -> ApiKey:
+    """Returns one key, without its secret."""
+    return await keys.get_key(store_of(context), Scope(tenant), key)
+
+
+@operation(
+    "POST",
+    "/v1/tenants/{tenant:str}/keys/{key:str}/rotate",
+    needs=Permission.ADMIN,
+    tag="access",
+    summary="Rotate an API key",
+    body=RotateRequest,
+    problems=(409,),
+)
+async def rotate_key(
+    tenant: TenantId,
+    key: KeyId,
+    data: Annotated[dict[str, Any], Body(examples=_ROTATION)],
+    context: NamedDependency[Context],
+) -> CreatedKey:
+    """Gives a key a new secret. The one before works for `keep_seconds`, by default a day."""
+    faults: list[FieldError] = []
+    reader = Reader(data, faults)
+    reader.refuse_unknown({"keep_seconds"})
+    seconds = reader.number("keep_seconds") if reader.has("keep_seconds") else ROTATION_SECONDS
+    if seconds is None or faults:
+        raise InvalidInput(faults)
+    return await keys.rotate_key(store_of(context), Scope(tenant), key, keep_seconds=seconds)
+
+
+@operation(
+    "DELETE",
+    "/v1/tenants/{tenant:str}/keys/{key:str}",
+    needs=Permission.ADMIN,
+    tag="access",
+    summary="Revoke an API key",
+)
+async def revoke_key(tenant: TenantId, key: KeyId, context: NamedDependency[Context]) -> ApiKey:
+    """Ends a key for ever; servers notice within three seconds. It stays in the list."""
+    return await keys.revoke_key(store_of(context), Scope(tenant), key)
+
+
+async def _scope(context: Context, tenant: str) -> Scope:
+    """The scope of a tenant that exists."""
+    return Scope((await tenants.get_tenant(store_of(context), SYSTEM, tenant)).id)
+
+
+TENANT_ROUTES = (
+    list_tenants,
+    create_tenant,
+    get_tenant,
+    change_tenant,
+    suspend_tenant,
+    resume_tenant,
+    list_keys,
+    create_key,
+    get_key,
+    rotate_key,
+    revoke_key,
+)

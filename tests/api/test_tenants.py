@@ -1,0 +1,89 @@
+"""Tenants and API keys over HTTP."""
+
+from __future__ import annotations
+
+import httpx
+
+from tests.api.acts import every_page, fields_of, problem
+from tests.kit.api import bearer
+
+Http = httpx.AsyncClient
+
+
+async def test_a_tenant_is_created_changed_suspended_and_resumed(http: Http) -> None:
+    made = await http.post("/v1/tenants", json={"id": "acme", "schedules_max": 5})
+    assert made.status_code == 201
+    assert made.json() == {
+        "id": "acme", "weight": 1, "suspended": False, "min_interval_seconds": None,
+        "schedules_max": 5, "schedules_per_second": None, "owner_targets": [],
+    }  # fmt: skip
+    changed = await http.patch("/v1/tenants/acme", json={"weight": 3, "schedules_max": None})
+    assert (changed.json()["weight"], changed.json()["schedules_max"]) == (3, None)
+    assert (await http.post("/v1/tenants/acme/suspend")).json()["suspended"] is True
+    assert (await http.get("/v1/tenants/acme")).json()["suspended"] is True
+    assert (await http.post("/v1/tenants/acme/resume")).json()["suspended"] is False
+    listed = await every_page(http, "/v1/tenants", limit=1)
+    assert [each["id"] for each in listed] == ["acme", "default"]
+
+
+async def test_wrong_tenants_are_refused(http: Http) -> None:
+    problem(await http.post("/v1/tenants", json={"id": "default"}), 409, "conflict")
+    problem(await http.get("/v1/tenants/nobody"), 404, "not_found")
+    problem(await http.patch("/v1/tenants/nobody", json={}), 404, "not_found")
+    told = problem(await http.post("/v1/tenants", json={"id": "a", "wieght": 1}), 400,
+                   "unknown_field")  # fmt: skip
+    assert fields_of(told) == ["wieght"]
+    for body in ({}, {"id": 7}, {"id": ""}, {"id": "x" * 121}):
+        told = problem(await http.post("/v1/tenants", json=body), 422, "invalid_input")
+        assert fields_of(told) == ["id"]
+    told = problem(await http.patch("/v1/tenants/default", json={"owner_targets": ["fax"]}), 422,
+                   "invalid_input")  # fmt: skip
+    assert fields_of(told) == ["owner_targets[0]"]
+
+
+async def test_a_key_is_created_used_rotated_and_revoked(http: Http) -> None:
+    base = "/v1/tenants/default/keys"
+    made = await http.post(base, json={"name": "ci", "scopes": ["read"]})
+    assert made.status_code == 201
+    key, token = made.json()["id"], made.json()["token"]
+    assert (await http.get("/v1/stats", headers=bearer(token))).status_code == 200
+    rotated = (await http.post(f"{base}/{key}/rotate", json={"keep_seconds": 60})).json()
+    assert rotated["token"] != token
+    assert (await http.get("/v1/stats", headers=bearer(rotated["token"]))).status_code in (200, 401)
+    assert (await http.delete(f"{base}/{key}")).json()["revoked_at"]
+    shown = await http.get(f"{base}/{key}")
+    assert shown.json()["revoked_at"]
+    listed = await http.get(base)
+    assert key in [each["id"] for each in listed.json()["items"]]
+    for secret in (token, rotated["token"]):
+        assert secret.rpartition("_")[2] not in shown.text + listed.text
+    problem(await http.post(f"{base}/{key}/rotate", json={}), 409, "conflict")
+
+
+async def test_a_repeated_creation_makes_one_key_and_shows_its_secret_once(http: Http) -> None:
+    headers, body = {"Idempotency-Key": "k"}, {"name": "ci", "scopes": ["read"]}
+    first = await http.post("/v1/tenants/default/keys", json=body, headers=headers)
+    again = await http.post("/v1/tenants/default/keys", json=body, headers=headers)
+    assert (first.json()["id"], again.json()["token"]) == (again.json()["id"], "")
+    assert first.json()["token"]
+
+
+async def test_wrong_keys_are_refused(http: Http) -> None:
+    base = "/v1/tenants/default/keys"
+    for body, fields in (
+        ({}, ["name", "scopes"]),
+        ({"name": "a", "scopes": []}, ["scopes"]),
+        ({"name": "a", "scopes": ["root"]}, ["scopes"]),
+        ({"name": "a", "scopes": ["admin"], "owner": "ada"}, ["scopes"]),
+        ({"name": "a", "scopes": ["read"], "expires_at": "2020-01-01T00:00:00Z"}, ["expires_at"]),
+        ({"name": "a", "scopes": ["read"], "owner": ""}, ["owner"]),
+    ):
+        told = problem(await http.post(base, json=body), 422, "invalid_input")
+        assert fields_of(told) == fields
+    problem(await http.post("/v1/tenants/nobody/keys", json={}), 404, "not_found")
+    problem(await http.get("/v1/tenants/nobody/keys"), 404, "not_found")
+    problem(await http.get(f"{base}/nothing"), 404, "not_found")
+    problem(await http.delete(f"{base}/nothing"), 404, "not_found")
+    for seconds in (-1, "x", True, 10**9):
+        answer = await http.post(f"{base}/x/rotate", json={"keep_seconds": seconds})
+        assert fields_of(problem(answer, 422, "invalid_input")) == ["keep_seconds"]
