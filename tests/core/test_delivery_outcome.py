@@ -103,6 +103,7 @@ def test_no_retry_after_of_a_receiver_breaks_the_delivery(text: str) -> None:
     "text",
     [
         "your whsec_Q0FGRUJBQkU= is wrong",
+        "your tct_Q0FGRUJBQkU-_a is stale",
         "Authorization: Bearer Q0FGRUJBQkU",
         '{"token": "Q0FGRUJBQkU"}',
         "api_key=Q0FGRUJBQkU&x=1",

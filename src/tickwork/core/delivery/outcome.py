@@ -17,7 +17,7 @@ RETRY_AFTER_SECONDS_MAX = 86_400.0
 
 _GONE = 410
 _SECRET_TEXT = re.compile(
-    r"(?i)(whsec_[A-Za-z0-9+/=]+|bearer\s+[^\s\"']+|(?:api[_-]?key|token|secret|password)"
+    r"(?i)(whsec_[A-Za-z0-9+/=]+|tct_[\w-]+|bearer\s+[^\s\"']+|(?:api[_-]?key|token|secret|password)"
     r"[\"']?\s*[:=]\s*[\"']?[^\s\"',&}]+)"
 )
 _UNPRINTABLE = re.compile(r"[\0-\x08\x0b-\x1f\x7f\ud800-\udfff]")
