@@ -17,7 +17,7 @@ from tickwork.core.delivery.callback import (
 )
 from tickwork.core.delivery.target import DELIVERIES_QUEUE
 from tickwork.core.message import decide
-from tickwork.core.model import Message, Scope, Settlement, State
+from tickwork.core.model import Fate, Message, Scope, Settlement, State
 from tickwork.core.schedule.firing import FiringStatus
 from tickwork.errors import Conflict, InvalidInput, NotFound
 from tickwork.store.contract import Store
@@ -30,6 +30,13 @@ STALE = (
     "the token is stale: the firing was completed, its time is over, or a later attempt has "
     "started; nothing was changed"
 )
+
+
+_STATUSES = {
+    Fate.ACK: FiringStatus.SUCCEEDED,
+    Fate.RETRY: FiringStatus.FAILED,
+    Fate.DEAD: FiringStatus.DEAD,
+}
 
 
 class CompletedFiring(Struct, frozen=True, kw_only=True):
@@ -79,7 +86,7 @@ async def complete_firing(
                 schedule_id=message.schedule_id,
                 slot=message.slot,
                 attempt=message.attempts + 1,
-                status=FiringStatus.SUCCEEDED if ending.firing is None else ending.firing.status,
+                status=_STATUSES[ending.fate] if ending.firing is None else ending.firing.status,
             )
     raise Conflict(STALE)
 
