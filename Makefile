@@ -52,7 +52,7 @@ bench: $(DEV_READY) ## measure and write bench/results.json; ONLY=time measures 
 
 .PHONY: bench-peers
 bench-peers: $(DEV_READY) ## install others in .venv-peers, and measure our worker beside them
-	$(BIN)/python -m bench.peers.install; $(BIN)/python -m bench --only worker,scheduler
+	$(BIN)/python -m bench.peers.install; $(BIN)/python -m bench --only worker,scheduler,delivery
 
 .PHONY: bench-large
 bench-large: $(DEV_READY) ## measure with ten million schedules; takes an hour or more

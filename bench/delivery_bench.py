@@ -6,6 +6,7 @@ client that posts the same signed bodies, as many at once.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -18,6 +19,7 @@ import msgspec
 from bench.beds import Bed, postgres_bed, postgres_server, sqlite_bed
 from bench.delivery_process import PAYLOAD, Seen
 from bench.harness import Result, bench, judge, ratio_at_least, ratio_at_most, sized, value_under
+from bench.peers import seconds_of, was_tried
 from tickwork.channel.secrets import new_key
 from tickwork.core.delivery.target import DELIVERIES_QUEUE, Envelope, WebhookTarget
 from tickwork.core.model import DEFAULT, NewMessage
@@ -36,6 +38,11 @@ IN_FLIGHT = {1_000: 200, 10_000: 600}
 IN_FLIGHT_QUICK = {100: 200}
 PER_HOST = 10
 """Requests to one host; there are as many hosts as that takes."""
+
+HOSTS, HOSTS_QUICK = 1_000, 100
+PEER_DELIVERIES = 2_000
+PEER_SETTINGS = (20, 50, 100)
+"""Jobs at a time of the peer: all are tried, and the best counts."""
 
 HEARTBEAT_GAP_SECONDS_MAX = 7.5
 """A node beats every 5 seconds. More than this is late."""
@@ -98,6 +105,67 @@ def in_flight() -> Iterator[Result]:
                 "s",
                 goal=value_under(HEARTBEAT_GAP_SECONDS_MAX),
             )
+
+
+@bench("delivery")
+def one_hangs() -> Iterator[Result]:
+    """1,000 hosts, of which one never answers: the rate of the others beside that without it."""
+    hosts = sized(HOSTS, quick=HOSTS_QUICK)
+    for name, make_bed in _beds():
+        turns: list[tuple[float, float]] = []
+        others = (hosts - 1) * PER_HOST
+        for _ in range(ROUNDS):
+            both = tuple(
+                _seconds_of_others(make_bed, hosts, others, hanging)
+                for hanging in (("--hang", _host(0)), ())
+            )
+            turns.append((both[0], both[1]))
+        with_it, without = sorted(turns, key=lambda turn: turn[0] / turn[1])[ROUNDS // 2]
+        yield judge(
+            f"delivery.{name}.one_hangs",
+            others / with_it,
+            "webhooks/s",
+            reference=others / without,
+            goal=ratio_at_least(0.95),
+        )
+
+
+@bench("delivery")
+def peer() -> Iterator[Result]:
+    """Procrastinate with a task that posts by httpx, on the same server."""
+    if not was_tried("procrastinate"):
+        return
+    count = sized(PEER_DELIVERIES, quick=PEER_DELIVERIES // 10)
+    with postgres_server() as server, _server() as (port, _said):
+        url = f"http://127.0.0.1:{port}/"
+        with postgres_bed(server) as bed:
+            _fill(bed, [url] * count)
+            ours = _worker(bed, count, AT_ONCE)
+        theirs = []
+        for at_a_time in PEER_SETTINGS:
+            database = asyncio.run(server.create_database())
+            try:
+                theirs.append(
+                    seconds_of("procrastinate", "deliver", database, count, at_a_time, url)
+                )
+            finally:
+                asyncio.run(server.drop_database(database))
+    yield judge(
+        "delivery.postgres.beside_procrastinate",
+        count / ours.seconds,
+        "webhooks/s",
+        reference=count / min(theirs),
+    )
+
+
+def _seconds_of_others(
+    make_bed: MakeBed, hosts: int, others: int, hanging: tuple[str, ...]
+) -> float:
+    """Seconds until so many deliveries are done; those to the host that hangs are not."""
+    with _server(*hanging) as (port, _said), make_bed() as bed:
+        urls = [f"http://{_host(at)}:{port}/" for _ in range(PER_HOST) for at in range(hosts)]
+        _fill(bed, urls)
+        return _worker(bed, others, hosts).seconds
 
 
 def _beds() -> Iterator[tuple[str, MakeBed]]:

@@ -3,6 +3,7 @@
 ```
 python -m bench.delivery_server                  # answers at once
 python -m bench.delivery_server --hold 10000     # answers when so many wait, some seconds later
+python -m bench.delivery_server --hang 127.0.0.1 # never answers requests to this host
 ```
 
 Its first line is its port. It listens on all loopback addresses, which stand for hosts. After the
@@ -28,7 +29,8 @@ BACKLOG = 4_096
 class Server:
     """Counts the requests that wait."""
 
-    def __init__(self, hold: int) -> None:
+    def __init__(self, hold: int, hang: str | None) -> None:
+        self._hang, self._is_never = hang, asyncio.Event()
         self._hold, self._waiting, self._most = hold, 0, 0
         self._is_released = asyncio.Event()
         if not hold:
@@ -36,6 +38,8 @@ class Server:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         await request.read()
+        if request.url.host == self._hang:
+            await self._is_never.wait()
         if not self._is_released.is_set():
             self._waiting += 1
             self._most = max(self._most, self._waiting)
@@ -66,8 +70,10 @@ def raise_file_limit() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.delivery_server")
     parser.add_argument("--hold", type=int, default=0)
+    parser.add_argument("--hang")
     raise_file_limit()
-    asyncio.run(Server(parser.parse_args().hold).serve())
+    asked = parser.parse_args()
+    asyncio.run(Server(asked.hold, asked.hang).serve())
 
 
 if __name__ == "__main__":

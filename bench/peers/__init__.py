@@ -18,7 +18,7 @@ RUN_SECONDS_MAX = 600.0
 
 PEERS = {
     "pgqueuer": ("pgqueuer[asyncpg]==1.6.0", "asyncpg==0.32.0", "uvloop==0.23.0"),
-    "procrastinate": ("procrastinate==3.10.0", "psycopg[binary,pool]==3.3.8"),
+    "procrastinate": ("procrastinate==3.10.0", "psycopg[binary,pool]==3.3.8", "httpx==0.28.1"),
     "huey": ("huey==3.5.4",),
     "apscheduler3": ("apscheduler==3.11.2", "sqlalchemy==2.0.46"),
     "apscheduler4": (
