@@ -54,7 +54,8 @@ class LateSink:
         """Sends one request and returns what became of it."""
         if self._made is None:
             self._made = asyncio.ensure_future(asyncio.to_thread(self._make))
-        sink = await asyncio.shield(self._made)
+        made = self._made
+        sink = made.result() if made.done() else await asyncio.shield(made)
         return await sink.deliver(request)
 
     async def close(self) -> None:
@@ -140,6 +141,8 @@ class Channels:
             await arrived(name, result)
             return result
 
+        if len(channels) == 1:
+            return {name: await deliver_one(name, each) for name, each in channels.items()}
         results = await asyncio.gather(*(deliver_one(*each) for each in channels.items()))
         return dict(zip(channels, results, strict=True))
 

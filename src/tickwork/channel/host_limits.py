@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from tickwork.core.delivery.pace import (
@@ -83,5 +84,6 @@ class HostLimits:
             self._forget_above = max(RECEIVERS_MAX, 2 * len(self._paces))
 
 
+@lru_cache(RECEIVERS_MAX)
 def _host(url: str) -> str:
     return (urlsplit(url).hostname or "").rstrip(".")

@@ -31,6 +31,7 @@ ANSWER_BYTES_MAX = 16_384
 IN_FLIGHT_MAX = 10_000
 KEEPALIVE_SECONDS = 30.0
 USER_AGENT = "Tickwork"
+_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
 
 
 class WebhookChannel:
@@ -85,7 +86,7 @@ class WebhookChannel:
             data=request.body,
             headers={"User-Agent": USER_AGENT, **request.headers},
             allow_redirects=False,
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
+            timeout=_TIMEOUT,
         ) as response:
             text = await _start_of(response)
             return answered(
