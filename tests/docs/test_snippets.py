@@ -28,6 +28,7 @@ PAGES = (
     "dst",
     "webhooks",
     "security",
+    "access",
 )
 
 

@@ -63,7 +63,11 @@ def create_command(
     acting = scope_of(tenant)
     fields = {"name": name, "scopes": scope, "owner": owner, "expires_at": expires}
     made = with_store(
-        database, acting, lambda store: create_key(store, acting, fields), names=_OPTIONS
+        database,
+        acting,
+        lambda store: create_key(store, acting, fields),
+        create=True,  # The operator may make a key before the first start.
+        names=_OPTIONS,
     )
     _print_token(made, as_json=as_json)
 
