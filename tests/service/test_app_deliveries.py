@@ -273,6 +273,21 @@ async def test_a_target_that_can_never_be_reached_is_refused(
     assert field in [each.field for each in refused.value.errors]
 
 
+@pytest.mark.parametrize("kind", ["workflow", "entity"])
+async def test_a_target_that_does_not_exist_yet_is_refused_with_one_fault(
+    app: Tickwork, database: str | None, kind: str
+) -> None:
+    target: Any = {"type": kind, kind: "content", "key": "a", "method": "b"}
+    async with harness(app, database=database, start=START):
+        with pytest.raises(InvalidInput) as refused:
+            await app.schedules.create(**DAILY, target=target)
+    (fault,) = refused.value.errors
+    assert (fault.field, fault.message) == (
+        "target.type",
+        f"{kind} does not exist yet; use queue, webhook, email, slack, discord, telegram, channels",
+    )
+
+
 @pytest.mark.parametrize("target", [EMAIL, CHANNELS])
 async def test_email_is_off_for_every_tenant_but_the_default_one(
     database: str | None, target: Any

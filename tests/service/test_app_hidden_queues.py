@@ -79,6 +79,9 @@ async def test_nothing_is_sent_to_a_hidden_queue(
             await app.batch(queue, [Outgoing(FORGED)])
         with pytest.raises(InvalidInput, match=USED):
             await app.schedules.create(**DAILY, target={"queue": queue}, payload=FORGED)
+        told: Any = {"queue": queue}
+        with pytest.raises(InvalidInput, match=USED):
+            await app.schedules.create(**DAILY, target={"queue": "work"}, on_success=told)
         made = await app.schedules.create(**DAILY, target={"queue": "work"}, payload=FORGED)
         with pytest.raises(InvalidInput, match=USED):
             await app.schedules.update(made.id, target={"queue": queue})

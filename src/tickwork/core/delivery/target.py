@@ -198,6 +198,7 @@ OUTSIDE_TYPES = ("webhook", "email", *CHATS, "channels")
 """Types of targets that are delivered outside."""
 
 NOT_YET = ("workflow", "entity")
+"""Types of targets that are planned."""
 
 _FIELDS: dict[str, frozenset[str]] = {
     "webhook": frozenset({

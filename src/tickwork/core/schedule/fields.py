@@ -17,6 +17,7 @@ from msgspec import structs
 from tickwork.core import when
 from tickwork.core.delivery.target import (
     DELIVERIES_QUEUE,
+    NOT_YET,
     OUTSIDE_TYPES,
     Envelope,
     read_envelope,
@@ -253,6 +254,10 @@ def _target(reader: Reader) -> dict[str, Any]:
     given = reader.value("target")
     if isinstance(given, Mapping) and (kind := given.get("type")) in OUTSIDE_TYPES:
         return {"queue": DELIVERIES_QUEUE, "type": kind}
+    if isinstance(given, Mapping) and (kind := given.get("type")) in NOT_YET:
+        known = ", ".join((TARGET_QUEUE, *OUTSIDE_TYPES))
+        reader.nested("target", given).fault("type", f"{kind} does not exist yet; use {known}")
+        return {"queue": ""}
     target = reader.object("target", _TARGET_FIELDS)
     if target is None:
         return {"queue": ""}

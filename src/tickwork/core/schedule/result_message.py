@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 
 from tickwork.core.fields import Reader, iso, shown
+from tickwork.core.limits import hidden_queue_faults
 from tickwork.core.model import NewMessage
 from tickwork.core.schedule.firing import FiringResult, FiringStatus, ResultTarget
 from tickwork.core.stable_hash import derived_id
@@ -34,6 +35,8 @@ def read_result_target(reader: Reader, field: str) -> ResultTarget | None:
         reader.fault(field, f"must be {wanted}, not {shown(reader.value(field))}")
         return None
     queue = given.text("queue") if given.has("queue") else None
+    for fault in hidden_queue_faults("queue", queue or "-"):
+        given.fault(fault.field, fault.message)
     endpoint = given.text("endpoint") if given.has("endpoint") else None
     return ResultTarget(queue, endpoint)
 
