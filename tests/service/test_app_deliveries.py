@@ -15,7 +15,7 @@ from tickwork.core.delivery.request import EmailRequest, WebhookRequest
 from tickwork.core.delivery.signature import is_signed, secret_key
 from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import DEFAULT, SYSTEM, NewMessage, Scope, Tenant
-from tickwork.errors import InvalidInput
+from tickwork.errors import FieldError, InvalidInput
 from tickwork.facade.app import Tickwork
 from tickwork.ops.webhook_secret import rotate_signing_secret, signing_secrets
 from tickwork.store.ids import new_id
@@ -271,6 +271,31 @@ async def test_a_target_that_can_never_be_reached_is_refused(
         with pytest.raises(InvalidInput) as refused:
             await app.schedules.create(**DAILY, target=target)
     assert field in [each.field for each in refused.value.errors]
+
+
+class NoBox(PlainBox):
+    """The box of a node without a key."""
+
+    is_missing = True
+
+    def __init__(self) -> None:
+        if self.is_missing:
+            raise InvalidInput([FieldError("TICKWORK_SECRET_KEY", "is missing")])
+
+
+async def test_without_a_key_webhooks_wait_and_email_is_sent(
+    app: Tickwork, database: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deliveries, "PlainBox", NoBox)
+    async with harness(app, database=database, start=START) as h:
+        await app.schedules.create(**DAILY, target=cast("Any", EMAIL))
+        await app.schedules.create(**{**DAILY, "name": "hook"}, target_url=HOOK)
+        await h.advance(hours=2)
+        assert (len(h.deliveries.emails), h.deliveries.webhooks) == (1, [])
+        monkeypatch.setattr(NoBox, "is_missing", False)
+        await h.advance(minutes=2)
+        (request,) = h.deliveries.webhooks
+    assert request.headers["Tickwork-Attempt"] == "1"
 
 
 @pytest.mark.parametrize("kind", ["workflow", "entity"])

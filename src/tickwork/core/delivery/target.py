@@ -150,6 +150,11 @@ class Envelope(Struct, frozen=True):
         return RETRY_BYTES_MAX if is_retried else 0
 
     @property
+    def is_signed(self) -> bool:
+        """Whether a channel is signed: webhooks are, email and chat messages are not."""
+        return any(isinstance(each, WebhookTarget) for each in self.channels.values())
+
+    @property
     def is_at_most_once(self) -> bool:
         """Whether no channel may be sent to twice."""
         return self.target.delivery == AT_MOST_ONCE

@@ -6,6 +6,7 @@ letters and fair shares between tenants are those of its queue.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -39,6 +40,7 @@ from tickwork.core.delivery.channels import (
     retry_terms,
     sending_rows,
 )
+from tickwork.core.delivery.endpoint_request import spread
 from tickwork.core.delivery.outcome import Delivery
 from tickwork.core.delivery.target import (
     CHANNEL_TIMEOUT_SECONDS,
@@ -52,7 +54,7 @@ from tickwork.core.delivery.target import (
 from tickwork.core.message.outcome import Delivered, Failed, Permanent, Snoozed
 from tickwork.core.model import Message as Stored
 from tickwork.core.model import QueueSettings, Scope
-from tickwork.errors import ClaimLost, NotFound, StoreUnavailable
+from tickwork.errors import ClaimLost, InvalidInput, NotFound, StoreBroken, StoreUnavailable
 from tickwork.ops.schedules.lookup import get_schedule
 from tickwork.ops.webhook_secret import Box, signing_keys
 from tickwork.store.contract import Store
@@ -68,6 +70,11 @@ IN_FLIGHT_MAX = 1_000
 
 STORE_PAUSE_SECONDS = 5.0
 """Seconds until a delivery is tried again that could not read its progress."""
+
+NO_SECRET_SECONDS = 60.0
+"""Seconds until a delivery is tried again that could not be signed."""
+
+_log = logging.getLogger("tickwork")
 
 
 class Deliverer:
@@ -107,7 +114,7 @@ class Deliverer:
     async def _try(self, stored: Stored, envelope: Envelope) -> Delivered | Snoozed:
         """Delivers over the channels that may be sent to."""
         try:
-            keys = await self._keys_of(stored.tenant)
+            keys = await self._keys_of(stored.tenant) if envelope.is_signed else ()
             known = await self._known(stored, envelope)
             headers = {}
             if callback := callback_target(envelope):
@@ -116,6 +123,9 @@ class Deliverer:
                 headers = await self._callback_headers(stored, self._public_url)
         except (StoreUnavailable, ClaimLost):  # Nothing was sent, so it costs no attempt.
             return Snoozed(STORE_PAUSE_SECONDS)
+        except (InvalidInput, StoreBroken) as error:  # Another node may have the key.
+            _log.error("tenant %s: its signing secret cannot be read: %s", stored.tenant, error)
+            return Snoozed(spread(NO_SECRET_SECONDS, stored.id))
         results = known | await self._deliver(stored, envelope, known, keys, headers)
         if callback is not None and [each.code for each in results.values()] == [ACCEPTED]:
             return waiting(stored, callback)
