@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from itertools import chain, islice
 from uuid import UUID
 
@@ -61,9 +62,13 @@ class MemoryBatches:
     async def get(self, scope: Scope, batch_id: UUID) -> Batch:
         return self._seen(self._row(scope, batch_id))
 
-    async def list(self, scope: Scope, limit: int) -> tuple[Batch, ...]:
+    async def list(
+        self, scope: Scope, limit: int, *, before: tuple[datetime, UUID] | None = None
+    ) -> tuple[Batch, ...]:
         check_limit(limit)
         own = [row for row in self._tables.batches.values() if row.tenant == own_tenant(scope)]
+        if before is not None:
+            own = [row for row in own if (row.created_at, row.id) < before]
         own.sort(key=lambda row: (row.created_at, row.id), reverse=True)
         return tuple(self._seen(row) for row in own[:limit])
 

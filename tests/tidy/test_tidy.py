@@ -63,6 +63,7 @@ STANDALONE = {
     "tickwork.store.delivery_contract": "part of the contract",
     "tickwork.store.postgres.messages.progress": "the stores have one skeleton",
     "tickwork.store.sqlite.messages.progress": "the stores have one skeleton",
+    "tickwork.ops.subscriptions": "ops has one module per noun",
     "tickwork.store.postgres.requests": "the stores have one skeleton",
     "tickwork.store.postgres.secrets": "the stores have one skeleton",
     "tickwork.store.sqlite.requests": "the stores have one skeleton",

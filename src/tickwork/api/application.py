@@ -30,8 +30,13 @@ from tickwork.api.jwt import JwtChecker
 from tickwork.api.problems import BODY_BYTES_MAX, handlers
 from tickwork.api.query import refuse_unknown_parameters
 from tickwork.api.request_id import add_request_id
-from tickwork.api.routes.cluster import cluster, stats
+from tickwork.api.routes.batches import BATCH_ROUTES
+from tickwork.api.routes.calendars import CALENDAR_ROUTES
+from tickwork.api.routes.cluster import cluster, stats, usage
+from tickwork.api.routes.dead_letters import DEAD_LETTER_ROUTES
 from tickwork.api.routes.docs import PAGE_HEADERS, DocsPage, home, openapi_json
+from tickwork.api.routes.endpoints import ENDPOINT_ROUTES
+from tickwork.api.routes.events import EVENT_ROUTES
 from tickwork.api.routes.firings import firing_routes
 from tickwork.api.routes.messages import MESSAGE_ROUTES
 from tickwork.api.routes.operations import healthz, metrics, readyz
@@ -41,6 +46,7 @@ from tickwork.api.routes.queues import QUEUE_ROUTES
 from tickwork.api.routes.schedule_runs import RUN_ROUTES
 from tickwork.api.routes.schedules import SCHEDULE_ROUTES
 from tickwork.api.routes.tenants import TENANT_ROUTES
+from tickwork.api.routes.subscriptions import SUBSCRIPTION_ROUTES
 from tickwork.core import when
 from tickwork.core.jwt_issuer import Issuer
 from tickwork.ops.authenticate import Authenticator
@@ -51,6 +57,13 @@ _TAGS = [
     Tag("queues", "Queues, their settings and numbers."),
     Tag("messages", "Send messages; pull, ack and extend them."),
     Tag("access", "Tenants and API keys, for the operator."),
+    Tag("subscriptions", "Queues that get copies of messages and events by type."),
+    Tag("dead letters", "Messages that are not retried: look, edit, replay, discard."),
+    Tag("batches", "Messages that are counted together."),
+    Tag("events", "Publish events to queues and endpoints."),
+    Tag("endpoints", "Addresses that receive events."),
+    Tag("deliveries", "What became of events, endpoint by endpoint."),
+    Tag("calendars", "Days off of schedules."),
     Tag("operating", "The state of the cluster and its queues."),
     Tag("health", "Health checks and metrics of the process."),
 ]
@@ -72,6 +85,13 @@ _ROUTES: list[ControllerRouterHandler] = [
     *MESSAGE_ROUTES,
     *PULL_ROUTES,
     *TENANT_ROUTES,
+    *SUBSCRIPTION_ROUTES,
+    *DEAD_LETTER_ROUTES,
+    *BATCH_ROUTES,
+    *EVENT_ROUTES,
+    *ENDPOINT_ROUTES,
+    *CALENDAR_ROUTES,
+    usage,
 ]
 
 GZIP_BYTES_MIN = 1_000

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack
+from datetime import datetime
 from functools import partial, wraps
 from itertools import islice
 from math import inf
@@ -30,6 +31,7 @@ from tickwork.clock import monotonic
 from tickwork.core.fields import choice_error, type_faults
 from tickwork.core.limits import check_item, check_new_batch
 from tickwork.core.message.batch import (
+    BATCH_ITEMS_MAX,
     Batch,
     BatchItem,
     BatchStatus,
@@ -41,6 +43,8 @@ from tickwork.core.message.body import GivenContentType
 from tickwork.core.message.decide import caused_by
 from tickwork.core.model import BatchWithItems, ContentType, Message, NewMessage, Scope
 from tickwork.errors import FieldError, InvalidInput, NotFound, TickworkError
+from tickwork.ops.read_message import read_messages
+from tickwork.ops.requests import ids_from
 from tickwork.ops.send import RegistryComposer, check_one_event, compose, is_collection
 from tickwork.ops.stores import LoopStores
 from tickwork.store.contract import Store
@@ -60,9 +64,15 @@ async def get_batch(store: Store, scope: Scope, batch_id: UUID) -> Batch:
     return await store.batches.get(scope, batch_id)
 
 
-async def list_batches(store: Store, scope: Scope, *, limit: int = LIST_LIMIT) -> tuple[Batch, ...]:
-    """Returns the latest batches, newest first."""
-    return await store.batches.list(scope, limit)
+async def list_batches(
+    store: Store,
+    scope: Scope,
+    *,
+    limit: int = LIST_LIMIT,
+    before: tuple[datetime, UUID] | None = None,
+) -> tuple[Batch, ...]:
+    """Returns the latest batches, newest first, before a time of creation and id."""
+    return await store.batches.list(scope, limit, before=before)
 
 
 async def list_items(
@@ -107,6 +117,25 @@ async def create_batch(
     batch = NewBatch(id=batch_id or new_id(), queue=queue, completion_queue=completion_queue)
     options["content_type"] = content_type
     items = compose_items(check_single_event(bodies, options), composing, options, on_progress)
+    return await store.batches.create(scope, batch, items)
+
+
+async def create_from_objects(
+    store: Store,
+    scope: Scope,
+    queue: str,
+    given: list[Any],
+    *,
+    batch_id: UUID,
+    completion_queue: str | None = None,
+) -> Batch:
+    """Creates a batch from items as JSON objects, each with a body and options of its own. Raises
+    `InvalidInput`, before anything is stored, for `items[7].priority`."""
+    ids = ids_from(batch_id, len(given))
+    items = read_messages(given, common={}, field="items", ids=ids, count_max=BATCH_ITEMS_MAX)
+    for index, item in enumerate(items):
+        check_item(item, index)
+    batch = NewBatch(id=batch_id, queue=queue, completion_queue=completion_queue)
     return await store.batches.create(scope, batch, items)
 
 

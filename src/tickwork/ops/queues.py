@@ -266,3 +266,22 @@ async def _view(store: Store, scope: Scope, queue: StoredQueue) -> QueueView:
         by_minute(stats),
         by_kind(stats),
     )
+
+
+class QueueUsage(Struct, frozen=True, kw_only=True):
+    """How many queues a tenant has of its own, and its messages in each state in the first
+    `QUEUES_MAX` queues that it sees."""
+
+    tenant: str | None
+    queues: int
+    messages: Counts
+
+
+async def queue_usage(store: Store, scope: Scope) -> QueueUsage:
+    """Returns what a tenant uses now."""
+    found = await list_queues(store, scope)
+    counted = [await store.queues.counts(scope, each.name) for each in found[:QUEUES_MAX]]
+    fields = Counts.__struct_fields__
+    totals = {name: sum(getattr(each, name) for each in counted) for name in fields}
+    own = sum(each.tenant == scope.tenant for each in found)
+    return QueueUsage(tenant=scope.tenant, queues=own, messages=Counts(**totals))

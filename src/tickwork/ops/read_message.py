@@ -10,7 +10,7 @@ from uuid import UUID
 
 from msgspec import structs
 
-from tickwork.core.fields import Reader, read_id, shown
+from tickwork.core.fields import Reader, read_id, shown, unknown_faults
 from tickwork.core.limits import BATCH_MESSAGES_MAX
 from tickwork.core.model import ContentType, NewMessage
 from tickwork.core.options import SendOptions, names_of
@@ -45,14 +45,19 @@ def read_message(fields: Mapping[str, object], *, message_id: UUID | None = None
 
 
 def read_messages(
-    given: object, *, common: Mapping[str, object], field: str, ids: Sequence[UUID] = ()
+    given: object,
+    *,
+    common: Mapping[str, object],
+    field: str,
+    ids: Sequence[UUID] = (),
+    count_max: int = BATCH_MESSAGES_MAX,
 ) -> list[NewMessage]:
     """The messages that a list of objects describes. Their own fields replace the `common` ones.
     Raises `InvalidInput` with the faults of all of them, such as `messages[3].priority`."""
     if not isinstance(given, list):
         raise InvalidInput([FieldError(field, f"must be a list of messages, not {shown(given)}")])
-    if len(given) > BATCH_MESSAGES_MAX:
-        fault = f"has {len(given)} messages; at most {BATCH_MESSAGES_MAX}"
+    if len(given) > count_max:
+        fault = f"has {len(given)} messages; at most {count_max}"
         raise InvalidInput([FieldError(field, fault)])
     faults: list[FieldError] = []
     messages: list[NewMessage] = []
@@ -70,6 +75,15 @@ def read_messages(
     if faults:
         raise InvalidInput(faults)
     return messages
+
+
+def read_body(fields: Mapping[str, object]) -> tuple[bytes, ContentType]:
+    """The encoded body of an object with a `body` and a `content_type`. Raises `InvalidInput`."""
+    unknown = unknown_faults(fields, frozenset({"body", "content_type"}))
+    if unknown:
+        raise InvalidInput(unknown)
+    message = read_message(fields)
+    return message.body, message.content_type
 
 
 def _from_base64(body: object) -> bytes:

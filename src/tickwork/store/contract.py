@@ -271,8 +271,10 @@ class Batches(Protocol):
     async def get(self, scope: Scope, batch_id: UUID) -> Batch:
         """Returns a batch and its exact progress. The cost does not grow with the batch."""
 
-    async def list(self, scope: Scope, limit: int) -> tuple[Batch, ...]:
-        """Returns the latest batches, newest first."""
+    async def list(
+        self, scope: Scope, limit: int, *, before: tuple[datetime, UUID] | None = None
+    ) -> tuple[Batch, ...]:
+        """Returns the latest batches, newest first, before a time of creation and id."""
 
     async def items(
         self,

@@ -6,10 +6,11 @@ from litestar import get
 from litestar.di import NamedDependency
 
 from tickwork.api.context import Context, store_of
+from tickwork.api.operation import operation
 from tickwork.api.problems import described
-from tickwork.core.access import Caller
+from tickwork.core.access import Caller, Permission
 from tickwork.ops.cluster import ClusterView, describe_cluster
-from tickwork.ops.queues import QueueView, overview
+from tickwork.ops.queues import QueueUsage, QueueView, overview, queue_usage
 
 
 @get(
@@ -38,3 +39,11 @@ async def stats(
 ) -> dict[str, tuple[QueueView, ...]]:
     """Returns each queue's message counts, the age of its oldest message, and its counters."""
     return {"queues": await overview(store_of(context), caller.scope)}
+
+
+@operation(
+    "GET", "/v1/usage", needs=Permission.READ, tag="operating", summary="Usage of the tenant"
+)
+async def usage(context: NamedDependency[Context], caller: NamedDependency[Caller]) -> QueueUsage:
+    """Returns how many queues the tenant has, and how many messages in each state."""
+    return await queue_usage(store_of(context), caller.scope)

@@ -9,6 +9,7 @@ sweep completes the batch.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -41,6 +42,9 @@ from tickwork.store.postgres.queues import PostgresQueues
 from tickwork.store.shared.counters import CounterKey, Counters
 
 PIECES_MAX = BATCH_ITEMS_MAX // PIECE_ITEMS + 1
+
+
+_END_OF_TIME = (datetime(9999, 1, 1, tzinfo=UTC), UUID(int=0))
 
 
 class PostgresBatches:
@@ -79,12 +83,15 @@ class PostgresBatches:
             raise NotFound("batch", batch_id)
         return _batch(row)
 
-    async def list(self, scope: Scope, limit: int) -> tuple[Batch, ...]:
+    async def list(
+        self, scope: Scope, limit: int, *, before: tuple[datetime, UUID] | None = None
+    ) -> tuple[Batch, ...]:
         check_limit(limit)
+        position = before or _END_OF_TIME
         if not is_name(tenant := own_tenant(scope)):
             return ()
         found = await self._database.run(
-            lambda connection: connection.fetch(SQL.list_batches, tenant, limit)
+            lambda connection: connection.fetch(SQL.list_batches, tenant, limit, *position)
         )
         return tuple(_batch(row) for row in found)
 

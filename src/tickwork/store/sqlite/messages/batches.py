@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from uuid import UUID
 
 from tickwork.core.limits import check_limit, check_new_batch
@@ -29,6 +30,8 @@ from tickwork.store.sqlite.messages.send import (
     is_storable,
 )
 
+_END_OF_TIME = 2**63 - 1
+
 
 class SqliteBatches:
     """Batches of messages with exact progress."""
@@ -46,9 +49,14 @@ class SqliteBatches:
             lambda transaction: get_batch(transaction, scope, batch_id)
         )
 
-    async def list(self, scope: Scope, limit: int) -> tuple[Batch, ...]:
+    async def list(
+        self, scope: Scope, limit: int, *, before: tuple[datetime, UUID] | None = None
+    ) -> tuple[Batch, ...]:
         check_limit(limit)
-        values = (own_tenant(scope), limit)
+        position = (_END_OF_TIME, b"")
+        if before is not None:
+            position = (to_microseconds(before[0]), before[1].bytes)
+        values = (own_tenant(scope), limit, *position)
         if not is_storable(values[0]):
             return ()
         found = await self._database.read(

@@ -1,4 +1,5 @@
--- The latest batches of a tenant and their progress, newest first, from one snapshot.
+-- The latest batches of a tenant and their progress, newest first, before a given one, from one
+-- snapshot.
 SELECT b.tenant, b.id, b.queue_id, b.stored, b.total, b.created_at, b.completed_at,
     counts.completed, counts.failed,
     CASE WHEN b.completed_at IS NULL OR counts.completed + counts.failed < b.total THEN (
@@ -6,7 +7,8 @@ SELECT b.tenant, b.id, b.queue_id, b.stored, b.total, b.created_at, b.completed_
         WHERE tenant = $1 AND batch_id = b.id AND state = 'claimed'
     ) ELSE 0 END AS processing
 FROM (
-    SELECT * FROM tickwork_batches WHERE tenant = $1
+    SELECT * FROM tickwork_batches
+    WHERE tenant = $1 AND (created_at, id) < ($3, $4)
     ORDER BY created_at DESC, id DESC
     LIMIT $2
 ) AS b

@@ -1,0 +1,246 @@
+"""Routes for batches: messages that are counted together, with one event at their end."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from litestar import Request, Response
+from litestar.di import NamedDependency
+from litestar.openapi.spec import Example
+from litestar.params import Body, FromPath, FromQuery
+from msgspec import Meta, Struct
+
+from tickwork.api.context import Context, store_of
+from tickwork.api.ids import read_path_id
+from tickwork.api.once import IdempotencyKey, once
+from tickwork.api.operation import operation
+from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
+from tickwork.api.query import body_reader, finished
+from tickwork.api.routes.messages import SendRequest
+from tickwork.core.access import Caller, Permission
+from tickwork.core.fields import shown
+from tickwork.core.message.batch import Batch, BatchItem, BatchStatus, ItemStatus
+from tickwork.core.public_id import Prefix, public_id
+from tickwork.ops import batches
+from tickwork.ops.queues import check_visible, queue_names
+
+_ITEMS_MAX = 10_000
+"""Maximum number of items in one request; its body has at most 1 MB."""
+
+_CREATE = [
+    Example(
+        summary="Two items",
+        value={"queue": "emails", "items": [{"body": {"to": "ada"}}, {"body": {"to": "bob"}}]},
+    )
+]
+_TAG = "batches"
+
+
+class BatchRequest(Struct, frozen=True, kw_only=True):
+    """A queue and the items: messages, each with its own options."""
+
+    queue: str
+    items: list[SendRequest] = []
+    completion_queue: Annotated[str | None, Meta(description="Gets the event batch.completed.")] = (
+        None
+    )
+
+
+class BatchAnswer(Struct, frozen=True, kw_only=True):
+    """A batch and its exact progress."""
+
+    id: str
+    queue: str | None
+    status: BatchStatus
+    total: int
+    pending: int
+    processing: int
+    completed: int
+    failed: int
+    created_at: datetime
+    completed_at: datetime | None
+
+    @classmethod
+    def of(cls, batch: Batch, queue: str | None) -> BatchAnswer:
+        """The answer for a batch."""
+        own = ("id", "queue")
+        same = {name: getattr(batch, name) for name in cls.__struct_fields__ if name not in own}
+        return cls(id=public_id(Prefix.BATCH, batch.id), queue=queue, **same)
+
+
+class ItemAnswer(Struct, frozen=True, kw_only=True):
+    """An item: the id of its message, and what became of it."""
+
+    id: str
+    status: ItemStatus
+    attempts: int | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    reason: str | None
+    error: str | None
+
+    @classmethod
+    def of(cls, item: BatchItem) -> ItemAnswer:
+        """The answer for an item."""
+        return cls(
+            id=public_id(Prefix.MESSAGE, item.id),
+            status=item.status,
+            attempts=item.attempts,
+            started_at=item.started_at,
+            finished_at=item.ended_at,
+            reason=item.reason,
+            error=item.error,
+        )
+
+
+@operation(
+    "POST",
+    "/v1/batches",
+    needs=Permission.SEND,
+    tag=_TAG,
+    summary="Create a batch",
+    status=201,
+    body=BatchRequest,
+    problems=(404, 409, 429),
+)
+async def create_batch(
+    data: Annotated[dict[str, Any], Body(examples=_CREATE)],
+    request: Request[Any, Any, Any],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    idempotency_key: IdempotencyKey = None,
+) -> Response[BatchAnswer]:
+    """Creates a batch with its items. They run as soon as they are stored."""
+    reader = body_reader(data, *BatchRequest.__struct_fields__)
+    queue = reader.text("queue")
+    completion = reader.text("completion_queue") if reader.has("completion_queue") else None
+    items = _items(reader)
+    finished(reader)
+    assert queue is not None
+    for each in (queue, completion):
+        if each is not None:
+            check_visible(each)
+
+    async def make(seed: UUID) -> BatchAnswer:
+        made = await batches.create_from_objects(
+            store_of(context),
+            caller.scope,
+            queue,
+            items,
+            batch_id=seed,
+            completion_queue=completion,
+        )
+        return BatchAnswer.of(made, queue)
+
+    return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
+
+
+@operation(
+    "POST",
+    "/v1/batches/{batch:str}/cancel",
+    needs=Permission.SEND,
+    tag=_TAG,
+    summary="Cancel a batch",
+)
+async def cancel_batch(
+    batch: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+) -> BatchAnswer:
+    """Deletes the items that no worker has claimed; they count as failed."""
+    changed = await batches.cancel_batch(store_of(context), caller.scope, _id(batch))
+    return await _shown(context, caller, changed)
+
+
+class _Position(Struct, array_like=True):
+    created_at: datetime
+    id: UUID
+
+
+@operation("GET", "/v1/batches", needs=Permission.READ, tag=_TAG, summary="List batches")
+async def list_batches(
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    limit: Limit = PAGE_LIMIT,
+    cursor: Cursor = None,
+) -> Page[BatchAnswer]:
+    """Returns batches, newest first."""
+    store = store_of(context)
+    before: _Position | None = read_cursor(cursor, _Position)
+    found = await batches.list_batches(
+        store,
+        caller.scope,
+        limit=limit + 1,
+        before=None if before is None else (before.created_at, before.id),
+    )
+    names = await queue_names(store, caller.scope)
+    return page_of(
+        found,
+        limit,
+        lambda each: _Position(each.created_at, each.id),
+        lambda each: BatchAnswer.of(each, names.get(each.queue_id)),
+    )
+
+
+@operation("GET", "/v1/batches/{batch:str}", needs=Permission.READ, tag=_TAG, summary="Get a batch")
+async def get_batch(
+    batch: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+) -> BatchAnswer:
+    """Returns a batch with its exact counts."""
+    found = await batches.get_batch(store_of(context), caller.scope, _id(batch))
+    return await _shown(context, caller, found)
+
+
+@operation(
+    "GET",
+    "/v1/batches/{batch:str}/items",
+    needs=Permission.READ,
+    tag=_TAG,
+    summary="List items of a batch",
+)
+async def list_items(
+    batch: FromPath[str],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    status: FromQuery[ItemStatus] = ItemStatus.FAILED,
+    limit: Limit = PAGE_LIMIT,
+    cursor: Cursor = None,
+) -> Page[ItemAnswer]:
+    """Returns the items that have a status, by id; by default those that failed."""
+    after: UUID | None = read_cursor(cursor, UUID)
+    found = await batches.list_items(
+        store_of(context), caller.scope, _id(batch), status, limit=limit + 1, after=after
+    )
+    return page_of(found, limit, lambda each: each.id, ItemAnswer.of)
+
+
+def _items(reader: Any) -> list[Any]:
+    value = reader.value("items")
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        reader.fault("items", f"must be a list of messages, not {shown(value)}")
+        return []
+    if len(value) > _ITEMS_MAX:
+        fault = f"has {len(value)} items; at most {_ITEMS_MAX}; make several batches"
+        reader.fault("items", fault)
+        return []
+    return value
+
+
+def _id(text: str) -> UUID:
+    return read_path_id(Prefix.BATCH, text, "batch")
+
+
+async def _shown(context: Context, caller: Caller, batch: Batch) -> BatchAnswer:
+    names = await queue_names(store_of(context), caller.scope)
+    return BatchAnswer.of(batch, names.get(batch.queue_id))
+
+
+BATCH_ROUTES = (
+    create_batch,
+    cancel_batch,
+    list_batches,
+    get_batch,
+    list_items,
+)

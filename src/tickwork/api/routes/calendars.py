@@ -1,0 +1,149 @@
+"""Routes for calendars: named lists of days off."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Annotated, Any
+
+from litestar.di import NamedDependency
+from litestar.openapi.spec import Example
+from litestar.params import Body, FromPath
+from msgspec import Meta, Struct
+
+from tickwork.api.context import Context, store_of
+from tickwork.api.operation import operation
+from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
+from tickwork.api.query import body_reader, finished
+from tickwork.core.access import Caller, Permission
+from tickwork.core.public_id import Prefix, public_id
+from tickwork.core.schedule.model import Calendar
+from tickwork.ops.schedules import calendars
+
+_PUT = [Example(summary="Two days off", value={"days": ["2027-12-25", "2027-12-26"]})]
+
+
+class CalendarRequest(Struct, frozen=True, kw_only=True):
+    """The days off, or an iCalendar file that has them."""
+
+    days: list[date] | None = None
+    ics: Annotated[str | None, Meta(description="The text of an .ics file.")] = None
+
+
+class CalendarAnswer(Struct, frozen=True, kw_only=True):
+    """A calendar."""
+
+    name: str
+    days: tuple[str, ...]
+    updated_at: datetime
+
+    @classmethod
+    def of(cls, calendar: Calendar) -> CalendarAnswer:
+        """The answer for a calendar."""
+        return cls(name=calendar.name, days=calendar.days, updated_at=calendar.updated_at)
+
+
+class MovedSchedule(Struct, frozen=True, kw_only=True):
+    """A schedule whose next slot moved."""
+
+    id: str
+    name: str | None
+    before: datetime | None
+    after: datetime | None
+
+
+class ChangedCalendar(CalendarAnswer, frozen=True, kw_only=True):
+    """A calendar, and the schedules that moved with it."""
+
+    moved: tuple[MovedSchedule, ...]
+
+
+@operation("GET", "/v1/calendars", needs=Permission.READ, tag="calendars", summary="List calendars")
+async def list_calendars(
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    limit: Limit = PAGE_LIMIT,
+    cursor: Cursor = None,
+) -> Page[CalendarAnswer]:
+    """Returns the calendars by name."""
+    after: str | None = read_cursor(cursor, str)
+    every = await calendars.list_calendars(store_of(context), caller.scope)
+    found = sorted(
+        (each for each in every if after is None or each.name > after), key=lambda each: each.name
+    )
+    return page_of(found, limit, lambda each: each.name, CalendarAnswer.of)
+
+
+@operation(
+    "GET",
+    "/v1/calendars/{calendar:str}",
+    needs=Permission.READ,
+    tag="calendars",
+    summary="Get a calendar",
+)
+async def get_calendar(
+    calendar: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+) -> CalendarAnswer:
+    """Returns one calendar."""
+    return CalendarAnswer.of(
+        await calendars.get_calendar(store_of(context), caller.scope, calendar)
+    )
+
+
+@operation(
+    "PUT",
+    "/v1/calendars/{calendar:str}",
+    needs=Permission.MANAGE,
+    tag="calendars",
+    summary="Create or change a calendar",
+    body=CalendarRequest,
+)
+async def put_calendar(
+    calendar: FromPath[str],
+    data: Annotated[dict[str, Any], Body(examples=_PUT)],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+) -> ChangedCalendar:
+    """Creates a calendar or replaces its days. Schedules that use it follow."""
+    reader = body_reader(data, "days", "ics")
+    if reader.has("days") == reader.has("ics"):
+        reader.fault("days", "give either days or ics")
+    ics = reader.text("ics") if reader.has("ics") else None
+    finished(reader)
+    store = store_of(context)
+    if ics is None:
+        stored, moved = await calendars.put_calendar(store, caller.scope, calendar, data["days"])
+    else:
+        stored, moved = await calendars.put_ics_calendar(store, caller.scope, calendar, ics)
+    return ChangedCalendar(
+        name=stored.name,
+        days=stored.days,
+        updated_at=stored.updated_at,
+        moved=tuple(
+            MovedSchedule(
+                id=public_id(Prefix.SCHEDULE, each.id),
+                name=each.name,
+                before=each.before,
+                after=each.after,
+            )
+            for each in moved
+        ),
+    )
+
+
+@operation(
+    "DELETE",
+    "/v1/calendars/{calendar:str}",
+    needs=Permission.MANAGE,
+    tag="calendars",
+    summary="Delete a calendar",
+    status=204,
+    problems=(409,),
+)
+async def delete_calendar(
+    calendar: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+) -> None:
+    """Deletes a calendar that no schedule uses."""
+    await calendars.delete_calendar(store_of(context), caller.scope, calendar)
+
+
+CALENDAR_ROUTES = (list_calendars, get_calendar, put_calendar, delete_calendar)

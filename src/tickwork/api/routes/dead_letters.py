@@ -1,0 +1,365 @@
+"""Routes for dead letters: list, group, look, edit, replay, discard."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from litestar.di import NamedDependency
+from litestar.openapi.spec import Example
+from litestar.params import Body, FromPath, FromQuery, QueryParameter
+from msgspec import Meta, Struct
+
+from tickwork.api.context import Context, store_of
+from tickwork.api.ids import optional_id, read_path_id
+from tickwork.api.operation import operation
+from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
+from tickwork.api.query import body_reader, finished
+from tickwork.core.access import Caller, Permission
+from tickwork.core.fields import Reader, read_id, read_instant, shown
+from tickwork.core.message.dead_letter import DeadGroup, DeadLetter, Resolution, Selection
+from tickwork.core.model import ContentType
+from tickwork.core.public_id import Prefix, public_id
+from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
+from tickwork.errors import NotFound
+from tickwork.ops import dead_letters
+from tickwork.ops.queues import queue_names
+from tickwork.ops.read_message import read_body
+
+CANARY_SECONDS_MAX = 60.0
+"""Maximum number of seconds that a request waits for canaries."""
+
+_TAG = "dead letters"
+_REPLAY = [
+    Example(summary="All of them", value={}),
+    Example(summary="One first, then 10 a second", value={"canary": 1, "rate": 10}),
+]
+_EDIT = [Example(summary="Another body", value={"body": {"to": "ada@example.com"}})]
+
+
+class DeadLetterAnswer(Struct, frozen=True, kw_only=True):
+    """A message that will not be delivered again, unless it is replayed. `resolution` is null while
+    it is open."""
+
+    id: str
+    queue: str | None
+    message_id: str
+    reason: str
+    error: str | None
+    fingerprint: Annotated[str, Meta(description="The same for similar errors.")]
+    attempts: int
+    failed_at: datetime
+    resolution: Resolution | None
+    resolved_at: datetime | None
+    edited_at: datetime | None
+    replayed_as: str | None
+    body: Any
+    content_type: ContentType
+    type: str | None
+    source: str | None
+    key: str | None
+    priority: int
+    event_id: str | None
+    correlation_id: str | None
+    causation_id: str | None
+    hops: int
+    batch_id: str | None
+    schedule_id: str | None
+    slot: datetime | None
+    idempotency_key: str | None
+    sent_at: datetime
+
+    @classmethod
+    def of(cls, letter: DeadLetter, queue: str | None) -> DeadLetterAnswer:
+        """The answer for a dead letter."""
+        own = {
+            "id": public_id(Prefix.DEAD_LETTER, letter.id),
+            "queue": queue,
+            "message_id": public_id(Prefix.MESSAGE, letter.message_id),
+            "replayed_as": optional_id(Prefix.MESSAGE, letter.replayed_as),
+            "batch_id": optional_id(Prefix.BATCH, letter.batch_id),
+            "schedule_id": optional_id(Prefix.SCHEDULE, letter.schedule_id),
+            "body": letter.payload,
+        }
+        same = {name: getattr(letter, name) for name in cls.__struct_fields__ if name not in own}
+        return cls(**own, **same)
+
+
+class DeadGroups(Struct, frozen=True):
+    """Open dead letters by reason, error and type; the largest group first."""
+
+    groups: tuple[DeadGroup, ...]
+
+
+class EditRequest(Struct, frozen=True, kw_only=True):
+    """The body that a replay sends."""
+
+    body: Any
+    content_type: Literal["json", "text", "bytes"] = "json"
+
+
+class ReplayRequest(Struct, frozen=True, kw_only=True):
+    """Which dead letters to send again, and how."""
+
+    ids: list[str] | None = None
+    reason: str | None = None
+    fingerprint: str | None = None
+    type: str | None = None
+    limit: int | None = None
+    canary: Annotated[int, Meta(ge=0, description="So many first; the rest if they succeed.")] = 0
+    rate: Annotated[float | None, Meta(description="Messages a second.")] = None
+    canary_timeout_seconds: float = 30.0
+
+
+class DiscardRequest(Struct, frozen=True, kw_only=True):
+    """Which dead letters to discard."""
+
+    ids: list[str] | None = None
+    reason: str | None = None
+    fingerprint: str | None = None
+    type: str | None = None
+    limit: int | None = None
+
+
+class Discarded(Struct, frozen=True):
+    """How many dead letters were discarded."""
+
+    discarded: int
+
+
+@operation(
+    "GET",
+    "/v1/queues/{queue:str}/dead",
+    needs=Permission.READ,
+    tag=_TAG,
+    summary="List dead letters",
+)
+async def list_dead_letters(
+    queue: FromPath[str],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    reason: FromQuery[str | None] = None,
+    fingerprint: FromQuery[str | None] = None,
+    of_type: Annotated[str | None, QueryParameter(name="type")] = None,
+    failed_before: FromQuery[str | None] = None,
+    limit: Limit = PAGE_LIMIT,
+    cursor: Cursor = None,
+) -> Page[DeadLetterAnswer]:
+    """Returns the open dead letters of a queue, oldest first."""
+    selection = Selection(
+        reason=reason,
+        fingerprint=fingerprint,
+        type=of_type,
+        failed_before=read_instant("failed_before", failed_before),
+        limit=limit + 1,
+    )
+    after: UUID | None = read_cursor(cursor, UUID)
+    found = await dead_letters.list_dead_letters(
+        store_of(context), caller.scope, queue, selection, after=after
+    )
+    return page_of(
+        found, limit, lambda each: each.id, lambda each: DeadLetterAnswer.of(each, queue)
+    )
+
+
+@operation(
+    "GET",
+    "/v1/queues/{queue:str}/dead/groups",
+    needs=Permission.READ,
+    tag=_TAG,
+    summary="Group dead letters",
+)
+async def group_dead_letters(
+    queue: FromPath[str],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    limit: Limit = PAGE_LIMIT,
+) -> DeadGroups:
+    """Groups the open dead letters of a queue by reason, error and type."""
+    store = store_of(context)
+    return DeadGroups(
+        await dead_letters.group_dead_letters(store, caller.scope, queue, limit=limit)
+    )
+
+
+@operation(
+    "GET",
+    "/v1/dead/{dead_letter:str}",
+    needs=Permission.READ,
+    tag=_TAG,
+    summary="Get a dead letter",
+)
+async def get_dead_letter(
+    dead_letter: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+) -> DeadLetterAnswer:
+    """Returns one dead letter, open or resolved."""
+    return await _shown(context, caller, _id(dead_letter))
+
+
+@operation(
+    "PATCH",
+    "/v1/dead/{dead_letter:str}",
+    needs=Permission.MANAGE,
+    tag=_TAG,
+    summary="Edit a dead letter",
+    body=EditRequest,
+    problems=(409,),
+)
+async def edit_dead_letter(
+    dead_letter: FromPath[str],
+    data: Annotated[dict[str, Any], Body(examples=_EDIT)],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+) -> DeadLetterAnswer:
+    """Replaces the body of an open dead letter; a replay sends the new one."""
+    wanted = _id(dead_letter)
+    body, content_type = read_body(data)
+    await dead_letters.edit_dead_letter(store_of(context), caller.scope, wanted, body, content_type)
+    return await _shown(context, caller, wanted)
+
+
+@operation(
+    "POST",
+    "/v1/dead/{dead_letter:str}/replay",
+    needs=Permission.MANAGE,
+    tag=_TAG,
+    summary="Replay a dead letter",
+    problems=(409, 429),
+)
+async def replay_dead_letter(
+    dead_letter: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+) -> DeadLetterAnswer:
+    """Sends a dead letter again, as a new message at the end of its queue."""
+    wanted = _id(dead_letter)
+    queue = await _queue_of(context, caller, wanted)
+    which = Selection(ids=(wanted,))
+    await dead_letters.replay(store_of(context), caller.scope, queue, which)
+    return await _shown(context, caller, wanted)
+
+
+@operation(
+    "POST",
+    "/v1/dead/{dead_letter:str}/discard",
+    needs=Permission.MANAGE,
+    tag=_TAG,
+    summary="Discard a dead letter",
+)
+async def discard_dead_letter(
+    dead_letter: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+) -> DeadLetterAnswer:
+    """Resolves a dead letter without sending it."""
+    wanted = _id(dead_letter)
+    queue = await _queue_of(context, caller, wanted)
+    await dead_letters.discard(store_of(context), caller.scope, queue, Selection(ids=(wanted,)))
+    return await _shown(context, caller, wanted)
+
+
+@operation(
+    "POST",
+    "/v1/queues/{queue:str}/dead/replay",
+    needs=Permission.MANAGE,
+    tag=_TAG,
+    summary="Replay dead letters of a queue",
+    body=ReplayRequest,
+    problems=(429,),
+)
+async def replay_dead_letters(
+    queue: FromPath[str],
+    data: Annotated[dict[str, Any], Body(examples=_REPLAY)],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+) -> dead_letters.ReplaySummary:
+    """Sends dead letters again, oldest first. With `canary` so many go first, and the rest only if
+    they were handled in time: a consumer must be running."""
+    reader = body_reader(data, *ReplayRequest.__struct_fields__)
+    which, limit = _selection(reader)
+    canary = reader.integer("canary", 0, dead_letters.CANARIES_MAX, 0)
+    rate = None
+    if reader.has("rate"):
+        rate = reader.number_between("rate", RATE_MIN, RATE_MAX, "a number of messages a second")
+    timeout: float | None = 30.0
+    if reader.has("canary_timeout_seconds"):
+        timeout = reader.number_between(
+            "canary_timeout_seconds", 1, CANARY_SECONDS_MAX, "a number of seconds"
+        )
+    finished(reader)
+    return await dead_letters.replay(
+        store_of(context),
+        caller.scope,
+        queue,
+        which,
+        limit=limit,
+        canary=canary or 0,
+        rate_per_second=rate,
+        canary_timeout_seconds=timeout or 1.0,
+    )
+
+
+@operation(
+    "POST",
+    "/v1/queues/{queue:str}/dead/discard",
+    needs=Permission.MANAGE,
+    tag=_TAG,
+    summary="Discard dead letters of a queue",
+    body=DiscardRequest,
+)
+async def discard_dead_letters(
+    queue: FromPath[str],
+    data: Annotated[dict[str, Any], Body()],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+) -> Discarded:
+    """Resolves dead letters without sending them."""
+    reader = body_reader(data, *DiscardRequest.__struct_fields__)
+    which, limit = _selection(reader)
+    finished(reader)
+    store = store_of(context)
+    return Discarded(await dead_letters.discard(store, caller.scope, queue, which, limit=limit))
+
+
+def _selection(reader: Reader) -> tuple[Selection, int | None]:
+    texts: dict[str, Any] = {
+        name: reader.string(name) if reader.has(name) else None
+        for name in ("reason", "fingerprint", "type")
+    }
+    ids = reader.value("ids")
+    if ids is not None and not isinstance(ids, list):
+        reader.fault("ids", f"must be a list of ids, not {shown(ids)}")
+        ids = None
+    limit = reader.integer("limit", 1, 1_000_000) if reader.has("limit") else None
+    finished(reader)
+    chosen = None if ids is None else tuple(read_id("ids", each) for each in ids)
+    return Selection(ids=chosen, **texts), limit
+
+
+def _id(text: str) -> UUID:
+    return read_path_id(Prefix.DEAD_LETTER, text, "dead letter")
+
+
+async def _queue_of(context: Context, caller: Caller, wanted: UUID) -> str:
+    store = store_of(context)
+    letter = await dead_letters.get_dead_letter(store, caller.scope, wanted)
+    queue = (await queue_names(store, caller.scope)).get(letter.queue_id)
+    if queue is None:
+        raise NotFound("queue", letter.queue_id)
+    return queue
+
+
+async def _shown(context: Context, caller: Caller, wanted: UUID) -> DeadLetterAnswer:
+    store = store_of(context)
+    letter = await dead_letters.get_dead_letter(store, caller.scope, wanted)
+    names = await queue_names(store, caller.scope)
+    return DeadLetterAnswer.of(letter, names.get(letter.queue_id))
+
+
+DEAD_LETTER_ROUTES = (
+    list_dead_letters,
+    group_dead_letters,
+    get_dead_letter,
+    edit_dead_letter,
+    replay_dead_letter,
+    discard_dead_letter,
+    replay_dead_letters,
+    discard_dead_letters,
+)

@@ -1,0 +1,394 @@
+"""Routes for endpoints: a tenant's addresses that receive events, with their secrets and health."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+import msgspec
+from litestar import Request, Response
+from litestar.di import NamedDependency
+from litestar.openapi.spec import Example
+from litestar.params import Body, FromPath, FromQuery
+from msgspec import Meta, Struct, structs
+
+from tickwork.api.context import Context, outside_of, store_of
+from tickwork.api.once import IdempotencyKey, once
+from tickwork.api.operation import operation
+from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
+from tickwork.api.query import body_reader, finished
+from tickwork.api.versions import IfMatch, check_match, etag_of, with_etag
+from tickwork.core.access import Caller, Permission
+from tickwork.core.delivery.endpoint import (
+    Attempt,
+    DeliverySelection,
+    Endpoint,
+    EndpointStats,
+    Health,
+)
+from tickwork.core.fields import read_instant
+from tickwork.core.public_id import Prefix, public_id
+from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
+from tickwork.ops import endpoints, events
+
+_TAG = "endpoints"
+_URL = "/v1/endpoints/{endpoint:str}"
+_CREATE = [
+    Example(
+        summary="All events of orders",
+        value={"name": "shop", "url": "https://example.com/hooks", "types": ["order.*"]},
+    )
+]
+_CHANGE = [Example(summary="Another URL", value={"url": "https://example.com/v2/hooks"})]
+_RECOVER = [Example(summary="Since a time", value={"since": "2027-03-14T09:00:00Z", "rate": 10})]
+
+EndpointName = FromPath[str]
+"""The id or the name of an endpoint."""
+
+
+class EndpointChange(Struct, frozen=True, kw_only=True):
+    """Fields of an endpoint; null is the default again."""
+
+    url: str | None = None
+    types: Annotated[
+        str | list[str] | None, Meta(description="Types of events, or prefixes such as order.*")
+    ] = None
+    owner: str | None = None
+    description: str | None = None
+    method: str | None = None
+    headers: dict[str, str] | None = None
+    secret_headers: Annotated[
+        dict[str, str] | None, Meta(description="Their values are never shown.")
+    ] = None
+    ordered: bool | None = None
+    rate_per_second: float | None = None
+    concurrency: int | None = None
+    timeout_seconds: int | None = None
+    retry_seconds: list[float] | None = None
+    permanent_statuses: list[int] | None = None
+
+
+class EndpointRequest(EndpointChange, frozen=True, kw_only=True):
+    """A new endpoint: its name, URL and types."""
+
+    name: str
+
+
+class DisableRequest(Struct, frozen=True):
+    """Why it is disabled."""
+
+    reason: str = "disabled by hand"
+
+
+class RecoverRequest(Struct, frozen=True):
+    """What to send again: all that was published in a span and did not arrive."""
+
+    since: str
+    until: str | None = None
+    rate: Annotated[float, Meta(description="Deliveries a second.")] = 10.0
+
+
+class Recovered(Struct, frozen=True):
+    """How many deliveries are sent again."""
+
+    recovered: int
+
+
+class DeletedEndpoint(Struct, frozen=True):
+    """How many deliveries waited."""
+
+    waiting: int
+
+
+class Secret(Struct, frozen=True):
+    """A signing secret, which is not shown again. The old one stays valid for a day."""
+
+    secret: str
+
+
+class EndpointAnswer(Struct, frozen=True, kw_only=True):
+    """An endpoint. `secret` is only in the answer to its creation."""
+
+    id: str
+    name: str
+    url: str
+    types: tuple[str, ...]
+    owner: str | None
+    description: str | None
+    method: str
+    headers: dict[str, str]
+    secret_headers: Annotated[tuple[str, ...], Meta(description="Only their names.")]
+    ordered: bool
+    rate_per_second: float | None
+    concurrency: int | None
+    timeout_seconds: int
+    retry_seconds: tuple[float, ...]
+    permanent_statuses: tuple[int, ...]
+    health: Health
+    disabled_at: datetime | None
+    disabled_reason: str | None
+    created_at: datetime
+    updated_at: datetime
+    secret: str | None = None
+
+    @classmethod
+    def of(cls, endpoint: Endpoint, secret: str | None = None) -> EndpointAnswer:
+        """The answer for an endpoint."""
+        values = structs.asdict(endpoint.settings)
+        values["ordered"] = values.pop("is_ordered")
+        known = {name: values[name] for name in cls.__struct_fields__ if name in values}
+        return cls(
+            id=public_id(Prefix.ENDPOINT, endpoint.id),
+            name=endpoint.name,
+            health=endpoint.health,
+            disabled_at=endpoint.disabled_at,
+            disabled_reason=endpoint.disabled_reason,
+            created_at=endpoint.created_at,
+            updated_at=endpoint.updated_at,
+            secret=secret,
+            **known,
+        )
+
+
+def _etag(endpoint: Endpoint) -> str:
+    return etag_of(
+        endpoint.id, msgspec.to_builtins(endpoint.settings), endpoint.disabled_at is not None
+    )
+
+
+@operation(
+    "POST",
+    "/v1/endpoints",
+    needs=Permission.MANAGE,
+    tag=_TAG,
+    summary="Create an endpoint",
+    status=201,
+    body=EndpointRequest,
+    problems=(409, 429),
+)
+async def create_endpoint(
+    data: Annotated[dict[str, Any], Body(examples=_CREATE)],
+    request: Request[Any, Any, Any],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    idempotency_key: IdempotencyKey = None,
+) -> Response[EndpointAnswer]:
+    """Creates an endpoint. Its signing secret is in this answer only; a repeat with the same
+    Idempotency-Key does not have it."""
+    outside = outside_of(context)
+    fields: dict[str, Any] = {**data}
+    name: Any = fields.pop("name", None)
+
+    async def make(_: UUID) -> EndpointAnswer:
+        made = await endpoints.create_endpoint(
+            store_of(context),
+            caller.scope,
+            name,
+            fields,
+            box=outside.secret_box(),
+            check_url=outside.rules.check_url,
+        )
+        return EndpointAnswer.of(made, made.secret)
+
+    return await once(
+        make,
+        context=context,
+        caller=caller,
+        request=request,
+        key=idempotency_key,
+        kept=lambda answer: structs.replace(answer, secret=None),
+    )
+
+
+@operation("GET", "/v1/endpoints", needs=Permission.READ, tag=_TAG, summary="List endpoints")
+async def list_endpoints(
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    limit: Limit = PAGE_LIMIT,
+    cursor: Cursor = None,
+) -> Page[EndpointAnswer]:
+    """Returns the endpoints by name."""
+    after: str | None = read_cursor(cursor, str)
+    found = await endpoints.list_endpoints(
+        store_of(context), caller.scope, limit=limit + 1, after=after
+    )
+    return page_of(found, limit, lambda each: each.name, EndpointAnswer.of)
+
+
+@operation("GET", _URL, needs=Permission.READ, tag=_TAG, summary="Get an endpoint")
+async def get_endpoint(
+    endpoint: EndpointName, context: NamedDependency[Context], caller: NamedDependency[Caller]
+) -> Response[EndpointAnswer]:
+    """Returns one endpoint with its settings and health."""
+    return _shown(await endpoints.get_endpoint(store_of(context), caller.scope, endpoint))
+
+
+@operation(
+    "PATCH",
+    _URL,
+    needs=Permission.MANAGE,
+    tag=_TAG,
+    summary="Change an endpoint",
+    body=EndpointChange,
+    problems=(409, 412),
+)
+async def update_endpoint(
+    endpoint: EndpointName,
+    data: Annotated[dict[str, Any], Body(examples=_CHANGE)],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    if_match: IfMatch = None,
+) -> Response[EndpointAnswer]:
+    """Changes the given fields. What waits is delivered with the new ones."""
+    outside, store = outside_of(context), store_of(context)
+    known = await endpoints.get_endpoint(store, caller.scope, endpoint)
+    check_match(if_match, _etag(known), "endpoint", endpoint)
+    fields: Mapping[str, object] = data
+    changed = await endpoints.update_endpoint(
+        store,
+        caller.scope,
+        known.id,
+        fields,
+        box=outside.secret_box,
+        check_url=outside.rules.check_url,
+    )
+    return _shown(changed)
+
+
+@operation(
+    "DELETE", _URL, needs=Permission.MANAGE, tag=_TAG, summary="Delete an endpoint", problems=(412,)
+)
+async def delete_endpoint(
+    endpoint: EndpointName,
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    if_match: IfMatch = None,
+) -> DeletedEndpoint:
+    """Deletes an endpoint, its secrets and what waits for it."""
+    store = store_of(context)
+    known = await endpoints.get_endpoint(store, caller.scope, endpoint)
+    check_match(if_match, _etag(known), "endpoint", endpoint)
+    return DeletedEndpoint(await endpoints.delete_endpoint(store, caller.scope, known.id))
+
+
+@operation(
+    "POST", f"{_URL}/rotate", needs=Permission.MANAGE, tag=_TAG, summary="Rotate the signing secret"
+)
+async def rotate_endpoint(
+    endpoint: EndpointName, context: NamedDependency[Context], caller: NamedDependency[Caller]
+) -> Secret:
+    """Replaces the signing secret. For a day deliveries carry the signatures of both."""
+    box = outside_of(context).secret_box()
+    store = store_of(context)
+    return Secret(await endpoints.rotate_secret(store, caller.scope, endpoint, box=box))
+
+
+@operation(
+    "POST", f"{_URL}/enable", needs=Permission.MANAGE, tag=_TAG, summary="Enable an endpoint"
+)
+async def enable_endpoint(
+    endpoint: EndpointName, context: NamedDependency[Context], caller: NamedDependency[Caller]
+) -> Response[EndpointAnswer]:
+    """Goes on with deliveries, oldest first."""
+    return _shown(await endpoints.enable_endpoint(store_of(context), caller.scope, endpoint))
+
+
+@operation(
+    "POST",
+    f"{_URL}/disable",
+    needs=Permission.MANAGE,
+    tag=_TAG,
+    summary="Disable an endpoint",
+    body=DisableRequest,
+)
+async def disable_endpoint(
+    endpoint: EndpointName,
+    data: Annotated[dict[str, Any], Body()],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+) -> Response[EndpointAnswer]:
+    """Stops deliveries. What waits, and what is published meanwhile, is kept."""
+    finished(body_reader(data, "reason"))
+    reason: Any = data.get("reason", "disabled by hand")
+    store = store_of(context)
+    return _shown(await endpoints.disable_endpoint(store, caller.scope, endpoint, reason))
+
+
+@operation("POST", f"{_URL}/test", needs=Permission.MANAGE, tag=_TAG, summary="Test an endpoint")
+async def test_endpoint(
+    endpoint: EndpointName, context: NamedDependency[Context], caller: NamedDependency[Caller]
+) -> Attempt:
+    """Sends an event of type endpoint.test at once and returns the attempt. Nothing is stored."""
+    outside = outside_of(context)
+    return await endpoints.test_endpoint(
+        store_of(context),
+        caller.scope,
+        endpoint,
+        box=outside.secret_box(),
+        sink=outside.webhook_sink(),
+    )
+
+
+@operation(
+    "POST",
+    f"{_URL}/recover",
+    needs=Permission.MANAGE,
+    tag=_TAG,
+    summary="Send again what did not arrive",
+    body=RecoverRequest,
+)
+async def recover_endpoint(
+    endpoint: EndpointName,
+    data: Annotated[dict[str, Any], Body(examples=_RECOVER)],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+) -> Recovered:
+    """Sends everything again that was published in a span and did not arrive, oldest first."""
+    reader = body_reader(data, "since", "until", "rate")
+    since = reader.instant("since")
+    until = reader.instant("until") if reader.has("until") else None
+    rate: float | None = events.RECOVER_RATE_PER_SECOND
+    if reader.has("rate"):
+        rate = reader.number_between("rate", RATE_MIN, RATE_MAX, "a number of deliveries a second")
+    finished(reader)
+    store, selection = store_of(context), DeliverySelection(since=since, until=until)
+    wanted = await endpoints.select_endpoint(store, caller.scope, selection, endpoint)
+    number = await events.recover_deliveries(
+        store, caller.scope, wanted, rate_per_second=rate or 0.0
+    )
+    return Recovered(number)
+
+
+@operation(
+    "GET", f"{_URL}/stats", needs=Permission.READ, tag=_TAG, summary="Numbers of an endpoint"
+)
+async def endpoint_stats(
+    endpoint: EndpointName,
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    since: FromQuery[str | None] = None,
+) -> EndpointStats:
+    """Returns deliveries and attempts since a time, by default of the last 7 days."""
+    start = read_instant("since", since)
+    return await endpoints.endpoint_stats(store_of(context), caller.scope, endpoint, since=start)
+
+
+def _shown(endpoint: Endpoint) -> Response[EndpointAnswer]:
+    return with_etag(EndpointAnswer.of(endpoint), _etag(endpoint))
+
+
+ENDPOINT_ROUTES = (
+    create_endpoint,
+    list_endpoints,
+    get_endpoint,
+    update_endpoint,
+    delete_endpoint,
+    rotate_endpoint,
+    enable_endpoint,
+    disable_endpoint,
+    test_endpoint,
+    recover_endpoint,
+    endpoint_stats,
+)

@@ -1,0 +1,203 @@
+"""Routes for events and their deliveries to endpoints."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from litestar import Request, Response
+from litestar.di import NamedDependency
+from litestar.openapi.spec import Example
+from litestar.params import Body, FromPath, FromQuery
+from msgspec import Struct
+
+from tickwork.api.context import Context, store_of
+from tickwork.api.ids import read_path_id
+from tickwork.api.once import IdempotencyKey, once
+from tickwork.api.operation import operation
+from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
+from tickwork.api.query import body_reader, finished
+from tickwork.core.access import Caller, Permission
+from tickwork.core.delivery.endpoint import (
+    Attempt,
+    DeliverySelection,
+    DeliveryStatus,
+    EndpointDelivery,
+    Published,
+)
+from tickwork.core.fields import read_instant
+from tickwork.core.public_id import Prefix, public_id
+from tickwork.ops import endpoints, events
+
+_PUBLISH = [
+    Example(
+        summary="An order was paid",
+        value={"type": "order.paid", "data": {"order": 17}, "event_id": "order-17-paid"},
+    )
+]
+
+
+class EventRequest(Struct, frozen=True, kw_only=True):
+    """An event. The same `event_id` is published once."""
+
+    type: str
+    data: Any
+    event_id: str | None = None
+    key: str | None = None
+    owner: str | None = None
+
+
+class DeliveryAnswer(Struct, frozen=True, kw_only=True):
+    """A delivery of an event to an endpoint: waiting, delivered or dead."""
+
+    id: str
+    endpoint_id: str
+    event_id: str
+    type: str
+    status: DeliveryStatus
+    attempts: int
+    published_at: datetime
+    delivered_at: datetime | None
+    last_attempt_at: datetime | None
+    last_code: int | None
+    last_error: str | None
+
+    @classmethod
+    def of(cls, delivery: EndpointDelivery) -> DeliveryAnswer:
+        """The answer for a delivery."""
+        ids = ("id", "endpoint_id")
+        same = {name: getattr(delivery, name) for name in cls.__struct_fields__ if name not in ids}
+        return cls(
+            id=public_id(Prefix.DELIVERY, delivery.id),
+            endpoint_id=public_id(Prefix.ENDPOINT, delivery.endpoint_id),
+            **same,
+        )
+
+
+class Attempts(Struct, frozen=True):
+    """The attempts at a delivery, in order."""
+
+    items: tuple[Attempt, ...]
+
+
+@operation(
+    "POST",
+    "/v1/events",
+    needs=Permission.SEND,
+    tag="events",
+    summary="Publish an event",
+    status=201,
+    body=EventRequest,
+    problems=(409, 429),
+)
+async def publish_event(
+    data: Annotated[dict[str, Any], Body(examples=_PUBLISH)],
+    request: Request[Any, Any, Any],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    idempotency_key: IdempotencyKey = None,
+) -> Response[Published]:
+    """Publishes an event to the queues and endpoints whose types match, in one transaction."""
+    reader = body_reader(data, *EventRequest.__struct_fields__)
+    if "data" not in data:
+        reader.fault("data", "is missing; null is possible, too")
+    finished(reader)
+    fields: dict[str, Any] = {name: data.get(name) for name in ("event_id", "key", "owner")}
+    event_type: Any = data.get("type")
+
+    async def make(seed: UUID) -> Published:
+        # An event without an id has one of the request: a repeat publishes nothing more.
+        chosen = fields["event_id"] or f"evt_{seed.hex}"
+        return await events.publish_event(
+            store_of(context),
+            caller.scope,
+            event_type,
+            data["data"],
+            **{**fields, "event_id": chosen},
+        )
+
+    return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
+
+
+@operation(
+    "GET", "/v1/deliveries", needs=Permission.READ, tag="deliveries", summary="List deliveries"
+)
+async def list_deliveries(
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    endpoint: FromQuery[str | None] = None,
+    status: FromQuery[Literal["waiting", "delivered", "dead", "undelivered"] | None] = None,
+    since: FromQuery[str | None] = None,
+    until: FromQuery[str | None] = None,
+    limit: Limit = PAGE_LIMIT,
+    cursor: Cursor = None,
+) -> Page[DeliveryAnswer]:
+    """Returns deliveries, newest first; `undelivered` ones are waiting or dead."""
+    store = store_of(context)
+    is_undelivered = status == "undelivered"
+    selection = DeliverySelection(
+        status=None if status is None or is_undelivered else DeliveryStatus(status),
+        is_undelivered=is_undelivered,
+        since=read_instant("since", since),
+        until=read_instant("until", until),
+        limit=limit + 1,
+    )
+    selection = await endpoints.select_endpoint(store, caller.scope, selection, endpoint)
+    before: UUID | None = read_cursor(cursor, UUID)
+    found = await events.list_deliveries(store, caller.scope, selection, before=before)
+    return page_of(found, limit, lambda each: each.id, DeliveryAnswer.of)
+
+
+@operation(
+    "GET",
+    "/v1/deliveries/{delivery:str}",
+    needs=Permission.READ,
+    tag="deliveries",
+    summary="Get a delivery",
+)
+async def get_delivery(
+    delivery: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+) -> DeliveryAnswer:
+    """Returns one delivery."""
+    return DeliveryAnswer.of(
+        await events.get_delivery(store_of(context), caller.scope, _id(delivery))
+    )
+
+
+@operation(
+    "GET",
+    "/v1/deliveries/{delivery:str}/attempts",
+    needs=Permission.READ,
+    tag="deliveries",
+    summary="List the attempts at a delivery",
+)
+async def list_attempts(
+    delivery: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+) -> Attempts:
+    """Returns each attempt with its time, duration, status or error, and a short excerpt."""
+    found = await events.get_delivery(store_of(context), caller.scope, _id(delivery))
+    return Attempts(found.history)
+
+
+@operation(
+    "POST",
+    "/v1/deliveries/{delivery:str}/resend",
+    needs=Permission.MANAGE,
+    tag="deliveries",
+    summary="Send a delivery again",
+)
+async def resend_delivery(
+    delivery: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+) -> DeliveryAnswer:
+    """Sends a delivery again with the same id, also a delivered one."""
+    store, wanted = store_of(context), _id(delivery)
+    await events.resend_delivery(store, caller.scope, wanted)
+    return DeliveryAnswer.of(await events.get_delivery(store, caller.scope, wanted))
+
+
+def _id(text: str) -> UUID:
+    return read_path_id(Prefix.DELIVERY, text, "delivery")
+
+
+EVENT_ROUTES = (publish_event, list_deliveries, get_delivery, list_attempts, resend_delivery)

@@ -1,0 +1,105 @@
+"""Routes for subscriptions: queues that get copies of messages and events by type."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from litestar import Response
+from litestar.di import NamedDependency
+from litestar.openapi.spec import Example
+from litestar.params import Body, FromQuery
+from msgspec import Meta, Struct
+
+from tickwork.api.context import Context, store_of
+from tickwork.api.operation import operation
+from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
+from tickwork.api.query import body_reader, finished
+from tickwork.core.access import Caller, Permission
+from tickwork.core.message.subscription import Subscription
+from tickwork.errors import NotFound
+from tickwork.ops import subscriptions
+
+_PUT = [Example(summary="All content", value={"types": "content.*", "queue": "publish"})]
+
+
+class SubscriptionBody(Struct, frozen=True):
+    """A queue that gets a copy of each message and event whose type matches."""
+
+    types: Annotated[str, Meta(description="A type, a prefix such as content.*, or * for all.")]
+    queue: str
+
+    @classmethod
+    def of(cls, subscription: Subscription) -> SubscriptionBody:
+        """The answer for a subscription."""
+        return cls(subscription.types, subscription.queue)
+
+
+@operation(
+    "GET",
+    "/v1/subscriptions",
+    needs=Permission.READ,
+    tag="subscriptions",
+    summary="List subscriptions",
+)
+async def list_subscriptions(
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    limit: Limit = PAGE_LIMIT,
+    cursor: Cursor = None,
+) -> Page[SubscriptionBody]:
+    """Returns the tenant's subscriptions by types and queue; there are at most 1,000."""
+    after: list[str] | None = read_cursor(cursor, list[str])
+    every = await subscriptions.list_subscriptions(store_of(context), caller.scope)
+    ordered = sorted(every, key=_position)
+    found = [each for each in ordered if after is None or _position(each) > after]
+    return page_of(found, limit, _position, SubscriptionBody.of)
+
+
+@operation(
+    "POST",
+    "/v1/subscriptions",
+    needs=Permission.MANAGE,
+    tag="subscriptions",
+    summary="Subscribe a queue",
+    status=201,
+    body=SubscriptionBody,
+    problems=(409, 429),
+)
+async def create_subscription(
+    data: Annotated[dict[str, Any], Body(examples=_PUT)],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+) -> Response[SubscriptionBody]:
+    """Subscribes a queue to types of messages and events. A repeat has no effect."""
+    reader = body_reader(data, "types", "queue")
+    types, queue = reader.text("types"), reader.text("queue")
+    finished(reader)
+    made = await subscriptions.subscribe(store_of(context), caller.scope, str(types), str(queue))
+    return Response(SubscriptionBody.of(made), status_code=201)
+
+
+@operation(
+    "DELETE",
+    "/v1/subscriptions",
+    needs=Permission.MANAGE,
+    tag="subscriptions",
+    summary="Delete a subscription",
+    status=204,
+    problems=(404, 422),
+)
+async def delete_subscription(
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    types: FromQuery[str],
+    queue: FromQuery[str],
+) -> None:
+    """Deletes the subscription of a queue to these types."""
+    if not await subscriptions.unsubscribe(store_of(context), caller.scope, types, queue):
+        raise NotFound("subscription", f"of {queue} to {types}")
+
+
+def _position(subscription: Subscription) -> list[str]:
+    return [subscription.types, subscription.queue]
+
+
+SUBSCRIPTION_ROUTES = (list_subscriptions, create_subscription, delete_subscription)

@@ -1,0 +1,70 @@
+"""Calendars and subscriptions over HTTP."""
+
+from __future__ import annotations
+
+import httpx
+
+from tests.api.acts import every_page, fields_of, make_queue, problem
+
+Http = httpx.AsyncClient
+
+
+async def test_a_calendar_is_put_used_and_deleted(http: Http) -> None:
+    await make_queue(http)
+    made = await http.put("/v1/calendars/holidays", json={"days": ["2027-12-25"]})
+    assert (made.json()["days"], made.json()["moved"]) == (["2027-12-25"], [])
+    body = {
+        "once_at": "2027-12-26T09:00:00Z",
+        "calendar": "holidays",
+        "roll": "next_day",
+        "target": {"type": "queue", "queue": "q"},
+    }
+    schedule = (await http.post("/v1/schedules", json=body)).json()
+    problem(await http.delete("/v1/calendars/holidays"), 409, "conflict")
+    changed = await http.put("/v1/calendars/holidays", json={"days": ["2027-12-26"]})
+    assert [each["id"] for each in changed.json()["moved"]] == [schedule["id"]]
+    await http.delete(f"/v1/schedules/{schedule['id']}")
+    assert (await http.delete("/v1/calendars/holidays")).status_code == 204
+    problem(await http.get("/v1/calendars/holidays"), 404, "not_found")
+
+
+async def test_calendars_are_listed_and_wrong_days_are_named(http: Http) -> None:
+    for name in ("c", "a", "b"):
+        await http.put(f"/v1/calendars/{name}", json={"days": []})
+    listed = await every_page(http, "/v1/calendars", limit=2)
+    assert [each["name"] for each in listed] == ["a", "b", "c"]
+    told = problem(
+        await http.put("/v1/calendars/a", json={"days": ["2027-02-30"]}), 422, "invalid_input"
+    )
+    assert fields_of(told) == ["days[0]"]
+    problem(await http.put("/v1/calendars/a", json={}), 422, "invalid_input")
+    event = ("BEGIN:VEVENT", "DTSTART;VALUE=DATE:20271225", "END:VEVENT")
+    ics = "\r\n".join(["BEGIN:VCALENDAR", *event, "END:VCALENDAR", ""])
+    put = await http.put("/v1/calendars/ics", json={"ics": ics})
+    assert put.json()["days"] == ["2027-12-25"], put.text
+
+
+async def test_a_queue_is_subscribed_and_unsubscribed(http: Http) -> None:
+    await make_queue(http)
+    for types in ("b.*", "a.x"):
+        made = await http.post("/v1/subscriptions", json={"types": types, "queue": "q"})
+        assert (made.status_code, made.json()) == (201, {"types": types, "queue": "q"})
+    listed = await every_page(http, "/v1/subscriptions", limit=1)
+    assert [each["types"] for each in listed] == ["a.x", "b.*"]
+    gone = await http.delete("/v1/subscriptions", params={"types": "b.*", "queue": "q"})
+    assert gone.status_code == 204
+    again = await http.delete("/v1/subscriptions", params={"types": "b.*", "queue": "q"})
+    problem(again, 404, "not_found")
+    told = problem(await http.post("/v1/subscriptions", json={"types": ""}), 422, "invalid_input")
+    assert fields_of(told) == ["types", "queue"]
+    nowhere = await http.post("/v1/subscriptions", json={"types": "a", "queue": "nowhere"})
+    problem(nowhere, 404, "not_found")
+
+
+async def test_usage_counts_what_the_tenant_has(http: Http) -> None:
+    await make_queue(http)
+    await http.post("/v1/queues/q/messages", json={"body": 1})
+    usage = (await http.get("/v1/usage")).json()
+    assert (usage["queues"], usage["messages"]["ready"]) == (1, 1)
+    stats = (await http.get("/v1/stats")).json()
+    assert [each["queue"] for each in stats["queues"]] == ["q"]

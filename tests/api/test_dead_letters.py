@@ -1,0 +1,74 @@
+"""Dead letters over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+from tests.api.acts import every_page, fields_of, make_queue, problem, pull, send
+
+Http = httpx.AsyncClient
+DEAD = "/v1/queues/q/dead"
+
+
+async def die(http: Http, **fields: Any) -> dict[str, Any]:
+    """Sends a message that becomes a dead letter at once."""
+    await make_queue(http, max_retries=0)
+    await send(http, **fields)
+    (pulled,) = await pull(http)
+    body = {"retries": [{"lease_id": pulled["lease_id"]}]}
+    assert (await http.post("/v1/queues/q/messages/ack", json=body)).json()["retry_count"] == 1
+    return (await every_page(http, DEAD))[-1]
+
+
+async def test_a_dead_letter_is_edited_and_replayed(http: Http) -> None:
+    letter = await die(http, body={"to": "adda"}, type="mail")
+    assert letter["id"].startswith("dead_")
+    assert (letter["reason"], letter["resolution"]) == ("max_retries", None)
+    url = f"/v1/dead/{letter['id']}"
+    assert (await http.get(url)).json() == letter
+    edited = await http.patch(url, json={"body": {"to": "ada"}})
+    assert edited.json()["body"] == {"to": "ada"}
+    replayed = (await http.post(f"{url}/replay")).json()
+    assert replayed["resolution"] == "fixed"
+    (message,) = await pull(http)
+    assert (message["id"], message["body"]) == (replayed["replayed_as"], {"to": "ada"})
+    problem(await http.post(f"{url}/replay"), 404, "not_found")
+    problem(await http.patch(url, json={"body": 1}), 409, "conflict")
+
+
+async def test_dead_letters_are_listed_page_by_page_and_grouped(http: Http) -> None:
+    ids = [(await die(http, type="a" if number else "b"))["id"] for number in range(3)]
+    assert [each["id"] for each in await every_page(http, DEAD, limit=2)] == ids
+    assert [each["id"] for each in await every_page(http, DEAD, type="b")] == ids[:1]
+    assert await every_page(http, DEAD, failed_before="2020-01-01T00:00:00Z") == []
+    groups = (await http.get(f"{DEAD}/groups")).json()["groups"]
+    assert [(each["type"], each["letters"]) for each in groups] == [("a", 2), ("b", 1)]
+
+
+async def test_dead_letters_of_a_queue_are_replayed_and_discarded(http: Http) -> None:
+    first, second = await die(http), await die(http)
+    replayed = await http.post(f"{DEAD}/replay", json={"ids": [first["id"]]})
+    assert replayed.json()["replayed"] == 1
+    discarded = await http.post(f"{DEAD}/discard", json={"reason": "max_retries"})
+    assert discarded.json() == {"discarded": 1}
+    shown = (await http.get(f"/v1/dead/{second['id']}")).json()
+    assert shown["resolution"] == "discarded"
+    await http.post("/v1/queues/q/purge")
+    third = await die(http)
+    gone = await http.post(f"/v1/dead/{third['id']}/discard")
+    assert gone.json()["resolution"] == "discarded"
+    told = problem(await http.post(f"{DEAD}/replay", json={"rate": 0}), 422, "invalid_input")
+    assert fields_of(told) == ["rate"]
+    told = problem(await http.post(f"{DEAD}/replay", json={"canaries": 1}), 400, "unknown_field")
+    assert "canary" in told["errors"][0]["message"]
+
+
+async def test_an_unknown_dead_letter_is_404(http: Http) -> None:
+    await make_queue(http)
+    for name in ("nonsense", "dead_" + "0" * 32):
+        problem(await http.get(f"/v1/dead/{name}"), 404, "not_found")
+        problem(await http.post(f"/v1/dead/{name}/replay"), 404, "not_found")
+        problem(await http.post(f"/v1/dead/{name}/discard"), 404, "not_found")
+    problem(await http.get("/v1/queues/nowhere/dead"), 404, "not_found")
