@@ -4,23 +4,18 @@ each kind."""
 from __future__ import annotations
 
 import asyncio
-from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, cast
 
 import httpx
 import pytest
 
-from tests.kit.api import Client, api_client, bearer, new_key
+from tests.kit.api import Client, api_client, bearer, new_key, outside_of
 from tests.stores.home import Home
-from tickwork import clock, wiring
+from tickwork import clock
 from tickwork.api import create_api
-from tickwork.api.context import Outside
 from tickwork.core import when
-from tickwork.ops.schedules.outside import OutsideRules
-from tickwork.settings import Settings
 
 NOW = datetime(2026, 11, 15, 3, 0, tzinfo=UTC)
 
@@ -34,13 +29,9 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 @pytest.fixture
 async def http(home: Home) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the API on an empty database, with the database's own time."""
-    settings = Settings(database=home.url, secret_key=b64encode(bytes(32)).decode())
-    outside = Outside(
-        OutsideRules(lambda url: wiring.guard(settings).check_url(url)),
-        partial(wiring.secret_box, settings),
-        partial(wiring.webhook_channel, settings),
+    api = create_api(
+        now=clock.now, limits=when.Limits(), open_store=home.open, outside=outside_of(home.url)
     )
-    api = create_api(now=clock.now, limits=when.Limits(), open_store=home.open, outside=outside)
     store = await home.open()
     headers = bearer(await new_key(store))
     await store.close()

@@ -21,7 +21,7 @@ import pytest
 from litestar import Litestar
 from litestar.testing import AsyncTestClient
 
-from tests.kit.api import ALL_SCOPES, bearer, new_key
+from tests.kit.api import ALL_SCOPES, bearer, new_key, outside_of
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
 from tickwork.api import create_api
@@ -79,9 +79,11 @@ BODIES: dict[str, Any] = {
     "POST /v1/queues/{queue:str}/messages": {"body": 1},
     "POST /v1/queues/{queue:str}/messages/batch": {"messages": [{"body": 1}]},
     "POST /v1/queues/{queue:str}/messages/pull": {"batch_size": 1},
+    "POST /v1/endpoints/{endpoint:str}/recover": {"since": "2026-01-01T00:00:00Z"},
+    "PUT /v1/calendars/{calendar:str}": {"days": []},
 }
 
-CREATES_ITS_OWN = {"PUT /v1/queues/{queue:str}": 201}
+CREATES_ITS_OWN = {"PUT /v1/queues/{queue:str}": 201, "PUT /v1/calendars/{calendar:str}": 200}
 """Routes whose path names something that need not exist, with their answer."""
 
 
@@ -131,6 +133,7 @@ async def _served(home: Home, store: Store, clock: VirtualClock) -> AsyncIterato
         open_store=lambda: home.open(clock),
         issuers=[issuer],
         monotonic=lambda: clock.now().timestamp(),
+        outside=outside_of(home.url),
     )
     await store.tenants.put(SYSTEM, Tenant(id="default", owner_targets=("queue:orders",)))
     await store.tenants.put(SYSTEM, Tenant(id="other", owner_targets=("queue:orders",)))

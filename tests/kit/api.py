@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from litestar import Litestar
@@ -13,12 +15,14 @@ from litestar.testing import TestClient
 
 from tickwork import clock
 from tickwork.api import create_api
+from tickwork.api.context import Outside
 from tickwork.core import when
 from tickwork.core.access import Permission
 from tickwork.core.model import Scope
 from tickwork.ops.keys import create_key
+from tickwork.ops.schedules.outside import OutsideRules
 from tickwork.ops.stores import Store
-from tickwork.wiring import Settings, open_store
+from tickwork.wiring import Settings, guard, open_store, secret_box, webhook_channel
 
 Client = TestClient[Litestar]
 ALL_SCOPES = tuple(Permission)
@@ -40,6 +44,16 @@ async def new_key(
     """Creates a key and returns its text."""
     fields = {"name": "test", "scopes": [*scopes], "owner": owner, "expires_at": expires_at}
     return (await create_key(store, Scope(tenant), fields)).token
+
+
+def outside_of(database: str) -> Outside:
+    """What reaches the outside, with a secret key for tests."""
+    settings = Settings(database=database, secret_key=b64encode(bytes(32)).decode())
+    return Outside(
+        OutsideRules(lambda url: guard(settings).check_url(url)),
+        partial(secret_box, settings),
+        partial(webhook_channel, settings),
+    )
 
 
 def new_key_of(settings: Settings) -> str:

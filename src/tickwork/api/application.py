@@ -45,8 +45,8 @@ from tickwork.api.routes.pull import PULL_ROUTES
 from tickwork.api.routes.queues import QUEUE_ROUTES
 from tickwork.api.routes.schedule_runs import RUN_ROUTES
 from tickwork.api.routes.schedules import SCHEDULE_ROUTES
-from tickwork.api.routes.tenants import TENANT_ROUTES
 from tickwork.api.routes.subscriptions import SUBSCRIPTION_ROUTES
+from tickwork.api.routes.tenants import TENANT_ROUTES
 from tickwork.core import when
 from tickwork.core.jwt_issuer import Issuer
 from tickwork.ops.authenticate import Authenticator
