@@ -103,7 +103,16 @@ def test_settings_of_a_queue_are_changed(desk: Desk) -> None:
     assert (stored.push_to, stored.max_retries, stored.dead_letter_queue) == ("shop", 7, "dead")
     shown = desk.json("queues", "update", "emails", "--no-push", "--rate", "2.5")
     assert (shown["settings"]["push_to"], shown["settings"]["rate_per_second"]) == (None, 2.5)
-    for wrong in ([], ["--push-to", "a", "--no-push"], ["--max-retries", "x"]):
+    shown = desk.json("queues", "update", "emails", "--limit", "partner")
+    assert shown["settings"]["limit"] == "partner"
+    shown = desk.json("queues", "update", "emails", "--no-limit")
+    assert shown["settings"]["limit"] is None
+    for wrong in (
+        [],
+        ["--push-to", "a", "--no-push"],
+        ["--limit", "a", "--no-limit"],
+        ["--max-retries", "x"],
+    ):
         assert desk.run("queues", "update", "emails", *wrong).exit_code == 2
 
 
@@ -212,3 +221,20 @@ def test_nothing_is_sent_to_a_queue_that_tickwork_uses_itself(desk: Desk, queue:
         refused = desk.run("topology", "apply", "--file", str(desk.folder / "tickwork.toml"))
         assert refused.exit_code == 2
         assert field in refused.stderr
+
+
+def test_limits_are_put_listed_and_deleted(desk: Desk) -> None:
+    desk.store(put)
+    assert desk.answer("limits", "list") == "there are no limits\n"
+    assert desk.answer("limits", "put", "partner", "--rate", "100", "--period", "60") == (
+        "partner is set\n"
+    )
+    shown = desk.json("limits", "put", "ours", "--concurrency", "5", "--shared")
+    assert (shown["concurrency"], shown["rate"]) == (5, None)
+    assert desk.answer("limits", "list").splitlines()[1].split() == ["partner", "100.0", "60.0"]
+    assert [each["name"] for each in desk.json("limits", "list", "--shared")] == ["ours"]
+    refused = desk.run("limits", "put", "partner", "--period", "60")
+    assert "--rate: is missing" in refused.stderr
+    assert desk.answer("limits", "delete", "partner") == "partner is deleted\n"
+    assert desk.run("limits", "delete", "partner").exit_code == 1
+    assert desk.json("limits", "delete", "ours", "--shared")["deleted"]

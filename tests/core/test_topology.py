@@ -164,6 +164,7 @@ def test_every_setting_of_a_queue_can_be_given() -> None:
     rate_per_second = 2
     backlog_bytes_max = 1_000_000
     push_to = "shop"
+    limit = "partner"
     [[queues]]
     name = "dead"
     shared = true
@@ -185,6 +186,7 @@ def test_every_setting_of_a_queue_can_be_given() -> None:
             rate_per_second=2.0,
             backlog_bytes_max=1_000_000,
             push_to="shop",
+            limit="partner",
         ),
     )
     said = set(QueueSettings.__struct_fields__)

@@ -181,9 +181,9 @@ def test_only_what_users_need_is_on_the_app() -> None:
     shown = {name for name in dir(Tickwork()) if not name.startswith("_")}
     assert shown == {
         "alerts", "background", "batch", "batches", "calendars", "close", "consumer",
-        "dead_letters", "deliveries", "endpoints", "events", "firings", "keys", "messages", "name",
-        "nodes", "now", "on", "on_completed", "open", "queue", "queues", "run", "running",
-        "schedule", "schedules", "tenant", "tenants", "webhooks",
+        "dead_letters", "deliveries", "endpoints", "events", "firings", "keys", "limits",
+        "messages", "name", "nodes", "now", "on", "on_completed", "open", "queue", "queues", "run",
+        "running", "schedule", "schedules", "tenant", "tenants", "webhooks",
     }  # fmt: skip
 
 

@@ -28,6 +28,7 @@ SEARCHES = {
     "suspects": {"tickwork_messages_suspect"},
     "with_ready": {"tickwork_messages_ready"},
     "count_claimed": {"tickwork_messages_counted"},
+    "count_limited": {"tickwork_messages_counted"},
     "complete_schedules": {BY_PLACE},
     "count_unfinished": {BY_SLOT},
     "delete_message": {BY_KEY},
@@ -106,6 +107,8 @@ COUNTED_FROM = {"tickwork_messages_ready", "tickwork_messages_holder", "tickwork
 
 BY_OTHER_WAYS = {
     "abandoned_batches": "tickwork_batches_filling",
+    "count_limited": "tickwork_queues_limit",
+    "get_limit": "tickwork_limits_name",
     "endpoint_deliveries": "tickwork_deliveries_endpoint",
     "endpoint_undelivered": "tickwork_deliveries_endpoint_open",
     "prune_deliveries": "tickwork_deliveries_tenant",

@@ -103,6 +103,7 @@ STATEMENTS: dict[Path, Listed] = {
             "calendars/lock_calendar",
             "messages/lock_keys",
             "messages/lock_or_create_keys",
+            "limits/lock_limit",
             "messages/lock_queue_for_claim",
             "messages/reserve_key_positions",
             "meta/lock_migrations",

@@ -47,6 +47,7 @@ class _Commands(RootGroup):
         "endpoints": "endpoints:app",
         "deliveries": "deliveries:app",
         "alerts": "alerts:app",
+        "limits": "limits:app",
         "keys": "keys:app",
         "tenants": "tenants:app",
     }

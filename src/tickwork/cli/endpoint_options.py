@@ -38,6 +38,10 @@ RatePerSecond = Annotated[
 Concurrency = Annotated[
     str | None, typer.Option(metavar="N", help="Deliveries at a time on each node.")
 ]
+NamedLimit = Annotated[
+    str | None,
+    typer.Option("--limit", metavar="LIMIT", help="Share this named limit with others."),
+]
 Timeout = Annotated[
     str | None, typer.Option(metavar="SECONDS", help="Seconds for one delivery; default 30.")
 ]
@@ -59,6 +63,7 @@ def fields_of(
     ordered: bool | None,
     rate: str | None,
     concurrency: str | None,
+    limit: str | None,
     timeout: str | None,
     signature: str | None,
 ) -> dict[str, object]:
@@ -74,6 +79,7 @@ def fields_of(
         "concurrency": None
         if concurrency is None
         else whole_number(concurrency, "--concurrency", 0),
+        "limit": limit,
         "timeout_seconds": None if timeout is None else whole_number(timeout, "--timeout", 0),
         "signature": signature,
     }

@@ -11,6 +11,7 @@ from tickwork.cli.endpoint_options import (
     Concurrency,
     EndpointName,
     Header,
+    NamedLimit,
     Ordered,
     Owner,
     RatePerSecond,
@@ -107,6 +108,7 @@ def create_command(
     ordered: Ordered = None,
     rate: RatePerSecond = None,
     concurrency: Concurrency = None,
+    limit: NamedLimit = None,
     timeout: Timeout = None,
     signature: Signature = None,
     database: Database = None,
@@ -120,7 +122,17 @@ def create_command(
 
     which, scope, settings = required(name, "ENDPOINT"), scope_of(tenant), load_settings(database)
     fields = fields_of(
-        url, types, owner, header, secret_header, ordered, rate, concurrency, timeout, signature
+        url,
+        types,
+        owner,
+        header,
+        secret_header,
+        ordered,
+        rate,
+        concurrency,
+        limit,
+        timeout,
+        signature,
     )
     made = _run(
         database,
@@ -156,6 +168,7 @@ def update_command(
     ordered: Ordered = None,
     rate: RatePerSecond = None,
     concurrency: Concurrency = None,
+    limit: NamedLimit = None,
     timeout: Timeout = None,
     signature: Signature = None,
     database: Database = None,
@@ -168,7 +181,17 @@ def update_command(
 
     which, scope, settings = required(name, "ENDPOINT"), scope_of(tenant), load_settings(database)
     fields = fields_of(
-        url, types, owner, header, secret_header, ordered, rate, concurrency, timeout, signature
+        url,
+        types,
+        owner,
+        header,
+        secret_header,
+        ordered,
+        rate,
+        concurrency,
+        limit,
+        timeout,
+        signature,
     )
     if not fields:
         fail("nothing to change; give an option, see --help", code=EXIT_BAD_USAGE)
@@ -368,6 +391,7 @@ def _lines(endpoint: Endpoint) -> Iterator[str]:
         ("ordered", "yes" if settings.is_ordered else None),
         ("rate", settings.rate_per_second),
         ("concurrency", settings.concurrency),
+        ("limit", settings.limit),
     ):
         if value:
             yield f"{label}: {value}"

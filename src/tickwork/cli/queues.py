@@ -63,6 +63,11 @@ PushTo = Annotated[
     ),
 ]
 NoPush = Annotated[bool, typer.Option("--no-push", help="Push to no endpoint any more.")]
+NamedLimit = Annotated[
+    str | None,
+    typer.Option("--limit", metavar="LIMIT", help="Share this named limit with others."),
+]
+NoLimit = Annotated[bool, typer.Option("--no-limit", help="Share no named limit any more.")]
 MaxRetries = Annotated[
     str | None, typer.Option(metavar="N", help="Retries after the first attempt.")
 ]
@@ -164,6 +169,8 @@ def update_command(
     name: QueueName = None,
     push_to: PushTo = None,
     no_push: NoPush = False,
+    limit: NamedLimit = None,
+    no_limit: NoLimit = False,
     max_retries: MaxRetries = None,
     rate: Rate = None,
     database: Database = None,
@@ -180,6 +187,10 @@ def update_command(
         fail("give --push-to or --no-push, not both", code=EXIT_BAD_USAGE)
     if push_to is not None or no_push:
         changes["push_to"] = push_to
+    if limit is not None and no_limit:
+        fail("give --limit or --no-limit, not both", code=EXIT_BAD_USAGE)
+    if limit is not None or no_limit:
+        changes["limit"] = limit
     if max_retries is not None:
         changes["max_retries"] = whole_number(max_retries, "--max-retries", 0)
     if rate is not None:

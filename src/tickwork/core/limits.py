@@ -145,8 +145,9 @@ def check_queue(name: str, settings: QueueSettings) -> None:
         faults += hidden_queue_faults("dead_letter_queue", settings.dead_letter_queue)
         if settings.dead_letter_queue == name:
             faults.append(FieldError("dead_letter_queue", "must be another queue"))
-    if settings.push_to is not None:
-        faults += text_faults("push_to", settings.push_to, NAME_LENGTH_MAX)
+    for field, named in (("push_to", settings.push_to), ("limit", settings.limit)):
+        if named is not None:
+            faults += text_faults(field, named, NAME_LENGTH_MAX)
     if faults:
         raise InvalidInput(faults)
 

@@ -143,7 +143,8 @@ class QueueSettings(
     `tenant_claimed_max` is the number of messages of one tenant that may be claimed at a time,
     `rate_per_second` the number of messages claimed per second, of all tenants together,
     `backlog_bytes_max` the bytes of bodies that may wait before sends are refused. `push_to` is
-    the name of the endpoint that consumes the queue.
+    the name of the endpoint that consumes the queue, `limit` that of a limit which it shares with
+    other queues and endpoints.
     """
 
     max_batch_size: int = 10
@@ -158,11 +159,17 @@ class QueueSettings(
     rate_per_second: float | None = None
     backlog_bytes_max: int | None = None
     push_to: str | None = None
+    limit: str | None = None
 
     @property
     def has_claim_limits(self) -> bool:
         """Whether a rate or a cap limits claims, so that concurrent claims must coordinate."""
-        return self.tenant_claimed_max is not None or self.rate_per_second is not None
+        return self.counts_claims or self.rate_per_second is not None
+
+    @property
+    def counts_claims(self) -> bool:
+        """Whether claims are counted, because a cap or a named limit may limit them."""
+        return self.tenant_claimed_max is not None or self.limit is not None
 
 
 class StoredQueue(Struct, frozen=True, kw_only=True):

@@ -53,6 +53,7 @@ class QueueOptions(TypedDict, total=False):
     rate_per_second: float | None
     backlog_bytes_max: int | None
     push_to: str | None
+    limit: str | None
 
 
 class HandlerOptions(TypedDict, total=False):
@@ -278,6 +279,7 @@ class EndpointOptions(TypedDict, total=False):
     ordered: bool | None
     rate_per_second: float | None
     concurrency: int | None
+    limit: str | None
     timeout_seconds: int | None
     retry_seconds: Sequence[float] | None
     permanent_statuses: Sequence[int] | None

@@ -37,7 +37,7 @@ from tickwork.core.options import (
     SendOptions,
 )
 from tickwork.facade.access import Keys, Tenants
-from tickwork.facade.endpoints import Deliveries, Endpoints, Events
+from tickwork.facade.endpoints import Deliveries, Endpoints, Events, Limits
 from tickwork.facade.engine import AppEngine
 from tickwork.facade.operate import Alerts, Batches, DeadLetters, Messages, Nodes, Queues, Webhooks
 from tickwork.facade.queue import Queue
@@ -123,6 +123,7 @@ class Tickwork:
         self.endpoints = Endpoints(self._engine)
         self.deliveries = Deliveries(self._engine)
         self.alerts = Alerts(self._engine)
+        self.limits = Limits(self._engine)
         self.keys = Keys(self._engine)
         self.tenants = Tenants(self._engine)
 
@@ -175,7 +176,7 @@ class Tickwork:
         Settings: `max_batch_size`, `max_batch_timeout`, `max_retries`, `dead_letter_queue`,
         `retention_seconds`, `visibility_timeout_seconds`, `timeout_seconds`, `backoff`,
         `tenant_claimed_max`, `rate_per_second`, `backlog_bytes_max`, `push_to` (an endpoint, which
-        then consumes the queue).
+        then consumes the queue), `limit` (a named one, which it shares).
         """
         check_own_queue("name", name)
         registry = self._engine.registry

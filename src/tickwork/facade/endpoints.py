@@ -1,4 +1,4 @@
-"""Events and who receives them: `app.events`, `app.endpoints` and `app.deliveries`.
+"""Events and who receives them: `app.events`, `app.endpoints`, `app.deliveries`; `app.limits`.
 
 Each call is done when it returns, also inside a handler.
 """
@@ -21,9 +21,10 @@ from tickwork.core.delivery.endpoint import (
 )
 from tickwork.core.fields import choice_error, read_id, read_instant
 from tickwork.core.options import EndpointFields, EndpointOptions
+from tickwork.core.queue.named_limit import NamedLimit
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.facade.engine import AppEngine
-from tickwork.ops import endpoints, events
+from tickwork.ops import endpoints, events, limits
 from tickwork.ops.endpoints import CreatedEndpoint
 from tickwork.ops.events import DeliveryHistory
 from tickwork.ops.stores import Store
@@ -88,8 +89,9 @@ class Endpoints:
         `types` are types of events, or prefixes such as `order.*`. Options: `owner`,
         `description`, `method`, `headers`, `secret_headers` (their values are never shown),
         `ordered` (one delivery at a time, in the order of publication), `rate_per_second` and
-        `concurrency` (on each node), `timeout_seconds` (30), `retry_seconds` (before each retry),
-        `permanent_statuses` (answers after which nothing is retried).
+        `concurrency` (on each node), `limit` (a named one, which it shares), `timeout_seconds`
+        (30), `retry_seconds` (before each retry), `permanent_statuses` (answers after which
+        nothing is retried).
         """
         engine = self._engine
         store = await engine.ready()
@@ -162,6 +164,39 @@ class Endpoints:
 
     async def _place(self) -> tuple[Store, Any]:
         return await self._engine.ready(), self._engine.scope
+
+
+class Limits:
+    """Limits that queues and endpoints share. Each names one by its setting `limit`."""
+
+    def __init__(self, engine: AppEngine) -> None:
+        self._engine = engine
+
+    async def put(
+        self,
+        name: str,
+        *,
+        rate: float | None = None,
+        period_seconds: float = 1.0,
+        concurrency: int | None = None,
+    ) -> NamedLimit:
+        """Creates a limit or replaces its numbers: at most `rate` messages in `period_seconds`, and
+        `concurrency` at a time, of all queues and endpoints that name it together."""
+        fields = {"rate": rate, "period_seconds": period_seconds, "concurrency": concurrency}
+        store = await self._engine.ready()
+        return await limits.put_limit(store, self._engine.scope, name, fields)
+
+    async def get(self, name: str) -> NamedLimit:
+        """One limit. Raises `NotFound`."""
+        return await limits.get_limit(await self._engine.ready(), self._engine.scope, name)
+
+    async def list(self) -> tuple[NamedLimit, ...]:
+        """All limits, by name."""
+        return await limits.list_limits(await self._engine.ready(), self._engine.scope)
+
+    async def delete(self, name: str) -> None:
+        """Deletes a limit. Who names it is not limited any more. Raises `NotFound`."""
+        await limits.delete_limit(await self._engine.ready(), self._engine.scope, name)
 
 
 class Deliveries:

@@ -57,7 +57,7 @@ from tickwork.core.model import (
 from tickwork.core.queue.stats import QueueStats
 from tickwork.core.request import StoredRequest
 from tickwork.store.access_contract import ApiKeys
-from tickwork.store.delivery_contract import Endpoints, Secrets
+from tickwork.store.delivery_contract import Endpoints, Limits, Secrets
 from tickwork.store.schedule_contract import Calendars, Firings, Schedules, Shards
 
 Joined = Callable[[Any], Awaitable[None] | None]
@@ -441,6 +441,10 @@ class Store(Protocol):
     @property
     def endpoints(self) -> Endpoints:
         """Endpoints and their deliveries."""
+
+    @property
+    def limits(self) -> Limits:
+        """Limits that queues and endpoints share."""
 
     @property
     def secrets(self) -> Secrets:

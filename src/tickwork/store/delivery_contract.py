@@ -22,6 +22,7 @@ from tickwork.core.delivery.endpoint import (
 )
 from tickwork.core.delivery.push import PushQueue
 from tickwork.core.model import NewMessage, Scope
+from tickwork.core.queue.named_limit import NamedLimit
 
 
 class Endpoints(Protocol):
@@ -108,6 +109,27 @@ class Endpoints(Protocol):
 
     async def stats(self, scope: Scope, endpoint_id: UUID, since: datetime) -> EndpointStats:
         """Returns the numbers of the deliveries published to an endpoint since a time."""
+
+
+class Limits(Protocol):
+    """Limits that queues and endpoints share by name; in the system scope those of shared queues.
+    A claim from a queue takes from its limit in its own transaction."""
+
+    async def put(self, scope: Scope, limit: NamedLimit) -> NamedLimit:
+        """Creates a limit or replaces its numbers. `TooMany` at the tenant's maximum."""
+
+    async def get(self, scope: Scope, name: str) -> NamedLimit:
+        """Returns one limit."""
+
+    async def list(self, scope: Scope) -> tuple[NamedLimit, ...]:
+        """Returns the limits by name."""
+
+    async def delete(self, scope: Scope, name: str) -> None:
+        """Deletes a limit. Who names it is not limited any more."""
+
+    async def take(self, scope: Scope, name: str) -> float:
+        """Takes one delivery from the rate and returns 0, or returns the seconds until one is
+        allowed. A limit that does not exist allows everything."""
 
 
 class Secrets(Protocol):

@@ -17,7 +17,7 @@ after that schema. No commit waits for a disk.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from reprlib import repr as shortened
@@ -32,8 +32,8 @@ from tickwork.app.handlers import check_queue_name
 from tickwork.core.limits import DELAY_SECONDS_MAX, LIST_LIMIT_MAX, TTL_SECONDS_MAX
 from tickwork.core.message.body import decode_body
 from tickwork.core.message.dead_letter import DEAD_LETTERS_AT_ONCE_MAX, DeadLetter, Selection
-from tickwork.core.model import SYSTEM, ContentType, Message, Scope, Tenant
-from tickwork.errors import FieldError, InvalidInput, NodeExpired
+from tickwork.core.model import SYSTEM, ContentType, Message, Scope, StoredQueue, Tenant
+from tickwork.errors import FieldError, InvalidInput, NodeExpired, NotFound
 from tickwork.facade.app import Tickwork, engine_of
 from tickwork.facade.engine import AppEngine
 from tickwork.service.maintenance import PRUNE_BATCH_MAX, REAP_BATCH_MAX
@@ -277,13 +277,21 @@ class Harness:
         return earliest(self._at(consumer.batch_due()), await self._rate_due(consumer))
 
     async def _rate_due(self, consumer: QueueConsumer) -> datetime | None:
-        rate = consumer.queue.settings.rate_per_second
+        rate = await self._rate(consumer.queue)
         if rate is None or not await self.store.messages.peek(
             consumer.scope, consumer.queue.name, 1
         ):
             return None
         queue = await self.store.queues.get(consumer.scope, consumer.queue.name)
         return None if queue.paused else self.now + timedelta(seconds=1 / rate)
+
+    async def _rate(self, queue: StoredQueue) -> float | None:
+        """The lower one of a queue's own rate and that of its limit."""
+        own, name, shared = queue.settings.rate_per_second, queue.settings.limit, None
+        if name is not None:
+            with suppress(NotFound):
+                shared = (await self.store.limits.get(Scope(queue.tenant), name)).rate_per_second
+        return min((each for each in (own, shared) if each is not None), default=None)
 
     def _at(self, monotonic_seconds: float | None) -> datetime | None:
         return None if monotonic_seconds is None else self._clock.at(monotonic_seconds)

@@ -54,7 +54,8 @@ ENDPOINTS_SETTINGS = QueueSettings(
 class EndpointSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a user sets of an endpoint. `headers` are sent with every delivery; the values of
     `secret_headers` are stored encrypted and not shown. `rate_per_second` and `concurrency` hold
-    on each node. `signature` is the kind of the next signing secret."""
+    on each node. `limit` is the name of a limit that is shared with queues and other endpoints,
+    `signature` the kind of the next signing secret."""
 
     url: str
     types: tuple[str, ...]
@@ -66,6 +67,7 @@ class EndpointSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_ordered: bool = msgspec.field(default=False, name="ordered")
     rate_per_second: float | None = None
     concurrency: int | None = None
+    limit: str | None = None
     timeout_seconds: int = 30
     retry_seconds: tuple[float, ...] = RETRY_SECONDS
     permanent_statuses: tuple[int, ...] = ()

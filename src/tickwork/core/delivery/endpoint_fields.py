@@ -194,6 +194,7 @@ _READERS: dict[str, FieldReader] = {
     "ordered": lambda reader, name: reader.boolean(name),
     "rate_per_second": _rate,
     "concurrency": lambda reader, name: reader.integer(name, 1, CONCURRENCY_MAX),
+    "limit": _text(NAME_LENGTH_MAX),
     "timeout_seconds": lambda reader, name: reader.integer(name, 1, TIMEOUT_SECONDS_MAX),
     "retry_seconds": _retries,
     "permanent_statuses": _statuses,

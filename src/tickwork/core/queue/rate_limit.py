@@ -54,6 +54,14 @@ def spend(
     return start + messages * interval(rate_per_second)
 
 
+def seconds_until_next(
+    spent_until: datetime | None, now: datetime, rate_per_second: float
+) -> float:
+    """Seconds until one more message is allowed; 0 if one is allowed now."""
+    at = _unspent_since(spent_until, now, rate_per_second) + interval(rate_per_second)
+    return max((at - now).total_seconds(), 0.0)
+
+
 AUTO_CONCURRENCY_MIN = 1
 AUTO_CONCURRENCY_MAX = 250
 

@@ -52,6 +52,7 @@ from tickwork.core.delivery.pace import Limit
 from tickwork.core.message.outcome import Outcome, Permanent, Snoozed, Succeeded
 from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.model import Message as Stored
+from tickwork.core.queue.named_limit import NamedLimit
 from tickwork.errors import InvalidInput, NotFound, StoreBroken, StoreUnavailable
 from tickwork.ops.endpoints import endpoint_keys
 from tickwork.ops.webhook_secret import Box
@@ -94,6 +95,7 @@ class EndpointDeliverer:
         self._store, self.webhooks, self._box = store, webhooks, box
         self._limits, self.clock = limits, clock
         self._endpoints: _Kept[Endpoint] = _Kept(ENDPOINT_KEPT_SECONDS if keeps else 0.0, monotonic)
+        self._shared: _Kept[NamedLimit] = _Kept(ENDPOINT_KEPT_SECONDS if keeps else 0.0, monotonic)
         self._keys: _Kept[Keys] = _Kept(KEYS_KEPT_SECONDS if keeps else 0.0, monotonic)
         self._records: Coalescer[AttemptRecord, bool] = Coalescer(
             lambda records: store.endpoints.record(SYSTEM, records)
@@ -135,7 +137,14 @@ class EndpointDeliverer:
             return Snoozed(through.wait_seconds)
         settings = endpoint.settings
         own = {f"endpoint {endpoint.id}": Limit(settings.rate_per_second, settings.concurrency)}
+        shared = await self._shared_limit(endpoint)
+        if shared is not None:
+            name = f"limit {shared.name} of {endpoint.tenant}"
+            own[name] = Limit(shared.rate_per_second, shared.concurrency)
         with self._limits.admitted(stored.tenant, [settings.url], own) as wait_seconds:
+            if not wait_seconds and shared is not None and shared.rate is not None:
+                # Other nodes and queues share the rate.
+                wait_seconds = await self._store.limits.take(Scope(endpoint.tenant), shared.name)
             if wait_seconds:
                 return Snoozed(wait_seconds)
             if through.is_probe:
@@ -143,6 +152,17 @@ class EndpointDeliverer:
                 if not await self._store.endpoints.probe(SYSTEM, endpoint.id, seconds):
                     return Snoozed(spread(seconds, stored.id))
             return await send(through.is_probe)
+
+    async def _shared_limit(self, endpoint: Endpoint) -> NamedLimit | None:
+        """The limit that an endpoint names; None if it names none, or there is none."""
+        name, scope = endpoint.settings.limit, Scope(endpoint.tenant)
+        if name is None:
+            return None
+        try:
+            read = partial(self._store.limits.get, scope, name)
+            return await self._shared.get((endpoint.tenant, name), read)
+        except NotFound:
+            return None
 
     async def keys(self, endpoint: Endpoint) -> Keys | None:
         """The secrets of an endpoint; None if they cannot be read, which is logged."""

@@ -97,7 +97,7 @@ class PostgresQueues:
 
         async def work(connection: Connection) -> StoredQueue:
             queue = rows.queue(await connection.fetchrow(SQL.put_queue, *values))
-            if settings.tenant_claimed_max is not None:
+            if settings.counts_claims:
                 await connection.execute(SQL.count_claims, queue.id)
             if settings.backlog_bytes_max is not None:
                 await recount_backlog(connection, queue.id)

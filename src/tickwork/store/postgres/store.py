@@ -16,6 +16,7 @@ from tickwork.store.postgres.engine.database import Database
 from tickwork.store.postgres.engine.migrate import check_version
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.engine.wakeups import PostgresWakeups
+from tickwork.store.postgres.limits import PostgresLimits
 from tickwork.store.postgres.messages.batch_progress import BatchProgress
 from tickwork.store.postgres.messages.batches import PostgresBatches
 from tickwork.store.postgres.messages.dead_letters import PostgresDeadLetters
@@ -97,6 +98,7 @@ class PostgresStore:
         )
         self.calendars = PostgresCalendars(database, moment)
         self.secrets = PostgresSecrets(database, moment)
+        self.limits = PostgresLimits(database, moment)
         self.keys = PostgresApiKeys(database, moment)
         self.endpoints = PostgresEndpoints(database, moment, sender, queues.purger)
         self.shards = PostgresShards(database, moment, self.wakeups)

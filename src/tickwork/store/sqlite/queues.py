@@ -83,7 +83,7 @@ class SqliteQueues:
             if scope.tenant is not None and not execute(SQL.get_tenant, (scope.tenant,)).fetchone():
                 raise NotFound("tenant", scope.tenant)
             row: rows.Row = execute(SQL.put_queue, values).fetchone()
-            if settings.tenant_claimed_max is not None:
+            if settings.counts_claims:
                 execute(SQL.count_claims, (row[0],))
             execute(SQL.recount_backlog, (row[0], settings.backlog_bytes_max is not None))
             return row

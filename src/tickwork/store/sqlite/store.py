@@ -21,6 +21,7 @@ from tickwork.store.sqlite.engine.file_watch import FileWatcher
 from tickwork.store.sqlite.engine.migrate import check_version
 from tickwork.store.sqlite.engine.sql import SQL
 from tickwork.store.sqlite.engine.wakeups import SqliteWakeups
+from tickwork.store.sqlite.limits import SqliteLimits
 from tickwork.store.sqlite.messages.batches import SqliteBatches
 from tickwork.store.sqlite.messages.dead_letters import SqliteDeadLetters
 from tickwork.store.sqlite.messages.messages import SqliteMessages
@@ -62,6 +63,7 @@ class SqliteStore:
         self.schedules = SqliteSchedules(database)
         self.calendars = SqliteCalendars(database)
         self.secrets = SqliteSecrets(database)
+        self.limits = SqliteLimits(database)
         self.keys = SqliteApiKeys(database)
         self.endpoints = SqliteEndpoints(database)
         self.shards = SqliteShards(database)

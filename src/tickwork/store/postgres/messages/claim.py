@@ -17,13 +17,14 @@ from uuid import UUID
 from msgspec import structs
 
 from tickwork.clock import monotonic
-from tickwork.core.limits import check_claim
+from tickwork.core.limits import CLAIMED_MAX, check_claim
 from tickwork.core.model import (
     SYSTEM,
     ClaimRequest,
     Ending,
     Fate,
     Message,
+    QueueSettings,
     Scope,
     Settlement,
     StoredQueue,
@@ -33,6 +34,7 @@ from tickwork.errors import NodeExpired
 from tickwork.store.ids import Moment
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
+from tickwork.store.postgres.limits import locked_limit
 from tickwork.store.postgres.messages import rows
 from tickwork.store.postgres.messages.settle import Settler
 from tickwork.store.postgres.queues import PostgresQueues
@@ -139,15 +141,19 @@ class Claimer:
             if row is None:
                 return _Claimed()
             settings, now, spent_until = rows.settings(row), row["now"], row["spent_until"]
-            rate, allowed = settings.rate_per_second, request.limit
+            rate, allowed, shared = settings.rate_per_second, request.limit, None
             if rate is not None:
                 allowed = min(allowed, allowance(spent_until, now, rate))
+            if settings.limit is not None:
+                shared = await locked_limit(connection, self._moment, queue.tenant, settings.limit)
+            if shared is not None:
+                allowed = min(allowed, await shared.room(connection))
             if allowed == 0 or not settings.has_claim_limits:
                 return _Claimed()
-            limits = _Limits(
-                connection.fetch, has_claim_limits=True, cap=settings.tenant_claimed_max
-            )
+            limits = _Limits(connection.fetch, has_claim_limits=True, cap=_cap(settings))
             claimed = await claim(scope, queue.id, structs.replace(request, limit=allowed), limits)
+            if shared is not None and claimed.messages:
+                await shared.spend(connection, len(claimed.messages))
             if rate is not None and claimed.messages:
                 spent = spend(spent_until, now, rate, len(claimed.messages))
                 await connection.execute(SQL.spend_rate, queue.id, spent)
@@ -306,6 +312,11 @@ class Claimer:
                 self._states.clear()
             state = self._states[queue_id, tenant] = _ClaimState()
         return state
+
+
+def _cap(settings: QueueSettings) -> int | None:
+    """The maximum number of claims of a tenant; None if claims are not counted."""
+    return (settings.tenant_claimed_max or CLAIMED_MAX) if settings.counts_claims else None
 
 
 def _oldest(

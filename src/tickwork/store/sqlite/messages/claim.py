@@ -26,6 +26,7 @@ from tickwork.store.shared.row_hints import RowHints
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, microseconds, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.limits import locked_limit
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.claim_rows import (
     ClaimedRow,
@@ -54,6 +55,12 @@ class ClaimBuilder:
         if self._rate is not None:
             now = from_microseconds(transaction.now)
             self._allowed = rate.allowance(self._spent_until, now, self._rate)
+        self._is_counted, self._shared = settings.counts_claims, None
+        if settings.limit is not None:
+            self._shared = locked_limit(transaction, queue.tenant, settings.limit)
+        if self._shared is not None:
+            room = self._shared.room(transaction)
+            self._allowed = room if self._allowed is None else min(self._allowed, room)
 
     @property
     def remaining(self) -> int:
@@ -102,8 +109,10 @@ class ClaimBuilder:
         self._hand_out(self.found)
 
     def charge_rate(self) -> None:
-        """Charges the messages found to the queue's rate limit."""
+        """Charges the messages found to the queue's rate limit, and to the one that it shares."""
         taken = len(self.found) + self._duplicates
+        if self._shared is not None and taken:
+            self._shared.spend(self.transaction, taken)
         if self._rate is not None and taken:
             now = from_microseconds(self.transaction.now)
             until = rate.spend(self._spent_until, now, self._rate, taken)
@@ -146,9 +155,8 @@ class ClaimBuilder:
         if found:
             self.bodies |= large_bodies(self.transaction, found)
             rowids = rows.as_json(each.rowid for each in found)
-            is_counted = self._claimed_max is not None
-            values = (request.holder.bytes, lease_until, rowids, self.transaction.now, is_counted)
-            self.transaction.execute(SQL.claim, values)
+            marks = (request.holder.bytes, lease_until, rowids, self.transaction.now)
+            self.transaction.execute(SQL.claim, (*marks, self._is_counted))
 
 
 RINGS_MAX = 10_000

@@ -1,0 +1,2 @@
+-- Deletes a limit.
+DELETE FROM tickwork_limits WHERE coalesce(tenant, '') = coalesce($1::text, '') AND name = $2

@@ -1,0 +1,2 @@
+-- Sets until when the rate of a limit is spent.
+UPDATE tickwork_limits SET spent_until = $3 WHERE coalesce(tenant, '') = coalesce($1::text, '') AND name = $2
