@@ -18,6 +18,7 @@ SEARCHES = {
     "start_next_run": {BY_PLACE},
     "move_planned_slots": {BY_PLACE},
     "change_schedule": {BY_PLACE},
+    "complete_parked_schedule": {BY_PLACE},
     "complete_schedules": {BY_PLACE, BY_KEY},
     "end_planning": {BY_PLACE},
     "count_schedules": {"tickwork_schedules_status"},
