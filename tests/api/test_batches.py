@@ -68,3 +68,24 @@ async def test_a_wrong_item_is_named_and_nothing_is_stored(http: Http) -> None:
     assert await every_page(http, "/v1/batches") == []
     problem(await http.post("/v1/batches", json={"queue": "nowhere"}), 404, "not_found")
     problem(await http.get("/v1/batches/nonsense"), 404, "not_found")
+
+
+async def test_a_batch_is_opened_filled_in_pieces_and_closed(http: Http) -> None:
+    await make_queue(http)
+    made = await http.post("/v1/batches", json={"queue": "q", "items": [{"body": 0}], "open": True})
+    assert (made.json()["status"], made.json()["total"]) == ("filling", 1)
+    url = f"/v1/batches/{made.json()['id']}"
+    for number in (1, 2):
+        more = {"items": [{"body": number}, {"body": -number}]}
+        keyed = {"Idempotency-Key": f"piece {number}"}
+        first = await http.post(f"{url}/items", json=more, headers=keyed)
+        assert (first.status_code, first.json()["total"]) == (201, 1 + 2 * number)
+        assert (await http.post(f"{url}/items", json=more, headers=keyed)).json() == first.json()
+    leases = [{"lease_id": each["lease_id"]} for each in await pull(http, batch_size=10)]
+    await http.post("/v1/queues/q/messages/ack", json={"acks": leases})
+    assert (await http.get(url)).json()["status"] == "filling"
+    for _ in range(2):
+        closed = (await http.post(f"{url}/close")).json()
+        assert (closed["status"], closed["total"], closed["completed"]) == ("completed", 5, 5)
+    problem(await http.post(f"{url}/items", json={"items": [{"body": 9}]}), 409, "conflict")
+    problem(await http.post("/v1/batches/nonsense/close"), 404, "not_found")

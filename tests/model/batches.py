@@ -59,6 +59,25 @@ class MemoryBatches:
             row = self._add(row, queue, piece)
         return self._seen(self.seal(row))
 
+    async def open(self, scope: Scope, batch: NewBatch) -> Batch:
+        check_new_batch(batch)
+        queue = self._tables.queue(scope, batch.queue)
+        row = self._begin(own_tenant(scope), queue, batch)
+        if row.queue_id != queue.id:
+            raise Conflict(f"batch {batch.id} is another queue's")
+        return self._seen(row)
+
+    async def add(self, scope: Scope, batch: NewBatch, items: Sequence[NewMessage]) -> Batch:
+        row, queue = self._row(scope, batch.id), self._tables.queue(scope, batch.queue)
+        if row.total is not None or row.queue_id != queue.id:
+            raise Conflict(f"batch {batch.id} is closed, or another queue's")
+        for index, item in enumerate(items):
+            check_item(item, index)
+        return self._seen(self._add(row, queue, items))
+
+    async def close(self, scope: Scope, batch_id: UUID) -> Batch:
+        return self._seen(self.seal(self._row(scope, batch_id)))
+
     async def get(self, scope: Scope, batch_id: UUID) -> Batch:
         return self._seen(self._row(scope, batch_id))
 

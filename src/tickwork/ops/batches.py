@@ -31,7 +31,6 @@ from tickwork.clock import monotonic
 from tickwork.core.fields import choice_error, type_faults
 from tickwork.core.limits import check_item, check_new_batch
 from tickwork.core.message.batch import (
-    BATCH_ITEMS_MAX,
     Batch,
     BatchItem,
     BatchStatus,
@@ -43,8 +42,6 @@ from tickwork.core.message.body import GivenContentType
 from tickwork.core.message.decide import caused_by
 from tickwork.core.model import BatchWithItems, ContentType, Message, NewMessage, Scope
 from tickwork.errors import FieldError, InvalidInput, NotFound, TickworkError
-from tickwork.ops.read_message import read_messages
-from tickwork.ops.requests import ids_from
 from tickwork.ops.send import RegistryComposer, check_one_event, compose, is_collection
 from tickwork.ops.stores import LoopStores
 from tickwork.store.contract import Store
@@ -120,23 +117,9 @@ async def create_batch(
     return await store.batches.create(scope, batch, items)
 
 
-async def create_from_objects(
-    store: Store,
-    scope: Scope,
-    queue: str,
-    given: list[Any],
-    *,
-    batch_id: UUID,
-    completion_queue: str | None = None,
-) -> Batch:
-    """Creates a batch from items as JSON objects, each with a body and options of its own. Raises
-    `InvalidInput`, before anything is stored, for `items[7].priority`."""
-    ids = ids_from(batch_id, len(given))
-    items = read_messages(given, common={}, field="items", ids=ids, count_max=BATCH_ITEMS_MAX)
-    for index, item in enumerate(items):
-        check_item(item, index)
-    batch = NewBatch(id=batch_id, queue=queue, completion_queue=completion_queue)
-    return await store.batches.create(scope, batch, items)
+async def close_batch(store: Store, scope: Scope, batch_id: UUID) -> Batch:
+    """Closes an open batch: it completes with the items that it has."""
+    return await store.batches.close(scope, batch_id)
 
 
 def check_single_event(bodies: Iterable[object], options: dict[str, Any]) -> Iterable[object]:

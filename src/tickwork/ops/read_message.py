@@ -1,4 +1,4 @@
-"""Reads messages from JSON objects: what HTTP sends, alone, many at once or as items of a batch."""
+"""Messages as JSON objects, as HTTP sends them: alone, many at once, or as items of a batch."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from uuid import UUID
 from msgspec import structs
 
 from tickwork.core.fields import Reader, read_id, shown, unknown_faults
-from tickwork.core.limits import BATCH_MESSAGES_MAX
-from tickwork.core.model import ContentType, NewMessage
+from tickwork.core.limits import BATCH_MESSAGES_MAX, check_item
+from tickwork.core.message.batch import BATCH_ITEMS_MAX, Batch, NewBatch
+from tickwork.core.model import ContentType, NewMessage, Scope
 from tickwork.core.options import SendOptions, names_of
-from tickwork.errors import FieldError, InvalidInput
+from tickwork.errors import FieldError, InvalidInput, NotFound
+from tickwork.ops.queues import queue_names
+from tickwork.ops.requests import ids_from
 from tickwork.ops.send import compose
+from tickwork.store.contract import Store
 
 MESSAGE_FIELDS = names_of(SendOptions) | {"body", "id"}
 """The fields of a message as JSON."""
@@ -75,6 +79,48 @@ def read_messages(
     if faults:
         raise InvalidInput(faults)
     return messages
+
+
+async def create_from_objects(
+    store: Store,
+    scope: Scope,
+    queue: str,
+    given: list[Any],
+    *,
+    batch_id: UUID,
+    completion_queue: str | None = None,
+    is_open: bool = False,
+) -> Batch:
+    """Creates a batch from items as JSON objects, each with a body and options of its own. Raises
+    `InvalidInput`, before anything is stored, for `items[7].priority`. One that `is_open` takes
+    more items until `close_batch`."""
+    items = _read_items(given, batch_id)
+    batch = NewBatch(id=batch_id, queue=queue, completion_queue=completion_queue)
+    if not is_open:
+        return await store.batches.create(scope, batch, items)
+    opened = await store.batches.open(scope, batch)
+    return await store.batches.add(scope, batch, items) if items else opened
+
+
+async def add_objects(
+    store: Store, scope: Scope, batch_id: UUID, given: list[Any], *, seed: UUID
+) -> Batch:
+    """Adds items as JSON objects to an open batch, all or none. Raises `Conflict` if it is
+    closed."""
+    items = _read_items(given, seed)
+    known = await store.batches.get(scope, batch_id)
+    queue = (await queue_names(store, scope)).get(known.queue_id)
+    if queue is None:
+        raise NotFound("queue", known.queue_id)
+    return await store.batches.add(scope, NewBatch(id=batch_id, queue=queue), items)
+
+
+def _read_items(given: list[Any], seed: UUID) -> list[NewMessage]:
+    ids = ids_from(seed, len(given))
+    items = read_messages(given, common={}, field="items", ids=ids, count_max=BATCH_ITEMS_MAX)
+    for index, item in enumerate(items):
+        check_item(item, index)
+    return items
 
 
 def read_body(fields: Mapping[str, object]) -> tuple[bytes, ContentType]:

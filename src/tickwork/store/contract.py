@@ -268,6 +268,18 @@ class Batches(Protocol):
         filling was abandoned.
         """
 
+    async def open(self, scope: Scope, batch: NewBatch) -> Batch:
+        """Creates a batch that takes items until it is closed; a repeat has no effect. Without new
+        items for an hour the reaper closes it."""
+
+    async def add(self, scope: Scope, batch: NewBatch, items: Sequence[NewMessage]) -> Batch:
+        """Adds items to an open batch, all or none. `Conflict` if it is closed, if another call
+        adds items at the same time, or if the id of an item is in use."""
+
+    async def close(self, scope: Scope, batch_id: UUID) -> Batch:
+        """Closes an open batch: it completes with the items that it has. A repeat has no
+        effect."""
+
     async def get(self, scope: Scope, batch_id: UUID) -> Batch:
         """Returns a batch and its exact progress. The cost does not grow with the batch."""
 

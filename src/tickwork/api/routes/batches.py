@@ -25,6 +25,7 @@ from tickwork.core.message.batch import Batch, BatchItem, BatchStatus, ItemStatu
 from tickwork.core.public_id import Prefix, public_id
 from tickwork.ops import batches
 from tickwork.ops.queues import check_visible, queue_names
+from tickwork.ops.read_message import add_objects, create_from_objects
 
 _ITEMS_MAX = 10_000
 """Maximum number of items in one request; its body has at most 1 MB."""
@@ -39,13 +40,21 @@ _TAG = "batches"
 
 
 class BatchRequest(Struct, frozen=True, kw_only=True):
-    """A queue and the items: messages, each with its own options."""
+    """A queue and the items: messages, each with its own options. A batch that is `open` takes more
+    items until it is closed, or gets none for an hour."""
 
     queue: str
     items: list[SendRequest] = []
     completion_queue: Annotated[str | None, Meta(description="Gets the event batch.completed.")] = (
         None
     )
+    open: bool = False
+
+
+class ItemsRequest(Struct, frozen=True, kw_only=True):
+    """More items of an open batch."""
+
+    items: list[SendRequest]
 
 
 class BatchAnswer(Struct, frozen=True, kw_only=True):
@@ -112,10 +121,12 @@ async def create_batch(
     caller: NamedDependency[Caller],
     idempotency_key: IdempotencyKey = None,
 ) -> Response[BatchAnswer]:
-    """Creates a batch with its items. They run as soon as they are stored."""
+    """Creates a batch with its items. They run as soon as they are stored. A larger one is opened,
+    filled in pieces, and closed."""
     reader = body_reader(data, *BatchRequest.__struct_fields__)
     queue = reader.text("queue")
     completion = reader.text("completion_queue") if reader.has("completion_queue") else None
+    is_open = reader.boolean("open") if reader.has("open") else False
     items = _items(reader)
     finished(reader)
     assert queue is not None
@@ -124,17 +135,66 @@ async def create_batch(
             check_visible(each)
 
     async def make(seed: UUID) -> BatchAnswer:
-        made = await batches.create_from_objects(
+        made = await create_from_objects(
             store_of(context),
             caller.scope,
             queue,
             items,
             batch_id=seed,
             completion_queue=completion,
+            is_open=bool(is_open),
         )
         return BatchAnswer.of(made, queue)
 
     return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
+
+
+@operation(
+    "POST",
+    "/v1/batches/{batch:str}/items",
+    needs=Permission.SEND,
+    tag=_TAG,
+    summary="Add items to an open batch",
+    status=201,
+    body=ItemsRequest,
+    problems=(409, 429),
+)
+async def add_items(
+    batch: FromPath[str],
+    data: Annotated[dict[str, Any], Body()],
+    request: Request[Any, Any, Any],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    idempotency_key: IdempotencyKey = None,
+) -> Response[BatchAnswer]:
+    """Adds items to a batch that was opened, all or none. Add from one place at a time: a request
+    that comes while another adds items answers 409."""
+    wanted = _id(batch)
+    reader = body_reader(data, "items")
+    items = _items(reader)
+    finished(reader)
+
+    async def make(seed: UUID) -> BatchAnswer:
+        store = store_of(context)
+        changed = await add_objects(store, caller.scope, wanted, items, seed=seed)
+        return await _shown(context, caller, changed)
+
+    return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
+
+
+@operation(
+    "POST",
+    "/v1/batches/{batch:str}/close",
+    needs=Permission.SEND,
+    tag=_TAG,
+    summary="Close a batch",
+)
+async def close_batch(
+    batch: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+) -> BatchAnswer:
+    """Closes an open batch: it completes with the items that it has."""
+    changed = await batches.close_batch(store_of(context), caller.scope, _id(batch))
+    return await _shown(context, caller, changed)
 
 
 @operation(
@@ -222,7 +282,9 @@ def _items(reader: Any) -> list[Any]:
         reader.fault("items", f"must be a list of messages, not {shown(value)}")
         return []
     if len(value) > _ITEMS_MAX:
-        fault = f"has {len(value)} items; at most {_ITEMS_MAX}; make several batches"
+        fault = (
+            f"has {len(value)} items; at most {_ITEMS_MAX}; open the batch and add them in pieces"
+        )
         reader.fault("items", fault)
         return []
     return value
@@ -239,6 +301,8 @@ async def _shown(context: Context, caller: Caller, batch: Batch) -> BatchAnswer:
 
 BATCH_ROUTES = (
     create_batch,
+    add_items,
+    close_batch,
     cancel_batch,
     list_batches,
     get_batch,

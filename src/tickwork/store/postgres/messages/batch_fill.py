@@ -140,6 +140,26 @@ class BatchFiller:
         elif _skip(chain(first, source), total + 1) != total:
             raise Conflict(f"batch {batch.id} is already sealed with {total} items")
 
+    async def add(
+        self,
+        tenant: str,
+        batch: NewBatch,
+        queue: StoredQueue,
+        items: Sequence[NewMessage],
+        stored: int,
+    ) -> None:
+        """Stores items of an open batch after the `stored` ones, all or none."""
+        check_item_count(stored + len(items))
+        for index, item in enumerate(items):
+            check_item(item, index)
+        if items:
+            filling = _Filling(tenant, batch.id, queue)
+            await self._store_piece(filling, items, stored, is_new=True)
+
+    async def open(self, tenant: str, batch: NewBatch, queue: StoredQueue) -> None:
+        """Creates the batch if it does not exist."""
+        await self._open(tenant, batch, queue)
+
     async def _open(self, tenant: str, batch: NewBatch, queue: StoredQueue) -> asyncpg.Record:
         """Creates the batch if it does not exist, and returns its progress."""
 
@@ -180,18 +200,18 @@ class BatchFiller:
             raise Conflict(f"batch {filling.id} does not have exactly the {start} items given")
 
     async def _store_piece(
-        self, filling: _Filling, piece: Sequence[NewMessage], start: int
+        self, filling: _Filling, piece: Sequence[NewMessage], start: int, *, is_new: bool = False
     ) -> None:
         """Stores items, except for those already stored, and copies for subscribers. The first
-        item has index `start`."""
+        item has index `start`. Items that are `new` are refused if there are others instead."""
         try:
-            await self._store_with_copies(filling, piece, start)
+            await self._store_with_copies(filling, piece, start, is_new=is_new)
         except NotFound:
             # A cached subscriber was deleted. Look them up again.
-            await self._store_with_copies(filling, piece, start)
+            await self._store_with_copies(filling, piece, start, is_new=is_new)
 
     async def _store_with_copies(
-        self, filling: _Filling, piece: Sequence[NewMessage], start: int
+        self, filling: _Filling, piece: Sequence[NewMessage], start: int, *, is_new: bool
     ) -> None:
         stop, queue = start + len(piece), filling.queue
         whole = Group(filling.tenant, queue.id, queue.name, tuple(piece), batch_id=filling.id)
@@ -203,6 +223,8 @@ class BatchFiller:
             )
             if row is None:
                 raise Conflict(f"batch {filling.id} is already sealed")
+            if is_new and row["stored"] != start:
+                raise Conflict(f"another process is filling batch {filling.id}; repeat it")
             fresh = whole.messages[max(row["stored"] - start, 0) :]
             if not fresh:
                 return []

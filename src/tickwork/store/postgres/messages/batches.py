@@ -29,7 +29,7 @@ from tickwork.core.message.batch import (
 )
 from tickwork.core.model import NewMessage, Scope
 from tickwork.core.queue.stats import CounterName
-from tickwork.errors import NotFound
+from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import Moment, own_tenant
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
@@ -72,6 +72,31 @@ class PostgresBatches:
         await self._filler.fill(tenant, batch, queue, items)
         await self._progress.complete([(tenant, batch.id)])
         return await self.get(scope, batch.id)
+
+    async def open(self, scope: Scope, batch: NewBatch) -> Batch:
+        check_new_batch(batch)
+        queue = await self._queues.get(scope, batch.queue)
+        await self._filler.open(own_tenant(scope), batch, queue)
+        return await self.get(scope, batch.id)
+
+    async def add(self, scope: Scope, batch: NewBatch, items: Sequence[NewMessage]) -> Batch:
+        queue = await self._queues.get(scope, batch.queue)
+        known = await self.get(scope, batch.id)
+        if known.queue_id != queue.id:
+            raise Conflict(f"batch {batch.id} belongs to another queue")
+        await self._filler.add(own_tenant(scope), batch, queue, items, known.total)
+        return await self.get(scope, batch.id)
+
+    async def close(self, scope: Scope, batch_id: UUID) -> Batch:
+        tenant = own_tenant(scope)
+        known = await self.get(scope, batch_id)
+        if known.status is BatchStatus.FILLING:
+            # Items that are added at the same time are part of it, or refused.
+            await self._database.run(
+                lambda connection: connection.execute(SQL.seal_batch, tenant, batch_id)
+            )
+            await self._progress.complete([(tenant, batch_id)])
+        return await self.get(scope, batch_id)
 
     async def get(self, scope: Scope, batch_id: UUID) -> Batch:
         row = None

@@ -61,6 +61,23 @@ class BatchFiller:
             lambda transaction: _seal(transaction, scope, batch.id, stored)
         )
 
+    async def open(self, scope: Scope, batch: NewBatch) -> Batch:
+        """The batch, created if it does not exist."""
+        return await self._database.write(lambda transaction: _open(transaction, scope, batch))
+
+    async def add(self, scope: Scope, batch: NewBatch, items: Sequence[NewMessage]) -> Batch:
+        """Stores items of an open batch, all or none."""
+        for index, item in enumerate(items):
+            check_item(item, index)
+
+        def work(transaction: Transaction) -> Batch:
+            stored = get_batch(transaction, scope, batch.id).total
+            check_item_count(stored + len(items))
+            _Piece(scope, batch, items, stored).store(transaction)
+            return get_batch(transaction, scope, batch.id)
+
+        return await self._database.write(work, rows=len(items))
+
 
 class PreparedBatch:
     """A batch with all its items, stored together or not at all."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -24,7 +24,7 @@ from tickwork.store.sqlite.engine.sql import SQL, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.batch_fill import BatchFiller, get_batch
-from tickwork.store.sqlite.messages.batch_progress import BatchName, complete
+from tickwork.store.sqlite.messages.batch_progress import BatchName, complete, seal
 from tickwork.store.sqlite.messages.removal import REMOVAL_CHUNK_MESSAGES, finish_removal
 from tickwork.store.sqlite.messages.send import (
     is_storable,
@@ -43,6 +43,21 @@ class SqliteBatches:
     async def create(self, scope: Scope, batch: NewBatch, items: Iterable[NewMessage]) -> Batch:
         check_new_batch(batch)
         return await self._filler.fill(scope, batch, items)
+
+    async def open(self, scope: Scope, batch: NewBatch) -> Batch:
+        check_new_batch(batch)
+        return await self._filler.open(scope, batch)
+
+    async def add(self, scope: Scope, batch: NewBatch, items: Sequence[NewMessage]) -> Batch:
+        return await self._filler.add(scope, batch, items)
+
+    async def close(self, scope: Scope, batch_id: UUID) -> Batch:
+        def work(transaction: Transaction) -> Batch:
+            get_batch(transaction, scope, batch_id)
+            seal(transaction, own_tenant(scope), batch_id.bytes)
+            return get_batch(transaction, scope, batch_id)
+
+        return await self._database.write(work)
 
     async def get(self, scope: Scope, batch_id: UUID) -> Batch:
         return await self._database.read(
