@@ -79,3 +79,13 @@ def test_a_tenant_is_made_limited_suspended_and_resumed(office: Desk) -> None:
     ):
         refused = office.run("tenants", *words)
         assert says in refused.stderr, words
+
+
+def test_the_audit_log_shows_what_commands_changed(office: Desk) -> None:
+    assert "there are no changes" in office.answer("audit")
+    office.answer("keys", "create", "ci", "--scope", "read")
+    office.answer("tenants", "limits", "default", "--weight", "3")
+    changed, created = office.json("audit")
+    assert (created["action"], changed["action"]) == ("key.create", "tenant.limits")
+    assert created["actor"].startswith("command line, ")
+    assert "tenant.limits" in office.answer("audit", "--limit", "1")

@@ -27,6 +27,7 @@ from litestar.openapi.spec import SecurityScheme
 from tickwork.api.context import Context
 from tickwork.core.access import Caller, Permission, check_access
 from tickwork.errors import StoreUnavailable
+from tickwork.ops.audit import ACTOR
 
 OPEN = "open"
 """The permission of a route that needs no key."""
@@ -59,6 +60,7 @@ async def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRou
         caller, Permission(str(declared)), is_open_to_owners=handler.opt.get("owners") is True
     )
     connection.scope["auth"] = caller
+    ACTOR.set(caller.name)
 
 
 def is_loopback(host: str) -> bool:

@@ -33,6 +33,7 @@ class _Commands(RootGroup):
         "late": "cluster:late_command",
         "upcoming": "firings:upcoming_all_command",
         "nodes": "cluster:nodes_command",
+        "audit": "audit:audit_command",
         "listen": "webhooks:listen_command",
         "schedules": "schedules:app",
         "firings": "firings:firings",

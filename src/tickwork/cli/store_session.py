@@ -63,6 +63,7 @@ def with_store(
     """
     import asyncio
 
+    from tickwork.ops.audit import ACTOR
     from tickwork.ops.tenants import get_tenant
     from tickwork.wiring import open_store
 
@@ -70,6 +71,7 @@ def with_store(
 
     async def run() -> T:
         store = await open_store(settings, create=create)
+        ACTOR.set(f"command line, {_user()}")
         try:
             if scope.tenant is not None:
                 await get_tenant(store, scope, scope.tenant)
@@ -78,6 +80,16 @@ def with_store(
             await store.close()
 
     return report_errors(lambda: asyncio.run(run()), names=names)
+
+
+def _user() -> str:
+    """The user of this machine, for the audit log."""
+    from getpass import getuser
+
+    try:
+        return getuser()
+    except (OSError, KeyError, ImportError):
+        return "unknown user"
 
 
 def report_errors(work: Callable[[], T], *, names: Mapping[str, str] = OPTION_OF_FIELD) -> T:

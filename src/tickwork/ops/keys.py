@@ -20,6 +20,7 @@ from tickwork.core.api_key import (
 )
 from tickwork.core.model import DEFAULT, SYSTEM, Scope
 from tickwork.errors import Conflict, FieldError, InvalidInput
+from tickwork.ops.audit import record_change
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id, random_bytes
 
@@ -42,7 +43,9 @@ async def create_key(store: Store, scope: Scope, fields: Mapping[str, object]) -
     """Makes a key of a tenant with the fields `name`, `scopes`, `owner` and `expires_at`."""
     checked = read_key_fields(fields, await store.now())
     key_id = new_id().hex[:_TIME_DIGITS] + random_bytes(_RANDOM_ID_BYTES).hex()
-    return await _create(store, scope, key_id, **checked._asdict())
+    created = await _create(store, scope, key_id, **checked._asdict())
+    await record_change(store, scope, "key.create", key_id, after=created)
+    return created
 
 
 async def create_first_key(store: Store) -> CreatedKey | None:
@@ -89,12 +92,15 @@ async def rotate_key(
     rotated = await store.keys.rotate(
         scope, key_id, hash_of(secret.hex()), keep_seconds=keep_seconds
     )
+    await record_change(store, scope, "key.rotate", key_id, after=rotated)
     return CreatedKey(**structs.asdict(rotated), token=token)
 
 
 async def revoke_key(store: Store, scope: Scope, key_id: str) -> ApiKey:
     """Makes a key invalid for ever. API processes notice within `CACHE_SECONDS`."""
-    return await store.keys.revoke(scope, key_id)
+    revoked = await store.keys.revoke(scope, key_id)
+    await record_change(store, scope, "key.revoke", key_id, after=revoked)
+    return revoked
 
 
 async def _create(store: Store, scope: Scope, key_id: str, **fields: object) -> CreatedKey:

@@ -16,6 +16,7 @@ from tickwork.core.limits import HIDDEN_QUEUES
 from tickwork.core.model import Counts, QueueSettings, Scope, StoredQueue
 from tickwork.core.queue.stats import CounterName, QueueStats
 from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound
+from tickwork.ops.audit import record_change
 from tickwork.ops.schedules.lookup import has_queue
 from tickwork.store.contract import Store
 
@@ -65,7 +66,10 @@ async def put_queue(
             f"queue {name} is declared by the app {known.declared_by}; change its settings there"
         )
     check(known)
-    return await store.queues.put(scope, name, settings), known is None
+    stored = await store.queues.put(scope, name, settings)
+    before = None if known is None else known.settings
+    await record_change(store, scope, "queue.put", name, before=before, after=stored.settings)
+    return stored, known is None
 
 
 async def queue_names(store: Store, scope: Scope) -> Mapping[UUID, str]:
@@ -145,6 +149,7 @@ async def pause_queue(store: Store, scope: Scope, name: str) -> None:
     Raises `Conflict` if a tenant tries to pause a shared queue.
     """
     await store.queues.pause(scope, name)
+    await record_change(store, scope, "queue.pause", name)
 
 
 async def resume_queue(store: Store, scope: Scope, name: str) -> None:
@@ -153,6 +158,7 @@ async def resume_queue(store: Store, scope: Scope, name: str) -> None:
     Raises `Conflict` if a tenant tries to resume a shared queue.
     """
     await store.queues.resume(scope, name)
+    await record_change(store, scope, "queue.resume", name)
 
 
 async def purge_queue(store: Store, scope: Scope, name: str) -> int:
@@ -161,7 +167,9 @@ async def purge_queue(store: Store, scope: Scope, name: str) -> int:
     On a shared queue a tenant deletes only its own messages. Deleted items of a batch count as
     failed.
     """
-    return await store.queues.purge(scope, name)
+    purged = await store.queues.purge(scope, name)
+    await record_change(store, scope, "queue.purge", name, after={"purged": purged})
+    return purged
 
 
 async def delete_queue(store: Store, scope: Scope, name: str) -> None:
@@ -171,6 +179,7 @@ async def delete_queue(store: Store, scope: Scope, name: str) -> None:
     delete a shared queue.
     """
     await store.queues.delete(scope, name)
+    await record_change(store, scope, "queue.delete", name)
 
 
 async def count_messages(store: Store, scope: Scope, name: str) -> Counts:

@@ -7,6 +7,7 @@ them, wait unclaimed. After `resume` they go on; `missed` decides about slots th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from msgspec import structs
 
@@ -14,6 +15,7 @@ from tickwork.core.fields import FieldReader, Reader, shown
 from tickwork.core.limits import NAME_LENGTH_MAX
 from tickwork.core.model import SYSTEM, Scope, Tenant
 from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound
+from tickwork.ops.audit import record_change
 from tickwork.store.contract import Store
 
 TENANTS_LISTED = 1_000
@@ -39,29 +41,37 @@ async def create_tenant(store: Store, tenant_id: object, limits: Mapping[str, ob
         await store.tenants.get(SYSTEM, new.id)
     except NotFound:
         await store.tenants.put(SYSTEM, new)
+        await record_change(store, Scope(new.id), "tenant.create", new.id, after=new)
         return new
     raise Conflict(f"tenant {tenant_id} exists already")
 
 
 async def set_tenant_limits(store: Store, tenant_id: str, limits: Mapping[str, object]) -> Tenant:
     """Replaces the given limits of a tenant and keeps the others; None removes a limit."""
-    return await _replace(store, tenant_id, lambda tenant: _with_limits(tenant, limits))
+    change = partial(_with_limits, limits=limits)
+    return await _replace(store, "tenant.limits", tenant_id, change)
 
 
 async def suspend_tenant(store: Store, tenant_id: str) -> Tenant:
     """Refuses the tenant's API keys, and claims none of its messages. Running handlers finish."""
-    return await _replace(store, tenant_id, lambda tenant: structs.replace(tenant, suspended=True))
+    change = partial(structs.replace, suspended=True)
+    return await _replace(store, "tenant.suspend", tenant_id, change)
 
 
 async def resume_tenant(store: Store, tenant_id: str) -> Tenant:
     """Ends a suspension."""
-    return await _replace(store, tenant_id, lambda tenant: structs.replace(tenant, suspended=False))
+    change = partial(structs.replace, suspended=False)
+    return await _replace(store, "tenant.resume", tenant_id, change)
 
 
-async def _replace(store: Store, tenant_id: str, change: Callable[[Tenant], Tenant]) -> Tenant:
-    changed = change(await store.tenants.get(SYSTEM, tenant_id))
-    await store.tenants.put(SYSTEM, changed)
-    return changed
+async def _replace(
+    store: Store, action: str, tenant_id: str, change: Callable[[Tenant], Tenant]
+) -> Tenant:
+    before = await store.tenants.get(SYSTEM, tenant_id)
+    after = change(before)
+    await store.tenants.put(SYSTEM, after)
+    await record_change(store, Scope(tenant_id), action, tenant_id, before=before, after=after)
+    return after
 
 
 def _read_id(tenant_id: object) -> str:

@@ -1,4 +1,4 @@
-"""The contract of a store for access: API keys.
+"""The contract of a store for access: API keys, and the audit log.
 
 It continues `contract.py`, whose rules hold here too.
 """
@@ -6,8 +6,10 @@ It continues `contract.py`, whose rules hold here too.
 from __future__ import annotations
 
 from typing import Protocol
+from uuid import UUID
 
 from tickwork.core.api_key import ApiKey, KeyRecord, NewApiKey
+from tickwork.core.audit import AuditRecord, NewAuditRecord
 from tickwork.core.model import Scope
 
 
@@ -40,3 +42,15 @@ class ApiKeys(Protocol):
 
     async def touch(self, scope: Scope, key_id: str) -> None:
         """Stores that a key was used now, at most once in `LAST_USED_SECONDS`; system only."""
+
+
+class Audit(Protocol):
+    """Records of changes in a tenant, kept for a year; the system's are those of `default`."""
+
+    async def add(self, scope: Scope, record: NewAuditRecord) -> None:
+        """Stores a record."""
+
+    async def list(
+        self, scope: Scope, limit: int, *, before: UUID | None = None
+    ) -> tuple[AuditRecord, ...]:
+        """Returns records, newest first, before a given one."""

@@ -56,7 +56,7 @@ from tickwork.core.model import (
 )
 from tickwork.core.queue.stats import QueueStats
 from tickwork.core.request import StoredRequest
-from tickwork.store.access_contract import ApiKeys
+from tickwork.store.access_contract import ApiKeys, Audit
 from tickwork.store.delivery_contract import Endpoints, Limits, Secrets
 from tickwork.store.schedule_contract import Calendars, Firings, Schedules, Shards
 
@@ -465,6 +465,10 @@ class Store(Protocol):
     @property
     def keys(self) -> ApiKeys:
         """API keys."""
+
+    @property
+    def audit(self) -> Audit:
+        """Who changed what."""
 
     @property
     def calendars(self) -> Calendars:

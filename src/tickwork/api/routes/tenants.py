@@ -1,4 +1,4 @@
-"""Routes for the operator: tenants and their API keys."""
+"""Routes for tenants, their API keys, and the audit log."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from tickwork.api.operation import operation
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
 from tickwork.core.access import Caller, Permission
 from tickwork.core.api_key import ROTATION_SECONDS, ROTATION_SECONDS_MAX, ApiKey
+from tickwork.core.audit import AuditRecord
 from tickwork.core.fields import Reader
 from tickwork.core.model import SYSTEM, Scope, Tenant
 from tickwork.errors import FieldError, InvalidInput
-from tickwork.ops import keys, tenants
+from tickwork.ops import audit, keys, tenants
 from tickwork.ops.keys import CreatedKey
 
 TenantId = FromPath[str]
@@ -256,6 +257,19 @@ async def revoke_key(tenant: TenantId, key: KeyId, context: NamedDependency[Cont
     return await keys.revoke_key(store_of(context), Scope(tenant), key)
 
 
+@operation("GET", "/v1/audit", needs=Permission.READ, tag="access", summary="List changes")
+async def list_changes(
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    limit: Limit = PAGE_LIMIT,
+    cursor: Cursor = None,
+) -> Page[AuditRecord]:
+    """Returns who changed what in the tenant, newest first, without secrets; kept for a year."""
+    before: UUID | None = read_cursor(cursor, UUID)
+    found = await audit.list_audit(store_of(context), caller.scope, limit=limit + 1, before=before)
+    return page_of(found, limit, lambda each: each.id, lambda each: each)
+
+
 async def _scope(context: Context, tenant: str) -> Scope:
     """The scope of a tenant that exists."""
     return Scope((await tenants.get_tenant(store_of(context), SYSTEM, tenant)).id)
@@ -273,4 +287,5 @@ TENANT_ROUTES = (
     get_key,
     rotate_key,
     revoke_key,
+    list_changes,
 )

@@ -39,9 +39,11 @@ from tickwork.core.schedule.tzdata_change import (
 from tickwork.core.schedule.withdraw import WithdrawScope
 from tickwork.core.when import is_fixed_delay, just_before
 from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound, PreconditionFailed
+from tickwork.ops.audit import record_change
 from tickwork.ops.schedules.lookup import (
     TARGET_FIELDS,
     Holidays,
+    audited_fields,
     calendar_of,
     check_owner_target,
     get_schedule,
@@ -179,7 +181,8 @@ async def replace(
             )
         return decide(schedule, withdrawn, at)
 
-    return await store.schedules.change(scope, known.id, WithdrawScope.NOT_DUE, unchanged_since)
+    changed = await store.schedules.change(scope, known.id, WithdrawScope.NOT_DUE, unchanged_since)
+    return await _recorded(store, scope, "update", known, changed)
 
 
 def _check_name(fields: Mapping[str, object]) -> None:
@@ -207,7 +210,8 @@ async def pause(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
             )
         return change.pause(schedule, withdrawn, now)
 
-    return await store.schedules.change(scope, known.id, WithdrawScope.UNCLAIMED, decide)
+    paused = await store.schedules.change(scope, known.id, WithdrawScope.UNCLAIMED, decide)
+    return await _recorded(store, scope, "pause", known, paused)
 
 
 async def resume(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
@@ -228,7 +232,8 @@ async def resume(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
         resumed = change.resume(rule)(schedule, withdrawn, now)
         return tzdata_change.recompute_on_resume(resumed, schedule, rule, now)
 
-    return await store.schedules.change(scope, known.id, WithdrawScope.NOTHING, decide)
+    resumed = await store.schedules.change(scope, known.id, WithdrawScope.NOTHING, decide)
+    return await _recorded(store, scope, "resume", known, resumed)
 
 
 async def delete(
@@ -244,13 +249,30 @@ async def delete(
         rule = with_holidays(schedule, holidays)
         return change.delete_with_rule(rule)(schedule, withdrawn, now)
 
-    return await store.schedules.change(scope, known.id, WithdrawScope.ALL, decide)
+    deleted = await store.schedules.change(scope, known.id, WithdrawScope.ALL, decide)
+    return await _recorded(store, scope, "delete", known, deleted)
+
+
+async def _recorded(
+    store: Store, scope: Scope, verb: str, before: Schedule, after: Schedule
+) -> Schedule:
+    """The changed schedule, after the change is in the audit log."""
+    await record_change(
+        store,
+        scope,
+        f"schedule.{verb}",
+        before.id,
+        before=audited_fields(before),
+        after=audited_fields(after),
+    )
+    return after
 
 
 async def trigger(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
     """Fires a schedule once, now, as an extra run, whatever its status."""
     known = await get_schedule(store, scope, reference)
-    return await store.schedules.change(scope, known.id, WithdrawScope.NOTHING, change.trigger)
+    fired = await store.schedules.change(scope, known.id, WithdrawScope.NOTHING, change.trigger)
+    return await _recorded(store, scope, "trigger", known, fired)
 
 
 async def backfill(
@@ -289,6 +311,7 @@ async def backfill(
         done |= await store.firings.succeeded(scope, known.id, slots[0], slots[-1])
     wanted = tuple(slot for slot in slots if slot not in done)
     await store.schedules.change(scope, known.id, WithdrawScope.NOTHING, change.backfill(wanted))
+    await record_change(store, scope, "schedule.backfill", known.id, after={"slots": len(wanted)})
     return wanted
 
 

@@ -42,6 +42,7 @@ from tickwork.ops.schedules.lookup import (
     limits_of,
     missing_queue,
     owned,
+    record_created,
     with_typed_payload,
     without_index,
 )
@@ -134,6 +135,7 @@ async def create_many(
         await check_owner_target(store, scope, each.definition)
     await ensure_deliveries(store, new)
     made = await store.schedules.create(scope, new) if new else ()
+    await record_created(store, scope, made)
     by_index = {**known, **dict(zip(wanted, made, strict=True))}
     return tuple(by_index[index] for index in range(len(bodies)))
 

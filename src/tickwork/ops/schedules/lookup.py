@@ -17,10 +17,11 @@ from tickwork.core.fields import nearest, shown
 from tickwork.core.message.body import decode_body
 from tickwork.core.model import SYSTEM, ContentType, QueueSettings, Scope
 from tickwork.core.owner_targets import check_target
-from tickwork.core.schedule.fields import RESULT_FIELDS, parse_id
+from tickwork.core.schedule.fields import RESULT_FIELDS, parse_id, render_definition
 from tickwork.core.schedule.model import FIRED_TYPE, Definition, Schedule, ScheduleSelection
 from tickwork.core.topology import FILE as TOPOLOGY_FILE
 from tickwork.errors import FieldError, InvalidInput, NotFound
+from tickwork.ops.audit import record_change
 from tickwork.store.contract import Store
 
 if TYPE_CHECKING:
@@ -223,6 +224,27 @@ async def ensure_hidden_queue(store: Store, name: str, settings: QueueSettings) 
     """Creates a queue that Tickwork itself uses, shared by all tenants, if there is none."""
     if not await has_queue(store, SYSTEM, name):
         await store.queues.put(SYSTEM, name, settings)
+
+
+def audited_fields(schedule: Schedule) -> dict[str, object]:
+    """What the audit log shows of a schedule."""
+    return {
+        **render_definition(schedule.definition),
+        "name": schedule.name,
+        "owner": schedule.owner,
+        "status": str(schedule.status),
+    }
+
+
+async def record_created(store: Store, scope: Scope, made: Sequence[Schedule]) -> None:
+    """Records new schedules: one with its fields, several by their ids."""
+    if len(made) == 1:
+        after = audited_fields(made[0])
+        await record_change(store, scope, "schedule.create", made[0].id, after=after)
+    elif made:
+        ids = [str(each.id) for each in made]
+        subject = f"{len(made)} schedules"
+        await record_change(store, scope, "schedule.create", subject, after={"ids": ids})
 
 
 def calendar_of(schedule: Schedule) -> str | None:

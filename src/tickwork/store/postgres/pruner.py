@@ -16,6 +16,7 @@ from uuid import UUID
 
 import asyncpg
 
+from tickwork.core.audit import AUDIT_RETENTION_SECONDS
 from tickwork.core.delivery.endpoint import (
     DELIVERY_RETENTION_SECONDS,
     PUBLISHED_RETENTION_SECONDS,
@@ -148,6 +149,7 @@ class PostgresPruner:
             for row in dead_letters
         )
         await self._recount()
+        await self._take(SQL.prune_audit, now, AUDIT_RETENTION_SECONDS, limit)
         await self._take(SQL.prune_requests, now, REQUEST_RETENTION_SECONDS, limit)
         await self._take(SQL.prune_published, now, PUBLISHED_RETENTION_SECONDS, limit)
         deliveries = await self._take(SQL.prune_deliveries, now, DELIVERY_RETENTION_SECONDS, limit)

@@ -11,6 +11,7 @@ from tickwork.core.model import SYSTEM, IdKind, Meta, Scope
 from tickwork.errors import StoreError
 from tickwork.store.ids import Moment, database_time
 from tickwork.store.postgres.api_keys import PostgresApiKeys
+from tickwork.store.postgres.audit import PostgresAudit
 from tickwork.store.postgres.endpoints.endpoints import PostgresEndpoints
 from tickwork.store.postgres.engine.database import Database
 from tickwork.store.postgres.engine.migrate import check_version
@@ -100,6 +101,7 @@ class PostgresStore:
         self.secrets = PostgresSecrets(database, moment)
         self.limits = PostgresLimits(database, moment)
         self.keys = PostgresApiKeys(database, moment)
+        self.audit = PostgresAudit(database, moment)
         self.endpoints = PostgresEndpoints(database, moment, sender, queues.purger)
         self.shards = PostgresShards(database, moment, self.wakeups)
         self.firings = PostgresFirings(database)

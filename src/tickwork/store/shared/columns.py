@@ -19,6 +19,7 @@ SQL files name a list by a placeholder:
 | `/*published*/`, `/*p.published*/` | a published event (the latter with alias `p`) |
 | `/*api_key*/` | an API key, as `ApiKey` has it (alias `k`) |
 | `/*tenant*/` | a tenant, as `Tenant` has it (alias `t`) |
+| `/*audit*/` | a record of the audit log, as `AuditRecord` has it (alias `a`) |
 | `/*attempt*/` | an attempt, as `Attempt` has it (alias `a`) |
 | `/*definition_set $14*/` | assignments of the columns of a definition, from `$14` on |
 """
@@ -35,6 +36,7 @@ from msgspec import Struct
 
 from tickwork.core.access import Permission
 from tickwork.core.api_key import ApiKey
+from tickwork.core.audit import AuditRecord, NewAuditRecord
 from tickwork.core.delivery.endpoint import Attempt, EndpointDelivery, Health
 from tickwork.core.message.dead_letter import DeadLetter
 from tickwork.core.model import FORMAT_VERSION, ContentType, Message, QueueSettings, Tenant
@@ -276,6 +278,7 @@ _LISTS = {
     "published": names(PUBLISHED),
     "p.published": names(PUBLISHED, "p"),
     "api_key": names(API_KEY, "k"),
+    "audit": names(AuditRecord.__struct_fields__, "a"),
     "tenant": names(TENANT, "t"),
     "attempt": names(Attempt.__struct_fields__, "a"),
     "new_schedule_values": names("?" * len(_NEW_SCHEDULE)),
@@ -332,6 +335,19 @@ def read_tenant(values: Iterable[Any]) -> Tenant:
     fields = dict(zip(TENANT, values, strict=True))
     owner_targets = msgspec.json.decode(fields.pop("owner_targets"), type=tuple[str, ...])
     return Tenant(**fields | {"suspended": bool(fields["suspended"])}, owner_targets=owner_targets)
+
+
+def audit_values(record: NewAuditRecord) -> tuple[Any, ...]:
+    """What a record has besides its id, tenant and time."""
+    return record.actor, record.action, record.subject, record.before, record.after
+
+
+def read_audit(values: Iterable[Any]) -> AuditRecord:
+    """A stored record from the values of `AuditRecord`; its states are JSON."""
+    *known, before, after = values
+    states = [None if each is None else msgspec.json.decode(each) for each in (before, after)]
+    named = dict(zip(AuditRecord.__struct_fields__, (*known, *states), strict=True))
+    return AuditRecord(**named)
 
 
 def scopes_text(scopes: Iterable[Permission]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tickwork.core.audit import AUDIT_RETENTION_SECONDS
 from tickwork.core.delivery.endpoint import (
     DELIVERY_RETENTION_SECONDS,
     PUBLISHED_RETENTION_SECONDS,
@@ -32,6 +33,7 @@ class SqlitePruner:
         check_limit(limit)
         write = self._database.write
         await self._prune(SQL.prune_requests, REQUEST_RETENTION_SECONDS, limit)
+        await self._prune(SQL.prune_audit, AUDIT_RETENTION_SECONDS, limit)
         await self._prune(SQL.prune_published, PUBLISHED_RETENTION_SECONDS, limit)
         return Pruned(
             dead_letters=await write(lambda transaction: _prune_letters(transaction, limit)),

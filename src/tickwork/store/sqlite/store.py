@@ -14,6 +14,7 @@ from tickwork.errors import StoreError
 from tickwork.store.ids import Moment, database_time
 from tickwork.store.shared.watches import within
 from tickwork.store.sqlite.api_keys import SqliteApiKeys
+from tickwork.store.sqlite.audit import SqliteAudit
 from tickwork.store.sqlite.endpoints.endpoints import SqliteEndpoints
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.file import BUSY_TIMEOUT_SECONDS, DatabaseFile, locate
@@ -65,6 +66,7 @@ class SqliteStore:
         self.secrets = SqliteSecrets(database)
         self.limits = SqliteLimits(database)
         self.keys = SqliteApiKeys(database)
+        self.audit = SqliteAudit(database)
         self.endpoints = SqliteEndpoints(database)
         self.shards = SqliteShards(database)
         self.firings = SqliteFirings(database)

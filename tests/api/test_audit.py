@@ -1,0 +1,92 @@
+"""The audit log: changes with who made them, before and after, and no secrets."""
+
+from __future__ import annotations
+
+import httpx
+
+from tests.api.acts import every_page, make_queue, problem
+from tests.kit.api import bearer, new_key
+from tests.stores.home import Home
+from tickwork.core.audit import without_secrets
+from tickwork.core.model import DEFAULT
+from tickwork.ops.queues import pause_queue
+
+Http = httpx.AsyncClient
+CANARY = "canary-7f3a"
+
+
+async def test_changes_are_recorded_with_before_and_after(http: Http) -> None:
+    await make_queue(http, "q")
+    await make_queue(http, "q", max_retries=7)
+    made = await http.post(
+        "/v1/schedules", json={"cron_expr": "@daily", "target": {"type": "queue", "queue": "q"}}
+    )
+    schedule = made.json()["id"]
+    await http.patch(f"/v1/schedules/{schedule}", json={"cron_expr": "@hourly"})
+    await http.post(f"/v1/schedules/{schedule}/pause")
+    await http.delete(f"/v1/schedules/{schedule}")
+    await http.post("/v1/tenants/default/suspend")
+    await http.post("/v1/tenants/default/resume")
+    await http.post("/v1/queues/q/purge")
+    found = [*reversed(await every_page(http, "/v1/audit", limit=2))]
+    assert [each["action"] for each in found] == [
+        "queue.put", "queue.put", "schedule.create", "schedule.update", "schedule.pause",
+        "schedule.delete", "tenant.suspend", "tenant.resume", "queue.purge",
+    ]  # fmt: skip
+    assert all(each["actor"].startswith("key ") for each in found)
+    _, put, created, updated, paused, deleted, suspended, *_ = found
+    assert (put["before"]["max_retries"], put["after"]["max_retries"]) == (3, 7)
+    assert (created["before"], created["after"]["cron_expr"]) == (None, "@daily")
+    assert (updated["before"]["cron_expr"], updated["after"]["cron_expr"]) == ("@daily", "@hourly")
+    assert (paused["before"]["status"], paused["after"]["status"]) == ("active", "paused")
+    assert deleted["after"]["status"] == "deleted"
+    assert (suspended["before"]["suspended"], suspended["after"]["suspended"]) == (False, True)
+
+
+async def test_the_log_has_no_secrets_and_no_refused_changes(http: Http) -> None:
+    created = await http.post("/v1/tenants/default/keys", json={"name": "ci", "scopes": ["read"]})
+    secret = created.json()["token"].rpartition("_")[2]
+    await make_queue(http, "q")
+    body = {
+        "cron_expr": "@daily",
+        "payload": CANARY,
+        "target": {"type": "queue", "queue": "q"},
+        "metadata": {"note": CANARY},
+    }
+    assert (await http.post("/v1/schedules", json=body)).status_code == 201
+    problem(await http.patch("/v1/tenants/default", json={"weight": 0}), 422, "invalid_input")
+    log = await http.get("/v1/audit")
+    assert [each["action"] for each in log.json()["items"]] == [
+        "schedule.create", "queue.put", "key.create",
+    ]  # fmt: skip
+    assert secret not in log.text
+    assert CANARY not in log.text
+
+
+def test_urls_and_headers_are_hidden() -> None:
+    target = {"type": "slack", "url": f"https://user:{CANARY}@hooks.slack.com/{CANARY}"}
+    shown = without_secrets({"target": {**target, "headers": {"Authorization": CANARY}}})
+    assert shown["target"]["url"] == "https://hooks.slack.com/***"
+    assert CANARY not in str(shown)
+    assert CANARY not in str(without_secrets({"channels": [target]}))
+
+
+async def test_a_tenant_sees_only_its_own_changes_and_an_app_leaves_none(
+    http: Http, home: Home
+) -> None:
+    await http.post("/v1/tenants", json={"id": "other"})
+    await make_queue(http, "q")
+    store = await home.open()
+    other = bearer(await new_key(store, tenant="other", scopes=["read"]))
+    found = (await http.get("/v1/audit", headers=other)).json()["items"]
+    actions = [each["action"] for each in found]
+    assert "tenant.create" in actions
+    assert "queue.put" not in actions
+    before = await store.audit.list(DEFAULT, 100)
+    from tickwork.ops.audit import ACTOR
+
+    token = ACTOR.set(None)
+    await pause_queue(store, DEFAULT, "q")
+    ACTOR.reset(token)
+    assert await store.audit.list(DEFAULT, 100) == before
+    await store.close()
