@@ -65,6 +65,9 @@ class EndpointChange(Struct, frozen=True, kw_only=True):
     ordered: bool | None = None
     rate_per_second: float | None = None
     concurrency: int | None = None
+    limit: Annotated[
+        str | None, Meta(description="Name of a limit that it shares with others.")
+    ] = None
     timeout_seconds: int | None = None
     retry_seconds: list[float] | None = None
     permanent_statuses: list[int] | None = None
@@ -123,6 +126,7 @@ class EndpointAnswer(Struct, frozen=True, kw_only=True):
     ordered: bool
     rate_per_second: float | None
     concurrency: int | None
+    limit: str | None
     timeout_seconds: int
     retry_seconds: tuple[float, ...]
     permanent_statuses: tuple[int, ...]

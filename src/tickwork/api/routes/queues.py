@@ -52,6 +52,9 @@ class QueueRequest(Struct, frozen=True, kw_only=True):
     push_to: Annotated[
         str | None, Meta(description="Name of an endpoint that consumes the queue.")
     ] = None
+    limit: Annotated[
+        str | None, Meta(description="Name of a limit that it shares with others.")
+    ] = None
 
 
 class QueueAnswer(Struct, frozen=True, kw_only=True):
@@ -76,6 +79,7 @@ class QueueAnswer(Struct, frozen=True, kw_only=True):
     rate_per_second: float | None
     backlog_bytes_max: int | None
     push_to: str | None
+    limit: str | None
     counts: Counts | UnsetType = UNSET
 
     @classmethod
