@@ -74,7 +74,12 @@ def api_client(folder: Path, now: Callable[[], datetime] = clock.now) -> Iterato
     """A client with a key with all scopes, of an API on a new SQLite file in a folder."""
     settings = Settings(database=f"sqlite:///{folder / 'api.db'}")
     headers = bearer(new_key_of(settings))
-    api = create_api(now=now, limits=when.Limits(), open_store=lambda: open_store(settings))
+    api = create_api(
+        now=now,
+        limits=when.Limits(),
+        open_store=lambda: open_store(settings),
+        outside=outside_of(settings.database),
+    )
     with TestClient(api, raise_server_exceptions=False) as client:
         client.headers.update(headers)
         yield client

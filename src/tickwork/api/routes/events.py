@@ -89,7 +89,7 @@ class Attempts(Struct, frozen=True):
     summary="Publish an event",
     status=201,
     body=EventRequest,
-    problems=(409, 429),
+    problems=(404, 409, 429),
 )
 async def publish_event(
     data: Annotated[dict[str, Any], Body(examples=_PUBLISH)],
@@ -121,7 +121,12 @@ async def publish_event(
 
 
 @operation(
-    "GET", "/v1/deliveries", needs=Permission.READ, tag="deliveries", summary="List deliveries"
+    "GET",
+    "/v1/deliveries",
+    needs=Permission.READ,
+    tag="deliveries",
+    summary="List deliveries",
+    problems=(404,),
 )
 async def list_deliveries(
     context: NamedDependency[Context],

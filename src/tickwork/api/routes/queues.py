@@ -85,8 +85,9 @@ class QueueAnswer(Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, queue: StoredQueue, counts: Counts | UnsetType = UNSET) -> QueueAnswer:
         """The answer for a stored queue."""
+        fields = queue.settings.__struct_fields__
         settings = {
-            name: getattr(queue.settings, name) for name in queue.settings.__struct_fields__
+            name: getattr(queue.settings, name) for name in fields if name in cls.__struct_fields__
         }
         return cls(
             name=queue.name,
