@@ -72,6 +72,7 @@ SCHEDULE = {"cron_expr": "@daily", "target": {"type": "queue", "queue": "orders"
 BODIES: dict[str, Any] = {
     "POST /v1/schedules": SCHEDULE,
     "POST /v1/schedules/preview": {"cron_expr": "@daily"},
+    "PUT /v1/limits/{limit_name:str}": {"rate": 1},
     "POST /v1/schedules/{schedule:str}/backfill": {
         "from": "2026-01-01T00:00:00Z",
         "to": "2026-01-02T00:00:00Z",
@@ -83,7 +84,11 @@ BODIES: dict[str, Any] = {
     "PUT /v1/calendars/{calendar:str}": {"days": []},
 }
 
-CREATES_ITS_OWN = {"PUT /v1/queues/{queue:str}": 201, "PUT /v1/calendars/{calendar:str}": 200}
+CREATES_ITS_OWN = {
+    "PUT /v1/queues/{queue:str}": 201,
+    "PUT /v1/calendars/{calendar:str}": 200,
+    "PUT /v1/limits/{limit_name:str}": 200,
+}
 """Routes whose path names something that need not exist, with their answer."""
 
 

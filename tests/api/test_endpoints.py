@@ -7,6 +7,8 @@ from typing import Any
 import httpx
 
 from tests.api.acts import every_page, fields_of, make_queue, problem, pull
+from tickwork.api.routes.endpoints import EndpointAnswer, EndpointChange
+from tickwork.core.delivery.endpoint import EndpointSettings
 
 Http = httpx.AsyncClient
 BODY = {"name": "shop", "url": "https://example.com/hooks", "types": ["order.*"]}
@@ -108,3 +110,9 @@ async def test_wrong_events_and_unknown_deliveries_are_problems(http: Http) -> N
     problem(await http.get("/v1/deliveries/nonsense"), 404, "not_found")
     problem(await http.get("/v1/deliveries?endpoint=nowhere"), 404, "not_found")
     problem(await http.get("/v1/deliveries?status=odd"), 422, "invalid_input")
+
+
+def test_every_setting_of_an_endpoint_is_in_requests_and_answers() -> None:
+    settings = {*EndpointSettings.__struct_encode_fields__}
+    assert {*EndpointChange.__struct_fields__} == settings
+    assert {*EndpointAnswer.__struct_fields__} >= settings

@@ -109,3 +109,16 @@ def test_every_setting_of_a_queue_is_in_the_request_and_in_the_answer() -> None:
     settings = {*QueueSettings.__struct_fields__}
     assert {*QueueRequest.__struct_fields__} == settings
     assert settings <= {*QueueAnswer.__struct_fields__}
+
+
+async def test_a_limit_is_set_shown_shared_and_deleted(http: Http) -> None:
+    made = await http.put("/v1/limits/provider", json={"rate": 100, "period_seconds": 60})
+    shown = {"name": "provider", "rate": 100.0, "period_seconds": 60.0, "concurrency": None}
+    assert (made.status_code, made.json()) == (200, shown)
+    assert (await http.get("/v1/limits/provider")).json() == shown
+    assert (await http.get("/v1/limits")).json()["items"] == [shown]
+    queue = await http.put("/v1/queues/orders", json={"limit": "provider"})
+    assert queue.json()["limit"] == "provider"
+    problem(await http.put("/v1/limits/provider", json={"rat": 1}), 400, "unknown_field")
+    assert (await http.delete("/v1/limits/provider")).status_code == 204
+    problem(await http.get("/v1/limits/provider"), 404, "not_found")

@@ -38,6 +38,7 @@ from tickwork.api.routes.docs import PAGE_HEADERS, DocsPage, home, openapi_json
 from tickwork.api.routes.endpoints import ENDPOINT_ROUTES
 from tickwork.api.routes.events import EVENT_ROUTES
 from tickwork.api.routes.firings import firing_routes
+from tickwork.api.routes.limits import LIMIT_ROUTES
 from tickwork.api.routes.messages import MESSAGE_ROUTES
 from tickwork.api.routes.operations import healthz, metrics, readyz
 from tickwork.api.routes.preview import preview
@@ -86,6 +87,7 @@ _ROUTES: list[ControllerRouterHandler] = [
     *PULL_ROUTES,
     *TENANT_ROUTES,
     *SUBSCRIPTION_ROUTES,
+    *LIMIT_ROUTES,
     *DEAD_LETTER_ROUTES,
     *BATCH_ROUTES,
     *EVENT_ROUTES,

@@ -71,6 +71,7 @@ class EndpointChange(Struct, frozen=True, kw_only=True):
     timeout_seconds: int | None = None
     retry_seconds: list[float] | None = None
     permanent_statuses: list[int] | None = None
+    signature: Annotated[str | None, Meta(description="v1 or v1a")] = None
 
 
 class EndpointRequest(EndpointChange, frozen=True, kw_only=True):
@@ -130,6 +131,7 @@ class EndpointAnswer(Struct, frozen=True, kw_only=True):
     timeout_seconds: int
     retry_seconds: tuple[float, ...]
     permanent_statuses: tuple[int, ...]
+    signature: str
     health: Health
     disabled_at: datetime | None
     disabled_reason: str | None

@@ -1,0 +1,93 @@
+"""Routes for named limits, which queues and endpoints share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from litestar.di import NamedDependency
+from litestar.openapi.spec import Example
+from litestar.params import Body, FromPath
+from msgspec import Meta, Struct
+
+from tickwork.api.context import Context, store_of
+from tickwork.api.operation import operation
+from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
+from tickwork.core.access import Caller, Permission
+from tickwork.core.queue.named_limit import NamedLimit
+from tickwork.ops import limits
+
+_PUT = [
+    Example(
+        summary="100 a minute, at most 5 at a time",
+        value={"rate": 100, "period_seconds": 60, "concurrency": 5},
+    )
+]
+
+
+class LimitRequest(Struct, frozen=True, kw_only=True):
+    """A limit; null means any number."""
+
+    rate: Annotated[float | None, Meta(description="Messages in `period_seconds`.")] = None
+    period_seconds: float = 1.0
+    concurrency: Annotated[int | None, Meta(description="Messages at a time.")] = None
+
+
+@operation("GET", "/v1/limits", needs=Permission.READ, tag="limits", summary="List limits")
+async def list_limits(
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    limit: Limit = PAGE_LIMIT,
+    cursor: Cursor = None,
+) -> Page[NamedLimit]:
+    """Returns the tenant's limits by name."""
+    after: str | None = read_cursor(cursor, str)
+    every = await limits.list_limits(store_of(context), caller.scope)
+    found = [each for each in every if after is None or each.name > after]
+    return page_of(found, limit, lambda each: each.name, lambda each: each)
+
+
+@operation(
+    "PUT",
+    "/v1/limits/{limit_name:str}",
+    needs=Permission.MANAGE,
+    tag="limits",
+    summary="Set a limit",
+    body=LimitRequest,
+    problems=(429,),
+)
+async def put_limit(
+    limit_name: FromPath[str],
+    data: Annotated[dict[str, Any], Body(examples=_PUT)],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+) -> NamedLimit:
+    """Creates a limit or replaces its numbers. Queues and endpoints name it in `limit`."""
+    return await limits.put_limit(store_of(context), caller.scope, limit_name, data)
+
+
+@operation(
+    "GET", "/v1/limits/{limit_name:str}", needs=Permission.READ, tag="limits", summary="Get a limit"
+)
+async def get_limit(
+    limit_name: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+) -> NamedLimit:
+    """Returns one limit."""
+    return await limits.get_limit(store_of(context), caller.scope, limit_name)
+
+
+@operation(
+    "DELETE",
+    "/v1/limits/{limit_name:str}",
+    needs=Permission.MANAGE,
+    tag="limits",
+    summary="Delete a limit",
+    status=204,
+)
+async def delete_limit(
+    limit_name: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+) -> None:
+    """Deletes a limit. What names it is not limited any more."""
+    await limits.delete_limit(store_of(context), caller.scope, limit_name)
+
+
+LIMIT_ROUTES = (list_limits, put_limit, get_limit, delete_limit)
