@@ -35,7 +35,7 @@ class _Commands(RootGroup):
         "nodes": "cluster:nodes_command",
         "audit": "audit:audit_command",
         "listen": "webhooks:listen_command",
-        "schedules": "schedules:app",
+        "schedules": "firings:app",  # It adds commands to that group.
         "firings": "firings:firings",
         "calendars": "calendars:app",
         "topology": "topology:app",
