@@ -7,6 +7,7 @@ import pytest
 
 from tests.api.acts import every_page, fields_of, make_queue, problem, send
 from tests.stores.home import Home
+from tickwork import Message, Tickwork
 from tickwork.api.routes.queues import QueueAnswer, QueueRequest
 from tickwork.core.model import DEFAULT, QueueSettings
 
@@ -122,3 +123,21 @@ async def test_a_limit_is_set_shown_shared_and_deleted(http: Http) -> None:
     problem(await http.put("/v1/limits/provider", json={"rat": 1}), 400, "unknown_field")
     assert (await http.delete("/v1/limits/provider")).status_code == 204
     problem(await http.get("/v1/limits/provider"), 404, "not_found")
+
+
+async def test_a_queue_with_handlers_in_an_app_is_not_pulled(http: Http, home: Home) -> None:
+    await make_queue(http)
+    app = Tickwork(home.url, name="shop")
+    await app.queue("q").send(1)
+    await app.close()
+    assert (await http.get("/v1/queues/q")).json()["mode"] == "pull"
+    app = Tickwork(home.url, name="shop")
+    app.queue("q")
+
+    @app.on("q")
+    async def handle(message: Message[int]) -> None: ...
+
+    await app.queues.list()
+    await app.close()
+    assert (await http.get("/v1/queues/q")).json()["mode"] == "push"
+    problem(await http.post("/v1/queues/q/messages/pull", json={}), 409, "conflict")
