@@ -56,7 +56,9 @@ def numbers(low: int, high: int) -> st.SearchStrategy[str]:
         number.map(str),
         st.lists(number, min_size=2, max_size=4).map(lambda many: ",".join(map(str, many))),
         pair.map(lambda two: f"{two[0]}-{two[1]}"),
-        st.tuples(pair, st.integers(1, 9)).map(lambda it: f"{it[0][0]}-{it[0][1]}/{it[1]}"),
+        st.tuples(pair, st.integers(1, min(9, high))).map(
+            lambda it: f"{it[0][0]}-{it[0][1]}/{it[1]}"
+        ),
         st.integers(2, high).map(lambda step: f"*/{step}"),
         st.just("H"),
         pair.map(lambda two: f"H({max(two[0], low)}-{two[1]})"),
