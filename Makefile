@@ -7,13 +7,20 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN_READY := $(VENV)/.run-ready
 DEV_READY := $(VENV)/.dev-ready
+CONSOLE := src/tickwork/api/console_build/index.html
+DOCS_READY := $(VENV)/.docs-ready
 
 # -qq: errors only. One -q still lets through a warning for every place of an index that pip skips.
 PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install -qq
 # Neither settings nor extra indexes of this machine may find their way into a lock.
-LOCK := env -u UV_INDEX -u UV_EXTRA_INDEX_URL -u UV_FIND_LINKS $(BIN)/uv --no-config pip compile -q \
+LOCK_ONLY := env -u UV_INDEX -u UV_EXTRA_INDEX_URL -u UV_FIND_LINKS $(BIN)/uv --no-config pip compile -q \
 	--universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
-	--custom-compile-command "make lock" --extra delivery --extra server --extra postgres $(LOCK_ARGS) pyproject.toml
+	--custom-compile-command "make lock" $(LOCK_ARGS)
+LOCK := $(LOCK_ONLY) --extra client --extra delivery --extra otel --extra server --extra postgres --extra top pyproject.toml
+
+# Where no packages of npm can be had, everything but the console works, and its tests are left out.
+BUILT_IF_POSSIBLE = @test -f $(CONSOLE) || $(MAKE) --no-print-directory console \
+	|| echo "The console is not built, see above. The rest works without it."
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -27,10 +34,31 @@ setup: $(DEV_READY) ## install everything, runtime and tools, into .venv
 
 .PHONY: run
 run: $(RUN_READY) ## start a whole node with a demo on 127.0.0.1:8080 and the file tickwork.db
+	$(BUILT_IF_POSSIBLE)
 	$(BIN)/tickwork run examples.demo.app:app --roles api,scheduler,worker
 
+.PHONY: console
+console: $(RUN_READY) ## build the console (the web page at /) into the package
+	$(BIN)/python console/build.py
+
+# The tests of the console use the browser of the machine.
+.PHONY: browser
+browser:
+	@command -v chromium chromium-browser google-chrome >/dev/null \
+		|| { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] \
+			&& apt-get install -qq -y --no-install-recommends chromium >/dev/null; } \
+		|| echo "Install Chromium for the tests of the console: sudo apt-get install chromium"
+
+.PHONY: pictures
+pictures: $(DEV_READY) $(CONSOLE) browser ## take the pictures of the console in the docs
+	$(BIN)/python -m tests.console.pictures docs/pictures
+
+$(CONSOLE): | $(RUN_READY)
+	$(BIN)/python console/build.py
+
 .PHONY: test
-test: $(DEV_READY) ## run the tests, on every core; ONLY=queue,cli runs some areas
+test: $(DEV_READY) browser ## run the tests, on every core; ONLY=queue,cli runs some areas
+	$(BUILT_IF_POSSIBLE)
 	$(BIN)/python -m tests $(if $(ONLY),--only $(ONLY))
 
 .PHONY: check
@@ -47,29 +75,39 @@ fmt: $(DEV_READY) ## format, and fix what can be fixed
 	$(BIN)/ruff format .
 
 .PHONY: bench
-bench: $(DEV_READY) ## measure and write bench/results.json; ONLY=time measures one area
+bench: $(DEV_READY) browser ## measure and write bench/results.json; ONLY=time measures one area
+	$(BUILT_IF_POSSIBLE)
 	$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))
 
 .PHONY: bench-peers
-bench-peers: $(DEV_READY) ## install others in .venv-peers, and measure our worker beside them
-	$(BIN)/python -m bench.peers.install; $(BIN)/python -m bench --only worker,scheduler,delivery
+bench-peers: $(DEV_READY) browser ## install others in .venv-peers, and measure ours beside them
+	$(BUILT_IF_POSSIBLE)
+	$(BIN)/python -m bench.peers.install; $(BIN)/python -m bench --only worker,scheduler,delivery,durable,console
 
 .PHONY: bench-large
 bench-large: $(DEV_READY) ## measure with ten million schedules; takes an hour or more
 	$(BIN)/python -m bench.large
 
+.PHONY: docs
+docs: $(DOCS_READY) ## build the documentation site in build/site
+	$(BIN)/python -m docs.site.build
+
 .PHONY: soak
-soak: $(DEV_READY) ## run the long tests, and the randomised ones with all their examples
+soak: $(DEV_READY) browser ## run the long tests, and the randomised ones with all their examples
+	$(BUILT_IF_POSSIBLE)
 	TICKWORK_TEST_SOAK=1 $(BIN)/python -m pytest -m "soak or randomised" -s -o faulthandler_timeout=0
 
 .PHONY: lock
 lock: $(DEV_READY) ## lock anew what pyproject.toml asks for; LOCK_ARGS=--upgrade moves every pin
 	$(LOCK) --group build -o requirements/run.txt
 	$(LOCK) --group build --group dev -c requirements/run.txt -o requirements/dev.txt
+	$(LOCK_ONLY) --group pyproject.toml:console -c requirements/dev.txt -o requirements/console.txt
+	$(LOCK_ONLY) --group pyproject.toml:docs -c requirements/dev.txt -o requirements/docs.txt
 
 .PHONY: clean
 clean: ## remove .venv, caches and build output; databases stay
 	rm -rf $(VENV) .venv-peers build dist bench/results.json
+	rm -rf console/node_modules console/build src/tickwork/api/console_build
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -89,4 +127,8 @@ $(RUN_READY): requirements/run.txt pyproject.toml | $(BIN)/pip
 
 $(DEV_READY): requirements/dev.txt $(RUN_READY)
 	$(PIP_INSTALL) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(DOCS_READY): requirements/docs.txt $(RUN_READY)
+	$(PIP_INSTALL) --require-hashes -r requirements/docs.txt
 	@touch $@

@@ -50,6 +50,8 @@ AREAS = {
     "api": Area(("api", "test_wiring.py")),
     "app": Area(("app", "channel", "core", "ops", "testing"), except_names=SCHEDULES),
     "cli": Area(("cli",)),
+    "client": Area(("client",)),
+    "console": Area(("console",)),
     "docs": Area(("docs",)),
     "examples": Area(("examples",)),
     "faults": Area(("faults", "mutants")),

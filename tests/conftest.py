@@ -10,7 +10,7 @@ from tests.kit.fixtures import (
     postgres_url,
 )
 from tests.kit.soak import pytest_collection_modifyitems
-from tests.stores.fixtures import clock, home, homes, store
+from tests.stores.fixtures import clock, home, homes, pools, store
 
 __all__ = [
     "children",
@@ -19,6 +19,7 @@ __all__ = [
     "home",
     "homes",
     "known_types",
+    "pools",
     "postgres_server",
     "postgres_url",
     "pytest_collection_modifyitems",

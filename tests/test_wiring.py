@@ -12,7 +12,8 @@ from litestar.testing import TestClient
 from tests.kit.api import bearer, new_key_of
 from tickwork import InvalidInput
 from tickwork.deliveries import webhook_deliveries
-from tickwork.wiring import Role, Settings, build_api, load_settings
+from tickwork.server import build_api
+from tickwork.wiring import Role, Settings, load_settings
 
 FILE = """
 [server]
@@ -129,11 +130,11 @@ def test_the_minimum_interval_reaches_the_preview(
         assert answer.status_code == status
 
 
-def test_a_node_makes_as_many_deliveries_at_once_as_its_settings_say() -> None:
-    made = webhook_deliveries(cast(Any, None), Settings(delivery_concurrency=7))
+def test_a_node_has_permits_for_its_deliveries_at_once_and_a_tenth_for_quiet_tenants() -> None:
+    made = webhook_deliveries(cast(Any, None), Settings(delivery_concurrency=70))
     assert made is not None
     to_targets, to_endpoints, _ = made[1]
-    assert (to_targets.max_concurrency, to_endpoints.max_concurrency) == (7, 7)
+    assert (to_targets.max_concurrency, to_endpoints.max_concurrency) == (77, 77)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING
 from tickwork.errors import (
     BacklogFull,
     Conflict,
+    EntityBusy,
+    EntityCycle,
+    EntityMoved,
+    EventTimedOut,
     FieldError,
     InvalidInput,
     NotFound,
+    RunFailed,
+    ServiceFailed,
+    ServiceUnavailable,
+    StepFailed,
     StoreUnavailable,
     TickworkError,
     TooMany,
@@ -20,17 +28,23 @@ from tickwork.errors import (
 if TYPE_CHECKING:
     from tickwork.app.firing import Firing, log_context
     from tickwork.app.message import Message, MessageBatch, Permanent, Snooze
+    from tickwork.client.client import Client, SyncClient
+    from tickwork.core.http.message import HttpRequest, HttpResponse
     from tickwork.core.message.backoff import Exponential, Fixed, Listed
     from tickwork.core.message.batch import Batch, BatchItem
+    from tickwork.core.message.body import Outgoing
     from tickwork.core.message.dead_letter import DeadGroup, DeadLetter
     from tickwork.core.model import StoredQueue
-    from tickwork.core.options import ScheduleFields
+    from tickwork.core.options import RuleFields, ScheduleFields, SchedulePatch
     from tickwork.core.queue.stats import QueueStats
     from tickwork.core.schedule.firing import FiringRecord
     from tickwork.core.schedule.model import Calendar
     from tickwork.core.when import Preview
+    from tickwork.core.workflow.retries import Retries
+    from tickwork.entity.entity import Entity, exposed, read
     from tickwork.facade.app import Tickwork
     from tickwork.facade.queue import Queue
+    from tickwork.facade.services import Service
     from tickwork.ops.batches import BatchHandle
     from tickwork.ops.cluster import Node
     from tickwork.ops.dead_letters import ReplaySummary
@@ -38,7 +52,7 @@ if TYPE_CHECKING:
     from tickwork.ops.schedules.public import Schedule
     from tickwork.ops.schedules.views import UpcomingFire
     from tickwork.ops.schedules.why import Why
-    from tickwork.ops.send import Outgoing
+    from tickwork.workflow.step import Step
 
 __all__ = [
     "BacklogFull",
@@ -46,14 +60,22 @@ __all__ = [
     "BatchHandle",
     "BatchItem",
     "Calendar",
+    "Client",
     "Conflict",
     "DeadGroup",
     "DeadLetter",
+    "Entity",
+    "EntityBusy",
+    "EntityCycle",
+    "EntityMoved",
+    "EventTimedOut",
     "Exponential",
     "FieldError",
     "Firing",
     "FiringRecord",
     "Fixed",
+    "HttpRequest",
+    "HttpResponse",
     "InvalidInput",
     "Listed",
     "Message",
@@ -66,19 +88,31 @@ __all__ = [
     "Queue",
     "QueueStats",
     "ReplaySummary",
+    "Retries",
+    "RuleFields",
+    "RunFailed",
     "Schedule",
     "ScheduleFields",
+    "SchedulePatch",
+    "Service",
+    "ServiceFailed",
+    "ServiceUnavailable",
     "Snooze",
+    "Step",
+    "StepFailed",
     "StoreUnavailable",
     "StoredMessage",
     "StoredQueue",
+    "SyncClient",
     "Tickwork",
     "TickworkError",
     "TooMany",
     "UpcomingFire",
     "Why",
     "__version__",
+    "exposed",
     "log_context",
+    "read",
 ]
 
 __version__ = "0.1.0"
@@ -88,31 +122,43 @@ _MODULES = {
     "BatchHandle": "tickwork.ops.batches",
     "BatchItem": "tickwork.core.message.batch",
     "Calendar": "tickwork.core.schedule.model",
+    "Client": "tickwork.client.client",
     "DeadGroup": "tickwork.core.message.dead_letter",
     "DeadLetter": "tickwork.core.message.dead_letter",
+    "Entity": "tickwork.entity.entity",
     "Exponential": "tickwork.core.message.backoff",
     "Firing": "tickwork.app.firing",
     "FiringRecord": "tickwork.core.schedule.firing",
     "Fixed": "tickwork.core.message.backoff",
+    "HttpRequest": "tickwork.core.http.message",
+    "HttpResponse": "tickwork.core.http.message",
     "Listed": "tickwork.core.message.backoff",
     "Message": "tickwork.app.message",
     "MessageBatch": "tickwork.app.message",
     "Node": "tickwork.ops.cluster",
-    "Outgoing": "tickwork.ops.send",
+    "Outgoing": "tickwork.core.message.body",
     "Permanent": "tickwork.app.message",
     "Preview": "tickwork.core.when",
     "Queue": "tickwork.facade.queue",
     "QueueStats": "tickwork.core.queue.stats",
     "ReplaySummary": "tickwork.ops.dead_letters",
+    "Retries": "tickwork.core.workflow.retries",
     "Schedule": "tickwork.ops.schedules.public",
+    "RuleFields": "tickwork.core.options",
     "ScheduleFields": "tickwork.core.options",
+    "SchedulePatch": "tickwork.core.options",
+    "Service": "tickwork.facade.services",
     "Snooze": "tickwork.app.message",
+    "Step": "tickwork.workflow.step",
     "StoredMessage": "tickwork.ops.messages",
     "StoredQueue": "tickwork.core.model",
+    "SyncClient": "tickwork.client.client",
     "Tickwork": "tickwork.facade.app",
     "UpcomingFire": "tickwork.ops.schedules.views",
     "Why": "tickwork.ops.schedules.why",
+    "exposed": "tickwork.entity.entity",
     "log_context": "tickwork.app.firing",
+    "read": "tickwork.entity.entity",
 }
 
 

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urlsplit
 
 from msgspec import structs
 
 from tickwork import clock
 from tickwork.core.delivery.email_provider import PROVIDERS
-from tickwork.core.delivery.pace import Limit
+from tickwork.core.delivery.pace import Limit, Shares
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.extras import delivery_extra, has_delivery_extra
 from tickwork.settings import Settings, is_postgres
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from tickwork.channel.channels import Channels, EmailSink
     from tickwork.channel.guard import Guard
     from tickwork.channel.secrets import SecretBox
+    from tickwork.channel.services import RemoteService
     from tickwork.channel.webhook import WebhookChannel
     from tickwork.service.worker.found_consumers import FindConsumers
     from tickwork.store.contract import Store
@@ -63,6 +63,18 @@ def webhook_channel(settings: Settings) -> WebhookChannel:
     return WebhookChannel(guard(settings))
 
 
+def remote_service(settings: Settings, name: str, url: str, *, is_in_code: bool) -> RemoteService:
+    """A service over HTTP. The host of a URL in the app's code may be a private one; a URL in
+    settings is guarded as those of webhooks."""
+    with delivery_extra(f"service {name}"):
+        from tickwork.channel.guard import host_of
+        from tickwork.channel.services import RemoteService
+
+    if is_in_code:
+        settings = structs.replace(settings, allow_targets=(*settings.allow_targets, host_of(url)))
+    return RemoteService(name, url, guard(settings))
+
+
 def email_sink(settings: Settings) -> EmailSink | None:
     """Sends email through the relay or the provider of these settings; None without one. Raises
     `InvalidInput` for settings that do not fit together."""
@@ -74,6 +86,7 @@ def email_sink(settings: Settings) -> EmailSink | None:
 
         return EmailChannel(Relay.from_url(_needed(settings.smtp_url, "SMTP_URL", name)))
     from tickwork.channel.channels import EmailProvider, LateSink
+    from tickwork.channel.guard import host_of
 
     provider = PROVIDERS[name]
     key = _needed(settings.email_key, "EMAIL_KEY", name)
@@ -82,16 +95,9 @@ def email_sink(settings: Settings) -> EmailSink | None:
         raise InvalidInput([FieldError("TICKWORK_EMAIL_KEY", fault)])
     url = _needed(settings.email_url or provider.url, "EMAIL_URL", name)
     # The operator has chosen this host, so that it may be a private one; others are refused.
-    own = structs.replace(settings, allow_targets=(_host(url),))
+    own = structs.replace(settings, allow_targets=(host_of(url),))
     guard(own).check_url(url, field="TICKWORK_EMAIL_URL")
     return EmailProvider(provider, LateSink(partial(webhook_channel, own)), url=url, key=key)
-
-
-def _host(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
 
 
 def _needed(value: str | None, name: str, provider: str) -> str:
@@ -110,6 +116,20 @@ class Outside(NamedTuple):
     find: FindConsumers
 
 
+async def open_deliveries(store: Store, settings: Settings) -> Outside | None:
+    """What a worker delivers with; the queues exist then. None as for `webhook_deliveries`."""
+    from tickwork.ops.alerts import ensure_alerts
+    from tickwork.ops.endpoints import ensure_endpoints
+    from tickwork.ops.schedules.outside import ensure_deliveries
+
+    made = webhook_deliveries(store, settings)
+    if made is not None:
+        await ensure_deliveries(store)
+        await ensure_endpoints(store)
+        await ensure_alerts(store)
+    return made
+
+
 def webhook_deliveries(store: Store, settings: Settings) -> Outside | None:
     """What a worker delivers with; None if the packages are not installed. Other nodes deliver
     then."""
@@ -121,28 +141,32 @@ def webhook_deliveries(store: Store, settings: Settings) -> Outside | None:
     from tickwork.service.worker.alert import Alerter, alerts_consumer
     from tickwork.service.worker.deliver import Deliverer, deliveries_consumer
     from tickwork.service.worker.deliver_endpoint import EndpointDeliverer, endpoints_consumer
+    from tickwork.service.worker.deliver_slot import SlotDeliverer
     from tickwork.service.worker.push import Pusher
 
     Guard(settings.allow_targets)  # Refuses invalid ones now.
     webhooks = LateSink(partial(webhook_channel, settings))
     channels = Channels(webhooks, email_sink(settings), sender=settings.email_from, clock=clock.now)
-    share = settings.delivery_tenant_concurrency or max(settings.delivery_concurrency // 2, 1)
+    most = settings.delivery_concurrency
+    shares = Shares(most, settings.delivery_tenant_concurrency or max(most // 2, 1))
+    permits = most + shares.reserve
     limits = HostLimits(
         Limit(settings.host_rate_per_second, settings.host_concurrency),
         clock=clock.now,
-        of_tenant=Limit(concurrency=share),
+        shares=shares,
     )
     box = partial(secret_box, settings)
     to_endpoints = EndpointDeliverer(
         store, webhooks, box, limits, clock=clock.now, monotonic=clock.monotonic
     )
+    to_endpoint = SlotDeliverer(store, to_endpoints, public_url=settings.public_url).deliver
     consumers = [
         deliveries_consumer(
-            Deliverer(store, channels, box, limits, public_url=settings.public_url),
-            settings.delivery_concurrency,
+            Deliverer(store, channels, box, limits, to_endpoint, public_url=settings.public_url),
+            permits,
         ),
-        endpoints_consumer(to_endpoints, settings.delivery_concurrency),
+        endpoints_consumer(to_endpoints, permits),
         alerts_consumer(Alerter(store, channels, box)),
     ]
-    pusher = Pusher(store, to_endpoints, settings.delivery_concurrency)
+    pusher = Pusher(store, to_endpoints, permits)
     return Outside(channels, consumers, pusher.find)

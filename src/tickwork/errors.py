@@ -7,12 +7,22 @@ TickworkError
 ├── Forbidden            the caller may not do this; the code names what is missing
 ├── NotFound             it does not exist in this scope
 ├── Conflict             it already exists, or is still in use
+│   └── RequestRunning       the same request is still running; repeat it in a moment
 ├── PreconditionFailed   it is not the version that the caller named; read it again
 ├── BacklogFull          the queue is at its size limit; send again later
 ├── TooMany              the tenant is at its limit or over its rate; raise the limit or wait
 ├── ClaimLost            another worker has claimed the message; nothing was written
 ├── EventDone            the event was processed before; ack this duplicate without its effects
 ├── NodeExpired          the lease of the node expired; join with a new id
+├── StepFailed           a step of a workflow failed for good; names the step and its error
+│   └── EventTimedOut        the event that a run waited for did not come in time
+├── RunFailed            a run of a workflow ended without a result; says how
+├── EntityBusy           other calls kept the entity for too long; call it again
+├── EntityMoved          this process lost the entity; nothing was written, call it again
+├── EntityCycle          a call would wait for itself; the message names the chain
+├── EntityCallFailed     a method that was called over HTTP raised an error
+├── ServiceUnavailable   a service did not answer: unreachable, too slow, or refused
+├── ServiceFailed        a service answered with an error; raised by `answer.check()`
 ├── MissingExtra         an optional dependency is not installed; says how to install it
 └── StoreError           the database failed
     ├── StoreUnavailable     it cannot be reached or written now; try again
@@ -111,6 +121,12 @@ class Conflict(TickworkError):
     code = "conflict"
 
 
+class RequestRunning(Conflict):
+    """A request with the same idempotency key is still running. A repeat gets its answer."""
+
+    code = "request_running"
+
+
 class PreconditionFailed(TickworkError):
     """It was changed since the caller read it. Nothing was changed."""
 
@@ -141,9 +157,19 @@ class BacklogFull(TickworkError):
 
 
 class TooMany(TickworkError):
-    """A tenant is at its limit, or over its rate."""
+    """A tenant is at a limit, or over a rate. Nothing was stored. `limit` names it;
+    `retry_after_seconds` is when a repeat may succeed, or None if only a change makes room."""
 
     code = "too_many"
+
+    def __init__(
+        self, message: str, limit: str = "", retry_after_seconds: float | None = None
+    ) -> None:
+        self.message, self.limit, self.retry_after_seconds = message, limit, retry_after_seconds
+        super().__init__(message)
+
+    def _init_args(self) -> tuple[object, ...]:
+        return self.message, self.limit, self.retry_after_seconds
 
 
 class ClaimLost(TickworkError):
@@ -188,6 +214,102 @@ class NodeExpired(TickworkError):
 
     def _init_args(self) -> tuple[object, ...]:
         return (self.node_id,)
+
+
+class StepFailed(TickworkError):
+    """A step of a workflow failed for good. `error_type` is the class of its last error, and
+    `error_message` its text."""
+
+    code = "step_failed"
+
+    def __init__(self, step: str, error_type: str, error_message: str) -> None:
+        self.step, self.error_type, self.error_message = step, error_type, error_message
+        super().__init__(f"step {step!r} failed: {error_type}: {error_message}")
+
+    def _init_args(self) -> tuple[object, ...]:
+        return self.step, self.error_type, self.error_message
+
+
+class EventTimedOut(StepFailed):
+    """The event that a run waited for did not come in time."""
+
+    code = "event_timed_out"
+
+
+class RunFailed(TickworkError):
+    """A run of a workflow ended without a result: `status` is failed, cancelled or terminated."""
+
+    code = "run_failed"
+
+    def __init__(self, run_id: str, status: str, error: str | None) -> None:
+        self.run_id, self.status, self.error = run_id, status, error
+        super().__init__(f"run {run_id} {status}" + (f": {error}" if error else ""))
+
+    def _init_args(self) -> tuple[object, ...]:
+        return self.run_id, self.status, self.error
+
+
+class _EntityError(TickworkError):
+    """A call of one entity failed."""
+
+    def __init__(self, entity: str, key: str, text: str) -> None:
+        self.entity, self.key, self.text = entity, key, text
+        super().__init__(f"{entity} {key!r} {text}")
+
+    def _init_args(self) -> tuple[object, ...]:
+        return self.entity, self.key, self.text
+
+
+class EntityBusy(_EntityError):
+    """A call waited too long for its entity. It did not run."""
+
+    code = "entity_busy"
+
+
+class EntityMoved(_EntityError):
+    """A call lost its entity, because the lease of its process expired. Nothing was written."""
+
+    code = "entity_moved"
+
+
+class EntityCycle(_EntityError):
+    """A call into an entity that waits for this call. It did not run."""
+
+    code = "entity_cycle"
+
+
+class EntityCallFailed(_EntityError):
+    """A method that was called over HTTP raised an error of its own. Nothing was written."""
+
+    code = "call_failed"
+
+
+class ServiceUnavailable(TickworkError):
+    """A service did not answer. The call may have had an effect: repeat only what may be
+    repeated."""
+
+    code = "service_unavailable"
+
+    def __init__(self, service: str, text: str) -> None:
+        self.service, self.text = service, text
+        super().__init__(f"service {service}: {text}")
+
+    def _init_args(self) -> tuple[object, ...]:
+        return self.service, self.text
+
+
+class ServiceFailed(TickworkError):
+    """A service answered with an error. `status` is that of the answer, `text` how its body
+    begins."""
+
+    code = "service_failed"
+
+    def __init__(self, service: str, status: int, text: str) -> None:
+        self.service, self.status, self.text = service, status, text
+        super().__init__(f"service {service} answered {status}: {text}")
+
+    def _init_args(self) -> tuple[object, ...]:
+        return self.service, self.status, self.text
 
 
 class MissingExtra(TickworkError):

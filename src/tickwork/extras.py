@@ -8,9 +8,19 @@ from importlib.util import find_spec
 
 from tickwork.errors import MissingExtra
 
+_CLIENT_PACKAGES = frozenset({"anyio", "h11", "httpcore"})
 _DELIVERY_PACKAGES = frozenset({"aiohttp", "aiosmtplib", "cryptography", "yarl"})
+_OTEL_PACKAGES = frozenset({"opentelemetry"})
 _SERVER_PACKAGES = frozenset({"jwt", "litestar", "uvicorn"})
 _POSTGRES_PACKAGES = frozenset({"asyncpg"})
+_TOP_PACKAGES = frozenset({"textual"})
+
+
+@contextmanager
+def client_extra(feature: str) -> Iterator[None]:
+    """Wraps imports of the HTTP client. `MissingExtra` if it is not installed."""
+    with _extra("client", _CLIENT_PACKAGES, feature, "HTTP client"):
+        yield
 
 
 @contextmanager
@@ -21,9 +31,23 @@ def server_extra(feature: str) -> Iterator[None]:
 
 
 @contextmanager
+def top_extra(feature: str) -> Iterator[None]:
+    """Wraps imports of the live view. `MissingExtra` if it is not installed."""
+    with _extra("top", _TOP_PACKAGES, feature, "terminal screen"):
+        yield
+
+
+@contextmanager
 def postgres_extra() -> Iterator[None]:
     """Wraps imports of the PostgreSQL driver. `MissingExtra` if it is not installed."""
     with _extra("postgres", _POSTGRES_PACKAGES, "postgresql://", "driver"):
+        yield
+
+
+@contextmanager
+def otel_extra() -> Iterator[None]:
+    """Wraps imports of OpenTelemetry. `MissingExtra` if it is not installed."""
+    with _extra("otel", _OTEL_PACKAGES, "tracing", "OpenTelemetry SDK"):
         yield
 
 

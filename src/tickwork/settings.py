@@ -7,6 +7,8 @@ The first that is given wins: a flag, an environment variable, an entry in the s
  [server]                               flag            environment
  host = "127.0.0.1"                     --host          TICKWORK_HOST
  port = 8080                            --port          TICKWORK_PORT
+ http_host = "127.0.0.1"                                TICKWORK_HTTP_HOST
+ http_port = 8090                       --http-port     TICKWORK_HTTP_PORT
  database = "sqlite:///tickwork.db"     --database      TICKWORK_DATABASE
  database_direct = "postgresql://…"                     TICKWORK_DATABASE_DIRECT
  roles = ["api"]                        --roles         TICKWORK_ROLES
@@ -30,6 +32,8 @@ The first that is given wins: a flag, an environment variable, an entry in the s
  email_url = "https://mail.example.com/send"            TICKWORK_EMAIL_URL
  secret_key = "32 random bytes in base64"               TICKWORK_SECRET_KEY
  public_url = "https://jobs.example.com"                TICKWORK_PUBLIC_URL
+ tracing = "on"                                         TICKWORK_TRACING
+ archive_directory = "/var/lib/tickwork/archive"        TICKWORK_ARCHIVE_DIRECTORY
 ```
 
 The issuers whose JWTs the API accepts are entries `[[jwt]]` (`core/jwt_issuer`), or one issuer in
@@ -43,23 +47,29 @@ of its consumers from it.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from tickwork.core.fields import FieldReader, Reader, shown
+from tickwork.core.fields import FieldReader, Reader, nearest, shown
 from tickwork.core.jwt_issuer import Issuer, read_issuer_variables, read_issuers
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
-from tickwork.core.topology import section_faults
+from tickwork.core.topology import Topology, parse, section_faults
 from tickwork.errors import FieldError, InvalidInput
 
 SETTINGS_FILE = "tickwork.toml"
 SECTION = "server"
 JWT_SECTION = "jwt"
+VARIABLES = "TICKWORK_"
 JWT_VARIABLES = "TICKWORK_JWT_"
+SECRETS = frozenset({"smtp_url", "email_key", "secret_key"})
+"""Settings whose value is not shown."""
+
+_OTHER_VARIABLES = frozenset({"DEBUG", "KEY", "URL"})
+"""Variables of the command line, which are no settings of a process."""
 LOG_FORMATS = ("json", "console")
 EMAIL_PROVIDERS = ("smtp", "http", "resend", "postmark", "sendgrid")
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -73,11 +83,16 @@ _DELIVERY_CONCURRENCY_MAX = 10_000
 
 
 class Role(StrEnum):
-    """A task of a process; by default it has all of them."""
+    """A task of a process. `http` serves the HTTP handlers of an app, which `up` has not."""
 
     API = "api"
     SCHEDULER = "scheduler"
     WORKER = "worker"
+    HTTP = "http"
+
+
+SERVER_ROLES = frozenset({Role.API, Role.SCHEDULER, Role.WORKER})
+"""Default roles of `tickwork up`: all that need no app."""
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -85,9 +100,11 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     host: str = "127.0.0.1"
     port: int = 8080
+    http_host: str = "127.0.0.1"
+    http_port: int = 8090
     database: str = "sqlite:///tickwork.db"
     database_direct: str | None = None
-    roles: frozenset[Role] = frozenset(Role)
+    roles: frozenset[Role] = SERVER_ROLES
     min_interval_seconds: int = 60
     log_format: str | None = None
     log_level: str = "info"
@@ -108,6 +125,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     email_url: str | None = None
     secret_key: str | None = None
     public_url: str | None = None
+    archive_directory: str | None = None
+    tracing: str = "off"
     jwt: tuple[Issuer, ...] = ()
 
 
@@ -127,7 +146,7 @@ def load_settings(
     *,
     environ: Mapping[str, str],
     folder: Path,
-    roles: frozenset[Role] = frozenset(Role),
+    roles: frozenset[Role] = SERVER_ROLES,
 ) -> Settings:
     """Loads the settings, or raises `InvalidInput` with all errors. `roles` is the default.
 
@@ -135,13 +154,12 @@ def load_settings(
     """
     faults: list[FieldError] = []
     tables = _read_tables(folder / SETTINGS_FILE, faults)
-    file = _server_section(tables, faults)
     Reader(flags, faults).refuse_unknown(_READERS.keys())
-    given = {name: _given(name, flags, environ, file) for name in _READERS}
+    given = _all_given(flags, environ, _server_section(tables, faults))
     reader = Reader(
-        {name: each.value for name, each in given.items() if each is not None},
+        {name: each.value for name, each in given.items()},
         faults,
-        names={name: each.name for name, each in given.items() if each is not None},
+        names={name: each.name for name, each in given.items()},
         parses_text=True,
     )
     values: dict[str, Any] = {"roles": roles, **reader.read(_READERS)}
@@ -151,15 +169,56 @@ def load_settings(
     return Settings(**values)
 
 
+def given_names(
+    flags: Mapping[str, object], *, environ: Mapping[str, str], folder: Path
+) -> dict[str, str]:
+    """The name under which each setting is given, of those that are: `--port`, `TICKWORK_PORT`,
+    `server.port in tickwork.toml`."""
+    file = _server_section(_read_tables(folder / SETTINGS_FILE, []), [])
+    return {name: each.name for name, each in _all_given(flags, environ, file).items()}
+
+
+def misspelled_variables(environ: Mapping[str, str]) -> Iterator[str]:
+    """A sentence about each variable that is almost one of ours. Others that begin with TICKWORK_
+    may be the app's own."""
+    known = {*map(str.upper, _READERS), *_OTHER_VARIABLES}
+    for variable in sorted(environ):
+        name = variable.removeprefix(VARIABLES)
+        if variable.startswith(VARIABLES) and name not in known and not name.startswith("JWT_"):
+            near = nearest(name, known)
+            if near is not None:
+                advice = f"did you mean {VARIABLES}{near}?"
+                yield f"{variable} is not a known environment variable; {advice}"
+
+
+def read_topology(folder: Path) -> Topology:
+    """The topology in the settings file of a folder; empty without a file."""
+    try:
+        return parse((folder / SETTINGS_FILE).read_text(encoding="utf-8"), file=SETTINGS_FILE)
+    except FileNotFoundError:
+        return Topology()
+
+
 def is_postgres(url: str) -> bool:
     """Whether a URL is that of a PostgreSQL server."""
     return url.startswith(("postgresql://", "postgres://"))
 
 
+def _variable(name: str) -> str:
+    return f"{VARIABLES}{name.upper()}"
+
+
+def _all_given(
+    flags: Mapping[str, object], environ: Mapping[str, str], file: Mapping[str, object]
+) -> dict[str, GivenSetting]:
+    found = {name: _given(name, flags, environ, file) for name in _READERS}
+    return {name: each for name, each in found.items() if each is not None}
+
+
 def _given(
     name: str, flags: Mapping[str, object], environ: Mapping[str, str], file: Mapping[str, object]
 ) -> GivenSetting | None:
-    variable = f"TICKWORK_{name.upper()}"
+    variable = _variable(name)
     if flags.get(name) is not None:
         return GivenSetting(flags[name], f"--{name.replace('_', '-')}")
     if environ.get(variable):
@@ -284,6 +343,8 @@ def _secret(reader: Reader, name: str) -> str | None:
 _READERS: dict[str, FieldReader] = {
     "host": _host,
     "port": _integer(0, _PORT_MAX),
+    "http_host": _host,
+    "http_port": _integer(0, _PORT_MAX),
     "database": _database,
     "database_direct": _direct,
     "roles": lambda reader, name: reader.some_of(name, Role),
@@ -307,5 +368,7 @@ _READERS: dict[str, FieldReader] = {
     "email_url": lambda reader, name: reader.text(name),
     "secret_key": _secret,
     "public_url": _public_url,
+    "tracing": lambda reader, name: reader.one_of(name, ("off", "on")),
+    "archive_directory": lambda reader, name: reader.text(name),
 }
 assert _READERS.keys() == set(Settings.__struct_fields__) - {JWT_SECTION}

@@ -19,36 +19,46 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import (
-    AbstractAsyncContextManager,
     ExitStack,
     asynccontextmanager,
 )
-from functools import partial
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
-from tickwork import clock, tzdata_version
-from tickwork.core import when
-from tickwork.core.model import SYSTEM, Scope
-from tickwork.core.topology import Topology, parse
-from tickwork.deliveries import guard, secret_box, webhook_channel, webhook_deliveries
-from tickwork.extras import delivery_extra, postgres_extra, server_extra
-from tickwork.ops.schedules.outside import OutsideRules
-from tickwork.settings import RUN_ROLES, SETTINGS_FILE, Role, Settings, is_postgres, load_settings
+from tickwork import clock, spans, tzdata_version
+from tickwork.core.model import Scope
+from tickwork.deliveries import (
+    guard,
+    open_deliveries,
+    remote_service,
+    secret_box,
+    webhook_channel,
+)
+from tickwork.errors import FieldError, InvalidInput
+from tickwork.extras import delivery_extra, otel_extra, postgres_extra, server_extra
+from tickwork.settings import (
+    RUN_ROLES,
+    Role,
+    Settings,
+    is_postgres,
+    load_settings,
+    read_topology,
+)
 from tickwork.store.ids import Moment, database_time
-from tickwork.store.shared.database_url import without_password
+from tickwork.store.shared.archive import Archive, open_archive
+from tickwork.store.shared.database_url import without_password as without_password
 
 if TYPE_CHECKING:
-    from litestar import Litestar
     from prometheus_client import CollectorRegistry
     from prometheus_client.registry import Collector
 
     from tickwork.app.declarations import Consumer, Registry
     from tickwork.app.message import Composer
     from tickwork.channel.channels import Channels
+    from tickwork.ops.copy import CopiedRows, Progress
     from tickwork.service.isolation import Isolator
     from tickwork.service.node import Node, OpenStore
     from tickwork.service.observe import ClockOffset, Observer
@@ -65,67 +75,28 @@ __all__ = [
     "Role",
     "Settings",
     "assemble",
-    "build_api",
     "build_worker",
+    "copy",
     "database_identity",
     "delivery_extra",
     "examine",
     "guard",
-    "hosted",
     "load_settings",
     "migrate",
+    "node_name",
     "open_store",
     "postgres_extra",
+    "read_topology",
+    "remote_service",
     "secret_box",
     "server_extra",
     "shown_database",
+    "thaw_database",
     "webhook_channel",
 ]
 
 _HOST_LENGTH_MAX = 100
 """Characters of the host in the name of a node."""
-
-
-def build_api(settings: Settings, *, registry: CollectorRegistry | None = None) -> Litestar:
-    """The HTTP application of these settings. Its database is open while it is served. Without a
-    `registry` it is alone in its process, so it also runs a node with the other roles."""
-    with server_extra("the HTTP API"):
-        from tickwork.api import create_api
-        from tickwork.api.access import is_loopback
-        from tickwork.api.context import Outside
-    from tickwork.service.observe.metrics import registry_of_process
-
-    metrics = registry or registry_of_process()
-    rules = OutsideRules(lambda url: guard(settings).check_url(url), lambda: settings.public_url)
-    sink = partial(webhook_channel, settings)
-    return create_api(
-        now=clock.now,
-        limits=when.Limits(min_interval_seconds=settings.min_interval_seconds),
-        open_store=lambda: open_store(settings),
-        registry=metrics,
-        issuers=settings.jwt,
-        is_on_loopback=is_loopback(settings.host),
-        beside=partial(_run_node, settings, metrics) if registry is None else None,
-        outside=Outside(rules, partial(secret_box, settings), sink),
-    )
-
-
-@asynccontextmanager
-async def _run_node(
-    settings: Settings, metrics: CollectorRegistry, store: Store
-) -> AsyncIterator[None]:
-    """Runs a node without an app: it maintains the store and, with that role, plans schedules."""
-    from tickwork.app.declarations import Registry
-    from tickwork.ops.send import RegistryComposer
-
-    registry = Registry()
-    compose, folder = RegistryComposer(registry), Path.cwd()
-    own = settings
-    built = await build_worker(
-        store, registry, own, lambda _: SYSTEM, compose, folder=folder, serves=True
-    )
-    async with built.running(drain_seconds=0.0, registry=metrics):
-        yield
 
 
 async def open_store(
@@ -191,6 +162,7 @@ async def assemble(
     virtual_clock: Callable[[], float] | None = None,
     declare_again: Callable[[], Awaitable[None]] | None = None,
     find: FindConsumers | None = None,
+    archive: Archive | None = None,
 ) -> Assembly:
     """Puts a node, the consumers and, with the role `scheduler`, a scheduler together.
 
@@ -219,6 +191,7 @@ async def assemble(
         is_virtual=is_virtual,
         monotonic=virtual_clock or clock.monotonic,
         trusted_until=lambda: node.trusted_until,
+        archive=archive,
     )
     if declare_again is not None:
         context = context._replace(declare_again=declare_again)
@@ -287,15 +260,14 @@ async def build_worker(
     folder: Path,
     serves: bool,
     declare_again: Callable[[], Awaitable[None]] | None = None,
+    entities: Iterable[Consumer] = (),
 ) -> ObservedWorker:
     """The worker of an app on its store, with the roles of the settings: consumers, a scheduler,
     both on one node, or with neither role only the maintenance of the store. The topology file in
     the folder sets the concurrency of consumers; an invalid file is refused. `serves`: this process
     also serves the API, so its node has that role too. `declare_again` is called when a declared
-    queue is gone."""
-    from tickwork.ops.alerts import ensure_alerts
-    from tickwork.ops.endpoints import ensure_endpoints
-    from tickwork.ops.schedules.outside import ensure_deliveries
+    queue is gone. `entities` handle the messages of entities."""
+    start_tracing(settings)
     from tickwork.service.observe import ClockOffset, Observers
     from tickwork.service.observe.log_events import EventLog
     from tickwork.service.observe.metrics import WorkerMetrics
@@ -307,17 +279,15 @@ async def build_worker(
     metrics = WorkerMetrics(clock_offset)
     schedule_metrics = ScheduleMetrics(is_leading=Role.SCHEDULER in settings.roles)
     observer = Observers(metrics, schedule_metrics, log)
-    consumers = _consumers(registry, folder)
+    consumers = [*_consumers(store, registry, folder), *entities]
+    is_idle = not consumers
     channels, find = None, None
     if Role.WORKER not in settings.roles:
         consumers = []
-    elif (deliveries := webhook_deliveries(store, settings)) is not None:
+    elif (deliveries := await open_deliveries(store, settings)) is not None:
         channels, built_in, find = deliveries
-        await ensure_deliveries(store)
-        await ensure_endpoints(store)
-        await ensure_alerts(store)
         consumers += built_in
-    is_idle = not registry.handlers and (bool(registry.queues) or channels is None)
+    is_idle = is_idle and (bool(registry.queues) or channels is None)
     if Role.WORKER in settings.roles and is_idle and serves is False:
         text = "this app has no handlers, and handles nothing; declare one with @app.on(…)"
         logging.getLogger("tickwork").warning(text)
@@ -328,12 +298,13 @@ async def build_worker(
         compose=compose,
         scope_of=scope_of,
         consumers=consumers,
-        roles=settings.roles if serves else settings.roles & RUN_ROLES,
+        roles=settings.roles if serves else settings.roles - {Role.API},
         open_node_store=lambda: open_store(settings),
-        node_name=f"{socket.gethostname()[:_HOST_LENGTH_MAX]}:{os.getpid()}",
+        node_name=node_name(),
         clock_offset=clock_offset,
         declare_again=declare_again,
         find=find,
+        archive=open_archive(settings.archive_directory),
     )
     limit_seconds = float(settings.loop_blocked_seconds)
     running = running_invocations_of(worker.consumers)
@@ -342,50 +313,30 @@ async def build_worker(
     return ObservedWorker(worker, (metrics, schedule_metrics), watchdog, channels)
 
 
-def _consumers(registry: Registry, folder: Path) -> list[Consumer]:
-    """The consumers of an app, with the concurrency that the topology file sets for them."""
-    topology = _read_topology(folder)
+def start_tracing(settings: Settings) -> None:
+    """Traces if the settings say so."""
+    if settings.tracing == "on" and not spans.is_on():
+        with otel_extra():
+            spans.start()
+
+
+def node_name() -> str:
+    """The name of this process in the cluster."""
+    return f"{socket.gethostname()[:_HOST_LENGTH_MAX]}:{os.getpid()}"
+
+
+def _consumers(store: Store, registry: Registry, folder: Path) -> list[Consumer]:
+    """The consumers of an app and of its workflows, with the concurrency that the topology file
+    sets for them."""
+    from tickwork.workflow.consumer import workflow_consumers
+
+    topology = read_topology(folder)
     concurrency = {each.queue: each.max_concurrency for each in topology.consumers}
+    runs = workflow_consumers(store, registry.workflows, monotonic=clock.monotonic)
     return [
         structs.replace(each, operator_concurrency=concurrency.get(each.queue.name))
-        for each in registry.consumers()
+        for each in (*registry.consumers(), *runs)
     ]
-
-
-@asynccontextmanager
-async def hosted(
-    settings: Settings, work: Callable[..., AbstractAsyncContextManager[Worker]]
-) -> AsyncIterator[Worker]:
-    """Runs a worker in a process of ours: configures logging as the settings say, passes a metrics
-    `registry` to `work`, and serves it if `metrics_port` is set."""
-    from tickwork.service.observe.log_set_up import LogSetUp
-    from tickwork.service.observe.metrics import registry_of_process, serve_metrics
-
-    if Role.API in settings.roles:
-        with server_extra("the role api"):  # Before any handler runs.
-            import tickwork.api.serve  # noqa: F401
-    LogSetUp(settings.log_format, settings.log_level).apply()
-    registry = registry_of_process()
-    with ExitStack() as served:
-        if settings.metrics_port is not None:
-            host, port = settings.metrics_host, settings.metrics_port
-            served.enter_context(serve_metrics(registry, host=host, port=port))
-        async with work(registry=registry) as worker, _served(settings, registry):
-            yield worker
-
-
-@asynccontextmanager
-async def _served(settings: Settings, registry: CollectorRegistry) -> AsyncIterator[None]:
-    """Serves the API in this process, if it has that role."""
-    if Role.API not in settings.roles:
-        yield
-        return
-    from tickwork.api.serve import serving
-
-    api = build_api(settings, registry=registry)
-    async with serving(api, host=settings.host, port=settings.port) as address:
-        logging.getLogger("tickwork").info("the API is up at %s", address)
-        yield
 
 
 def shown_database(settings: Settings) -> str:
@@ -410,8 +361,56 @@ async def migrate(settings: Settings) -> tuple[Migration, ...]:
     return await migrate_sqlite(settings.database)
 
 
+async def copy(
+    source: str, target: str, *, on_progress: Progress | None = None
+) -> tuple[CopiedRows, ...]:
+    """Copies a SQLite file to an empty PostgreSQL database, or continues a copy."""
+    from tickwork.ops.copy import copy_database
+    from tickwork.store.sqlite.engine.file import locate
+    from tickwork.store.sqlite.engine.tables import SqliteTables
+
+    if is_postgres(source) or not is_postgres(target):
+        fault = "copies a SQLite file to a PostgreSQL database, not the other way"
+        raise InvalidInput([FieldError("copy", fault)])
+    with postgres_extra():
+        from tickwork.store.postgres.engine.tables import open_tables
+
+    target_name, source_file = without_password(target), locate(source).resolve()
+    await migrate(Settings(database=target))
+    async with open_tables(target) as tables:
+        return await copy_database(
+            SqliteTables(source),
+            tables,
+            source_name=str(source_file),
+            note=f"it was copied to {target_name}, or a copy is running; use that database, or run "
+            f"tickwork copy --thaw sqlite:///{source_file}",
+            on_progress=on_progress,
+        )
+
+
+async def thaw_database(source: str) -> bool:
+    """Lets processes write to a file again that a copy froze. False if it was not frozen."""
+    from tickwork.store.sqlite.engine.tables import SqliteTables
+
+    return await SqliteTables(source).thaw()
+
+
 async def examine(settings: Settings) -> tuple[Finding, ...]:
-    """Checks the database's configuration."""
+    """Checks the database's configuration, and which processes run on it."""
+    from tickwork.ops.cluster import examine_processes
+    from tickwork.store.shared.doctor import Level
+
+    found = await _examine_database(settings)
+    if any(each.level is Level.BAD for each in found):
+        return found
+    store = await open_store(settings)
+    try:
+        return (*found, *await examine_processes(store))
+    finally:
+        await store.close()
+
+
+async def _examine_database(settings: Settings) -> tuple[Finding, ...]:
     if is_postgres(settings.database):
         with postgres_extra():
             from tickwork.store.postgres.engine.doctor import examine as examine_postgres
@@ -420,11 +419,3 @@ async def examine(settings: Settings) -> tuple[Finding, ...]:
     from tickwork.store.sqlite.engine.doctor import examine as examine_sqlite
 
     return await examine_sqlite(settings.database)
-
-
-def _read_topology(folder: Path) -> Topology:
-    """The topology in the settings file; empty without a file."""
-    try:
-        return parse((folder / SETTINGS_FILE).read_text(encoding="utf-8"), file=SETTINGS_FILE)
-    except FileNotFoundError:
-        return Topology()

@@ -6,35 +6,26 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
-from httpx import Response
+from httpx import AsyncClient, Response
 from litestar import Litestar, get
-from litestar.testing import AsyncTestClient
 
-from tests.kit.api import bearer, new_key
+from tests.kit.api import ReusedApi, bearer, in_process, new_key
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.api import create_api
-from tickwork.api.access import check_declarations, declared_routes
-from tickwork.core import when
+from tickwork.api.access import check_declarations
 from tickwork.core.access import Permission
 from tickwork.core.api_key import parse_token
 from tickwork.core.model import DEFAULT, SYSTEM, Scope, Tenant
 from tickwork.ops.keys import create_first_key, revoke_key, rotate_key
 from tickwork.store.contract import Store
 
-Client = AsyncTestClient[Litestar]
+Client = AsyncClient
 
 
 @pytest.fixture
-async def client(home: Home, clock: VirtualClock) -> AsyncIterator[Client]:
+async def client(home: Home, clock: VirtualClock, reused_api: ReusedApi) -> AsyncIterator[Client]:
     """A client without a key."""
-    api = create_api(
-        now=clock.now,
-        limits=when.Limits(),
-        open_store=lambda: home.open(clock),
-        monotonic=lambda: clock.now().timestamp(),
-    )
-    async with AsyncTestClient(api, raise_server_exceptions=False) as started:
+    async with in_process(reused_api.on(home, clock)) as started:
         yield started
 
 
@@ -51,18 +42,6 @@ def id_of(token: str) -> str:
 
 async def stats(client: Client, token: str, **headers: str) -> Response:
     return await client.get("/v1/stats", headers=bearer(token) | headers)
-
-
-def test_every_route_declares_its_permission() -> None:
-    api = create_api(now=lambda: pytest.fail("is not called"), limits=when.Limits())
-    open_paths = {
-        path for path, handler in declared_routes(api) if handler.opt["permission"] == "open"
-    }
-    # Its own token is its key.
-    open_paths.remove("/v1/firings/{firing_id:str}/complete")
-    assert {path.split("/")[1] for path in open_paths} == {
-        "", "healthz", "readyz", "openapi.json", "docs",
-    }  # fmt: skip
 
 
 def test_a_route_without_a_declaration_is_refused() -> None:

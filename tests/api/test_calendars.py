@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import httpx
+import pytest
 
 from tests.api.acts import every_page, fields_of, make_queue, problem
+from tickwork.ops import queues, topology
 
 Http = httpx.AsyncClient
 
@@ -68,3 +70,32 @@ async def test_usage_counts_what_the_tenant_has(http: Http) -> None:
     assert (usage["queues"], usage["messages"]["ready"]) == (1, 1)
     stats = (await http.get("/v1/stats")).json()
     assert [each["queue"] for each in stats["queues"]] == ["q"]
+    assert (stats["queues"][0]["late"], stats["queues"][0]["dead_types"]) == (0, {})
+    assert (usage["truncated"], stats["next_cursor"]) == (False, None)
+
+
+async def test_statistics_of_many_queues_have_pages_and_the_others_say_what_is_missing(
+    http: Http, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["a", "b", "c"]
+    for name in names:
+        await make_queue(http, name)
+    found: list[str] = []
+    query: dict[str, str | int] = {"limit": 2}
+    while True:
+        page = (await http.get("/v1/stats", params=query)).json()
+        found += [each["queue"] for each in page["queues"]]
+        if page["next_cursor"] is None:
+            break
+        query["cursor"] = page["next_cursor"]
+    assert found == names
+    (only,) = (await http.get("/v1/stats?queue=b")).json()["queues"]
+    assert only["queue"] == "b"
+    problem(await http.get("/v1/stats?queue=d"), 404, "not_found")
+    problem(await http.get("/v1/stats?queue=tickwork.alerts"), 404, "not_found")
+    for path in ("/v1/usage", "/v1/types"):
+        assert (await http.get(path)).json()["truncated"] is False
+    monkeypatch.setattr(queues, "QUEUES_MAX", 2)
+    monkeypatch.setattr(topology, "QUEUES_MAX", 2)
+    for path in ("/v1/usage", "/v1/types"):
+        assert (await http.get(path)).json()["truncated"] is True

@@ -112,6 +112,23 @@ async def test_wrong_events_and_unknown_deliveries_are_problems(http: Http) -> N
     problem(await http.get("/v1/deliveries?status=odd"), 422, "invalid_input")
 
 
+async def test_a_schedule_may_target_an_endpoint_by_its_name_or_id(http: Http) -> None:
+    made = await make(http)
+    for name in ("shop", made["id"]):
+        target = {"type": "webhook", "endpoint": name}
+        created = await http.post("/v1/schedules", json={"cron_expr": "@daily", "target": target})
+        assert (created.status_code, created.json()["target"]) == (201, target)
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"endpoint": "shob"}, "target.endpoint"),
+        ({"endpoint": "shop", "url": "https://example.com/"}, "target.url"),
+        ({"endpoint": "shop", "completion": "callback"}, "target.completion"),  # No public URL.
+    ]
+    for fields, field in wrong:
+        body = {"cron_expr": "@daily", "target": {"type": "webhook", **fields}}
+        told = problem(await http.post("/v1/schedules", json=body), 422, "invalid_input")
+        assert fields_of(told) == [field]
+
+
 def test_every_setting_of_an_endpoint_is_in_requests_and_answers() -> None:
     settings = {*EndpointSettings.__struct_encode_fields__}
     assert {*EndpointChange.__struct_fields__} == settings

@@ -13,11 +13,9 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from httpx import Response
-from litestar import Litestar
-from litestar.testing import AsyncTestClient
+from httpx import AsyncClient, Response
 
-from tests.kit.api import bearer
+from tests.kit.api import bearer, in_process
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
 from tickwork.api import create_api
@@ -27,7 +25,7 @@ from tickwork.core.model import SYSTEM, Tenant
 from tickwork.errors import InvalidInput
 from tickwork.store.contract import Store
 
-Client = AsyncTestClient[Litestar]
+Client = AsyncClient
 SECRET = "s" * 32
 AUDIENCE = "tickwork"
 RSA_KEY = rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
@@ -111,7 +109,7 @@ async def client(
         issuers=issuers,
         monotonic=lambda: clock.now().timestamp(),
     )
-    async with AsyncTestClient(api, raise_server_exceptions=False) as started:
+    async with in_process(api) as started:
         yield started
 
 

@@ -13,6 +13,9 @@ import pytest
 from uuid_utils.compat import uuid7
 
 from tests.api.acts import every_page, fields_of, make_queue, problem, pull, send
+from tests.stores.home import Home
+from tickwork import Message, Tickwork
+from tickwork.ops import messages
 
 Http = httpx.AsyncClient
 MESSAGES = "/v1/queues/q/messages"
@@ -237,6 +240,47 @@ async def test_messages_are_filtered(http: Http) -> None:
     problem(await http.get(f"{MESSAGES}?state=odd"), 422, "invalid_input")
 
 
+async def test_a_page_of_few_matches_is_short_and_goes_on_where_it_ended(
+    http: Http, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(messages, "LOOKED_AT_MAX", 3)
+    await make_queue(http)
+    sent = [await send(http, type="rare" if number == 7 else "common") for number in range(8)]
+    pages: list[list[str]] = []
+    query = {"type": "rare"}
+    while True:
+        page = (await http.get(MESSAGES, params=query)).json()
+        pages.append([each["id"] for each in page["items"]])
+        if page["next_cursor"] is None:
+            break
+        query["cursor"] = page["next_cursor"]
+    assert pages == [[], [], [sent[7]]]
+
+
+async def test_a_claimed_message_names_who_has_it_and_since_when(http: Http, home: Home) -> None:
+    app, has_begun, may_end = Tickwork(home.url, name="shop"), asyncio.Event(), asyncio.Event()
+    app.queue("emails")
+
+    @app.on("emails")
+    async def handle(message: Message) -> None:  # noqa: ARG001
+        has_begun.set()
+        await may_end.wait()
+
+    async with app.running(roles="worker"):
+        await app.queue("emails").send(1)
+        await has_begun.wait()
+        (found,) = await every_page(http, "/v1/queues/emails/messages", state="claimed")
+        (node,) = await app.nodes.list()
+        assert (found["state"], found["node"]) == ("claimed", node.name)
+        assert found["claimed_at"] >= found["sent_at"]
+        may_end.set()
+    await make_queue(http)
+    await send(http)
+    await http.post(f"{MESSAGES}/pull", json={})
+    (pulled,) = await every_page(http, MESSAGES, state="claimed")
+    assert (pulled["node"], pulled["claimed_at"] is None) == (None, False)
+
+
 async def test_a_message_is_deleted_unless_it_is_claimed(http: Http) -> None:
     await make_queue(http)
     message_id = await send(http)
@@ -286,3 +330,19 @@ async def test_requests_have_ids_and_large_answers_are_compressed(http: Http) ->
     listed = await http.get(MESSAGES, headers={"Accept-Encoding": "gzip"})
     assert listed.headers["content-encoding"] == "gzip"
     assert len(listed.json()["items"]) == 1
+
+
+async def test_a_message_is_explained_and_traced(http: Http) -> None:
+    await make_queue(http)
+    fields = {"body": 1, "correlation_id": "story", "delay_seconds": 60}
+    sent = (await http.post(MESSAGES, json=fields)).json()["id"]
+    why = (await http.get(f"/v1/messages/{sent}/why")).json()
+    assert (why["kind"], why["code"], why["correlation_id"]) == ("message", "delayed", "story")
+    assert why["until"].endswith("Z")
+    trace = (await http.get("/v1/trace/story")).json()
+    assert [each["id"] for each in trace["nodes"]] == [sent]
+    assert trace["is_cut"] is False
+    for path in ("/v1/trace/other", "/v1/messages/nothing/why", "/v1/dead/nothing/why"):
+        problem(await http.get(path), 404, "not_found")
+    problem(await http.get("/v1/workflows/none/runs/nothing/why"), 404, "not_found")
+    problem(await http.get("/v1/entities/Nothing/key/why"), 404, "not_found")

@@ -14,7 +14,8 @@ from litestar.testing import TestClient
 
 from tests.kit.api import bearer, new_key_of
 from tickwork import Tickwork
-from tickwork.wiring import Role, Settings, build_api
+from tickwork.server import build_api
+from tickwork.wiring import Role, Settings
 
 Client = TestClient[Litestar]
 URL = "/v1/schedules/preview"

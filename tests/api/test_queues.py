@@ -10,6 +10,7 @@ from tests.stores.home import Home
 from tickwork import Message, Tickwork
 from tickwork.api.routes.queues import QueueAnswer, QueueRequest
 from tickwork.core.model import DEFAULT, QueueSettings
+from tickwork.ops import queues
 
 Http = httpx.AsyncClient
 
@@ -141,3 +142,42 @@ async def test_a_queue_with_handlers_in_an_app_is_not_pulled(http: Http, home: H
     await app.close()
     assert (await http.get("/v1/queues/q")).json()["mode"] == "push"
     problem(await http.post("/v1/queues/q/messages/pull", json={}), 409, "conflict")
+
+
+async def test_statistics_come_page_by_page_or_for_one_queue(http: Http) -> None:
+    names = [f"q{number}" for number in range(5)]
+    for name in reversed(names):
+        await make_queue(http, name)
+    seen: list[str] = []
+    cursor = None
+    while True:
+        query = {"limit": "2"} | ({} if cursor is None else {"cursor": cursor})
+        page = (await http.get("/v1/stats", params=query)).json()
+        seen += [each["queue"] for each in page["queues"]]
+        if (cursor := page["next_cursor"]) is None:
+            break
+    assert seen == names
+    one = (await http.get("/v1/stats", params={"queue": "q3"})).json()
+    assert [each["queue"] for each in one["queues"]] == ["q3"]
+    for unknown in ("q9", "tickwork.deliveries"):
+        problem(await http.get("/v1/stats", params={"queue": unknown}), 404, "not_found")
+    problem(await http.get("/v1/stats", params={"limit": "101"}), 422, "invalid_input")
+
+
+async def test_a_count_that_stops_at_its_bound_says_so(
+    http: Http, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queues, "COUNTED_MAX", 2)
+    monkeypatch.setattr(queues, "COUNTED_OF_QUEUE_MIN", 2)
+    for name, messages in (("a", 3), ("b", 1)):
+        await make_queue(http, name)
+        for number in range(messages):
+            await send(http, name, body=number)
+    for name, counted, at_least in (("a", 2, ["ready"]), ("b", 1, [])):
+        shown = (await http.get(f"/v1/queues/{name}")).json()
+        (stats,) = (await http.get("/v1/stats", params={"queue": name})).json()["queues"]
+        for each in (shown, stats):
+            assert (each["counts"]["ready"], each["at_least"]) == (counted, at_least)
+    usage = (await http.get("/v1/usage")).json()
+    assert (usage["messages"]["ready"], usage["at_least"]) == (3, ["ready"])
+    assert usage["messages"]["dead"] == 0

@@ -205,3 +205,29 @@ async def test_an_unknown_schedule_is_404(http: Http) -> None:
         problem(await http.get(f"/v1/schedules/nothing{path}"), 404, "not_found")
     problem(await http.post("/v1/schedules/nothing/pause"), 404, "not_found")
     problem(await http.patch("/v1/schedules/nothing", json={}), 404, "not_found")
+
+
+async def test_a_trigger_and_a_backfill_happen_once_even_if_the_server_dies_before_it_answers(
+    http: Http, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await make_queue(http)
+    schedule = (await http.post("/v1/schedules", json={
+        "cron_expr": "@daily", "target": {"type": "queue", "queue": "q"},
+    })).json()["id"]  # fmt: skip
+    span = {"from": "2020-01-01T00:00:00Z", "to": "2020-01-02T12:00:00Z"}
+
+    async def die(*_: object) -> None:
+        raise RuntimeError("the server dies")
+
+    for verb, body in (("trigger", None), ("backfill", span)):
+        path, keyed = f"/v1/schedules/{schedule}/{verb}", {"Idempotency-Key": verb}
+        with monkeypatch.context() as dying:
+            dying.setattr("tickwork.ops.requests.finish", die)
+            assert (await http.post(path, json=body, headers=keyed)).status_code == 500
+        waiting = await every_page(http, "/v1/queues/q/messages")
+        assert len(waiting) == {"trigger": 1, "backfill": 3}[verb]
+        again = await http.post(path, json=body, headers=keyed)
+        assert (again.status_code, again.headers["Idempotency-Replayed"]) == (201, "true")
+        if verb == "backfill":
+            assert len(again.json()["slots"]) == 2
+        assert await every_page(http, "/v1/queues/q/messages") == waiting

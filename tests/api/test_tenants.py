@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import httpx
 
-from tests.api.acts import every_page, fields_of, problem
+from tests.api.acts import every_page, fields_of, make_queue, problem, pull, send
 from tests.kit.api import bearer
 
 Http = httpx.AsyncClient
@@ -15,7 +15,8 @@ async def test_a_tenant_is_created_changed_suspended_and_resumed(http: Http) -> 
     assert made.status_code == 201
     assert made.json() == {
         "id": "acme", "weight": 1, "suspended": False, "min_interval_seconds": None,
-        "schedules_max": 5, "schedules_per_second": None, "owner_targets": [],
+        "schedules_max": 5, "schedules_per_second": None, "messages_per_second": None,
+        "payload_bytes_max": None, "backlog_max": None, "claimed_max": None, "owner_targets": [],
     }  # fmt: skip
     changed = await http.patch("/v1/tenants/acme", json={"weight": 3, "schedules_max": None})
     assert (changed.json()["weight"], changed.json()["schedules_max"]) == (3, None)
@@ -24,6 +25,35 @@ async def test_a_tenant_is_created_changed_suspended_and_resumed(http: Http) -> 
     assert (await http.post("/v1/tenants/acme/resume")).json()["suspended"] is False
     listed = await every_page(http, "/v1/tenants", limit=1)
     assert [each["id"] for each in listed] == ["acme", "default"]
+
+
+async def test_a_quota_that_is_reached_answers_429_with_its_name_and_when_to_try_again(
+    http: Http,
+) -> None:
+    await make_queue(http)
+    schedule = {"interval_minutes": 60, "target": {"type": "queue", "queue": "q"}}
+    ways = (
+        ("payload_bytes_max", 5, "/v1/queues/q/messages", {"body": "123456"}, "60"),
+        ("payload_bytes_max", 5, "/v1/schedules", {**schedule, "payload": "123456"}, "60"),
+        ("backlog_max", 0, "/v1/events", {"type": "a.b", "data": 1}, "1"),
+        ("backlog_max", 0, "/v1/batches", {"queue": "q", "items": [{"body": 1}]}, "1"),
+        ("messages_per_second", 1, "/v1/queues/q/messages/batch", {"messages": [{"body": 1}] * 2},
+         "60"),
+        ("schedules_max", 0, "/v1/schedules", schedule, "60"),
+    )  # fmt: skip
+    for limit, value, path, body, wait in ways:
+        await http.patch("/v1/tenants/default", json={limit: value})
+        refused = await http.post(path, json=body)
+        told = problem(refused, 429, "too_many")
+        assert (told["limit"], refused.headers["Retry-After"]) == (limit, wait)
+        assert limit in told["detail"]
+        await http.patch("/v1/tenants/default", json={limit: None})
+        assert (await http.post(path, json=body)).status_code == 201
+    await http.patch("/v1/tenants/default", json={"messages_per_second": 0.1})
+    assert (await http.post("/v1/queues/q/messages", json={"body": 1})).status_code == 201
+    refused = await http.post("/v1/queues/q/messages", json={"body": 1})
+    assert 1 < int(refused.headers["Retry-After"]) <= 10
+    assert (await http.get("/v1/usage")).json()["schedules"] == 2
 
 
 async def test_wrong_tenants_are_refused(http: Http) -> None:
@@ -87,3 +117,34 @@ async def test_wrong_keys_are_refused(http: Http) -> None:
     for seconds in (-1, "x", True, 10**9):
         answer = await http.post(f"{base}/x/rotate", json={"keep_seconds": seconds})
         assert fields_of(problem(answer, 422, "invalid_input")) == ["keep_seconds"]
+
+
+async def test_the_operator_widens_and_narrows_the_fire_windows(http: Http) -> None:
+    widened = await http.post("/v1/cluster/widen", json={"seconds": 600})
+    assert (widened.status_code, widened.json()["widened_seconds"]) == (200, 600)
+    assert (await http.get("/v1/cluster")).json()["widened_seconds"] == 600
+    wrong: list[tuple[dict[str, object], str]] = [
+        ({"seconds": -1}, "seconds"),
+        ({"seconds": 86_401}, "seconds"),
+        ({"seconds": "x"}, "seconds"),
+        ({}, "seconds"),
+        ({"second": 5, "seconds": 5}, "second"),
+    ]
+    for body, field in wrong:
+        answer = await http.post("/v1/cluster/widen", json=body)
+        assert fields_of(answer.json()) == [field]
+        assert answer.status_code in (400, 422)
+    narrowed = await http.post("/v1/cluster/widen", json={"seconds": 0})
+    assert narrowed.json()["widened_seconds"] == 0
+
+
+async def test_the_operator_pauses_and_resumes_everything(http: Http) -> None:
+    await make_queue(http)
+    await send(http)
+    paused = await http.post("/v1/cluster/pause")
+    assert paused.status_code == 200
+    assert paused.json()["paused_at"] is not None
+    assert await pull(http) == []
+    assert (await http.get("/v1/cluster")).json()["paused_at"] == paused.json()["paused_at"]
+    assert (await http.post("/v1/cluster/resume")).json()["paused_at"] is None
+    assert len(await pull(http, wait_ms=2_000)) == 1

@@ -12,9 +12,9 @@ from typing import Any, assert_type
 import msgspec
 
 from tickwork.app.message import Message, MessageBatch
+from tickwork.core.message.body import Outgoing
 from tickwork.facade.app import Tickwork
 from tickwork.facade.queue import Queue
-from tickwork.ops.send import Outgoing
 from tickwork.testing import Dead, Sent, harness
 
 

@@ -24,6 +24,7 @@ from tickwork.channel.webhook import WebhookChannel
 from tickwork.core.delivery.endpoint import EndpointSettings
 from tickwork.core.delivery.endpoint_request import Keys, endpoint_request
 from tickwork.core.delivery.outcome import Delivery, ErrorKind
+from tickwork.core.delivery.push import push_request
 from tickwork.core.delivery.request import WebhookRequest, chat_request, webhook_request
 from tickwork.core.delivery.target import CHATS, ChatTarget, WebhookTarget
 from tickwork.errors import InvalidInput
@@ -178,6 +179,11 @@ def hook_of_endpoint(url: str) -> WebhookRequest:
     return endpoint_request(settings, Keys((), {}), **options)
 
 
+def hook_of_queue(url: str) -> WebhookRequest:
+    settings = EndpointSettings(url=url, types=())
+    return push_request(settings, Keys((), {}), claimed_message(), "work", NOON)
+
+
 def chat(service: str, url: str) -> WebhookRequest:
     return chat_request(ChatTarget(service, url, "x", "7"), {}, timeout_seconds=20.0)
 
@@ -185,6 +191,7 @@ def chat(service: str, url: str) -> WebhookRequest:
 SINKS: dict[str, Callable[[str], WebhookRequest]] = {
     "schedule": hook_of_schedule,
     "endpoint": hook_of_endpoint,
+    "push": hook_of_queue,
     **{each: partial(chat, each) for each in CHATS},
 }
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from tickwork.channel import host_limits
 from tickwork.channel.host_limits import HostLimits
-from tickwork.core.delivery.pace import Limit
+from tickwork.core.delivery.pace import Limit, Shares
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 SLOW, FAST = "https://slow.example.com/a", "https://fast.example.com/b"
@@ -79,14 +81,90 @@ def test_hosts_without_deliveries_are_forgotten(monkeypatch: pytest.MonkeyPatch)
     assert len(limits._paces) <= 21
 
 
-def test_a_tenant_with_many_slow_hosts_leaves_room_for_the_others() -> None:
-    limits = HostLimits(Limit(concurrency=1), _Clock(), of_tenant=Limit(concurrency=2))
-    hosts = [f"https://host{number}.example.com" for number in range(3)]
-    with limits.admitted("greedy", hosts[:1]) as first, limits.admitted("greedy", hosts[1:2]):
-        assert first == 0
-        with limits.admitted("greedy", hosts[2:]) as third:
-            assert third > 0
-        with limits.admitted("other", hosts[2:]) as others:
-            assert others == 0
-    with limits.admitted("greedy", hosts[2:]) as again:
-        assert again == 0
+class _Node:
+    """A node with four deliveries at once, of which each tenant is sure of two."""
+
+    def __init__(self) -> None:
+        self._limits = HostLimits(Limit(), _Clock(), shares=Shares(node=4, tenant=2))
+        self._running: dict[str, list[ExitStack]] = {}
+
+    def starts(self, tenant: str) -> bool:
+        """Starts a delivery that runs until it is finished, if it may."""
+        stack = ExitStack()
+        wait_seconds = stack.enter_context(self._limits.admitted(tenant, [SLOW]))
+        if not wait_seconds:
+            self._running.setdefault(tenant, []).append(stack)
+        return not wait_seconds
+
+    def fill(self, tenant: str) -> int:
+        """Starts as many as may start; returns how many these were."""
+        return sum(1 for _ in range(100) if self.starts(tenant))
+
+    def finish(self, tenant: str) -> None:
+        self._running[tenant].pop().close()
+
+
+def test_a_tenant_gets_the_whole_node_while_it_is_alone() -> None:
+    assert _Node().fill("greedy") == 4
+
+
+def test_a_tenant_below_its_share_never_waits_for_another() -> None:
+    node = _Node()
+    node.fill("greedy")
+    assert node.fill("quiet") == 2
+    node.finish("quiet")
+    assert node.starts("quiet")
+
+
+def test_a_tenant_above_its_share_gives_way_while_the_node_is_full() -> None:
+    node = _Node()
+    node.fill("greedy")
+    node.fill("quiet")
+    for _ in range(2):
+        node.finish("greedy")
+        assert not node.starts("greedy")
+    node.finish("greedy")
+    assert node.starts("greedy")
+    assert not node.starts("quiet")
+    node.finish("quiet")
+    assert node.fill("greedy") == 1
+
+
+def test_a_quiet_tenant_costs_a_busy_one_no_more_than_it_uses() -> None:
+    node = _Node()
+    assert node.starts("quiet")
+    assert node.fill("greedy") == 3
+
+
+async def test_who_waits_for_a_share_starts_when_another_delivery_ends() -> None:
+    limits = HostLimits(Limit(), _Clock(), shares=Shares(node=1, tenant=1))
+    order: list[str] = []
+
+    async def deliver(name: str) -> None:
+        await limits.wait_for_share("greedy")
+        with limits.admitted("greedy", [SLOW]) as wait_seconds:
+            assert wait_seconds == 0
+            order.append(name)
+            await asyncio.sleep(0)
+
+    await asyncio.gather(*map(deliver, "abcd"))
+    assert order == [*"abcd"]
+
+
+async def test_who_waits_for_a_share_in_vain_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_limits, "SHARE_WAIT_SECONDS", 0.01)
+    limits = HostLimits(Limit(), _Clock(), shares=Shares(node=1, tenant=1))
+    with limits.admitted("greedy", [SLOW]):
+        await limits.wait_for_share("greedy")
+        with limits.admitted("greedy", [SLOW]) as wait_seconds:
+            assert wait_seconds > 0
+        await limits.wait_for_share("quiet")
+
+
+async def test_nobody_waits_for_a_share_where_others_deliver(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(host_limits, "SHARE_WAIT_SECONDS", 60.0)
+    limits = HostLimits(Limit(), _Clock(), shares=Shares(node=2, tenant=1))
+    with limits.admitted("greedy", [SLOW]), limits.admitted("quiet", [SLOW]):
+        await asyncio.wait_for(limits.wait_for_share("greedy"), 5.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -32,7 +33,16 @@ def test_batches_are_listed_newest_first(desk: Desk) -> None:
     batch_id = desk.store(make)
     heading, first, second = desk.answer("batches", "list").splitlines()
     assert heading.split()[:5] == ["batch", "queue", "status", "total", "pending"]
-    assert first.split()[:8] == [str(batch_id), "emails", "running", "3", "2", "0", "0", "1"]
+    assert first.split()[:8] == [
+        f"bat_{batch_id.hex}",
+        "emails",
+        "running",
+        "3",
+        "2",
+        "0",
+        "0",
+        "1",
+    ]
     assert second.split()[1:3] == ["emails", "completed"]
     assert len(desk.json("batches", "list", "--limit", "1")) == 1
 
@@ -79,3 +89,33 @@ def test_bad_usage_is_one_line(desk: Desk, words: list[str], code: int, says: st
     assert (refused.exit_code, refused.stdout) == (code, "")
     assert refused.stderr.startswith(f"tickwork: {says}")
     assert len(refused.stderr.splitlines()) == 1
+
+
+def test_a_batch_is_created_from_json_lines(desk: Desk, tmp_path: Path) -> None:
+    desk.store(lambda store: store.queues.put(DEFAULT, "emails", QueueSettings()))
+    lines = tmp_path / "emails.jsonl"
+    lines.write_text('{"to": "ada"}\n\n"bob"\n7\n')
+    made = desk.json("batches", "create", "emails", str(lines), "--type", "welcome")
+    assert (made["queue"], made["total"], made["pending"]) == ("emails", 3, 3)
+    waiting = desk.json("queues", "peek", "emails")
+    assert [each["body"] for each in waiting] == [{"to": "ada"}, "bob", 7]
+    assert {each["type"] for each in waiting} == {"welcome"}
+    printed = desk.run("batches", "create", "emails", "-", given="1\n2\n")
+    assert (printed.exit_code, printed.stderr) == (0, "")
+    assert printed.stdout.splitlines()[1].split()[1:4] == ["emails", "running", "2"]
+
+
+def test_a_line_that_is_not_json_creates_nothing(desk: Desk, tmp_path: Path) -> None:
+    desk.store(lambda store: store.queues.put(DEFAULT, "emails", QueueSettings()))
+    lines = tmp_path / "emails.jsonl"
+    lines.write_text("1\n" * 3_000 + "{\n")
+    for words, told in (
+        (["emails", str(lines)], f"FILE: line 3001 of {lines} is not JSON: "),
+        (["emails", str(tmp_path / "none")], "cannot be read: No such file or directory"),
+        (["emails"], "FILE is missing"),
+        (["emials", "-"], "there is no queue emials"),
+    ):
+        refused = desk.run("batches", "create", *words, given="")
+        assert (refused.exit_code in (1, 2), refused.stdout) == (True, "")
+        assert told in refused.stderr
+    assert desk.answer("batches", "list") == "there are no batches\n"

@@ -27,8 +27,9 @@ from tests.kit.waiting import eventually
 from tests.stores.clock import START
 from tickwork import wiring
 from tickwork.cli import batches
-from tickwork.cli.batches import LINE_SECONDS
-from tickwork.core.message.batch import Batch, BatchStatus, NewBatch
+from tickwork.cli.batches import LINE_SECONDS, Progress
+from tickwork.client.answers import BatchAnswer
+from tickwork.core.message.batch import BatchStatus, NewBatch
 from tickwork.core.model import (
     DEFAULT,
     ClaimRequest,
@@ -38,7 +39,7 @@ from tickwork.core.model import (
     QueueSettings,
     Settlement,
 )
-from tickwork.ops.batches import Progress, create_batch
+from tickwork.ops.batches import create_batch
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -88,7 +89,7 @@ async def test_every_change_is_a_json_line_until_completion(
     assert looks[-1]["rate_per_second"] > 0
     for look in looks:
         assert look["pending"] + look["processing"] + look["completed"] + look["failed"] == 3
-        assert look["id"] == str(watched.id)
+        assert look["id"] == f"bat_{watched.id.hex}"
     assert all(before != after for before, after in pairwise(looks))
 
 
@@ -108,10 +109,9 @@ async def test_failed_items_are_reported_and_set_the_exit_code(
 
 def look(completed: int) -> Progress:
     """The progress of a batch of nine items."""
-    batch = Batch(
-        id=UUID(int=1),
-        tenant="default",
-        queue_id=UUID(int=2),
+    batch = BatchAnswer(
+        id="bat_1",
+        queue="emails",
         status=BatchStatus.COMPLETED if completed == 9 else BatchStatus.RUNNING,
         total=9,
         pending=9 - completed,

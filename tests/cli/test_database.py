@@ -6,6 +6,7 @@ import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -57,6 +58,23 @@ def test_doctor_reports_a_missing_schema(tmp_path: Path) -> None:
     result = RUNNER.invoke(app, ["doctor", "--database", f"sqlite:///{tmp_path}/none.db"])
     assert result.exit_code == 1
     assert f"run `tickwork migrate --database sqlite:///{tmp_path}/none.db`" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("free", "level", "code"),
+    [(2**40, "ok", 0), (500 * 2**20, "warning", 0), (0, "bad", 1)],
+    ids=["much", "little", "none"],
+)
+def test_doctor_reports_the_space_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, level: str, code: int
+) -> None:
+    url = f"sqlite:///{tmp_path}/new.db"
+    RUNNER.invoke(app, ["migrate", "--database", url])
+    usage = SimpleNamespace(free=free)
+    monkeypatch.setattr("tickwork.store.sqlite.engine.doctor.disk_usage", lambda _: usage)
+    result = RUNNER.invoke(app, ["doctor", "--database", url, "--json"])
+    (found,) = [each for each in json.loads(result.stdout) if each["check"] == "disk"]
+    assert (found["level"], result.exit_code) == (level, code)
 
 
 def test_doctor_warns_of_a_server_that_does_not_sync(postgres_url: str) -> None:

@@ -21,8 +21,12 @@ def billing(desk: Desk) -> Desk:
 def test_an_endpoint_is_listed_changed_disabled_and_deleted(billing: Desk) -> None:
     assert "billing" in billing.answer("endpoints", "list")
     changed = billing.json("endpoints", "update", "billing", "--rate", "5", "--ordered")
-    assert changed["settings"]["rate_per_second"] == 5
-    assert changed["settings"]["ordered"] is True
+    assert changed["rate_per_second"] == 5
+    assert changed["ordered"] is True
+    further = '{"retry_seconds": [5, 60], "method": "PUT", "rate_per_second": null}'
+    changed = billing.json("endpoints", "update", "billing", "--fields", further)
+    assert (changed["retry_seconds"], changed["method"]) == ([5, 60], "PUT")
+    assert changed["rate_per_second"] is None
     billing.answer("endpoints", "disable", "billing", "--reason", "too slow")
     assert "too slow" in billing.answer("endpoints", "show", "billing")
     billing.answer("endpoints", "enable", "billing")
@@ -32,6 +36,16 @@ def test_an_endpoint_is_listed_changed_disabled_and_deleted(billing: Desk) -> No
     gone = billing.json("endpoints", "delete", "billing", "--yes")
     assert gone["waiting"] == 1
     assert billing.json("endpoints", "list") == []
+
+
+def test_a_schedule_calls_an_endpoint(billing: Desk) -> None:
+    words = ("schedules", "create", "@daily", "--endpoint")
+    made = billing.json(*words, "billing")
+    assert made["target"] == {"type": "webhook", "endpoint": "billing"}
+    assert "billing" in billing.answer("schedules", "list")
+    refused = billing.run(*words, "biling")
+    assert refused.exit_code == 2
+    assert "--endpoint: there is no endpoint 'biling'; did you mean 'billing'?" in refused.stderr
 
 
 def test_what_was_published_is_found_by_its_short_id_and_sent_again(billing: Desk) -> None:

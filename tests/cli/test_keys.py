@@ -89,3 +89,14 @@ def test_the_audit_log_shows_what_commands_changed(office: Desk) -> None:
     assert (created["action"], changed["action"]) == ("key.create", "tenant.limits")
     assert created["actor"].startswith("command line, ")
     assert "tenant.limits" in office.answer("audit", "--limit", "1")
+
+
+def test_a_file_has_no_readers(desk: Desk) -> None:
+    desk.answer("migrate")
+    for words in (["list"], ["grant", "reports", "--tenant", "default"], ["revoke", "reports"]):
+        result = desk.run("readers", *words)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "--database: must be a PostgreSQL server" in result.stderr
+    result = desk.run("readers", "grant", "reports")
+    assert result.exit_code == 2
+    assert "--tenant" in result.stderr

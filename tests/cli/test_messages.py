@@ -88,6 +88,16 @@ def test_the_next_messages_of_a_queue_are_shown_and_stay(desk: Desk) -> None:
     assert [each["state"] for each in desk.json("queues", "peek", "emails")] == ["ready"]
 
 
+def test_claimed_messages_are_listed_with_who_has_them_and_filters_apply(desk: Desk) -> None:
+    send(desk, message(correlation_id="c"), message(type="welcome"))
+    claim(desk)
+    heading, row = desk.answer("messages", "list", "emails", "--state", "claimed").splitlines()
+    assert heading.split()[-3:] == ["claimed_at", "node", "body"]
+    assert "host-a:4711" in row
+    for filters, number in ((["--correlation", "c"], 1), (["--older-than", "3600"], 0), ([], 2)):
+        assert len(desk.json("messages", "list", "emails", *filters)) == number
+
+
 def test_nodes_are_listed_with_what_they_hold(desk: Desk) -> None:
     desk.answer("migrate")
     assert desk.answer("nodes") == "no process runs on this database\n"
@@ -134,3 +144,76 @@ def test_what_is_overdue_is_listed(desk: Desk) -> None:
     refused = desk.run("late", "--seconds", "-1")
     assert refused.exit_code == 2
     assert refused.stderr.startswith("tickwork: --seconds: must be from 0 to ")
+
+
+def test_the_number_of_shards_is_changed_and_a_bad_one_refused(desk: Desk) -> None:
+    desk.answer("migrate")
+    assert desk.answer("cluster", "reshard", "8") == "8 shards, 64 before; no scheduler runs\n"
+    assert desk.json("cluster", "reshard", "64") == {
+        "before": 8,
+        "shards": 64,
+        "led": 0,
+        "schedulers": 0,
+    }
+    assert [each["action"] for each in desk.json("audit")] == ["cluster.reshard"] * 2
+    for bad, said in (("48", "N: must be a power of two"), ("x", "N: must be a whole number")):
+        result = desk.run("cluster", "reshard", bad)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert said in result.stderr
+
+
+def test_everything_is_paused_and_resumed(desk: Desk) -> None:
+    desk.answer("migrate")
+    assert desk.answer("cluster", "pause").startswith("everything is paused since 20")
+    said = {each["check"]: each["says"] for each in desk.json("doctor")}
+    assert "everything is paused" in said["processes"]
+    assert desk.answer("cluster", "resume") == "resumed\n"
+    assert len(desk.json("audit")) == 2
+
+
+def test_fire_windows_are_widened_and_narrowed(desk: Desk) -> None:
+    desk.answer("migrate")
+    assert desk.answer("cluster", "widen", "600") == "fire windows: at least 600 s\n"
+    assert "fire windows: at least 600 s\n" in desk.answer("cluster", "show")
+    said = {each["check"]: each["says"] for each in desk.json("doctor")}
+    assert said["fire windows"] == "they are widened: slots come up to 600 s late"
+    assert desk.json("cluster", "narrow")["widened_seconds"] == 0
+    assert "fire windows: those of the schedules\n" in desk.answer("cluster", "show")
+    assert [each["action"] for each in desk.json("audit")] == ["cluster.widen"] * 2
+    for bad in ("-1", "x", "86401"):
+        result = desk.run("cluster", "widen", "--", bad)
+        assert (result.exit_code, result.stdout) == (2, "")
+
+
+def test_doctor_says_which_roles_no_process_has(desk: Desk) -> None:
+    desk.answer("migrate")
+
+    def said() -> dict[str, tuple[str, str]]:
+        return {each["check"]: (each["level"], each["says"]) for each in desk.json("doctor")}
+
+    assert said()["processes"] == ("ok", "no process runs on this database now")
+    assert said()["API keys"][1].startswith("there is none")
+
+    async def join(store: Store) -> None:
+        await store.nodes.join(SYSTEM, NODE, name="host-a:4711", roles=["worker"], ttl_seconds=60)
+
+    desk.store(join)
+    desk.answer("keys", "create", "shop", "--scope", "read")
+    missing = "no process has the role scheduler: schedules do not fire"
+    assert said()["processes"] == ("warning", missing)
+    assert said()["API keys"][1].startswith("1 can be used")
+
+
+def test_why_and_trace_answer_for_a_message(desk: Desk) -> None:
+    waiting = message(correlation_id="story", delay_seconds=3_600)
+    send(desk, waiting)
+    why = desk.answer("why", str(waiting.id)).splitlines()
+    assert why[0] == "The message in queue emails is delayed."
+    assert [line.partition(":")[0] for line in why[1:]] == ["since", "until", "next", "trace"]
+    assert desk.json("why", str(waiting.id)[-8:])["code"] == "delayed"
+    lines = desk.answer("trace", "story").splitlines()
+    assert lines[0] == "correlation story"
+    assert lines[1].startswith(f"  message msg_{waiting.id.hex} emails ready ")
+    assert desk.json("trace", str(waiting.id))["correlation_id"] == "story"
+    refused = desk.run("trace", "other")
+    assert "nothing with this correlation id is left" in refused.stderr

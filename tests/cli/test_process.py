@@ -90,7 +90,7 @@ async def test_environment_and_options_configure_the_server(children: Children) 
     [
         (["--port", "http"], "--port: must be a whole number from 0 to 65535, not 'http'"),
         (["--database", "mysql://u:secret@h/d"], "--database: must be sqlite:///"),
-        (["--roles", "king"], "--roles: must be one of api, scheduler, worker, not 'king'"),
+        (["--roles", "king"], "--roles: must be one of api, scheduler, worker, http, not 'king'"),
         (["--roles", "worker"], "--roles: must include api"),
     ],
 )
@@ -100,3 +100,23 @@ def test_bad_settings_are_one_line(words: list[str], says: str, tmp_path: Path) 
     assert ended.stderr.startswith(f"tickwork: {says}")
     assert len(ended.stderr.splitlines()) == 1
     assert "secret" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("tickwork que", "queues"),
+        ("tickwork queues se", "send"),
+        ("tickwork queues send --dat", "--database"),
+    ],
+)
+def test_a_shell_completes_commands_and_options(typed: str, completed: str) -> None:
+    environ = os.environ | {
+        "_TICKWORK_COMPLETE": "complete_bash",
+        "COMP_WORDS": typed,
+        "COMP_CWORD": str(len(typed.split()) - 1),
+    }
+    script = "import sys; sys.argv = ['tickwork']; from tickwork.cli import main; main()"
+    command = [sys.executable, "-c", script]
+    ended = subprocess.run(command, capture_output=True, text=True, env=environ)
+    assert (ended.returncode, ended.stdout.split(), ended.stderr) == (0, [completed], "")

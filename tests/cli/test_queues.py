@@ -75,8 +75,8 @@ def test_queues_are_listed_with_their_settings(desk: Desk) -> None:
         "events  yes                        100            3",
     ]
     listed = {queue["name"]: queue for queue in desk.json("queues", "list")}
-    assert listed["emails"]["settings"]["dead_letter_queue"] == "dead"
-    assert listed["events"]["tenant"] is None
+    assert listed["emails"]["dead_letter_queue"] == "dead"
+    assert listed["events"]["shared"] is True
 
 
 def test_stats_show_counts_and_throughput(desk: Desk) -> None:
@@ -102,11 +102,11 @@ def test_settings_of_a_queue_are_changed(desk: Desk) -> None:
     stored = desk.store(lambda store: store.queues.get(DEFAULT, "emails")).settings
     assert (stored.push_to, stored.max_retries, stored.dead_letter_queue) == ("shop", 7, "dead")
     shown = desk.json("queues", "update", "emails", "--no-push", "--rate", "2.5")
-    assert (shown["settings"]["push_to"], shown["settings"]["rate_per_second"]) == (None, 2.5)
+    assert (shown["push_to"], shown["rate_per_second"]) == (None, 2.5)
     shown = desk.json("queues", "update", "emails", "--limit", "partner")
-    assert shown["settings"]["limit"] == "partner"
+    assert shown["limit"] == "partner"
     shown = desk.json("queues", "update", "emails", "--no-limit")
-    assert shown["settings"]["limit"] is None
+    assert shown["limit"] is None
     for wrong in (
         [],
         ["--push-to", "a", "--no-push"],

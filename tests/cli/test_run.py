@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -141,7 +142,7 @@ def test_a_missing_app_is_reported(tmp_path: Path, write: Write, name: str, says
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--roles", "boss"], "--roles: must be one of api, scheduler, worker, not 'boss'"),
+        (["--roles", "boss"], "--roles: must be one of api, scheduler, worker, http, not 'boss'"),
         (["--log-format", "xml"], "--log-format: must be one of json, console, not 'xml'"),
         (
             ["--log-level", "loud"],
@@ -569,3 +570,35 @@ async def test_a_log_line_announces_what_the_process_does(
     await child.succeeded()
     first = json.loads(child.stderr().splitlines()[0])
     assert (first["event"], first["queues"], first["roles"]) == (event, queues, [roles])
+
+
+ANSWERING = """
+    import asyncio
+    from tickwork import Tickwork
+
+    app = Tickwork("sqlite:///other.db")
+
+    @app.http("GET", "/hello/{name}", key=None)
+    async def hello(request):
+        print("began", flush=True)
+        await asyncio.sleep(0.5)
+        return {"hello": request.params["name"]}
+"""
+
+
+async def test_the_role_http_serves_handlers_and_a_stop_lets_requests_finish(
+    children: Children, tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(ANSWERING)
+    monkeypatch.chdir(tmp_path)
+    command = ("run", "shop:app", "--roles", "http", "--http-port", "0")
+    child = children.spawn("tickwork", *command, env={"TICKWORK_LOG_FORMAT": "json"})
+    await eventually(lambda: "HTTP handlers are up at" in child.stderr())
+    found = re.search(r"HTTP handlers are up at (http://[\d.:]+)", child.stderr())
+    assert found is not None
+    async with httpx.AsyncClient(trust_env=False, base_url=found[1]) as client:
+        answer = asyncio.create_task(client.get("/hello/ada"))
+        await child.line("began")
+        child.terminate()
+        assert (await answer).json() == {"hello": "ada"}
+    await child.succeeded()

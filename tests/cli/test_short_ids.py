@@ -53,8 +53,8 @@ def test_batches_dead_letters_and_schedules_have_short_ids_too(desk: Desk) -> No
         return batch.id, letters[0].id
 
     batch, letter = desk.store(work)
-    assert desk.json("batches", "show", batch.hex[-8:])["id"] == str(batch)
-    assert desk.json("dead", "show", letter.hex[-8:])["id"] == str(letter)
+    assert desk.json("batches", "show", batch.hex[-8:])["id"] == f"bat_{batch.hex}"
+    assert desk.json("dead", "show", letter.hex[-8:])["id"] == f"dead_{letter.hex}"
     assert desk.json("dead", "replay", "emails", "--id", letter.hex[-8:])["replayed"] == 1
     made = desk.json("schedules", "create", "@daily", "--queue", "emails")
     short = made["id"][-8:]

@@ -71,7 +71,7 @@ def file(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_file_is_checked_without_a_database(desk: Desk, file: Path) -> None:
     assert desk.answer("topology", "check") == (
-        "valid: 1 queues, 0 producers, 0 consumers, 1 subscriptions\n"
+        "valid: 1 queues, 0 producers, 0 consumers, 1 subscriptions, 0 services\n"
     )
     file.write_text(FIVE_SERVICES)
     assert desk.json("topology", "check") == {
@@ -79,6 +79,7 @@ def test_a_file_is_checked_without_a_database(desk: Desk, file: Path) -> None:
         "producers": 7,
         "consumers": 5,
         "subscriptions": 1,
+        "services": 1,
     }
     assert not (desk.folder / "tickwork.db").exists()
 

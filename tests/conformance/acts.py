@@ -29,6 +29,9 @@ from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
 WORK = "work"
+ENDS = tuple(each for each in Fate if each is not Fate.KEEP)
+"""The fates that end a claim."""
+
 ALL = 1_000
 """More than any test sends."""
 

@@ -1,40 +1,20 @@
-"""Here every test also runs on the model, so that the model obeys the same laws.
-
-The tests share one event loop, so that connections to PostgreSQL stay open from one to the next.
-"""
+"""Here every test also runs on the model, so that the model obeys the same laws."""
 
 from collections.abc import AsyncIterator
-from inspect import iscoroutinefunction
-from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS, Home
 from tests.stores.open_homes import Homes
 from tests.stores.postgres_home import KeptPools
+from tickwork.core.model import SYSTEM, Scope
+from tickwork.core.schedule.model import ScheduleSelection
+from tickwork.core.tenant_limits import is_active
 from tickwork.store.contract import Store
 
-HERE = Path(__file__).parent
 
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        is_coroutine = iscoroutinefunction(getattr(item, "obj", None))
-        if is_coroutine and HERE in item.path.parents:
-            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
-
-
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def pools() -> AsyncIterator[KeptPools]:
-    """Connections that stay open from one test to the next."""
-    kept = KeptPools()
-    yield kept
-    kept.close()
-
-
-@pytest_asyncio.fixture(params=["model", *KINDS], loop_scope="session")
+@pytest.fixture(params=["model", *KINDS])
 async def home(
     request: pytest.FixtureRequest, homes: Homes, pools: KeptPools
 ) -> AsyncIterator[Home]:
@@ -43,9 +23,23 @@ async def home(
         yield taken
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def store(home: Home, clock: VirtualClock) -> AsyncIterator[Store]:
-    """An empty store of each kind."""
+@pytest.fixture
+async def store(
+    request: pytest.FixtureRequest, home: Home, clock: VirtualClock
+) -> AsyncIterator[Store]:
+    """An empty store of each kind. A test of schedules leaves their counters right."""
     opened = await home.open(clock)
     yield opened
+    if "test_schedules" in request.node.nodeid:
+        await check_schedule_counts(opened)
     await opened.close()
+
+
+async def check_schedule_counts(store: Store) -> None:
+    """The counter of each tenant is the number of its schedules that may still fire."""
+    for tenant in await store.tenants.list(SYSTEM, 100):
+        scope = Scope(tenant.id)
+        found = await store.schedules.list(scope, ScheduleSelection(), 1_000)
+        active = [each for each in found if is_active(each.status)]
+        if len(found) < 1_000:
+            assert await store.schedules.count(scope) == len(active), tenant.id

@@ -289,16 +289,6 @@ async def test_filling_a_batch_continues_when_bytes_are_free_again(store: Store)
     await assert_full(store)
 
 
-async def test_a_full_subscriber_refuses_the_whole_send(store: Store) -> None:
-    await make_full(store)
-    await make_queue(store, "events")
-    await store.subscriptions.put(DEFAULT, "paid", WORK)
-    with pytest.raises(BacklogFull, match=WORK):
-        await send(store, queue="events", type="paid", body=BYTE)
-    assert await counts(store, "events") == Counts()
-    await send(store, queue="events", type="other", body=BYTE)
-
-
 async def test_a_dead_letter_queue_accepts_messages_beyond_its_cap(store: Store) -> None:
     await make_full(store)
     await make_queue(store, "source", dead_letter_queue=WORK)

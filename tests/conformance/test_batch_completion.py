@@ -281,7 +281,7 @@ async def test_cancelling_a_batch_ends_its_unclaimed_items(
     assert (cancelled.pending, cancelled.processing, cancelled.failed) == (0, 1, 4)
     assert cancelled.status is BatchStatus.RUNNING
     failed = await store.batches.items(DEFAULT, batch.id, ItemStatus.FAILED, ALL)
-    assert {(item.reason, item.ended_at) for item in failed} == {("cancelled", clock.now())}
+    assert {(item.reason, item.finished_at) for item in failed} == {("cancelled", clock.now())}
     assert await store.batches.cancel(DEFAULT, batch.id) == cancelled
     assert ids(await pull(store)) == [outside.id]
     assert await counts(store, DONE) == Counts()

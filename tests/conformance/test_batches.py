@@ -182,7 +182,7 @@ async def test_a_completed_item_shows_when_its_last_attempt_started(
     clock.advance(seconds=2)
     await settle(store, ack(message))
     (item,) = await store.batches.items(DEFAULT, batch.id, ItemStatus.COMPLETED, ALL)
-    assert (item.attempts, item.started_at, item.ended_at) == (2, last, clock.now())
+    assert (item.attempts, item.started_at, item.finished_at) == (2, last, clock.now())
 
 
 async def test_an_item_whose_event_was_done_before_never_started(store: Store) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-import pytest_asyncio
 
 from tests.conformance.acts import (
     ALL,
@@ -37,7 +36,7 @@ MANY = 6_000
 """More items than one chunk of a batch on any store."""
 
 
-@pytest_asyncio.fixture(loop_scope="session")
+@pytest.fixture
 async def other(home: Home, clock: VirtualClock) -> AsyncIterator[Store]:
     """Another store on the same database."""
     opened = await home.open(clock)

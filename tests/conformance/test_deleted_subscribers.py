@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from tests.conformance.acts import (
     WORK,
@@ -33,7 +32,7 @@ pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
 OUT, AUDIT = "out", "audit"
 
 
-@pytest_asyncio.fixture(loop_scope="session")
+@pytest.fixture
 async def store(home: Home) -> AsyncIterator[Store]:
     """With the database's own clock."""
     opened = await home.open()
@@ -41,7 +40,7 @@ async def store(home: Home) -> AsyncIterator[Store]:
     await opened.close()
 
 
-@pytest_asyncio.fixture(loop_scope="session")
+@pytest.fixture
 async def other(home: Home) -> AsyncIterator[Store]:
     """A second store, as another process has it."""
     opened = await home.open()
@@ -124,7 +123,7 @@ async def test_a_published_event_reaches_the_remaining_subscribers(
     await make_queue(store, "kept")
     await store.subscriptions.put(DEFAULT, "paid", "kept")
     await make_gone(store, other)
-    assert await store.messages.tell(DEFAULT, new(type="paid")) == 1
+    assert await store.messages.tell(DEFAULT, new(type="paid", body=b"{}")) == 1
     assert await counts(store, "kept") == Counts(ready=2)
 
 

@@ -5,7 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
-from tests.conformance.acts import counts, make_queue, make_tenants, pull_one
+from tests.conformance.acts import counts, letters, make_queue, make_tenants, pull_one
 from tests.conformance.endpoint_acts import (
     attempt,
     claimed,
@@ -29,7 +29,7 @@ from tickwork.core.delivery.endpoint import (
     secrets_owner,
 )
 from tickwork.core.model import DEFAULT, SYSTEM, ContentType, Counts, Fate, Scope
-from tickwork.errors import BacklogFull, Conflict, InvalidInput, NotFound, TooMany
+from tickwork.errors import Conflict, InvalidInput, NotFound, TooMany
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -202,15 +202,27 @@ async def test_concurrent_publishers_of_one_event_make_each_delivery_once(store:
 
 
 async def test_publishing_is_all_or_nothing(store: Store) -> None:
+    await store.endpoints.create(DEFAULT, await new_endpoint(store))
+    await make_queue(store)
+    await store.subscriptions.put(DEFAULT, "order.*", "work")
+    with pytest.raises(NotFound, match=ENDPOINTS_QUEUE):
+        await publish(store)
+    assert await deliveries(store) == ()
+    assert await counts(store) == Counts()
+
+
+async def test_a_full_subscriber_never_refuses_a_published_event(store: Store) -> None:
     await make_endpoint(store)
     await make_queue(store, backlog_bytes_max=128_000)
     await store.subscriptions.put(DEFAULT, "order.*", "work")
     body = b'"' + b"x" * 100_000 + b'"'
-    await publish(store, body=body)
-    with pytest.raises(BacklogFull):
-        await publish(store, body=body)
-    assert len(await deliveries(store)) == 1
-    assert await waiting(store) == 1
+    for _ in range(2):
+        assert (await publish(store, body=body)).queues == 1
+    assert len(await deliveries(store)) == 2
+    assert await waiting(store) == 2
+    assert await counts(store) == Counts(ready=1, dead=1)
+    (letter,) = await letters(store)
+    assert letter.reason == "backlog_full"
 
 
 async def test_an_event_without_the_queue_of_deliveries_is_refused_only_if_it_is_needed(

@@ -3,11 +3,12 @@
 import asyncio
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import pytest
 
-from tests.conformance.acts import ALL, counts, letters, make_queue, make_tenants, pull
+from tests.conformance.acts import ALL, counts, letters, make_queue, make_tenants, pull, send
 from tests.conformance.endpoint_acts import (
     attempt,
     attempt_of,
@@ -17,6 +18,7 @@ from tests.conformance.endpoint_acts import (
     end,
     ids,
     make_endpoint,
+    new_event,
     publish,
     record,
     the_delivery,
@@ -29,12 +31,15 @@ from tickwork.core.delivery.endpoint import (
     ENDPOINTS_QUEUE,
     HEALTHY,
     RESENT_AT_ONCE_MAX,
+    Attempt,
+    AttemptRecord,
     DeliverySelection,
     DeliveryStatus,
     EndpointStats,
     read_endpoint_envelope,
 )
 from tickwork.core.delivery.outcome import ErrorKind
+from tickwork.core.delivery.slot_delivery import SlotDelivery
 from tickwork.core.message.dead_letter import Pace, Resolution, Selection
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, Fate, Message
 from tickwork.errors import InvalidInput, NotFound
@@ -388,3 +393,39 @@ async def test_deliveries_are_kept_for_their_retention_unless_they_wait(
     await attempt(store, message)
     assert (await store.pruner.prune(SYSTEM, ALL)).deliveries == 1
     assert await deliveries(store) == ()
+
+
+async def test_a_delivery_of_a_message_that_exists_is_begun_once(store: Store) -> None:
+    endpoint = await make_endpoint(store)
+    await make_queue(store, "slots")
+    first, replay = await send(store, queue="slots"), await send(store, queue="slots")
+    event = new_event("schedule.fired", event_id="slot-7")
+
+    def begun(message_id: UUID) -> SlotDelivery:
+        return SlotDelivery(
+            id=event.id, endpoint_id=endpoint.id, message_id=message_id, event=event
+        )
+
+    assert await store.endpoints.begin(DEFAULT, begun(first.id))
+    assert await store.endpoints.begin(DEFAULT, begun(replay.id))
+    found = await the_delivery(store)
+    assert (found.event_id, found.message_id, found.status) == ("slot-7", replay.id, WAITING)
+    messages = await pull(store, queue="slots")
+    for message, code in zip(messages, (503, 200), strict=True):
+        made = AttemptRecord(
+            claim=message.current_claim,
+            delivery_id=event.id,
+            endpoint_id=endpoint.id,
+            attempt=Attempt(
+                number=1,
+                at=message.visible_at,
+                took_seconds=0.1,
+                code=code,
+                kind=None if code == 200 else ErrorKind.HTTP,
+            ),
+        )
+        assert await record(store, made) == (True,)
+    assert (await the_delivery(store)).status is DELIVERED
+    assert not await store.endpoints.begin(DEFAULT, begun(first.id))
+    assert await store.endpoints.delete(DEFAULT, endpoint.id) == 0
+    assert (await counts(store, "slots")).claimed == 2

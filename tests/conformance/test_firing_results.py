@@ -9,6 +9,7 @@ from tests.conformance.acts import ALL, claim_one, kill_holders, make_queue, pul
 from tests.conformance.schedule_acts import again, created_due, end_next, trigger
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
+from tickwork.core.delivery.target import DELIVERIES_QUEUE, DELIVERIES_SETTINGS, read_envelope
 from tickwork.core.message import decide
 from tickwork.core.message.outcome import Failed, Outcome, Permanent, Snoozed, Succeeded
 from tickwork.core.model import DEFAULT, LOST_CLAIMS_MAX, SYSTEM, Message, QueueSettings
@@ -121,3 +122,20 @@ async def test_a_queue_that_was_deleted_refuses_no_settlement(
     ending = decide.settle(message, Succeeded(), QueueSettings())
     assert (await settle(store, ending)).refused == ()
     assert await store.messages.peek(DEFAULT, "work", ALL) == ()
+
+
+@pytest.mark.parametrize("target", [ResultTarget(queue=GOOD), ResultTarget(endpoint="nobody")])
+async def test_a_result_without_a_receiver_is_kept_in_the_queue_of_deliveries(
+    store: Store, clock: VirtualClock, target: ResultTarget
+) -> None:
+    await due(store, clock, on_success=target)
+    await store.queues.put(SYSTEM, DELIVERIES_QUEUE, DELIVERIES_SETTINGS)
+    await store.queues.delete(DEFAULT, GOOD)
+    message = await end_next(store)
+    (lost,) = await store.messages.peek(SYSTEM, DELIVERIES_QUEUE, ALL)
+    envelope = read_envelope(lost.body)
+    name = getattr(envelope.target, "queue", None) or getattr(envelope.target, "endpoint", None)
+    assert (lost.tenant, lost.type, name) == (
+        "default", "schedule.succeeded", target.queue or target.endpoint,
+    )  # fmt: skip
+    assert lost.correlation_id == str(message.id)

@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 
 from tests.conformance.acts import (
     ALL,
@@ -48,7 +47,7 @@ COMPLETE = "UPDATE ON tickwork_batches FOR EACH ROW WHEN (NEW.completed_at IS NO
 COUNT = "INSERT ON tickwork_batch_counts FOR EACH ROW"
 
 
-@pytest_asyncio.fixture(loop_scope="session")
+@pytest.fixture
 async def other(home: Home, clock: VirtualClock) -> AsyncIterator[Store]:
     """The same database, as another process sees it."""
     opened = await home.open(clock)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.conformance.acts import (
     ALL,
+    ENDS,
     TTL_SECONDS,
     WORK,
     ack,
@@ -55,7 +56,7 @@ pytestmark = pytest.mark.parametrize("home", ["postgres"], indirect=True)
 # settle and reap
 
 
-@pytest.mark.parametrize("fate", [*Fate])
+@pytest.mark.parametrize("fate", ENDS)
 async def test_a_settlement_during_the_reapers_release_is_refused(
     home: Home, store: Store, clock: VirtualClock, fate: Fate
 ) -> None:
@@ -124,7 +125,7 @@ async def test_the_reaper_skips_a_lease_that_is_being_settled(
 # settle and settle
 
 
-@pytest.mark.parametrize("fate", [*Fate])
+@pytest.mark.parametrize("fate", ENDS)
 async def test_a_lease_that_is_being_extended_can_be_settled(
     home: Home, store: Store, fate: Fate
 ) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-import pytest_asyncio
 
 from tests.conformance.acts import (
     WORK,
@@ -33,7 +32,7 @@ from tickwork.errors import ClaimLost, EventDone, InvalidInput, NotFound
 from tickwork.store.contract import Store
 
 
-@pytest_asyncio.fixture(loop_scope="session")
+@pytest.fixture
 async def ledger(home: Home) -> Ledger:
     made = ledger_at(home)
     await made.create()

@@ -3,7 +3,7 @@
 import asyncio
 from typing import NamedTuple
 
-import pytest_asyncio
+import pytest
 
 from tests.conformance.acts import (
     ack,
@@ -31,7 +31,7 @@ from tickwork.errors import BacklogFull, ClaimLost, EventDone, NotFound
 from tickwork.store.contract import Store
 
 
-@pytest_asyncio.fixture(loop_scope="session")
+@pytest.fixture
 async def ledger(home: Home) -> Ledger:
     made = ledger_at(home)
     await made.create()

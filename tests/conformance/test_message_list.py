@@ -1,13 +1,24 @@
 """The list of a queue's messages: in order, filtered, page by page."""
 
+from datetime import UTC, datetime
+from itertools import product
+from typing import Any
+
+import pytest
+
 from tests.conformance.acts import new
 from tests.stores.clock import VirtualClock
-from tickwork.core.message.message_list import (
-    MessageSelection,
-    ShownState,
-    position_of,
+from tickwork.core.message.message_list import LOOKED_AT_MAX, MessageSelection, ShownState
+from tickwork.core.model import (
+    DEFAULT,
+    SYSTEM,
+    ClaimRequest,
+    Message,
+    QueueSettings,
+    Scope,
+    State,
+    Tenant,
 )
-from tickwork.core.model import DEFAULT, SYSTEM, ClaimRequest, Message, QueueSettings, Scope, Tenant
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -15,14 +26,21 @@ EVERY = MessageSelection()
 
 
 async def pages(
-    store: Store, selection: MessageSelection = EVERY, size: int = 2, scope: Scope = DEFAULT
+    store: Store,
+    selection: MessageSelection = EVERY,
+    size: int = 2,
+    scope: Scope = DEFAULT,
+    looked_at_max: int = LOOKED_AT_MAX,
 ) -> list[Message]:
     found: list[Message] = []
+    after = None
     while True:
-        after = position_of(found[-1]) if found else None
-        page = await store.messages.list(scope, "q", selection, size, after=after)
-        found += page
-        if len(page) < size:
+        page = await store.messages.list(
+            scope, "q", selection, size, after=after, looked_at_max=looked_at_max
+        )
+        found += page.messages
+        after = page.next
+        if after is None:
             return found
 
 
@@ -90,3 +108,105 @@ async def test_a_tenant_lists_only_its_own_messages_of_a_shared_queue(store: Sto
     own = new()
     await store.messages.send(Scope("acme"), "q", own)
     assert [each.id for each in await pages(store, scope=Scope("acme"))] == [own.id]
+
+
+SENT = 12
+NAMES = {"type": "rare", "key": "k2", "correlation_id": "c"}
+
+
+async def fill(store: Store, clock: VirtualClock) -> tuple[list[Message], datetime]:
+    """Messages of every state and priority, of which one in four is of the type `rare`, and the
+    time at which half of them were sent."""
+    await store.queues.put(DEFAULT, "q", QueueSettings())
+    await store.queues.put(DEFAULT, "other", QueueSettings())
+    half = clock.now()
+    for number in range(SENT):
+        await store.messages.send(
+            DEFAULT,
+            "q",
+            new(
+                type="rare" if number % 4 == 0 else "common",
+                priority=(9, 4, 0)[number % 3],
+                key=f"k{number % 3}" if number % 2 else None,
+                correlation_id="c" if number % 5 == 0 else None,
+                delay_seconds=60.0 if number % 7 == 0 else 0.0,
+            ),
+        )
+        await store.messages.send(DEFAULT, "other", new(type="rare", key="k2", correlation_id="c"))
+        if number == SENT // 2:
+            half = clock.now()
+            clock.advance(seconds=1)
+    request = ClaimRequest(queue="q", holder=new_id(), limit=3, lease_seconds=600)
+    await store.messages.claim(DEFAULT, request)
+    return await pages(store, size=100), half
+
+
+def is_selected(message: Message, selection: MessageSelection, now: datetime) -> bool:
+    named = {name: getattr(selection, name) for name in NAMES}
+    return (
+        all(value in (None, getattr(message, name)) for name, value in named.items())
+        and (selection.state is None or is_of(message, selection.state, now))
+        and (selection.sent_until is None or message.sent_at <= selection.sent_until)
+    )
+
+
+def is_of(message: Message, state: ShownState, now: datetime) -> bool:
+    match state:
+        case ShownState.DELAYED:
+            return message.state is State.READY and message.visible_at > now
+        case ShownState.READY:
+            return message.state is State.READY and message.visible_at <= now
+        case ShownState.CLAIMED:
+            return message.state is State.CLAIMED
+        case ShownState.BLOCKED:
+            return message.state is State.BLOCKED
+
+
+@pytest.mark.parametrize("looked_at_max", [1, 5])
+async def test_every_message_that_matches_is_found_once_over_the_pages(
+    store: Store, clock: VirtualClock, looked_at_max: int
+) -> None:
+    every, half = await fill(store, clock)
+    assert len({each.id for each in every}) == SENT
+    now = clock.now()
+    states: list[ShownState | None] = [None, *ShownState]
+    each_alone = ({name: value} for name, value in NAMES.items())
+    filters: list[dict[str, Any]] = [{}, *each_alone, NAMES, {"sent_until": half}]
+    for state, fields in product(states, filters):
+        selection = MessageSelection(state=state, **fields)
+        found = await pages(store, selection, 3, looked_at_max=looked_at_max)
+        expected = {each.id for each in every if is_selected(each, selection, now)}
+        assert len(found) == len(expected), selection
+        assert {each.id for each in found} == expected, selection
+
+
+async def test_a_page_looks_at_a_limited_number_of_messages(
+    store: Store, clock: VirtualClock
+) -> None:
+    await fill(store, clock)  # 3 claimed, 6 ready or delayed, 3 blocked; 6 have a key
+    for selection, looked_at in (
+        (MessageSelection(type="none"), 6 + 6),
+        (MessageSelection(sent_until=datetime(2000, 1, 1, tzinfo=UTC)), 6 + 6),
+        (MessageSelection(key="k1", type="none"), 2),
+        (MessageSelection(correlation_id="c", type="none"), 3),
+    ):
+        number, after = 0, None
+        while True:
+            page = await store.messages.list(
+                DEFAULT, "q", selection, 100, after=after, looked_at_max=2
+            )
+            assert page.messages == ()
+            number, after = number + 1, page.next
+            if after is None:
+                break
+        # Messages of other queues with the same correlation id may be looked at too.
+        assert number >= looked_at // 2, selection
+
+
+async def test_messages_of_a_key_are_listed_as_they_wait_in_line(store: Store) -> None:
+    await store.queues.put(DEFAULT, "q", QueueSettings())
+    sent = [new(key="k", priority=number % 3) for number in range(5)]
+    for each in sent:
+        await store.messages.send(DEFAULT, "q", each)
+    found = await pages(store, MessageSelection(key="k"))
+    assert [each.id for each in found] == [each.id for each in sent]

@@ -18,8 +18,8 @@ from tests.conformance.acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
-from tickwork.core.model import DEFAULT, SYSTEM, Scope
-from tickwork.core.queue.named_limit import NamedLimit
+from tickwork.core.model import DEFAULT, SYSTEM, Message, Scope
+from tickwork.core.queue.named_limit import FULL_SECONDS, NamedLimit
 from tickwork.errors import NotFound, TooMany
 from tickwork.store.contract import Store
 
@@ -91,20 +91,55 @@ async def test_queues_share_the_rate_of_a_limit(store: Store, clock: VirtualCloc
     assert len(await pull(store, queue="free", limit=20)) == 20
 
 
+async def take(store: Store, message: Message, name: str = "partner") -> float:
+    return await store.limits.take(DEFAULT, name, message.current_claim)
+
+
+async def delivered(store: Store, number: int) -> list[Message]:
+    """Claimed messages of a queue without a limit, as those that go to endpoints."""
+    await make_queue(store, "to-endpoints")
+    await send_many(store, number, queue="to-endpoints")
+    return [*await pull(store, queue="to-endpoints", limit=number)]
+
+
 async def test_deliveries_and_queues_share_the_rate_of_a_limit(
     store: Store, clock: VirtualClock
 ) -> None:
     await put(store, rate=2.0)
     await make(store, "a")
-    assert await store.limits.take(DEFAULT, "partner") == 0
+    (message,) = await delivered(store, 1)
+    assert await take(store, message) == 0
     assert len(await pull(store, queue="a")) == 1
-    assert await store.limits.take(DEFAULT, "partner") == 0.5
+    assert await take(store, message) == 0.5
     clock.advance(seconds=0.5)
-    assert await store.limits.take(DEFAULT, "partner") == 0
+    assert await take(store, message) == 0
     assert await pull(store, queue="a") == ()
-    assert await store.limits.take(DEFAULT, "unknown") == 0
-    await put(store, "at once", concurrency=1)
-    assert await store.limits.take(DEFAULT, "at once") == 0
+    assert await take(store, message, "unknown") == 0
+
+
+async def test_deliveries_and_queues_share_the_concurrency_of_a_limit(store: Store) -> None:
+    await put(store, concurrency=3)
+    await make(store, "a")
+    first, second, third = await delivered(store, 3)
+    assert [await take(store, each) for each in (first, second, second)] == [0, 0, 0]
+    (claimed,) = await pull(store, queue="a", limit=20)
+    assert await take(store, third) == FULL_SECONDS
+    await settle(store, ack(claimed))
+    assert await take(store, third) == 0
+    assert await pull(store, queue="a") == ()
+    for ended in (ack(first), retry(second), release(third)):
+        await settle(store, ended)
+    assert len(await pull(store, queue="a", limit=20)) == 3
+
+
+async def test_a_message_that_is_pushed_counts_once(store: Store) -> None:
+    await put(store, concurrency=1)
+    await make(store, "a")
+    (message,) = await pull(store, queue="a", limit=20)
+    assert await take(store, message) == 0
+    assert await pull(store, queue="a") == ()
+    await settle(store, ack(message))
+    assert len(await pull(store, queue="a", limit=20)) == 1
 
 
 async def test_queues_share_the_concurrency_of_a_limit(store: Store) -> None:

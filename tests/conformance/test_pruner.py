@@ -1,6 +1,12 @@
 """The pruner deletes what is older than its retention, in bounded passes, and nothing else."""
 
+import errno
+import gzip
+import json
+import os
 from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +28,7 @@ from tests.conformance.acts import (
     settle,
 )
 from tests.stores.clock import VirtualClock
+from tests.stores.home import KINDS as HOMES
 from tickwork.core.message.batch import BATCH_RETENTION_SECONDS, ItemStatus
 from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS, Pace, Selection
 from tickwork.core.message.progress import PROGRESS_KEPT_SECONDS
@@ -29,6 +36,7 @@ from tickwork.core.model import (
     DEFAULT,
     EVENT_RETENTION_SECONDS,
     SYSTEM,
+    ContentType,
     Counts,
     Ending,
     Fate,
@@ -36,9 +44,10 @@ from tickwork.core.model import (
 )
 from tickwork.core.queue.stats import COUNTER_RETENTION_SECONDS
 from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS, FiringResult, FiringStatus
-from tickwork.errors import InvalidInput, NotFound
+from tickwork.errors import InvalidInput, NotFound, StoreUnavailable
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
+from tickwork.store.shared.archive import Archive
 
 DAY_SECONDS = 86_400
 SCHEDULE = new_id()
@@ -204,3 +213,69 @@ async def test_receipts_of_sends_are_pruned_after_a_day(store: Store, clock: Vir
 async def test_only_the_system_prunes(store: Store) -> None:
     with pytest.raises(InvalidInput, match="system"):
         await store.pruner.prune(DEFAULT, ALL)
+
+
+def archived(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """The records in an archive, by their kind."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for path in sorted(folder.iterdir()):
+        assert path.name.endswith(".jsonl.gz")
+        lines = gzip.decompress(path.read_bytes()).splitlines()
+        found.setdefault(path.name.partition("-")[0], []).extend(map(json.loads, lines))
+    return found
+
+
+@pytest.mark.parametrize("home", HOMES, indirect=True)
+async def test_what_is_pruned_was_archived_before(
+    store: Store, clock: VirtualClock, tmp_path: Path
+) -> None:
+    await make_queue(store)
+    await send(store, body=b'{"a": [1, 2]}')
+    await send(store, body=b"\xff\x00", content_type=ContentType.BYTES)
+    await kill_all(store)
+    await make_firings(store, 2)
+    letters_before = await letters(store)
+    firings_before = await store.firings.list(DEFAULT, SCHEDULE, ALL)
+    clock.advance(seconds=FIRINGS_KEPT_SECONDS + 2 * DAY_SECONDS)
+    found = await store.pruner.prune(SYSTEM, ALL, archive=Archive(tmp_path))
+    assert (found.dead_letters, found.firings) == (2, 2)
+    kept = archived(tmp_path)
+    bodies = {each["id"]: each["body"] for each in kept["dead_letters"]}
+    assert bodies == {
+        str(each.id): {"a": [1, 2]} if each.content_type is ContentType.JSON else "/wA="
+        for each in letters_before
+    }
+    assert {each["id"] for each in kept["firings"]} == {str(each.id) for each in firings_before}
+    assert {each["status"] for each in kept["firings"]} == {"succeeded"}
+    assert {each["tenant"] for group in kept.values() for each in group} == {"default"}
+    await store.pruner.prune(SYSTEM, ALL, archive=Archive(tmp_path))
+    assert archived(tmp_path) == kept
+
+
+@pytest.mark.parametrize("home", HOMES, indirect=True)
+async def test_what_cannot_be_archived_is_kept(
+    store: Store, clock: VirtualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await make_queue(store)
+    await make_letters(store, 2)
+    await make_firings(store, 2)
+    await make_counters(store, 1)
+    clock.advance(seconds=FIRINGS_KEPT_SECONDS + 2 * DAY_SECONDS)
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    archive = Archive(tmp_path / "archive")
+    archive.check()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(
+            StoreUnavailable, match=r"archive_directory .*: No space left on device"
+        ):
+            await store.pruner.prune(SYSTEM, ALL, archive=archive)
+    assert archived(archive.directory) == {}
+    assert len(await letters(store)) == 2
+    assert len(await store.firings.list(DEFAULT, SCHEDULE, ALL)) == 2
+    found = await store.pruner.prune(SYSTEM, ALL, archive=archive)
+    # What is not archived was pruned before.
+    assert (found.dead_letters, found.firings, found.counters) == (2, 2, 0)

@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from tests.conformance.acts import ALL, counts, make_queue, pull
 from tests.conformance.schedule_acts import (
@@ -27,7 +26,7 @@ pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
 ALERTS = "alerts"
 
 
-@pytest_asyncio.fixture(autouse=True, loop_scope="session")
+@pytest.fixture(autouse=True)
 async def alerts(store: Store) -> None:
     await make_queue(store)
     await make_queue(store, ALERTS)

@@ -202,3 +202,27 @@ async def test_schedules_are_listed_by_owner_name_prefix_and_metadata(
     assert await names(owner="ada", status=ScheduleStatus.ACTIVE) == {"report a", "report b"}
     assert [each.owner for each in (both, first, other, bare)] == ["ada", "ada", "bob", None]
     assert (await again(store, both)).owner == "ada"
+
+
+async def test_alike_schedules_are_counted_once_however_they_are_paged(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_some(store, clock)
+    now = await store.now()
+    bounds: Any = {"since": now - 100 * MINUTE, "until": now + 100_000 * MINUTE}
+    active = [
+        each.id
+        for each in await listed(store, SYSTEM, status=ScheduleStatus.ACTIVE)
+        if each.next_slot is not None
+    ]
+    for limit in (1, 2, 3, ALL):
+        counted, after = 0, None
+        for _ in range(100):
+            page = await store.schedules.alike(SYSTEM, limit, after=after, **bounds)
+            counted += sum(each.count for each in page)
+            if not page:
+                break
+            after = (page[-1].tenant, page[-1].last_id)
+        assert counted == len(active) > 1, limit
+    one = await store.schedules.alike(Scope("one"), ALL, **bounds)
+    assert {each.tenant for each in one} == {"one"}

@@ -29,7 +29,6 @@ from tickwork.core.schedule.model import (
     OverlapPolicy,
     Schedule,
     ScheduleStatus,
-    bucket_of,
     read_terms,
 )
 from tickwork.core.schedule.plan import DueSchedule, PlanResult, park
@@ -59,7 +58,7 @@ async def test_a_schedule_is_due_from_its_look_at_time_on(
         DueSchedule(
             tenant="default",
             id=made.id,
-            bucket=bucket_of(made.id),
+            shard=shard_of_schedule(made),
             version=made.version,
             next_slot=clock.now() + MINUTE / 2,
             rule=made.definition.rule,

@@ -229,3 +229,17 @@ async def test_a_tenant_that_does_not_exist_can_neither_send_nor_claim(store: St
         with pytest.raises(NotFound):
             await act(store, nobody)
     assert await counts(store, scope=SYSTEM) == Counts()
+
+
+async def test_a_message_is_found_in_whatever_queue_it_is_and_only_by_its_tenant(
+    store: Store,
+) -> None:
+    one, two = await make_tenants(store, "one", "two")
+    await make_queue(store, "own", scope=one)
+    await make_queue(store, "shared", scope=SYSTEM)
+    for queue in ("own", "shared"):
+        sent = await send(store, queue=queue, scope=one)
+        assert (await store.messages.get(one, None, sent.id)).id == sent.id
+        assert (await store.messages.get(SYSTEM, None, sent.id)).id == sent.id
+        with pytest.raises(NotFound):
+            await store.messages.get(two, None, sent.id)

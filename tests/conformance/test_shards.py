@@ -19,7 +19,7 @@ from tests.faults import tables
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS, Home
 from tickwork.core.model import SYSTEM
-from tickwork.core.schedule.model import SHARDS
+from tickwork.core.schedule.model import SHARDS, bucket_of, shard_of
 from tickwork.core.schedule.shards import Grant, ShardState, split_token
 from tickwork.errors import NodeExpired
 from tickwork.store.contract import Store
@@ -270,3 +270,30 @@ async def test_a_node_under_a_new_identity_gets_other_tokens(
     clock.advance(seconds=16)
     _, taken = await lead(store)
     assert {*held}.isdisjoint(taken)
+
+
+async def test_after_shards_are_replaced_old_leaders_change_nothing(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    made = [await create(store, clock) for _ in range(20)]
+    for count in (1, 256, 64):
+        node, old = leader = await lead(store)
+        clock.advance(seconds=60)
+        plans = await planned(store, clock, leader)
+        assert {plan.id for plan in plans} == {each.id for each in made}
+        await store.shards.replace(SYSTEM, count)
+        assert {each.node for each in await store.shards.list(SYSTEM)} == {None}
+        assert (await write(store, leader, plans)).lost == tuple(range(len(made)))
+        heir = leader._replace(grants=await store.shards.hold(SYSTEM, node))
+        assert sorted(shards(heir.grants)) == [*range(count)]
+        assert min(each.token for each in heir.grants) > max(each.token for each in old)
+        assert (await write(store, leader, plans)).lost == tuple(range(len(made)))
+        again = await planned(store, clock, heir)
+        assert {each.shard for each in again} == {
+            shard_of(bucket_of(each.id), count) for each in made
+        }
+        assert len((await write(store, heir, again)).done) == len(made)
+        await store.shards.drop_old_indexes(SYSTEM)
+        assert await store.shards.give_up(SYSTEM, node) == count
+        await store.nodes.leave(SYSTEM, node)

@@ -7,6 +7,7 @@ from msgspec import structs
 
 from tests.conformance.acts import (
     ALL,
+    ENDS,
     WORK,
     ack,
     claim_one,
@@ -42,7 +43,7 @@ from tickwork.core.model import (
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
-FATES = pytest.mark.parametrize("fate", [*Fate])
+FATES = pytest.mark.parametrize("fate", ENDS)
 
 
 def ending(held: Claim, fate: Fate) -> Ending:
@@ -153,12 +154,12 @@ async def test_a_settlement_of_an_unknown_message_is_refused(store: Store, fate:
 async def test_a_claim_is_settled_once(store: Store) -> None:
     await make_queue(store)
     await make_queue(store, "next")
-    for first in Fate:
+    for first in ENDS:
         await send(store)
         held = (await pull_one(store)).current_claim
         ended = Ending(claim=held, fate=first, reason="first", delay_seconds=60)
         assert await settle(store, ended) == SettleResult()
-        for fate in Fate:
+        for fate in ENDS:
             await assert_refused(store, held, fate)
 
 

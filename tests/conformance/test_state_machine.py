@@ -11,7 +11,7 @@ from tests.conformance.state_machine import StoreMachine
 from tests.stores.open_homes import Homes
 
 BOUNDED = settings(
-    max_examples=20,
+    max_examples=8,
     stateful_step_count=40,
     derandomize=True,
     database=None,

@@ -33,7 +33,7 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
 from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS, Pace, Selection
 from tickwork.core.model import DEFAULT, SYSTEM, Scope
-from tickwork.core.queue.stats import CounterName, TypeCount
+from tickwork.core.queue.stats import CounterName, DeadCount, TypeCount
 from tickwork.errors import InvalidInput
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -102,6 +102,61 @@ async def test_the_statistics_include_the_queues_counts(store: Store) -> None:
     stats = await store.stats.queue(DEFAULT, WORK)
     assert stats.counts == await counts(store)
     assert (stats.counts.blocked, stats.counts.dead, stats.counts.claimed) == (1, 1, 2)
+
+
+async def test_ready_messages_that_have_waited_for_a_minute_are_late(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+
+    async def late() -> int:
+        return (await store.stats.queue(DEFAULT, WORK)).late
+
+    await send_many(store, 2)
+    await send(store, delay_seconds=30)
+    clock.advance(seconds=59)
+    assert await late() == 0
+    clock.advance(seconds=1)
+    assert await late() == 2
+    clock.advance(seconds=30)
+    assert await late() == 3
+    await pull(store)
+    assert await late() == 0
+
+
+async def test_messages_that_died_within_a_day_are_counted_by_type(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+
+    async def died() -> tuple[DeadCount, ...]:
+        return (await store.stats.queue(DEFAULT, WORK)).dead
+
+    for kind in ("b", None, "b"):
+        await send(store, type=kind)
+        await settle(store, dead(await pull_one(store), reason="x"))
+    assert await died() == (DeadCount(None, 1), DeadCount("b", 2))
+    clock.advance(seconds=23 * 3_600)
+    assert len(await died()) == 2
+    clock.advance(seconds=3_600 + 60)
+    assert await died() == ()
+
+
+async def test_a_bounded_count_stops_at_its_bound_and_is_exact_below_it(store: Store) -> None:
+    await make_queue(store)
+    await send_many(store, 3)
+    await send(store, priority=9)
+    for priority in (4, 9):
+        await send(store, priority=priority, delay_seconds=60)
+    whole = await counts(store)
+    assert (whole.ready, whole.delayed) == (4, 2)
+    for at_most in (1, 2, 3, 4, 5, None):
+        found = await store.queues.counts(DEFAULT, WORK, at_most=at_most)
+        most = 9 if at_most is None else at_most
+        assert (found.ready, found.delayed) == (min(4, most), min(2, most))
+        assert (await store.stats.queue(DEFAULT, WORK, at_most=at_most)).counts == found
+    await pull(store, limit=4)
+    assert (await store.queues.counts(DEFAULT, WORK, at_most=3)).claimed == 3
 
 
 async def test_the_oldest_age_is_of_the_oldest_claimable_message(

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 
 from tests.conformance.acts import (
     ack,
@@ -30,7 +29,7 @@ SOON_SECONDS = 60.0
 QUIET_SECONDS = 0.05
 
 
-@pytest_asyncio.fixture(loop_scope="session")
+@pytest.fixture
 async def other(home: Home, clock: VirtualClock) -> AsyncIterator[Store]:
     """Another store on the same database, as another process has it."""
     opened = await home.open(clock)

@@ -52,7 +52,7 @@ def assert_within(served: Counter[str], weights: dict[str, int], *, tolerance: f
 @pytest.mark.parametrize(
     ("weights", "limit", "messages"),
     [
-        ({"a": 1, "b": 2, "c": 5}, 100, 10_000),
+        pytest.param({"a": 1, "b": 2, "c": 5}, 100, 10_000, marks=pytest.mark.soak),
         ({"a": 1, "b": 2, "c": 5}, 7, 1_400),
         ({"a": 1, "b": 1_000}, 500, 10_010),
         ({f"tenant-{number:02}": number % 3 + 1 for number in range(30)}, 8, 1_200),

@@ -66,7 +66,7 @@ class Life:
             due = DueSchedule(
                 tenant=self.schedule.tenant,
                 id=self.schedule.id,
-                bucket=1,
+                shard=1,
                 version=1,
                 next_slot=slot,
                 rule=self.rule,

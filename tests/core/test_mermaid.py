@@ -24,13 +24,13 @@ from tickwork.core.topology.mermaid import escaped, mermaid
 LABEL = r"(?:[\w.:/@-]|#\d+;)+"
 NODE = re.compile(
     r"    (?P<id>[a-z]+\d+)"
-    rf'(?P<open>\(\["|\{{\{{"|\[\("|\[")(?P<label>{LABEL})(?P<close>"\]\)|"\}}\}}|"\)\]|"\])'
+    rf'(?P<open>\(\["|\{{\{{"|\[\("|\[\["|\[")(?P<label>{LABEL})(?P<close>"\]\)|"\}}\}}|"\)\]|"\]\]|"\])'
 )
 ARROW = re.compile(
     r"    (?P<source>[a-z]+\d+) (?P<line>-->|-\.->)"
     r'(?:\|"(?P<label>(?:[\w.:/@ -]|#\d+;)+)"\|)? (?P<target>[a-z]+\d+)'
 )
-CLOSES = {'(["': '"])', '{{"': '"}}', '[("': '")]', '["': '"]'}
+CLOSES = {'(["': '"])', '{{"': '"}}', '[("': '")]', '[["': '"]]', '["': '"]'}
 
 
 class Drawn(NamedTuple):
@@ -100,7 +100,9 @@ def test_every_entry_of_a_file_is_drawn() -> None:
     drawn = read([*mermaid(topology)])
     dead = sum(each.settings.dead_letter_queue is not None for each in topology.queues)
     parts = (topology.producers, topology.consumers, topology.subscriptions)
-    assert len(drawn.arrows) == sum(map(len, parts)) + dead
+    calls = sum(len(each.callers) for each in topology.services)
+    assert len(drawn.arrows) == sum(map(len, parts)) + dead + calls
+    assert ("gatherfeed", "-->", "calls", "apimom") in drawn.arrows
     assert {each.name for each in topology.queues} <= {*drawn.names.values()}
 
 

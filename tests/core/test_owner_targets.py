@@ -39,6 +39,7 @@ def test_nothing_is_allowed_unless_it_is_listed() -> None:
         ({"type": "queue", "queue": "work"}, "queue:work"),
         (EMAIL, "email"),
         (SLACK, "slack"),
+        ({"type": "webhook", "endpoint": "billing"}, "endpoint:billing"),
     ):
         assert not is_allowed(target)
         assert not is_allowed(target, "queue:other", "discord", HOOKS)

@@ -55,7 +55,7 @@ def due_of(rule: when.Rule, slot: datetime, **fields: Any) -> DueSchedule:
     return DueSchedule(
         tenant="default",
         id=ID,
-        bucket=100,
+        shard=1,
         version=3,
         next_slot=slot,
         rule=rule,

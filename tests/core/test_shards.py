@@ -8,15 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.schedule.model import SHARDS
+from tickwork.core.schedule.model import BUCKETS, SHARDS, shard_of
 from tickwork.core.schedule.shards import (
     COUNTER_MAX,
     EPOCH_MAX,
+    Grant,
+    NewShards,
     balance_shards,
+    check_shard_count,
     make_token,
+    replace_shards,
     shard_count_for,
     split_token,
 )
+from tickwork.errors import Conflict, InvalidInput
 
 NODES = st.lists(st.uuids(), min_size=1, max_size=8, unique=True)
 EPOCHS = st.integers(0, EPOCH_MAX)
@@ -25,7 +30,7 @@ COUNTERS = st.integers(0, COUNTER_MAX)
 
 @given(NODES)
 def test_shares_differ_by_at_most_one_and_add_up(nodes: list[UUID]) -> None:
-    shares = [shard_count_for(node, nodes) for node in nodes]
+    shares = [shard_count_for(node, nodes, SHARDS) for node in nodes]
     assert sum(shares) == SHARDS
     assert max(shares) - min(shares) <= 1
 
@@ -77,3 +82,28 @@ def test_tokens_compare_by_epoch_and_then_by_counter(
 def test_an_epoch_or_counter_out_of_range_raises(epoch: int, counter: int) -> None:
     with pytest.raises(OverflowError):
         make_token(epoch, counter)
+
+
+@pytest.mark.parametrize("count", [1, 2, 64, 256])
+def test_shards_divide_the_buckets_evenly(count: int) -> None:
+    found = [shard_of(bucket, check_shard_count(count)) for bucket in range(BUCKETS)]
+    assert sorted(found) == found
+    assert {found.count(shard) for shard in range(count)} == {BUCKETS // count}
+
+
+@pytest.mark.parametrize("count", [-64, 0, 3, 48, 100, 512, 4096])
+def test_a_number_that_does_not_divide_the_buckets_is_refused(count: int) -> None:
+    with pytest.raises(InvalidInput, match=rf"shards: .*power of two.*you gave {count}"):
+        check_shard_count(count)
+
+
+def test_new_shards_have_the_highest_token_and_the_oldest_tzdata() -> None:
+    old = [Grant(0, 7, "2026a", 5), Grant(1, 9, "2025b", 5)]
+    assert replace_shards(old) == NewShards(token=10, tzdata="2025b", clock=5)
+    unknown = [*old, Grant(2, 1, None, 5)]
+    assert replace_shards(unknown) == NewShards(token=10, tzdata=None, clock=5)
+
+
+def test_shards_are_not_replaced_while_some_follow_a_clock_jump() -> None:
+    with pytest.raises(Conflict, match="clock was set"):
+        replace_shards([Grant(0, 1, None, 0), Grant(1, 1, None, 3_600)])

@@ -47,6 +47,11 @@ name = "sm-commands-dlq"
 [[queues]]
 name = "brand-events-dlq"
 
+[[services]]
+name = "apimom"
+url = "https://apimom.example.com"
+callers = ["gatherfeed"]
+
 [[producers]]
 name = "scalable-media"
 queue = "gatherfeed-commands"
@@ -136,6 +141,11 @@ def test_a_file_with_five_services_is_parsed() -> None:
     assert topology.subscriptions == (
         SubscriptionEntry(types="content.*", queue="social-commands"),
     )
+
+
+def test_a_service_that_is_bound_in_code_needs_no_url() -> None:
+    (service,) = parse('[[services]]\nname = "keys"\ncallers = []\n').services
+    assert (service.name, service.url) == ("keys", None)
 
 
 def test_a_file_without_a_topology_has_an_empty_one() -> None:

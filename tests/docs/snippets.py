@@ -6,12 +6,13 @@
 | python that starts with `# shop.py` | is written to that file, which later blocks can import |
 | text | must equal the output of the block before it |
 | console | each `$ tickwork …`, `$ python …` is run; its output must equal the lines after it |
-| `$ tickwork run …` | the same; it is stopped after that output and must exit with 0 |
+| `$ tickwork run …`, `… worker` | the same; it is stopped after that output and must exit with 0 |
 | toml | is written to `tickwork.toml` |
 | sh | is not run: it installs or starts something for people |
-| javascript, go | is not run: it is for receivers in other languages |
+| mermaid | is a picture |
+| javascript, go, sql, yaml | is not run: it is for other languages and programs |
 
-In expected output, `…` matches anything within a line.
+In expected output, `…` matches anything within a line, or any lines if it is alone on its line.
 """
 
 from __future__ import annotations
@@ -23,22 +24,22 @@ import contextlib
 import importlib
 import inspect
 import io
-import os
 import re
 import shlex
-import subprocess
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.kit.process import ForkedCommand
 from tests.kit.waiting import eventually_blocking
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_FILE = re.compile(r"# (\w+)\.py\n")
+_FILE = re.compile(r"# ([\w/]+)\.py\n")
 _COMMAND_SECONDS_MAX = 60
 
-_TERMINAL_ENVIRONMENT = {
+TERMINAL_ENVIRONMENT = {
     "PYTHONUNBUFFERED": "1",
     "TICKWORK_LOG_FORMAT": "console",
     "TZ": "UTC",
@@ -89,6 +90,7 @@ class PageRunner:
         self._namespace: dict[str, Any] = {}
         self._printed = ""
         self._modules: list[str] = []
+        self._output_file = folder / "output"
 
     def run(self, page: str) -> None:
         sys.path.insert(0, str(self._folder))
@@ -112,7 +114,7 @@ class PageRunner:
                     self._run_commands(block)
                 case "toml":
                     (self._folder / "tickwork.toml").write_text(block.text)
-                case "sh" | "javascript" | "go":
+                case "sh" | "javascript" | "go" | "mermaid" | "sql" | "yaml":
                     pass
                 case language:
                     raise AssertionError(
@@ -121,7 +123,9 @@ class PageRunner:
 
     def _write(self, module: str, text: str) -> None:
         assert module not in sys.modules, module
-        (self._folder / f"{module}.py").write_text(text)
+        path = self._folder / f"{module}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
         importlib.invalidate_caches()
         self._modules.append(module)
 
@@ -137,71 +141,75 @@ class PageRunner:
         return printed.getvalue()
 
     def _run_commands(self, block: Block) -> None:
-        for command, expected in _commands(block.text):
+        for command, expected in commands(block.text):
             words = shlex.split(command, comments=True)
             assert words[0] in ("tickwork", "python"), command
-            is_finite = words[:2] != ["tickwork", "run"]
+            is_finite = words[:2] != ["tickwork", "run"] and words[-1] != "worker"
             output = self._output(words) if is_finite else self._output_until(words, expected)
             assert "Traceback" not in output, output
             self._compare(block, expected, output)
 
     def _output(self, words: list[str]) -> str:
-        finished = subprocess.run(
-            _process(words),
-            cwd=self._folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=_COMMAND_SECONDS_MAX,
-            env={**os.environ, **_TERMINAL_ENVIRONMENT},
-        )
-        return finished.stdout
+        with self._started(words) as command:
+            command.wait(_COMMAND_SECONDS_MAX)
+        return self._printed_by_command()
 
     def _output_until(self, words: list[str], expected: str) -> str:
         """Return the output of a command that runs until it is stopped."""
-        output = self._folder / "output"
-        with output.open("w") as sink:
-            process = subprocess.Popen(
-                _process(words),
-                cwd=self._folder,
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **_TERMINAL_ENVIRONMENT},
-            )
-        try:
+        with self._started(words) as command:
             with contextlib.suppress(TimeoutError):  # The comparison reports the output.
                 eventually_blocking(
-                    lambda: _matches(expected, output.read_text()) or process.poll() is not None,
+                    lambda: (
+                        matches(expected, self._printed_by_command()) or command.poll() is not None
+                    ),
                     timeout_seconds=_COMMAND_SECONDS_MAX,
                 )
-            output_before_stop = output.read_text()
-            process.terminate()
-            assert process.wait(_COMMAND_SECONDS_MAX) == 0, output.read_text()
-            assert "Traceback" not in output.read_text()
-        finally:
-            process.kill()
-            process.wait()
+            output_before_stop = self._printed_by_command()
+            command.send_signal(signal.SIGTERM)
+            assert command.wait(_COMMAND_SECONDS_MAX) == 0, self._printed_by_command()
+        assert "Traceback" not in self._printed_by_command()
         return output_before_stop
 
+    @contextlib.contextmanager
+    def _started(self, words: list[str]) -> Iterator[ForkedCommand]:
+        with self._output_file.open("wb") as output:
+            command = ForkedCommand(_module(words), output, self._folder, TERMINAL_ENVIRONMENT)
+        try:
+            yield command
+        finally:
+            command.send_signal(signal.SIGKILL)
+            command.wait(_COMMAND_SECONDS_MAX)
+
+    def _printed_by_command(self) -> str:
+        return self._output_file.read_text()
+
     def _compare(self, block: Block, expected: str, found: str) -> None:
-        if not _matches(expected, found):
+        if not matches(expected, found):
             raise AssertionError(
                 f"{self._name}:{block.line} expected\n{expected}\nbut the output is\n{found}"
             )
 
 
-def _process(words: list[str]) -> list[str]:
-    return [sys.executable, *(words[1:] if words[0] == "python" else ["-m", *words])]
+def _module(words: list[str]) -> list[str]:
+    """The module that a command runs, and its arguments."""
+    if words[0] == "tickwork":
+        return words
+    assert words[:2] == ["python", "-m"] or words[1].endswith(".py"), words
+    return words[2:] if words[1] == "-m" else [words[1].removesuffix(".py"), *words[2:]]
 
 
-def _matches(expected: str, found: str) -> bool:
-    pattern = ".*".join(re.escape(part) for part in expected.strip().split("…"))
-    return re.fullmatch(pattern, found.strip()) is not None
+def matches(expected: str, found: str) -> bool:
+    pattern = "".join(map(_line_pattern, expected.strip().splitlines()))
+    return re.fullmatch(pattern, found.strip() + "\n" if found.strip() else "") is not None
 
 
-def _commands(text: str) -> Iterator[tuple[str, str]]:
+def _line_pattern(line: str) -> str:
+    if line == "…":
+        return "(?:.*\n)*"
+    return ".*".join(re.escape(part) for part in line.split("…")) + "\n"
+
+
+def commands(text: str) -> Iterator[tuple[str, str]]:
     """Return each command with its expected output; a backslash continues the line."""
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         command, _, expected = part.replace("\\\n", " ").partition("\n")

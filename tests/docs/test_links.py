@@ -40,3 +40,11 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 def test_every_named_test_exists(page: Path) -> None:
     named = _TEST_PATH.findall(page.read_text(encoding="utf-8"))
     assert [each for each in named if not (ROOT / each).exists()] == []
+
+
+def test_every_module_that_the_architecture_names_exists() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    named = {each.replace("<db>", "sqlite") for each in re.findall(r"`([\w/<>]+\.py)`", page)}
+    stored = [path.relative_to(ROOT).as_posix() for path in (ROOT / "src").rglob("*.py")]
+    assert len(named) > 50
+    assert [each for each in named if not any(path.endswith(f"/{each}") for path in stored)] == []

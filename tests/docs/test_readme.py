@@ -21,7 +21,8 @@ from tests.kit.waiting import eventually_blocking
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-DEMO, OWN_PROJECT = README.split("## A queue and a handler")
+SCREEN_LINES = 60
+DEMO, OWN_PROJECT = README.split("## Ten lines")
 
 
 def test_the_examples_run_in_an_empty_folder(
@@ -31,6 +32,10 @@ def test_the_examples_run_in_an_empty_folder(
     monkeypatch.delenv("TICKWORK_DATABASE", raising=False)
     with asyncio.Runner() as runner:
         PageRunner("README.md", tmp_path, runner).run(OWN_PROJECT)
+
+
+def test_it_fits_on_two_screens() -> None:
+    assert len(README.splitlines()) <= SCREEN_LINES * 2
 
 
 def test_every_make_target_exists() -> None:

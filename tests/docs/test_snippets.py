@@ -16,20 +16,50 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = (
     "first-consumer",
     "testing",
+    "entities",
     "exactly-once",
     "queues",
+    "subscriptions",
+    "limits",
     "dead-letters",
     "batches",
     "operating",
+    "logs-and-metrics",
+    "system-events",
     "order-and-fairness",
     "topology",
     "schedules",
+    "change-schedules",
+    "calendars",
     "missed-ticks",
     "dst",
     "webhooks",
+    "verify-webhooks",
+    "endpoints",
+    "email-and-chat",
+    "delivery-failures",
+    "results",
     "security",
     "access",
+    "tenants",
+    "cluster",
+    "workflows",
+    "workflow-runs",
+    "compensation",
+    "services",
+    "which",
+    "tuning",
+    "naming",
+    "message-evolution",
+    "backup",
+    "client",
+    "django",
+    "web-frameworks",
+    "forecast",
 )
+
+WALKS = ("first-hour", "what-to-look-at", "outbox")
+"""Pages that other tests follow: with two terminals (`terminals`), or on PostgreSQL."""
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -48,7 +78,7 @@ def test_every_page_with_snippets_is_run() -> None:
     with_python = {
         path.stem for path in DOCS.glob("*.md") if "```python" in path.read_text(encoding="utf-8")
     }
-    assert with_python <= set(PAGES)
+    assert with_python <= {*PAGES, *WALKS}
 
 
 ALL_PAGES = [DOCS.parent / "README.md", *sorted(DOCS.glob("*.md"))]
@@ -101,7 +131,8 @@ def test_a_named_block_is_importable_until_the_page_ends(tmp_path: Path) -> None
     "page",
     [
         "```python\nprint(1)\n```\n```text\n2\n```\n",
-        "```python\nprint(1)\nprint(2)\n```\n```text\n…\n```\n",
+        "```python\nprint(1)\nprint(2)\n```\n```text\n1…\n```\n",
+        "```python\nprint(1)\nprint(2)\n```\n```text\n…\n3\n```\n",
         "```console\n$ tickwork --version\ntickwork 0.0.0-none\n```\n",
         "```console\n$ rm -rf nothing\n```\n",
         "```console\n$ tickwork run nowhere:app\ntickwork: handling nothing\n```\n",

@@ -88,7 +88,8 @@ def database(home: Home) -> str | None:
     return None if home.kind == "sqlite" else home.url
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.one_store("sqlite")
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.soak)])
 async def test_each_reminder_of_six_weeks_ends_as_the_rules_say(
     database: str | None, seed: int
 ) -> None:
@@ -204,6 +205,7 @@ def relay() -> Iterator[Relay]:
     made.stop()
 
 
+@pytest.mark.one_store("sqlite")
 async def test_reminders_reach_real_servers(home: Home, children: Children, relay: Relay) -> None:
     environment = {
         "TICKWORK_DATABASE": home.url,

@@ -32,18 +32,20 @@ async def keys(streaky: Streaky) -> list[str]:
     return [key for key, *_ in await streaky.rows("streaky_reminders")]
 
 
+@pytest.mark.one_store("sqlite")
+@pytest.mark.parametrize("streaky", [{"CONCURRENCY": 2}], indirect=True, ids=["two at a time"])
 async def test_everyone_is_checked_once_and_only_users_without_a_commit_are_reminded(
     streaky: Streaky, children: Children
 ) -> None:
-    users = sample_users(24)
-    inactive = users[22]._replace(id=100, is_active=False)
-    without_token = users[23]._replace(id=101, token=None)
+    users = sample_users(12)
+    inactive = users[10]._replace(id=100, is_active=False)
+    without_token = users[11]._replace(id=101, token=None)
     await streaky.prepare([*users, inactive, without_token])
     await streaky.fake_services()
     worker, day = streaky.worker(), streaky.day()
     await day.succeeded(WAIT_SECONDS)
     assert day.lines()[0] == f"batch {BATCH}"
-    assert day.lines()[-1] == "24 users: 0 pending, 0 processing, 24 completed, 0 failed"
+    assert day.lines()[-1] == "12 users: 0 pending, 0 processing, 12 completed, 0 failed"
     await streaky.done()
     assert list(await streaky.rows("streaky_checks")) == expected_checks(users)
     assert await keys(streaky) == sorted(expected_keys(users))
@@ -58,7 +60,7 @@ async def test_everyone_is_checked_once_and_only_users_without_a_commit_are_remi
     again = streaky.day()
     await again.succeeded(WAIT_SECONDS)
     assert again.lines() == [day.lines()[0], day.lines()[-1]]
-    assert len(await streaky.rows("streaky_checks")) == 24
+    assert len(await streaky.rows("streaky_checks")) == 12
     assert len(await streaky.rows("streaky_days")) == 1
 
     shown = children.spawn("tickwork", "batches", "show", str(BATCH), "--database", streaky.url)
@@ -90,6 +92,8 @@ async def test_a_day_starts_at_noon(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     await users.database.close()
 
 
+@pytest.mark.one_store("sqlite")
+@pytest.mark.parametrize("streaky", [{"CONCURRENCY": 2}], indirect=True, ids=["two at a time"])
 async def test_a_bad_credential_becomes_a_dead_letter_and_the_day_completes(
     streaky: Streaky, home: Home
 ) -> None:
@@ -111,6 +115,7 @@ async def test_a_bad_credential_becomes_a_dead_letter_and_the_day_completes(
 
 
 # In tasks: all fail at the same time, however slowly processes start.
+@pytest.mark.one_store("sqlite")
 @pytest.mark.parametrize("streaky", [{"ISOLATION": "task"}], indirect=True, ids=["tasks"])
 async def test_checks_succeed_after_the_services_were_down_broken_and_rate_limited(
     streaky: Streaky, home: Home
@@ -140,11 +145,12 @@ async def test_checks_succeed_after_the_services_were_down_broken_and_rate_limit
     assert await keys(streaky) == expected_keys(users)
 
 
+@pytest.mark.one_store("sqlite")
 @pytest.mark.parametrize(
     "streaky",
-    [{"CONCURRENCY": 3, "CPU_SECONDS": 3, "RETRIES": 0}],
+    [{"CONCURRENCY": 2, "CPU_SECONDS": 1, "RETRIES": 0}],
     indirect=True,
-    ids=["three seconds"],
+    ids=["one second"],
 )
 async def test_a_check_that_exceeds_its_cpu_limit_fails_and_the_others_finish(
     streaky: Streaky, home: Home

@@ -21,6 +21,7 @@ DEATHS = 2
 EXPIRE_NODES = "UPDATE tickwork_nodes SET expires_at = started_at"
 
 
+@pytest.mark.one_store("postgres")
 @pytest.mark.parametrize("streaky", SETTINGS, indirect=True, ids=["killed"])
 async def test_a_killed_worker_loses_no_user_and_repeats_no_row(streaky: Streaky) -> None:
     worker = await start_worker(streaky)

@@ -38,6 +38,7 @@ async def best_seconds(streaky: Streaky, goal_seconds: float) -> float:
     return shortest
 
 
+@pytest.mark.one_store("postgres")
 @pytest.mark.parametrize(
     "streaky",
     [{"CONCURRENCY": 1_000, "ISOLATION": "task"}],

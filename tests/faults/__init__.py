@@ -8,6 +8,8 @@
 | test_killed_caps.py | … with tenant caps: no tenant ever has more claims |
 | test_killed_dead_letters.py | … with dead letters: one each, moved once |
 | test_killed_batches.py | … with batches, also while they are filled: counted exactly |
+| test_killed_runs.py, test_killed_entities.py | … of workers and callers, at named points |
+| test_killed_at_each_await.py | … at every await of a run or a call; frozen in a step |
 | test_exactly_once.py | `kill -9` of an app's workers at every commit point; claims taken away |
 | test_killed_replays.py | `kill -9` of two processes that replay the same dead letters |
 | test_lost_replies.py | a commit happened and its response was lost |

@@ -115,7 +115,9 @@ class Fleet:
         self._plans.append(path)
         words = msgspec.json.encode(Orders(**orders)).decode()
         program = (skewed_clock.PROGRAM, str(clock_seconds)) if clock_seconds else (PROGRAM,)
-        return self._children.spawn(*program, url or self.url, path, name, words, arms=arms)
+        return self._children.spawn(
+            *program, url or self.url, path, name, words, arms=arms, is_fresh=bool(clock_seconds)
+        )
 
     async def started(self, *arms: Arm, **orders: Any) -> Child:
         """Starts one more node and waits until it leads something."""

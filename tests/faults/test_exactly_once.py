@@ -22,10 +22,11 @@ from tests.stores.home import Home
 from tickwork.core.model import DEFAULT, SYSTEM, Counts
 
 DEATHS_BY_CHANCE, DEATHS_OF_A_SOAK = 1, 60
-INPUTS_MIN, INPUTS_MIN_OF_A_SOAK = 300, 5_000
+INPUTS_MIN, INPUTS_MIN_OF_A_SOAK = 60, 5_000
 SENT_AT_ONCE, SENT_AT_ONCE_OF_A_SOAK = 1, 2
-PASSES_MAX, STATEMENTS_MAX = 10, 80
+PASSES_MAX, STATEMENTS_MAX = 4, 40
 REFUSED_MIN = 5
+WAITING_MAX, CHECK_EVERY = 100, 20
 WAIT_SECONDS = 120.0
 
 
@@ -65,7 +66,16 @@ class Exactness:
     async def _send_until(self, condition: Callable[[], object], what: str) -> None:
         """Sends inputs of different kinds; each names its subject, some of them twice."""
 
+        store = await self._app._engine.open()
+
+        async def is_room() -> object:
+            """Workers that get no processor need no more work."""
+            counts = [await store.queues.counts(DEFAULT, queue) for queue in exactly_once.INPUTS]
+            return sum(each.ready for each in counts) < WAITING_MAX or condition()
+
         async def sent() -> object:
+            if self.inputs.total() % CHECK_EVERY == 0:
+                await eventually(is_room)
             for queue in self._chance.choices(exactly_once.INPUTS, k=self._at_once):
                 name = f"{queue} {self.inputs[queue]}"
                 self.inputs[queue] += 1

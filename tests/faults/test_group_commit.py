@@ -64,6 +64,23 @@ async def test_calls_during_a_commit_share_the_next_one() -> None:
     assert database.groups == [["a"], ["b", "c", "d"]]
 
 
+async def test_a_call_that_nobody_waits_for_any_more_is_carried_out() -> None:
+    database = Database()
+    coalescer = Coalescer(database.commit)
+    async with asyncio.timeout(BOUND_SECONDS):
+        calls = [asyncio.create_task(coalescer.submit(item)) for item in "abc"]
+        await eventually(lambda: database.groups)
+        calls += [asyncio.create_task(coalescer.submit(item)) for item in "def"]
+        await asyncio.sleep(0)
+        for call in (calls[1], calls[4]):
+            call.cancel()
+        database.gate.set()
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        await coalescer.drain()
+    assert database.groups == [["a", "b", "c"], ["d", "e", "f"]]
+    assert [each for each in answers if isinstance(each, str)] == ["A", "C", "D", "F"]
+
+
 async def test_a_bad_call_does_not_fail_others_in_its_group() -> None:
     database = Database()
     coalescer = Coalescer(database.commit)

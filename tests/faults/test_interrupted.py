@@ -65,8 +65,8 @@ async def check_nothing_was_charged(url: str) -> None:
     ("signals", "drain_seconds"),
     [
         pytest.param([INT, INT], LONG, id="int-int"),
-        pytest.param([TERM, INT], LONG, id="term-int"),
-        pytest.param([TERM, TERM], LONG, id="term-term"),
+        pytest.param([TERM, INT], LONG, id="term-int", marks=pytest.mark.soak),
+        pytest.param([TERM, TERM], LONG, id="term-term", marks=pytest.mark.soak),
         pytest.param([TERM], SHORT, id="drain-timeout"),
     ],
 )

@@ -85,8 +85,10 @@ class Killed:
             batch = await self._store.batches.get(DEFAULT, filler.batch_id(self.orders, number))
             assert batch.status is BatchStatus.COMPLETED
             assert size == batch.total == batch.completed + batch.failed
-            counts = {"total": size, "completed": batch.completed, "failed": batch.failed}
-            events[completion_event(batch.id, **counts).body] += 1
+            event = completion_event(
+                batch.id, total=size, completed=batch.completed, failed=batch.failed
+            )
+            events[event.body] += 1
         assert Counter(told.events) == events
 
     def _items(self) -> Iterator[str]:

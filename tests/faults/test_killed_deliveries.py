@@ -32,14 +32,14 @@ from tickwork.store.ids import new_id
 CHANNELS = 3
 SUCCESSES = 0.6
 ANSWER_SECONDS_MAX = 0.02
-PASSES_MAX = 12
+PASSES_MAX = 5
 BACKLOG_MAX = 20
-WORKS_MIN, WORKS_MIN_OF_A_SOAK = 60, 3_000
+WORKS_MIN, WORKS_MIN_OF_A_SOAK = 40, 3_000
 DEATHS_BY_CHANCE, DEATHS_OF_A_SOAK = 0, 30
 WAIT_SECONDS = 120.0
 KINDS: dict[str, dict[str, Any]] = {
     "plain": {},
-    "retried": {"retry_failed_channels": True},
+    "retried": {"target": {"retry_failed_channels": True}},
     "once": {"delivery": "at_most_once"},
 }
 
@@ -142,7 +142,9 @@ class Campaign:
     async def _send(self, target: str) -> None:
         kind = self._chance.choice([*KINDS])
         hooks = [{"type": "webhook", "url": f"{target}/{at}"} for at in range(CHANNELS)]
-        body = {"target": {"type": "channels", "channels": hooks, **KINDS[kind]}, "payload": 1}
+        fields = {"payload": 1, **KINDS[kind]}
+        several = {"type": "channels", "channels": hooks, **fields.get("target", {})}
+        body = fields | {"target": several}
         work = f"{kind}-{len(self.works)}"
         self.works.append(work)
         message = NewMessage(id=new_id(), body=msgspec.json.encode(body), idempotency_base=work)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.conformance.acts import ENDS
 from tests.faults import tables
 from tests.faults.steps import (
     OUTPUTS,
@@ -166,7 +167,7 @@ async def settled_with_a_lost_answer(
 
 
 @in_one_transaction
-@pytest.mark.parametrize("fate", Fate)
+@pytest.mark.parametrize("fate", ENDS)
 async def test_a_settlement_whose_response_is_lost_is_reported_as_settled(
     bench: Bench, fate: Fate
 ) -> None:

@@ -177,13 +177,19 @@ async def test_a_slow_connection_only_delays(proxy: PostgresProxy, store: Store)
 
 @pytest.mark.usefixtures("impatient")
 async def test_a_connection_that_swallows_everything_times_out(
-    proxy: PostgresProxy, store: Store, past: Store, home: Home
+    proxy: PostgresProxy,
+    store: Store,
+    past: Store,
+    home: Home,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     await tables.fetch(home.url, tables.EFFECTS)
     message = await held_message(past)
     effect = tables.writing(home.url, str(message.id), "test")
     joint = Settlement((ending(message),))
     proxy.blackhole = True
+    # No try can succeed from here on: how long each of them takes does not matter.
+    monkeypatch.setattr(database, "_CONNECT_TIMEOUT_SECONDS", A_MOMENT_SECONDS)
     began = time.monotonic()
     answers = await asyncio.gather(
         send(store),
@@ -199,6 +205,7 @@ async def test_a_connection_that_swallows_everything_times_out(
     assert time.monotonic() - began < BOUND_SECONDS
     assert [type(answer) for answer in answers] == [StoreUnavailable] * len(answers)
     assert await nothing_happened(home.url, message)
+    monkeypatch.setattr(database, "_CONNECT_TIMEOUT_SECONDS", PATIENCE_SECONDS)
     proxy.cut()
     proxy.blackhole = False
     await send(store)

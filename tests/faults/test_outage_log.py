@@ -63,7 +63,7 @@ def app_on(url: str) -> Tickwork:
     return app
 
 
-@pytest.mark.parametrize("is_refused", [False, True])
+@pytest.mark.parametrize("is_refused", [False, pytest.param(True, marks=pytest.mark.soak)])
 async def test_an_outage_is_one_line_without_a_traceback(
     home: Home, proxy: PostgresProxy, records: Records, is_refused: bool
 ) -> None:
@@ -95,6 +95,7 @@ async def _is_empty(app: Tickwork) -> bool:
     return counts.ready + counts.claimed == 0
 
 
+@pytest.mark.soak
 async def test_a_leader_on_a_slow_line_says_that_its_slots_come_late(
     proxy: PostgresProxy, records: Records
 ) -> None:

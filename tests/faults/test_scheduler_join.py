@@ -1,4 +1,4 @@
-"""Nodes that join and leave under load: shards move at once, and no slot is affected."""
+"""Nodes join and leave, and the number of shards changes, under load: no slot is affected."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,6 +12,7 @@ from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork.core.model import SYSTEM
 from tickwork.core.schedule.model import SHARDS
+from tickwork.ops.cluster import reshard
 from tickwork.store.contract import Store
 
 NODES = 3
@@ -58,6 +59,19 @@ async def test_no_slot_is_lost_or_duplicated_while_nodes_join_and_leave(
     store: Store, home: Home, children: Children, tmp_path: Path
 ) -> None:
     await come_and_go(Fleet(home.url, children, tmp_path), store, changes=CHANGES)
+
+
+async def test_no_slot_is_lost_or_duplicated_while_the_number_of_shards_changes(
+    store: Store, home: Home, children: Children, tmp_path: Path
+) -> None:
+    fleet = Fleet(home.url, children, tmp_path)
+    await fleet.prepare(store)
+    for _ in range(2):
+        await fleet.started(ttl_seconds=LONG_SECONDS)
+    for count in (256, 4, SHARDS):
+        done = await reshard(store, count, wait_seconds=BOUND_SECONDS)
+        assert (done.shards, done.led, done.schedulers) == (count, count, 2)
+    assert await fleet.judge(store) == ()
 
 
 @pytest.mark.soak

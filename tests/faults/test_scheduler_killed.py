@@ -17,7 +17,7 @@ from tickwork.service.scheduler.leadership import HOLD_SECONDS
 from tickwork.store.contract import Store
 
 NODES = 2
-KILLS = 2
+KILLS = 1
 KILLS_OF_A_SOAK = 120
 CHANGED = 20
 TTL_SECONDS = 1.0

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
+import httpx
 from litestar import Litestar
 from litestar.testing import TestClient
 
+from tests.stores.clock import VirtualClock
+from tests.stores.home import Home
 from tickwork import clock
 from tickwork.api import create_api
-from tickwork.api.context import Outside
+from tickwork.api.context import Outside, stop_streams
 from tickwork.core import when
 from tickwork.core.access import Permission
+from tickwork.core.jwt_issuer import Issuer
 from tickwork.core.model import Scope
 from tickwork.ops.keys import create_key
 from tickwork.ops.schedules.outside import OutsideRules
@@ -69,6 +74,63 @@ def new_key_of(settings: Settings) -> str:
     return asyncio.run(create())
 
 
+class ReusedApi:
+    """An API that opens the store of the current test, with its clock or the real one: building
+    its routes takes longer than most tests."""
+
+    def __init__(self, issuers: Sequence[Issuer] = ()) -> None:
+        self._home: Home | None = None
+        self._clock: VirtualClock | None = None
+        self._api = create_api(
+            now=self._now,
+            limits=when.Limits(),
+            open_store=self._open,
+            issuers=issuers,
+            monotonic=self._monotonic,
+            outside=outside_of("sqlite:///:memory:"),
+        )
+
+    def on(self, home: Home, clock: VirtualClock | None = None) -> Litestar:
+        self._home, self._clock = home, clock
+        return self._api
+
+    def _now(self) -> datetime:
+        return clock.now() if self._clock is None else self._clock.now()
+
+    def _monotonic(self) -> float:
+        return clock.monotonic() if self._clock is None else self._clock.now().timestamp()
+
+    async def _open(self) -> Store:
+        assert self._home is not None
+        return await self._home.open(self._clock)
+
+
+@asynccontextmanager
+async def in_process(api: Litestar, **headers: str) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of an API that runs in this event loop. It reads each answer whole, so streams end
+    at once."""
+    started, stopped = asyncio.Event(), asyncio.Event()
+
+    async def serve() -> None:
+        # A task of its own: a fixture begins and ends in different ones.
+        async with api.lifespan():
+            started.set()
+            await stopped.wait()
+
+    serving = asyncio.create_task(serve())
+    await asyncio.wait(
+        [serving, asyncio.create_task(started.wait())], return_when="FIRST_COMPLETED"
+    )
+    stop_streams(api)
+    transport = httpx.ASGITransport(app=cast(Any, api), raise_app_exceptions=False)
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://t", headers=headers
+    ) as client:
+        yield client
+    stopped.set()
+    await serving
+
+
 @contextmanager
 def api_client(folder: Path, now: Callable[[], datetime] = clock.now) -> Iterator[Client]:
     """A client with a key with all scopes, of an API on a new SQLite file in a folder."""
@@ -81,5 +143,6 @@ def api_client(folder: Path, now: Callable[[], datetime] = clock.now) -> Iterato
         outside=outside_of(settings.database),
     )
     with TestClient(api, raise_server_exceptions=False) as client:
+        stop_streams(api)
         client.headers.update(headers)
         yield client

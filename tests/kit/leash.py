@@ -21,8 +21,8 @@ PR_SET_PTRACER = 0x59616D61
 PR_SET_PTRACER_ANY = ctypes.c_ulong(-1)
 
 
-def main() -> None:
-    parent_pid, events_fd, control_fd = (int(argument) for argument in sys.argv[1:4])
+def leash(parent_pid: int, events_fd: int, control_fd: int) -> None:
+    """Ties this process to its parent, and says so."""
     if sys.platform == "linux":
         libc = ctypes.CDLL(None, use_errno=True)
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -37,8 +37,8 @@ def main() -> None:
     }
     os.write(events_fd, json.dumps(event).encode() + b"\n")
     os.environ["TICKWORK_KIT_POINTS"] = f"{os.getpid()}:{events_fd}:{control_fd}"
-    os.execv(sys.argv[4], sys.argv[4:])  # noqa: S606  the command comes from the kit
 
 
 if __name__ == "__main__":
-    main()
+    leash(*(int(argument) for argument in sys.argv[1:4]))
+    os.execv(sys.argv[4], sys.argv[4:])  # noqa: S606  the command comes from the kit

@@ -1,6 +1,9 @@
-"""How many examples a randomised test runs: a third in `make test`, all in `make soak`.
+"""What `make soak` runs beyond `make test`.
 
-Tests of hypothesis get the mark `randomised`, by which `make soak` selects them.
+- Of a randomised test `make test` runs a third of the examples. Tests of hypothesis get the mark
+  `randomised`, by which `make soak` selects them.
+- A law of code above the stores that takes long runs on one store in `make test`, and on the others
+  in `make soak`: `@pytest.mark.one_store("sqlite")`.
 """
 
 import os
@@ -12,6 +15,9 @@ SOAK = "TICKWORK_TEST_SOAK"
 
 SHORT_DIVISOR = 3
 
+STORE_FIXTURES = ("home", "database")
+"""Fixtures whose parameter is the kind of a store."""
+
 
 def examples(full: int) -> int:
     """The number of examples for this run, of so many in the full one."""
@@ -20,7 +26,18 @@ def examples(full: int) -> int:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests whose number of examples differs, before marks select tests."""
+    """Marks the tests that differ in `make soak`, before marks select tests."""
     for item in items:
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("randomised")
+        one_store = item.get_closest_marker("one_store")
+        if one_store is not None and _kind(item) != one_store.args[0]:
+            item.add_marker("soak")
+
+
+def _kind(item: pytest.Item) -> str:
+    """The kind of store that a test runs on."""
+    assert isinstance(item, pytest.Function)
+    kinds = [item.callspec.params[each] for each in STORE_FIXTURES if each in item.callspec.params]
+    assert len(kinds) == 1, f"{item.nodeid} does not run on each store"
+    return str(kinds[0])

@@ -209,3 +209,17 @@ async def test_a_child_dies_with_its_test_process_even_if_frozen(
 def test_points_do_nothing_outside_the_kit() -> None:
     assert "TICKWORK_KIT_POINTS" not in os.environ
     reach("anything", number=1)
+
+
+async def test_forked_programs_are_children_of_the_test_and_make_ids_of_their_own(
+    children: Children,
+) -> None:
+    made = [
+        children.spawn("tests.kit.print_id", str(number), env={"NAME": "Anna"})
+        for number in range(3)
+    ]
+    for each in made:
+        await each.succeeded()
+    said = [each.lines()[0].split() for each in made]
+    assert [words[2:] for words in said] == [[str(os.getpid()), "Anna", str(n)] for n in range(3)]
+    assert len({words[0] for words in said}) == len({words[1] for words in said}) == 3

@@ -160,10 +160,9 @@ class MemoryBatches:
                 check_item(item, index)
                 if not self._arrivals.store(row.tenant, queue, item, batch_id=row.id):
                     raise Conflict(f"item {item.id} is a message already")
-            filled = {queue.id}
+            self._arrivals.check_backlogs({queue.id})
             for item in piece:
-                filled |= self._arrivals.copy(row.tenant, queue, item)
-            self._arrivals.check_backlogs(filled)
+                self._arrivals.copy(row.tenant, queue, item)
             # Items may have ended meanwhile, so the counts may have changed.
             row = self._tables.batches[row.tenant, row.id]
             row = structs.replace(row, stored=row.stored + len(piece), filled_at=self._now())
@@ -199,8 +198,8 @@ class MemoryBatches:
             for each in self._tables.letters.values():
                 same = (each.tenant, each.batch_id, each.message_id, each.queue_id)
                 is_open = each.resolution is None
-                assert item.ended_at is not None
-                is_its_death = abs(each.failed_at - item.ended_at) <= DEATH_SPAN
+                assert item.finished_at is not None
+                is_its_death = abs(each.failed_at - item.finished_at) <= DEATH_SPAN
                 if is_open and is_its_death and same == (row.tenant, row.id, item.id, row.queue_id):
                     item = structs.replace(item, attempts=each.attempts, error=each.error)
         return item

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 from uuid import UUID
 
-from tests.model.queues import queue_counts
+from tests.model.queues import bounded, queue_counts
 from tests.model.state import Now, Tables, letter_order
 from tickwork.core.limits import check_limit, check_system
 from tickwork.core.message.batch import BATCH_RETENTION_SECONDS
@@ -19,6 +19,7 @@ from tickwork.core.queue.stats import (
     RECENT_KINDS_SECONDS,
     RECENT_MINUTES,
     CounterName,
+    DeadCount,
     MinuteCount,
     QueueStats,
     TypeCount,
@@ -56,16 +57,19 @@ class MemoryStats:
         check_system(scope)
         self._flush()
 
-    async def queue(self, scope: Scope, name: str) -> QueueStats:
+    async def queue(self, scope: Scope, name: str, *, at_most: int | None = None) -> QueueStats:
         queue = self._tables.queue(scope, name)
         self._flush()
         ready = [row for row in self._tables.rows(scope, queue) if row.is_ready(self._now())]
+        late = sum(row.is_ready(self._now() - timedelta(seconds=60)) for row in ready)
         oldest = min((row.message.visible_at for row in ready), default=None)
         return QueueStats(
-            counts=queue_counts(self._tables, self._now, scope, queue),
+            counts=bounded(queue_counts(self._tables, self._now, scope, queue), at_most),
+            late=min(late, late if at_most is None else at_most),
             oldest_age_seconds=None if oldest is None else (self._now() - oldest).total_seconds(),
             minutes=self._minutes(scope, queue),
             kinds=self._kinds(scope, queue),
+            dead=self._dead(scope, queue),
         )
 
     def _flush(self) -> None:
@@ -82,6 +86,15 @@ class MemoryStats:
             if queue_id == queue.id and minute > begin and scope.tenant in (None, tenant):
                 sums[minute, passing] += messages
         return tuple(MinuteCount(*what, messages) for what, messages in sorted(sums.items()))
+
+    def _dead(self, scope: Scope, queue: StoredQueue) -> tuple[DeadCount, ...]:
+        begin = self._now() - timedelta(days=1)
+        sums: Counter[str] = Counter()
+        for (minute, (queue_id, tenant, passing, *kind)), messages in self._tables.tallies.items():
+            is_recent = queue_id == queue.id and minute > begin and scope.tenant in (None, tenant)
+            if is_recent and passing is CounterName.DEAD:
+                sums[kind[0]] += messages
+        return tuple(DeadCount(each or None, messages) for each, messages in sorted(sums.items()))
 
     def _kinds(self, scope: Scope, queue: StoredQueue) -> tuple[TypeCount, ...]:
         begin = self._now() - timedelta(seconds=RECENT_KINDS_SECONDS)

@@ -22,7 +22,13 @@ from tickwork.core.limits import (
     lease_faults,
 )
 from tickwork.core.message.batch import REASON_DELETED
-from tickwork.core.message.message_list import MessagePosition, MessageSelection, position_of
+from tickwork.core.message.message_list import (
+    LOOKED_AT_MAX,
+    ListOrder,
+    MessagePage,
+    MessagePosition,
+    MessageSelection,
+)
 from tickwork.core.message.progress import check_progress
 from tickwork.core.model import (
     FORMAT_VERSION,
@@ -157,8 +163,11 @@ class MemoryMessages:
         self._tables.put(row.changed(lease_until=self._now() + timedelta(seconds=lease_seconds)))
         return True
 
-    async def get(self, scope: Scope, queue: str, message_id: UUID) -> Message:
-        for row in self._tables.rows(scope, self._tables.queue(scope, queue)):
+    async def get(self, scope: Scope, queue: str | None, message_id: UUID) -> Message:
+        queues = [*self._tables.queues.values()]
+        if queue is not None:
+            queues = [self._tables.queue(scope, queue)]
+        for row in (row for each in queues for row in self._tables.rows(scope, each)):
             if row.message.id == message_id:
                 return _readable(row.message)
         raise NotFound("message", message_id)
@@ -177,16 +186,25 @@ class MemoryMessages:
         limit: int,
         *,
         after: MessagePosition | None = None,
-    ) -> tuple[Message, ...]:
+        looked_at_max: int = LOOKED_AT_MAX,
+    ) -> MessagePage:
         check_limit(limit)
         own = Scope(scope.tenant or "default")
         rows = self._tables.rows(own, self._tables.queue(scope, queue))
-        found = [each.message for each in rows if self._is_selected(each.message, selection)]
-        found.sort(key=lambda message: _list_order(position_of(message)))
-        if after is not None:
-            start = _list_order(after)
-            found = [each for each in found if _list_order(position_of(each)) > start]
-        return tuple(_readable(each) for each in found[:limit])
+        found: list[Message] = []
+        last, looked_at = after, 0
+        for message, position, is_shown in _listed(rows, selection):
+            if after is not None and _list_order(position) <= _list_order(after):
+                continue
+            if is_shown and self._is_selected(message, selection):
+                if len(found) == limit:
+                    return MessagePage(tuple(found), last)
+                found.append(_readable(message))
+                last = position
+            looked_at += position.order is not ListOrder.CLAIMED
+            if looked_at == looked_at_max and selection != MessageSelection():
+                return MessagePage(tuple(found), position)
+        return MessagePage(tuple(found), None)
 
     def _is_selected(self, message: Message, selection: MessageSelection) -> bool:
         wanted = (selection.type, selection.key, selection.correlation_id)
@@ -247,12 +265,13 @@ class MemoryMessages:
                 self._departures.record(row.message, ending.firing)
                 self._end(row, ending)
                 counted.append(ending)
-        for ending in counted:
-            for send in ending.sends:
-                self._send(Scope(ending.claim.tenant), send.queue, [send.message])
-        for ending in counted:
-            for batch in ending.batches:
-                self._batches.make(Scope(ending.claim.tenant), batch)
+        with self._arrivals.copying_later():
+            for ending in counted:
+                for send in ending.sends:
+                    self._send(Scope(ending.claim.tenant), send.queue, [send.message])
+            for ending in counted:
+                for batch in ending.batches:
+                    self._batches.make(Scope(ending.claim.tenant), batch)
         return SettleResult(tuple(refused), tuple(duplicates))
 
     def _check(self, settlement: Settlement) -> None:
@@ -278,11 +297,39 @@ def _readable(message: Message) -> Message:
     return message
 
 
-_SECTIONS = (State.CLAIMED, State.READY, State.BLOCKED)
+_ORDERS = (*ListOrder,)
+
+
+def _listed(
+    rows: Iterable[Row], selection: MessageSelection
+) -> list[tuple[Message, MessagePosition, bool]]:
+    """The messages in the order of a list, and whether it shows each: those with keys are looked at
+    twice, to find the ones that are blocked."""
+    found: list[tuple[Message, MessagePosition, bool]] = []
+    for row in rows:
+        message, is_blocked = row.message, row.message.state is State.BLOCKED
+        keyed = MessagePosition(ListOrder.KEYED, key=message.key or "", rank=row.place)
+        if selection.correlation_id is not None:
+            if message.correlation_id == selection.correlation_id:
+                found.append((message, MessagePosition(ListOrder.CORRELATED, id=message.id), True))
+            continue
+        if selection.key is not None:
+            if message.key == selection.key:
+                found.append((message, keyed, True))
+            continue
+        if message.key is not None:
+            found.append((message, keyed, is_blocked))
+        if message.state is State.CLAIMED:
+            found.append((message, MessagePosition(ListOrder.CLAIMED, id=message.id), True))
+        if message.state is State.READY:
+            order = (ListOrder.READY, message.priority, message.visible_at, message.id)
+            found.append((message, MessagePosition(*order), True))
+    return sorted(found, key=lambda each: _list_order(each[1]))
 
 
 def _list_order(position: MessagePosition) -> tuple[object, ...]:
-    section = _SECTIONS.index(position.state)
-    if position.state is not State.READY:
-        return section, position.id
-    return section, -position.priority, position.visible_at, position.id
+    section = _ORDERS.index(position.order)
+    return (
+        *(section, -position.priority, position.visible_at, position.id),
+        *(position.key, position.rank),
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from msgspec import structs
 
 from tests.model.removal import Departures
@@ -10,9 +12,10 @@ from tickwork.core.limits import check_limit, check_queue, check_subscription
 from tickwork.core.message.batch import REASON_PURGED
 from tickwork.core.message.subscription import Subscription
 from tickwork.core.model import SYSTEM, Counts, QueueSettings, Scope, State, StoredQueue, Tenant
-from tickwork.core.tenant_limits import check_tenant
+from tickwork.core.tenant_limits import MessageQuota, check_tenant
 from tickwork.errors import Conflict, NotFound
-from tickwork.store.ids import new_id
+from tickwork.store.contract import CheckQueue
+from tickwork.store.ids import new_id, own_tenant
 
 
 class MemoryTenants:
@@ -40,6 +43,18 @@ class MemoryTenants:
         ]
         return tuple(own[:limit])
 
+    async def quota(self, scope: Scope) -> MessageQuota:
+        return MessageQuota(tenant=own_tenant(scope))
+
+    async def admit(self, scope: Scope, messages: int, payload_bytes: int) -> None:
+        """Tenants of the model have no quotas."""
+
+
+class MemoryAudit:
+    """In the model nobody acts, so nothing is recorded."""
+
+    actor: str | None = None
+
 
 class MemoryQueues:
     """Queues by name."""
@@ -48,8 +63,15 @@ class MemoryQueues:
         self._tables, self._now, self._departures = tables, now, departures
 
     async def put(
-        self, scope: Scope, name: str, settings: QueueSettings, *, declared_by: str | None = None
+        self,
+        scope: Scope,
+        name: str,
+        settings: QueueSettings,
+        *,
+        declared_by: str | None = None,
+        check: CheckQueue | None = None,
     ) -> StoredQueue:
+        assert check is None, "the model checks no versions"
         check_queue(name, settings)
         if not scope.is_system and scope.tenant not in self._tables.tenants:
             raise NotFound("tenant", scope.tenant)
@@ -78,7 +100,8 @@ class MemoryQueues:
         # A tenant's own queues come before shared ones of the same name.
         return tuple(sorted(seen, key=lambda each: (each.name, each.tenant is None, each.tenant)))
 
-    async def delete(self, scope: Scope, name: str) -> None:
+    async def delete(self, scope: Scope, name: str, *, check: CheckQueue | None = None) -> None:
+        assert check is None, "the model checks no versions"
         queue = self._own(scope, name)
         if self._tables.rows(SYSTEM, queue):
             raise Conflict(f"queue {name} still has messages")
@@ -104,8 +127,9 @@ class MemoryQueues:
             self._departures.drop(row, REASON_PURGED)
         return len(gone)
 
-    async def counts(self, scope: Scope, name: str) -> Counts:
-        return queue_counts(self._tables, self._now, scope, self._tables.queue(scope, name))
+    async def counts(self, scope: Scope, name: str, *, at_most: int | None = None) -> Counts:
+        queue = self._tables.queue(scope, name)
+        return bounded(queue_counts(self._tables, self._now, scope, queue), at_most)
 
     def _own(self, scope: Scope, name: str) -> StoredQueue:
         queue = self._tables.queue(scope, name)
@@ -141,6 +165,12 @@ class MemorySubscriptions:
         is_there = kept != self._tables.subscriptions
         self._tables.subscriptions = kept
         return is_there
+
+
+def bounded(counts: Counts, at_most: int | None) -> Counts:
+    """Counts that stop at a bound."""
+    most = sys.maxsize if at_most is None else at_most
+    return Counts(*(min(each, most) for each in structs.astuple(counts)))
 
 
 def queue_counts(tables: Tables, now: Now, scope: Scope, queue: StoredQueue) -> Counts:

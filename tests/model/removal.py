@@ -14,7 +14,7 @@ from tickwork.core.message.batch import BatchItem, ItemStatus, completed_attempt
 from tickwork.core.message.dead_letter import DeadLetter
 from tickwork.core.message.error_summary import fingerprint
 from tickwork.core.message.system_events import DeadMessage, dead_message_events
-from tickwork.core.model import Ending, Message, NewMessage, Scope, State
+from tickwork.core.model import Claim, Ending, Fate, Message, NewMessage, Scope, State
 from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.firing import FiringRecord, FiringResult
 from tickwork.store.ids import new_id
@@ -27,6 +27,7 @@ class Departures:
     def __init__(self, tables: Tables, now: Now, arrivals: Arrivals) -> None:
         self._tables, self._now, self._arrivals = tables, now, arrivals
         self._later: list[BatchRow] | None = None
+        arrivals.bury = self._bury_unclaimed
 
     @contextmanager
     def completing_later(self) -> Iterator[None]:
@@ -93,6 +94,10 @@ class Departures:
         self._count(row.message, ItemStatus.FAILED, letter.reason)
         for event in dead_message_events(self._death(letter)):
             self._arrivals.announce(letter.tenant, None, event)
+
+    def _bury_unclaimed(self, row: Row, reason: str, error: str) -> None:
+        claim = Claim(row.message.tenant, row.message.id, row.message.claim, new_id())
+        self.bury(row, Ending(claim=claim, fate=Fate.DEAD, reason=reason, error=error))
 
     def record(self, message: Message, record: FiringResult | None) -> None:
         """Records the firing of the message's slot, if it has one."""

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from uuid import UUID
 
 from tests.model.state import Now, Row, Tables
-from tickwork.core.message.subscription import copy_for, matches
-from tickwork.core.model import FORMAT_VERSION, Message, NewMessage, State, StoredQueue
+from tickwork.core.message.subscription import copy_for, copy_id, matches
+from tickwork.core.model import (
+    FORMAT_VERSION,
+    REASON_BACKLOG_FULL,
+    Message,
+    NewMessage,
+    State,
+    StoredQueue,
+)
 from tickwork.core.queue.stats import CounterName
 from tickwork.errors import BacklogFull
 
@@ -16,17 +24,32 @@ from tickwork.errors import BacklogFull
 class Arrivals:
     """Stores every kind of message; to be called inside a transaction."""
 
+    bury: Callable[[Row, str, str], None]
+    """Makes a dead letter of a message, with a reason and an error; set by `Departures`."""
+
     def __init__(self, tables: Tables, now: Now) -> None:
         self._tables, self._now = tables, now
+        self._later: list[tuple[str, StoredQueue, NewMessage]] | None = None
+
+    @contextmanager
+    def copying_later(self) -> Iterator[None]:
+        """Copies are stored at the end: they take no room from the sender's own messages."""
+        copied: list[tuple[str, StoredQueue, NewMessage]] = []
+        self._later = copied
+        try:
+            yield
+        finally:
+            self._later = None
+        for each in copied:
+            self.copy(*each)
 
     def send(self, tenant: str, queue: StoredQueue, messages: Iterable[NewMessage]) -> None:
-        """Stores the messages that are not stored yet, and their copies; `BacklogFull` if they do
-        not fit."""
-        filled: set[UUID] = set()
-        for message in messages:
-            if self.store(tenant, queue, message):
-                filled |= {queue.id, *self.copy(tenant, queue, message)}
-        self.check_backlogs(filled)
+        """Stores the messages that are not stored yet; `BacklogFull` if they do not fit. Then
+        stores their copies."""
+        new = [message for message in messages if self.store(tenant, queue, message)]
+        self.check_backlogs({queue.id} if new else ())
+        for message in new:
+            self.copy(tenant, queue, message)
 
     def announce(self, tenant: str, queue: StoredQueue | None, message: NewMessage) -> int:
         """Sends events that must not fail: to the queue if there is one, and to subscribers;
@@ -49,10 +72,19 @@ class Arrivals:
         self._tables.watchers.wake({queue.id})
         return True
 
-    def copy(self, tenant: str, queue: StoredQueue, message: NewMessage) -> set[UUID]:
-        """Copies a stored message to its subscribers; returns the queues that have a new copy."""
-        copied = self._copy(tenant, queue, message)
-        return {each for each, is_new in copied.items() if is_new}
+    def copy(self, tenant: str, queue: StoredQueue, message: NewMessage) -> None:
+        """Copies a stored message to its subscribers. A copy that does not fit becomes a dead
+        letter."""
+        if self._later is not None:
+            self._later.append((tenant, queue, message))
+            return
+        for queue_id, is_new in self._copy(tenant, queue, message).items():
+            subscriber = self._tables.queues[queue_id]
+            bytes_max = subscriber.settings.backlog_bytes_max
+            if is_new and bytes_max is not None and self._backlog(subscriber) > bytes_max:
+                copied = self._tables.messages[tenant, copy_id(message.id, queue_id)]
+                error = str(BacklogFull(subscriber.name, bytes_max))
+                self.bury(copied, REASON_BACKLOG_FULL, error)
 
     def check_backlogs(self, queue_ids: Iterable[UUID]) -> None:
         """Raises `BacklogFull` if a queue exceeds its cap."""
@@ -114,6 +146,7 @@ class Arrivals:
             terms=None,
             idempotency_base=new.idempotency_base,
             death=new.death,
+            traceparent=new.traceparent,
             content_type=new.content_type,
             format=FORMAT_VERSION,
             last_error=None,

@@ -16,7 +16,7 @@ from tests.model.dead_letters import MemoryDeadLetters
 from tests.model.history import MemoryFirings, MemoryPruner, MemoryStats
 from tests.model.messages import MemoryMessages, MemoryProgress
 from tests.model.nodes import MemoryNodes, MemoryReaper, MemoryWakeups
-from tests.model.queues import MemoryQueues, MemorySubscriptions, MemoryTenants
+from tests.model.queues import MemoryAudit, MemoryQueues, MemorySubscriptions, MemoryTenants
 from tests.model.removal import Departures
 from tests.model.send import Arrivals
 from tests.model.state import Tables
@@ -40,6 +40,7 @@ class MemoryStore:
         arrivals = Arrivals(tables, now)
         departures = Departures(tables, now, arrivals)
         self.tenants = MemoryTenants(tables)
+        self.audit = MemoryAudit()
         self.queues = MemoryQueues(tables, now, departures)
         self.batches = MemoryBatches(tables, now, arrivals, departures)
         self.messages = MemoryMessages(tables, now, arrivals, departures, self.batches)

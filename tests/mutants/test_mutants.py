@@ -18,7 +18,12 @@ LOCKS = (scenarios.taken_in_mid_write, scenarios.renewed_in_mid_take)
 """Scenarios with two concurrent writers, which SQLite does not have."""
 
 STORIES = [
-    pytest.param(each, kind, id=f"{each.__name__}-{kind}")
+    pytest.param(
+        each,
+        kind,
+        id=f"{each.__name__}-{kind}",
+        marks=[] if kind == "sqlite" or each in LOCKS else [pytest.mark.soak],
+    )
     for each in scenarios.ALL
     for kind in KINDS
     if kind == "postgres" or each not in LOCKS

@@ -12,7 +12,7 @@ from tests.conformance.acts import WORK, make_queue
 from tests.conformance.schedule_acts import messages, plan_now
 from tests.stores.clock import VirtualClock
 from tickwork.app.declarations import ScheduleDeclaration
-from tickwork.core.model import DEFAULT
+from tickwork.core.model import DEFAULT, Scope
 from tickwork.core.schedule.model import Schedule, ScheduleSelection, ScheduleStatus
 from tickwork.core.when import Cron, Limits
 from tickwork.errors import Conflict
@@ -165,6 +165,23 @@ async def test_apps_that_start_together_have_a_schedule_each(store: Store) -> No
     assert len(named) == NODES
     assert sum(f"{each}.report" in named for each in apps) == NODES - 1
     assert "report" in named
+
+
+async def test_an_app_never_takes_a_schedule_that_another_app_creates_meanwhile(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = store.schedules.find
+
+    async def find_then_another_app_declares(scope: Scope, ref: str) -> Schedule | None:
+        found = await find(scope, ref)
+        if ref == "report":
+            monkeypatch.setattr(store.schedules, "find", find)
+            await declare_named(store, "billing", report={"cron_expr": "@daily"})
+        return found
+
+    monkeypatch.setattr(store.schedules, "find", find_then_another_app_declares)
+    assert (await declare_named(store, "shop", report=HOURLY)).created == ("shop.report",)
+    assert (await stored(store)).definition.rule.timing == Cron("@daily")
 
 
 async def test_only_what_the_same_app_declared_is_reported_as_no_longer_declared(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.conformance.acts import WORK, make_queue, make_tenants, send
+from tickwork.core.message.message_list import MessageSelection
 from tickwork.core.model import DEFAULT, SYSTEM, Scope
 from tickwork.errors import NotFound
-from tickwork.ops.messages import delete_message, get_message, peek
+from tickwork.ops import messages
+from tickwork.ops.messages import delete_message, first_messages, get_message, peek
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -41,3 +43,15 @@ async def test_peek_shows_messages_and_leaves_them_ready(store: Store) -> None:
     assert [each.id for each in await peek(store, DEFAULT, WORK, limit=1)] == [first.id]
     assert await delete_message(store, DEFAULT, WORK, first.id)
     assert not await delete_message(store, DEFAULT, WORK, first.id)
+
+
+async def test_the_first_messages_are_found_however_many_it_has_to_look_at(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(messages, "LOOKED_AT_MAX", 2)
+    await make_queue(store)
+    sent = [await send(store, type="rare" if number % 4 == 3 else "common") for number in range(9)]
+    rare, selection = [sent[3].id, sent[7].id], MessageSelection(type="rare")
+    for limit in (1, 2, 3):
+        found = await first_messages(store, DEFAULT, WORK, selection, limit=limit)
+        assert [each.id for each in found] == rare[:limit]

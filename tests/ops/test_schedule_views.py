@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,8 +16,9 @@ from tickwork.core.model import DEFAULT, SYSTEM, Scope
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.core.when import iso
 from tickwork.errors import InvalidInput
+from tickwork.ops.schedules import views
 from tickwork.ops.schedules.change import trigger
-from tickwork.ops.schedules.views import show_schedule, show_schedules, upcoming
+from tickwork.ops.schedules.views import next_slots, show_schedule, show_schedules, upcoming
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -192,7 +194,49 @@ async def test_a_fixed_delay_has_no_next_fire_after_its_end(
 
 
 async def coming(store: Store, schedule: Schedule) -> tuple[datetime, ...]:
-    return tuple(each.fire_at for each in await upcoming(store, DEFAULT, schedule.id))
+    return tuple(each.fire_at for each in (await upcoming(store, DEFAULT, schedule.id)).fires)
+
+
+async def test_upcoming_computes_each_schedule_once_however_many_are_overdue(
+    store: Store, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    overdue = [await create(store, clock, interval_seconds=3_600) for _ in range(12)]
+    clock.advance(seconds=18_000)  # Nobody has planned them.
+    computed = Counter[object]()
+
+    def count(schedule: Schedule, *rest: Any, **more: Any) -> Any:
+        computed[schedule.id] += 1
+        return next_slots(schedule, *rest, **more)
+
+    monkeypatch.setattr(views, "next_slots", count)
+    fires, _ = await upcoming(store, DEFAULT, count=2)
+    assert len(fires) == 2
+    assert set(computed) == {each.id for each in overdue}
+    assert sum(computed.values()) <= 2 * len(overdue)
+
+
+async def test_upcoming_reads_few_of_very_many_overdue_schedules_and_says_so(
+    store: Store, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(12):
+        await create(store, clock, interval_seconds=3_600)
+    clock.advance(seconds=7_300)  # Nobody has planned them.
+    soon = await create(store, clock, interval_seconds=10)
+    computed = Counter[object]()
+
+    def count(schedule: Schedule, *rest: Any, **more: Any) -> Any:
+        computed[schedule.id] += 1
+        return next_slots(schedule, *rest, **more)
+
+    monkeypatch.setattr(views, "next_slots", count)
+    whole = await upcoming(store, DEFAULT, count=2)
+    assert (len(computed), whole.truncated) == (13, False)
+    computed.clear()
+    monkeypatch.setattr(views, "EARLIER_SCHEDULES_MAX", 3)
+    part = await upcoming(store, DEFAULT, count=2)
+    assert (len(computed) <= 3 + 4 + 1, part.truncated) == (True, True)
+    assert part.fires == whole.fires
+    assert {each.schedule_id for each in part.fires} == {soon.id}
 
 
 async def test_upcoming_fires_of_all_schedules_are_sorted(
@@ -202,7 +246,7 @@ async def test_upcoming_fires_of_all_schedules_are_sorted(
     rarely = await create(store, clock, interval_seconds=45)
     stopped = await create(store, clock, interval_seconds=10)
     await pause(store, stopped)
-    fires = await upcoming(store, DEFAULT, count=6)
+    fires, _ = await upcoming(store, DEFAULT, count=6)
     start = clock.now()
     seconds = [((each.fire_at - start).total_seconds(), each.schedule_id) for each in fires]
     expected = sorted(
@@ -212,8 +256,8 @@ async def test_upcoming_fires_of_all_schedules_are_sorted(
     )
     assert seconds == expected
     assert all(each.due_at == each.fire_at for each in fires)
-    assert await upcoming(store, SYSTEM, count=6) == fires
-    assert await upcoming(store, DEFAULT, often.id, count=1) == fires[:1]
+    assert await upcoming(store, SYSTEM, count=6) == (fires, False)
+    assert await upcoming(store, DEFAULT, often.id, count=1) == (fires[:1], False)
 
 
 @pytest.mark.parametrize("count", [0, 1_001])
@@ -233,13 +277,13 @@ async def test_upcoming_fires_are_bounded_by_time_and_owner(
     def at(seconds: float) -> datetime:
         return start + timedelta(seconds=seconds)
 
-    own = await upcoming(store, DEFAULT, owner="ada", until=at(200))
+    own, _ = await upcoming(store, DEFAULT, owner="ada", until=at(200))
     assert [each.fire_at for each in own] == [at(60), at(120), at(180)]
-    later = await upcoming(store, DEFAULT, since=at(500), until=at(700), count=100)
+    later, _ = await upcoming(store, DEFAULT, since=at(500), until=at(700), count=100)
     expected = sorted([at(540), at(600), at(660), *[at(600)] * 5])
     assert [each.fire_at for each in later] == expected
     # Fewer than there are schedules: those that are due first, whichever page they are on.
-    (soonest,) = await upcoming(store, DEFAULT, since=at(530), count=1)
+    ((soonest,), _) = await upcoming(store, DEFAULT, since=at(530), count=1)
     assert (soonest.schedule_id, soonest.fire_at) == (first.id, at(540))
     with pytest.raises(InvalidInput, match="since: must have an offset"):
         await upcoming(store, DEFAULT, since=at(0).replace(tzinfo=None))

@@ -5,21 +5,48 @@ from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from importlib import import_module
+from inspect import iscoroutinefunction
 
 import pytest
 
+from tests.kit import fork_server
 from tests.kit.databases import PostgresHost
+from tests.kit.process import fork_handler_process
 from tests.stores.home import KINDS
 from tests.stores.open_homes import Homes
+from tickwork import wiring
 from tickwork.core.model import SYSTEM, Tenant
 from tickwork.facade.app import Tickwork
+from tickwork.service.isolation import process_handle
+from tickwork.settings import is_postgres
 from tickwork.store.contract import Store
 from tickwork.store.ids import Moment
+from tickwork.store.postgres import PostgresStore
+from tickwork.store.postgres.pruner import FiringPartitions
+from tickwork.store.shared.sql_files import Migration
+from tickwork.store.sqlite.engine.file import locate
+from tickwork.testing.store_setup import FAST_OPTIONS
 from tickwork.wiring import Settings, open_store
 
 HARNESS_MODULE = import_module("tickwork.testing.harness")
-OWN_DATABASE_TESTS = frozenset({"test_app_harness", "test_app_loops"})
-"""Test modules in which the harness creates its own database, as it does for users."""
+OWN_DATABASE_TESTS = frozenset(
+    {
+        "test_a_database_that_is_none_is_refused",
+        "test_an_app_of_a_tenant_finds_its_tenant_there",
+        "test_every_harness_begins_empty_and_leaves_nothing",
+        "test_the_apps_own_database_is_not_touched",
+    }
+)
+"""Tests in which the harness creates its own database, as it does for users."""
+
+PARTITIONED_TESTS = frozenset(
+    {
+        "test_a_year_of_a_hundred_schedules_has_each_slot_at_its_time",
+        "test_a_year_of_a_thousand_schedules_is_accounted_for",
+        "test_two_weeks_of_ninety_schedules_are_accounted_for",
+    }
+)
+"""Tests in which firings have a partition for each day, as in production."""
 
 
 @pytest.fixture(autouse=True)
@@ -28,18 +55,26 @@ def reused_databases(
 ) -> None:
     """Gives the harness an empty database that is migrated already. Creating and migrating one
     takes longer than most of these tests."""
-    if request.module.__name__.rpartition(".")[2] in OWN_DATABASE_TESTS:
+    if request.function.__name__ in OWN_DATABASE_TESTS:
         return
+
+    pools = None
+    if iscoroutinefunction(request.function):
+        pools = request.getfixturevalue("pools")
 
     @asynccontextmanager
     async def open_empty_store(
         database: str | None, moment: Moment, *, tenant: str
     ) -> AsyncIterator[Store]:
-        async with homes.take("sqlite" if database is None else "postgres") as home:
+        async with homes.take("sqlite" if database is None else "postgres", pools) as home:
             url = home.url
             if database is not None:
-                url += f"{'&' if '?' in url else '?'}{'&'.join(HARNESS_MODULE.FAST_OPTIONS)}"
-            store = await open_store(Settings(database=url), moment=moment, is_temporary=True)
+                url += f"{'&' if '?' in url else '?'}{'&'.join(FAST_OPTIONS)}"
+            if database is not None and pools is not None:
+                kept = await pools.take(url)
+                store: Store = PostgresStore(kept, moment, url)
+            else:
+                store = await open_store(Settings(database=url), moment=moment, is_temporary=True)
             try:
                 await store.tenants.put(SYSTEM, Tenant(id=tenant))
                 yield store
@@ -47,6 +82,41 @@ def reused_databases(
                 await store.close()
 
     monkeypatch.setattr(HARNESS_MODULE, "open_empty_store", open_empty_store)
+
+
+@pytest.fixture(autouse=True)
+def migrated_files(homes: Homes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new SQLite file of an app is a copy of one that is migrated."""
+    migrate = wiring.migrate
+
+    async def copy_and_migrate(settings: Settings) -> tuple[Migration, ...]:
+        if not is_postgres(settings.database):
+            path = locate(settings.database)
+            if path.parent.exists() and not path.exists():
+                await homes.sqlite.copy_to(path)
+        return await migrate(settings)
+
+    monkeypatch.setattr(wiring, "migrate", copy_and_migrate)
+
+
+@pytest.fixture(autouse=True)
+def unchanged_partitions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Firings of a day without a partition go to the default one. A new partition for each virtual
+    day makes the server plan every statement again, which takes longer than the day; and a database
+    without the partitions of today is not reused."""
+
+    async def turn(*_: object) -> int:
+        return 0
+
+    if request.function.__name__ not in PARTITIONED_TESTS:
+        monkeypatch.setattr(FiringPartitions, "turn", turn)
+
+
+@pytest.fixture(autouse=True)
+def forked_handler_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Handler processes are forks that have imported the package already."""
+    if fork_server.is_possible():
+        monkeypatch.setattr(process_handle, "start_process", fork_handler_process)
 
 
 @pytest.fixture(scope="session")

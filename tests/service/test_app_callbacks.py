@@ -288,7 +288,6 @@ async def test_what_is_not_a_token_is_refused(
 @pytest.mark.parametrize(
     ("target", "field"),
     [
-        (CALLBACK | {"delivery": "at_most_once"}, "target.completion"),
         (CALLBACK | {"completion": "later"}, "target.completion"),
         (CALLBACK | {"complete_within_seconds": 0}, "target.complete_within_seconds"),
         (CALLBACK | {"completion": "answer"}, "target.complete_within_seconds"),

@@ -261,7 +261,7 @@ async def test_the_hidden_queue_is_not_listed(app: Tickwork, database: str | Non
         ({"type": "telegram", "url": HOOK, "text": "x"}, "target.chat_id"),
         ({"type": "channels", "channels": []}, "target.channels"),
         ({"type": "channels", "channels": [SLACK]}, "target.channels[0].url"),
-        ({"type": "workflow", "workflow": "content"}, "target.type"),
+        ({"type": "workflow", "workflow": "content"}, "target.workflow"),
     ],
 )  # fmt: skip
 async def test_a_target_that_can_never_be_reached_is_refused(
@@ -296,21 +296,6 @@ async def test_without_a_key_webhooks_wait_and_email_is_sent(
         await h.advance(minutes=2)
         (request,) = h.deliveries.webhooks
     assert request.headers["Tickwork-Attempt"] == "1"
-
-
-@pytest.mark.parametrize("kind", ["workflow", "entity"])
-async def test_a_target_that_does_not_exist_yet_is_refused_with_one_fault(
-    app: Tickwork, database: str | None, kind: str
-) -> None:
-    target: Any = {"type": kind, kind: "content", "key": "a", "method": "b"}
-    async with harness(app, database=database, start=START):
-        with pytest.raises(InvalidInput) as refused:
-            await app.schedules.create(**DAILY, target=target)
-    (fault,) = refused.value.errors
-    assert (fault.field, fault.message) == (
-        "target.type",
-        f"{kind} does not exist yet; use queue, webhook, email, slack, discord, telegram, channels",
-    )
 
 
 @pytest.mark.parametrize("target", [EMAIL, CHANNELS])

@@ -41,8 +41,8 @@ async def test_the_consumer_of_a_dead_letter_queue_sees_how_each_message_died(
     ((body, died),) = seen
     assert died is not None
     assert (body, died.queue, died.reason, died.attempts) == ("luck", "work", "max_retries", 2)
-    assert died.error == letter.error
-    assert "ValueError: no luck" in str(died.error)
+    assert died.error == "ValueError: no luck"
+    assert "Traceback" in str(letter.error)
     assert died.dead_letter_id == letter.letter.id
     assert died.failed_at == letter.letter.failed_at == START + timedelta(seconds=30)
 

@@ -19,6 +19,7 @@ from tickwork.core.delivery.signature import is_signed, secret_key
 from tickwork.core.model import DEFAULT, SettleResult
 from tickwork.errors import Conflict, InvalidInput, NotFound
 from tickwork.facade.app import Tickwork
+from tickwork.ops.cluster import pause_all, resume_all
 from tickwork.testing import Harness, harness
 
 START = datetime(2026, 3, 2, 8, 30, tzinfo=UTC)
@@ -427,6 +428,29 @@ async def test_a_disabled_endpoint_keeps_what_is_published_meanwhile(
     await h.advance(hours=5)
     assert (h.deliveries.webhooks, shown.disabled_reason) == ([], "moving house")
     await app.endpoints.enable("shop")
+    await h.drain()
+    assert bodies(h) == [{"id": 7}]
+
+
+async def test_a_disabled_endpoint_keeps_messages_for_14_days_and_then_they_are_dead_letters(
+    app: Tickwork, h: Harness
+) -> None:
+    await app.endpoints.create("shop", url=SHOP, types=["*"])
+    await app.endpoints.disable("shop", "moving house")
+    await app.events.publish("order.paid", {"id": 7})
+    await pause_all(h.store)  # Nothing asks every hour whether it is enabled again.
+    await h.advance(days=13, hours=23)
+    await resume_all(h.store)
+    await h.advance(minutes=10)
+    assert await app.dead_letters.list(ENDPOINTS) == ()
+    await h.advance(hours=2)
+    (letter,) = await app.dead_letters.list(ENDPOINTS)
+    (delivery,) = await app.deliveries.list(undelivered=True)
+    assert (letter.reason, letter.attempts) == ("endpoint_disabled", 0)
+    assert letter.error == "the endpoint shop is disabled: moving house"
+    assert delivery.status == "dead"
+    await app.endpoints.enable("shop")
+    await app.deliveries.resend(delivery.id)
     await h.drain()
     assert bodies(h) == [{"id": 7}]
 

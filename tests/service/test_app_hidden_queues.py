@@ -21,10 +21,9 @@ from tickwork.testing import Harness, harness
 START = datetime(2026, 3, 2, 8, 30, tzinfo=UTC)
 FORGED: Any = {"target": {"type": "webhook", "url": "https://example.com/forged"}, "payload": 1}
 DAILY: Any = {"daily_time": "09:00", "name": "morning"}
-ODD = {"type": "webhook", "url": "https://example.com/hook", "delivery": "twice"}
 OTHER_ID = "018f0000-0000-7000-8000-000000000000"
 CHANGES: dict[str, list[Any]] = {
-    DELIVERIES_QUEUE: [FORGED, {"target": None}, {"first": {}}, {"target": ODD}],
+    DELIVERIES_QUEUE: [FORGED, {"target": None}, {"first": {}}, {"delivery": "twice"}],
     ENDPOINTS_QUEUE: [{"endpoint": OTHER_ID}, {"delivery": OTHER_ID}],
     ALERTS_QUEUE: [{"queue": "other"}],
 }

@@ -182,26 +182,36 @@ async def test_what_is_delayed_expires_after_its_delay_and_so_long_whatever_it_s
         assert [each.reason for each in await h.dead("work")] == ["expired"]
 
 
-@pytest.mark.parametrize("delay_seconds", [-1, -0.001, inf, nan, DELAY_SECONDS_MAX + 1])
-@pytest.mark.parametrize("word", ["retry", "retry_all", "snooze"])
 async def test_a_delay_out_of_its_limits_is_the_handlers_error(
-    app: Tickwork, database: str | None, word: str, delay_seconds: float
+    app: Tickwork, database: str | None
 ) -> None:
-    work = app.queue("work", max_retries=0, max_batch_timeout=0)
+    work = app.queue("work", max_retries=0, max_batch_size=1, max_batch_timeout=0)
+    delays = {
+        "negative": -1,
+        "barely": -0.001,
+        "inf": inf,
+        "nan": nan,
+        "more": DELAY_SECONDS_MAX + 1,
+    }
 
     @app.consumer("work")
     async def handle(batch: MessageBatch[Any]) -> None:
+        (message,) = batch
+        word, delay = message.body
         if word == "retry":
-            batch.messages[0].retry(delay_seconds)
+            message.retry(delays[delay])
         elif word == "retry_all":
-            batch.retry_all(delay_seconds)
-        raise Snooze(delay_seconds)
+            batch.retry_all(delays[delay])
+        raise Snooze(delays[delay])
 
+    bodies = [[word, delay] for word in ("retry", "retry_all", "snooze") for delay in delays]
     async with harness(app, database=database) as h:
-        await work.send("x")
+        await work.send_batch(bodies)
         await h.drain()
-        (dead,) = await h.dead("work")
-        assert f"seconds must be from 0 to {DELAY_SECONDS_MAX}" in (dead.error or "")
+        dead = await h.dead("work")
+        assert sorted(each.body for each in dead) == sorted(bodies)
+        for each in dead:
+            assert f"seconds must be from 0 to {DELAY_SECONDS_MAX}" in (each.error or ""), each.body
 
 
 async def test_a_message_is_handled_by_its_type_or_by_who_takes_any(

@@ -10,6 +10,8 @@ from uuid import uuid4
 import pytest
 
 from tickwork import InvalidInput, Message, NotFound, Permanent, Schedule, Tickwork
+from tickwork.core.model import Scope
+from tickwork.ops.audit import list_audit
 from tickwork.testing import harness
 
 EMAILS: Any = {"type": "queue", "queue": "emails"}
@@ -58,6 +60,21 @@ async def test_queues_are_listed_paused_and_purged(app: Tickwork, database: str 
         assert await app.messages.peek("emails") == ()
         with pytest.raises(NotFound):
             await app.queues.get("emials")
+
+
+async def test_what_an_app_changes_is_recorded_under_its_name(database: str | None) -> None:
+    app = Tickwork(name="shop")
+    app.queue("emails")
+    async with harness(app, database=database) as running:
+        await app.queues.pause("emails")
+        made = await app.schedules.create(cron_expr="@daily", target=EMAILS, payload="secret")
+        await app.schedules.pause(made.id)
+        records = await list_audit(running.store, Scope("default"))
+    assert [each.action for each in reversed(records)][-3:] == [
+        "queue.pause", "schedule.create", "schedule.pause",
+    ]  # fmt: skip
+    assert {each.actor for each in records} == {"app shop"}
+    assert "secret" not in str(records)
 
 
 async def test_dead_letters_are_grouped_edited_replayed_and_discarded(
@@ -180,10 +197,17 @@ async def test_schedules_are_listed_by_owner_name_and_metadata(
 def test_only_what_users_need_is_on_the_app() -> None:
     shown = {name for name in dir(Tickwork()) if not name.startswith("_")}
     assert shown == {
-        "alerts", "background", "batch", "batches", "calendars", "close", "consumer",
-        "dead_letters", "deliveries", "endpoints", "events", "firings", "keys", "limits",
-        "messages", "name", "nodes", "now", "on", "on_completed", "open", "queue", "queues", "run",
-        "running", "schedule", "schedules", "tenant", "tenants", "webhooks",
+        "alerts", "audit", "background", "batch", "batches", "calendars", "close", "cluster",
+        "consumer",
+        "dead_letters", "deliveries", "endpoints", "entities",
+        "entity", "events", "firings", "http", "keys", "limits",
+        "messages", "name", "nodes", "now", "on", "on_completed", "open", "pause_all",
+        "queue", "queues", "run",
+        "resume_all", "running", "schedule", "schedules", "service", "stats",
+        "subscriptions", "tenant", "tenants", "topology", "trace", "types", "usage", "webhooks",
+            "why", "widen_windows",
+            "workflow",
+            "workflows",
     }  # fmt: skip
 
 

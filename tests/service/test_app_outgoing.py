@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tickwork.app.message import Message
+from tickwork.core.message.body import Outgoing
 from tickwork.core.model import ContentType
 from tickwork.errors import InvalidInput
 from tickwork.facade.app import Tickwork
-from tickwork.ops.send import Outgoing
 from tickwork.testing import Harness, harness
 from tickwork.testing.clock import START
 

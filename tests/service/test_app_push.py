@@ -180,6 +180,21 @@ async def test_messages_wait_for_a_disabled_endpoint_until_it_is_enabled(
     assert sorted(each["body"]["number"] for each in bodies(h)) == [0, 1, 2]
 
 
+async def test_a_message_that_expires_says_whether_its_endpoint_is_disabled(
+    app: Tickwork, h: Harness
+) -> None:
+    await make(app, retention_seconds=86_400)
+    app.queue("other", retention_seconds=86_400)
+    await app.open()
+    await app.endpoints.disable("shop", reason="they asked")
+    for name in ("work", "other"):
+        await app.queue(name).send({})
+    await h.advance(days=1, minutes=5)
+    for name, reason in (("work", "endpoint_disabled"), ("other", "expired")):
+        (letter,) = await h.dead(name)
+        assert (letter.reason, letter.attempts) == (reason, 0)
+
+
 async def test_an_answer_410_disables_the_endpoint_and_keeps_the_message(
     app: Tickwork, h: Harness
 ) -> None:
@@ -349,6 +364,7 @@ async def test_a_running_worker_follows_the_queues_that_push(
         assert (await real.queues.stats("work")).counts.ready == 1
 
 
+@pytest.mark.one_store("sqlite")
 async def test_a_receiver_that_fails_and_comes_back_gets_every_message(real: Tickwork) -> None:
     real.queue("work", push_to="one", max_retries=50, backoff=Fixed(seconds=0.1))
     async with receiver() as server, real.running():

@@ -1,4 +1,5 @@
-"""`on_success`, `on_failure`: the final result of a firing goes to a queue or an endpoint."""
+"""`on_success`, `on_failure`: the final result of a firing goes to a queue, an endpoint or a new
+run of a workflow."""
 
 from __future__ import annotations
 
@@ -9,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from tickwork import Firing, InvalidInput, Message, Permanent, Tickwork
+from tickwork import Firing, InvalidInput, Message, Permanent, Step, Tickwork
 from tickwork.core.model import SYSTEM, QueueSettings
 from tickwork.testing import harness
 
 START = datetime(2026, 3, 2, 8, 30, tzinfo=UTC)
 NINE = "2026-03-02T09:00:00Z"
 HOOK = "https://example.com/hook"
+DELIVERIES = "tickwork.deliveries"
 TOLD: Any = {"on_success": {"queue": "good"}, "on_failure": {"queue": "bad"}}
 DAILY: Any = {"daily_time": "09:00", "name": "morning", **TOLD}
 
@@ -124,23 +126,100 @@ async def test_a_slot_that_expires_is_told(app: Tickwork, database: str | None) 
     assert told.body["attempts"] == 0
 
 
-async def test_a_full_queue_gets_the_result_and_a_deleted_one_does_not_fail_the_firing(
-    app: Tickwork, database: str | None
-) -> None:
+async def test_a_full_queue_gets_the_result(app: Tickwork, database: str | None) -> None:
     async with harness(app, database=database, start=START) as h:
-        queues = h.store.queues
-        await queues.put(SYSTEM, "full", QueueSettings(backlog_bytes_max=128_000))
+        await h.store.queues.put(SYSTEM, "full", QueueSettings(backlog_bytes_max=128_000))
         await app.queue("full", shared=True).send("x" * 127_900)
-        await queues.put(SYSTEM, "gone", QueueSettings())
         await app.schedules.create(**DAILY | {"on_success": {"queue": "full"}}, target_url=HOOK)
-        await app.schedules.create(
-            **DAILY | {"on_success": {"queue": "gone"}, "name": "second"}, target_url=HOOK
-        )
-        await queues.delete(SYSTEM, "gone")
         await h.advance(hours=1)
         assert len(await h.sent("full")) == 2
-        assert (await app.schedules.get("second")).last_status == "succeeded"
-        assert len(h.deliveries.webhooks) == 2
+
+
+async def test_a_result_whose_receiver_was_deleted_is_a_dead_letter_that_can_be_replayed(
+    app: Tickwork, database: str | None
+) -> None:
+    app.queue("work")
+
+    @app.on("work")
+    async def work(_: Message) -> None: ...
+
+    async with harness(app, database=database, start=START) as h:
+        await h.store.queues.put(SYSTEM, "gone", QueueSettings())
+        await app.endpoints.create("away", url="https://away.example.com", types=[])
+        for name, receiver in (("one", {"queue": "gone"}), ("two", {"endpoint": "away"})):
+            named: Any = DAILY | {"name": name, "on_success": receiver}
+            await app.schedules.create(**named, target={"type": "queue", "queue": "work"})
+        await h.store.queues.delete(SYSTEM, "gone")
+        await app.endpoints.delete("away")
+        await h.advance(hours=1)
+        for name in ("one", "two"):
+            assert (await app.schedules.get(name)).last_status == "succeeded"
+        letters = await h.dead(DELIVERIES)
+        assert sorted((each.error or "").partition(";")[0] for each in letters) == [
+            "there is no endpoint away",
+            "there is no queue gone",
+        ]
+        await h.store.queues.put(SYSTEM, "gone", QueueSettings())
+        await app.endpoints.create("away", url="https://away.example.com", types=[])
+        await app.dead_letters.replay(DELIVERIES)
+        await h.drain()
+        (told,) = await h.sent("gone")
+        (request,) = h.deliveries.webhooks
+        (delivery,) = await app.deliveries.list()
+    assert (told.message.type, told.body["status"]) == ("schedule.succeeded", "succeeded")
+    body = json.loads(request.body)
+    assert (body["type"], body["data"]["status"]) == ("schedule.succeeded", "succeeded")
+    assert (delivery.type, delivery.status) == ("schedule.succeeded", "delivered")
+
+
+async def test_a_result_starts_a_run_of_a_workflow_with_the_result_as_its_params(
+    app: Tickwork, database: str | None
+) -> None:
+    app.queue("work", max_retries=0)
+    seen: list[tuple[str, str]] = []
+
+    @app.on("work")
+    async def work(message: Message) -> None:
+        if message.body == "bad":
+            raise Permanent("no paper")
+
+    @app.workflow()
+    async def report(step: Step, result: Any) -> str:
+        await step.sleep("a while", 60)
+        seen.append((result["status"], result["slot"]))
+        return str(result["status"])
+
+    both: Any = {name: {"workflow": "report"} for name in ("on_success", "on_failure")}
+    target: Any = {"type": "queue", "queue": "work"}
+    async with harness(app, database=database, start=START) as h:
+        fields = DAILY | both | {"target": target}
+        made = await app.schedules.create(**fields)
+        bad = fields | {"name": "bad", "payload": "bad", "daily_time": "09:05"}
+        assert await app.schedules.create_bulk([bad]) == 1
+        await h.advance(hours=1)
+        runs = await app.workflows.list()
+    assert made.on_success == made.on_failure == {"workflow": "report"}
+    assert seen == [("succeeded", NINE), ("dead", "2026-03-02T09:05:00Z")]
+    assert {each.status for each in runs} == {"completed"}
+    assert len({each.id for each in runs}) == 2
+
+
+async def test_a_result_whose_workflow_is_gone_is_a_dead_letter_whose_replay_reaches_its_runs(
+    app: Tickwork, database: str | None
+) -> None:
+    runs, told = "tickwork.workflows.report", {"on_success": {"workflow": "report"}}
+    async with harness(app, database=database, start=START) as h:
+        await h.store.queues.put(SYSTEM, runs, QueueSettings())
+        await app.schedules.create(**DAILY | told, target_url=HOOK)
+        await h.store.queues.delete(SYSTEM, runs)
+        await h.advance(hours=1)
+        (letter,) = await h.dead(DELIVERIES)
+        await h.store.queues.put(SYSTEM, runs, QueueSettings())
+        await app.dead_letters.replay(DELIVERIES)
+        await h.drain()
+        (result,) = await h.sent(runs)
+    assert (letter.error or "").startswith("there is no workflow report; declare it")
+    assert (result.message.type, result.body["status"]) == ("schedule.succeeded", "succeeded")
 
 
 @pytest.mark.parametrize("is_ordered", [False, True])
@@ -183,7 +262,9 @@ async def test_an_update_replaces_and_removes_them(app: Tickwork, database: str 
         ({"queue": "godo"}, "on_success.queue"),
         ({"endpoint": "nobody"}, "on_success.endpoint"),
         ({"workflow": "content"}, "on_success.workflow"),
+        ({"workflow": "x" * 101}, "on_success.workflow"),
         ({"queue": "good", "endpoint": "x"}, "on_success"),
+        ({"queue": "good", "workflow": "x"}, "on_success"),
         ({"queu": "good"}, "on_success.queu"),
         ({}, "on_success"),
         ("good", "on_success"),

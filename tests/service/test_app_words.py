@@ -226,6 +226,7 @@ async def test_who_waits_for_a_batch_may_say_for_how_long(home: Home) -> None:
         assert (await batch.wait(timeout_seconds=30)).completed == 2
 
 
+@pytest.mark.one_store("sqlite")
 async def test_a_process_of_its_own_says_what_it_handles(home: Home, children: Children) -> None:
     app = Tickwork(home.url)
     for each in ("work", "gathered", "out"):

@@ -16,13 +16,16 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from tests.channel.receiver import Receiver, receiver
+from tests.kit.api import bearer, new_key
 from tests.kit.process import Children
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork.core.delivery.signature import is_signed, secret_key
-from tickwork.facade.app import Tickwork
-from tickwork.wiring import Settings, build_api
+from tickwork.facade.app import Tickwork, engine_of
+from tickwork.server import build_api
+from tickwork.wiring import Settings
 
+KEY_OF_SECRETS = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 PAST = "2026-01-01T00:00:00Z"
 
 
@@ -47,7 +50,7 @@ async def api(settings: Settings) -> AsyncIterator[str]:
 async def app(home: Home, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Tickwork]:
     """An app on a database of each kind that may deliver to this machine."""
     monkeypatch.setenv("TICKWORK_ALLOW_TARGETS", "127.0.0.1")
-    monkeypatch.setenv("TICKWORK_SECRET_KEY", "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
+    monkeypatch.setenv("TICKWORK_SECRET_KEY", KEY_OF_SECRETS)
     app = Tickwork(home.url)
     yield app
     await app.close()
@@ -71,6 +74,7 @@ async def statuses(app: Tickwork, name: str) -> list[str]:
     return [str(each.status) for each in await app.schedules.firings(name)]
 
 
+@pytest.mark.one_store("sqlite")
 async def test_a_receiver_completes_its_firing_over_http(
     app: Tickwork, home: Home, monkeypatch: pytest.MonkeyPatch, children: Children
 ) -> None:
@@ -128,6 +132,50 @@ async def test_a_receiver_completes_its_firing_over_http(
     assert line.startswith("attempt 1 of firing ")
     assert line.endswith(": succeeded")
     assert "the token is stale" in again.stderr()
+
+
+@pytest.mark.one_store("postgres")
+async def test_a_schedule_that_calls_an_endpoint_is_made_and_seen_over_http(
+    app: Tickwork, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await engine_of(app).open()
+    headers = bearer(await new_key(store, scopes=["read", "manage"]))
+    settings = Settings(
+        database=home.url,
+        allow_targets=("127.0.0.1",),
+        secret_key=KEY_OF_SECRETS,
+        public_url="http://127.0.0.1",
+    )
+    async with (
+        receiver() as server,
+        api(settings) as url,
+        httpx.AsyncClient(trust_env=False, base_url=url, headers=headers) as client,
+    ):
+        monkeypatch.setenv("TICKWORK_PUBLIC_URL", url)
+        server.answer = lambda: web.Response(status=202)
+        shop = {"name": "shop", "url": f"{server.url}/hook", "types": []}
+        made = (await client.post("/v1/endpoints", json=shop)).json()
+        target = {"type": "webhook", "endpoint": "shop", "completion": "callback"}
+        new = {"name": "daily", "cron_expr": "@daily", "target": target, "payload": {"n": 7}}
+        schedule = (await client.post("/v1/schedules", json=new)).json()
+        async with app.running(drain_seconds=0.0):
+            assert (await client.post("/v1/schedules/daily/trigger")).status_code == 201
+            await eventually(lambda: server.requests, what="the request")
+            request, body = server.requests[0]
+            token = {"Tickwork-Complete-Token": request.headers["Tickwork-Complete-Token"]}
+            done = await client.post(request.headers["Tickwork-Complete-Url"], headers=token)
+        (firing,) = (await client.get("/v1/schedules/daily/firings")).json()["items"]
+        (delivery,) = (await client.get("/v1/deliveries?endpoint=shop")).json()["items"]
+    sent = {name.lower(): value for name, value in request.headers.items()}
+    assert schedule["target"] == target
+    assert (done.status_code, firing["status"], firing["result_code"]) == (200, "succeeded", 202)
+    assert (delivery["id"].removeprefix("dlv_"), delivery["status"]) == (
+        sent["webhook-id"].replace("-", ""),
+        "delivered",
+    )
+    assert body == b'{"n":7}'
+    at = datetime.fromtimestamp(int(sent["webhook-timestamp"]), UTC)
+    assert is_signed([secret_key(made["secret"])], sent, body, at)
 
 
 async def test_an_endpoint_is_told_the_result_of_a_firing(app: Tickwork) -> None:

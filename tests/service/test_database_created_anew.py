@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import pytest
 
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
@@ -13,6 +14,7 @@ from tickwork.app.firing import Firing
 from tickwork.app.message import Message
 from tickwork.core.model import DEFAULT
 from tickwork.facade.app import Tickwork
+from tickwork.service import node
 from tickwork.wiring import Settings, migrate
 
 
@@ -45,19 +47,20 @@ async def create_anew(url: str) -> None:
 
 
 async def test_a_file_created_anew_gets_the_queues_and_schedules_of_a_running_app(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await check_recovery(f"sqlite:///{tmp_path}/tickwork.db")
+    await check_recovery(f"sqlite:///{tmp_path}/tickwork.db", monkeypatch)
 
 
 async def test_a_database_created_anew_gets_the_queues_and_schedules_of_a_running_app(
-    postgres_url: str,
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await migrate(Settings(database=postgres_url))
-    await check_recovery(postgres_url)
+    await check_recovery(postgres_url, monkeypatch)
 
 
-async def check_recovery(url: str) -> None:
+async def check_recovery(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node, "BEATS_PER_TTL", 50)
     seen: list[Any] = []
     app = shop(url, seen)
     async with app.running():

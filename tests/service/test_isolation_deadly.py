@@ -7,7 +7,7 @@ import pytest
 from tests.kit.process import Child, Children
 from tests.kit.waiting import eventually
 from tests.service.programs import deadly, handlers
-from tests.service.workplace import WAIT_SECONDS, Workplace
+from tests.service.workplace import Workplace
 from tests.stores.home import Home
 from tickwork.core.message.body import decode_body
 from tickwork.core.message.dead_letter import Selection
@@ -44,7 +44,7 @@ async def test_who_ends_its_worker_is_dead_in_the_end_and_the_others_are_done_on
         counts = await store.queues.counts(DEFAULT, "work")
         return (counts.dead, counts.ready + counts.delayed + counts.claimed) == (2, 0)
 
-    await eventually(is_done, timeout_seconds=WAIT_SECONDS, what="all to be done or dead")
+    await eventually(is_done, what="all to be done or dead")
     letters = await store.dead_letters.list(DEFAULT, "work", Selection())
     dead = {decode_body(each.body, each.content_type): each for each in letters}
     out = await store.messages.peek(DEFAULT, "out", 100)
@@ -60,12 +60,12 @@ async def test_in_processes_each_costs_its_own_message_on_either_store(home: Hom
     place = Workplace(home.url)
     bad = {
         "raise": "ValueError: no luck",
-        "burn": "used more than 0.5 seconds of CPU time",
+        "burn": "used more than 0.2 seconds of CPU time",
         "allocate": "used more than 128 MiB of memory",
         "_exit": "exited with code 3",
         "kill": "killed from outside",
     }
-    limits = {"cpu_seconds": 0.5, "memory_bytes": 128 * 1024 * 1024}
+    limits = {"cpu_seconds": 0.2, "memory_bytes": 128 * 1024 * 1024}
     place.handle(handlers.end, isolation="process", max_concurrency=2, **limits)
     async with place.app.running():
         await place.send(OTHERS[0], *bad, *OTHERS[1:])

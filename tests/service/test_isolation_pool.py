@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
@@ -20,7 +19,7 @@ from msgspec import structs
 
 from tests.kit.process import Children
 from tests.kit.waiting import eventually
-from tests.service.programs import handlers
+from tests.service.programs import handlers, stubborn
 from tests.service.test_isolation_processes import is_alive
 from tests.service.workplace import WAIT_SECONDS
 from tickwork.app.declarations import Consumer, HandlerDeclaration, Isolation, QueueDeclaration
@@ -34,7 +33,7 @@ from tickwork.core.model import Message as Stored
 from tickwork.core.queue.rate_limit import AUTO_CONCURRENCY_MAX
 from tickwork.errors import InvalidInput
 from tickwork.ops.send import compose
-from tickwork.service.isolation import PROCESSES_PER_CORE, auto_permits_max
+from tickwork.service.isolation import PROCESSES_PER_CORE, auto_permits_max, process_handle
 from tickwork.service.isolation.process_pool import ProcessPool
 from tickwork.service.isolation.protocol import BufferedRows, statements_of
 from tickwork.service.worker.invoke import MessageOutcome
@@ -91,6 +90,7 @@ def given(body: bytes = b'"anything"') -> ClaimedMessage[Any]:
         terms=None,
         idempotency_base=None,
         death=None,
+        traceparent=None,
         content_type=ContentType.JSON,
         format=1,
         last_error=None,
@@ -196,18 +196,18 @@ async def test_coroutines_have_the_same_limits(pool: ProcessPool, bad: bytes, er
 
 
 async def test_processor_time_counts_for_each_message(pool: ProcessPool) -> None:
-    handler = declared(handlers.burn_for, cpu_seconds=1.0)
+    handler = declared(handlers.burn_for, cpu_seconds=0.2)
     for _ in range(3):
-        assert not isinstance(await outcome(pool, handler, b"0.6"), Failed)
+        assert not isinstance(await outcome(pool, handler, b"0.12"), Failed)
     ended = await outcome(pool, handler, b"60")
-    assert ended == Failed("used more than 1 second of CPU time, and was stopped")
+    assert ended == Failed("used more than 0.2 seconds of CPU time, and was stopped")
 
 
 async def test_who_takes_the_signal_of_the_limit_for_himself_meets_another(
     pool: ProcessPool,
 ) -> None:
-    ended = await outcome(pool, declared(handlers.ignore_and_burn, cpu_seconds=0.5))
-    assert ended == Failed("used more than 0.5 seconds of CPU time, and was stopped")
+    ended = await outcome(pool, declared(stubborn.ignore_and_burn, cpu_seconds=0.2))
+    assert ended == Failed("used more than 0.2 seconds of CPU time, and was stopped")
 
 
 async def test_what_a_carried_row_may_hold() -> None:
@@ -250,7 +250,7 @@ async def test_when_no_process_can_be_started_the_message_fails(
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EAGAIN, "no more of them")
 
-    monkeypatch.setattr(subprocess, "Popen", refuse)
+    monkeypatch.setattr(process_handle, "start_process", refuse)
     ended = await outcome(pool, declared(handlers.plain))
     assert ended == Failed("could not start a process: [Errno 11] no more of them")
 

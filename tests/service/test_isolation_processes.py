@@ -39,7 +39,7 @@ def pids(worker: Worker) -> list[int]:
         ("raise", "ValueError: no luck"),
         ("cancel", "cancelled from within"),
         ("exit", "SystemExit: that is all"),
-        ("burn", "used more than 0.5 seconds of CPU time, and was stopped"),
+        ("burn", "used more than 0.2 seconds of CPU time, and was stopped"),
         ("allocate", "used more than 128 MiB of memory"),
         ("_exit", "its process exited with code 3"),
         ("crash", "its process was ended by SIGSEGV"),
@@ -57,14 +57,16 @@ async def test_whatever_a_handler_does_only_its_message_fails(
         handlers.end,
         isolation="process",
         max_concurrency=2,
-        cpu_seconds=0.5,
+        cpu_seconds=0.2,
         memory_bytes=MEMORY_BYTES,
     )
-    async with place.app._engine.running() as worker:
+    async with place.running() as worker:
         await place.send("a", bad, "b", "c")
+        await place.until_out(3)
+        if bad == "hang":
+            place.pass_seconds(6)
         (dead,) = await place.until_dead()
         assert error in dead
-        await place.until_out(3)
         await place.send("d")  # The pool has healed.
         assert sorted(await place.until_out(4)) == ["a", "b", "c", "d"]
         started = pids(worker)
@@ -76,10 +78,11 @@ async def test_whatever_a_handler_does_only_its_message_fails(
 async def test_what_a_handler_started_is_killed_with_it(tmp_path: Path) -> None:
     place, told = Workplace(tmp_path, timeout_seconds=6), tmp_path / "pid"
     place.handle(handlers.start_a_program, isolation="process")
-    async with place.app.running():
+    async with place.running():
         await place.send(str(told))
         await eventually(lambda: told.exists() and told.read_text(), timeout_seconds=WAIT_SECONDS)
         started = int(told.read_text())
+        place.pass_seconds(6)
         await place.until_dead()
         await eventually(lambda: not is_alive(started))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -58,34 +59,34 @@ async def awaits_something_cancelled(_: Any) -> None:
     await other
 
 
-@pytest.mark.parametrize(
-    ("ends", "error"),
-    [
-        (raises, "ValueError: no luck"),
-        (raises_unusually, "Unlucky: no luck"),
-        (exits, "SystemExit: that is all"),
-        (leaves_like_a_generator, "GeneratorExit: all given"),
-        (awaits_one_that_leaves_so, "GeneratorExit: all given"),
-        (cancels_itself, "cancelled from within"),
-        (awaits_something_cancelled, "cancelled from within"),
-    ],
-)
-async def test_a_handler_that_fails_costs_its_own_message(
-    tmp_path: Path, ends: Any, error: str
-) -> None:
+ENDS: dict[str, tuple[Callable[[Any], Awaitable[None]], str]] = {
+    "raises": (raises, "ValueError: no luck"),
+    "raises unusually": (raises_unusually, "Unlucky: no luck"),
+    "exits": (exits, "SystemExit: that is all"),
+    "leaves": (leaves_like_a_generator, "GeneratorExit: all given"),
+    "awaits one that leaves": (awaits_one_that_leaves_so, "GeneratorExit: all given"),
+    "cancels itself": (cancels_itself, "cancelled from within"),
+    "awaits what is cancelled": (awaits_something_cancelled, "cancelled from within"),
+}
+
+
+async def test_a_handler_that_fails_costs_its_own_message(tmp_path: Path) -> None:
     place = Workplace(tmp_path)
 
     async def handle(message: Any) -> None:
-        if message.body == "bad":
-            await ends(message)
+        if message.body in ENDS:
+            await ENDS[message.body][0](message)
         message.send("out", message.body)
 
     place.handle(handle)
-    await place.send("a", "bad", "b")
+    await place.send("a", *ENDS, "b")
     async with place.app.running():
-        (dead,) = await place.until_dead()
-        assert error in dead
+        await place.until_dead(len(ENDS))
         assert sorted(await place.until_out(2)) == ["a", "b"]
+        errors = await place.errors_by_body()
+    assert errors.keys() == ENDS.keys()
+    for body, (_, error) in ENDS.items():
+        assert error in errors[body], body
 
 
 async def test_a_handler_that_hangs_is_stopped_at_its_wall_limit(tmp_path: Path) -> None:
@@ -100,7 +101,9 @@ async def test_a_handler_that_hangs_is_stopped_at_its_wall_limit(tmp_path: Path)
 
     place.handle(handle, max_concurrency=1)
     await place.send("bad", "a")
-    async with place.app._engine.running() as worker:
+    async with place.running() as worker:
+        await eventually(lambda: left)
+        place.pass_seconds(1)
         assert await place.until_dead() == ["took longer than 1 second, and was stopped"]
         assert await place.until_out() == ["a"]
         assert worker.consumers[0].running == 0
@@ -110,11 +113,12 @@ async def test_a_handler_that_hangs_is_stopped_at_its_wall_limit(tmp_path: Path)
 async def test_who_will_not_be_cancelled_is_left_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(permits, "CANCEL_GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(permits, "CANCEL_GRACE_SECONDS", 0.05)
     place = Workplace(tmp_path, timeout_seconds=1)
-    let_go, said = asyncio.Event(), list[type[Exception]]()
+    began, let_go, said = asyncio.Event(), asyncio.Event(), list[type[Exception]]()
 
     async def handle(message: Any) -> None:
+        began.set()
         while message.body == "bad" and not let_go.is_set():
             try:
                 await let_go.wait()
@@ -130,7 +134,9 @@ async def test_who_will_not_be_cancelled_is_left_behind(
 
     place.handle(handle, max_concurrency=1)
     await place.send("bad", "a")
-    async with place.app._engine.running() as worker:
+    async with place.running() as worker:
+        await began.wait()
+        place.pass_seconds(1)
         behind = worker._context.isolator.abandoned
         assert await place.until_dead() == ["took longer than 1 second, and was stopped"]
         assert await place.until_out() == ["a"]  # In the only slot there is.
@@ -142,9 +148,10 @@ async def test_who_will_not_be_cancelled_is_left_behind(
 
 
 async def test_who_takes_no_notice_of_the_limit_and_returns_has_failed(tmp_path: Path) -> None:
-    place = Workplace(tmp_path, timeout_seconds=1)
+    place, began = Workplace(tmp_path, timeout_seconds=1), asyncio.Event()
 
     async def handle(message: Any) -> None:
+        began.set()
         message.send("out", "never")
         try:
             await asyncio.Event().wait()
@@ -153,24 +160,30 @@ async def test_who_takes_no_notice_of_the_limit_and_returns_has_failed(tmp_path:
 
     place.handle(handle)
     await place.send("bad")
-    async with place.app.running():
+    async with place.running():
+        await began.wait()
+        place.pass_seconds(1)
         assert await place.until_dead() == ["took longer than 1 second, and was stopped"]
         assert await place.out() == []
 
 
 async def test_what_was_said_before_the_limit_counts(tmp_path: Path) -> None:
     place = Workplace(tmp_path, timeout_seconds=1, max_batch_size=2, max_batch_timeout=0)
+    hangs = asyncio.Event()
 
     @place.app.consumer("work")
     async def handle(batch: Any) -> None:
         for message in batch:
             if message.body == "bad":
+                hangs.set()
                 await asyncio.Event().wait()
             message.send("out", message.body)
             message.ack()
 
     await place.send("a", "bad")
-    async with place.app.running():
+    async with place.running():
+        await hangs.wait()
+        place.pass_seconds(1)
         await place.until_dead()
         assert await place.until_out() == ["a"]
         assert [decode_body(each.body, each.content_type) for each in await place.dead()] == ["bad"]
@@ -180,14 +193,15 @@ async def test_what_was_said_before_the_limit_counts(tmp_path: Path) -> None:
 async def test_what_was_done_before_an_ack_and_the_limit_happens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_stubborn: bool
 ) -> None:
-    monkeypatch.setattr(permits, "CANCEL_GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(permits, "CANCEL_GRACE_SECONDS", 0.05)
     place, let_go = Workplace(tmp_path, timeout_seconds=1), asyncio.Event()
-    refused: list[type[Exception]] = []
+    acked, refused = asyncio.Event(), list[type[Exception]]()
 
     async def handle(message: Any) -> None:
         await place.app.queue("out").send("plain")
         message.send("out", "own")
         message.ack()
+        acked.set()
         while not let_go.is_set():
             try:
                 await let_go.wait()
@@ -201,7 +215,9 @@ async def test_what_was_done_before_an_ack_and_the_limit_happens(
 
     place.handle(handle)
     await place.send("a")
-    async with place.app.running():
+    async with place.running():
+        await acked.wait()
+        place.pass_seconds(1)
         assert sorted(await place.until_out(2)) == ["own", "plain"]
         let_go.set()
         if is_stubborn:
@@ -234,7 +250,7 @@ async def test_a_handler_that_blocks_the_loop_holds_the_others_up_and_no_more(
 
     async def handle(message: Any) -> None:
         if message.body == "bad":
-            threading.Event().wait(0.5)
+            threading.Event().wait(0.1)
         message.send("out", message.body)
 
     place.handle(handle)

@@ -74,32 +74,32 @@ def handler_threads() -> list[threading.Thread]:
     return [each for each in threading.enumerate() if each.name == "tickwork-handler"]
 
 
-@pytest.mark.parametrize(
-    ("ends", "error"),
-    [
-        (raises, "ValueError: no luck"),
-        (raises_unusually, "Unlucky: no luck"),
-        (exits, "SystemExit: that is all"),
-        (stops_an_iteration, "StopIteration"),
-        (is_cancelled, "cancelled from within"),
-    ],
-)
-async def test_a_function_that_fails_costs_its_own_message(
-    tmp_path: Path, ends: Any, error: str
-) -> None:
+ENDS: dict[str, tuple[Callable[[], None], str]] = {
+    "raises": (raises, "ValueError: no luck"),
+    "raises unusually": (raises_unusually, "Unlucky: no luck"),
+    "exits": (exits, "SystemExit: that is all"),
+    "stops an iteration": (stops_an_iteration, "StopIteration"),
+    "is cancelled": (is_cancelled, "cancelled from within"),
+}
+
+
+async def test_a_function_that_fails_costs_its_own_message(tmp_path: Path) -> None:
     place = Workplace(tmp_path)
 
     def handle(message: Any) -> None:
-        if message.body == "bad":
-            ends()
+        if message.body in ENDS:
+            ENDS[message.body][0]()
         message.send("out", message.body)
 
     place.handle(handle)
-    await place.send("a", "bad", "b")
+    await place.send("a", *ENDS, "b")
     async with place.app.running():
-        (dead,) = await place.until_dead()
-        assert error in dead
+        await place.until_dead(len(ENDS))
         assert sorted(await place.until_out(2)) == ["a", "b"]
+        errors = await place.errors_by_body()
+    assert errors.keys() == ENDS.keys()
+    for body, (_, error) in ENDS.items():
+        assert error in errors[body], body
     await eventually(lambda: not handler_threads())
 
 
@@ -123,17 +123,20 @@ async def test_the_first_word_counts_in_a_thread_too(tmp_path: Path) -> None:
 async def test_what_was_done_before_an_ack_and_the_limit_happens_in_a_thread_too(
     tmp_path: Path, doors: Callable[[], threading.Event]
 ) -> None:
-    place, door = Workplace(tmp_path, timeout_seconds=1), doors()
+    place, door, acked = Workplace(tmp_path, timeout_seconds=1), doors(), list[Any]()
 
     def handle(message: Any) -> None:
         asyncio.run(place.app.queue("out").send("plain"))
         message.send("out", "own")
         message.ack()
+        acked.append(message.body)
         door.wait()
 
     place.handle(handle)
     await place.send("a")
-    async with place.app.running():
+    async with place.running():
+        await eventually(lambda: acked)
+        place.pass_seconds(1)
         assert sorted(await place.until_out(2)) == ["own", "plain"]
         assert await place.waiting() == ()
 
@@ -150,8 +153,9 @@ async def test_who_burns_a_processor_is_left_behind_and_holds_nobody_up(
 
     place.handle(handle, max_concurrency=2)
     await place.send("bad", "a", "b")
-    async with place.app.running():
+    async with place.running():
         assert sorted(await place.until_out(2)) == ["a", "b"]
+        place.pass_seconds(1)
         (error,) = await place.until_dead()
         assert "took longer than 1 second" in error
 
@@ -180,13 +184,14 @@ async def test_a_function_that_hangs_is_left_behind(
     tmp_path: Path, doors: Callable[[], threading.Event]
 ) -> None:
     place, door = Workplace(tmp_path, timeout_seconds=1), doors()
-    said: list[type[Exception]] = []
+    begun, said = list[Any](), list[type[Exception]]()
 
     def handle(message: Any) -> None:
         if message.body != "bad":
             message.send("out", message.body)
             return
         rows = message.transaction()
+        begun.append(message.body)
         door.wait()
         for word in (
             message.ack,
@@ -202,7 +207,9 @@ async def test_a_function_that_hangs_is_left_behind(
 
     place.handle(handle, max_concurrency=1)
     await place.send("bad", "a")
-    async with place.app._engine.running() as worker:
+    async with place.running() as worker:
+        await eventually(lambda: begun)
+        place.pass_seconds(1)
         behind = worker._context.isolator.abandoned
         assert await place.until_dead() == ["took longer than 1 second, and was stopped"]
         assert await place.until_out() == ["a"]  # In the only slot there is.
@@ -281,17 +288,20 @@ async def test_whoever_is_left_behind_costs_slots_beyond_a_bound(
 async def test_a_queue_without_a_slot_waits_until_it_has_one_again(
     tmp_path: Path, doors: Callable[[], threading.Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place, door = Workplace(tmp_path, timeout_seconds=1), doors()
+    place, door, begun = Workplace(tmp_path, timeout_seconds=1), doors(), list[Any]()
 
     def handle(message: Any) -> None:
+        begun.append(message.body)
         if message.body == "bad":
             door.wait()
         message.send("out", message.body)
 
     place.handle(handle, max_concurrency=1)
     await place.send("bad", "a")
-    async with place.app._engine.running() as worker:
+    async with place.running() as worker:
         monkeypatch.setattr(worker._context.isolator.abandoned, "_free", 0)
+        await eventually(lambda: begun)
+        place.pass_seconds(1)
         await place.until_dead()
         assert worker.consumers[0].permits == 0
         assert await place.out() == []

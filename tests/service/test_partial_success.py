@@ -25,7 +25,8 @@ NINE = datetime(2026, 3, 2, 9, tzinfo=UTC)
 A, B = "https://example.com/a", "https://example.com/b"
 QUEUE = "tickwork.deliveries"
 DAILY: Any = {"daily_time": "09:00", "payload": {"name": "Ann"}, "name": "morning"}
-ONCE: Any = {"type": "webhook", "url": A, "delivery": "at_most_once"}
+HOOK: Any = {"type": "webhook", "url": A}
+ONCE: Any = {"target": HOOK, "delivery": "at_most_once"}
 OK, DOWN = answered(200, {}, "", START), answered(503, {}, "", START)
 
 Request = WebhookRequest | EmailRequest
@@ -117,11 +118,11 @@ async def test_an_unknown_outcome_is_sent_again_once_the_dead_letter_allows_it(
 
     async with harness(app, database=database, start=START) as h:
         sent, claims = deliver_by(h, deliver), ClaimsMade(h)
-        await app.schedules.create(**DAILY, target=ONCE)
+        await app.schedules.create(**DAILY, **ONCE)
         await h.advance(hours=1)
         (dead,) = await app.dead_letters.list(QUEUE)
         body = msgspec.json.decode(dead.body)
-        del body["target"]["delivery"]
+        del body["delivery"]
         await app.dead_letters.edit(dead.id, body)
         await app.dead_letters.replay(QUEUE)
         await h.drain()
@@ -134,7 +135,7 @@ async def test_an_unknown_outcome_is_sent_again_once_the_dead_letter_allows_it(
 async def test_at_most_once_does_not_repeat_an_unknown_outcome(
     app: Tickwork, database: str | None, is_several: bool
 ) -> None:
-    target: Any = {"type": "webhook", "url": B, "delivery": "at_most_once"}
+    target: Any = both() if is_several else {"type": "webhook", "url": B}
 
     async def deliver(request: WebhookRequest) -> Delivery:
         if request.url == B:
@@ -144,8 +145,7 @@ async def test_at_most_once_does_not_repeat_an_unknown_outcome(
 
     async with harness(app, database=database, start=START) as h:
         sent, claims = deliver_by(h, deliver), ClaimsMade(h)
-        several = both(delivery="at_most_once")
-        await app.schedules.create(**DAILY, target=several if is_several else target)
+        await app.schedules.create(**DAILY, target=target, delivery="at_most_once")
         await h.advance(hours=1)
         (dead,) = await app.dead_letters.list(QUEUE)
         (record,) = await finished(app)
@@ -165,14 +165,14 @@ async def test_at_most_once_has_one_attempt_and_a_replay_sends_nothing(
 ) -> None:
     async with harness(app, database=database, start=START) as h:
         h.deliveries.answer = lambda _: 503
-        made = await app.schedules.create(**DAILY, target=ONCE)
+        made = await app.schedules.create(**DAILY, **ONCE)
         await h.advance(hours=5)
         (dead,) = await app.dead_letters.list(QUEUE)
         await app.dead_letters.replay(QUEUE)
         await h.advance(hours=5)
         (again,) = await app.dead_letters.list(QUEUE)
         assert len(h.deliveries.webhooks) == 1
-    assert made.target == ONCE
+    assert (made.target, made.delivery) == (HOOK, "at_most_once")
     assert (dead.reason, dead.error) == ("max_retries", "the receiver answered 503")
     assert (again.reason, again.error) == ("max_retries", "the receiver answered 503")
 
@@ -182,7 +182,7 @@ async def test_at_most_once_with_some_failed_channels_is_partial(
 ) -> None:
     async with harness(app, database=database, start=START) as h:
         h.deliveries.answer = lambda each: 503 if getattr(each, "url", "") == B else 200
-        await app.schedules.create(**DAILY, target=both(delivery="at_most_once"))
+        await app.schedules.create(**DAILY, target=both(), delivery="at_most_once")
         await h.advance(hours=5)
         assert [each.url for each in h.deliveries.webhooks] == [A, B]
         assert (await app.schedules.get("morning")).last_error == "partial: webhook[1]"
@@ -364,21 +364,54 @@ async def test_a_partial_slot_completes_a_one_shot_and_a_dead_one_parks_it(
     assert (found.status, found.last_status) == (status, last)
 
 
-@pytest.mark.parametrize(
-    ("target", "field"),
-    [
-        (both(delivery="at_most_once", retry_failed_channels=True), "retry_failed_channels"),
-        (both(delivery="exactly_once"), "delivery"),
-        (both(retry_failed_channels="yes"), "retry_failed_channels"),
-        ({"type": "webhook", "url": A, "retry_failed_channels": True}, "retry_failed_channels"),
-        (ONCE | {"completion": "callback"}, "completion"),
-        ({"type": "channels", "channels": [ONCE]}, "channels[0].delivery"),
-    ],
-)
 async def test_settings_that_contradict_each_other_are_refused(
-    app: Tickwork, database: str | None, target: Any, field: str
+    app: Tickwork, database: str | None
 ) -> None:
+    app.queue("work")
+    once = "at_most_once"
+    cases: list[tuple[Any, Any, str]] = [
+        (both(retry_failed_channels=True), once, "delivery"),
+        (HOOK | {"completion": "callback"}, once, "delivery"),
+        ({"type": "queue", "queue": "work"}, once, "delivery"),
+        ({"type": "workflow", "workflow": "order"}, once, "delivery"),
+        ({"type": "entity", "entity": "Cart", "key": "a", "method": "b"}, once, "delivery"),
+        (both(), "exactly_once", "delivery"),
+        (both(), 1, "delivery"),
+        (both(retry_failed_channels="yes"), None, "target.retry_failed_channels"),
+        (HOOK | {"retry_failed_channels": True}, None, "target.retry_failed_channels"),
+        (HOOK | {"delivery": once}, None, "target.delivery"),
+        (
+            {"type": "channels", "channels": [HOOK | {"delivery": once}]},
+            None,
+            "target.channels[0].delivery",
+        ),
+    ]
     async with harness(app, database=database, start=START):
-        with pytest.raises(InvalidInput) as refused:
-            await app.schedules.create(**DAILY, target=target)
-    assert f"target.{field}" in [each.field for each in refused.value.errors]
+        for target, delivery, field in cases:
+            with pytest.raises(InvalidInput) as refused:
+                await app.schedules.create(**DAILY, target=target, delivery=delivery)
+            assert field in [each.field for each in refused.value.errors], target
+        with pytest.raises(InvalidInput, match="a field of the schedule, beside target"):
+            await app.schedules.create(**DAILY, target=HOOK | {"delivery": once})
+
+
+async def test_a_schedule_shows_its_delivery_and_an_update_changes_it(
+    app: Tickwork, database: str | None
+) -> None:
+    app.queue("work")
+    async with harness(app, database=database, start=START):
+        made = await app.schedules.create(**DAILY, **ONCE)
+        kept = await app.schedules.update("morning", payload=7)
+        assert (made.delivery, kept.delivery) == ("at_most_once", "at_most_once")
+        with pytest.raises(InvalidInput, match="delivery: at_most_once is only for"):
+            await app.schedules.update("morning", target={"type": "queue", "queue": "work"})
+        plain = await app.schedules.update("morning", delivery=None)
+        again = await app.schedules.update("morning", delivery="at_most_once")
+        assert (plain.delivery, again.delivery) == ("at_least_once", "at_most_once")
+        moved = await app.schedules.update(
+            "morning", target={"type": "queue", "queue": "work"}, delivery="at_least_once"
+        )
+        assert (moved.delivery, moved.target["queue"]) == ("at_least_once", "work")
+        bulk: Any = DAILY | ONCE | {"name": "bulk"}
+        await app.schedules.create_bulk([bulk])
+        assert (await app.schedules.get("bulk")).delivery == "at_most_once"

@@ -27,12 +27,13 @@ from tickwork.testing import Harness, harness
 START = datetime(2026, 3, 2, 8, 30, tzinfo=UTC)
 QUEUE = "tickwork.deliveries"
 CHANNELS, SCHEDULES = 3, 4
-HOURS_ON_SQLITE, HOURS_ON_POSTGRES, HOURS_OF_A_SOAK = 8, 2, 24 * 10
+HOURS_ON_SQLITE, HOURS_ON_POSTGRES, HOURS_OF_A_SOAK = 4, 2, 24 * 10
 HOOKS = [{"type": "webhook", "url": f"https://example.com/{at}"} for at in range(CHANNELS)]
-KINDS: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "retried": {"retry_failed_channels": True},
-    "once": {"delivery": "at_most_once"},
+SEVERAL = {"type": "channels", "channels": HOOKS}
+KINDS: dict[str, Any] = {
+    "plain": {"target": SEVERAL},
+    "retried": {"target": {**SEVERAL, "retry_failed_channels": True}},
+    "once": {"target": SEVERAL, "delivery": "at_most_once"},
 }
 DOWN, LOST, DEAD = 0.4, 0.1, 0.03
 """Shares of requests that fail, and during which the claim is lost or the message dies."""
@@ -80,12 +81,11 @@ async def deliver_at_random(app: Tickwork, database: str | None, *, hours: int, 
         receivers = Receivers(h, chance)
         kinds = {}
         for kind in KINDS:
-            target: Any = {"type": "channels", "channels": HOOKS, **KINDS[kind]}
             for number in range(SCHEDULES):
                 made = await app.schedules.create(
                     name=f"{kind}-{number}",
                     cron_expr="*/15 * * * *",
-                    target=target,
+                    **KINDS[kind],
                     retry={"max_attempts": 3, "backoff": Fixed(60)},
                 )
                 kinds[str(made.id)] = kind

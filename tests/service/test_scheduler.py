@@ -31,6 +31,7 @@ from tickwork.core.schedule.model import SHARDS, ScheduleStatus
 from tickwork.core.schedule.plan import DueSchedule, Plan, plan
 from tickwork.core.schedule.shards import Grant
 from tickwork.errors import StoreBroken
+from tickwork.ops.cluster import reshard
 from tickwork.ops.schedules.views import next_fire_in_row
 from tickwork.service.observe.schedule_metrics import ScheduleMetrics
 from tickwork.service.scheduler import scheduler as schedulers
@@ -254,6 +255,28 @@ async def test_two_leaders_share_the_work_and_double_nothing(
     assert sum(numbers) == 300
     assert min(numbers) > 75
     assert (await counts(store)).ready == 300
+
+
+async def test_each_slot_fires_once_while_the_number_of_shards_changes(
+    store: Store, clock: VirtualClock, post: Post
+) -> None:
+    other = Post(store, clock, await join_scheduler(store))
+    made = [await create(store, clock) for _ in range(20)]
+    for count in (8, 8, 256, 1, 64):
+        await reshard(store, count, wait_seconds=0)
+        for runs in (post, other, post):  # One of them notices the change later than the other.
+            clock.advance(seconds=20)
+            await runs.run()
+    clock.advance(seconds=60)
+    for runs in (post, other, post, other):
+        await runs.run()
+    expected = [made[0].created_at + timedelta(seconds=60 * number) for number in range(1, 7)]
+    for each in made:
+        found = await slots(store, each)
+        assert [*found[:6]] == expected
+        assert len({*found}) == len(found)
+    assert [*await store.shards.behind(SYSTEM, clock.now())] == []
+    assert post.scheduler.leadership.shard_count == SHARDS // 2
 
 
 async def test_catch_ups_are_paced_over_all_schedules(

@@ -3,13 +3,15 @@ dies."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
+from typing import Any, NamedTuple
 
 import pytest
 
 from tests.service.schedule_life import Life, living
 from tickwork.core.model import DEFAULT, SYSTEM, Tenant
-from tickwork.core.schedule.model import ScheduleStatus
+from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.facade.app import Tickwork
 from tickwork.ops.schedules.calendars import put_calendar
 from tickwork.ops.schedules.why import why
@@ -22,72 +24,74 @@ def at(day: int, hour: int = 13) -> datetime:
     return datetime(2027, 3, day, hour, tzinfo=UTC)
 
 
-async def closed(life: Life, *days: int) -> None:
+async def closed(life: Life, *days: int, calendar: str = "feasts") -> None:
     """The calendar closes on these days of March, and on no other."""
-    await put_calendar(life.store, DEFAULT, "feasts", [date(2027, 3, day) for day in days])
+    await put_calendar(life.store, DEFAULT, calendar, [date(2027, 3, day) for day in days])
+
+
+class Change(NamedTuple):
+    """The days on which a calendar closes, before and after it is changed, and when a schedule that
+    keeps to it fires."""
+
+    before: tuple[int, ...]
+    changed: datetime
+    after: tuple[int, ...]
+    fires: list[datetime]
+    roll: str = "next_day"
+
+
+async def live_through(
+    life: Life, changes: Mapping[str, Change], rule: Mapping[str, Any]
+) -> dict[str, Schedule]:
+    """Lives until the eighth with a calendar and a schedule for each change."""
+    made: dict[str, Schedule] = {}
+    for name, each in changes.items():
+        await closed(life, *each.before, calendar=name)
+        made[name] = await life.create(**{**rule, "calendar": name, "roll": each.roll})
+    for name, each in sorted(changes.items(), key=lambda item: item[1].changed):
+        await life.until(each.changed)
+        await closed(life, *each.after, calendar=name)
+        for slot in each.fires:
+            assert (await why(life.store, DEFAULT, made[name].id, slot)).is_slot, name
+    await life.until(at(8))
+    return made
+
+
+ONCE = {
+    "opened behind it, it stays": Change((3,), at(4, 10), (), [at(4)]),
+    "opened before it, it goes there": Change((3,), at(2, 10), (), [at(3)]),
+    "closed before it, it goes further": Change((3,), at(4, 10), (3, 4), [at(5)]),
+    "closed behind it, no more": Change((3,), at(4, 14), (3, 4), [at(4)]),
+    "it would be past, it stays": Change((), at(2, 14), (3,), [at(3)], "previous_day"),
+    "it has fired, not again": Change((3,), at(2, 14), (), [at(2)], "previous_day"),
+}
+TWICE = {
+    "closed behind both, no more": Change((), at(3, 20), (3,), [at(3, 9), at(3)]),
+    "opened between, each where it is": Change((3,), at(3, 10), (), [at(3), at(4, 9)]),
+    "closed between, the other goes": Change((3,), at(4, 10), (3, 4), [at(4, 9), at(5)]),
+}
 
 
 @pytest.mark.parametrize(
-    ("roll", "before", "changed", "after", "fires"),
+    ("changes", "rule", "hour"),
     [
-        pytest.param("next_day", (3,), at(4, 10), (), at(4), id="opened behind it: it stays"),
-        pytest.param("next_day", (3,), at(2, 10), (), at(3), id="opened before it: it goes there"),
-        pytest.param("next_day", (3,), at(4, 10), (3, 4), at(5), id="closed before it: further"),
-        pytest.param("next_day", (3,), at(4, 14), (3, 4), at(4), id="closed behind it: no more"),
-        pytest.param("previous_day", (), at(2, 14), (3,), at(3), id="it would be past: it stays"),
-        pytest.param("previous_day", (3,), at(2, 14), (), at(2), id="it has fired: not again"),
+        pytest.param(ONCE, THIRD, 13, id="once a day"),
+        pytest.param(TWICE, {"cron_expr": "0 9,13 3 * *"}, 9, id="twice a day"),
     ],
 )
 async def test_a_rolled_slot_fires_once(
     app: Tickwork,
     database: str | None,
-    *,
-    roll: str,
-    before: tuple[int, ...],
-    changed: datetime,
-    after: tuple[int, ...],
-    fires: datetime,
+    changes: Mapping[str, Change],
+    rule: Mapping[str, Any],
+    hour: int,
 ) -> None:
     async with living(app, database, START) as life:
-        await closed(life, *before)
-        made = await life.create(**THIRD, roll=roll)
-        await life.until(changed)
-        await closed(life, *after)
-        await life.until(at(8))
-        assert life.slots(made) == [fires]
-        assert (await life.now(made)).next_slot == datetime(2027, 4, 3, 13, tzinfo=UTC)
-
-
-@pytest.mark.parametrize(
-    ("before", "changed", "after", "fires"),
-    [
-        pytest.param((), at(3, 20), (3,), [at(3, 9), at(3)], id="closed behind both: no more"),
-        pytest.param((3,), at(3, 10), (), [at(3), at(4, 9)], id="opened between: each where it is"),
-        pytest.param(
-            (3,), at(4, 10), (3, 4), [at(4, 9), at(5)], id="closed between: the other goes"
-        ),
-    ],
-)
-async def test_of_several_a_day_each_fires_once(
-    app: Tickwork,
-    database: str | None,
-    *,
-    before: tuple[int, ...],
-    changed: datetime,
-    after: tuple[int, ...],
-    fires: list[datetime],
-) -> None:
-    async with living(app, database, START) as life:
-        await closed(life, *before)
-        twice = {"cron_expr": "0 9,13 3 * *", "calendar": "feasts", "roll": "next_day"}
-        made = await life.create(**twice)
-        await life.until(changed)
-        await closed(life, *after)
-        for each in fires:
-            assert (await why(life.store, DEFAULT, made.id, each)).is_slot
-        await life.until(at(8))
-        assert life.slots(made) == fires
-        assert (await life.now(made)).next_slot == datetime(2027, 4, 3, 9, tzinfo=UTC)
+        made = await live_through(life, changes, rule)
+        for name, each in changes.items():
+            assert life.slots(made[name]) == each.fires, name
+            next_slot = (await life.now(made[name])).next_slot
+            assert next_slot == datetime(2027, 4, 3, hour, tzinfo=UTC), name
 
 
 async def test_days_that_a_schedule_was_not_told_of_cost_it_no_firing(

@@ -23,6 +23,7 @@ from tickwork.core.schedule.model import SHARDS, Schedule, ScheduleStatus
 from tickwork.facade.app import Tickwork
 from tickwork.service.node import Node
 from tickwork.service.observe import Observer
+from tickwork.service.scheduler import tzdata
 from tickwork.service.scheduler.leadership import Leadership
 from tickwork.service.scheduler.scheduler import Scheduler
 from tickwork.store.contract import Store
@@ -111,7 +112,10 @@ async def test_a_schedule_made_while_the_leader_sleeps_is_planned_soon(
         assert message.sent_at - made.created_at < timedelta(seconds=SOON_SECONDS)
 
 
-async def test_a_leader_notes_its_zone_data_beside_its_work(home: Home, live: Store) -> None:
+async def test_a_leader_notes_its_zone_data_beside_its_work(
+    home: Home, live: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tzdata, "LOOK_SECONDS", 0.02)
     await schedules_of(live).create(cron_expr="0 9 * * *", target=TARGET, timezone="Asia/Tokyo")
     for version in ("2000a", "2000b"):
         async with leading(home, live, zones=version):
@@ -167,7 +171,7 @@ async def test_an_app_that_runs_plans_and_handles_with_one_node(tmp_path: Path) 
         await until_held(worker.scheduler, SHARDS)
         (node,) = await store.nodes.list(SYSTEM)
         assert {*node.roles} == {"scheduler", "worker"}
-        soon = (await store.now() + timedelta(seconds=1)).isoformat()
+        soon = (await store.now() + timedelta(seconds=0.1)).isoformat()
         schedules = schedules_of(store)
         made = await schedules.create(once_at=soon, target=TARGET, payload={"n": 1})
 

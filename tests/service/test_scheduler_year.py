@@ -25,23 +25,23 @@ LOOK_DAYS = 27
 """Records are kept for a month: so often they are looked at."""
 
 
-async def test_two_weeks_of_two_hundred_schedules_are_accounted_for(
+async def test_two_weeks_of_ninety_schedules_are_accounted_for(
     app: Tickwork, database: str | None
 ) -> None:
     async with leaping(app, database, SPRING) as life:
-        schedules = await Mixed.create(life, 200)
+        schedules = await Mixed.create(life, 90)
         await life.h.advance(days=1)
         assert schedules.untimely() == []
-        assert len(life.fired) > 80
+        assert len(life.fired) > 35
         await schedules.leap(days=14)
         assert await schedules.faults() == []
-        assert len(life.fired) > 1_480
+        assert len(life.fired) > 600
 
 
-async def test_a_year_of_fifty_schedules_is_accounted_for(
+async def test_a_year_of_two_schedules_of_each_kind_is_accounted_for(
     app: Tickwork, database: str | None
 ) -> None:
-    await _live_a_year(app, database, 50, fired=4_000)
+    await _live_a_year(app, database, 18, fired=1_200)
 
 
 @pytest.mark.soak

@@ -18,7 +18,7 @@ from tickwork.errors import InvalidInput
 from tickwork.facade.app import Tickwork
 
 FUNCTIONS = "tests.service.programs.functions"
-RUNS = 5
+RUNS = 2
 LATE_SECONDS_MAX = 10.0
 """Far less than the 30 seconds after which a message without a handler is tried again."""
 
@@ -35,6 +35,7 @@ def runs(child: Child) -> list[Run]:
     return [Run(app, function, slot, float(late)) for app, function, slot, late in found]
 
 
+@pytest.mark.one_store("sqlite")
 async def test_two_apps_run_only_their_own_functions_and_on_time(
     home: Home, children: Children
 ) -> None:

@@ -19,6 +19,9 @@ from tickwork.facade.app import Tickwork
 from tickwork.service.observe.log_events import EventLog
 from tickwork.service.worker import settle_retry
 from tickwork.store.ids import new_id
+from tickwork.store.postgres.engine import database
+from tickwork.workflow import record
+from tickwork.workflow.step import Step
 
 COMMITS_MAX = 1_000
 """So many lose their answer at most: all of them, since nobody knows which is the one."""
@@ -107,7 +110,8 @@ async def test_a_commit_without_an_answer_and_a_network_that_is_away(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A real one, for longer than the store tries; somebody else handles what was sent."""
-    monkeypatch.setattr(settle_retry, "PAUSE_SECONDS_MAX", 0.5)
+    monkeypatch.setattr(settle_retry, "PAUSE_SECONDS_MAX", 0.1)
+    monkeypatch.setattr(database, "ATTEMPTS_MAX", 3)
     troubled, occurred = list[str](), EventLog.error_occurred
 
     def noting_errors(events: EventLog, activity: str, error: Exception) -> None:
@@ -138,6 +142,56 @@ async def test_a_commit_without_an_answer_and_a_network_that_is_away(
             await eventually(lambda: not worker.consumers[0].unsettled)
             await until_done(other)
     assert [body for _, body in seen] == [[1, 2]]
+
+
+@pytest.mark.parametrize("rows", [False, True], ids=["plain", "with rows"])
+async def test_what_a_step_of_a_run_sent_without_an_answer_is_not_sent_again(
+    home: Home, monkeypatch: pytest.MonkeyPatch, rows: bool
+) -> None:
+    """Also when what it sent is handled, and gone, before the step is recorded again."""
+    monkeypatch.setattr(record, "STORE_PAUSE_SECONDS", 0.01)
+    app = Tickwork(home.url)
+    seen, out, lost = noting(app), app.queue("out"), list[Settlement]()
+
+    async def work(*_: Any) -> str:
+        await out.send("x")
+        return "done"
+
+    async def work_with_rows(written: Any) -> str:
+        written.execute("SELECT 1")
+        return await work()
+
+    @app.workflow()
+    async def sending(step: Step) -> str:
+        if rows:
+            return str(await step.transaction("work", work_with_rows))
+        return await step.do("work", work)
+
+    store = await app._engine.open()
+
+    def losing(settle: Callable[..., Any]) -> Callable[..., Any]:
+        async def settled(scope: Any, settlement: Settlement, *rest: Any) -> Any:
+            result = await settle(scope, settlement, *rest)
+            if not lost and any(each.sends for each in settlement.endings):
+                lost.append(settlement)
+                await eventually(lambda: seen)
+                raise StoreUnavailable("the answer got lost")
+            return result
+
+        return settled
+
+    for name in ("settle", "settle_jointly"):
+        monkeypatch.setattr(store.messages, name, losing(getattr(store.messages, name)))
+    async with app.running():
+        run = await app.workflows.start(sending)
+        assert await run.result(timeout_seconds=30) == "done"
+
+        async def is_handled() -> bool:
+            return await store.queues.counts(DEFAULT, "out") == Counts()
+
+        await eventually(is_handled, what="an empty queue")
+    assert len(lost) == 1
+    assert [body for _, body in seen] == ["x"]
 
 
 DEADLY = """

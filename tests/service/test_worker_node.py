@@ -79,6 +79,25 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     return Server()
 
 
+class OwnTime:
+    """The monotonic clock of a node: it stands still until the test lets seconds pass."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def own_time(monkeypatch: pytest.MonkeyPatch) -> OwnTime:
+    """The clock by which nodes know how long their lease is good."""
+    made = OwnTime()
+    monkeypatch.setattr(nodes, "monotonic", made)
+    monkeypatch.setattr(nodes, "_RETRY_SECONDS", 0.01)
+    return made
+
+
 class Errors(Observer):
     """Records the errors that a node reports, or raises them."""
 
@@ -277,15 +296,19 @@ async def test_the_first_failed_heartbeat_is_told_and_its_end(
     assert 1.0 < renewals.left_seconds[0] <= 3.0
 
 
-async def test_a_lease_that_cannot_be_renewed_is_told_while_there_is_time(server: Server) -> None:
+async def test_a_lease_that_cannot_be_renewed_is_told_while_there_is_time(
+    server: Server, own_time: OwnTime
+) -> None:
     server.on_beat = [lambda _: StoreUnavailable("away")] * 10_000
     renewals = Renewals()
-    node = Node(server.open, name="node", roles=["worker"], observer=renewals, ttl_seconds=1.5)
+    node = Node(server.open, name="node", roles=["worker"], observer=renewals, ttl_seconds=0.3)
     first = node.id
     await node.start()
+    await eventually(lambda: renewals.told == ["failed: away"])
+    own_time.seconds = 0.25
     await eventually(lambda: len(renewals.told) > 1)
     assert renewals.told == ["failed: away", "failing: away"]
-    assert 0.0 < renewals.left_seconds[1] <= 0.5
+    assert 0.0 < renewals.left_seconds[1] <= 0.1
     server.on_beat, server.joined = [NodeExpired], []
     await eventually(lambda: node.id in server.beats)
     await node.stop()
@@ -294,13 +317,15 @@ async def test_a_lease_that_cannot_be_renewed_is_told_while_there_is_time(server
 
 @pytest.mark.parametrize("is_lost", [False, True])
 async def test_failing_renewals_are_published_once_when_the_database_answers_again(
-    server: Server, *, is_lost: bool
+    server: Server, own_time: OwnTime, *, is_lost: bool
 ) -> None:
     server.on_beat = [lambda _: StoreUnavailable("away")] * 10_000
     renewals = Renewals()
-    node = Node(server.open, name="host-a:1", roles=["worker"], observer=renewals, ttl_seconds=1.5)
+    node = Node(server.open, name="host-a:1", roles=["worker"], observer=renewals, ttl_seconds=0.3)
     first = node.id
     await node.start()
+    await eventually(lambda: renewals.told == ["failed: away"])
+    own_time.seconds = 0.25
     await eventually(lambda: len(renewals.told) > 1)
     assert server.events == []
     server.on_tell = [StoreUnavailable("away again")]
@@ -340,7 +365,9 @@ async def test_an_identity_that_never_joined_is_not_told_as_a_lost_lease(server:
     assert [each for each in renewals.told if each.startswith("lost")] == [f"lost: {first}"]
 
 
-async def test_a_subscriber_gets_the_event_of_failing_renewals(home: Home) -> None:
+async def test_a_subscriber_gets_the_event_of_failing_renewals(
+    home: Home, own_time: OwnTime
+) -> None:
     store = await home.open()
     await store.queues.put(DEFAULT, "alerts", QueueSettings())
     await store.subscriptions.put(DEFAULT, "node.*", "alerts")
@@ -361,6 +388,8 @@ async def test_a_subscriber_gets_the_event_of_failing_renewals(home: Home) -> No
     node = Node(open_store, name="a", roles=["worker"], observer=renewals, ttl_seconds=1.5)
     try:
         await node.start()
+        await eventually(lambda: renewals.told)
+        own_time.seconds = 1.2
         await eventually(lambda: len(renewals.told) > 1)
         is_away = False
         (event,) = await eventually(lambda: store.messages.peek(DEFAULT, "alerts", 10))
@@ -374,7 +403,7 @@ async def test_a_subscriber_gets_the_event_of_failing_renewals(home: Home) -> No
 @pytest.mark.parametrize("home", ["postgres"], indirect=True)
 @pytest.mark.parametrize("fault", ["refuse", "blackhole"])
 async def test_a_node_cut_off_from_its_database_says_so_before_its_lease_is_lost(
-    home: Home, fault: str
+    home: Home, own_time: OwnTime, fault: str
 ) -> None:
     """Also if the connection is open and nothing answers."""
     renewals = Renewals()
@@ -384,15 +413,17 @@ async def test_a_node_cut_off_from_its_database_says_so_before_its_lease_is_lost
             name="node",
             roles=["worker"],
             observer=renewals,
-            ttl_seconds=3.0,
+            ttl_seconds=1.5,
         )
         await node.start()
         setattr(proxy, fault, True)
         if fault == "refuse":
             proxy.cut()
+        await eventually(lambda: renewals.told)
+        own_time.seconds += 1.2
         await eventually(lambda: len(renewals.told) > 1)
         assert [each.split(":")[0] for each in renewals.told] == ["failed", "failing"]
-        assert 0.0 < renewals.left_seconds[1] <= 1.0
+        assert 0.0 < renewals.left_seconds[1] <= 0.5
         setattr(proxy, fault, False)
         await eventually(lambda: "recovered" in renewals.told)
         await node.stop()

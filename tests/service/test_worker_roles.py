@@ -53,7 +53,7 @@ async def test_without_the_role_nothing_is_handled(
 
 async def test_a_role_that_is_none_is_refused_by_its_name(app: Tickwork) -> None:
     with pytest.raises(
-        InvalidInput, match="roles: must be one of api, scheduler, worker, not 'boss'"
+        InvalidInput, match="roles: must be one of api, scheduler, worker, http, not 'boss'"
     ):
         async with app.running(roles=["boss"]):
             pass
@@ -70,13 +70,15 @@ async def test_roles_may_be_written_as_a_flag_is(
         (node,) = await (await app._engine.open()).nodes.list(SYSTEM)
         assert node.roles == roles
     with pytest.raises(
-        InvalidInput, match="roles: must be one of api, scheduler, worker, not 'boss'"
+        InvalidInput, match="roles: must be one of api, scheduler, worker, http, not 'boss'"
     ):
         async with app.running(roles="boss"):
             pass
 
 
-async def test_nothing_new_is_begun_while_the_lease_may_have_run_out(app: Tickwork) -> None:
+async def test_nothing_new_is_begun_while_the_lease_may_have_run_out(
+    app: Tickwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two are claimed, of which one waits in hand for the only slot; then the trust ends."""
     work, seen, go_on = app.queue("work"), list[Any](), asyncio.Event()
 
@@ -91,6 +93,7 @@ async def test_nothing_new_is_begun_while_the_lease_may_have_run_out(app: Tickwo
         consumer = worker.consumers[0]
         await eventually(lambda: seen, timeout_seconds=LATE_SECONDS)
         consumer._prefetch.add(await claimed(app, worker._node.id))
+        monkeypatch.setattr(worker._node, "_renewed", lambda _: None)  # No heartbeat comes between.
         worker._node.trusted_until = float("-inf")
         go_on.set()
         await eventually(lambda: consumer.running == 0 and consumer.unsettled == 0)

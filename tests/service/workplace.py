@@ -1,21 +1,29 @@
 """An app on an empty SQLite file: a queue `work` with the handler under test, a queue `out`.
 
-A message of `work` that fails is dead at once, so that its dead letter tells how it ended.
+A message of `work` that fails is dead at once, so that its dead letter tells how it ended. Where a
+handler has to exceed its timeout, the test sets the clock of the worker ahead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from tests.kit.waiting import eventually
+from tickwork import clock
+from tickwork.clock import monotonic
 from tickwork.core.message.body import decode_body
 from tickwork.core.message.dead_letter import DeadLetter, Selection
 from tickwork.core.model import DEFAULT, Message
 from tickwork.facade.app import Tickwork
 from tickwork.facade.queue import Queue
+from tickwork.service.worker import worker
+from tickwork.service.worker.worker import Worker
 
 WAIT_SECONDS = 60
 """Nothing takes so long, not even on a busy machine that starts processes."""
@@ -30,6 +38,20 @@ class Workplace:
         self.app = Tickwork(url)
         self.app.queue("work", **{"max_retries": 0, "timeout_seconds": 60} | settings)
         self.app.queue("out")
+        self._ahead_seconds = 0.0
+
+    @asynccontextmanager
+    async def running(self, **options: Any) -> AsyncIterator[Worker]:
+        """The app at work, under a clock that `pass_seconds` sets ahead."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(clock, "monotonic", lambda: monotonic() + self._ahead_seconds)
+            patch.setattr(worker, "OVERDUE_SECONDS", 0.01)
+            async with self.app._engine.running(**options) as running:
+                yield running
+
+    def pass_seconds(self, seconds: float) -> None:
+        """Sets the clock of the worker ahead: by less than a lease, or it would trust no claim."""
+        self._ahead_seconds += seconds
 
     def handle(self, function: Callable[..., Any], **options: Any) -> None:
         """Declares the handler under test."""
@@ -62,6 +84,11 @@ class Workplace:
     async def errors(self) -> list[str]:
         """What they died of."""
         return [each.error or "" for each in await self.dead()]
+
+    async def errors_by_body(self) -> dict[Any, str]:
+        """What each of them died of."""
+        found = await self.dead()
+        return {decode_body(each.body, each.content_type): each.error or "" for each in found}
 
     async def until_dead(self, count: int = 1) -> list[str]:
         """Waits for so many dead letters, and returns what they died of."""

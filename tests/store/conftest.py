@@ -1,5 +1,6 @@
 """A SQLite file and a store on it, with the clock of this machine."""
 
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,15 +12,21 @@ from tickwork.store.sqlite import SqliteStore
 from tickwork.store.sqlite.engine.migrate import migrate
 
 
-@pytest.fixture
-async def path(tmp_path: Path) -> Path:
-    """A migrated file with one queue, not opened by anyone."""
-    found = tmp_path / "tickwork.db"
-    await migrate(found)
-    opened = await SqliteStore.open(found)
+@pytest.fixture(scope="session")
+async def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated file with one queue, to be copied: migrating takes longer than most tests."""
+    made = tmp_path_factory.mktemp("template") / "tickwork.db"
+    await migrate(made)
+    opened = await SqliteStore.open(made)
     await opened.queues.put(DEFAULT, WORK, QueueSettings())
     await opened.close()
-    return found
+    return made
+
+
+@pytest.fixture
+def path(template: Path, tmp_path: Path) -> Path:
+    """A migrated file with one queue, not opened by anyone."""
+    return Path(shutil.copy(template, tmp_path / "tickwork.db"))
 
 
 @pytest.fixture

@@ -5,9 +5,10 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import asyncpg
+import pytest
 
 from tests.kit.databases import PostgresHost
 from tickwork.store.postgres.engine.migrate import migrate
@@ -45,3 +46,21 @@ async def unchanged(url: str) -> AsyncIterator[Connection]:
     finally:
         await transaction.rollback()
         await connection.close()
+
+
+def filled_with_and_without_statistics(tables: Iterable[str], fill: Iterable[str]) -> Any:
+    """A fixture for the tests of a module: a filled database, once analysed and once not."""
+
+    @pytest.fixture(scope="module", params=["analysed", "not analysed"])
+    def database(request: pytest.FixtureRequest, postgres_server: PostgresHost) -> Iterator[str]:
+        # Only the tests themselves collect statistics.
+        statements = [
+            *(f"ALTER TABLE {table} SET (autovacuum_enabled = off)" for table in tables),
+            *fill,
+        ]
+        if request.param == "analysed":
+            statements.append("ANALYZE")
+        with filled_database(postgres_server, statements) as url:
+            yield url
+
+    return database

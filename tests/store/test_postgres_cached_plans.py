@@ -7,12 +7,43 @@ may be a minute and many thousand rows later.
 
 import asyncpg
 
-from tests.store.test_postgres_plans import Connection, generic_plan, ways_to
+from tests.store.test_postgres_plans import Connection, generic_plan, nodes, ways_to
 from tests.store.test_postgres_schedule_plans import MESSAGES, SCHEDULES, TABLES, WAYS
 from tests.stores.open_homes import Homes
 from tickwork.store.postgres.engine import database
+from tickwork.store.postgres.engine.migrate import migrate
 
 READ_WHOLE = "Seq Scan"
+CONDITIONS = ("Index Cond", "TID Cond", "Recheck Cond")
+DURABLE_TABLES = (
+    "tickwork_entities",
+    "tickwork_entity_results",
+    "tickwork_entity_storage",
+    "tickwork_keys",
+    "tickwork_run_events",
+    "tickwork_run_steps",
+    "tickwork_runs",
+)
+OF_RUNS_AND_ENTITIES = (
+    "adopt_runs",
+    "delete_alarms",
+    "delete_entities",
+    "delete_entity_values",
+    "end_runs",
+    "enter_call",
+    "entity_head",
+    "find_runs",
+    "finish_runs",
+    "lock_keys",
+    "put_entities",
+    "put_entity_results",
+    "record_checkpoints",
+    "record_dead_letters",
+    "run_events",
+    "run_steps",
+    "unblock_keys",
+    "wake_signalled_runs",
+)
 HOT = (
     "ack",
     "ack_plain",
@@ -25,7 +56,9 @@ HOT = (
 )
 
 
-async def test_a_plan_made_on_an_empty_table_does_no_sequential_scan(homes: Homes) -> None:
+async def test_a_plan_made_on_an_empty_table_does_no_sequential_scan(
+    homes: Homes,
+) -> None:
     async with homes.take("postgres") as home:
         connection: Connection = await asyncpg.connect(home.url, server_settings=database.SESSION)
         try:
@@ -36,3 +69,20 @@ async def test_a_plan_made_on_an_empty_table_does_no_sequential_scan(homes: Home
                     assert READ_WHOLE not in ways_to(table, plan), (name, table)
         finally:
             await connection.close()
+
+
+async def test_a_plan_made_without_runs_and_entities_looks_up_each_by_its_key(
+    postgres_url: str,
+) -> None:
+    await migrate(postgres_url)  # A database that was used before may have empty pages.
+    connection: Connection = await asyncpg.connect(postgres_url, server_settings=database.SESSION)
+    tables = (*DURABLE_TABLES, MESSAGES)
+    try:
+        await connection.execute(f"VACUUM (ANALYZE) {', '.join(tables)}")
+        for name in OF_RUNS_AND_ENTITIES:
+            for node in nodes(await generic_plan(connection, name)):
+                is_scan = node["Node Type"].endswith("Scan")
+                if is_scan and node.get("Relation Name") in tables:
+                    assert any(each in node for each in CONDITIONS), (name, node)
+    finally:
+        await connection.close()

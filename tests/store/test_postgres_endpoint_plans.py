@@ -3,12 +3,11 @@
 The plans are generic, on tables with full or no statistics, except for lists.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.kit.databases import PostgresHost
-from tests.store.filled import filled_database, unchanged
+from tests.store.filled import filled_with_and_without_statistics, unchanged
 from tests.store.test_postgres_plans import (
     BY_PLACE,
     Connection,
@@ -130,17 +129,7 @@ _FILL = [
 ]
 
 
-@pytest.fixture(scope="module", params=["analysed", "not analysed"])
-def database(request: pytest.FixtureRequest, postgres_server: PostgresHost) -> Iterator[str]:
-    # Only the tests themselves collect statistics.
-    statements = [
-        *(f"ALTER TABLE {table} SET (autovacuum_enabled = off)" for table in TABLES),
-        *_FILL,
-    ]
-    if request.param == "analysed":
-        statements.append("ANALYZE")
-    with filled_database(postgres_server, statements) as url:
-        yield url
+database = filled_with_and_without_statistics(TABLES, _FILL)
 
 
 @pytest.fixture

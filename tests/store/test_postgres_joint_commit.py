@@ -13,12 +13,12 @@ import pytest
 from tests.conformance.acts import ack, counts, make_queue, pull, send_many
 from tests.conformance.barriers import Rival
 from tests.kit.waiting import eventually
+from tests.stores.open_homes import Homes
 from tickwork.app.invocation import Rows, Written
 from tickwork.core.model import DEFAULT, Counts, Message, Settlement
 from tickwork.errors import StoreUnavailable
 from tickwork.store.contract import Joined
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres.engine.migrate import migrate
 from tickwork.store.postgres.messages.joint_commit import FLIGHTS_MAX, ROLLBACK_ATTEMPTS_MAX
 from tickwork.store.shared.joint_commit import TOGETHER_MAX
 
@@ -32,15 +32,15 @@ HELD_UP_SECONDS_MAX = 10.0
 
 
 @pytest.fixture
-async def url(postgres_url: str) -> str:
+async def url(homes: Homes) -> AsyncIterator[str]:
     """A database with a table of a caller's own."""
-    await migrate(postgres_url)
-    connection = await asyncpg.connect(postgres_url)
-    await connection.execute("CREATE TABLE booked (entry text NOT NULL, within text)")
-    await connection.execute("CREATE TABLE sums (name text PRIMARY KEY, value int DEFAULT 0)")
-    await connection.execute("INSERT INTO sums VALUES ('x'), ('y')")
-    await connection.close()
-    return postgres_url
+    async with homes.take("postgres", None) as home:
+        connection = await asyncpg.connect(home.url)
+        await connection.execute("CREATE TABLE booked (entry text NOT NULL, within text)")
+        await connection.execute("CREATE TABLE sums (name text PRIMARY KEY, value int DEFAULT 0)")
+        await connection.execute("INSERT INTO sums VALUES ('x'), ('y')")
+        await connection.close()
+        yield home.url
 
 
 @pytest.fixture

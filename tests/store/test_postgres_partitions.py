@@ -1,8 +1,11 @@
 """Firings are partitioned by day on PostgreSQL: created ahead and dropped without waits."""
 
 import asyncio
+import gzip
+import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import asyncpg
 import pytest
@@ -13,12 +16,14 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
 from tickwork.core.model import DEFAULT, SYSTEM, Ending, Fate
 from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS, FiringResult, FiringStatus
+from tickwork.errors import StoreUnavailable
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
-from tickwork.store.postgres import PostgresStore
+from tickwork.store.postgres import PostgresStore, pruner
 from tickwork.store.postgres.engine import migrate as migrating
 from tickwork.store.postgres.engine.migrate import migrate
 from tickwork.store.postgres.pruner import DAYS_AHEAD
+from tickwork.store.shared.archive import Archive
 from tickwork.store.shared.sql_files import load_migrations
 
 on_postgres = pytest.mark.parametrize("home", ["postgres"], indirect=True)
@@ -128,6 +133,34 @@ async def test_the_pruner_does_not_wait_for_a_locked_table(
     clock.advance(seconds=DAY_SECONDS)
     await prune(store)
     assert named(clock) in await days(home.url)
+
+
+@on_postgres
+async def test_a_day_is_archived_before_it_is_dropped(
+    home: Home,
+    store: Store,
+    clock: VirtualClock,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pruner, "BLOCKS_READ", 1)
+    await prune(store)
+    day, count = named(clock), 120
+    for _ in range(count):
+        clock.advance(seconds=1)
+        await record(store, clock)
+    written = {str(each.id) for each in await store.firings.list(DEFAULT, SCHEDULE, ALL)}
+    clock.advance(seconds=FIRINGS_KEPT_SECONDS + 2 * DAY_SECONDS)
+    nowhere = Archive(tmp_path / "missing")
+    with pytest.raises(StoreUnavailable, match="No such file or directory"):
+        await store.pruner.prune(SYSTEM, ALL, archive=nowhere)
+    assert (await days(home.url))[day] == count
+    found = await store.pruner.prune(SYSTEM, ALL, archive=Archive(tmp_path))
+    assert found.firings == count
+    assert day not in await days(home.url)
+    lines = gzip.decompress((tmp_path / f"firings-{day}.jsonl.gz").read_bytes()).splitlines()
+    assert {json.loads(each)["id"] for each in lines} == written
+    assert len(lines) == count
 
 
 @on_postgres

@@ -14,7 +14,9 @@ import pytest
 
 from tests.kit.databases import PostgresHost
 from tests.store.filled import filled_database, unchanged
+from tickwork.core.schedule.model import SHARDS
 from tickwork.store.postgres.engine.sql import SQL
+from tickwork.store.shared.shard_layout import fit_statement
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
@@ -41,7 +43,13 @@ WAYS = {
     "lost_too_often": {"tickwork_messages_holder"},
     "list_ready": {"tickwork_messages_ready"},
     "list_claimed": {"tickwork_messages_holder", BY_KEY},
-    "list_blocked": {"tickwork_messages_key", BY_KEY},
+    "list_of_key": {"tickwork_messages_key"},
+    "list_of_keys": {"tickwork_messages_key"},
+    "list_correlated": {"tickwork_messages_correlation"},
+    "ready_window_end": {"tickwork_messages_ready"},
+    "key_window_end": {"tickwork_messages_key"},
+    "keys_window_end": {"tickwork_messages_key"},
+    "correlated_window_end": {"tickwork_messages_correlation"},
     "next_expiry": {"tickwork_messages_lease", "tickwork_messages_expiring"},
     "next_visible_at": {"tickwork_messages_ready"},
     "record_firings": {BY_KEY},
@@ -49,6 +57,14 @@ WAYS = {
     "retry": {BY_KEY, BY_PLACE},
     "send": set[str](),
     "claim_expired": {BY_KEY, BY_PLACE},
+    "count_waiting_calls": {"tickwork_messages_key"},
+    "enter_call": {"tickwork_messages_key"},
+    "entered_call": {BY_KEY},
+    "withdrawable_call": {BY_KEY},
+    "calls_of_dead_nodes": {"tickwork_messages_caller"},
+    "delete_calls": {BY_KEY, BY_PLACE},
+    "delete_alarms": {BY_KEY, BY_PLACE},
+    "find_trace": {"tickwork_messages_correlation", BY_KEY},
 }
 """How each hot statement reaches its messages."""
 
@@ -88,6 +104,19 @@ _FILL = [
         now() + n * interval '1 millisecond', now(), 'x'
     FROM generate_series(1, 10000) AS n, LATERAL (SELECT n % 4 = 0 AS is_claimed)
     """,
+    """
+    INSERT INTO tickwork_entities (
+        tenant, id, type, key, changed_by, schema_version, bytes, schedules, created_at, updated_at
+    )
+    SELECT 'default', md5('entity ' || n)::uuid, 'Brand', 'key ' || n, md5('message')::uuid, 1, 0,
+        '[]', now(), now()
+    FROM generate_series(1, 2000) AS n
+    """,
+    """
+    INSERT INTO tickwork_entity_storage (tenant, entity_id, name, value)
+    SELECT 'default', md5('entity ' || n % 2000)::uuid, 'name ' || n, '1'
+    FROM generate_series(1, 10000) AS n
+    """,
 ]
 
 
@@ -107,9 +136,9 @@ async def connection(database: str) -> AsyncIterator[Connection]:
         yield opened
 
 
-async def generic_plan(connection: Connection, name: str) -> dict[str, Any]:
+async def generic_plan(connection: Connection, name: str, shards: int = SHARDS) -> dict[str, Any]:
     """The generic plan of a statement."""
-    statement: str = getattr(SQL, name)
+    statement = fit_statement(getattr(SQL, name), shards)
     values = ", ".join(["NULL"] * parameters(statement))
     await connection.execute("SET plan_cache_mode = force_generic_plan")
     await connection.execute(f"PREPARE {name}_plan AS {statement}")
@@ -155,6 +184,26 @@ async def test_every_statement_finds_its_rows_by_an_index(connection: Connection
         assert not has_sort(plans[name]), f"{name} reads a whole lane to sort it"
     expired_nodes = await generic_plan(connection, "expired_nodes")
     assert ways_to("tickwork_nodes", expired_nodes) == {"tickwork_nodes_expiry"}
+
+
+@pytest.mark.parametrize("database", ["analysed", "not analysed"], indirect=True)
+async def test_entities_and_their_storage_are_found_by_their_ids(connection: Connection) -> None:
+    by_id, by_name = "tickwork_entities_pkey", "tickwork_entity_storage_pkey"
+    ways: dict[str, tuple[set[str], set[str]]] = {
+        "entity_head": ({by_id}, {by_name}),
+        "entity_values": ({by_id}, {by_name}),
+        "list_entity_storage": ({by_id}, {by_name}),
+        "list_entity_storage_reversed": ({by_id}, {by_name}),
+        "put_entities": (set(), {by_name}),
+        "delete_entity_values": (set(), {by_name, BY_PLACE}),
+        "delete_entities": ({by_id, BY_PLACE}, set()),
+        "list_entities": ({"tickwork_entities_key"}, set()),
+        "count_entities": ({"tickwork_entities_key"}, set()),
+    }
+    for name, (to_entities, to_storage) in ways.items():
+        plan = await generic_plan(connection, name)
+        assert ways_to("tickwork_entities", plan) == to_entities
+        assert ways_to("tickwork_entity_storage", plan) == to_storage
 
 
 async def test_a_tenants_lookup_in_its_queue_is_planned_for_the_tenant(

@@ -3,12 +3,11 @@
 The plans are generic, on tables with full or no statistics.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.kit.databases import PostgresHost
-from tests.store.filled import filled_database, unchanged
+from tests.store.filled import filled_with_and_without_statistics, unchanged
 from tests.store.test_postgres_plans import (
     BY_PLACE,
     Connection,
@@ -68,6 +67,7 @@ WAYS = {
     "batch_fill_state": {BATCHES: {f"{BATCHES}_pkey"}},
     "read_dead_letters": {LETTERS: {f"{LETTERS}_pkey", f"{LETTERS}_id"}},
     "recent_kinds": {TALLIES: {f"{TALLIES}_pkey"}},
+    "recent_dead": {TALLIES: {f"{TALLIES}_dead"}},
     "recent_minutes": {TALLIES: {f"{TALLIES}_pkey"}},
     "replay_dead_letters": {LETTERS: {f"{LETTERS}_pkey", f"{LETTERS}_id", BY_PLACE}},
     "seal_filled_batch": {BATCHES: {f"{BATCHES}_pkey"}},
@@ -158,17 +158,7 @@ _FILL = [
 ]
 
 
-@pytest.fixture(scope="module", params=["analysed", "not analysed"])
-def database(request: pytest.FixtureRequest, postgres_server: PostgresHost) -> Iterator[str]:
-    # Only the tests themselves collect statistics.
-    statements = [
-        *(f"ALTER TABLE {table} SET (autovacuum_enabled = off)" for table in TABLES),
-        *_FILL,
-    ]
-    if request.param == "analysed":
-        statements.append("ANALYZE")
-    with filled_database(postgres_server, statements) as url:
-        yield url
+database = filled_with_and_without_statistics(TABLES, _FILL)
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-import asyncpg
 import pytest
 
+from tests.store.filled import filled_with_and_without_statistics, unchanged
 from tests.store.test_postgres_plans import (
     BY_PLACE,
     Connection,
@@ -19,8 +19,8 @@ from tests.store.test_postgres_plans import (
     plan_of,
     ways_to,
 )
-from tests.stores.open_homes import Homes
 from tickwork.store.postgres.engine.sql import SQL
+from tickwork.store.shared.shard_layout import fit_statement
 
 MESSAGES, SCHEDULES = "tickwork_messages", "tickwork_schedules"
 DEFAULT_DAY = "tickwork_firings_default"
@@ -146,23 +146,14 @@ _FILL = [
 ]
 
 
-@pytest.fixture(params=["analysed", "not analysed"])
-async def connection(request: pytest.FixtureRequest, homes: Homes) -> AsyncIterator[Connection]:
+database = filled_with_and_without_statistics(TABLES, _FILL)
+
+
+@pytest.fixture
+async def connection(database: str) -> AsyncIterator[Connection]:
     """A connection to a database with many rows in every table."""
-    async with homes.take("postgres") as home:
-        opened: Connection = await asyncpg.connect(home.url)
-        for table in TABLES:
-            # Nothing but the test itself touches the tables.
-            await opened.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")
-        for statement in _FILL:
-            await opened.execute(statement)
-        if request.param == "analysed":
-            await opened.execute("ANALYZE")
+    async with unchanged(database) as opened:
         yield opened
-        await opened.execute(f"TRUNCATE {', '.join(TABLES)}, tickwork_firings")
-        for table in TABLES:
-            await opened.execute(f"ALTER TABLE {table} RESET (autovacuum_enabled)")
-        await opened.close()
 
 
 def records_read(plan: dict[str, Any]) -> int:
@@ -183,7 +174,7 @@ async def test_every_statement_finds_its_rows_by_an_index(connection: Connection
         assert not has_sort(plans[name]), f"{name} reads more than it gives, to sort it"
 
 
-@pytest.mark.parametrize("connection", ["analysed"], indirect=True)
+@pytest.mark.parametrize("database", ["analysed"], indirect=True)
 async def test_lists_are_read_in_index_order(connection: Connection) -> None:
     """By a plan made for each selection."""
     await connection.execute("SET plan_cache_mode = force_custom_plan")
@@ -238,3 +229,19 @@ async def test_finding_the_last_slot_reads_one_record_of_each_day(connection: Co
     plan = json.loads(found)[0]["Plan"]
     assert plan["Actual Rows"] == 1
     assert records_read(plan) <= 2 * DAYS
+
+
+@pytest.mark.parametrize("shards", [1, 256])
+async def test_another_number_of_shards_has_its_own_index(
+    connection: Connection, shards: int
+) -> None:
+    index = fit_statement(SQL.create_look_index, shards)
+    transaction = connection.transaction()
+    await transaction.start()
+    await connection.execute(index.replace("CONCURRENTLY ", ""))
+    names = ("due_schedules", "follow_clock", "next_look_at", "schedules_of_shard", "shards_behind")
+    for name in names:
+        ways = ways_to(SCHEDULES, await generic_plan(connection, name, shards))
+        assert f"{BY_LOOK}_{shards}" in ways
+        assert BY_LOOK not in ways
+    await transaction.rollback()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import asyncpg
 import pytest
@@ -217,3 +218,25 @@ async def written(postgres_url: str) -> dict[str, list[asyncpg.Record]]:
     }
     await connection.close()
     return rows
+
+
+async def test_a_connection_that_the_server_is_closing_is_replaced(postgres_url: str) -> None:
+    """The server's farewell to an idle session has arrived, the end of the connection has not."""
+    fields = b"SFATAL\0VFATAL\0C25P03\0Midle-in-transaction timeout\0\0"
+    farewell = b"E" + (len(fields) + 4).to_bytes(4, "big") + fields
+    database = await Database.open(postgres_url, connections_max=1, pooled=False)
+    tried = 0
+
+    async def work(connection: Any) -> int:
+        nonlocal tried
+        tried += 1
+        if tried == 1:
+            assert await connection.fetchval("SELECT 1") == 1
+            connection._con._protocol.data_received(farewell)
+        found: int = await connection.fetchval("SELECT 2")
+        return found
+
+    for run in (database.run, database.transact):
+        tried = 0
+        assert (await run(work), tried) == (2, 2)
+    await database.close()

@@ -25,6 +25,7 @@ UNUSUAL: dict[str, Any] = {
     "source": 'a "quoted" source\n',
     "correlation_id": "c",
     "causation_id": "d",
+    "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     "hops": 3,
     "batch_id": new_id().bytes,
     "schedule_id": new_id().bytes,

@@ -13,9 +13,12 @@ BY_KEY = "sqlite_autoindex_tickwork_messages_1"
 BY_PLACE = "INTEGER PRIMARY KEY"
 BY_SLOT = "tickwork_messages_slot"
 
-SORTED = {"find_claimable_suspects", "claimed_kinds", "newer_due"}
-"""Statements that may sort: settlements sort by kind, newer slots are counted up to a limit, and
-suspects are sorted by lost claims."""
+SORTED = {
+    *("find_claimable_suspects", "claimed_kinds", "newer_due", "find_trace"),
+    *("ready_window_end", "key_window_end", "keys_window_end", "correlated_window_end"),
+}
+"""Statements that may sort: a trace by time, settlements sort by kind, newer slots are counted, as
+are the rows that a page looks at, up to a limit, and suspects are sorted by lost claims."""
 
 SEARCHES = {
     "ack": {BY_KEY, BY_PLACE},
@@ -28,7 +31,13 @@ SEARCHES = {
     "suspects": {"tickwork_messages_suspect"},
     "with_ready": {"tickwork_messages_ready"},
     "count_claimed": {"tickwork_messages_counted"},
-    "count_limited": {"tickwork_messages_counted"},
+    "count_limited": {"tickwork_messages_counted", BY_KEY},
+    "claimed_run": {BY_KEY},
+    "clear_lost_claims": {BY_KEY},
+    "run_message_queue": {BY_KEY},
+    "take_run_message": {BY_KEY},
+    "wake_run_message": {BY_KEY},
+    "delete_ended_uses": {BY_KEY},
     "complete_schedules": {BY_PLACE},
     "count_unfinished": {BY_SLOT},
     "delete_message": {BY_KEY},
@@ -49,6 +58,7 @@ SEARCHES = {
     "claimed_kinds": {BY_PLACE},
     "claimed_by": {"tickwork_messages_holder"},
     "claimed_rowid": {BY_KEY},
+    "message_rowids": {BY_KEY},
     "claimed_slots": {BY_KEY},
     "take_message": {BY_KEY},
     "slots_to_copy": {BY_KEY},
@@ -65,6 +75,13 @@ SEARCHES = {
     "show_successes": {BY_PLACE},
     "next_expiry": {"tickwork_messages_lease", "tickwork_messages_expiring"},
     "list_ready": {"tickwork_messages_ready"},
+    "list_of_key": {"tickwork_messages_key"},
+    "list_of_keys": {"tickwork_messages_key"},
+    "list_correlated": {"tickwork_messages_correlation"},
+    "ready_window_end": {"tickwork_messages_ready"},
+    "key_window_end": {"tickwork_messages_key"},
+    "keys_window_end": {"tickwork_messages_key"},
+    "correlated_window_end": {"tickwork_messages_correlation"},
     "next_visible_at": {"tickwork_messages_ready", BY_PLACE},
     "peek": {"tickwork_messages_ready"},
     "pending_items": {"tickwork_messages_batch"},
@@ -97,13 +114,27 @@ SEARCHES |= {
 }
 """Deliveries to endpoints look up their messages."""
 
+SEARCHES |= {
+    "find_trace": {"tickwork_messages_correlation", BY_KEY},
+    "delete_alarms": {BY_KEY},
+    "delete_calls_of_dead_nodes": {"tickwork_messages_caller", BY_PLACE},
+    "count_waiting_calls": {"tickwork_messages_key"},
+    "enter_call": {"tickwork_messages_key"},
+    "entered_call": {BY_KEY},
+    "withdraw_call": {BY_KEY},
+}
+"""Calls of entities."""
+
 SELDOM = {
     *("recount_backlog", "count_claims", "count_messages", "delete_queue", "processing_items"),
-    *("claims_of_holders", "ids_ending", "list_claimed", "list_blocked"),
+    *("claims_of_holders", "ids_ending", "list_claimed"),
+    *("count_tenant_messages", "count_tenant_claims", "count_claimed_of_tenants"),
 }
 """These use an index, too, but read all matching rows, or sort them."""
 
-COUNTED_FROM = {"tickwork_messages_ready", "tickwork_messages_holder", "tickwork_messages_held"}
+COUNTED_FROM = {
+    *("tickwork_messages_ready", "tickwork_messages_holder", "tickwork_messages_held", BY_PLACE)
+}
 
 BY_OTHER_WAYS = {
     "abandoned_batches": "tickwork_batches_filling",
@@ -118,6 +149,8 @@ BY_OTHER_WAYS = {
     "tenant_undelivered": "tickwork_deliveries_tenant_open",
     "waiting_deliveries": "tickwork_deliveries_endpoint_open",
     "pick_dead_letters_by_id": "tickwork_dead_letters_id",
+    "list_entities": "tickwork_entities_key",
+    "prune_entity_results": "tickwork_entity_results_age",
     "ended_batches": "tickwork_batches_ended",
     "dead_letter_position": "tickwork_dead_letters_id",
     "list_batches": "tickwork_batches_latest",
@@ -130,6 +163,7 @@ BY_OTHER_WAYS = {
     "prune_dead_letters": "tickwork_dead_letters_age",
     "prune_schedules": "tickwork_schedules_deleted",
     "prune_counters": "tickwork_tallies_age",
+    "count_entities": "tickwork_entities_key",
     "subscriptions_of": "tickwork_subscriptions_once",
 }
 """How rows of other tables are found, in order where there is one."""
@@ -187,10 +221,21 @@ def test_waiting_messages_are_counted_from_a_covering_index(
 ) -> None:
     steps = on_messages(plan(connection, "count_messages"))
     assert {way(step) for step in steps} == COUNTED_FROM
-    waiting = [step for step in steps if way(step) != "tickwork_messages_holder"]
+    few = ("tickwork_messages_holder", BY_PLACE)
+    waiting = [step for step in steps if way(step) not in few]
     assert all("COVERING" in step for step in waiting)
     letters = [step for step in plan(connection, "count_messages") if "dead_letters" in step]
     assert [way(step) for step in letters if "COVERING" in step] == ["tickwork_dead_letters_own"]
+
+
+def test_dead_letters_are_grouped_from_a_covering_index_in_its_order(
+    connection: sqlite3.Connection,
+) -> None:
+    steps = plan(connection, "group_dead_letters")
+    (read,) = [step for step in steps if "tickwork_dead_letters" in step]
+    assert ("COVERING" in read, way(read)) == (True, "tickwork_dead_letters_group")
+    sorts = [step for step in steps if "TEMP B-TREE" in step]
+    assert len(sorts) == 2, "of the groups only, by cause and by size"
 
 
 def test_what_people_ask_for_reads_indexes_and_no_bodies(connection: sqlite3.Connection) -> None:
@@ -206,3 +251,19 @@ def test_a_queue_is_found_by_its_name(connection: sqlite3.Connection) -> None:
             plan(connection, name)[0]
             == "SEARCH tickwork_queues USING INDEX tickwork_queues_name (<expr>=? AND name=?)"
         )
+
+
+def test_a_trace_searches_every_table_by_its_correlation(connection: sqlite3.Connection) -> None:
+    steps = plan(connection, "find_trace")
+    reads = [each for each in steps if each.startswith(("SCAN", "SEARCH"))]
+    assert {way(each) for each in reached(reads, "m", "d", "r", "p")} == {
+        BY_KEY,
+        "tickwork_messages_correlation",
+        "tickwork_dead_letters_correlation",
+        "tickwork_dead_letters_first",
+        "tickwork_runs_correlation",
+        "tickwork_runs_message",
+        "tickwork_published_correlation",
+        "tickwork_deliveries_published",
+    }
+    assert not [each for each in reached(reads, "m", "d", "r", "p") if each.startswith("SCAN")]

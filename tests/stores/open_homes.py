@@ -38,7 +38,7 @@ class Homes:
     """The databases of a test session."""
 
     def __init__(self, server: PostgresHost, folder: Path) -> None:
-        self._postgres, self._sqlite = PostgresHomes(server), SqliteHomes(folder)
+        self._postgres, self.sqlite = PostgresHomes(server), SqliteHomes(folder)
 
     def close(self) -> None:
         """Closes connections that were kept for the next test."""
@@ -50,7 +50,7 @@ class Homes:
         if kind == "model":
             yield ModelHome()
         elif kind == "sqlite":
-            async with self._sqlite.take() as file:
+            async with self.sqlite.take() as file:
                 yield file
         else:
             async with self._postgres.take(pools) as database:

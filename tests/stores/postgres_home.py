@@ -7,17 +7,19 @@ if that fails or if a test may have left it in an unknown state.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from threading import Thread
 from typing import cast
 
 import asyncpg
+import pytest
 
 from tests.kit.databases import PostgresHost
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Kind, moment_of
 from tickwork.store.contract import Store
+from tickwork.store.ids import Moment, database_time
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.postgres.engine.database import Database
 from tickwork.store.postgres.engine.migrate import migrate
@@ -25,32 +27,33 @@ from tickwork.store.postgres.store import CONNECTIONS_MAX
 
 # Rows that the migrations inserted are saved and restored after each use.
 _KEEP_SEEDS = """
-DO $$ DECLARE name text; BEGIN
-    CREATE SCHEMA seeds;
-    FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' LOOP
-        EXECUTE format('CREATE TABLE seeds.%1$I AS TABLE public.%1$I', name);
+CREATE SCHEMA seeds;
+CREATE TABLE seeds.own_tables AS SELECT tablename FROM pg_tables WHERE schemaname = 'public';
+DO $$ DECLARE name text; is_empty boolean; BEGIN
+    FOR name IN SELECT tablename FROM seeds.own_tables LOOP
+        EXECUTE format('SELECT NOT EXISTS (SELECT FROM public.%I)', name) INTO is_empty;
+        IF NOT is_empty THEN
+            EXECUTE format('CREATE TABLE seeds.%1$I AS TABLE public.%1$I', name);
+        END IF;
     END LOOP;
 END $$
 """
+_NEW_TABLES = """
+SELECT tablename FROM pg_tables WHERE schemaname = 'public'
+EXCEPT SELECT tablename FROM seeds.own_tables
+"""
+# Statements that put a database back. What nothing refers to goes first. (TRUNCATE takes ten times
+# as long on small tables.)
 _PUT_BACK = """
-SET lock_timeout = '2s';
-DO $$ DECLARE name text; BEGIN
-    FOR name IN SELECT tablename FROM pg_tables AS own WHERE schemaname = 'public' AND NOT EXISTS (
-        SELECT FROM pg_tables WHERE schemaname = 'seeds' AND tablename = own.tablename
-    ) LOOP
-        EXECUTE format('DROP TABLE public.%I', name);
-    END LOOP;
-    -- What nothing refers to goes first. (TRUNCATE takes ten times as long on small tables.)
-    FOR name IN
-        SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'
-        ORDER BY (SELECT count(*) FROM pg_constraint WHERE confrelid = pg_class.oid)
-    LOOP
-        EXECUTE format('DELETE FROM public.%I', name);
-    END LOOP;
-    FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'seeds' LOOP
-        EXECUTE format('INSERT INTO public.%1$I TABLE seeds.%1$I', name);
-    END LOOP;
-END $$
+SELECT (
+    SELECT string_agg(format('DELETE FROM public.%I;', relname), ' ' ORDER BY (
+        SELECT count(*) FROM pg_constraint WHERE confrelid = pg_class.oid
+    ))
+    FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'
+) || (
+    SELECT string_agg(format('INSERT INTO public.%1$I TABLE seeds.%1$I;', tablename), ' ')
+    FROM pg_tables WHERE schemaname = 'seeds' AND tablename <> 'own_tables'
+)
 """
 
 
@@ -92,6 +95,20 @@ class KeptPools:
 
     def __init__(self) -> None:
         self._free: dict[str, list[asyncpg.Pool[asyncpg.Record]]] = {}
+        self._loop, self._lent = asyncio.get_running_loop(), set[str]()
+
+    @contextmanager
+    def lent_for(self, url: str) -> Iterator[None]:
+        """Within, whoever opens a store at this URL gets one with a kept pool, such as an app."""
+        self._lent.add(url)
+        try:
+            yield
+        finally:
+            self._lent.discard(url)
+
+    def lends(self, url: str) -> bool:
+        """Whether a store at this URL gets a kept pool. One of another event loop never does."""
+        return url in self._lent and asyncio.get_running_loop() is self._loop
 
     async def take(self, url: str) -> KeptDatabase:
         free = self._free.setdefault(url, [])
@@ -113,13 +130,37 @@ class KeptPools:
             await Database.close(database)
 
     def forget(self, url: str) -> None:
-        """Closes the pools of one database."""
-        for pool in self._free.pop(url, ()):
-            pool.terminate()
+        """Closes the pools of one database, with whatever options they were opened."""
+        for known in [each for each in self._free if each.startswith(url)]:
+            for pool in self._free.pop(known):
+                pool.terminate()
 
     def close(self) -> None:
         for url in [*self._free]:
             self.forget(url)
+
+
+@contextmanager
+def opened_with(pools: KeptPools) -> Iterator[None]:
+    """Within, stores are opened with kept pools where these are lent."""
+    open_anew = PostgresStore.open
+
+    async def open_store(
+        url: str,
+        *,
+        moment: Moment = database_time,
+        direct_url: str | None = None,
+        connections_max: int = CONNECTIONS_MAX,
+    ) -> PostgresStore:
+        if direct_url is None and connections_max == CONNECTIONS_MAX and pools.lends(url):
+            return PostgresStore(await pools.take(url), moment, url)
+        return await open_anew(
+            url, moment=moment, direct_url=direct_url, connections_max=connections_max
+        )
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PostgresStore, "open", open_store)
+        yield
 
 
 class PostgresHomes:
@@ -150,7 +191,10 @@ class PostgresHomes:
     async def _make(self) -> str:
         url = await self._server.create_database()
         await migrate(url)
-        await _execute(url, _KEEP_SEEDS)
+        connection = await asyncpg.connect(url)
+        await connection.execute(_KEEP_SEEDS)
+        self._cleaner.put_back = await connection.fetchval(_PUT_BACK)
+        await connection.close()
         return url
 
     def close(self) -> None:
@@ -169,6 +213,7 @@ class _Cleaner:
 
     def __init__(self) -> None:
         self._connections: dict[str, asyncpg.Connection[asyncpg.Record]] = {}
+        self.put_back = ""
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="cleaner", daemon=True)
         self._thread.start()
@@ -183,10 +228,12 @@ class _Cleaner:
             connection = self._connections.pop(url, None)
             if connection is None or connection.is_closed():
                 connection = await asyncpg.connect(
-                    url, server_settings={"application_name": CLEANER}
+                    url, server_settings={"application_name": CLEANER, "lock_timeout": "2s"}
                 )
             try:
-                await connection.execute(_PUT_BACK)
+                for row in await connection.fetch(_NEW_TABLES):
+                    await connection.execute(f'DROP TABLE public."{row[0]}"')
+                await connection.execute(self.put_back)
             except BaseException:
                 connection.terminate()
                 raise
@@ -203,11 +250,3 @@ class _Cleaner:
     async def _close(self) -> None:
         for connection in self._connections.values():
             await connection.close()
-
-
-async def _execute(url: str, statement: str) -> None:
-    connection = await asyncpg.connect(url, server_settings={"application_name": CLEANER})
-    try:
-        await connection.execute(statement)
-    finally:
-        await connection.close()

@@ -45,17 +45,21 @@ class SqliteHomes:
         self._folder, self._numbers = folder, count(1)
         self._template: Path | None = None
 
-    @asynccontextmanager
-    async def take(self) -> AsyncIterator[SqliteHome]:
+    async def copy_to(self, path: Path) -> None:
+        """Puts a migrated, empty file there."""
         if self._template is None:
             template = self._folder / "template.db"
             await migrate(f"sqlite:///{template}")
             self._template = template
+        shutil.copy(self._template, path)
+
+    @asynccontextmanager
+    async def take(self) -> AsyncIterator[SqliteHome]:
         place = self._folder / f"store-{next(self._numbers)}"
         place.mkdir()
         try:
             path = place / "tickwork.db"
-            shutil.copy(self._template, path)
+            await self.copy_to(path)
             yield SqliteHome(path)
         finally:
             shutil.rmtree(place)

@@ -34,6 +34,8 @@ MODULES: dict[Path, Listed] = {
         "decides about plain acks in Python; PostgreSQL does in the statement": (
             "messages/plain_acks",
         ),
+        "values made before the writer's turn": ("messages/prepared_messages",),
+        "looks up queues in every transaction; PostgreSQL caches them": ("messages/queue_rows",),
     },
 }
 
@@ -74,7 +76,6 @@ CLASSES: dict[Path, Listed] = {
     SQLITE: {
         "connections for reading are threads": ("engine/database:Readers",),
         "values made before the writer's turn": (
-            "messages/send:PreparedMessages",
             "messages/settle_statements:Endings",
             "schedules/slot_messages:SlotMessage",
             "schedules/slot_messages:SlotMessages",
@@ -83,7 +84,6 @@ CLASSES: dict[Path, Listed] = {
             "messages/claim:ClaimBuilder",
             "messages/dead_letters:DeadLetterCounts",
             "messages/dead_letters:NewDeadLetter",
-            "messages/send:QueueRow",
             "schedules/rows:StoredSchedule",
             "schedules/slot_messages:SourceSchedule",
             "schedules/slot_outcome:DyingMessage",
@@ -99,6 +99,30 @@ CLASSES: dict[Path, Listed] = {
 
 STATEMENTS: dict[Path, Listed] = {
     POSTGRES: {
+        "PostgreSQL is the target of a copy, SQLite the source": (
+            "copies/copied_rows",
+            "copies/copy_columns",
+            "copies/create_copy",
+            "copies/create_copy_guard",
+            "copies/delete_seeds",
+            "copies/derive_backlogs",
+            "copies/derive_keys",
+            "copies/derive_schedule_counts",
+            "copies/drop_copy",
+            "copies/drop_copy_guard",
+            "copies/get_copied",
+            "copies/guard_table",
+            "copies/has_copy",
+            "copies/note_copied",
+            "copies/open_table",
+            "copies/set_zones",
+            "copies/table_has_rows",
+        ),
+        "locks the key of a direct call before it deletes the call": (
+            "entities/calls_of_dead_nodes",
+            "entities/delete_calls",
+            "entities/withdrawable_call",
+        ),
         "takes a lock; SQLite has one writer": (
             "calendars/lock_calendar",
             "messages/lock_keys",
@@ -113,14 +137,20 @@ STATEMENTS: dict[Path, Listed] = {
             "nodes/lock_node",
             "queues/lock_queue",
             "queues/lock_queues",
+            "queues/lock_own_queue",
+            "endpoints/lock_endpoint",
+            "tenants/lock_claim_quotas",
             "schedules/lock_schedule",
             "schedules/lock_schedules",
             "schedules/schedule_key",
             "schedules/withdrawable_keys",
             "shards/confirm_dead_nodes",
+            "shards/lock_all_shards",
             "shards/lock_grant",
             "shards/lock_living_node",
             "shards/lock_shards",
+            "workflows/lock_run",
+            "workflows/lock_run_message",
         ),
         "finds rows first, then deletes those that no other transaction took": (
             "batches/cancel_items",
@@ -134,13 +164,23 @@ STATEMENTS: dict[Path, Listed] = {
             "messages/lock_backlog_stripes",
             "messages/read_backlog_limit",
             "retention/capped_queues",
+            "schedules/add_schedule_counts",
         ),
         "firings are partitioned by day": (
             "retention/count_firings_in_partition",
             "retention/create_firing_partition",
             "retention/drop_firing_partition",
             "retention/firing_partitions",
+            "retention/read_firing_partition",
             "retention/try_lock_partitions",
+        ),
+        "a file has no roles": (
+            "readers/bound_lock_wait",
+            "readers/describe_role",
+            "readers/grant_schema",
+            "readers/grant_table",
+            "readers/list_readers",
+            "readers/revoke_table",
         ),
         "an answer can be lost between server and client": (
             "batches/batch_fill_state",
@@ -163,12 +203,18 @@ STATEMENTS: dict[Path, Listed] = {
             "schedules/sweep_schedules",
             "shards/follow_clock",
             "shards/hand_over_shards",
+            "workflows/adopt_runs",
+            "workflows/create_runs",
+            "workflows/end_runs",
+            "workflows/find_runs",
+            "workflows/record_checkpoints",
+            "workflows/wake_signalled_runs",
         ),
         "one read where SQLite uses another statement twice, or an index": (
+            "schedules/all_schedules_by_due",
             "batches/seal_abandoned_batches",
             "batches/uncompleted_batches",
             "dead_letters/get_dead_letter",
-            "shards/read_shards",
             "stats/oldest_visible",
         ),
         "subscriptions are cached": (
@@ -177,6 +223,14 @@ STATEMENTS: dict[Path, Listed] = {
         ),
     },
     SQLITE: {
+        "SQLite is the source of a copy": (
+            "copies/count_rows",
+            "copies/drop_trigger",
+            "copies/freeze_table",
+            "copies/list_objects",
+            "copies/oldest_tzdata",
+            "copies/page_of_table",
+        ),
         "part of a claim": (
             "messages/count_claimed",
             "messages/done_events",
@@ -194,6 +248,17 @@ STATEMENTS: dict[Path, Listed] = {
             "messages/record_successes",
             "messages/show_successes",
         ),
+        "part of recording, ending or waking a run": (
+            "workflows/claimed_run",
+            "workflows/clear_lost_claims",
+            "workflows/consume_event",
+            "workflows/create_run",
+            "workflows/end_run",
+            "workflows/fail_dead_run",
+            "workflows/record_checkpoint",
+            "workflows/run_message_queue",
+            "workflows/run_signals",
+        ),
         "part of a send": (
             "messages/send_keyed",
             "messages/send_plain",
@@ -202,6 +267,8 @@ STATEMENTS: dict[Path, Listed] = {
             "queues/get_shared_queue",
         ),
         "deletes what it finds, in one statement": (
+            "entities/delete_calls_of_dead_nodes",
+            "entities/withdraw_call",
             "messages/delete_message",
             "messages/purge_blocked",
             "messages/purge_ready",
@@ -210,6 +277,7 @@ STATEMENTS: dict[Path, Listed] = {
             "dead_letters/forward_dead_letter",
             "dead_letters/read_death",
             "nodes/expire_pull_leases",
+            "messages/message_rowids",
             "queues/queue_settings",
         ),
         "part of planning": (
@@ -254,6 +322,7 @@ STATEMENTS: dict[Path, Listed] = {
             "queues/all_tenants",
             "schedules/get_tenant_schedule",
             "schedules/schedules_of_owner",
+            "schedules/schedules_of_owner_by_due",
             "schedules/schedules_of_status",
             "schedules/schedules_without_name",
         ),
@@ -266,6 +335,7 @@ STATEMENTS: dict[Path, Listed] = {
             "nodes/claimed_by",
             "subscriptions/count_subscriptions",
         ),
+        "one row at a time": ("entities/clear_entity_values", "entities/put_entity_value"),
         "found by an index of its own": ("batches/abandoned_batches", "retention/old_batches"),
         "another process is noticed by looking": ("meta/newest_message",),
     },

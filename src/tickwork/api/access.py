@@ -10,7 +10,8 @@ async def list_queues(context: NamedDependency[Context], caller: NamedDependency
 `"owners": True` is also for owner-bound callers, and has to restrict them to what they own;
 any other route refuses them. A route with `"open_on_loopback": True` needs no key if the server
 listens on a loopback address and the request comes through no proxy. An application with a route
-that declares no permission does not start. The header `Tickwork-Tenant` names the tenant that an
+that declares no permission does not start. A request without `Authorization` may have the cookie of
+the console instead. The header `Tickwork-Tenant` names the tenant that an
 operator acts for.
 """
 
@@ -21,11 +22,13 @@ from typing import Any
 
 from litestar import Litestar, Request
 from litestar.connection import ASGIConnection
+from litestar.di import NamedDependency
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 from litestar.openapi.spec import SecurityScheme
 
 from tickwork.api.context import Context
 from tickwork.core.access import Caller, Permission, check_access
+from tickwork.core.session import check_csrf
 from tickwork.errors import StoreUnavailable
 from tickwork.ops.audit import ACTOR
 
@@ -33,12 +36,15 @@ OPEN = "open"
 """The permission of a route that needs no key."""
 
 TENANT_HEADER = "Tickwork-Tenant"
+CSRF_HEADER = "X-CSRF-Token"
+SESSION_COOKIE = "tickwork_session"
 
 SECURITY_SCHEME = "key"
 SECURITY = SecurityScheme(
     type="http", scheme="bearer", description="An API key `tw_…`, or a JWT of a configured issuer."
 )
 
+_READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-real-ip")
 _DECLARATIONS = frozenset({OPEN, *Permission})
 
@@ -49,18 +55,31 @@ async def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRou
     if declared == OPEN or connection.scope.get("method") == "OPTIONS":
         return  # OPTIONS says no more than the description of the API, which is open.
     context: Context = connection.app.state.context
-    if handler.opt.get("open_on_loopback") is True and _is_from_here(context, connection):
+    if handler.opt.get("open_on_loopback") is True and is_from_here(context, connection):
         return
-    if context.authenticator is None:
-        raise StoreUnavailable("this process has no database")
-    caller = await context.authenticator.caller(
-        connection.headers.get("Authorization"), connection.headers.get(TENANT_HEADER)
-    )
+    caller = await authenticated(context, connection)
     check_access(
         caller, Permission(str(declared)), is_open_to_owners=handler.opt.get("owners") is True
     )
     connection.scope["auth"] = caller
     ACTOR.set(caller.name)
+
+
+async def authenticated(context: Context, connection: ASGIConnection[Any, Any, Any, Any]) -> Caller:
+    """Who makes a request: the header `Authorization` says so, and without it the cookie of the
+    console. A change with a cookie needs the CSRF token of its session."""
+    if context.authenticator is None:
+        raise StoreUnavailable("this process has no database")
+    authorization, tenant = (
+        connection.headers.get(name) for name in ("Authorization", TENANT_HEADER)
+    )
+    secret = connection.cookies.get(SESSION_COOKIE)
+    if authorization is not None or secret is None:
+        return await context.authenticator.caller(authorization, tenant)
+    signed_in = await context.authenticator.caller_of_session(secret, tenant)
+    if connection.scope.get("method") not in _READS:
+        check_csrf(secret, connection.headers.get(CSRF_HEADER))
+    return signed_in.caller
 
 
 def is_loopback(host: str) -> bool:
@@ -75,13 +94,17 @@ def is_loopback(host: str) -> bool:
     return (mapped or address).is_loopback
 
 
-def _is_from_here(context: Context, connection: ASGIConnection[Any, Any, Any, Any]) -> bool:
+def is_from_here(context: Context, connection: ASGIConnection[Any, Any, Any, Any]) -> bool:
     """A proxy on this machine may forward requests of others."""
     return context.is_on_loopback and not any(name in connection.headers for name in _PROXY_HEADERS)
 
 
-def caller_of_request(request: Request[Any, Any, Any]) -> Caller:
-    """The dependency `caller`."""
+def caller_of_request(
+    request: Request[Any, Any, Any],
+    context: NamedDependency[Context],  # noqa: ARG001
+) -> Caller:
+    """The dependency `caller`. It names `context` so that one is provided after the other: Litestar
+    starts a task for each of several dependencies that it can provide at once."""
     caller = request.auth
     assert isinstance(caller, Caller)
     return caller

@@ -8,15 +8,15 @@ from datetime import datetime
 
 from litestar import Litestar, Response, Router
 from litestar.config.compression import CompressionConfig
-from litestar.datastructures import State
+from litestar.datastructures import Headers, State
 from litestar.di import Provide
 from litestar.exceptions import NotFoundException
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.spec import Components, Tag
-from litestar.types import ControllerRouterHandler
+from litestar.types import ASGIApp, ControllerRouterHandler, Message, Receive, Scope, Send
 from prometheus_client import CollectorRegistry
 
-from tickwork import __version__, clock
+from tickwork import __version__, clock, spans
 from tickwork.api.access import (
     OPEN,
     SECURITY,
@@ -27,15 +27,17 @@ from tickwork.api.access import (
 )
 from tickwork.api.context import Context, Outside
 from tickwork.api.jwt import JwtChecker
-from tickwork.api.problems import BODY_BYTES_MAX, handlers
-from tickwork.api.query import refuse_unknown_parameters
+from tickwork.api.problems import handlers
+from tickwork.api.query import keep_slashes, refuse_unknown_parameters
 from tickwork.api.request_id import add_request_id
 from tickwork.api.routes.batches import BATCH_ROUTES
 from tickwork.api.routes.calendars import CALENDAR_ROUTES
-from tickwork.api.routes.cluster import cluster, stats, usage
+from tickwork.api.routes.cluster import OPERATING_ROUTES
+from tickwork.api.routes.console import console_asset, console_page
 from tickwork.api.routes.dead_letters import DEAD_LETTER_ROUTES
-from tickwork.api.routes.docs import PAGE_HEADERS, DocsPage, home, openapi_json
+from tickwork.api.routes.docs import PAGE_HEADERS, DocsPage, openapi_json
 from tickwork.api.routes.endpoints import ENDPOINT_ROUTES
+from tickwork.api.routes.entities import ENTITY_ROUTES
 from tickwork.api.routes.events import EVENT_ROUTES
 from tickwork.api.routes.firings import firing_routes
 from tickwork.api.routes.limits import LIMIT_ROUTES
@@ -46,10 +48,15 @@ from tickwork.api.routes.pull import PULL_ROUTES
 from tickwork.api.routes.queues import QUEUE_ROUTES
 from tickwork.api.routes.schedule_runs import RUN_ROUTES
 from tickwork.api.routes.schedules import SCHEDULE_ROUTES
+from tickwork.api.routes.session import SESSION_ROUTES
+from tickwork.api.routes.stream import stream
 from tickwork.api.routes.subscriptions import SUBSCRIPTION_ROUTES
 from tickwork.api.routes.tenants import TENANT_ROUTES
+from tickwork.api.routes.why import WHY_ROUTES
+from tickwork.api.routes.workflows import WORKFLOW_ROUTES
 from tickwork.core import when
 from tickwork.core.jwt_issuer import Issuer
+from tickwork.core.problem import BODY_BYTES_MAX
 from tickwork.ops.authenticate import Authenticator
 from tickwork.ops.stores import Store
 
@@ -64,20 +71,23 @@ _TAGS = [
     Tag("events", "Publish events to queues and endpoints."),
     Tag("endpoints", "Addresses that receive events."),
     Tag("deliveries", "What became of events, endpoint by endpoint."),
+    Tag("workflows", "Durable workflows: their runs, steps and events."),
     Tag("calendars", "Days off of schedules."),
+    Tag("entities", "Keyed objects: call their methods, look inside, change."),
     Tag("operating", "The state of the cluster and its queues."),
     Tag("health", "Health checks and metrics of the process."),
 ]
 
 
 _ROUTES: list[ControllerRouterHandler] = [
-    home,
+    console_page,
+    console_asset,
+    *SESSION_ROUTES,
     openapi_json,
     healthz,
     readyz,
     metrics,
-    cluster,
-    stats,
+    *OPERATING_ROUTES,
     preview,
     *SCHEDULE_ROUTES,
     *RUN_ROUTES,
@@ -93,7 +103,10 @@ _ROUTES: list[ControllerRouterHandler] = [
     *EVENT_ROUTES,
     *ENDPOINT_ROUTES,
     *CALENDAR_ROUTES,
-    usage,
+    stream,
+    *WORKFLOW_ROUTES,
+    *ENTITY_ROUTES,
+    *WHY_ROUTES,
 ]
 
 GZIP_BYTES_MIN = 1_000
@@ -131,6 +144,7 @@ def create_api(
 
     @asynccontextmanager
     async def with_store(_: Litestar) -> AsyncIterator[None]:
+        context.is_stopping = False
         async with AsyncExitStack() as opened:
             if open_store is not None:
                 context.store = await open_store()
@@ -152,6 +166,7 @@ def create_api(
         state=State({"context": context}),
         before_request=refuse_unknown_parameters,
         before_send=[add_request_id],
+        middleware=[_trace_requests] if spans.is_on() else [],
         compression_config=CompressionConfig("gzip", minimum_size=GZIP_BYTES_MIN),
         exception_handlers=handlers(),
         request_max_body_size=BODY_BYTES_MAX,
@@ -159,6 +174,7 @@ def create_api(
         logging_config=None,
     )
     check_declarations(api)
+    api.asgi_handler = keep_slashes(api.asgi_handler)
     return api
 
 
@@ -189,3 +205,23 @@ def _raise_not_found(response: Response[object]) -> Response[object]:
     if response.status_code == NotFoundException.status_code:
         raise NotFoundException
     return response
+
+
+def _trace_requests(app: ASGIApp) -> ASGIApp:
+    """A middleware that runs each request in a span below the caller's, which the header
+    `traceparent` names."""
+
+    async def handle(scope: Scope, receive: Receive, send: Send) -> None:
+        method, path = str(scope.get("method", "")), str(scope.get("path_template", ""))
+        attributes = {"http.request.method": method, "http.route": path}
+        parent = Headers.from_scope(scope).get(spans.TRACEPARENT)
+        with spans.span(f"{method} {path}", "server", attributes, parent=parent) as span:
+
+            async def note_status(message: Message) -> None:
+                if span is not None and message["type"] == "http.response.start":
+                    span.set_attribute("http.response.status_code", message["status"])
+                await send(message)
+
+            await app(scope, receive, note_status)
+
+    return handle

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import uuid4
 
+from litestar import Litestar
 from prometheus_client import CollectorRegistry
 
 from tickwork import clock
@@ -17,6 +18,7 @@ from tickwork.ops.endpoints import Sink
 from tickwork.ops.pull import Puller
 from tickwork.ops.schedules.outside import NO_OUTSIDE, OutsideRules
 from tickwork.ops.stores import Store
+from tickwork.ops.stream import StreamWatch
 from tickwork.ops.webhook_secret import Box
 
 
@@ -33,7 +35,8 @@ class Outside:
 @dataclass
 class Context:
     """The clock, the limits for schedules, the store and who checks keys while the application
-    serves, and the metrics of this process. `is_on_loopback`: it listens on this machine only."""
+    serves, and the metrics of this process. `is_on_loopback`: it listens on this machine only.
+    `is_stopping`: streams end, so that the server can."""
 
     now: Callable[[], datetime]
     limits: when.Limits
@@ -42,7 +45,15 @@ class Context:
     is_on_loopback: bool = False
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     outside: Outside | None = None
+    streams: StreamWatch = field(default_factory=StreamWatch)
+    is_stopping: bool = False
     puller: Puller = field(default_factory=lambda: Puller(uuid4(), clock.monotonic))
+
+
+def stop_streams(api: Litestar) -> None:
+    """Ends the open streams, which would keep the server from stopping."""
+    context: Context = api.state.context
+    context.is_stopping = True
 
 
 def store_of(context: Context) -> Store:

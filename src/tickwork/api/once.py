@@ -22,6 +22,9 @@ from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops import requests
 
 T = TypeVar("T")
+Answer = TypeVar("Answer")
+
+_REPLAYED = {"Idempotency-Replayed": "true"}
 
 IdempotencyKey = Annotated[
     str | None,
@@ -62,10 +65,44 @@ async def once(
     return Response(answer, status_code=201)
 
 
+async def change_once(
+    change: Callable[[requests.DoneMark], Awaitable[T]],
+    show: Callable[[T | None], Awaitable[Answer]],
+    *,
+    context: Context,
+    caller: Caller,
+    request: Request[Any, Any, Any],
+    key: str | None,
+) -> Response[Answer]:
+    """As `once` for a change that has no id of its own to be recognised by: the request is marked
+    as done in the transaction of the change. `show` makes the answer from the result, or from None
+    if a process died after the change and nobody knows the result."""
+    store = store_of(context)
+    if key is None:
+        return Response(await show(await change(requests.DoneMark())), status_code=201)
+    name = _checked(key, caller)
+    print_ = _fingerprint(request, await request.body())
+    begun = await requests.begin(store, caller.scope, name, print_)
+    if begun.answer == requests.PENDING_ANSWER:
+        return Response(await show(None), status_code=201, headers=_REPLAYED)
+    if begun.answer is not None:
+        return _again(begun.answer)
+    is_done = False
+    try:
+        async with requests.done_with_change(store, caller.scope, name, begun.seed) as mark:
+            result = await change(mark)
+        is_done = True
+    finally:
+        if not is_done:
+            await requests.forget(store, caller.scope, name, begun.seed)
+    answer = await show(result)
+    await requests.finish(store, caller.scope, name, begun.seed, msgspec.json.encode(answer))
+    return Response(answer, status_code=201)
+
+
 def _again(body: bytes) -> Response[Any]:
-    headers = {"Idempotency-Replayed": "true"}
     return Response(
-        msgspec.Raw(body), status_code=201, media_type="application/json", headers=headers
+        msgspec.Raw(body), status_code=201, media_type="application/json", headers=_REPLAYED
     )
 
 

@@ -1,20 +1,50 @@
-"""Query parameters: unknown ones are refused, so that a misspelt filter is not ignored."""
+"""Query parameters: unknown ones are refused, so that a misspelt filter is not ignored. Parameters
+of the path may have slashes."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
+from urllib.parse import unquote
 
 from litestar import Request
 from litestar.handlers import BaseRouteHandler
 from litestar.params import QueryParameter
+from litestar.types import ASGIApp, Receive, Scope, Send
 
 from tickwork.core.fields import Reader, unknown_faults
 from tickwork.errors import FieldError, InvalidInput
 
+SLASH = "\0"
+"""Stands for a slash within a parameter of the path. No name has this character."""
 
-def refuse_unknown_parameters(request: Request[Any, Any, Any]) -> None:
-    """Raises `InvalidInput` for parameters in the query that the route does not have."""
+HAS_SLASHES = "tickwork_slashes"
+
+
+def keep_slashes(app: ASGIApp) -> ASGIApp:
+    """Lets a parameter of the path have slashes: `%2F` separates no segments."""
+
+    async def handle(scope: Scope, receive: Receive, send: Send) -> None:
+        # Some servers leave the query in it.
+        raw, _, _ = (scope.get("raw_path") or b"").partition(b"?")
+        if b"%2F" in raw.upper():
+            segments = [unquote(each.decode("latin-1")) for each in raw.split(b"/")]
+            scope["path"] = "/".join(each.replace("/", SLASH) for each in segments)
+            scope[HAS_SLASHES] = True  # type: ignore[literal-required]
+        await app(scope, receive, send)
+
+    return handle
+
+
+async def refuse_unknown_parameters(request: Request[Any, Any, Any]) -> None:
+    """Raises `InvalidInput` for parameters in the query that the route does not have. Gives those
+    in the path the slashes that `keep_slashes` took."""
+    scope: dict[str, Any] = cast(dict[str, Any], request.scope)
+    if scope.get(HAS_SLASHES):
+        scope["path_params"] = {
+            name: value.replace(SLASH, "/") if isinstance(value, str) else value
+            for name, value in scope["path_params"].items()
+        }
     given = request.query_params.keys()
     if not given:
         return

@@ -4,6 +4,7 @@ and so has every log line about the request."""
 from __future__ import annotations
 
 import re
+from itertools import count
 from secrets import token_hex
 from typing import Any
 
@@ -14,6 +15,9 @@ HEADER = "X-Request-Id"
 
 _USABLE = re.compile(r"[A-Za-z0-9._:/+=@-]{1,120}")
 _NAME = "tickwork_request_id"
+_PREFIX = f"req_{token_hex(8)}"
+_numbers = count()
+"""Ids tell requests apart; they are no secrets. Random bytes for each would cost a system call."""
 
 
 def request_id_of(scope: Scope) -> str:
@@ -21,7 +25,7 @@ def request_id_of(scope: Scope) -> str:
     kept: Any = scope
     if _NAME not in kept:
         given = Headers.from_scope(scope).get(HEADER, "")
-        kept[_NAME] = given if _USABLE.fullmatch(given) else f"req_{token_hex(12)}"
+        kept[_NAME] = given if _USABLE.fullmatch(given) else f"{_PREFIX}{next(_numbers):08x}"
     request_id: str = kept[_NAME]
     return request_id
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
+from operator import attrgetter
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from tickwork.api.ids import optional_id
 from tickwork.api.schemas import RuleRequest
-from tickwork.core.public_id import Prefix, public_id
+from tickwork.core.public_id import Prefix, optional_id, public_id
 from tickwork.core.schedule.firing import ChannelOutcome, FiringRecord, FiringStatus
 from tickwork.ops.schedules.complete import CompletedFiring
 from tickwork.ops.schedules.public import Schedule, ScheduleView
@@ -29,7 +29,10 @@ class ScheduleRequest(RuleRequest, frozen=True, kw_only=True):
 
     target: Annotated[
         dict[str, Any] | None,
-        Meta(description='Such as {"type": "queue", "queue": "jobs"}.'),
+        Meta(
+            description='Such as {"type": "queue", "queue": "jobs"} or {"type": "webhook", '
+            '"endpoint": "billing"}.'
+        ),
     ] = None
     target_url: Annotated[str | None, Meta(description="Short for a target of type webhook.")] = (
         None
@@ -40,12 +43,21 @@ class ScheduleRequest(RuleRequest, frozen=True, kw_only=True):
     idempotency_key: Annotated[
         str | None, Meta(description="Sent with every firing; unique in the tenant.")
     ] = None
+    delivery: Annotated[
+        Literal["at_least_once", "at_most_once"] | None,
+        Meta(description="Whether a crash may repeat a delivery to a target outside."),
+    ] = None
     overlap: Literal["allow", "skip", "buffer_one", "buffer_all"] | None = None
     retry: RetryPolicy | None = None
     on_dead: Literal["continue", "pause"] | None = None
     on_success: Annotated[
         dict[str, Any] | None,
-        Meta(description='Who gets the result: {"queue": "results"} or {"endpoint": "billing"}.'),
+        Meta(
+            description=(
+                'Who gets the result: {"queue": "results"}, {"endpoint": "billing"} or '
+                '{"workflow": "report"}.'
+            )
+        ),
     ] = None
     on_failure: Annotated[
         dict[str, Any] | None, Meta(description="The same, when no attempt is left.")
@@ -53,6 +65,9 @@ class ScheduleRequest(RuleRequest, frozen=True, kw_only=True):
     priority: Annotated[int, Meta(ge=0, le=9)] | None = None
     expires_after_seconds: int | None = None
     metadata: dict[str, Any] | None = None
+
+
+_view_of = attrgetter(*ScheduleView.__struct_fields__)
 
 
 class ScheduleAnswer(ScheduleView, frozen=True, kw_only=True):
@@ -64,7 +79,7 @@ class ScheduleAnswer(ScheduleView, frozen=True, kw_only=True):
     @classmethod
     def of(cls, schedule: Schedule) -> ScheduleAnswer:
         """The answer for a schedule."""
-        fields = {name: getattr(schedule, name) for name in ScheduleView.__struct_fields__}
+        fields = dict(zip(ScheduleView.__struct_fields__, _view_of(schedule), strict=True))
         return cls(id=public_id(Prefix.SCHEDULE, schedule.id), **fields)
 
 

@@ -103,7 +103,10 @@ class RuleRequest(Struct, frozen=True, kw_only=True):
         Meta(description="What to do with a slot on an excluded date."),
     ] = "skip"
     jitter_seconds: Annotated[int, Meta(ge=0)] = 0
-    fire_window_seconds: Annotated[int, Meta(ge=0)] = 0
+    fire_window_seconds: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(description="0: exact, also while the operator widens the windows."),
+    ] = None
 
 
 class PreviewRequest(RuleRequest, frozen=True, kw_only=True, rename={"start": "from"}):
@@ -149,6 +152,8 @@ class Health(Struct, frozen=True):
 
 
 class Readiness(Struct, frozen=True):
-    """The process can serve requests."""
+    """The process can serve requests. `missing` names the roles that no live process has: without
+    `scheduler` no schedule fires, without `worker` nothing is handled or delivered."""
 
     status: Literal["ready"]
+    missing: tuple[str, ...] = ()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from types import FrameType
 
 import uvicorn
-from litestar import Litestar
 
+from tickwork.app.services import AsgiApp
 from tickwork.service.process_lifecycle import listen
 
 STOP_SECONDS_MAX = 10
@@ -24,6 +25,18 @@ def quiet_server_log() -> None:
         log.setLevel(logging.WARNING)
 
 
+class ServerWithStreams(uvicorn.Server):
+    """A server that ends its streams when a signal stops it, instead of waiting for them."""
+
+    def __init__(self, config: uvicorn.Config, on_stop: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_stop = on_stop
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._on_stop()
+        super().handle_exit(sig, frame)
+
+
 class _Server(uvicorn.Server):
     """A server that installs no signal handlers: the process has its own."""
 
@@ -33,8 +46,11 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serving(application: Litestar, *, host: str, port: int) -> AsyncIterator[str]:
-    """Serves while the context is open and yields the URL.
+async def serving(
+    application: AsgiApp, *, host: str, port: int, on_stop: Callable[[], None] = lambda: None
+) -> AsyncIterator[str]:
+    """Serves while the context is open and yields the URL. `on_stop` is called before open requests
+    are waited for.
 
     Raises `InvalidInput` if the port cannot be used.
     """
@@ -53,5 +69,6 @@ async def serving(application: Litestar, *, host: str, port: int) -> AsyncIterat
         try:
             yield "http://{}:{}".format(*listener.getsockname()[:2])
         finally:
+            on_stop()
             server.should_exit = True
             await task

@@ -20,7 +20,10 @@ from tickwork.app.handlers import (
     queue_settings,
     shape_fault,
 )
+from tickwork.app.http import HttpHandlerDeclaration
 from tickwork.app.payloads import Payload, ReadAs
+from tickwork.app.services import ServiceDeclaration
+from tickwork.app.workflows import WorkflowDeclaration
 from tickwork.core.fields import Reader, reader_of
 from tickwork.core.model import QueueSettings
 from tickwork.errors import FieldError, InvalidInput
@@ -155,6 +158,10 @@ class Registry:
         self.handlers: list[HandlerDeclaration] = []
         self._sent: dict[tuple[str, str | None], Payload[Any]] = {}
         self.schedules: dict[str, ScheduleDeclaration] = {}
+        self.workflows: dict[str, dict[str | None, WorkflowDeclaration]] = {}
+        """The declared workflows by name and version, the newest version last."""
+        self.http_handlers: list[HttpHandlerDeclaration] = []
+        self.services: dict[str, ServiceDeclaration] = {}
         self.completions: dict[str, str] = {}
         """Queue → queue for the completion events of its batches."""
 
@@ -250,6 +257,45 @@ class Registry:
             fault = "is already the name of another schedule; give one of them another name"
             raise InvalidInput([FieldError(schedule.name, fault)])
         self.schedules[schedule.name] = schedule
+
+    def add_http_handler(self, handler: HttpHandlerDeclaration) -> None:
+        """Declares an HTTP handler. A method and path have one."""
+        for other in self.http_handlers:
+            if (other.route.method, other.route.shape) == (
+                handler.route.method,
+                handler.route.shape,
+            ):
+                route = f"{handler.route.method} {handler.route.path}"
+                fault = f"{route} is already handled by {other.name}"
+                raise InvalidInput([FieldError(handler.name, fault)])
+        self.http_handlers.append(handler)
+
+    def add_workflow(self, workflow: WorkflowDeclaration) -> None:
+        """Declares a version of a workflow; the last one that is declared is the newest."""
+        versions = self.workflows.get(workflow.name, {})
+        fault = None
+        if workflow.version in versions:
+            fault = "is declared twice with one version; give each its own version"
+        elif self._is_served:
+            fault = "is declared while the app runs and would never be called; declare it before"
+        if fault is not None:
+            raise InvalidInput([FieldError(f"workflow {workflow.name}", fault)])
+        self.workflows[workflow.name] = {**versions, workflow.version: workflow}
+
+    def workflow(self, name: str, version: str | None = None) -> WorkflowDeclaration | None:
+        """A declared workflow: that version, or else the newest one."""
+        versions = self.workflows.get(name)
+        if not versions:
+            return None
+        return versions[version] if version in versions else [*versions.values()][-1]
+
+    def workflow_of(self, function: Callable[..., Any]) -> WorkflowDeclaration | None:
+        """The workflow that is declared with a function."""
+        for versions in self.workflows.values():
+            for each in versions.values():
+                if each.function is function:
+                    return each
+        return None
 
     @contextmanager
     def atomic(self) -> Iterator[None]:

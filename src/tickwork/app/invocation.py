@@ -246,7 +246,8 @@ NOTHING_MADE = Made()
 class Handling:
     """One run of a handler. `given` is its argument, None after the end.
 
-    Without `has_store` it runs in a process without a database. `loop` is the event loop of a
+    Without `has_store` it runs in a process without a database. One that is never repeated
+    (`is_repeated`) is a direct call of an entity. `loop` is the event loop of a
     coroutine handler and of its background tasks; a plain function has none.
     """
 
@@ -254,6 +255,7 @@ class Handling:
         "_background",
         "_batches",
         "_batches_named",
+        "_calls_named",
         "_events_named",
         "_items",
         "_items_bytes",
@@ -261,14 +263,18 @@ class Handling:
         "given",
         "has_ended",
         "has_store",
+        "is_repeated",
         "loop",
     )
 
-    def __init__(self, given: object = None, *, has_store: bool = True) -> None:
-        self.given, self.has_store = given, has_store
+    def __init__(
+        self, given: object = None, *, has_store: bool = True, is_repeated: bool = True
+    ) -> None:
+        self.given, self.has_store, self.is_repeated = given, has_store, is_repeated
         self._sends: list[Send] = []
         self._batches: list[BatchWithItems] = []
         self._batches_named = self._events_named = self._items = self._items_bytes = 0
+        self._calls_named = 0
         self._background: set[asyncio.Task[Any]] = set()
         self.has_ended = False
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -325,6 +331,17 @@ class Handling:
         self._check_open()
         self._events_named += 1
         return None if self.cause is None else f"{self.cause.id}:{self._events_named}"
+
+    def next_call_key(self) -> str | None:
+        """The idempotency key of the next call of an entity in this run: the same when the message
+        is retried. None for a batch of messages, and for a run that is never repeated."""
+        self._check_open()
+        self._calls_named += 1
+        cause = self.cause if self.is_repeated else None
+        return None if cause is None else f"{cause.event_id or cause.id}:{self._calls_named}"
+
+    def check_effect(self, what: str) -> None:
+        """Raises `InvalidInput` where an effect would be repeated: in the body of a workflow."""
 
     def _check_open(self) -> None:
         if self.has_ended:
@@ -396,6 +413,26 @@ _current: ContextVar[Handling | None] = ContextVar("tickwork_handling", default=
 def current_handling() -> Handling | None:
     """The run of the handler that called this; None outside handlers."""
     return _current.get()
+
+
+_correlation: ContextVar[str | None] = ContextVar("tickwork_correlation", default=None)
+
+
+def correlation_now() -> str | None:
+    """The correlation id of the message or HTTP request that is being handled."""
+    handling = _current.get()
+    cause = None if handling is None else handling.cause
+    return _correlation.get() if cause is None else cause.correlation_id or str(cause.id)
+
+
+def correlate(correlation_id: str) -> None:
+    """What is sent in this context, outside handlers of messages, has this correlation id."""
+    _correlation.set(correlation_id)
+
+
+def step_out() -> None:
+    """Leaves the handler in this context: what follows is stored at once, not with the ack."""
+    _current.set(None)
 
 
 def enter(handling: Handling) -> Token[Handling | None]:

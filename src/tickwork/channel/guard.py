@@ -30,6 +30,7 @@ from ipaddress import (
     ip_network,
 )
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from tickwork.errors import FieldError, InvalidInput
 
@@ -246,6 +247,14 @@ class _Lookups:
                 return await asyncio.shield(found)
         except TimeoutError:
             raise OSError(f"no answer of a name server within {LOOKUP_SECONDS:g} s") from None
+
+
+def host_of(url: str) -> str:
+    """The host of a URL; empty if it has none."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
 
 
 def is_public(address: Address) -> bool:

@@ -1,15 +1,17 @@
 """How much each host and tenant gets from this node, so that none occupies more than its share.
 
 A delivery over the limit is not sent: its message is released and comes back, and no attempt is
-lost. A tenant with many slow hosts is held to its own limit, and leaves the rest to other tenants.
-An endpoint has limits of its own besides.
+lost. A tenant with many slow hosts may fill the node while it is alone; when others come, it is
+held to its share. An endpoint has limits of its own besides.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from datetime import datetime
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from urllib.parse import urlsplit
 
@@ -17,28 +19,53 @@ from tickwork.core.delivery.pace import (
     IDLE,
     Limit,
     Pace,
+    Shares,
     finished,
     is_idle,
     may_start,
+    may_start_for_tenant,
     sent_away,
     started,
 )
 
 NO_LIMIT = Limit()
 
+SHARE_WAIT_SECONDS = 0.25
+"""Seconds that a delivery of a tenant above its share waits for another one to end before it is
+sent away: claiming it again costs more."""
+
+ALONE_SECONDS = 1.0
+"""Seconds without deliveries of others after which a tenant is alone. Only then may its deliveries
+wait: they hold permits that others need."""
+
 RECEIVERS_MAX = 10_000
 """Number of receivers above which those without deliveries are forgotten."""
 
 
 class HostLimits:
-    """The limits of all hosts and tenants. A limit without numbers lets everything through."""
+    """The limits of all hosts, and the shares of tenants. A limit without numbers lets everything
+    through, and so do no shares."""
 
     def __init__(
-        self, limit: Limit, clock: Callable[[], datetime], *, of_tenant: Limit = NO_LIMIT
+        self, limit: Limit, clock: Callable[[], datetime], *, shares: Shares | None = None
     ) -> None:
-        self._limit, self._of_tenant, self._clock = limit, of_tenant, clock
+        self._limit, self._shares, self._clock = limit, shares, clock
+        self._running = 0
+        self._last_tenant: str | None = None
+        self._alone_since = datetime.min.replace(tzinfo=UTC)
+        self._waiting: deque[tuple[str, asyncio.Future[None]]] = deque()
         self._paces: dict[str, Pace] = {}
         self._forget_above = RECEIVERS_MAX
+
+    async def wait_for_share(self, tenant: str) -> None:
+        """Waits a moment if a tenant fills the node and is alone."""
+        if not self._is_above_share(name := f"tenant {tenant}") or not self._is_alone():
+            return
+        ended = asyncio.get_running_loop().create_future()
+        self._waiting.append((name, ended))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SHARE_WAIT_SECONDS):
+                await ended
 
     @contextmanager
     def admitted(
@@ -47,33 +74,67 @@ class HostLimits:
         """Yields 0 if a tenant's deliveries to all these URLs may start, which then run until the
         block ends; else the seconds after which to ask again. `others` are limits by name
         besides."""
+        name_of_tenant = f"tenant {tenant}"
         limits = dict.fromkeys((f"host {_host(each)}" for each in urls), self._limit)
-        limits[f"tenant {tenant}"] = self._of_tenant
+        limits[name_of_tenant] = NO_LIMIT
         limits.update(others or {})
-        wait_seconds = self._start(limits)
+        wait_seconds = self._start(limits, name_of_tenant)
         try:
             yield wait_seconds
         finally:
             if not wait_seconds:
+                self._running -= 1
                 for name in limits:
                     self._paces[name] = finished(self._paces[name])
+                self._wake()
 
-    def _start(self, limits: Mapping[str, Limit]) -> float:
+    def _start(self, limits: Mapping[str, Limit], tenant: str) -> float:
         now, paces = self._clock(), self._paces
         full = [
             name
             for name, limit in limits.items()
             if not may_start(paces.get(name, IDLE), limit, now)
         ]
+        if self._is_above_share(tenant):
+            full.append(tenant)
         waits = [0.0]
         for name in full:
             paces[name], seconds = sent_away(paces.get(name, IDLE), limits[name], now)
             waits.append(seconds)
         if not full:
+            self._note_start(tenant, now)
             for name, limit in limits.items():
                 paces[name] = started(paces.get(name, IDLE), limit, now)
             self._forget(now)
         return max(waits)
+
+    def _is_above_share(self, tenant: str) -> bool:
+        own = self._paces.get(tenant, IDLE).running
+        return self._shares is not None and not may_start_for_tenant(
+            self._shares, of_tenant=own, in_all=self._running
+        )
+
+    def _is_alone(self) -> bool:
+        """Whether one tenant has started all deliveries for some time."""
+        return self._clock() - self._alone_since >= timedelta(seconds=ALONE_SECONDS)
+
+    def _note_start(self, tenant: str, now: datetime) -> None:
+        if tenant != self._last_tenant:
+            if self._last_tenant is not None:
+                self._alone_since = now
+            self._last_tenant = tenant
+        self._running += 1
+
+    def _wake(self) -> None:
+        """Lets the first that waits and may start now ask again."""
+        while self._waiting:
+            tenant, ended = self._waiting[0]
+            if not ended.done():
+                if not self._is_above_share(tenant):
+                    self._waiting.popleft()
+                    ended.set_result(None)
+                return
+            self._waiting.popleft()
 
     def _forget(self, now: datetime) -> None:
         if len(self._paces) > self._forget_above:

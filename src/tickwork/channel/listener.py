@@ -18,6 +18,9 @@ from tickwork.errors import FieldError, InvalidInput
 BODY_BYTES_MAX = 1_000_000
 SHOWN_CHARACTERS_MAX = 2_000
 _FORWARD_SECONDS = 30.0
+_OTHERWISE_SIGNED = (
+    "it is signed with another secret, such as that of an endpoint: give it to --secret"
+)
 _SHOWN_HEADERS = ("Tickwork-Schedule", "Tickwork-Slot", "Tickwork-Attempt", "Idempotency-Key")
 
 
@@ -60,7 +63,10 @@ class Listener:
     async def _receive(self, request: web.Request) -> web.Response:
         body = await request.read()
         is_valid = is_signed(self._keys, request.headers, body, self._clock())
-        self._show(f"{request.method} {request.path}  {'signed' if is_valid else 'NOT SIGNED'}")
+        said = "signed" if is_valid else "NOT SIGNED"
+        if not is_valid and "webhook-signature" in request.headers:
+            said = f"NOT VALID: {_OTHERWISE_SIGNED}"
+        self._show(f"{request.method} {request.path}  {said}")
         for name in _SHOWN_HEADERS:
             if name in request.headers:
                 self._show(f"  {name}: {request.headers[name]}")

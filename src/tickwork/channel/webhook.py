@@ -16,6 +16,7 @@ import aiohttp
 from msgspec import structs
 from yarl import URL
 
+from tickwork import spans
 from tickwork.channel.guard import Guard, Refused
 from tickwork.clock import monotonic, now
 from tickwork.core.delivery.outcome import Delivery, ErrorKind, answered, failed
@@ -69,22 +70,33 @@ class WebhookChannel:
         except InvalidInput as error:
             result = failed(ErrorKind.REFUSED, str(error))
         except aiohttp.ClientError as error:
-            result = failed(*_explained(error))
+            result = failed(*explained(error))
         except TimeoutError:
             result = failed(
                 ErrorKind.TIMEOUT, f"no complete answer within {request.timeout_seconds:g} s"
             )
         except (OSError, ValueError) as error:
-            result = failed(*_explained(error))
+            result = failed(*explained(error))
         return structs.replace(result, took_seconds=monotonic() - started_at)
 
     async def _send(self, request: WebhookRequest) -> Delivery:
         self._guard.check_url(request.url)
+        url = URL(request.url, encoded=True)  # As it was given: `%2F` in a query stays.
+        where = {"http.request.method": request.method, "server.address": url.host or ""}
+        with spans.span(request.method, "client", where) as span:
+            result = await self._exchange(request, url)
+            if span is not None and result.code is not None:
+                span.set_attribute("http.response.status_code", result.code)
+        return result
+
+    async def _exchange(self, request: WebhookRequest, url: URL) -> Delivery:
+        current = spans.traceparent()
+        own = {} if current is None else {spans.TRACEPARENT: current}
         async with self._opened().request(
             request.method,
-            URL(request.url, encoded=True),  # As it was given: `%2F` in a query stays.
+            url,
             data=request.body,
-            headers={"User-Agent": USER_AGENT, **request.headers},
+            headers={"User-Agent": USER_AGENT, **own, **request.headers},
             allow_redirects=False,
             timeout=_TIMEOUT,
         ) as response:
@@ -112,7 +124,7 @@ async def _start_of(response: aiohttp.ClientResponse) -> str:
     return bytes(read[:ANSWER_BYTES_MAX]).decode("utf-8", errors="replace")
 
 
-def _explained(error: Exception) -> tuple[ErrorKind, str]:
+def explained(error: Exception) -> tuple[ErrorKind, str]:
     """Where the connection failed, and why, in words."""
     cause = error
     while not isinstance(cause, Refused | ssl.SSLError) and isinstance(

@@ -1,18 +1,34 @@
-"""`tickwork batches`: lists, watches and cancels batches.
+"""`tickwork batches`: creates, lists, watches and cancels batches.
 
 `watch` shows a progress bar at a terminal, otherwise lines, or JSON lines with --json.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
+import shutil
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import nullcontext
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from tempfile import SpooledTemporaryFile
+from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from tickwork.cli.options import After, BatchId, Database, Json, Limit, Tenant, Yes
+from tickwork.cli.options import (
+    OPTION_OF_FIELD,
+    After,
+    BatchId,
+    Database,
+    Json,
+    Limit,
+    QueueName,
+    Tenant,
+    Yes,
+)
 from tickwork.cli.output import (
     EXIT_BAD_USAGE,
     bar,
@@ -23,30 +39,66 @@ from tickwork.cli.output import (
     print_table,
     shortened,
 )
-from tickwork.cli.store_session import (
-    confirm,
-    identity,
-    number,
-    scope_of,
-    whole_number,
-    with_store,
-)
+from tickwork.cli.session import after_of, ask, reference_of
+from tickwork.cli.store_session import confirm, number, required, whole_number
 from tickwork.cli.typer_commands import Command, Group
 from tickwork.clock import monotonic
+from tickwork.errors import FieldError, InvalidInput
 
 if TYPE_CHECKING:
-    from tickwork.core.message.batch import Batch, BatchItem, ItemStatus
-    from tickwork.core.model import Scope
-    from tickwork.ops.batches import Progress
-    from tickwork.ops.stores import Store
-
-    Work = Callable[[Store], Awaitable[Sequence[Batch]]]
+    from tickwork.client.answers import BatchAnswer, ItemAnswer
+    from tickwork.client.client import Client
+    from tickwork.core.message.batch import ItemStatus
 
 LINE_SECONDS = 5.0
 """Seconds between two lines of progress without a terminal."""
 
 
-async def show(polls: AsyncIterator[Progress], *, as_json: bool) -> Batch:
+POLL_SECONDS_MIN = 0.1
+POLL_SECONDS_MAX = 1.0
+"""Seconds between two looks at a batch; longer while nothing changes."""
+
+SPOOLED_BYTES = 16_000_000
+"""Bytes of stdin that are kept in memory; what is longer goes to a temporary file."""
+
+WATCH_SECONDS_MAX = 30 * 86_400.0
+"""Maximum number of seconds to watch a batch."""
+
+
+class Progress(NamedTuple):
+    """The progress and rate of a batch. `remaining_seconds` is None while no item completes, and
+    while the batch is filling, because its total is not known yet."""
+
+    batch: BatchAnswer
+    rate_per_second: float | None = None
+    remaining_seconds: float | None = None
+
+
+async def watch(
+    look: Callable[[], Awaitable[BatchAnswer]], *, timeout_seconds: float | None = None
+) -> AsyncIterator[Progress]:
+    """Polls a batch and yields its progress, until it is completed or the timeout expires."""
+    from tickwork.core.message.batch import BatchStatus, ProgressRate
+
+    if timeout_seconds is not None and not 0 <= timeout_seconds <= WATCH_SECONDS_MAX:
+        fault = f"must be from 0 to {WATCH_SECONDS_MAX:.0f}, not {timeout_seconds:g}"
+        raise InvalidInput([FieldError("timeout_seconds", fault)])
+    speed, seen, pause = ProgressRate(), None, POLL_SECONDS_MIN
+    until = monotonic() + (WATCH_SECONDS_MAX if timeout_seconds is None else timeout_seconds)
+    while True:
+        batch, now = await look(), monotonic()
+        speed.add(now, batch.completed + batch.failed)
+        is_whole = batch.status is not BatchStatus.FILLING
+        left = speed.remaining_seconds(batch.total) if is_whole else None
+        yield Progress(batch, speed.per_second, left)
+        if batch.status is BatchStatus.COMPLETED or now >= until:
+            return
+        pause = min(pause * 2, POLL_SECONDS_MAX) if batch == seen else POLL_SECONDS_MIN
+        seen = batch
+        await asyncio.sleep(min(pause, until - now))
+
+
+async def show(polls: AsyncIterator[Progress], *, as_json: bool) -> BatchAnswer:
     """Shows the progress of a batch and returns the batch as it was last seen."""
     look, printed, printed_at = None, None, 0.0
     with nullcontext() if as_json else bar() as update:
@@ -87,13 +139,13 @@ def _print_progress(look: Progress, *, as_json: bool) -> None:
     from msgspec import structs
 
     if as_json:
-        fields = structs.asdict(look)
+        fields = look._asdict()
         print_json_line({**structs.asdict(fields.pop("batch")), **fields})
     else:
         print_lines([sentence(look)])
 
 
-app = typer.Typer(cls=Group, help="Batches: list, show, watch, items, cancel.")
+app = typer.Typer(cls=Group, help="Batches: create, list, show, watch, items, cancel.")
 
 LISTED = 100
 
@@ -110,6 +162,22 @@ Timeout = Annotated[
     typer.Option(metavar="SECONDS", help="Seconds to watch; default until it is completed."),
 ]
 
+Lines = Annotated[
+    str | None,
+    typer.Argument(metavar="FILE|-", help="File of JSON lines, one body each; - reads stdin."),
+]
+MessageType = Annotated[
+    str | None, typer.Option("--type", metavar="TYPE", help="Type of the messages.")
+]
+CompletionQueue = Annotated[
+    str | None, typer.Option(metavar="QUEUE", help="Queue that is told when it is completed.")
+]
+
+PROGRESS_ITEMS = 1_000
+"""Items between two updates of the progress bar."""
+
+_OPTIONS = OPTION_OF_FIELD | {"queue": "QUEUE", "completion_queue": "--completion-queue"}
+
 _COLUMNS = {
     "batch": "id",
     "queue": "queue",
@@ -123,17 +191,74 @@ _COLUMNS = {
 }
 
 
+@app.command("create", cls=Command)
+def create_command(
+    queue: QueueName = None,
+    lines: Lines = None,
+    message_type: MessageType = None,
+    completion_queue: CompletionQueue = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Create a batch with one message for each line of a file. Nothing is sent if a line is wrong.
+
+    Empty lines are left out. `tickwork batches watch ID` shows the progress of the batch."""
+    name, path = required(queue, "QUEUE"), required(lines, "FILE")
+    given: dict[str, Any] = {} if message_type is None else {"type": message_type}
+    with _opened(path) as file, bar() as update:
+        total = sum(1 for _ in _bodies(file, path, None, 0))
+
+        async def create(client: Client) -> BatchAnswer:
+            await client.queues.get(name)  # Raises if there is none.
+            file.seek(0)
+            items = _bodies(file, path, update, total)
+            made = await client.batch(name, items, completion_queue=completion_queue, **given)
+            return await client.batches.get(made.id)
+
+        batch = ask(database, tenant, create, names=_OPTIONS)
+    _print(batch, as_json=as_json)
+
+
+def _opened(path: str) -> IO[bytes]:
+    """The file, or stdin, which is read to its end."""
+    if path == "-":
+        spooled = SpooledTemporaryFile(max_size=SPOOLED_BYTES)  # noqa: SIM115  the caller closes it
+        shutil.copyfileobj(sys.stdin.buffer, spooled)
+        spooled.seek(0)
+        return spooled
+    try:
+        return Path(path).open("rb")
+    except OSError as error:
+        fail(f"FILE: {path} cannot be read: {error.strerror}", code=EXIT_BAD_USAGE)
+
+
+def _bodies(
+    file: IO[bytes], path: str, update: Callable[[str, int, int], None] | None, total: int
+) -> Iterator[Any]:
+    """The bodies in a file of JSON lines; a line that is no JSON ends the command."""
+    done = 0
+    for place, line in enumerate(file, start=1):
+        if not line.strip():
+            continue
+        try:
+            body = json.loads(line)
+        except ValueError as error:
+            source = "stdin" if path == "-" else path
+            fail(f"FILE: line {place} of {source} is not JSON: {error}", code=EXIT_BAD_USAGE)
+        yield body
+        done += 1
+        if update is not None and (done % PROGRESS_ITEMS == 0 or done == total):
+            update("store items", done, total)
+
+
 @app.command("list", cls=Command)
 def list_command(
     limit: Limit = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
 ) -> None:
     """List the latest batches, newest first."""
-    from tickwork.ops.batches import list_batches
-
-    scope, most = scope_of(tenant), whole_number(limit, "--limit", LISTED)
-    batches = _with_queue_names(
-        database, scope, lambda store: list_batches(store, scope, limit=most)
-    )
+    most = whole_number(limit, "--limit", LISTED)
+    batches = ask(database, tenant, lambda client: client.batches.list(limit=most))
     if as_json:
         print_json(batches)
     else:
@@ -145,11 +270,8 @@ def show_command(
     batch: BatchId = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
 ) -> None:
     """Show the progress of a batch."""
-    from tickwork.ops.batches import get_batch
-
-    scope = scope_of(tenant)
-    batch_id = identity(batch, "ID", "batch", database, scope)
-    _print(database, scope, lambda store: get_batch(store, scope, batch_id), as_json=as_json)
+    batch_id = reference_of(batch, "ID", "batch", database, tenant)
+    _print(ask(database, tenant, lambda client: client.batches.get(batch_id)), as_json=as_json)
 
 
 @app.command("watch", cls=Command)
@@ -165,15 +287,15 @@ def watch_command(
     Exits with 1 if items failed or the timeout expired. With --json every change is a line.
     """
     from tickwork.core.message.batch import BatchStatus
-    from tickwork.ops.batches import watch
 
-    scope = scope_of(tenant)
-    batch_id = identity(batch, "ID", "batch", database, scope)
+    batch_id = reference_of(batch, "ID", "batch", database, tenant)
     seconds = None if timeout is None else number(timeout, "--timeout")
-    last = with_store(
+    last = ask(
         database,
-        scope,
-        lambda store: show(watch(store, scope, batch_id, timeout_seconds=seconds), as_json=as_json),
+        tenant,
+        lambda client: show(
+            watch(lambda: client.batches.get(batch_id), timeout_seconds=seconds), as_json=as_json
+        ),
     )
     if last.status is not BatchStatus.COMPLETED:
         fail(f"batch {batch_id} was not completed within the timeout")
@@ -192,24 +314,21 @@ def items_command(
     as_json: Json = False,
 ) -> None:
     """List the items of a batch by status."""
-    from tickwork.ops.batches import list_items
-
-    scope = scope_of(tenant)
-    batch_id = identity(batch, "ID", "batch", database, scope)
+    batch_id = reference_of(batch, "ID", "batch", database, tenant)
     wanted, most = _status(status), whole_number(limit, "--limit", LISTED)
-    begin = None if after is None else identity(after, "--after", "message", database, scope)
-    items = with_store(
+    more = after_of(after, "message", database, tenant)
+    items = ask(
         database,
-        scope,
-        lambda store: list_items(store, scope, batch_id, wanted, limit=most, after=begin),
+        tenant,
+        lambda client: client.batches.items(batch_id, wanted, limit=most, **more),
     )
     if as_json:
         print_json(items)
         return
-    heading = ("item", "status", "attempts", "started_at", "ended_at", "reason", "error")
+    heading = ("item", "status", "attempts", "started_at", "finished_at", "reason", "error")
     rows = [
         (
-            *(each.id, each.status, each.attempts, each.started_at, each.ended_at),
+            *(each.id, each.status, each.attempts, each.started_at, each.finished_at),
             *(each.reason, _error(each)),
         )
         for each in items
@@ -227,56 +346,28 @@ def cancel_command(
 ) -> None:
     """Delete the items of a batch that no worker has claimed; they count as failed."""
     from tickwork.core.message.batch import BatchStatus
-    from tickwork.ops.batches import cancel_batch, get_batch
 
-    scope = scope_of(tenant)
-    batch_id = identity(batch, "ID", "batch", database, scope)
-    found = with_store(database, scope, lambda store: get_batch(store, scope, batch_id))
+    batch_id = reference_of(batch, "ID", "batch", database, tenant)
+    found = ask(database, tenant, lambda client: client.batches.get(batch_id))
     if found.status is not BatchStatus.COMPLETED:
         items = "item" if found.pending == 1 else "items"
         confirm(f"Permanently delete {found.pending} unclaimed {items} of {batch_id}?", yes=yes)
-    _print(database, scope, lambda store: cancel_batch(store, scope, batch_id), as_json=as_json)
+    _print(ask(database, tenant, lambda client: client.batches.cancel(batch_id)), as_json=as_json)
 
 
-def _print(
-    database: str | None,
-    scope: Scope,
-    work: Callable[[Store], Awaitable[Batch]],
-    *,
-    as_json: bool,
-) -> None:
-    """Prints the batch that the work returns."""
-
-    async def one(store: Store) -> Sequence[Batch]:
-        return [await work(store)]
-
-    (batch,) = _with_queue_names(database, scope, one)
+def _print(batch: BatchAnswer, *, as_json: bool) -> None:
     if as_json:
         print_json(batch)
     else:
         print_table([*_COLUMNS], _rows([batch]), none="")
 
 
-def _with_queue_names(database: str | None, scope: Scope, work: Work) -> list[dict[str, Any]]:
-    """Returns the batches that the work returns, each with the name of its queue."""
-    from msgspec import structs
-
-    from tickwork.ops.queues import queue_names
-
-    async def find(store: Store) -> list[dict[str, Any]]:
-        batches = await work(store)
-        names = await queue_names(store, scope)
-        return [{**structs.asdict(each), "queue": names.get(each.queue_id)} for each in batches]
-
-    return with_store(database, scope, find)
-
-
-def _rows(batches: Sequence[dict[str, Any]]) -> Iterator[Sequence[object]]:
+def _rows(batches: Sequence[BatchAnswer]) -> Iterator[Sequence[object]]:
     for each in batches:
-        yield [each[field] for field in _COLUMNS.values()]
+        yield [getattr(each, field) for field in _COLUMNS.values()]
 
 
-def _error(item: BatchItem) -> str:
+def _error(item: ItemAnswer) -> str:
     from tickwork.core.message.error_summary import summary_line
 
     return shortened(summary_line(item.error))

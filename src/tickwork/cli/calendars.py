@@ -10,13 +10,18 @@ import typer
 
 from tickwork.cli.options import Database, Json, Tenant
 from tickwork.cli.output import fail, print_json, print_lines, print_table
+from tickwork.cli.session import ask, server_url
 from tickwork.cli.store_session import required, scope_of, with_store
 from tickwork.cli.typer_commands import Command, Group
 
 if TYPE_CHECKING:
+    from tickwork.client.answers import CalendarAnswer
+    from tickwork.client.client import Client
     from tickwork.core.schedule.model import Calendar
     from tickwork.ops.schedules.change import Moved
     from tickwork.ops.stores import Store
+
+LISTED = 1_000
 
 app = typer.Typer(cls=Group, help="Calendars: days off that schedules share.")
 
@@ -40,8 +45,11 @@ def put_command(
     """Create a calendar or replace its days; schedules that use it are recomputed."""
     from tickwork.ops.schedules.calendars import put_calendar, put_ics_calendar, read_days
 
-    calendar, scope = required(name, "NAME"), scope_of(tenant)
-    text = _read(required(file, "FILE"))
+    calendar, text = required(name, "NAME"), _read(required(file, "FILE"))
+    if server_url(database) is not None:
+        _put_on_server(database, tenant, calendar, text, as_json=as_json)
+        return
+    scope = scope_of(tenant)
 
     async def put(store: Store) -> tuple[Calendar, tuple[Moved, ...]]:
         if text.lstrip().upper().startswith("BEGIN:VCALENDAR"):
@@ -56,13 +64,27 @@ def put_command(
     print_lines([f"{made.name} has {len(made.days)} days", *moves])
 
 
+def _put_on_server(
+    database: str | None, tenant: str | None, calendar: str, text: str, *, as_json: bool
+) -> None:
+    from tickwork.ops.schedules.calendars import read_days
+
+    async def put(client: Client) -> CalendarAnswer:
+        if text.lstrip().upper().startswith("BEGIN:VCALENDAR"):
+            return await client.calendars.put_ics(calendar, text)
+        return await client.calendars.put(calendar, read_days(text.splitlines()))
+
+    made = ask(database, tenant, put)
+    if as_json:
+        print_json({"calendar": made})
+    else:
+        print_lines([f"{made.name} has {len(made.days)} days"])
+
+
 @app.command("list", cls=Command)
 def list_command(database: Database = None, tenant: Tenant = None, as_json: Json = False) -> None:
     """List the calendars of a tenant."""
-    from tickwork.ops.schedules.calendars import list_calendars
-
-    scope = scope_of(tenant)
-    found = with_store(database, scope, lambda store: list_calendars(store, scope))
+    found = ask(database, tenant, lambda client: client.calendars.list(limit=LISTED))
     if as_json:
         print_json(found)
         return
@@ -78,10 +100,8 @@ def show_command(
     name: Name = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
 ) -> None:
     """Show the days of a calendar."""
-    from tickwork.ops.schedules.calendars import get_calendar
-
-    calendar, scope = required(name, "NAME"), scope_of(tenant)
-    found = with_store(database, scope, lambda store: get_calendar(store, scope, calendar))
+    calendar = required(name, "NAME")
+    found = ask(database, tenant, lambda client: client.calendars.get(calendar))
     if as_json:
         print_json(found)
     else:
@@ -93,10 +113,8 @@ def delete_command(
     name: Name = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
 ) -> None:
     """Remove a calendar that no schedule uses."""
-    from tickwork.ops.schedules.calendars import delete_calendar
-
-    calendar, scope = required(name, "NAME"), scope_of(tenant)
-    with_store(database, scope, lambda store: delete_calendar(store, scope, calendar))
+    calendar = required(name, "NAME")
+    ask(database, tenant, lambda client: client.calendars.delete(calendar))
     if as_json:
         print_json({"calendar": calendar, "deleted": True})
     else:

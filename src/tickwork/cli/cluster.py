@@ -1,17 +1,34 @@
-"""`tickwork nodes` and `tickwork late`: which processes run, and what is overdue."""
+"""`tickwork nodes`, `stats`, `usage`, `late` and `cluster`: which processes run, what waits, what
+is overdue, and changes for all of them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
 
 import typer
 
-from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Limit, Tenant
-from tickwork.cli.output import in_zone, print_json, print_lines, print_table
-from tickwork.cli.store_session import number, scope_of, whole_number, with_store
+from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Limit, Tenant, Watch
+from tickwork.cli.output import (
+    field_lines,
+    in_zone,
+    print_json,
+    print_lines,
+    print_table,
+    progress,
+)
+from tickwork.cli.session import ask
+from tickwork.cli.store_session import number, required, scope_of, whole_number, with_store
+from tickwork.cli.typer_commands import Command, Group
+from tickwork.cli.watch import watched
 
 if TYPE_CHECKING:
     from tickwork.ops.late import Late
+
+app = typer.Typer(
+    cls=Group, help="All processes of the database: show, pause, resume, widen, narrow, reshard."
+)
 
 LISTED = 100
 
@@ -21,14 +38,13 @@ Seconds = Annotated[
 ]
 
 
-def nodes_command(database: Database = None, as_json: Json = False) -> None:
+def nodes_command(watch: Watch = None, database: Database = None, as_json: Json = False) -> None:
     """List the processes that run on the database, and what each holds."""
-    from uuid import UUID
+    watched(lambda: _print_nodes(database, as_json=as_json), watch)
 
-    from tickwork.core.model import SYSTEM
-    from tickwork.ops.cluster import list_nodes
 
-    found = with_store(database, SYSTEM, list_nodes)
+def _print_nodes(database: str | None, *, as_json: bool) -> None:
+    found = ask(database, None, lambda client: client.nodes.list())
     if as_json:
         print_json(found)
         return
@@ -43,6 +59,65 @@ def nodes_command(database: Database = None, as_json: Json = False) -> None:
     print_table(heading, rows, none="no process runs on this database")
 
 
+@app.command("show", cls=Command)
+def cluster_command(watch: Watch = None, database: Database = None, as_json: Json = False) -> None:
+    """Show the schema, the number of nodes, and the shards without a leader."""
+
+    def show() -> None:
+        found = ask(database, None, lambda client: client.cluster())
+        if as_json:
+            print_json(found)
+            return
+        alive = sum(each.is_alive for each in found.nodes)
+        led = sum(len(each.shards) for each in found.nodes)
+        print_lines(
+            [
+                f"schema {found.schema_version}, {alive} live nodes, {led} shards with a leader",
+                f"shards without a leader: {_shards(found.shards_without_leader)}",
+                _windows(found.widened_seconds),
+            ]
+        )
+
+    watched(show, watch)
+
+
+def _shards(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers)) or "none"
+
+
+def stats_command(
+    watch: Watch = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
+) -> None:
+    """Show the messages of every queue by state, and the age of the oldest."""
+
+    def show() -> None:
+        found = ask(database, tenant, lambda client: client.stats())
+        if as_json:
+            print_json(found)
+            return
+        heading = ("queue", "ready", "late", "delayed", "claimed", "blocked", "dead", "oldest")
+        rows = [
+            (
+                *(each.queue, each.counts.ready, each.late, each.counts.delayed),
+                *(each.counts.claimed, each.counts.blocked, each.counts.dead),
+                "" if each.oldest_age_seconds is None else f"{each.oldest_age_seconds:.0f} s",
+            )
+            for each in found
+        ]
+        print_table(heading, rows, none="there are no queues")
+
+    watched(show, watch)
+
+
+def usage_command(database: Database = None, tenant: Tenant = None, as_json: Json = False) -> None:
+    """Show how many schedules, queues and messages a tenant has."""
+    found = ask(database, tenant, lambda client: client.usage())
+    if as_json:
+        print_json(found)
+    else:
+        print_lines(field_lines(found))
+
+
 def late_command(
     seconds: Seconds = None,
     limit: Limit = None,
@@ -51,7 +126,8 @@ def late_command(
     as_json: Json = False,
 ) -> None:
     """List what is overdue: schedules that no scheduler planned, and queues whose messages wait."""
-    from tickwork.ops.late import LATE_SECONDS, list_late
+    from tickwork.core.queue.stats import LATE_SECONDS
+    from tickwork.ops.late import list_late
 
     scope, most = scope_of(tenant), whole_number(limit, "--limit", LISTED)
     after = LATE_SECONDS if seconds is None else number(seconds, "--seconds")
@@ -88,3 +164,91 @@ def _print_late(found: Late) -> None:
         print_table(("queue", "ready", "oldest", "late", "paused"), queues, none="")
     if not found.schedules and not found.queues:
         print_lines(["nothing is late"])
+
+
+@app.command("pause", cls=Command)
+def pause_command(database: Database = None, as_json: Json = False) -> None:
+    """Pause everything: no message of any tenant is handled until you resume. What runs
+    finishes."""
+    found = ask(database, None, lambda client: client.pause_all())
+    if as_json:
+        print_json(found)
+    else:
+        print_lines([f"everything is paused since {found.paused_at:%Y-%m-%dT%H:%M:%SZ}"])
+
+
+@app.command("resume", cls=Command)
+def resume_command(database: Database = None, as_json: Json = False) -> None:
+    """Handle messages again after a pause."""
+    found = ask(database, None, lambda client: client.resume_all())
+    if as_json:
+        print_json(found)
+    else:
+        print_lines(["resumed"])
+
+
+@app.command("widen", cls=Command)
+def widen_command(
+    seconds: Annotated[
+        str | None, typer.Argument(metavar="SECONDS", help="Length of the window, up to a day.")
+    ] = None,
+    database: Database = None,
+    as_json: Json = False,
+) -> None:
+    """Spread the firings of all schedules over at least SECONDS, from the next ones on. Schedules
+    with fire_window_seconds 0 keep their times."""
+    _widen(whole_number(required(seconds, "SECONDS"), "SECONDS", 0), database, as_json=as_json)
+
+
+@app.command("narrow", cls=Command)
+def narrow_command(database: Database = None, as_json: Json = False) -> None:
+    """End what `widen` did: schedules have their own windows again."""
+    _widen(0, database, as_json=as_json)
+
+
+def _widen(seconds: int, database: str | None, *, as_json: bool) -> None:
+    found = ask(database, None, lambda client: client.widen_windows(seconds))
+    if as_json:
+        print_json(found)
+    else:
+        print_lines([_windows(found.widened_seconds)])
+
+
+def _windows(widened_seconds: int) -> str:
+    if not widened_seconds:
+        return "fire windows: those of the schedules"
+    return f"fire windows: at least {widened_seconds} s"
+
+
+@app.command("reshard", cls=Command)
+def reshard_command(
+    shards: Annotated[
+        str | None, typer.Argument(metavar="N", help="Number of shards: a power of two up to 256.")
+    ] = None,
+    database: Database = None,
+    as_json: Json = False,
+) -> None:
+    """Divide the schedules into N shards. Schedulers keep running; no slot is lost or repeated."""
+    from tickwork.core.model import SYSTEM
+    from tickwork.ops.cluster import reshard
+
+    count = whole_number(required(shards, "N"), "N", 0)
+    with progress("shards with a leader") as shown:
+        done = with_store(
+            database,
+            SYSTEM,
+            lambda store: reshard(
+                store,
+                count,
+                progress=lambda at: shown(at.led, at.shards) if shown is not None else None,
+            ),
+            names=OPTION_OF_FIELD | {"shards": "N"},
+        )
+    if as_json:
+        print_json(done)
+    elif not done.schedulers:
+        print_lines([f"{done.shards} shards, {done.before} before; no scheduler runs"])
+    else:
+        print_lines(
+            [f"{done.shards} shards, {done.before} before; {done.led} of them have a leader"]
+        )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,12 +18,14 @@ from tickwork.cli.options import (
     QueueName,
     Shared,
     Tenant,
+    Watch,
     Yes,
 )
 from tickwork.cli.output import (
     EXIT_BAD_USAGE,
     EXIT_FAILED,
     fail,
+    field_lines,
     print_error,
     print_json,
     print_lines,
@@ -31,28 +33,20 @@ from tickwork.cli.output import (
     progress,
     shortened,
 )
-from tickwork.cli.store_session import (
-    confirm,
-    identity,
-    number,
-    required,
-    scope_of,
-    whole_number,
-    with_store,
-)
+from tickwork.cli.session import after_of, ask, is_remote, reference_of
+from tickwork.cli.store_session import confirm, number, required, whole_number
 from tickwork.cli.typer_commands import Command, Group
+from tickwork.cli.watch import watched
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
-    from tickwork.core.message.dead_letter import DeadLetter, Selection
-    from tickwork.core.model import ContentType, Scope
-    from tickwork.ops.dead_letters import ReplaySummary
-    from tickwork.ops.stores import Store
+    from tickwork.client.answers import DeadLetterAnswer, ReplaySummary
+    from tickwork.client.client import Client
+    from tickwork.core.model import ContentType
 
 app = typer.Typer(cls=Group, help="Dead letters: list, group, show, edit, replay, discard.")
 
 LISTED = 100
+GROUPS_MAX = 1_000
 
 Reason = Annotated[
     str | None, typer.Option(metavar="REASON", help="Only with this reason, such as max_retries.")
@@ -108,19 +102,18 @@ def list_command(
     as_json: Json = False,
 ) -> None:
     """List the open dead letters of a queue, oldest first."""
-    from tickwork.ops.dead_letters import list_dead_letters
-
-    queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
-    most = whole_number(limit, "--limit", LISTED)
-    which = _selection(None, reason, fingerprint, kind, database, scope, limit=most)
-    begin = None if after is None else identity(after, "--after", "dead letter", database, scope)
-    letters = with_store(
+    queue, most = required(name, "QUEUE"), whole_number(limit, "--limit", LISTED)
+    more = after_of(after, "dead letter", database, tenant, shared=shared)
+    letters = ask(
         database,
-        scope,
-        lambda store: list_dead_letters(store, scope, queue, which, after=begin),
+        tenant,
+        lambda client: client.dead_letters.list(
+            queue, reason=reason, fingerprint=fingerprint, type=kind, limit=most, **more
+        ),
+        shared=shared,
     )
     if as_json:
-        print_json([_shown(letter) for letter in letters])
+        print_json(letters)
         return
     heading = ("id", "failed_at", "reason", "attempts", "type", "error")
     print_table(heading, _rows(letters), none="there are no dead letters")
@@ -130,25 +123,30 @@ def list_command(
 def groups_command(
     name: QueueName = None,
     limit: Limit = None,
+    watch: Watch = None,
     database: Database = None,
     tenant: Tenant = None,
     shared: Shared = False,
     as_json: Json = False,
 ) -> None:
     """Group the open dead letters of a queue by reason, type and error."""
-    from tickwork.ops.dead_letters import group_dead_letters
+    queue, most = required(name, "QUEUE"), whole_number(limit, "--limit", LISTED)
 
-    queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
-    most = whole_number(limit, "--limit", LISTED)
-    groups = with_store(
-        database, scope, lambda store: group_dead_letters(store, scope, queue, limit=most)
-    )
-    if as_json:
-        print_json(groups)
-        return
-    heading = ("dead_letters", "reason", "type", "last_failed_at", "fingerprint")
-    rows = [(g.dead_letters, g.reason, g.type, g.last_failed_at, g.fingerprint) for g in groups]
-    print_table(heading, rows, none="there are no dead letters")
+    def show() -> None:
+        groups = ask(
+            database,
+            tenant,
+            lambda client: client.dead_letters.groups(queue, limit=most),
+            shared=shared,
+        )
+        if as_json:
+            print_json(groups)
+            return
+        heading = ("dead_letters", "reason", "type", "last_failed_at", "fingerprint")
+        rows = [(g.dead_letters, g.reason, g.type, g.last_failed_at, g.fingerprint) for g in groups]
+        print_table(heading, rows, none="there are no dead letters")
+
+    watched(show, watch)
 
 
 @app.command("show", cls=Command)
@@ -156,22 +154,12 @@ def show_command(
     letter: LetterId = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
 ) -> None:
     """Show one dead letter with its body and error."""
-    from tickwork.ops.dead_letters import get_dead_letter
-    from tickwork.ops.queues import queue_names
-
-    scope = scope_of(tenant)
-    dead_letter_id = identity(letter, "ID", "dead letter", database, scope)
-
-    async def find(store: Store) -> dict[str, object]:
-        found = await get_dead_letter(store, scope, dead_letter_id)
-        names = await queue_names(store, scope)
-        return {"queue": names.get(found.queue_id), **_shown(found)}
-
-    shown = with_store(database, scope, find)
+    letter_id = reference_of(letter, "ID", "dead letter", database, tenant)
+    shown = ask(database, tenant, lambda client: client.dead_letters.get(letter_id))
     if as_json:
         print_json(shown)
     else:
-        print_lines(_lines(shown))
+        print_lines(field_lines(shown))
 
 
 @app.command("edit", cls=Command)
@@ -187,21 +175,18 @@ def edit_command(
 
     Give bytes as base64; the bytes of a file or of stdin are used unchanged.
     """
-    from tickwork.ops.dead_letters import edit_dead_letter, get_dead_letter
-
-    scope = scope_of(tenant)
-    dead_letter_id = identity(letter, "ID", "dead letter", database, scope)
+    letter_id = reference_of(letter, "ID", "dead letter", database, tenant)
     text, wanted = required(body, "--body"), _content_type(content_type)
     given = _read(text)
 
-    async def edit(store: Store) -> DeadLetter:
-        kind = wanted or (await get_dead_letter(store, scope, dead_letter_id)).content_type
-        new = _checked(given, kind, is_word=not text.startswith("@"))
-        return await edit_dead_letter(store, scope, dead_letter_id, new, kind)
+    async def edit(client: Client) -> DeadLetterAnswer:
+        kind = wanted or (await client.dead_letters.get(letter_id)).content_type
+        new = _decoded(_checked(given, kind, is_word=not text.startswith("@")), kind)
+        return await client.dead_letters.edit(letter_id, new, content_type=kind)
 
-    edited = with_store(database, scope, edit)
+    edited = ask(database, tenant, edit)
     if as_json:
-        print_json(_shown(edited))
+        print_json(edited)
     else:
         typer.echo(f"{edited.id} has a new body; `tickwork dead replay` sends it")
 
@@ -223,31 +208,26 @@ def replay_command(
     as_json: Json = False,
 ) -> None:
     """Send dead letters of a queue again: all, or those that match every option."""
-    from tickwork.ops.dead_letters import CANARY_TIMEOUT_SECONDS, replay
-
-    queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
-    which = _selection(ids, reason, fingerprint, kind, database, scope)
+    queue = required(name, "QUEUE")
+    which = _selection(ids, reason, fingerprint, kind, database, tenant, shared=shared)
     most = None if limit is None else whole_number(limit, "--limit", 0)
     canaries = whole_number(canary, "--canary", 0)
     per_second = None if rate is None else number(rate, "--rate")
-    timeout = CANARY_TIMEOUT_SECONDS
-    if canary_timeout is not None:
-        timeout = number(canary_timeout, "--canary-timeout")
+    waits: dict[str, Any] = (
+        {}
+        if canary_timeout is None
+        else {"canary_timeout_seconds": number(canary_timeout, "--canary-timeout")}
+    )
     with progress(f"replaying {queue}") as on_progress:
-        summary = with_store(
+        # A server replays in one request and reports no progress.
+        told: dict[str, Any] = {} if is_remote(database) else {"on_progress": on_progress}
+        summary = ask(
             database,
-            scope,
-            lambda store: replay(
-                store,
-                scope,
-                queue,
-                which,
-                limit=most,
-                canary=canaries,
-                canary_timeout_seconds=timeout,
-                rate_per_second=per_second,
-                on_progress=on_progress,
+            tenant,
+            lambda client: client.dead_letters.replay(
+                queue, **which, limit=most, canary=canaries, rate=per_second, **waits, **told
             ),
+            shared=shared,
         )
     _print_summary(summary, as_json=as_json)
 
@@ -267,29 +247,52 @@ def discard_command(
     as_json: Json = False,
 ) -> None:
     """Resolve dead letters of a queue without sending them: all, or those that match."""
-    from tickwork.ops.dead_letters import discard, select_dead_letters
-
-    queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
-    which = _selection(ids, reason, fingerprint, kind, database, scope)
+    queue = required(name, "QUEUE")
+    which = _selection(ids, reason, fingerprint, kind, database, tenant, shared=shared)
     most = None if limit is None else whole_number(limit, "--limit", 0)
-    selected = with_store(
-        database, scope, lambda store: select_dead_letters(store, scope, queue, which, limit=most)
+    count = ask(database, tenant, lambda client: _count(client, queue, which, most), shared=shared)
+    if count:
+        letters = "dead letter" if count == 1 else "dead letters"
+        confirm(f"Permanently discard {count} {letters} of {queue}?", yes=yes)
+    discarded = ask(
+        database,
+        tenant,
+        lambda client: client.dead_letters.discard(queue, **which, limit=most),
+        shared=shared,
     )
-    if selected.letters:
-        letters = "dead letter" if selected.letters == 1 else "dead letters"
-        confirm(f"Permanently discard {selected.letters} {letters} of {queue}?", yes=yes)
-    with progress(f"discarding from {queue}") as on_progress:
-        discarded = with_store(
-            database,
-            scope,
-            lambda store: discard(
-                store, scope, queue, selected.which, limit=most, on_progress=on_progress
-            ),
-        )
     if as_json:
         print_json({"discarded": discarded})
     else:
         typer.echo(f"{discarded} discarded")
+
+
+async def _count(client: Client, queue: str, which: Mapping[str, Any], limit: int | None) -> int:
+    """How many open dead letters are selected."""
+    if which["ids"] is not None:
+        await _check_open(client, queue, which["ids"])
+        return len(which["ids"])
+    wanted = {name: which[name] for name in ("reason", "fingerprint", "type")}
+    groups = await client.dead_letters.groups(queue, limit=GROUPS_MAX)
+    found = sum(
+        each.dead_letters
+        for each in groups
+        if all(value in (None, getattr(each, name)) for name, value in wanted.items())
+    )
+    return found if limit is None else min(found, limit)
+
+
+async def _check_open(client: Client, queue: str, ids: Sequence[str]) -> None:
+    """Raises `NotFound` unless all of them are open dead letters of the queue."""
+    from tickwork.errors import NotFound
+
+    for each in ids:
+        missing = NotFound("open dead letter", f"{each} in queue {queue}", "nothing was done")
+        try:
+            found = await client.dead_letters.get(each)
+        except NotFound:
+            raise missing from None
+        if found.resolution is not None or found.queue != queue:
+            raise missing
 
 
 def _selection(
@@ -298,18 +301,17 @@ def _selection(
     fingerprint: str | None,
     kind: str | None,
     database: str | None,
-    scope: Scope,
+    tenant: str | None,
     *,
-    limit: int = LISTED,
-) -> Selection:
-    from tickwork.core.message.dead_letter import Selection
-
-    selected = tuple(_letter_id(each, database, scope) for each in ids) if ids else None
-    return Selection(ids=selected, reason=reason, fingerprint=fingerprint, type=kind, limit=limit)
-
-
-def _letter_id(given: str, database: str | None, scope: Scope) -> UUID:
-    return identity(given, "--id", "dead letter", database, scope)
+    shared: bool,
+) -> dict[str, Any]:
+    chosen = None
+    if ids:
+        chosen = [
+            reference_of(each, "--id", "dead letter", database, tenant, shared=shared)
+            for each in ids
+        ]
+    return {"ids": chosen, "reason": reason, "fingerprint": fingerprint, "type": kind}
 
 
 def _print_summary(summary: ReplaySummary, *, as_json: bool) -> None:
@@ -322,38 +324,12 @@ def _print_summary(summary: ReplaySummary, *, as_json: bool) -> None:
         raise typer.Exit(EXIT_FAILED)
 
 
-def _rows(letters: Iterable[DeadLetter]) -> Iterator[Sequence[object]]:
+def _rows(letters: Iterable[DeadLetterAnswer]) -> Iterator[Sequence[object]]:
     from tickwork.core.message.error_summary import summary_line
 
     for each in letters:
         error = shortened(summary_line(each.error))
         yield (each.id, each.failed_at, each.reason, each.attempts, each.type, error)
-
-
-def _shown(letter: DeadLetter) -> dict[str, object]:
-    """Returns a dead letter with its body decoded; JSON encodes bytes as base64."""
-    from msgspec import structs
-
-    from tickwork.core.message.body import decode_body
-
-    shown = structs.asdict(letter)
-    del shown["idempotency_base"], shown["death"]
-    body = decode_body(letter.body, letter.content_type)
-    return shown | {"idempotency_key": letter.idempotency_key, "died": letter.died, "body": body}
-
-
-def _lines(shown: dict[str, object]) -> Iterator[str]:
-    import msgspec
-
-    width = max(map(len, shown))
-    for name, value in msgspec.to_builtins(shown).items():
-        if value is not None:
-            text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-            first, *others = text.removesuffix("\n").replace("\r\n", "\n").split("\n")
-            if isinstance(shown[name], bytes):
-                name = f"{name} (base64)"
-            yield f"{name:{width}}  {first}".rstrip()
-            yield from (f"{'':{width}}  {line}".rstrip() for line in others)
 
 
 def _read(body: str) -> bytes:
@@ -400,3 +376,10 @@ def _checked(body: bytes, kind: ContentType, *, is_word: bool) -> bytes:
             fault = "bytes must be base64; to use a file unchanged, pass @FILE"
             raise InvalidInput([FieldError("body", fault)]) from None
     return body
+
+
+def _decoded(body: bytes, kind: ContentType) -> Any:
+    """A body as the verb takes it."""
+    from tickwork.core.message.body import decode_body
+
+    return decode_body(body, kind)

@@ -11,21 +11,13 @@ import typer
 from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Limit, Tenant, Yes
 from tickwork.cli.output import local_time, print_json, print_lines, print_table, shortened
 from tickwork.cli.schedule_output import choice, instant_of, json_of
-from tickwork.cli.store_session import (
-    confirm,
-    identity,
-    number,
-    required,
-    scope_of,
-    whole_number,
-    with_store,
-)
+from tickwork.cli.session import ask, reference_of
+from tickwork.cli.store_session import confirm, number, required, whole_number
 from tickwork.cli.typer_commands import Command, Group
 
 if TYPE_CHECKING:
-    from tickwork.core.delivery.endpoint import Attempt, DeliverySelection, EndpointDelivery
-    from tickwork.ops.events import DeliveryHistory
-    from tickwork.ops.stores import Store
+    from tickwork.client.answers import DeliveryAnswer
+    from tickwork.core.delivery.endpoint import Attempt
 
 events = typer.Typer(cls=Group, help="Events: publish to queues and endpoints.")
 app = typer.Typer(cls=Group, help="Deliveries of events to endpoints: list, show, send again.")
@@ -61,6 +53,8 @@ EndpointName = Annotated[
     str | None, typer.Argument(metavar="ENDPOINT", help="Name or id of the endpoint.")
 ]
 
+RECOVERED_PER_SECOND = 10.0
+
 _OPTIONS = OPTION_OF_FIELD | {
     "type": "TYPE",
     "data": "DATA",
@@ -83,16 +77,11 @@ def publish_command(
     as_json: Json = False,
 ) -> None:
     """Publish an event to the queues and endpoints that receive its type."""
-    from tickwork.ops.events import publish_event
-
-    kind, scope = required(event_type, "TYPE"), scope_of(tenant)
-    given = None if data is None else json_of(data, "DATA")
-    made = with_store(
+    kind, given = required(event_type, "TYPE"), None if data is None else json_of(data, "DATA")
+    made = ask(
         database,
-        scope,
-        lambda store: publish_event(
-            store, scope, kind, given, key=key, event_id=event_id, owner=owner
-        ),
+        tenant,
+        lambda client: client.events.publish(kind, given, key=key, event_id=event_id, owner=owner),
         names=_OPTIONS,
     )
     if as_json:
@@ -114,24 +103,27 @@ def list_command(
     as_json: Json = False,
 ) -> None:
     """List deliveries, newest first."""
-    from tickwork.core.delivery.endpoint import DeliverySelection, DeliveryStatus
-    from tickwork.ops.endpoints import select_endpoint
-    from tickwork.ops.events import list_deliveries
+    from tickwork.core.delivery.endpoint import DeliveryStatus
 
-    scope, most = scope_of(tenant), whole_number(limit, "--limit", LISTED)
-    wanted = DeliverySelection(
-        status=None if status is None else choice(DeliveryStatus, status, "--status"),
-        is_undelivered=undelivered,
-        since=_time(since, "--since"),
-        until=_time(until, "--until"),
-        limit=most,
+    most, start, end = (
+        whole_number(limit, "--limit", LISTED),
+        _time(since, "--since"),
+        _time(until, "--until"),
     )
-
-    async def work(store: Store) -> tuple[EndpointDelivery, ...]:
-        selection = await select_endpoint(store, scope, wanted, endpoint)
-        return await list_deliveries(store, scope, selection)
-
-    found = with_store(database, scope, work, names=_OPTIONS)
+    wanted = None if status is None else choice(DeliveryStatus, status, "--status")
+    found = ask(
+        database,
+        tenant,
+        lambda client: client.deliveries.list(
+            endpoint=endpoint,
+            status=wanted,
+            undelivered=undelivered,
+            since=start,
+            until=end,
+            limit=most,
+        ),
+        names=_OPTIONS,
+    )
     if as_json:
         print_json(found)
         return
@@ -147,11 +139,8 @@ def show_command(
     as_json: Json = False,
 ) -> None:
     """Show a delivery and all its attempts."""
-    from tickwork.ops.events import get_delivery
-
-    scope = scope_of(tenant)
-    delivery_id = identity(delivery, "ID", "delivery", database, scope)
-    found = with_store(database, scope, lambda store: get_delivery(store, scope, delivery_id))
+    delivery_id = reference_of(delivery, "ID", "delivery", database, tenant)
+    found = ask(database, tenant, lambda client: client.deliveries.get(delivery_id))
     if as_json:
         print_json(found)
     else:
@@ -166,11 +155,8 @@ def resend_command(
     as_json: Json = False,
 ) -> None:
     """Send a delivery again, also one that arrived."""
-    from tickwork.ops.events import resend_delivery
-
-    scope = scope_of(tenant)
-    delivery_id = identity(delivery, "ID", "delivery", database, scope)
-    with_store(database, scope, lambda store: resend_delivery(store, scope, delivery_id))
+    delivery_id = reference_of(delivery, "ID", "delivery", database, tenant)
+    ask(database, tenant, lambda client: client.deliveries.resend(delivery_id))
     if as_json:
         print_json({"delivery": str(delivery_id), "resent": True})
     else:
@@ -189,24 +175,21 @@ def recover_command(
     as_json: Json = False,
 ) -> None:
     """Send everything again that an endpoint did not get in a span of time."""
-    from tickwork.core.delivery.endpoint import DeliverySelection
-    from tickwork.ops.endpoints import select_endpoint
-    from tickwork.ops.events import RECOVER_RATE_PER_SECOND, recover_deliveries
-
-    which, scope = required(name, "ENDPOINT"), scope_of(tenant)
-    start = instant_of(since, "--since")
-    pace = RECOVER_RATE_PER_SECOND if rate is None else number(rate, "--rate")
-    wanted = DeliverySelection(since=start, until=_time(until, "--until"), is_undelivered=True)
-
-    async def selected(store: Store) -> DeliverySelection:
-        return await select_endpoint(store, scope, wanted, which)
-
-    selection = with_store(database, scope, selected, names=_OPTIONS | {"endpoint": "ENDPOINT"})
+    which, start = required(name, "ENDPOINT"), instant_of(since, "--since")
+    pace, end = (
+        RECOVERED_PER_SECOND if rate is None else number(rate, "--rate"),
+        _time(until, "--until"),
+    )
+    names = _OPTIONS | {"endpoint": "ENDPOINT"}
+    ask(database, tenant, lambda client: client.endpoints.get(which), names=names)
     confirm(f"Send again what {which} did not get since {local_time(start)}?", yes=yes)
-    sent = with_store(
+    sent = ask(
         database,
-        scope,
-        lambda store: recover_deliveries(store, scope, selection, rate_per_second=pace),
+        tenant,
+        lambda client: client.deliveries.recover(
+            which, since=start, until=end, rate_per_second=pace
+        ),
+        names=names,
     )
     if as_json:
         print_json({"endpoint": which, "resent": sent})
@@ -218,7 +201,7 @@ def _time(text: str | None, name: str) -> datetime | None:
     return None if text is None else instant_of(text, name)
 
 
-def _rows(deliveries: Iterable[EndpointDelivery]) -> Iterator[tuple[object, ...]]:
+def _rows(deliveries: Iterable[DeliveryAnswer]) -> Iterator[tuple[object, ...]]:
     for each in deliveries:
         last = each.last_error or each.last_code
         yield (
@@ -227,7 +210,7 @@ def _rows(deliveries: Iterable[EndpointDelivery]) -> Iterator[tuple[object, ...]
         )
 
 
-def _lines(delivery: DeliveryHistory) -> Iterator[str]:
+def _lines(delivery: DeliveryAnswer) -> Iterator[str]:
     yield f"delivery: {delivery.id}"
     yield f"event: {delivery.type} ({delivery.event_id})"
     yield f"endpoint: {delivery.endpoint_id}"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from tickwork.cli.output import EXIT_BAD_USAGE, fail
+from tickwork.cli.schedule_output import object_of
 from tickwork.cli.store_session import number, whole_number
 
 EndpointName = Annotated[
@@ -51,6 +52,13 @@ Signature = Annotated[
         metavar="v1|v1a", help="Sign with a shared secret (v1, default) or a private key (v1a)."
     ),
 ]
+Fields = Annotated[
+    str | None,
+    typer.Option(
+        metavar="JSON",
+        help='Further fields of the API, such as {"retry_seconds": [5, 60]}; null: the default.',
+    ),
+]
 Reason = Annotated[str | None, typer.Option(metavar="TEXT", help="Why; shown with the endpoint.")]
 
 
@@ -66,7 +74,8 @@ def fields_of(
     limit: str | None,
     timeout: str | None,
     signature: str | None,
-) -> dict[str, object]:
+    fields: str | None,
+) -> dict[str, Any]:
     """The fields that were given."""
     given: dict[str, object | None] = {
         "url": url,
@@ -83,7 +92,8 @@ def fields_of(
         "timeout_seconds": None if timeout is None else whole_number(timeout, "--timeout", 0),
         "signature": signature,
     }
-    return {name: value for name, value in given.items() if value is not None}
+    further = object_of(fields, "--fields")
+    return {name: value for name, value in given.items() if value is not None} | further
 
 
 def _pairs(given: list[str] | None, option: str) -> dict[str, str] | None:

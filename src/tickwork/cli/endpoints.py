@@ -10,6 +10,7 @@ import typer
 from tickwork.cli.endpoint_options import (
     Concurrency,
     EndpointName,
+    Fields,
     Header,
     NamedLimit,
     Ordered,
@@ -34,6 +35,7 @@ from tickwork.cli.output import (
     print_table,
     shortened,
 )
+from tickwork.cli.session import ask
 from tickwork.cli.store_session import (
     confirm,
     load_settings,
@@ -45,9 +47,8 @@ from tickwork.cli.store_session import (
 from tickwork.cli.typer_commands import Command, Group
 
 if TYPE_CHECKING:
-    from tickwork.core.delivery.endpoint import Endpoint
-    from tickwork.core.model import Scope
-    from tickwork.ops.stores import Store
+    from tickwork.client.answers import EndpointAnswer
+    from tickwork.client.client import Client
 
 T = TypeVar("T")
 
@@ -72,10 +73,8 @@ def list_command(
     limit: Limit = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
 ) -> None:
     """List endpoints by name, with their health."""
-    from tickwork.ops.endpoints import list_endpoints
-
-    scope, most = scope_of(tenant), whole_number(limit, "--limit", LISTED)
-    found = _run(database, scope, lambda store: list_endpoints(store, scope, limit=most))
+    most = whole_number(limit, "--limit", LISTED)
+    found = _run(database, tenant, lambda client: client.endpoints.list(limit=most))
     if as_json:
         print_json(found)
         return
@@ -91,10 +90,8 @@ def show_command(
     as_json: Json = False,
 ) -> None:
     """Show an endpoint: its settings, its health, and why it is disabled."""
-    from tickwork.ops.endpoints import get_endpoint
-
-    which, scope = required(name, "ENDPOINT"), scope_of(tenant)
-    _show(_run(database, scope, lambda store: get_endpoint(store, scope, which)), as_json=as_json)
+    which = required(name, "ENDPOINT")
+    _show(_run(database, tenant, lambda client: client.endpoints.get(which)), as_json=as_json)
 
 
 @app.command("create", cls=Command)
@@ -111,17 +108,15 @@ def create_command(
     limit: NamedLimit = None,
     timeout: Timeout = None,
     signature: Signature = None,
+    fields: Fields = None,
     database: Database = None,
     tenant: Tenant = None,
     as_json: Json = False,
 ) -> None:
     """Create an endpoint and print its signing secret, which is not shown again, or its public
     key."""
-    from tickwork.ops.endpoints import create_endpoint
-    from tickwork.wiring import guard, secret_box
-
-    which, scope, settings = required(name, "ENDPOINT"), scope_of(tenant), load_settings(database)
-    fields = fields_of(
+    which = required(name, "ENDPOINT")
+    given = fields_of(
         url,
         types,
         owner,
@@ -133,27 +128,21 @@ def create_command(
         limit,
         timeout,
         signature,
+        fields,
     )
     made = _run(
         database,
-        scope,
-        lambda store: create_endpoint(
-            store,
-            scope,
-            which,
-            fields,
-            box=secret_box(settings),
-            check_url=guard(settings).check_url,
-        ),
+        tenant,
+        lambda client: client.endpoints.create(which, **{"url": None, "types": None, **given}),
         create=True,
     )
     if as_json:
         print_json(made)
         return
-    shown = "signing secret, shown once" if made.settings.signature == "v1" else "public key"
+    shown = "signing secret, shown once" if made.signature == "v1" else "public key"
     print_lines([
         f"created {made.name}; its {shown}:",
-        made.secret,
+        made.secret or "",
     ])  # fmt: skip
 
 
@@ -171,16 +160,14 @@ def update_command(
     limit: NamedLimit = None,
     timeout: Timeout = None,
     signature: Signature = None,
+    fields: Fields = None,
     database: Database = None,
     tenant: Tenant = None,
     as_json: Json = False,
 ) -> None:
     """Change the given settings of an endpoint; the others stay."""
-    from tickwork.ops.endpoints import update_endpoint
-    from tickwork.wiring import guard, secret_box
-
-    which, scope, settings = required(name, "ENDPOINT"), scope_of(tenant), load_settings(database)
-    fields = fields_of(
+    which = required(name, "ENDPOINT")
+    given = fields_of(
         url,
         types,
         owner,
@@ -192,21 +179,11 @@ def update_command(
         limit,
         timeout,
         signature,
+        fields,
     )
-    if not fields:
+    if not given:
         fail("nothing to change; give an option, see --help", code=EXIT_BAD_USAGE)
-    changed = _run(
-        database,
-        scope,
-        lambda store: update_endpoint(
-            store,
-            scope,
-            which,
-            fields,
-            box=lambda: secret_box(settings),
-            check_url=guard(settings).check_url,
-        ),
-    )
+    changed = _run(database, tenant, lambda client: client.endpoints.update(which, **given))
     _show(changed, as_json=as_json)
 
 
@@ -218,15 +195,8 @@ def rotate_command(
     as_json: Json = False,
 ) -> None:
     """Replace the signing secret and print the new one; the old one stays valid for a day."""
-    from tickwork.ops.endpoints import rotate_secret
-    from tickwork.wiring import secret_box
-
-    which, scope, settings = required(name, "ENDPOINT"), scope_of(tenant), load_settings(database)
-    secret = _run(
-        database,
-        scope,
-        lambda store: rotate_secret(store, scope, which, box=secret_box(settings)),
-    )
+    which = required(name, "ENDPOINT")
+    secret = _run(database, tenant, lambda client: client.endpoints.rotate_secret(which))
     if as_json:
         print_json({"endpoint": which, "secret": secret})
     else:
@@ -241,12 +211,16 @@ def public_keys_command(
     as_json: Json = False,
 ) -> None:
     """Print the public keys of an endpoint with the signature v1a, the current one first."""
+    which = required(name, "ENDPOINT")
     from tickwork.ops.endpoints import public_keys
     from tickwork.wiring import secret_box
 
-    which, scope, settings = required(name, "ENDPOINT"), scope_of(tenant), load_settings(database)
-    keys = _run(
-        database, scope, lambda store: public_keys(store, scope, which, box=secret_box(settings))
+    scope, settings = scope_of(tenant), load_settings(database)
+    keys = with_store(
+        database,
+        scope,
+        lambda store: public_keys(store, scope, which, box=secret_box(settings)),
+        names=_OPTIONS,
     )
     if as_json:
         print_json({"endpoint": which, "public_keys": keys})
@@ -262,17 +236,8 @@ def try_command(
     as_json: Json = False,
 ) -> None:
     """Send one event of type endpoint.test now, and show the answer."""
-    from tickwork.ops.endpoints import test_endpoint
-    from tickwork.wiring import secret_box, webhook_channel
-
-    which, scope, settings = required(name, "ENDPOINT"), scope_of(tenant), load_settings(database)
-    attempt = _run(
-        database,
-        scope,
-        lambda store: test_endpoint(
-            store, scope, which, box=secret_box(settings), sink=webhook_channel(settings)
-        ),
-    )
+    which = required(name, "ENDPOINT")
+    attempt = _run(database, tenant, lambda client: client.endpoints.test(which))
     if as_json:
         print_json(attempt)
     elif attempt.is_delivered:
@@ -292,11 +257,9 @@ def disable_command(
     as_json: Json = False,
 ) -> None:
     """Stop deliveries to an endpoint; what is published meanwhile is kept."""
-    from tickwork.ops.endpoints import disable_endpoint
-
-    which, scope = required(name, "ENDPOINT"), scope_of(tenant)
+    which = required(name, "ENDPOINT")
     why = reason or "disabled by hand"
-    changed = _run(database, scope, lambda store: disable_endpoint(store, scope, which, why))
+    changed = _run(database, tenant, lambda client: client.endpoints.disable(which, why))
     _show(changed, as_json=as_json)
 
 
@@ -308,10 +271,8 @@ def enable_command(
     as_json: Json = False,
 ) -> None:
     """Go on with deliveries to an endpoint, oldest first."""
-    from tickwork.ops.endpoints import enable_endpoint
-
-    which, scope = required(name, "ENDPOINT"), scope_of(tenant)
-    changed = _run(database, scope, lambda store: enable_endpoint(store, scope, which))
+    which = required(name, "ENDPOINT")
+    changed = _run(database, tenant, lambda client: client.endpoints.enable(which))
     _show(changed, as_json=as_json)
 
 
@@ -324,12 +285,10 @@ def delete_command(
     as_json: Json = False,
 ) -> None:
     """Delete an endpoint and the deliveries that wait for it."""
-    from tickwork.ops.endpoints import delete_endpoint, endpoint_stats
-
-    which, scope = required(name, "ENDPOINT"), scope_of(tenant)
-    stats = _run(database, scope, lambda store: endpoint_stats(store, scope, which, since=None))
+    which = required(name, "ENDPOINT")
+    stats = _run(database, tenant, lambda client: client.endpoints.stats(which))
     confirm(f"Delete {which} and {stats.waiting} waiting deliveries?", yes=yes)
-    waited = _run(database, scope, lambda store: delete_endpoint(store, scope, which))
+    waited = _run(database, tenant, lambda client: client.endpoints.delete(which))
     if as_json:
         print_json({"endpoint": which, "deleted": True, "waiting": waited})
     else:
@@ -344,10 +303,8 @@ def stats_command(
     as_json: Json = False,
 ) -> None:
     """Show the deliveries and attempts of an endpoint in the last seven days."""
-    from tickwork.ops.endpoints import endpoint_stats
-
-    which, scope = required(name, "ENDPOINT"), scope_of(tenant)
-    stats = _run(database, scope, lambda store: endpoint_stats(store, scope, which, since=None))
+    which = required(name, "ENDPOINT")
+    stats = _run(database, tenant, lambda client: client.endpoints.stats(which))
     if as_json:
         print_json(stats)
     else:
@@ -356,26 +313,26 @@ def stats_command(
 
 def _run(
     database: str | None,
-    scope: Scope,
-    work: Callable[[Store], Awaitable[T]],
+    tenant: str | None,
+    work: Callable[[Client], Awaitable[T]],
     *,
     create: bool = False,
 ) -> T:
-    return with_store(database, scope, work, names=_OPTIONS, create=create)
+    return ask(database, tenant, work, names=_OPTIONS, create=create)
 
 
-def _show(endpoint: Endpoint, *, as_json: bool) -> None:
+def _show(endpoint: EndpointAnswer, *, as_json: bool) -> None:
     if as_json:
         print_json(endpoint)
     else:
         print_lines(_lines(endpoint))
 
 
-def _lines(endpoint: Endpoint) -> Iterator[str]:
-    settings, health = endpoint.settings, endpoint.health
+def _lines(endpoint: EndpointAnswer) -> Iterator[str]:
+    health = endpoint.health
     yield f"endpoint: {endpoint.name} ({endpoint.id})"
-    yield f"url: {settings.method} {settings.url}"
-    yield f"types: {', '.join(settings.types)}"
+    yield f"url: {endpoint.method} {endpoint.url}"
+    yield f"types: {', '.join(endpoint.types)}"
     yield f"status: {_status(endpoint)}"
     if endpoint.disabled_reason is not None:
         yield f"disabled: {endpoint.disabled_at:%Y-%m-%d %H:%M} UTC, {endpoint.disabled_reason}"
@@ -385,25 +342,25 @@ def _lines(endpoint: Endpoint) -> Iterator[str]:
     if health.open_until is not None:
         yield f"next attempt: {health.open_until:%Y-%m-%d %H:%M:%S} UTC"
     for label, value in (
-        ("owner", settings.owner),
-        ("secret headers", ", ".join(settings.secret_headers)),
-        ("signature", settings.signature if settings.signature != "v1" else None),
-        ("ordered", "yes" if settings.is_ordered else None),
-        ("rate", settings.rate_per_second),
-        ("concurrency", settings.concurrency),
-        ("limit", settings.limit),
+        ("owner", endpoint.owner),
+        ("secret headers", ", ".join(endpoint.secret_headers)),
+        ("signature", endpoint.signature if endpoint.signature != "v1" else None),
+        ("ordered", "yes" if endpoint.ordered else None),
+        ("rate", endpoint.rate_per_second),
+        ("concurrency", endpoint.concurrency),
+        ("limit", endpoint.limit),
     ):
         if value:
             yield f"{label}: {value}"
 
 
-def _rows(endpoints: Iterable[Endpoint]) -> Iterator[tuple[object, ...]]:
+def _rows(endpoints: Iterable[EndpointAnswer]) -> Iterator[tuple[object, ...]]:
     for each in endpoints:
-        types = shortened(", ".join(each.settings.types), 40)
-        yield each.name, _status(each), types, each.health.failures_in_row, each.settings.url
+        types = shortened(", ".join(each.types), 40)
+        yield each.name, _status(each), types, each.health.failures_in_row, each.url
 
 
-def _status(endpoint: Endpoint) -> str:
+def _status(endpoint: EndpointAnswer) -> str:
     if endpoint.disabled_at is not None:
         return "disabled"
     return "active" if endpoint.health.open_until is None else "failing"

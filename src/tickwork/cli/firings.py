@@ -1,5 +1,4 @@
-"""`tickwork schedules firings | backfill | upcoming`, `tickwork firings`, `tickwork upcoming` and
-`tickwork why`."""
+"""`tickwork schedules firings | backfill | upcoming`, `tickwork firings`, `tickwork upcoming`."""
 
 from __future__ import annotations
 
@@ -19,15 +18,15 @@ from tickwork.cli.output import (
 )
 from tickwork.cli.schedule_output import choice, instant_of
 from tickwork.cli.schedules import LISTED, app
-from tickwork.cli.store_session import schedule_reference, scope_of, whole_number, with_store
+from tickwork.cli.session import ask, named_schedule
+from tickwork.cli.store_session import whole_number
 from tickwork.cli.typer_commands import Command, Group
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from tickwork.core.schedule.model import Schedule
-    from tickwork.ops.schedules.views import UpcomingFire
-    from tickwork.ops.stores import Store
+    from tickwork.client.answers import FiringAnswer, ScheduleAnswer, UpcomingAnswer
+    from tickwork.client.client import Client
 
 firings = typer.Typer(cls=Group, help="Firings that their receivers complete.")
 
@@ -50,9 +49,6 @@ Until = Annotated[
     str | None, typer.Option("--to", metavar="ISO", help="Last slot of the range, with an offset.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Include slots that succeeded.")]
-At = Annotated[
-    str | None, typer.Option(metavar="ISO", help="Time to explain; default the latest slot.")
-]
 FireCount = Annotated[
     str | None, typer.Option("--count", metavar="N", help="Number of fires; default 100.")
 ]
@@ -89,16 +85,15 @@ def backfill_command(
 ) -> None:
     """Fire a schedule for past slots that did not succeed."""
     from tickwork.core.when import iso
-    from tickwork.ops.schedules.change import backfill
 
-    scope = scope_of(tenant)
-    reference = schedule_reference(schedule, database, scope)
+    reference = named_schedule(schedule, database, tenant)
     first, last = instant_of(since, "--from"), instant_of(until, "--to")
-    slots = with_store(
+    names = {"from": "--from", "to": "--to", "since": "--from", "until": "--to"}
+    slots = ask(
         database,
-        scope,
-        lambda store: backfill(store, scope, reference, since=first, until=last, force=force),
-        names=OPTION_OF_FIELD | {"from": "--from", "to": "--to"},
+        tenant,
+        lambda client: client.schedules.backfill(reference, since=first, until=last, force=force),
+        names=OPTION_OF_FIELD | names,
     )
     if as_json:
         print_json({"slots": [iso(slot) for slot in slots]})
@@ -117,30 +112,31 @@ def firings_command(
 ) -> None:
     """List the firings of a schedule: planned and running ones, then finished, newest first."""
     from tickwork.core.schedule.firing import FiringStatus
-    from tickwork.ops.schedules.lookup import get_schedule
-    from tickwork.ops.schedules.views import list_firings, show_firing
 
-    scope = scope_of(tenant)
-    reference = schedule_reference(schedule, database, scope)
+    reference = named_schedule(schedule, database, tenant)
     wanted = None if status is None else choice(FiringStatus, status, "--status")
     most = whole_number(limit, "--limit", LISTED)
 
-    async def find(store: Store) -> tuple[list[dict[str, Any]], str]:
-        known = await get_schedule(store, scope, reference)
-        found = await list_firings(store, scope, known.id, limit=most, status=wanted)
-        return [show_firing(each) for each in found], known.definition.rule.timezone
+    async def find(client: Client) -> tuple[Sequence[FiringAnswer], str]:
+        known = await client.schedules.get(reference)
+        found = await client.schedules.firings(known.id, limit=most, status=wanted)
+        return found, known.timezone
 
-    found, zone = with_store(database, scope, find)
+    found, zone = ask(database, tenant, find)
     if as_json:
         print_json(found)
         return
     times = ("slot", "started_at", "finished_at")
     columns = ("slot", "status", "reason", "attempt", "run", "count", "catch_up", *times[1:])
     rows = [
-        [in_zone(each[name], zone) if name in times else each[name] for name in columns]
-        for each in found
+        [_cell(each, name, zone if name in times else None) for name in columns] for each in found
     ]
     print_table(columns, rows, none="there are no firings")
+
+
+def _cell(firing: FiringAnswer, name: str, zone: str | None) -> object:
+    value: Any = getattr(firing, name)
+    return value if zone is None else in_zone(value, zone)
 
 
 @firings.command("complete", cls=Command)
@@ -152,14 +148,11 @@ def complete_command(
     as_json: Json = False,
 ) -> None:
     """Complete a firing that its receiver accepted with 202."""
-    from tickwork.core.model import SYSTEM
-    from tickwork.ops.schedules.complete import complete_firing
-
-    fields = {"status": "failed" if failed else "succeeded", "error": error}
-    done = with_store(
+    given: Any = token
+    done = ask(
         database,
-        SYSTEM,
-        lambda store: complete_firing(store, token, fields),
+        None,
+        lambda client: client.firings.complete(given, failed=failed, error=error),
         names={"token": "--token", "error": "--error", "status": "--failed"},
     )
     if as_json:
@@ -178,18 +171,15 @@ def upcoming_command(
 ) -> None:
     """Show the next fires of a schedule."""
     from tickwork.core.when import iso
-    from tickwork.ops.schedules.lookup import get_schedule
-    from tickwork.ops.schedules.views import upcoming
 
-    scope = scope_of(tenant)
-    reference = schedule_reference(schedule, database, scope)
+    reference = named_schedule(schedule, database, tenant)
     most = whole_number(count, "--count", UPCOMING)
 
-    async def find(store: Store) -> tuple[Schedule, Sequence[UpcomingFire]]:
-        known = await get_schedule(store, scope, reference)
-        return known, await upcoming(store, scope, known.id, count=most)
+    async def find(client: Client) -> tuple[ScheduleAnswer, Sequence[UpcomingAnswer]]:
+        known = await client.schedules.get(reference)
+        return known, await client.schedules.upcoming(known.id, count=most)
 
-    known, fires = with_store(database, scope, find, names=OPTION_OF_FIELD | {"count": "--count"})
+    known, fires = ask(database, tenant, find, names=OPTION_OF_FIELD | {"count": "--count"})
     if as_json:
         print_json({"fires": [iso(each.fire_at) for each in fires]})
     else:
@@ -207,16 +197,14 @@ def upcoming_all_command(
     as_json: Json = False,
 ) -> None:
     """Show the next fires of all schedules, soonest first, in each schedule's time zone."""
-    from tickwork.ops.schedules.views import upcoming
-
     if tonight and until is not None:
         fail("give --tonight or --until, not both", code=EXIT_BAD_USAGE)
     end = _next_morning() if tonight else None if until is None else instant_of(until, "--until")
-    scope, most = scope_of(tenant), whole_number(count, "--count", LISTED)
-    fires = with_store(
+    most = whole_number(count, "--count", LISTED)
+    fires = ask(
         database,
-        scope,
-        lambda store: upcoming(store, scope, count=most, until=end, owner=owner),
+        tenant,
+        lambda client: client.schedules.upcoming(count=most, until=end, owner=owner),
         names=OPTION_OF_FIELD | {"count": "--count", "until": "--until"},
     )
     if as_json:
@@ -241,44 +229,15 @@ def _next_morning() -> datetime:
     return morning if morning > now else (morning.replace(tzinfo=None) + timedelta(1)).astimezone()
 
 
-def _why_none(schedule: Schedule) -> str:
+def _why_none(schedule: ScheduleAnswer) -> str:
     """Explains why a schedule has no next fire."""
-    from tickwork.core.schedule.model import ScheduleStatus
-    from tickwork.core.when import is_fixed_delay
-
-    if schedule.status in (ScheduleStatus.PAUSED, ScheduleStatus.PARKED):
+    if schedule.status in ("paused", "parked"):
         return f"it is {schedule.status}, and will not fire until it is resumed"
-    most = schedule.definition.rule.max_firings
+    most = schedule.max_firings
     if (
-        schedule.status is ScheduleStatus.ACTIVE
-        and is_fixed_delay(schedule.definition.rule)
+        schedule.status == "active"
+        and schedule.interval_mode == "fixed_delay"
         and (most is None or schedule.fired < most)
     ):
         return "its next fire is set when the current run finishes"
     return "it will not fire again"
-
-
-def why_command(
-    schedule: ScheduleName = None,
-    at: At = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """Explain why a schedule fired, or did not, at a time."""
-    from tickwork.core.when import iso
-    from tickwork.ops.schedules.why import why
-
-    scope = scope_of(tenant)
-    reference = schedule_reference(schedule, database, scope)
-    instant = None if at is None else instant_of(at, "--at")
-    found = with_store(database, scope, lambda store: why(store, scope, reference, instant))
-    if as_json:
-        print_json(found.show())
-        return
-    lines = [f"{iso(found.at)}: {found.answer}"]
-    if found.previous_slot is not None:
-        lines.append(f"previous slot: {iso(found.previous_slot)}")
-    if found.next_slot is not None:
-        lines.append(f"next slot: {iso(found.next_slot)}")
-    print_lines(lines)

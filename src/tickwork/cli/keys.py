@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Tenant, Yes
-from tickwork.cli.output import print_json, print_table
-from tickwork.cli.store_session import confirm, number, required, scope_of, with_store
+from tickwork.cli.output import EXIT_BAD_USAGE, fail, print_json, print_table
+from tickwork.cli.session import ask
+from tickwork.cli.store_session import confirm, number, required
 from tickwork.cli.typer_commands import Command, Group
 
 if TYPE_CHECKING:
+    from tickwork.client.run_answers import CreatedKey
     from tickwork.core.api_key import ApiKey
-    from tickwork.ops.keys import CreatedKey
 
 app = typer.Typer(cls=Group, help="API keys: what programs send with each HTTP request.")
 
@@ -38,6 +39,8 @@ Keep = Annotated[
     typer.Option(metavar="SECONDS", help="How long the old secret works; default 86400, a day."),
 ]
 
+LISTED = 1_000
+
 _OPTIONS = OPTION_OF_FIELD | {
     "name": "NAME",
     "scopes": "--scope",
@@ -58,14 +61,15 @@ def create_command(
     as_json: Json = False,
 ) -> None:
     """Make a key and print it. It is not shown again."""
-    from tickwork.ops.keys import create_key
-
-    acting = scope_of(tenant)
-    fields = {"name": name, "scopes": scope, "owner": owner, "expires_at": expires}
-    made = with_store(
+    if name is None:
+        fail("NAME: is missing; say what the key is for", code=EXIT_BAD_USAGE)
+    if not scope:
+        fail("--scope: is missing; give one or more, such as --scope read", code=EXIT_BAD_USAGE)
+    fields: dict[str, Any] = {"scopes": scope, "owner": owner, "expires_at": expires}
+    made = ask(
         database,
-        acting,
-        lambda store: create_key(store, acting, fields),
+        tenant,
+        lambda client: client.keys.create(name, **fields),
         create=True,  # The operator may make a key before the first start.
         names=_OPTIONS,
     )
@@ -75,10 +79,7 @@ def create_command(
 @app.command("list", cls=Command)
 def list_command(database: Database = None, tenant: Tenant = None, as_json: Json = False) -> None:
     """List keys, oldest first, without their secrets."""
-    from tickwork.ops.keys import list_keys
-
-    acting = scope_of(tenant)
-    found = with_store(database, acting, lambda store: list_keys(store, acting))
+    found = ask(database, tenant, lambda client: client.keys.list(limit=LISTED))
     if as_json:
         print_json(found)
         return
@@ -103,14 +104,13 @@ def rotate_command(
 ) -> None:
     """Give a key a new secret and print it. The old one works for another day."""
     from tickwork.core.api_key import ROTATION_SECONDS
-    from tickwork.ops.keys import rotate_key
 
-    acting, key_id = scope_of(tenant), required(key, "KEY")
+    key_id = required(key, "KEY")
     seconds = ROTATION_SECONDS if keep is None else number(keep, "--keep")
-    made = with_store(
+    made = ask(
         database,
-        acting,
-        lambda store: rotate_key(store, acting, key_id, keep_seconds=seconds),
+        tenant,
+        lambda client: client.keys.rotate(key_id, keep_seconds=seconds),
         names=_OPTIONS,
     )
     _print_token(made, as_json=as_json)
@@ -125,11 +125,9 @@ def revoke_command(
     as_json: Json = False,
 ) -> None:
     """Make a key invalid for ever. API servers notice within three seconds."""
-    from tickwork.ops.keys import revoke_key
-
-    acting, key_id = scope_of(tenant), required(key, "KEY")
+    key_id = required(key, "KEY")
     confirm(f"revoke key {key_id}? Programs that use it are refused", yes=yes)
-    revoked = with_store(database, acting, lambda store: revoke_key(store, acting, key_id))
+    revoked = ask(database, tenant, lambda client: client.keys.revoke(key_id))
     if as_json:
         print_json(revoked)
     else:

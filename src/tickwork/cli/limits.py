@@ -8,7 +8,8 @@ import typer
 
 from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Shared, Tenant
 from tickwork.cli.output import print_json, print_lines, print_table
-from tickwork.cli.store_session import number, required, scope_of, whole_number, with_store
+from tickwork.cli.session import ask
+from tickwork.cli.store_session import number, required, whole_number
 from tickwork.cli.typer_commands import Command, Group
 
 app = typer.Typer(cls=Group, help="Limits that queues and endpoints share: list, put, delete.")
@@ -19,6 +20,8 @@ Period = Annotated[
     str | None, typer.Option(metavar="SECONDS", help="Seconds of a period; default 1.")
 ]
 Concurrency = Annotated[str | None, typer.Option(metavar="N", help="Messages at a time.")]
+
+LISTED = 1_000
 
 _OPTIONS = OPTION_OF_FIELD | {
     "name": "LIMIT",
@@ -33,10 +36,7 @@ def list_command(
     database: Database = None, tenant: Tenant = None, shared: Shared = False, as_json: Json = False
 ) -> None:
     """List the limits of a tenant, or with --shared those of shared queues."""
-    from tickwork.ops.limits import list_limits
-
-    scope = scope_of(tenant, shared=shared)
-    found = with_store(database, scope, lambda store: list_limits(store, scope))
+    found = ask(database, tenant, lambda client: client.limits.list(limit=LISTED), shared=shared)
     if as_json:
         print_json(found)
         return
@@ -57,18 +57,18 @@ def put_command(
     as_json: Json = False,
 ) -> None:
     """Create a limit or replace its numbers."""
-    from tickwork.ops.limits import put_limit
-
-    which, scope = required(name, "LIMIT"), scope_of(tenant, shared=shared)
-    fields = {
-        "rate": None if rate is None else number(rate, "--rate"),
-        "period_seconds": None if period is None else number(period, "--period"),
-        "concurrency": None
-        if concurrency is None
-        else whole_number(concurrency, "--concurrency", 0),
-    }
-    made = with_store(
-        database, scope, lambda store: put_limit(store, scope, which, fields), names=_OPTIONS
+    which = required(name, "LIMIT")
+    per = None if rate is None else number(rate, "--rate")
+    seconds = 1.0 if period is None else number(period, "--period")
+    at_once = None if concurrency is None else whole_number(concurrency, "--concurrency", 0)
+    made = ask(
+        database,
+        tenant,
+        lambda client: client.limits.put(
+            which, rate=per, period_seconds=seconds, concurrency=at_once
+        ),
+        shared=shared,
+        names=_OPTIONS,
     )
     if as_json:
         print_json(made)
@@ -85,10 +85,8 @@ def delete_command(
     as_json: Json = False,
 ) -> None:
     """Delete a limit; who names it is not limited any more."""
-    from tickwork.ops.limits import delete_limit
-
-    which, scope = required(name, "LIMIT"), scope_of(tenant, shared=shared)
-    with_store(database, scope, lambda store: delete_limit(store, scope, which))
+    which = required(name, "LIMIT")
+    ask(database, tenant, lambda client: client.limits.delete(which), shared=shared)
     if as_json:
         print_json({"limit": which, "deleted": True})
     else:

@@ -3,20 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tickwork.cli.options import Database, Json, Tenant
+from tickwork.cli.options import Database, Json, Limit, QueueName, Tenant
 from tickwork.cli.output import field_lines, local_time, print_json, print_lines
-from tickwork.cli.store_session import identity, scope_of, with_store
+from tickwork.cli.queues import print_messages
+from tickwork.cli.schedule_output import choice
+from tickwork.cli.session import ask, is_remote, reference_of
+from tickwork.cli.store_session import (
+    identity,
+    number,
+    required,
+    scope_of,
+    whole_number,
+    with_store,
+)
 from tickwork.cli.typer_commands import Command, Group
 
 if TYPE_CHECKING:
+    from tickwork.client.answers import MessageAnswer
+    from tickwork.client.client import Client
+    from tickwork.client.run_answers import Wait
     from tickwork.ops.messages import MessageLocation
 
-app = typer.Typer(cls=Group, help="Messages that are not settled yet: show.")
+app = typer.Typer(cls=Group, help="Messages that are not settled yet: list, show, delete.")
 
+LISTED = 100
+
+State = Annotated[
+    str | None, typer.Option(metavar="STATE", help="Only ready, delayed, claimed or blocked ones.")
+]
+Type = Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Only of this type.")]
+KeyOption = Annotated[
+    str | None, typer.Option("--key", metavar="KEY", help="Only with this key, which orders them.")
+]
+Correlation = Annotated[
+    str | None,
+    typer.Option("--correlation", metavar="ID", help="Only with this correlation id."),
+]
+OlderThan = Annotated[
+    str | None,
+    typer.Option("--older-than", metavar="N", help="Only sent at least so many seconds ago."),
+]
 MessageId = Annotated[str | None, typer.Argument(metavar="ID", help="Id of the message.")]
 Queue = Annotated[
     str | None, typer.Option(metavar="QUEUE", help="Queue of the message; default all queues.")
@@ -34,6 +64,9 @@ def show_command(
     """Show where a message is: its queue and state, which process has it, and its body."""
     from tickwork.ops.messages import locate_message
 
+    if is_remote(database):
+        _show_on_server(database, tenant, required(message, "ID"), queue, as_json=as_json)
+        return
     scope = scope_of(tenant)
     message_id = identity(message, "ID", "message", database, scope)
     found = with_store(
@@ -43,6 +76,72 @@ def show_command(
         print_json(found)
     else:
         print_lines([*_answer(found), "", *field_lines(found.message)])
+
+
+def _show_on_server(
+    database: str | None, tenant: str | None, message_id: str, queue: str | None, *, as_json: bool
+) -> None:
+    async def look(client: Client) -> tuple[MessageAnswer, Wait]:
+        return await client.messages.get(message_id, queue=queue), await client.why(message_id)
+
+    found, wait = ask(database, tenant, look)
+    if as_json:
+        print_json(found)
+    else:
+        print_lines([wait.answer, "", *field_lines(found)])
+
+
+@app.command("list", cls=Command)
+def list_command(
+    name: QueueName = None,
+    state: State = None,
+    kind: Type = None,
+    key: KeyOption = None,
+    correlation: Correlation = None,
+    older_than: OlderThan = None,
+    limit: Limit = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """List the messages of a queue: claimed, ready and delayed, then blocked ones."""
+    from tickwork.core.message.message_list import ShownState
+
+    queue, most = required(name, "QUEUE"), whole_number(limit, "--limit", LISTED)
+    wanted: Any = None if state is None else choice(ShownState, state, "--state")
+    age = None if older_than is None else number(older_than, "--older-than")
+    found = ask(
+        database,
+        tenant,
+        lambda client: client.messages.list(
+            queue,
+            state=wanted,
+            type=kind,
+            key=key,
+            correlation_id=correlation,
+            older_than=age,
+            limit=most,
+        ),
+    )
+    print_messages(found, none="there are no such messages", as_json=as_json)
+
+
+@app.command("delete", cls=Command)
+def delete_command(
+    name: QueueName = None,
+    message: MessageId = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Delete a message that no worker has claimed."""
+    queue = required(name, "QUEUE")
+    message_id = reference_of(message, "ID", "message", database, tenant)
+    ask(database, tenant, lambda client: client.messages.delete(queue, message_id))
+    if as_json:
+        print_json({"queue": queue, "id": message_id, "deleted": True})
+    else:
+        print_lines([f"{message_id} is deleted"])
 
 
 def _answer(found: MessageLocation) -> Iterator[str]:

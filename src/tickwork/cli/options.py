@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
 CHOSEN_APP: ContextVar[str | None] = ContextVar("chosen_app", default=None)
 """The value of --app while a command runs."""
 
+
+class ChosenServer(NamedTuple):
+    """A server and the key for it."""
+
+    url: str | None = None
+    key: str | None = None
+
+
+NO_SERVER = ChosenServer()
+CHOSEN_SERVER: ContextVar[ChosenServer] = ContextVar("chosen_server", default=NO_SERVER)
+"""The values of --url and --key while a command runs."""
+
 Database = Annotated[
     str | None, typer.Option(metavar="URL", help="Database to use; default sqlite:///tickwork.db.")
 ]
-"""Every command with this option also has --app (`typer_commands`)."""
+"""Every command with this option also has --app, --url and --key (`typer_commands`)."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Tenant = Annotated[
@@ -25,6 +37,13 @@ Shared = Annotated[
 Yes = Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")]
 Limit = Annotated[str | None, typer.Option(metavar="N", help="Maximum number of results.")]
 After = Annotated[str | None, typer.Option(metavar="ID", help="Start after this id.")]
+
+Watch = Annotated[
+    str | None,
+    typer.Option(
+        "--watch", metavar="SECONDS", help="Show it again and again, with this pause, until Ctrl-C."
+    ),
+]
 
 QueueName = Annotated[str | None, typer.Argument(metavar="QUEUE", help="Name of the queue.")]
 LetterId = Annotated[str | None, typer.Argument(metavar="ID", help="Id of the dead letter.")]

@@ -18,6 +18,7 @@ from uuid import UUID
 
 import typer
 
+from tickwork.cli.options import CHOSEN_SERVER
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -84,7 +85,10 @@ def with_short_ids(rows: Sequence[Sequence[object]]) -> list[list[object]]:
 
 
 def _short_ids(column: Sequence[object]) -> Sequence[object]:
-    ids = {each.hex for each in column if isinstance(each, UUID)}
+    if CHOSEN_SERVER.get().url is not None:
+        return column  # A server finds nothing by the last digits of its id.
+    found = [_hex_of(each) for each in column]
+    ids = {each for each in found if each is not None}
     size = next(
         (
             size
@@ -93,7 +97,21 @@ def _short_ids(column: Sequence[object]) -> Sequence[object]:
         ),
         32,
     )
-    return [each.hex[-size:] if isinstance(each, UUID) else each for each in column]
+    return [
+        each if digits is None else digits[-size:]
+        for each, digits in zip(column, found, strict=True)
+    ]
+
+
+def _hex_of(value: object) -> str | None:
+    """The digits of an id, which may have a prefix; None for anything else."""
+    if isinstance(value, UUID):
+        return value.hex
+    found = _PUBLIC_ID.fullmatch(value) if isinstance(value, str) else None
+    return None if found is None else found[1]
+
+
+_PUBLIC_ID = re.compile(r"[a-z]{3,4}_([0-9a-f]{32})")
 
 
 def _plain(text: str, _value: str | None) -> str:

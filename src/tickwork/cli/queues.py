@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from tickwork.cli.options import Database, Json, Limit, QueueName, Shared, Tenant, Yes
+from tickwork.cli.options import (
+    OPTION_OF_FIELD,
+    Database,
+    Json,
+    Limit,
+    QueueName,
+    Shared,
+    Tenant,
+    Watch,
+    Yes,
+)
 from tickwork.cli.output import (
     EXIT_BAD_USAGE,
     fail,
@@ -19,32 +29,26 @@ from tickwork.cli.output import (
     table,
 )
 from tickwork.cli.schedule_output import json_of
-from tickwork.cli.store_session import (
-    confirm,
-    number,
-    required,
-    scope_of,
-    whole_number,
-    with_store,
-)
+from tickwork.cli.session import ask
+from tickwork.cli.store_session import confirm, number, required, whole_number
 from tickwork.cli.typer_commands import Command, Group
+from tickwork.cli.watch import watched
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
-    from tickwork.core.model import Scope, StoredQueue
-    from tickwork.core.queue.stats import QueueStats
-    from tickwork.ops.queues import LabeledCounts
-    from tickwork.ops.stores import Store
+    from tickwork.client.answers import LabeledCounts, MessageAnswer, QueueAnswer, QueueView
+    from tickwork.client.client import Client
 
 T = TypeVar("T")
 
 app = typer.Typer(
-    cls=Group, help="Queues: list, stats, peek, send, update, pause, resume, purge, delete."
+    cls=Group, help="Queues: list, stats, peek, send, create, update, pause, resume, purge, delete."
 )
 
 _MINUTES_SHOWN = 10
 PEEKED = 10
+LISTED = 1_000
+
+_OPTIONS = OPTION_OF_FIELD | {"max_retries": "--max-retries", "queue": "QUEUE", "name": "QUEUE"}
 
 Body = Annotated[str | None, typer.Argument(metavar="BODY", help="Body as JSON, in quotes.")]
 MessageType = Annotated[
@@ -79,10 +83,7 @@ Rate = Annotated[
 @app.command("list", cls=Command)
 def list_command(database: Database = None, tenant: Tenant = None, as_json: Json = False) -> None:
     """List the queues of a tenant and the shared queues."""
-    from tickwork.ops.queues import list_queues
-
-    scope = scope_of(tenant)
-    queues = with_store(database, scope, lambda store: list_queues(store, scope))
+    queues = ask(database, tenant, lambda client: client.queues.list(limit=LISTED))
     if as_json:
         print_json(queues)
         return
@@ -93,20 +94,23 @@ def list_command(database: Database = None, tenant: Tenant = None, as_json: Json
 @app.command("stats", cls=Command)
 def stats_command(
     name: QueueName = None,
+    watch: Watch = None,
     database: Database = None,
     tenant: Tenant = None,
     shared: Shared = False,
     as_json: Json = False,
 ) -> None:
     """Show the message counts and recent throughput of a queue."""
-    from tickwork.ops.queues import queue_stats
+    queue = required(name, "QUEUE")
 
-    queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
-    stats = with_store(database, scope, lambda store: queue_stats(store, scope, queue))
-    if as_json:
-        print_json(stats)
-    else:
-        print_lines(_stats_lines(stats))
+    def show() -> None:
+        stats = ask(database, tenant, lambda client: client.queues.stats(queue), shared=shared)
+        if as_json:
+            print_json(stats)
+        else:
+            print_lines(_stats_lines(stats))
+
+    watched(show, watch)
 
 
 @app.command("peek", cls=Command)
@@ -119,23 +123,11 @@ def peek_command(
     as_json: Json = False,
 ) -> None:
     """Show the next ready messages of a queue, without claiming them."""
-    from tickwork.ops.messages import show_next
-
-    queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
-    most = whole_number(limit, "--limit", PEEKED)
-    found = with_store(database, scope, lambda store: show_next(store, scope, queue, limit=most))
-    if as_json:
-        print_json(found)
-        return
-    heading = ("message", "visible_at", "type", "key", "priority", "attempts", "body")
-    rows = [
-        (
-            *(each.id, each.visible_at, each.type, each.key, each.priority, each.attempts),
-            shortened(json_text(each.body)),
-        )
-        for each in found
-    ]
-    print_table(heading, rows, none="no message is ready")
+    queue, most = required(name, "QUEUE"), whole_number(limit, "--limit", PEEKED)
+    found = ask(
+        database, tenant, lambda client: client.messages.peek(queue, limit=most), shared=shared
+    )
+    print_messages(found, none="no message is ready", as_json=as_json)
 
 
 @app.command("send", cls=Command)
@@ -149,19 +141,37 @@ def send_command(
     as_json: Json = False,
 ) -> None:
     """Send a message to a queue."""
-    from tickwork.ops.send import compose, send
-
-    queue, scope = required(name, "QUEUE"), scope_of(tenant)
-    given = json_of(required(body, "BODY"), "BODY")
+    queue, given = required(name, "QUEUE"), json_of(required(body, "BODY"), "BODY")
     delay_seconds = 0.0 if delay is None else number(delay, "--delay")
+    sent = ask(
+        database,
+        tenant,
+        lambda client: client.queue(queue).send(
+            given, type=message_type, delay_seconds=delay_seconds
+        ),
+    )
+    _answer({"queue": queue, "id": sent}, f"sent {sent} to {queue}", as_json=as_json)
 
-    async def sent(store: Store) -> UUID:
-        message = compose(given, type=message_type, delay_seconds=delay_seconds)
-        return await send(store, scope, queue, message)
 
-    message_id = with_store(database, scope, sent)
-    answer = {"queue": queue, "id": str(message_id)}
-    _answer(answer, f"sent {message_id} to {queue}", as_json=as_json)
+@app.command("create", cls=Command)
+def create_command(
+    name: QueueName = None,
+    max_retries: MaxRetries = None,
+    rate: Rate = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Create a queue for consumers that pull over HTTP; a repeat replaces its settings."""
+    queue, settings = required(name, "QUEUE"), _numbers(max_retries, rate)
+    made = ask(
+        database,
+        tenant,
+        lambda client: client.queues.put(queue, **settings),
+        create=True,
+        names=_OPTIONS,
+    )
+    _answer(made, f"{queue} is created", as_json=as_json)
 
 
 @app.command("update", cls=Command)
@@ -179,10 +189,8 @@ def update_command(
     as_json: Json = False,
 ) -> None:
     """Change the given settings of a queue; the others stay."""
-    from tickwork.ops.queues import update_queue
-
-    queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
-    changes: dict[str, object] = {}
+    queue = required(name, "QUEUE")
+    changes: dict[str, Any] = _numbers(max_retries, rate)
     if push_to is not None and no_push:
         fail("give --push-to or --no-push, not both", code=EXIT_BAD_USAGE)
     if push_to is not None or no_push:
@@ -191,16 +199,25 @@ def update_command(
         fail("give --limit or --no-limit, not both", code=EXIT_BAD_USAGE)
     if limit is not None or no_limit:
         changes["limit"] = limit
-    if max_retries is not None:
-        changes["max_retries"] = whole_number(max_retries, "--max-retries", 0)
-    if rate is not None:
-        changes["rate_per_second"] = number(rate, "--rate")
     if not changes:
         fail("nothing to change; give an option, see --help", code=EXIT_BAD_USAGE)
     changed = _change(
-        database, scope, queue, lambda store: update_queue(store, scope, queue, changes)
+        database,
+        tenant,
+        queue,
+        lambda client: client.queues.update(queue, **changes),
+        shared=shared,
     )
     _answer(changed, f"{queue} is changed", as_json=as_json)
+
+
+def _numbers(max_retries: str | None, rate: str | None) -> dict[str, Any]:
+    numbers: dict[str, Any] = {}
+    if max_retries is not None:
+        numbers["max_retries"] = whole_number(max_retries, "--max-retries", 0)
+    if rate is not None:
+        numbers["rate_per_second"] = number(rate, "--rate")
+    return numbers
 
 
 @app.command("pause", cls=Command)
@@ -211,11 +228,9 @@ def pause_command(
     shared: Shared = False,
     as_json: Json = False,
 ) -> None:
-    """Stop workers from claiming messages of a queue; sending continues."""
-    from tickwork.ops.queues import pause_queue
-
-    queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
-    _change(database, scope, queue, lambda store: pause_queue(store, scope, queue))
+    """Let workers claim no more messages of a queue."""
+    queue = required(name, "QUEUE")
+    _change(database, tenant, queue, lambda client: client.queues.pause(queue), shared=shared)
     _answer({"queue": queue, "paused": True}, f"{queue} is paused", as_json=as_json)
 
 
@@ -228,10 +243,8 @@ def resume_command(
     as_json: Json = False,
 ) -> None:
     """Let workers claim messages of a queue again."""
-    from tickwork.ops.queues import resume_queue
-
-    queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
-    _change(database, scope, queue, lambda store: resume_queue(store, scope, queue))
+    queue = required(name, "QUEUE")
+    _change(database, tenant, queue, lambda client: client.queues.resume(queue), shared=shared)
     _answer({"queue": queue, "paused": False}, f"{queue} is resumed", as_json=as_json)
 
 
@@ -245,15 +258,14 @@ def purge_command(
     as_json: Json = False,
 ) -> None:
     """Delete every message that no worker has claimed."""
-    from tickwork.ops.queues import count_messages, purge_queue
-
-    queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
-    counts = with_store(database, scope, lambda store: count_messages(store, scope, queue))
+    queue = required(name, "QUEUE")
+    stats = ask(database, tenant, lambda client: client.queues.stats(queue), shared=shared)
+    counts = stats.counts
     unclaimed = counts.ready + counts.delayed + counts.blocked
     if unclaimed:
         messages = "message" if unclaimed == 1 else "messages"
         confirm(f"Permanently delete {unclaimed} unclaimed {messages} of {queue}?", yes=yes)
-    purged = with_store(database, scope, lambda store: purge_queue(store, scope, queue))
+    purged = ask(database, tenant, lambda client: client.queues.purge(queue), shared=shared)
     _answer({"queue": queue, "purged": purged}, f"{purged} deleted", as_json=as_json)
 
 
@@ -266,30 +278,32 @@ def delete_command(
     as_json: Json = False,
 ) -> None:
     """Remove a queue that has neither messages nor open dead letters."""
-    from tickwork.ops.queues import delete_queue
-
-    queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
-    _change(database, scope, queue, lambda store: delete_queue(store, scope, queue))
+    queue = required(name, "QUEUE")
+    _change(database, tenant, queue, lambda client: client.queues.delete(queue), shared=shared)
     _answer({"queue": queue, "deleted": True}, f"{queue} is deleted", as_json=as_json)
 
 
 def _change(
-    database: str | None, scope: Scope, queue: str, work: Callable[[Store], Awaitable[T]]
+    database: str | None,
+    tenant: str | None,
+    queue: str,
+    work: Callable[[Client], Awaitable[T]],
+    *,
+    shared: bool,
 ) -> T:
-    """As `with_store`; if a tenant may not change a shared queue, the error names --shared."""
+    """As `ask`; if a tenant may not change a shared queue, the error names --shared."""
     from tickwork.errors import Conflict
-    from tickwork.ops.queues import get_queue
 
-    async def change(store: Store) -> T:
+    async def change(client: Client) -> T:
         try:
-            return await work(store)
+            return await work(client)
         except Conflict:
-            if scope.is_system or (await get_queue(store, scope, queue)).tenant is not None:
+            if shared or not (await client.queues.get(queue)).shared:
                 raise
             fault = f"queue {queue} is shared; pass --shared to change it for every tenant"
             raise Conflict(fault) from None
 
-    return with_store(database, scope, change)
+    return ask(database, tenant, change, shared=shared, names=_OPTIONS)
 
 
 def _answer(value: object, sentence: str, *, as_json: bool) -> None:
@@ -299,31 +313,47 @@ def _answer(value: object, sentence: str, *, as_json: bool) -> None:
         print_lines([sentence])
 
 
-def _rows(queues: Iterable[StoredQueue]) -> Iterator[Sequence[object]]:
+def _rows(queues: Iterable[QueueAnswer]) -> Iterator[Sequence[object]]:
     for each in queues:
-        settings = each.settings
         yield (
-            each.name,
-            each.tenant is None,
-            each.paused,
-            settings.max_batch_size,
-            settings.max_retries,
-            settings.dead_letter_queue,
+            *(each.name, each.shared, each.paused, each.max_batch_size, each.max_retries),
+            each.dead_letter_queue,
         )
 
 
-def _stats_lines(stats: QueueStats) -> Iterator[str]:
-    from tickwork.ops.queues import by_kind, by_minute
+def print_messages(found: Iterable[MessageAnswer], *, none: str, as_json: bool) -> None:
+    """Prints messages as a table."""
+    if as_json:
+        print_json(found)
+        return
+    shown = [*found]
+    heading = ("message", "visible_at", "type", "key", "priority", "attempts", "body")
+    claims = ("claimed_at", "node") if any(each.claimed_at for each in shown) else ()
+    rows = [
+        (
+            *(each.id, each.visible_at, each.type, each.key, each.priority, each.attempts),
+            *(getattr(each, name) for name in claims),
+            shortened(json_text(each.body)),
+        )
+        for each in shown
+    ]
+    print_table((*heading[:-1], *claims, heading[-1]), rows, none=none)
 
+
+def _stats_lines(stats: QueueView) -> Iterator[str]:
     counts = stats.counts
     yield (
         f"{counts.ready} ready, {counts.delayed} delayed, {counts.claimed} claimed, "
         f"{counts.blocked} blocked, {counts.dead} dead letters"
     )
     if stats.oldest_age_seconds is not None:
-        yield f"the oldest message has waited {stats.oldest_age_seconds:.0f} s"
-    yield from _counter_lines("minute", by_minute(stats)[-_MINUTES_SHOWN:])
-    yield from _counter_lines("last hour", by_kind(stats))
+        late = f"; {stats.late} have waited for over a minute" if stats.late else ""
+        yield f"the oldest message has waited {stats.oldest_age_seconds:.0f} s{late}"
+    if stats.dead_types:
+        died = ", ".join(f"{number} of {kind}" for kind, number in stats.dead_types.items())
+        yield f"died in the last 24 hours: {died}"
+    yield from _counter_lines("minute", stats.minutes[-_MINUTES_SHOWN:])
+    yield from _counter_lines("last hour", stats.kinds)
 
 
 def _counter_lines(heading: str, rows: Sequence[LabeledCounts]) -> Iterator[str]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tickwork.cli.output import EXIT_BAD_USAGE, fail, refuse
+from tickwork.cli.store_session import warn_of_variables
 from tickwork.errors import InvalidInput, TickworkError
 
 if TYPE_CHECKING:
@@ -31,7 +32,9 @@ Target = Annotated[
 ]
 Roles = Annotated[
     str | None,
-    typer.Option(metavar="ROLES", help="Roles: api, scheduler, worker; default scheduler,worker."),
+    typer.Option(
+        metavar="ROLES", help="Roles: api, http, scheduler, worker; default scheduler,worker."
+    ),
 ]
 Host = Annotated[
     str | None,
@@ -39,6 +42,10 @@ Host = Annotated[
 ]
 Port = Annotated[
     str | None, typer.Option(metavar="N", help="Port of the API, with the role api; default 8080.")
+]
+HttpPort = Annotated[
+    str | None,
+    typer.Option(metavar="N", help="Port of HTTP handlers, with the role http; default 8090."),
 ]
 LogFormat = Annotated[
     str | None,
@@ -76,6 +83,7 @@ def run_command(
     log_level: LogLevel = None,
     host: Host = None,
     port: Port = None,
+    http_port: HttpPort = None,
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = None,
     drain_seconds: DrainSeconds = None,
@@ -92,10 +100,12 @@ def run_command(
         "log_level": log_level,
         "host": host,
         "port": port,
+        "http_port": http_port,
         "metrics_port": metrics_port,
         "metrics_host": metrics_host,
         "drain_seconds": drain_seconds,
     }
+    warn_of_variables()
     settings = _settings(flags)
     from tickwork.facade.app import engine_of
 
@@ -104,11 +114,14 @@ def run_command(
         registry = engine_of(app).registry
         registry.check()
         # An app without queues may create schedules that call URLs or send email.
-        if registry.queues and not registry.handlers and "worker" in settings.roles:
+        is_idle = not registry.handlers and not registry.workflows
+        if registry.queues and is_idle and "worker" in settings.roles:
             fail(f"{target} has no handlers; declare one with @app.on(…) or @app.consumer(…)")
         app.run(on_started=partial(_tell_commands, app, str(target), settings), **flags)
     except InvalidInput as error:
-        refuse(error, {"metrics_port": "--metrics-port", "port": "--port", "host": "--host"})
+        refuse(
+            error, {"metrics_port": "--metrics-port", "port": "--port", "http_port": "--http-port"}
+        )
     except TickworkError as error:
         fail(str(error))
 

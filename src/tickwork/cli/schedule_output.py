@@ -8,21 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 from tickwork.cli.options import OPTION_OF_FIELD
 from tickwork.cli.output import EXIT_BAD_USAGE, fail, print_json, print_lines, refuse
-from tickwork.cli.store_session import required, with_store
+from tickwork.cli.session import ask
+from tickwork.cli.store_session import required
 from tickwork.cli.timing_options import OPTION_NAMES
 from tickwork.errors import FieldError, InvalidInput
 
 if TYPE_CHECKING:
-    from tickwork.core.model import Scope
-    from tickwork.core.schedule.model import Schedule
-    from tickwork.ops.stores import Store
-
-    Change = Callable[[Store], Awaitable[Schedule]]
+    from tickwork.client.answers import ScheduleAnswer
+    from tickwork.client.client import Client
 
 
 _TARGET_NAMES = {
     "target.queue": "--queue",
     "target.url": "--url",
+    "target.endpoint": "--endpoint",
     "target_url": "--url",
     "target.message_type": "--type",
     "payload": "--payload",
@@ -32,8 +31,8 @@ _TARGET_NAMES = {
 
 def show(
     database: str | None,
-    scope: Scope,
-    work: Change,
+    tenant: str | None,
+    work: Callable[[Client], Awaitable[ScheduleAnswer]],
     *,
     as_json: bool,
     create: bool = False,
@@ -41,19 +40,15 @@ def show(
 ) -> None:
     """Shows the schedule that the work returns; `fields` were given by --fields, so errors name
     them by field and not by option."""
-    from tickwork.ops.schedules.views import show_schedules
-
-    async def run(store: Store) -> dict[str, Any]:
-        (shown,) = await show_schedules(store, scope, [await work(store)])
-        return shown
+    import msgspec
 
     options = OPTION_OF_FIELD | OPTION_NAMES | _TARGET_NAMES
     names = {field: name for field, name in options.items() if _outer(field) not in fields}
-    shown = with_store(database, scope, run, create=create, names=names)
+    shown = ask(database, tenant, work, create=create, names=names)
     if as_json:
         print_json(shown)
     else:
-        print_lines(_lines(shown))
+        print_lines(_lines(msgspec.to_builtins(shown)))
 
 
 def _outer(field: str) -> str:

@@ -19,22 +19,14 @@ from tickwork.cli.output import (
     shortened,
 )
 from tickwork.cli.schedule_output import choice, json_of, object_of, show
-from tickwork.cli.store_session import (
-    confirm,
-    identity,
-    load_settings,
-    schedule_reference,
-    scope_of,
-    whole_number,
-    with_store,
-)
+from tickwork.cli.session import after_of, ask, is_remote, named_schedule
+from tickwork.cli.store_session import confirm, whole_number
 from tickwork.cli.typer_commands import Command, Group
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from tickwork.core.when import Limits
-    from tickwork.ops.schedules.outside import OutsideRules
-    from tickwork.ops.stores import Store
+    from tickwork.client.answers import ScheduleAnswer
+    from tickwork.client.client import Client
 
 
 app = typer.Typer(
@@ -61,6 +53,9 @@ Queue = Annotated[
 ]
 Url = Annotated[
     str | None, typer.Option(metavar="URL", help="URL that receives its webhooks, signed.")
+]
+ToEndpoint = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Endpoint that receives its webhooks.")
 ]
 MessageType = Annotated[
     str | None, typer.Option("--type", metavar="TYPE", help="Type of its messages.")
@@ -94,27 +89,23 @@ def list_command(
     as_json: Json = False,
 ) -> None:
     """List schedules; without --status all but the deleted ones."""
-    from tickwork.core.schedule.model import ScheduleOrder, ScheduleSelection, ScheduleStatus
-    from tickwork.ops.schedules.lookup import list_schedules, metadata_filter
-    from tickwork.ops.schedules.views import show_schedules
+    from tickwork.core.schedule.model import ScheduleOrder, ScheduleStatus
 
     wanted = object_of(metadata, "--metadata")
-    scope, most = scope_of(tenant), whole_number(limit, "--limit", LISTED)
-    selection = ScheduleSelection(
-        status=None if status is None else choice(ScheduleStatus, status, "--status"),
-        order=ScheduleOrder.CREATED if order is None else choice(ScheduleOrder, order, "--order"),
-        after=None if after is None else identity(after, "--after", "schedule", database, scope),
-        owner=owner,
-        name_prefix=name_prefix,
-        metadata=metadata_filter(wanted) if wanted else None,
-    )
-
-    async def find(store: Store) -> list[dict[str, Any]]:
-        return await show_schedules(
-            store, scope, await list_schedules(store, scope, selection, limit=most)
-        )
-
-    found = with_store(database, scope, find)
+    if wanted and is_remote(database):
+        fail("--metadata needs --database", code=EXIT_BAD_USAGE)
+    more = after_of(after, "schedule", database, tenant) | ({"metadata": wanted} if wanted else {})
+    selection: dict[str, Any] = {
+        "status": None if status is None else choice(ScheduleStatus, status, "--status"),
+        "order": ScheduleOrder.CREATED
+        if order is None
+        else choice(ScheduleOrder, order, "--order"),
+        "owner": owner,
+        "name_prefix": name_prefix,
+        "limit": whole_number(limit, "--limit", LISTED),
+        **more,
+    }
+    found = ask(database, tenant, lambda client: client.schedules.list(**selection))
     if as_json:
         print_json(found)
         return
@@ -133,11 +124,8 @@ def show_command(
     as_json: Json = False,
 ) -> None:
     """Show all fields of a schedule."""
-    from tickwork.ops.schedules.lookup import get_schedule
-
-    scope = scope_of(tenant)
-    reference = schedule_reference(schedule, database, scope)
-    show(database, scope, lambda store: get_schedule(store, scope, reference), as_json=as_json)
+    reference = named_schedule(schedule, database, tenant)
+    show(database, tenant, lambda client: client.schedules.get(reference), as_json=as_json)
 
 
 @app.command("create", cls=Command)
@@ -146,6 +134,7 @@ def create_command(
     options: timing_options.TimingOptions = timing_options.NO_OPTIONS,
     queue: Queue = None,
     url: Url = None,
+    endpoint: ToEndpoint = None,
     message_type: MessageType = None,
     payload: Payload = None,
     name: Name = None,
@@ -154,17 +143,18 @@ def create_command(
     tenant: Tenant = None,
     as_json: Json = False,
 ) -> None:
-    """Create a schedule that sends messages to a queue, or webhooks to a URL."""
-    from tickwork.ops.schedules.create import create
-
+    """Create a schedule that sends messages to a queue, or webhooks to a URL or an endpoint."""
     further = object_of(fields, "--fields")
     when = _timing_fields(options, needs_timing=not _has_timing(further))
-    body = {**when, **_target_fields(queue, url, message_type, payload, name), **further}
-    scope, limits = scope_of(tenant), _limits(database)
+    body: Any = {
+        **when,
+        **_target_fields(queue, url, endpoint, message_type, payload, name),
+        **further,
+    }
     show(
         database,
-        scope,
-        lambda store: create(store, scope, body, limits=limits, outside=_outside(database)),
+        tenant,
+        lambda client: client.schedules.create(**body),
         as_json=as_json,
         create=True,
         fields=further,
@@ -178,6 +168,7 @@ def update_command(
     options: timing_options.TimingOptions = timing_options.NO_OPTIONS,
     queue: Queue = None,
     url: Url = None,
+    endpoint: ToEndpoint = None,
     message_type: MessageType = None,
     payload: Payload = None,
     name: Name = None,
@@ -187,22 +178,20 @@ def update_command(
     as_json: Json = False,
 ) -> None:
     """Change fields of a schedule; a new timing replaces the old one, other fields stay."""
-    from tickwork.ops.schedules.change import update
-
-    scope = scope_of(tenant)
-    reference = schedule_reference(schedule, database, scope)
+    reference = named_schedule(schedule, database, tenant)
     further = object_of(fields, "--fields")
     when = _timing_fields(options, needs_timing=False)
-    patch = {**when, **_target_fields(queue, url, message_type, payload, name), **further}
+    patch: Any = {
+        **when,
+        **_target_fields(queue, url, endpoint, message_type, payload, name),
+        **further,
+    }
     if not patch:
         fail("nothing to change; see --help", code=EXIT_BAD_USAGE)
-    limits = _limits(database)
     show(
         database,
-        scope,
-        lambda store: update(
-            store, scope, reference, patch, limits=limits, outside=_outside(database)
-        ),
+        tenant,
+        lambda client: client.schedules.update(reference, **patch),
         as_json=as_json,
         fields=further,
     )
@@ -218,12 +207,13 @@ def _register(operation: str, help_text: str) -> None:
         tenant: Tenant = None,
         as_json: Json = False,
     ) -> None:
-        from tickwork.ops.schedules import change
-
-        work = getattr(change, operation)
-        scope = scope_of(tenant)
-        reference = schedule_reference(schedule, database, scope)
-        show(database, scope, lambda store: work(store, scope, reference), as_json=as_json)
+        reference = named_schedule(schedule, database, tenant)
+        show(
+            database,
+            tenant,
+            lambda client: getattr(client.schedules, operation)(reference),
+            as_json=as_json,
+        )
 
 
 _register("pause", "Pause a schedule and withdraw the slots that no worker has started.")
@@ -240,41 +230,43 @@ def delete_command(
     as_json: Json = False,
 ) -> None:
     """Delete a schedule; its firings are kept for their retention."""
-    from tickwork.ops.schedules.change import delete
-    from tickwork.ops.schedules.lookup import get_schedule
-
-    scope = scope_of(tenant)
-    reference = schedule_reference(schedule, database, scope)
-    found = with_store(database, scope, lambda store: get_schedule(store, scope, reference))
+    reference = named_schedule(schedule, database, tenant)
+    found = ask(database, tenant, lambda client: client.schedules.get(reference))
     confirm(f"Permanently delete schedule {found.name or found.id}?", yes=yes)
-    show(database, scope, lambda store: delete(store, scope, found.id), as_json=as_json)
+
+    async def delete(client: Client) -> ScheduleAnswer:
+        await client.schedules.delete(found.id)
+        return await client.schedules.get(found.id)
+
+    show(database, tenant, delete, as_json=as_json)
 
 
-def _rows(found: Sequence[dict[str, Any]]) -> Iterator[Sequence[object]]:
-    from uuid import UUID
-
+def _rows(found: Sequence[ScheduleAnswer]) -> Iterator[Sequence[object]]:
     for each in found:
         yield (
-            UUID(each["id"]),
-            shortened(each["name"], 30),
-            each["status"],
-            each["kind"],
-            in_zone(each["next_fire_at"], each["timezone"]),
-            in_zone(each["last_fire_at"], each["timezone"]),
-            each["timezone"],
-            each["error_count"],
-            _target_shown(each["target"]),
+            each.id,
+            shortened(each.name, 30),
+            each.status,
+            each.kind,
+            in_zone(each.next_fire_at, each.timezone),
+            in_zone(each.last_fire_at, each.timezone),
+            each.timezone,
+            each.error_count,
+            _target_shown(each.target),
         )
 
 
 def _target_shown(target: dict[str, Any]) -> str:
     """The queue of a target, or where it goes outside."""
-    return shortened(str(target.get("queue") or target.get("url") or target["type"]), 40)
+    fields = ("queue", "url", "endpoint", "workflow", "entity", "type")
+    names = (target.get(field) for field in fields)
+    return shortened(str(next(filter(None, names))), 40)
 
 
 def _target_fields(
     queue: str | None,
     url: str | None,
+    endpoint: str | None,
     message_type: str | None,
     payload: str | None,
     name: str | None,
@@ -282,6 +274,8 @@ def _target_fields(
     target = {"queue": queue, "message_type": message_type}
     named = {key: value for key, value in target.items() if value is not None}
     fields: dict[str, object] = {"target": named} if named else {}
+    if endpoint is not None:
+        fields["target"] = {**named, "type": "webhook", "endpoint": endpoint}
     if url is not None:
         fields["target_url"] = url
     if payload is not None:
@@ -304,20 +298,3 @@ def _has_timing(fields: dict[str, object]) -> bool:
     from tickwork.core.when import TIMING_FIELDS
 
     return any(fields.get(name) is not None for name in TIMING_FIELDS)
-
-
-def _outside(database: str | None) -> OutsideRules:
-    """Which targets outside are allowed."""
-    from tickwork.ops.schedules.outside import OutsideRules
-    from tickwork.wiring import guard
-
-    return OutsideRules(
-        lambda url: guard(load_settings(database)).check_url(url),
-        lambda: load_settings(database).public_url,
-    )
-
-
-def _limits(database: str | None) -> Limits:
-    from tickwork.core.when import Limits
-
-    return Limits(min_interval_seconds=load_settings(database).min_interval_seconds)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import typer
 
-from tickwork.cli.options import CHOSEN_APP, OPTION_OF_FIELD
-from tickwork.cli.output import EXIT_BAD_USAGE, escape_controls, fail, refuse
+from tickwork.cli.options import CHOSEN_APP, CHOSEN_SERVER, OPTION_OF_FIELD
+from tickwork.cli.output import EXIT_BAD_USAGE, escape_controls, fail, print_error, refuse
 from tickwork.errors import InvalidInput, TickworkError
 
 if TYPE_CHECKING:
@@ -35,7 +36,12 @@ def load_settings(database: str | None, **flags: str | None) -> Settings:
     """Returns the settings, with the database of the --database or the --app option."""
     from tickwork import wiring
 
-    engine = _chosen_engine()
+    engine = chosen_engine()
+    if CHOSEN_SERVER.get().url is not None:
+        fail(
+            "this command works on a database, not on a server: give --database",
+            code=EXIT_BAD_USAGE,
+        )
     if engine is not None and database is not None:
         fail("give --database or --app, not both", code=EXIT_BAD_USAGE)
     given: dict[str, object] = {"database": database, **flags}
@@ -46,6 +52,14 @@ def load_settings(database: str | None, **flags: str | None) -> Settings:
         return wiring.load_settings(given, environ=os.environ, folder=Path.cwd())
     except InvalidInput as error:
         refuse(error, {})
+
+
+def warn_of_variables() -> None:
+    """Prints a warning for each environment variable that is almost a setting."""
+    from tickwork.settings import misspelled_variables
+
+    for sentence in misspelled_variables(os.environ):
+        print_error(f"warning: {sentence}")
 
 
 def with_store(
@@ -63,23 +77,36 @@ def with_store(
     """
     import asyncio
 
+    if database is None and CHOSEN_APP.get() is None and os.environ.get("TICKWORK_URL"):
+        fault = "this command works on a database, and TICKWORK_URL names a server"
+        fail(f"{fault}: give --database", code=EXIT_BAD_USAGE)
+    settings = load_settings(database)
+
+    async def run() -> T:
+        async with opened_store(settings, scope, create=create) as store:
+            return await work(store)
+
+    return report_errors(lambda: asyncio.run(run()), names=names)
+
+
+@asynccontextmanager
+async def opened_store(
+    settings: Settings, scope: Scope, *, create: bool = False
+) -> AsyncIterator[Store]:
+    """The store of these settings, while the block runs. Changes are recorded as those of the
+    user of this machine."""
     from tickwork.ops.audit import ACTOR
     from tickwork.ops.tenants import get_tenant
     from tickwork.wiring import open_store
 
-    settings = load_settings(database)
-
-    async def run() -> T:
-        store = await open_store(settings, create=create)
-        ACTOR.set(f"command line, {_user()}")
-        try:
-            if scope.tenant is not None:
-                await get_tenant(store, scope, scope.tenant)
-            return await work(store)
-        finally:
-            await store.close()
-
-    return report_errors(lambda: asyncio.run(run()), names=names)
+    store = await open_store(settings, create=create)
+    ACTOR.set(f"command line, {_user()}")
+    try:
+        if scope.tenant is not None:
+            await get_tenant(store, scope, scope.tenant)
+        yield store
+    finally:
+        await store.close()
 
 
 def _user() -> str:
@@ -112,11 +139,11 @@ def scope_of(tenant: str | None, *, shared: bool = False) -> Scope:
         return SYSTEM
     if tenant is not None:
         return Scope(tenant)
-    engine = _chosen_engine()
+    engine = chosen_engine()
     return DEFAULT if engine is None else engine.scope
 
 
-def _chosen_engine() -> AppEngine | None:
+def chosen_engine() -> AppEngine | None:
     """Returns the engine of the app that --app names, or None without that option."""
     target = CHOSEN_APP.get()
     if target is None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Yes
 from tickwork.cli.output import field_lines, print_json, print_lines, print_table
-from tickwork.cli.store_session import confirm, number, required, whole_number, with_store
+from tickwork.cli.session import ask
+from tickwork.cli.store_session import confirm, number, required, whole_number
 from tickwork.cli.typer_commands import Command, Group
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from tickwork.client.client import Client
     from tickwork.core.model import Tenant
-    from tickwork.ops.stores import Store
 
 app = typer.Typer(cls=Group, help="Tenants: who shares this database.")
 
@@ -32,6 +33,19 @@ SchedulesRate = Annotated[
     str | None,
     typer.Option("--schedules-rate", metavar="N", help="Most schedules it may create a second."),
 ]
+MessagesRate = Annotated[
+    str | None,
+    typer.Option("--messages-rate", metavar="N", help="Most messages it may send a second."),
+]
+PayloadMax = Annotated[
+    str | None, typer.Option("--payload-max", metavar="BYTES", help="Largest body it may send.")
+]
+BacklogMax = Annotated[
+    str | None, typer.Option(metavar="N", help="Most messages it may have in all queues.")
+]
+ClaimedMax = Annotated[
+    str | None, typer.Option(metavar="N", help="Most messages that may run at a time.")
+]
 OwnerTarget = Annotated[
     list[str] | None,
     typer.Option(
@@ -42,12 +56,18 @@ Unlimited = Annotated[
     bool, typer.Option("--reset", help="Remove the limits that are not given, instead of keeping.")
 ]
 
+LISTED = 1_000
+
 _OPTIONS = OPTION_OF_FIELD | {
     "id": "TENANT",
     "weight": "--weight",
     "min_interval_seconds": "--min-interval",
     "schedules_max": "--schedules-max",
     "schedules_per_second": "--schedules-rate",
+    "messages_per_second": "--messages-rate",
+    "payload_bytes_max": "--payload-max",
+    "backlog_max": "--backlog-max",
+    "claimed_max": "--claimed-max",
     "owner_targets": "--owner-target",
 }
 
@@ -59,26 +79,42 @@ def create_command(
     min_interval: MinInterval = None,
     schedules_max: SchedulesMax = None,
     schedules_rate: SchedulesRate = None,
+    messages_rate: MessagesRate = None,
+    payload_max: PayloadMax = None,
+    backlog_max: BacklogMax = None,
+    claimed_max: ClaimedMax = None,
     owner_target: OwnerTarget = None,
     database: Database = None,
     as_json: Json = False,
 ) -> None:
     """Create a tenant."""
-    from tickwork.ops.tenants import create_tenant
-
     tenant_id = required(tenant, "TENANT")
-    limits = _limits(weight, min_interval, schedules_max, schedules_rate, owner_target)
-    given = {name: each for name, each in limits.items() if each is not None}
-    _run(database, lambda store: create_tenant(store, tenant_id, given), "created", as_json=as_json)
+    limits = _limits(
+        {
+            "weight": weight,
+            "min_interval_seconds": min_interval,
+            "schedules_max": schedules_max,
+            "schedules_per_second": schedules_rate,
+            "messages_per_second": messages_rate,
+            "payload_bytes_max": payload_max,
+            "backlog_max": backlog_max,
+            "claimed_max": claimed_max,
+        },
+        owner_target,
+    )
+    given: Any = {name: each for name, each in limits.items() if each is not None}
+    _run(
+        database,
+        lambda client: client.tenants.create(tenant_id, **given),
+        "created",
+        as_json=as_json,
+    )
 
 
 @app.command("list", cls=Command)
 def list_command(database: Database = None, as_json: Json = False) -> None:
     """List tenants by id."""
-    from tickwork.core.model import SYSTEM
-    from tickwork.ops.tenants import list_tenants
-
-    found = with_store(database, SYSTEM, lambda store: list_tenants(store, SYSTEM))
+    found = ask(database, None, lambda client: client.tenants.list(limit=LISTED))
     if as_json:
         print_json(found)
         return
@@ -93,11 +129,8 @@ def list_command(database: Database = None, as_json: Json = False) -> None:
 @app.command("show", cls=Command)
 def show_command(tenant: TenantId = None, database: Database = None, as_json: Json = False) -> None:
     """Show a tenant and its limits."""
-    from tickwork.core.model import SYSTEM
-    from tickwork.ops.tenants import get_tenant
-
     tenant_id = required(tenant, "TENANT")
-    found = with_store(database, SYSTEM, lambda store: get_tenant(store, SYSTEM, tenant_id))
+    found = ask(database, None, lambda client: client.tenants.get(tenant_id))
     if as_json:
         print_json(found)
     else:
@@ -111,19 +144,33 @@ def limits_command(
     min_interval: MinInterval = None,
     schedules_max: SchedulesMax = None,
     schedules_rate: SchedulesRate = None,
+    messages_rate: MessagesRate = None,
+    payload_max: PayloadMax = None,
+    backlog_max: BacklogMax = None,
+    claimed_max: ClaimedMax = None,
     owner_target: OwnerTarget = None,
     reset: Unlimited = False,
     database: Database = None,
     as_json: Json = False,
 ) -> None:
     """Change limits of a tenant; those that are not given stay."""
-    from tickwork.ops.tenants import set_tenant_limits
-
     tenant_id = required(tenant, "TENANT")
-    limits = _limits(weight, min_interval, schedules_max, schedules_rate, owner_target)
-    given = {name: each for name, each in limits.items() if reset or each is not None}
+    limits = _limits(
+        {
+            "weight": weight,
+            "min_interval_seconds": min_interval,
+            "schedules_max": schedules_max,
+            "schedules_per_second": schedules_rate,
+            "messages_per_second": messages_rate,
+            "payload_bytes_max": payload_max,
+            "backlog_max": backlog_max,
+            "claimed_max": claimed_max,
+        },
+        owner_target,
+    )
+    given: Any = {name: each for name, each in limits.items() if reset or each is not None}
     _run(
-        database, lambda store: set_tenant_limits(store, tenant_id, given), "changed",
+        database, lambda client: client.tenants.set_limits(tenant_id, **given), "changed",
         as_json=as_json,
     )  # fmt: skip
 
@@ -133,11 +180,9 @@ def suspend_command(
     tenant: TenantId = None, database: Database = None, yes: Yes = False, as_json: Json = False
 ) -> None:
     """Refuse a tenant's API keys and hand out none of its messages."""
-    from tickwork.ops.tenants import suspend_tenant
-
     tenant_id = required(tenant, "TENANT")
     confirm(f"suspend tenant {tenant_id}? Its work waits until you resume it", yes=yes)
-    _run(database, lambda store: suspend_tenant(store, tenant_id), "suspended", as_json=as_json)
+    _run(database, lambda client: client.tenants.suspend(tenant_id), "suspended", as_json=as_json)
 
 
 @app.command("resume", cls=Command)
@@ -145,41 +190,28 @@ def resume_command(
     tenant: TenantId = None, database: Database = None, as_json: Json = False
 ) -> None:
     """End a suspension."""
-    from tickwork.ops.tenants import resume_tenant
-
     tenant_id = required(tenant, "TENANT")
-    _run(database, lambda store: resume_tenant(store, tenant_id), "resumed", as_json=as_json)
+    _run(database, lambda client: client.tenants.resume(tenant_id), "resumed", as_json=as_json)
 
 
-def _limits(
-    weight: str | None,
-    min_interval: str | None,
-    schedules_max: str | None,
-    schedules_rate: str | None,
-    owner_targets: list[str] | None,
-) -> dict[str, object]:
+def _limits(numbers: dict[str, str | None], owner_targets: list[str] | None) -> dict[str, object]:
     """The limits by their fields; None if an option was not given."""
-    return {
-        "weight": _whole(weight, "--weight"),
-        "min_interval_seconds": _whole(min_interval, "--min-interval"),
-        "schedules_max": _whole(schedules_max, "--schedules-max"),
-        "schedules_per_second": (
-            None if schedules_rate is None else number(schedules_rate, "--schedules-rate")
-        ),
-        "owner_targets": owner_targets or None,
+    read = {
+        name: None if value is None else _number(value, name) for name, value in numbers.items()
     }
+    return {**read, "owner_targets": owner_targets or None}
 
 
-def _whole(value: str | None, name: str) -> int | None:
-    return None if value is None else whole_number(value, name, 0)
+def _number(value: str, name: str) -> float:
+    if name.endswith("_per_second"):
+        return number(value, _OPTIONS[name])
+    return whole_number(value, _OPTIONS[name], 0)
 
 
 def _run(
-    database: str | None, work: Callable[[Store], Awaitable[Tenant]], done: str, *, as_json: bool
+    database: str | None, work: Callable[[Client], Awaitable[Tenant]], done: str, *, as_json: bool
 ) -> None:
-    from tickwork.core.model import SYSTEM
-
-    tenant = with_store(database, SYSTEM, work, names=_OPTIONS)
+    tenant = ask(database, None, work, names=_OPTIONS)
     if as_json:
         print_json(tenant)
     else:

@@ -62,10 +62,7 @@ def topology_command(
         fail(f"--format: {choice_error(kind, FORMATS)}", code=EXIT_BAD_USAGE)
     if as_json and kind not in (None, "json"):
         fail("give --format or --json, not both", code=EXIT_BAD_USAGE)
-    if file is not None and target is not None:
-        fail("give --file or --app, not both", code=EXIT_BAD_USAGE)
-    hint = "one with --file, or an app with --app MODULE:APP"
-    topology = _read(file, instead=hint) if target is None else _declared(target)
+    topology = topology_of(file, target)
     if as_json or kind == "json":
         print_json(topology)
     elif kind == "mermaid":
@@ -98,6 +95,19 @@ def show_command(
     _print(with_store(database, scope, lambda store: plan(store, scope, topology)), as_json=as_json)
 
 
+@app.command("stored", cls=Command)
+def stored_command(database: Database = None, tenant: Tenant = None, as_json: Json = False) -> None:
+    """Show the topology that is in the database."""
+    from tickwork.ops.topology import stored_topology
+
+    scope = scope_of(tenant)
+    topology = with_store(database, scope, lambda store: stored_topology(store, scope))
+    if as_json:
+        print_json(topology)
+    else:
+        print_table(_HEADING, _rows(topology), none="there are no queues")
+
+
 @app.command("apply", cls=Command)
 def apply_command(
     file: File = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
@@ -108,6 +118,14 @@ def apply_command(
     topology, scope = _read(file), scope_of(tenant)
     steps = with_store(database, scope, lambda store: apply(store, scope, topology), create=True)
     _print(steps, as_json=as_json)
+
+
+def topology_of(file: str | None, target: str | None) -> Topology:
+    """The topology of a file, or what an app declares."""
+    if file is not None and target is not None:
+        fail("give --file or --app, not both", code=EXIT_BAD_USAGE)
+    hint = "one with --file, or an app with --app MODULE:APP"
+    return _read(file, instead=hint) if target is None else _declared(target)
 
 
 def _read(file: str | None, *, instead: str = "one with --file") -> Topology:

@@ -19,7 +19,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command_from_info, get_group_from_info
 from typer.models import CommandInfo, TyperInfo
 
-from tickwork.cli.options import CHOSEN_APP
+from tickwork.cli.options import CHOSEN_APP, CHOSEN_SERVER, ChosenServer
 from tickwork.cli.output import EXIT_FAILED, print_error
 
 _HELP_OPTIONS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
@@ -27,7 +27,7 @@ _HELP_OPTIONS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 
 class Command(TyperCommand):
     """A command whose option values are not converted. With --database it also has --app, the
-    app whose database it uses."""
+    app whose database it uses, and --url and --key of a server."""
 
     def __init__(self, name: str | None, *, params: list[Any] | None = None, **given: Any) -> None:
         given["context_settings"] = _HELP_OPTIONS | (given.get("context_settings") or {})
@@ -35,10 +35,13 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         chosen = CHOSEN_APP.set(ctx.params.pop("app", None))
+        given = ChosenServer(ctx.params.pop("server_url", None), ctx.params.pop("server_key", None))
+        server = CHOSEN_SERVER.set(given)
         try:
             return super().invoke(ctx)
         finally:
             CHOSEN_APP.reset(chosen)
+            CHOSEN_SERVER.reset(server)
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _without_conversion(super().get_params(ctx))
@@ -127,20 +130,45 @@ def _build(name: str, found: Any) -> Any:
 
 
 def _with_app(params: list[Any]) -> list[Any]:
-    """Returns the parameters with --app behind --database."""
+    """Returns the parameters with --app, --url and --key behind --database. Where a command has an
+    option of that name, only --server or --api-key is the server's."""
+    taken = {option for each in params for option in each.opts}
     extended: list[Any] = []
     for each in params:
         extended.append(each)
         if each.name == "database":
-            extended.append(
-                TyperOption(
-                    param_decls=["app", "--app"],
-                    type_descriptor=each.type_descriptor,
-                    metavar="MODULE:APP",
-                    help="Use the database and the tenant of this app.",
-                )
-            )
+            extended += (_option(each, taken, *words) for words in _PLACES)
     return extended
+
+
+_PLACES = (
+    ("app", ("--app",), "MODULE:APP", "Use the database and the tenant of this app."),
+    (
+        "server_url",
+        ("--url", "--server"),
+        "URL",
+        "Use this server instead of a database; default TICKWORK_URL.",
+    ),
+    (
+        "server_key",
+        ("--key", "--api-key"),
+        "KEY",
+        "API key of the server, @FILE, or - to be asked; default TICKWORK_KEY.",
+    ),
+)
+"""Where a command works besides --database: name, options, metavar and help."""
+
+
+def _option(
+    like: Any, taken: set[str], name: str, options: tuple[str, ...], metavar: str, text: str
+) -> Any:
+    free = [each for each in options if each not in taken]
+    return TyperOption(
+        param_decls=[name, *free],
+        type_descriptor=like.type_descriptor,
+        metavar=metavar,
+        help=text,
+    )
 
 
 def _without_conversion(params: list[Any]) -> list[Any]:

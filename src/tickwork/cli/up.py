@@ -10,7 +10,7 @@ import typer
 
 from tickwork.cli.options import Database
 from tickwork.cli.output import EXIT_BAD_USAGE, fail
-from tickwork.cli.store_session import load_settings
+from tickwork.cli.store_session import load_settings, warn_of_variables
 from tickwork.errors import InvalidInput, MissingExtra, TickworkError
 
 if TYPE_CHECKING:
@@ -44,9 +44,13 @@ def up_command(
     """
     from tickwork.wiring import Role
 
+    warn_of_variables()
     settings = load_settings(database, host=host, port=port, roles=roles)
     if Role.API not in settings.roles:
         fail("--roles: must include api; to run without it use `tickwork run`", code=EXIT_BAD_USAGE)
+    if Role.HTTP in settings.roles:
+        fault = "--roles: http needs an app; use `tickwork run MODULE:APP --roles http`"
+        fail(fault, code=EXIT_BAD_USAGE)
     _require_server()
     first_key = _prepare_database(settings)
     with _listen(settings) as listener:
@@ -102,23 +106,27 @@ def _serve(settings: Settings, listener: socket.socket, first_key: str | None) -
 
     import uvicorn
 
+    from tickwork.api.context import stop_streams
+    from tickwork.api.serve import ServerWithStreams
     from tickwork.ops.keys import first_key_text
-    from tickwork.wiring import build_api
+    from tickwork.server import build_api
 
     logging.basicConfig(
         level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    api = build_api(settings)
     config = uvicorn.Config(
-        build_api(settings),
+        api,
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=DRAIN_SECONDS_MAX,
     )
-    server = uvicorn.Server(config)
+    server = ServerWithStreams(config, lambda: stop_streams(api))
 
     def stop(*_: object) -> None:
+        stop_streams(api)
         server.should_exit = True
 
     # uvicorn installs its own handlers while it runs and raises the signal again after shutdown.

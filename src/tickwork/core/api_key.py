@@ -107,14 +107,14 @@ def hash_of(secret: str) -> bytes:
     return sha256(secret.encode("ascii")).digest()
 
 
-def caller_of(record: KeyRecord, token: Token, now: datetime) -> Caller:
-    """The caller that a key stands for. Raises `Unauthorized`, and `Forbidden` if its tenant is
-    suspended.
+def caller_of(record: KeyRecord, secret_hash: bytes, now: datetime) -> Caller:
+    """The caller that a key stands for, by the hash of the secret that was given. Raises
+    `Unauthorized`, and `Forbidden` if its tenant is suspended.
 
     Only a holder of the secret learns why a key is refused. The operator's keys work in a suspended
     tenant, too: somebody has to resume it.
     """
-    if not _fits(record, token.secret, now):
+    if not _fits(record, secret_hash, now):
         raise no_such_key()
     key = record.key
     if key.revoked_at is not None:
@@ -132,8 +132,8 @@ def no_such_key() -> Unauthorized:
     return Unauthorized("unauthorized", "there is no such API key; check that it is complete")
 
 
-def _fits(record: KeyRecord, secret: str, now: datetime) -> bool:
-    given, previous_until = hash_of(secret), record.key.previous_until
+def _fits(record: KeyRecord, given: bytes, now: datetime) -> bool:
+    previous_until = record.key.previous_until
     fits = compare_digest(given, record.secret_hash)
     if record.previous_hash is not None and previous_until is not None and now < previous_until:
         fits |= compare_digest(given, record.previous_hash)

@@ -51,7 +51,8 @@ class NewAuditRecord(Struct, frozen=True, kw_only=True):
 def new_record(
     record_id: UUID, actor: str, action: str, subject: str, before: object, after: object
 ) -> NewAuditRecord:
-    """A record with the states before and after, without secrets."""
+    """A record with the states before and after, without secrets. A state may be a function that
+    returns it."""
     return NewAuditRecord(
         id=record_id,
         actor=actor[:TEXT_LENGTH_MAX],
@@ -63,6 +64,8 @@ def new_record(
 
 
 def _state_text(state: object) -> str | None:
+    if callable(state):
+        state = state()
     if state is None:
         return None
     shown = without_secrets(msgspec.to_builtins(state, str_keys=True))

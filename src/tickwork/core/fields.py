@@ -173,6 +173,14 @@ class Reader:
         """Whether the field is exactly this text."""
         return self._fields.get(name) == word
 
+    def strings(self, name: str) -> tuple[str, ...] | None:
+        """A list of texts."""
+        value = self.value(name)
+        if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+            return tuple(value)
+        self.fault(name, f"must be a list of texts, not {shown(value)}")
+        return None
+
     def text(self, name: str) -> str | None:
         """A text that is not blank."""
         value = self._typed(name, str)

@@ -38,6 +38,7 @@ HOPS_MAX = 32
 CLAIM_LIMIT_MAX = 1_000
 LEASE_SECONDS_MAX = 12 * 3600
 RETENTION_SECONDS_MAX = 14 * 86_400
+TIMEOUT_SECONDS_MAX = 86_400
 LIST_LIMIT_MAX = 10_000
 TTL_SECONDS_MAX = 86_400
 RUN_MAX = 2**31 - 1
@@ -48,6 +49,18 @@ EXCERPT_LENGTH_MAX = 2_000
 HIDDEN_QUEUES = frozenset({"tickwork.alerts", "tickwork.deliveries", "tickwork.endpoints"})
 """Queues that Tickwork itself uses. Nobody else sends to them: their messages are orders to
 deliver, which were checked when they were made."""
+
+RUNS_QUEUE_PREFIX = "tickwork.workflows."
+"""Start of the names of the hidden queues in which runs of workflows wait."""
+
+FOREVER_SECONDS = 50 * 365 * 86_400
+"""Seconds that stand for no limit in the settings of a hidden queue."""
+
+TYPE_LENGTH_MAX = 100
+"""Characters of the name of an entity type, and of a method."""
+
+ENTITIES_PREFIX = "tickwork.entities."
+"""Start of the names of the hidden queues of entities, one for each type."""
 
 ENDING_ITEMS_MAX = 10_000
 """Maximum number of items in all batches of one ending, which are stored in one transaction. An
@@ -122,13 +135,16 @@ def check_batch(messages: Sequence[NewMessage]) -> None:
 def check_queue(name: str, settings: QueueSettings) -> None:
     """Raises `InvalidInput` for a queue with an invalid name or settings."""
     faults = [*text_faults("name", name, NAME_LENGTH_MAX)]
+    has_no_end = name.startswith((RUNS_QUEUE_PREFIX, ENTITIES_PREFIX))
+    retention_max = FOREVER_SECONDS if has_no_end else RETENTION_SECONDS_MAX
+    timeout_max = FOREVER_SECONDS if has_no_end else TIMEOUT_SECONDS_MAX
     for field, value, low, high in (
         ("max_batch_size", settings.max_batch_size, 1, 100),
         ("max_batch_timeout", settings.max_batch_timeout, 0, 60),
         ("max_retries", settings.max_retries, 0, 100),
-        ("retention_seconds", settings.retention_seconds, 60, RETENTION_SECONDS_MAX),
+        ("retention_seconds", settings.retention_seconds, 60, retention_max),
         ("visibility_timeout_seconds", settings.visibility_timeout_seconds, 0, LEASE_SECONDS_MAX),
-        ("timeout_seconds", settings.timeout_seconds, 1, 86_400),
+        ("timeout_seconds", settings.timeout_seconds, 1, timeout_max),
     ):
         if not low <= value <= high:
             faults.append(FieldError(field, f"must be from {low} to {high}, not {value}"))
@@ -152,16 +168,21 @@ def check_queue(name: str, settings: QueueSettings) -> None:
         raise InvalidInput(faults)
 
 
+def is_hidden(queue: str) -> bool:
+    """Whether only Tickwork itself uses a queue."""
+    return queue in HIDDEN_QUEUES or queue.startswith((RUNS_QUEUE_PREFIX, ENTITIES_PREFIX))
+
+
 def hidden_queue_faults(field: str, queue: str) -> list[FieldError]:
     """The fault of a queue that only Tickwork itself may send to."""
-    if queue not in HIDDEN_QUEUES:
+    if not is_hidden(queue):
         return []
     return [FieldError(field, f"{queue} is used by Tickwork itself; choose another queue")]
 
 
 def check_not_hidden(queue: str, field: str = "queue") -> None:
     """Raises `InvalidInput` for a queue that only Tickwork itself may send to."""
-    if queue in HIDDEN_QUEUES:
+    if is_hidden(queue):
         raise InvalidInput(hidden_queue_faults(field, queue))
 
 

@@ -29,8 +29,10 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from tickwork.core.entity.model import EntityChange
 from tickwork.core.message.backoff import Backoff, Exponential
 from tickwork.core.schedule.firing import FiringResult, slot_key
+from tickwork.core.workflow.model import Checkpoint, RunEnd
 
 
 class State(StrEnum):
@@ -69,6 +71,8 @@ REASON_MAX_RETRIES = "max_retries"
 REASON_INVALID_PAYLOAD = "invalid_payload"
 REASON_UNHANDLED_TYPE = "unhandled_type"
 REASON_TOO_MANY_HOPS = "too_many_hops"
+REASON_BACKLOG_FULL = "backlog_full"
+REASON_ENDPOINT_DISABLED = "endpoint_disabled"
 
 REASONS_NOT_HANDLED = frozenset(
     {
@@ -77,6 +81,8 @@ REASONS_NOT_HANDLED = frozenset(
         REASON_INVALID_PAYLOAD,
         REASON_UNHANDLED_TYPE,
         REASON_TOO_MANY_HOPS,
+        REASON_BACKLOG_FULL,
+        REASON_ENDPOINT_DISABLED,
     }
 )
 """Reasons for a dead letter without a handler that ran to its end. They count no attempt."""
@@ -122,7 +128,9 @@ class Tenant(Struct, frozen=True, kw_only=True):
     share the workers by `weight`.
 
     A tenant may have `schedules_max` schedules, create `schedules_per_second` of them, and none may
-    fire more often than every `min_interval_seconds`. None is no limit, or that of the process.
+    fire more often than every `min_interval_seconds`. Callers may send `messages_per_second`, with
+    bodies of `payload_bytes_max`, while fewer than `backlog_max` messages wait in all its queues;
+    `claimed_max` of its messages are claimed at a time. None is no limit, or that of the process.
     `owner_targets` are the targets that its owner-bound callers may use (`core/owner_targets`).
     """
 
@@ -132,6 +140,10 @@ class Tenant(Struct, frozen=True, kw_only=True):
     min_interval_seconds: int | None = None
     schedules_max: int | None = None
     schedules_per_second: float | None = None
+    messages_per_second: float | None = None
+    payload_bytes_max: int | None = None
+    backlog_max: int | None = None
+    claimed_max: int | None = None
     owner_targets: tuple[str, ...] = ()
 
 
@@ -205,6 +217,7 @@ class NewMessage(Struct, frozen=True, kw_only=True):
     catch_up: bool = False
     idempotency_base: str | None = None
     death: str | None = None
+    traceparent: str | None = None
     expires_after_seconds: float | None = None
 
     @property
@@ -221,7 +234,8 @@ class Message(Struct, frozen=True, gc=False):
     The message of a schedule's slot also has `due_at`, the `grace_seconds` during which it is on
     time (None: it was planned late), and its schedule's `terms` (`core.schedule`). A claim after
     the grace sets `catch_up`. `idempotency_base` is explained in `slot_key`. `death` tells the
-    consumer of a dead-letter queue how the message died (`core.message.dead_letter`).
+    consumer of a dead-letter queue how the message died (`core.message.dead_letter`). `traceparent`
+    is the span of its sender, if that was traced.
     """
 
     tenant: str
@@ -253,6 +267,7 @@ class Message(Struct, frozen=True, gc=False):
     terms: str | None
     idempotency_base: str | None
     death: str | None
+    traceparent: str | None
     content_type: ContentType
     format: int
     last_error: str | None
@@ -314,12 +329,13 @@ class Claim(Struct, frozen=True, gc=False):
 
 
 class Fate(StrEnum):
-    """What happens to a message when its claim ends."""
+    """What happens to a message when its claim ends, or is kept after a checkpoint."""
 
     ACK = "ack"
     RETRY = "retry"
     RELEASE = "release"
     DEAD = "dead"
+    KEEP = "keep"
 
 
 class Send(Struct, frozen=True):
@@ -343,9 +359,14 @@ class Ending(Struct, frozen=True, kw_only=True, gc=False):
     """The end of a claim, and everything that commits with it.
 
     `retry` counts an attempt, `release` does not; both make the message visible again after
-    `delay_seconds`. `dead` leaves a dead letter with `reason` and `error`. The sends, batches and
-    the firing are stored only if the claim is still valid. The store also updates the message's
-    batch and unblocks the next message of its key.
+    `delay_seconds`. `dead` leaves a dead letter with `reason` and `error`. The sends, batches, the
+    firing and the change of an entity are stored only if the claim is still valid. The store also
+    updates the message's batch and unblocks the next message of its key.
+
+    For a run of a workflow: `checkpoint` is a step to record, which keeps the claim. If the step is
+    done already, the ending is a duplicate: the answer to the first one was lost. With
+    `signals_seen`, a released message is visible at once if its run has other signals by now; else
+    at `wake_at`, if that is given instead of a delay. `run_end` ends the run with the ack.
     """
 
     claim: Claim
@@ -356,6 +377,11 @@ class Ending(Struct, frozen=True, kw_only=True, gc=False):
     sends: tuple[Send, ...] = ()
     batches: tuple[BatchWithItems, ...] = ()
     firing: FiringResult | None = None
+    checkpoint: Checkpoint | None = None
+    signals_seen: int | None = None
+    wake_at: datetime | None = None
+    run_end: RunEnd | None = None
+    entity: EntityChange | None = None
 
     @property
     def counts_attempt(self) -> bool:
@@ -376,7 +402,7 @@ class SettleResult(Struct, frozen=True):
 
     A refused ending had a lost claim: it changed nothing and sent nothing. A duplicate acked an
     event that was processed before: its message is removed, but its sends and batches are not
-    stored.
+    stored. Those of a checkpoint whose step is done are not stored either.
     """
 
     refused: tuple[Claim, ...] = ()
@@ -453,6 +479,7 @@ class Pruned(Struct, frozen=True):
     schedules: int = 0
     counters: int = 0
     deliveries: int = 0
+    runs: int = 0
 
 
 class Meta(Struct, frozen=True):

@@ -71,6 +71,7 @@ class RunOptions(TypedDict, total=False):
     roles: str | Sequence[str] | None
     host: str | None
     port: int | None
+    http_port: int | None
     log_format: Literal["json", "console"] | None
     log_level: Literal["debug", "info", "warning", "error"] | None
     metrics_host: str | None
@@ -138,10 +139,6 @@ class QueueTarget(_QueueName, total=False):
     message_type: str
 
 
-Delivery: TypeAlias = Literal["at_least_once", "at_most_once"]
-"""Whether a crash may repeat a delivery, or may leave its outcome unknown."""
-
-
 class _WebhookUrl(TypedDict):
     type: Literal["webhook"]
     url: str
@@ -153,7 +150,18 @@ class WebhookTarget(_WebhookUrl, total=False):
     method: Literal["POST", "PUT", "PATCH", "DELETE", "GET"]
     headers: Mapping[str, str]
     timeout_seconds: int
-    delivery: Delivery
+    completion: Literal["answer", "callback"]
+    complete_within_seconds: int
+
+
+class _EndpointName(TypedDict):
+    type: Literal["webhook"]
+    endpoint: str
+
+
+class EndpointTarget(_EndpointName, total=False):
+    """Each slot is a request to an endpoint of yours, by its name or id."""
+
     completion: Literal["answer", "callback"]
     complete_within_seconds: int
 
@@ -169,7 +177,6 @@ class EmailTarget(_EmailTo, total=False):
 
     text: str
     html: str
-    delivery: Delivery
 
 
 class _ChatText(TypedDict):
@@ -182,7 +189,6 @@ class ChatTarget(_ChatText, total=False):
     """Each slot is a chat message. Telegram needs a `chat_id`."""
 
     chat_id: str
-    delivery: Delivery
 
 
 class _Channels(TypedDict):
@@ -194,10 +200,34 @@ class ChannelsTarget(_Channels, total=False):
     """Each slot is delivered over several channels at once."""
 
     retry_failed_channels: bool
-    delivery: Delivery
 
 
-Target: TypeAlias = QueueTarget | WebhookTarget | EmailTarget | ChatTarget | ChannelsTarget
+class EntityTarget(TypedDict):
+    """The slots of a schedule call a method of an entity, with the payload as its argument."""
+
+    type: Literal["entity"]
+    entity: str
+    key: str
+    method: str
+
+
+class WorkflowTarget(TypedDict):
+    """Each slot of a schedule starts a run of a workflow, with the payload as its params."""
+
+    type: Literal["workflow"]
+    workflow: str
+
+
+Target: TypeAlias = (
+    QueueTarget
+    | WebhookTarget
+    | EndpointTarget
+    | EmailTarget
+    | ChatTarget
+    | ChannelsTarget
+    | EntityTarget
+    | WorkflowTarget
+)
 """Where the slots of a schedule go."""
 
 
@@ -211,6 +241,16 @@ class EndpointResult(TypedDict):
     """An endpoint that gets the result of each firing."""
 
     endpoint: str
+
+
+class WorkflowResult(TypedDict):
+    """A workflow of which the result of each firing starts a run, with the result as its params."""
+
+    workflow: str
+
+
+ResultReceiver: TypeAlias = QueueResult | EndpointResult | WorkflowResult
+"""Who gets the result of each firing."""
 
 
 class RuleFields(TypedDict, total=False):
@@ -246,8 +286,8 @@ class FunctionFields(RuleFields, total=False):
     overlap: Literal["allow", "skip", "buffer_one", "buffer_all"] | None
     retry: RetryOptions | None
     on_dead: Literal["continue", "pause"] | None
-    on_success: QueueResult | EndpointResult | None
-    on_failure: QueueResult | EndpointResult | None
+    on_success: ResultReceiver | None
+    on_failure: ResultReceiver | None
     priority: int | None
     expires_after_seconds: int | None
     metadata: Mapping[str, Any] | None
@@ -259,6 +299,8 @@ class SchedulePatch(FunctionFields, total=False):
     target: Target
     target_url: str
     name: str | None
+    delivery: Literal["at_least_once", "at_most_once"] | None
+    """Whether a crash may repeat a delivery, or may leave its outcome unknown."""
 
 
 class ScheduleFields(SchedulePatch, total=False):
@@ -304,5 +346,13 @@ class TenantLimits(TypedDict, total=False):
     """Number of schedules, at most."""
     schedules_per_second: float | None
     """Number of schedules created per second, at most."""
+    messages_per_second: float | None
+    """Number of messages sent per second, at most."""
+    payload_bytes_max: int | None
+    """Bytes of a message's body or a schedule's payload, at most."""
+    backlog_max: int | None
+    """Number of messages that wait or run in all queues, at most; more are refused."""
+    claimed_max: int | None
+    """Number of messages that run at a time, in all queues, at most; others wait."""
     owner_targets: Sequence[str] | None
     """Targets that owner-bound callers may use, such as `queue:reminders` or `email`."""

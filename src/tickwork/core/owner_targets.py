@@ -3,7 +3,8 @@
 | entry | allows |
 |---|---|
 | `queue:reminders` | messages to that queue |
-| `endpoint:billing` | results (`on_success`, `on_failure`) to that endpoint |
+| `workflow:content` | runs of that workflow, also by results |
+| `endpoint:billing` | webhooks and results (`on_success`, `on_failure`) to that endpoint |
 | `webhook:https://hooks.example.com/in` | webhooks to that URL and the paths below it |
 | `email`, `slack`, `discord`, `telegram` | that channel, to any address |
 
@@ -21,12 +22,16 @@ from tickwork.core.delivery.target import (
     ChannelsTarget,
     ChatTarget,
     EmailTarget,
+    EndpointTarget,
+    LostQueueTarget,
     read_envelope,
 )
 from tickwork.core.fields import shown
-from tickwork.core.limits import NAME_LENGTH_MAX, TEXT_LENGTH_MAX, text_faults
-from tickwork.core.schedule.fields import result_names
+from tickwork.core.limits import ENTITIES_PREFIX, NAME_LENGTH_MAX, TEXT_LENGTH_MAX, text_faults
+from tickwork.core.schedule.entity_target import is_entity_target
+from tickwork.core.schedule.fields import receiver_names
 from tickwork.core.schedule.model import Definition
+from tickwork.core.schedule.workflow_target import is_workflow_target, workflow_name
 from tickwork.errors import FieldError, Forbidden
 
 OWNER_TARGETS_MAX = 100
@@ -42,14 +47,15 @@ def check_owner_targets(targets: Sequence[str]) -> list[FieldError]:
     for index, each in enumerate(targets[:OWNER_TARGETS_MAX]):
         field = f"owner_targets[{index}]"
         kind, found, rest = each.partition(":")
-        if kind in ("queue", "endpoint") and found:
+        if kind in ("queue", "endpoint", "entity", "workflow") and found:
             faults += text_faults(field, rest, NAME_LENGTH_MAX)
         elif kind == "webhook" and _has_host(rest):
             faults += text_faults(field, rest, TEXT_LENGTH_MAX)
         elif each not in _CHANNELS:
             fault = (
-                f"must be queue:NAME, endpoint:NAME, webhook:https://host/path or one of "
-                f"{', '.join(sorted(_CHANNELS))}, not {shown(each)}"
+                f"must be queue:NAME, endpoint:NAME, entity:NAME, workflow:NAME, "
+                f"webhook:https://host/path or one of {', '.join(sorted(_CHANNELS))}, "
+                f"not {shown(each)}"
             )
             faults.append(FieldError(field, fault))
     return faults
@@ -67,13 +73,23 @@ def check_target(definition: Definition, allowed: Collection[str]) -> None:
 
 def _needed(definition: Definition, allowed: Collection[str]) -> Iterator[tuple[str, bool]]:
     """What a schedule targets, also with its results, and whether that is allowed."""
-    for _, kind, name in result_names(definition):
+    for _, kind, name in receiver_names(definition):
         yield f"{kind}:{name}", f"{kind}:{name}" in allowed
+    if is_entity_target(definition):
+        needed = f"entity:{definition.queue.removeprefix(ENTITIES_PREFIX)}"
+        yield needed, needed in allowed
+        return
+    if is_workflow_target(definition):
+        needed = f"workflow:{workflow_name(definition)}"
+        yield needed, needed in allowed
+        return
     if definition.queue != DELIVERIES_QUEUE:
         needed = f"queue:{definition.queue}"
         yield needed, needed in allowed
         return
     target = read_envelope(definition.body).target
+    if isinstance(target, EndpointTarget | LostQueueTarget):
+        return
     for each in target.channels if isinstance(target, ChannelsTarget) else (target,):
         yield _channel(each, allowed)
 

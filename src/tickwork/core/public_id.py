@@ -9,6 +9,8 @@ import re
 from enum import StrEnum
 from uuid import UUID
 
+from tickwork.errors import NotFound
+
 
 class Prefix(StrEnum):
     """The prefix of each kind of id."""
@@ -20,6 +22,7 @@ class Prefix(StrEnum):
     BATCH = "bat"
     ENDPOINT = "end"
     DELIVERY = "dlv"
+    RUN = "run"
 
 
 _PREFIXES = re.compile(rf"({'|'.join(Prefix)})_")
@@ -44,3 +47,17 @@ def parse_public_id(text: str, prefix: Prefix | None = None) -> UUID | None:
         return UUID(digits)
     except ValueError:
         return None
+
+
+def optional_id(prefix: Prefix, value: UUID | None) -> str | None:
+    """An id with its prefix; None if there is none."""
+    return None if value is None else public_id(prefix, value)
+
+
+def read_path_id(prefix: Prefix, text: str, kind: str) -> UUID:
+    """The id in a path. Raises `NotFound` if it is none of this kind: what is no id does not exist,
+    as that of another tenant."""
+    found = parse_public_id(text, prefix)
+    if found is None:
+        raise NotFound(kind, text)
+    return found

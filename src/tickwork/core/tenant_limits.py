@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from itertools import islice
 
-from tickwork.core.limits import DELAY_SECONDS_MAX, NAME_LENGTH_MAX, TEXT_LENGTH_MAX, text_faults
+from msgspec import Struct
+
+from tickwork.core.limits import (
+    BODY_BYTES_MAX,
+    CLAIMED_MAX,
+    DELAY_SECONDS_MAX,
+    NAME_LENGTH_MAX,
+    TEXT_LENGTH_MAX,
+    text_faults,
+)
 from tickwork.core.model import Scope, Tenant
 from tickwork.core.owner_targets import check_owner_targets
-from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN, bucket_size
+from tickwork.core.queue.rate_limit import (
+    RATE_MAX,
+    RATE_MIN,
+    allowance,
+    bucket_size,
+    spend,
+    wait_seconds,
+)
 from tickwork.core.schedule.model import (
     METADATA_BYTES_MAX,
     SCHEDULE_BODY_BYTES_MAX,
@@ -21,6 +38,7 @@ from tickwork.core.schedule.model import (
 from tickwork.errors import Conflict, FieldError, InvalidInput, TooMany
 
 SCHEDULES_MAX = 10**9
+BACKLOG_MAX = 10**9
 
 _INACTIVE = frozenset({ScheduleStatus.COMPLETED, ScheduleStatus.DELETED})
 """Statuses of schedules that do not count towards the limit."""
@@ -37,12 +55,21 @@ def check_tenant(scope: Scope, tenant: Tenant) -> None:
         ("min_interval_seconds", tenant.min_interval_seconds, 1, DELAY_SECONDS_MAX),
         ("schedules_max", tenant.schedules_max, 0, SCHEDULES_MAX),
         ("schedules_per_second", tenant.schedules_per_second, RATE_MIN, RATE_MAX),
+        ("messages_per_second", tenant.messages_per_second, RATE_MIN, RATE_MAX),
+        ("payload_bytes_max", tenant.payload_bytes_max, 0, BODY_BYTES_MAX),
+        ("backlog_max", tenant.backlog_max, 0, BACKLOG_MAX),
+        ("claimed_max", tenant.claimed_max, 1, CLAIMED_MAX),
     ):
         if value is not None and not least <= value <= most:
             faults.append(FieldError(field, f"must be from {least:g} to {most:g}, not {value:g}"))
     faults += check_owner_targets(tenant.owner_targets)
     if faults:
         raise InvalidInput(faults)
+
+
+def is_active(status: ScheduleStatus) -> bool:
+    """Whether a schedule of this status counts towards the limit."""
+    return status not in _INACTIVE
 
 
 def becomes_active(before: ScheduleStatus, after: ScheduleStatus) -> bool:
@@ -55,8 +82,84 @@ def check_schedule_count(tenant: str, schedules: int, schedules_max: int) -> Non
     if schedules > schedules_max:
         raise TooMany(
             f"tenant {tenant} may have {schedules_max} schedules; delete some or raise its "
-            "schedules_max"
+            "schedules_max",
+            "schedules_max",
         )
+
+
+class MessageQuota(Struct, frozen=True, kw_only=True):
+    """The quotas of a tenant for what callers send."""
+
+    tenant: str
+    messages_per_second: float | None = None
+    payload_bytes_max: int | None = None
+    backlog_max: int | None = None
+
+    @property
+    def is_none(self) -> bool:
+        """Whether the tenant may send anything."""
+        return self.messages_per_second is self.payload_bytes_max is self.backlog_max is None
+
+
+def messages_at_once(quota: MessageQuota) -> int | None:
+    """How many messages the tenant may send in one call; None if any number."""
+    rate = quota.messages_per_second
+    limits = (None if rate is None else bucket_size(rate), quota.backlog_max)
+    return min((each for each in limits if each is not None), default=None)
+
+
+def quota_of(tenant: Tenant) -> MessageQuota:
+    """The quotas for messages among the limits of a tenant."""
+    return MessageQuota(
+        tenant=tenant.id,
+        messages_per_second=tenant.messages_per_second,
+        payload_bytes_max=tenant.payload_bytes_max,
+        backlog_max=tenant.backlog_max,
+    )
+
+
+def check_payload(tenant: str, payload_bytes: int, payload_bytes_max: int | None) -> None:
+    """Raises `TooMany` if a body is larger than the tenant may send."""
+    if payload_bytes_max is not None and payload_bytes > payload_bytes_max:
+        raise TooMany(
+            f"tenant {tenant} may send bodies of {payload_bytes_max} bytes, and this one has "
+            f"{payload_bytes}; send a reference instead, or raise its payload_bytes_max",
+            "payload_bytes_max",
+        )
+
+
+def check_backlog(tenant: str, messages: int, backlog_max: int) -> None:
+    """Raises `TooMany` if so many messages would be in all queues of the tenant."""
+    if messages > backlog_max:
+        raise TooMany(
+            f"tenant {tenant} may have {backlog_max} messages in its queues; wait until some are "
+            "processed, or raise its backlog_max",
+            "backlog_max",
+            BACKLOG_RETRY_SECONDS,
+        )
+
+
+BACKLOG_RETRY_SECONDS = 1.0
+"""Seconds after which a caller may try again whose tenant has too many messages."""
+
+
+def spend_rate(
+    tenant: str, field: str, rate: float, spent_until: datetime | None, now: datetime, made: int
+) -> datetime:
+    """Until when a tenant's rate is spent after so many more; `TooMany` if it does not allow
+    them. More than one second's worth at once is never allowed."""
+    if made > allowance(spent_until, now, rate):
+        most, what = bucket_size(rate), field.removesuffix("_per_second")
+        wait: float | None = wait_seconds(spent_until, now, rate, made)
+        advice = "try again later"
+        if made > most:
+            wait, advice = None, f"these are {made}: try {most} at a time"
+        raise TooMany(
+            f"tenant {tenant} may create {rate:g} {what} a second; {advice}, or raise its {field}",
+            field,
+            wait,
+        )
+    return spend(spent_until, now, rate, made)
 
 
 def check_schedules(new: Sequence[NewSchedule]) -> None:
@@ -86,7 +189,8 @@ def limit_bulk(
     if len(first) > most:
         raise TooMany(
             f"tenant {tenant} may create {rate_per_second:g} schedules a second, and this bulk has "
-            f"more; create {most} at a time, or raise its schedules_per_second"
+            f"more; create {most} at a time, or raise its schedules_per_second",
+            "schedules_per_second",
         )
     return first
 

@@ -1,4 +1,4 @@
-"""Who may use the HTTP API: `app.keys` and `app.tenants`.
+"""Who may use the HTTP API, and who changed what: `app.keys`, `app.tenants` and `app.audit`.
 
 Each call is done when it returns, also inside a handler.
 """
@@ -10,10 +10,11 @@ from datetime import datetime
 from typing import Unpack
 
 from tickwork.core.api_key import ROTATION_SECONDS, ApiKey
+from tickwork.core.audit import AuditRecord
 from tickwork.core.model import SYSTEM, Tenant
 from tickwork.core.options import TenantLimits
 from tickwork.facade.engine import AppEngine
-from tickwork.ops import keys, tenants
+from tickwork.ops import audit, keys, tenants
 from tickwork.ops.keys import CreatedKey
 
 
@@ -45,6 +46,10 @@ class Keys:
     async def list(self) -> tuple[ApiKey, ...]:
         """All keys, oldest first, also expired and revoked ones; without secrets."""
         return await keys.list_keys(await self._engine.ready(), self._engine.scope)
+
+    async def get(self, key_id: str) -> ApiKey:
+        """One key, without its secret. Raises `NotFound`."""
+        return await keys.get_key(await self._engine.ready(), self._engine.scope, key_id)
 
     async def rotate(self, key_id: str, *, keep_seconds: float = ROTATION_SECONDS) -> CreatedKey:
         """Gives a key a new secret; the one before works for `keep_seconds`, by default a day."""
@@ -86,3 +91,15 @@ class Tenants:
     async def set_limits(self, tenant_id: str, **limits: Unpack[TenantLimits]) -> Tenant:
         """Changes limits of a tenant; those that are not given stay, None removes one."""
         return await tenants.set_tenant_limits(await self._engine.ready(), tenant_id, {**limits})
+
+
+class Audit:
+    """Who changed what."""
+
+    def __init__(self, engine: AppEngine) -> None:
+        self._engine = engine
+
+    async def list(self, *, limit: int = 100) -> tuple[AuditRecord, ...]:
+        """The latest changes of the tenant, newest first, without secrets; kept for a year."""
+        store = await self._engine.ready()
+        return await audit.list_audit(store, self._engine.scope, limit=limit)

@@ -15,20 +15,23 @@ app.run()                                                      # a process that 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 from uuid import UUID
 
 from tickwork.app.app_name import functions_queue, read_app_name
 from tickwork.app.declarations import HandlerDeclaration, QueueDeclaration, handler_options
 from tickwork.app.firing import Firing, firing_handler
 from tickwork.app.handlers import check_own_queue, check_type_name, queue_settings
+from tickwork.app.http import HANDLER_SECONDS, declared_http_handler
 from tickwork.app.invocation import current_handling
 from tickwork.app.message import Message, MessageBatch
 from tickwork.app.payloads import Payload, declared_payload
-from tickwork.core.message.batch import BATCH_COMPLETED, Batch
+from tickwork.app.services import AsgiApp, declared_service
+from tickwork.app.workflows import declared_workflow
+from tickwork.core.message.batch import BATCH_COMPLETED
 from tickwork.core.options import (
     FunctionFields,
     HandlerOptions,
@@ -36,10 +39,23 @@ from tickwork.core.options import (
     RunOptions,
     SendOptions,
 )
-from tickwork.facade.access import Keys, Tenants
+from tickwork.entity.entity import Entity
+from tickwork.facade.access import Audit, Keys, Tenants
 from tickwork.facade.endpoints import Deliveries, Endpoints, Events, Limits
 from tickwork.facade.engine import AppEngine
-from tickwork.facade.operate import Alerts, Batches, DeadLetters, Messages, Nodes, Queues, Webhooks
+from tickwork.facade.entities import Entities, EntityHandle, entity_handle
+from tickwork.facade.handlers import Body, OnBatch, OnCompletion, OnFiring, OnMessage, OnRequest
+from tickwork.facade.operate import (
+    Alerts,
+    Batches,
+    DeadLetters,
+    Messages,
+    Nodes,
+    Queues,
+    Subscriptions,
+    Webhooks,
+)
+from tickwork.facade.overview import Overview
 from tickwork.facade.queue import Queue
 from tickwork.facade.schedules import (
     Calendars,
@@ -47,6 +63,8 @@ from tickwork.facade.schedules import (
     Schedules,
     declare_function,
 )
+from tickwork.facade.services import Service
+from tickwork.facade.workflows import Workflows
 from tickwork.ops.batches import BatchHandle, check_batch_arguments, completion_handler
 from tickwork.ops.queues import check_queues_exist
 
@@ -56,38 +74,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class MessageHandler(Protocol):
-    """A function that handles one message: `async def handle(message: Message[Order]) -> None`.
-    A plain function runs in a thread."""
-
-    def __call__(self, message: Message[Any], /) -> Awaitable[None] | None: ...
-
-
-class BatchHandler(Protocol):
-    """A function that handles messages in batches."""
-
-    def __call__(self, batch: MessageBatch[Any], /) -> Awaitable[None] | None: ...
-
-
-class FiringHandler(Protocol):
-    """A function that runs on a schedule."""
-
-    def __call__(self, firing: Firing[Any], /) -> Awaitable[None] | None: ...
-
-
-class CompletionHandler(Protocol):
-    """A coroutine function that gets a completed batch."""
-
-    def __call__(self, batch: Batch, /) -> Awaitable[None]: ...
-
-
-OnMessage = TypeVar("OnMessage", bound=MessageHandler)
-OnBatch = TypeVar("OnBatch", bound=BatchHandler)
-OnFiring = TypeVar("OnFiring", bound=FiringHandler)
-OnCompletion = TypeVar("OnCompletion", bound=CompletionHandler)
-
-
-class Tickwork:
+class Tickwork(Overview):
     """An app on one database.
 
     `database` is a URL: `sqlite:///tickwork.db` or `postgresql://…`. Without it the environment
@@ -124,8 +111,12 @@ class Tickwork:
         self.deliveries = Deliveries(self._engine)
         self.alerts = Alerts(self._engine)
         self.limits = Limits(self._engine)
+        self.workflows = Workflows(self._engine)
         self.keys = Keys(self._engine)
+        self.subscriptions = Subscriptions(self._engine)
+        self.audit = Audit(self._engine)
         self.tenants = Tenants(self._engine)
+        self.entities = Entities(self._engine)
 
     @property
     def name(self) -> str:
@@ -295,6 +286,70 @@ class Tickwork:
 
         return declare
 
+    def workflow(
+        self,
+        *,
+        name: str | None = None,
+        version: str | None = None,
+        pin: bool = False,
+        max_concurrency: int | None = None,
+    ) -> Callable[[Body], Body]:
+        """Declares a workflow: a coroutine function `content(step, params)`, or `content(step)`.
+
+        Its runs survive crashes and deploys. Each run records its steps; after a crash the function
+        is called again, and recorded steps return their results at once. So everything that has an
+        effect, or may change from call to call, belongs into a step.
+
+        A run keeps its `version` while it is declared, and else runs on the newest, which is the
+        one declared last. With `pin` it waits for its version instead. `max_concurrency` is the
+        number of runs that a node executes at a time; runs that wait do not count.
+        """
+
+        def declare(function: Body) -> Body:
+            self._engine.registry.add_workflow(
+                declared_workflow(
+                    function,
+                    name=name,
+                    version=version,
+                    pin=pin,
+                    max_concurrency=max_concurrency,
+                )
+            )
+            return function
+
+        return declare
+
+    def http(
+        self,
+        method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"],
+        path: str,
+        *,
+        key: Literal["read", "send", "consume", "manage", "admin"] | None,
+        timeout_seconds: float = HANDLER_SECONDS,
+    ) -> Callable[[OnRequest], OnRequest]:
+        """Declares a function that answers HTTP requests, and gets an `HttpRequest`.
+
+        It returns a value, which is the JSON of the answer, None for an empty answer, or an
+        `HttpResponse`. Processes with the role `http` serve it, on a port of their own. What it
+        sends has the correlation id of the request.
+
+        Args:
+            method: Such as `POST`.
+            path: Such as `/brands/{slug}`; `request.params["slug"]` is that part.
+            key: The scope that the caller's API key needs, or None to let everybody in.
+            timeout_seconds: Seconds that a request may take; then the answer is 504.
+        """
+
+        def declare(function: OnRequest) -> OnRequest:
+            self._engine.registry.add_http_handler(
+                declared_http_handler(
+                    function, method, path, key=key, timeout_seconds=timeout_seconds
+                )
+            )
+            return function
+
+        return declare
+
     def _declare(
         self,
         queue: str,
@@ -359,6 +414,44 @@ class Tickwork:
             options={**options},
         )
 
+    def entity(
+        self, entity: type[Entity] | str, key: str, *, idempotency_key: str | None = None
+    ) -> EntityHandle:
+        """One entity to call: `await app.entity(Brand, "llc-tax").rename("LLC")`.
+
+        Args:
+            entity: A registered class, or the name of its type.
+            key: Which one, 1 to 512 bytes.
+            idempotency_key: A repeat with the same key returns the first result, for a day.
+        """
+        return entity_handle(self._engine, entity, key, idempotency_key)
+
+    def service(
+        self,
+        name: str,
+        target: AsgiApp | Tickwork | str | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        timeout_seconds: float | None = None,
+    ) -> Service:
+        """Binds a service to call: `await app.service("keys").get("/v1/brave")`.
+
+        Args:
+            name: How this app calls it.
+            target: An ASGI application or an app with HTTP handlers, which is called in this
+                process, or the URL of a service. Without it, `tickwork.toml` has the URL. It is
+                given once.
+            headers: Headers of every call, such as an API key.
+            timeout_seconds: Seconds that a call may take; 30 by default.
+        """
+        services = self._engine.registry.services
+        if isinstance(target, Tickwork):
+            target = engine_of(target).http_application
+        services[name] = declared_service(
+            services, name, target, headers=headers, timeout_seconds=timeout_seconds
+        )
+        return Service(self._engine.service_caller, services[name])
+
     def background(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Starts a coroutine inside a handler. The message is settled after it has finished."""
         handling = current_handling()
@@ -405,8 +498,8 @@ class Tickwork:
     ) -> None:
         """Runs a process until SIGTERM or SIGINT, then drains.
 
-        The options are the flags of `tickwork run`: `roles`, `host`, `port`, `log_format`,
-        `log_level`, `metrics_host`, `metrics_port`, `drain_seconds`.
+        The options are the flags of `tickwork run`: `roles`, `host`, `port`, `http_port`,
+        `log_format`, `log_level`, `metrics_host`, `metrics_port`, `drain_seconds`.
         """
         self._engine.run(on_started, {**options})
 

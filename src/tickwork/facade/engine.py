@@ -10,28 +10,47 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    suppress,
+)
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
-from tickwork import clock, wiring
-from tickwork.app.declarations import Registry
+from tickwork import clock, server, wiring
+from tickwork.app.declarations import Consumer, Registry
+from tickwork.app.invocation import step_out
+from tickwork.app.services import AsgiApp, ServiceDeclaration
+from tickwork.channel.asgi import AsgiService
+from tickwork.core.entity.call import queue_of
+from tickwork.core.http.call import ServiceTarget
 from tickwork.core.limits import check_batch
 from tickwork.core.model import SYSTEM, NewMessage, Scope, Send
 from tickwork.core.when import Limits
-from tickwork.errors import FieldError, InvalidInput, TickworkError
+from tickwork.core.workflow.queue import runs_queue
+from tickwork.entity.caller import Caller, CallNode
+from tickwork.entity.entity import EntityType
+from tickwork.errors import FieldError, InvalidInput, NotFound, TickworkError
+from tickwork.ops.audit import act_as
 from tickwork.ops.batches import BatchMaker
 from tickwork.ops.endpoints import Sink
+from tickwork.ops.entities import ensure_entity_type
 from tickwork.ops.keys import create_first_key, first_key_text
 from tickwork.ops.queues import declare_queue, queue_names
 from tickwork.ops.schedules.declare import declare_schedules
 from tickwork.ops.schedules.outside import OutsideRules
 from tickwork.ops.schedules.views import upcoming
 from tickwork.ops.send import RegistryComposer, send_batch
+from tickwork.ops.services import ServiceCaller
 from tickwork.ops.stores import LoopStores, Store
 from tickwork.ops.webhook_secret import Box, rotate_signing_secret, signing_secret
+from tickwork.ops.workflows import ensure_workflow
+from tickwork.service.http_application import HttpApplication
 from tickwork.service.process_lifecycle import (
     ShutdownReport,
     announce,
@@ -39,10 +58,12 @@ from tickwork.service.process_lifecycle import (
     run_until_stopped,
     tell,
 )
+from tickwork.service.worker.entities import entity_consumer
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
+    from tickwork.service.node import Node
     from tickwork.service.worker.worker import Worker
 
 
@@ -58,8 +79,14 @@ class AppEngine:
         self.registry.home = self._home
         self.registry.on_unknown = self._read_queues_soon
         self.composer = RegistryComposer(self.registry)
-        self.stores = LoopStores(self._open)
+        self.stores = LoopStores(self._open, self._end_calls)
+        self.entity_types: dict[str, EntityType] = {}
+        self._callers: dict[Store, tuple[Caller, CallNode | None]] = {}
         self.batch_maker = BatchMaker(self.stores, self.ensure_queue, self.composer)
+        self.service_caller = ServiceCaller(self._open_service)
+        self.http_application = HttpApplication(self.registry.http_handlers, self.open, tenant)
+        self.stand_ins: dict[str, AsgiApp] = {}
+        """What answers for services under the test harness, by name."""
         self._is_running = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._reading_queues: asyncio.Task[None] | None = None
@@ -80,10 +107,13 @@ class AppEngine:
         store = await self.open()
         for name in [*self.registry.queues]:
             await self.ensure_queue(name)
+        await self._declare_workflows(store)
         return store
 
     async def close(self) -> None:
         """Finishes what was accepted, and closes the store of this event loop."""
+        await self.service_caller.close()
+        await self.http_application.close()
         await self.stores.close()
         self.registry.created.clear()
 
@@ -104,12 +134,15 @@ class AppEngine:
         own = self.secret_box, self.webhook_sink, self.public_url
         self.secret_box, self.webhook_sink = secret_box or own[0], webhook_sink or own[1]
         self.public_url = public_url or own[2]
+        act_as(store, self._actor)
         try:
             await self._declare_queues(store)
             with self.stores.using(store):
                 await self._declare_schedules(store)
                 yield
         finally:
+            await self.service_caller.close()
+            self.stand_ins.clear()
             self.registry.created, self.registry.stored = created, stored
             self.now = clock.now
             self.secret_box, self.webhook_sink, self.public_url = own
@@ -143,7 +176,7 @@ class AppEngine:
 
     def outside(self) -> OutsideRules:
         """Which targets outside its schedules may have."""
-        return OutsideRules(self.check_url, self.public_url)
+        return OutsideRules(self.check_url, self.public_url, self.secret_box)
 
     def check_url(self, url: str) -> None:
         """Raises `InvalidInput` for a URL that deliveries may not reach."""
@@ -154,6 +187,11 @@ class AppEngine:
         store, box = await self.ready(), self.secret_box()
         verb = rotate_signing_secret if rotate else signing_secret
         return await verb(store, self.scope, box)
+
+    @property
+    def given_settings(self) -> dict[str, Any]:
+        """The settings that were given to `Tickwork(…)`."""
+        return {name: value for name, value in self._flags.items() if value is not None}
 
     def settings(self, **flags: Any) -> wiring.Settings:
         """The settings of a process that runs this app."""
@@ -171,6 +209,78 @@ class AppEngine:
                 for each in error.errors
             ]
             raise InvalidInput(named) from None
+
+    # Entities
+
+    async def entity_store(self, type_name: str) -> Store:
+        """The store, with the hidden queue of a type of entities."""
+        store, queue = await self.open(), queue_of(type_name)
+        if queue not in self.registry.created:
+            await ensure_entity_type(store, type_name)
+            self.registry.created.add(queue)
+        return store
+
+    def message_scope(self) -> Scope:
+        """The scope of the message that is being handled; outside handlers that of the app."""
+        handling = self.composer.handling()
+        cause = None if handling is None else handling.cause
+        return self.scope if cause is None else Scope(cause.tenant)
+
+    def caller(self, store: Store) -> Caller:
+        """Makes direct calls on a store. This process joins as a node with the first one."""
+        if store not in self._callers:
+            node = CallNode(lambda: wiring.open_store(self.settings()), wiring.node_name())
+            self._callers[store] = Caller(store, node.id, self.composer, _report), node
+        return self._callers[store][0]
+
+    @asynccontextmanager
+    async def calling(
+        self, store: Store, node: Node, on_blocked: Callable[[], Awaitable[None]]
+    ) -> AsyncIterator[None]:
+        """Makes direct calls on a store as a node that another keeps alive, as the test harness
+        does. `on_blocked` runs before a call waits for its entity."""
+
+        async def holder() -> UUID:
+            return node.id
+
+        caller = Caller(store, holder, self.composer, _report, on_blocked=on_blocked)
+        self._callers[store] = caller, None
+        try:
+            yield
+        finally:
+            del self._callers[store]
+            await caller.close()
+
+    async def entity_consumers(self, store: Store) -> list[Consumer]:
+        """What handles the messages of this app's entities."""
+        for name in self.entity_types:
+            await self.entity_store(name)
+        caller = partial(self.caller, store)
+        return [entity_consumer(store, each, caller) for each in self.entity_types.values()]
+
+    async def _end_calls(self, store: Store) -> None:
+        caller, node = self._callers.pop(store, (None, None))
+        if caller is not None:
+            await caller.close()
+        if node is not None:
+            await node.stop()
+
+    # Services
+
+    def _open_service(self, service: ServiceDeclaration) -> ServiceTarget:
+        """What answers for a service. Raises `NotFound` if nobody says where it is."""
+        target = self.stand_ins.get(service.name, service.target)
+        if callable(target):
+            return AsgiService(service.name, target, step_out)
+        url = target
+        if url is None:
+            known = wiring.read_topology(Path.cwd()).services
+            url = next((each.url for each in known if each.name == service.name), None)
+        if url is None:
+            hint = "add [[services]] with its name and url to tickwork.toml, or bind it in code"
+            raise NotFound("service", service.name, hint)
+        settings, is_in_code = self.settings(), target is not None
+        return wiring.remote_service(settings, service.name, url, is_in_code=is_in_code)
 
     # Running
 
@@ -208,6 +318,7 @@ class AppEngine:
                 folder=Path.cwd(),
                 serves=chosen_roles is not None and "api" in chosen_roles,
                 declare_again=partial(self._declare_again, store),
+                entities=await self.entity_consumers(store),
             )
             run = watched.running(drain_seconds=settings.drain_seconds, registry=registry)
             with self.registry.served():
@@ -223,7 +334,7 @@ class AppEngine:
         opening = [f"version {_version()}, database {wiring.shown_database(chosen)}"]
 
         async def look_ahead(store: Store) -> None:
-            if coming := await upcoming(store, self.scope, count=1):
+            if coming := (await upcoming(store, self.scope, count=1)).fires:
                 at, name = coming[0].due_at.astimezone(), coming[0].name or coming[0].schedule_id
                 opening.append(f"next tick {at:%Y-%m-%d %H:%M:%S %Z}: {name}")
             # A log must not show a key, so without a terminal an operator creates the first one.
@@ -241,7 +352,7 @@ class AppEngine:
             on_started()
 
         def hosted() -> AbstractAsyncContextManager[Worker]:
-            return wiring.hosted(chosen, running)
+            return server.hosted(chosen, running, self.http_application)
 
         drain_seconds = chosen.drain_seconds
         running = partial(
@@ -253,9 +364,15 @@ class AppEngine:
         async with AsyncExitStack() as failed:
             store = await wiring.open_store(self.settings())
             failed.push_async_callback(store.close)
+            act_as(store, self._actor)
             await self._declare_queues(store)
             failed.pop_all()
         return store
+
+    @property
+    def _actor(self) -> str:
+        """Who changes what the app's code changes, in the audit log."""
+        return f"app {self.registry.app_name}"
 
     def _home(self) -> object:
         return wiring.database_identity(self.settings(), environ=os.environ), self.tenant
@@ -263,6 +380,7 @@ class AppEngine:
     async def _declare_queues(self, store: Store) -> None:
         for name in [*self.registry.queues]:
             await self._declare_queue(store, name)
+        await self._declare_workflows(store)
         self._loop = asyncio.get_running_loop()
         await self._read_queues(store)
 
@@ -297,6 +415,12 @@ class AppEngine:
         )
         self.registry.created.add(name)
 
+    async def _declare_workflows(self, store: Store) -> None:
+        for name in self.registry.workflows:
+            if (queue := runs_queue(name)) not in self.registry.created:
+                await ensure_workflow(store, name)
+                self.registry.created.add(queue)
+
     async def _declare_again(self, store: Store) -> None:
         """Somebody deleted a declared queue, or created the database anew."""
         _log.warning("declared queues are gone: creating the app's queues and schedules again")
@@ -308,6 +432,10 @@ class AppEngine:
         await declare_schedules(
             store, self.scope, declared, app=self.registry.app_name, limits=self.limits()
         )
+
+
+def _report(activity: str, error: Exception) -> None:
+    _log.warning("%s: %s", activity, error)
 
 
 def _version() -> str:

@@ -7,22 +7,24 @@ Each call is done when it returns, also inside a handler.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Unpack
 from uuid import UUID
 
 from tickwork.app.handlers import check_queue_name
 from tickwork.core.delivery.alert import AlertTarget, read_alert_target
-from tickwork.core.fields import read_id, read_instant, shown
+from tickwork.core.fields import choice_error, read_id, read_instant, shown
 from tickwork.core.message.batch import Batch, BatchItem, ItemStatus
 from tickwork.core.message.body import GivenContentType, known_content_type
 from tickwork.core.message.dead_letter import DeadGroup, DeadLetter, Selection
+from tickwork.core.message.message_list import MessageSelection, ShownState
+from tickwork.core.message.subscription import Subscription
 from tickwork.core.model import ContentType, StoredQueue
 from tickwork.core.options import QueueOptions
 from tickwork.core.queue.stats import QueueStats
-from tickwork.errors import FieldError, InvalidInput
+from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.facade.engine import AppEngine
-from tickwork.ops import alerts, batches, cluster, dead_letters, messages, queues
+from tickwork.ops import alerts, batches, cluster, dead_letters, messages, queues, subscriptions
 from tickwork.ops.cluster import Node
 from tickwork.ops.dead_letters import ReplaySummary
 from tickwork.ops.messages import StoredMessage
@@ -44,6 +46,13 @@ class Queues:
     async def get(self, name: str) -> StoredQueue:
         """One queue with its settings. Raises `NotFound`."""
         return await queues.get_queue(await _store(self._engine, name), self._engine.scope, name)
+
+    async def put(self, name: str, **settings: Unpack[QueueOptions]) -> StoredQueue:
+        """Creates a queue for consumers that pull over HTTP, or replaces all its settings; a
+        setting that is left out has its default. `app.queue` declares one with handlers."""
+        store = await _store(self._engine, name)
+        stored, _ = await queues.put_queue(store, self._engine.scope, name, {**settings})
+        return stored
 
     async def update(self, name: str, **changes: Unpack[QueueOptions]) -> StoredQueue:
         """Changes settings of a queue, those of `app.queue`; None means the default again. Workers
@@ -68,6 +77,10 @@ class Queues:
         """Deletes the messages that no worker has claimed, and returns how many."""
         return await queues.purge_queue(await _store(self._engine, name), self._engine.scope, name)
 
+    async def delete(self, name: str) -> None:
+        """Deletes a queue that has neither messages nor open dead letters."""
+        await queues.delete_queue(await _store(self._engine, name), self._engine.scope, name)
+
 
 class Messages:
     """Messages that are not settled yet."""
@@ -81,10 +94,76 @@ class Messages:
         store = await (self._engine.ready() if queue is None else _store(self._engine, queue))
         return await messages.show_message(store, self._engine.scope, wanted, queue=queue)
 
+    async def list(
+        self,
+        queue: str,
+        *,
+        state: ShownState | str | None = None,
+        type: str | None = None,  # noqa: A002  the name of the field
+        key: str | None = None,
+        correlation_id: str | None = None,
+        older_than: float | None = None,
+        limit: int = 100,
+    ) -> tuple[StoredMessage, ...]:
+        """The first messages of a queue: claimed ones, then ready and delayed ones in the order in
+        which they are handed out, then blocked ones by key. Those of one `correlation_id` come by
+        id. `older_than` is seconds since they were sent.
+
+        `key` and `correlation_id` are found by an index. With another filter that few messages
+        match, it looks at every message of the queue.
+        """
+        if state is not None and (fault := choice_error(state, ShownState)) is not None:
+            raise InvalidInput([FieldError("state", fault)])
+        store, until = await _store(self._engine, queue), None
+        if older_than is not None:
+            until = await messages.database_time(store) - timedelta(seconds=older_than)
+        selection = MessageSelection(
+            state=None if state is None else ShownState(state),
+            type=type,
+            key=key,
+            correlation_id=correlation_id,
+            sent_until=until,
+        )
+        return await messages.first_messages(
+            store, self._engine.scope, queue, selection, limit=limit
+        )
+
+    async def delete(self, queue: str, message_id: Id) -> None:
+        """Deletes a message that no worker has claimed. Raises `NotFound`."""
+        store, wanted = await _store(self._engine, queue), read_id("message_id", message_id)
+        if not await messages.delete_message(store, self._engine.scope, queue, wanted):
+            raise NotFound("message", message_id, "it is settled, or claimed by a worker")
+
     async def peek(self, queue: str, *, limit: int = 100) -> tuple[StoredMessage, ...]:
         """The next ready messages of a queue, without claiming them."""
         store = await _store(self._engine, queue)
         return await messages.show_next(store, self._engine.scope, queue, limit=limit)
+
+
+class Subscriptions:
+    """Queues that get copies of messages and events by type."""
+
+    def __init__(self, engine: AppEngine) -> None:
+        self._engine = engine
+
+    async def list(self) -> tuple[Subscription, ...]:
+        """All subscriptions, by types and queue."""
+        found = await subscriptions.list_subscriptions(
+            await self._engine.ready(), self._engine.scope
+        )
+        return tuple(sorted(found, key=lambda each: (each.types, each.queue)))
+
+    async def create(self, types: str, queue: str) -> Subscription:
+        """Copies messages and events to a queue: of a type, of a prefix such as `order.*`, or `*`.
+        A repeat has no effect."""
+        store = await _store(self._engine, queue)
+        return await subscriptions.subscribe(store, self._engine.scope, types, queue)
+
+    async def delete(self, types: str, queue: str) -> None:
+        """Ends a subscription. Raises `NotFound`."""
+        store = await _store(self._engine, queue)
+        if not await subscriptions.unsubscribe(store, self._engine.scope, types, queue):
+            raise NotFound("subscription", f"of {queue} to {types}")
 
 
 class Batches:

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Any, Generic
 
+from tickwork.core.message.body import Outgoing, is_collection
 from tickwork.core.model import ContentType
 from tickwork.core.options import SendOptions
 from tickwork.core.queue.stats import QueueStats
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.facade.engine import AppEngine
 from tickwork.ops.queues import queue_stats
-from tickwork.ops.send import Outgoing, check_one_event, is_collection
+from tickwork.ops.send import check_one_event
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack

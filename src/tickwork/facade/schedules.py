@@ -18,10 +18,12 @@ from tickwork.core import when
 from tickwork.core.fields import Choice, Reader, read_id, read_instant
 from tickwork.core.options import RuleFields, ScheduleFields, SchedulePatch
 from tickwork.core.schedule.firing import FiringRecord, FiringStatus
+from tickwork.core.schedule.forecast import FORECAST_HOURS, Forecast
 from tickwork.core.schedule.model import Calendar, ScheduleOrder, ScheduleSelection, ScheduleStatus
 from tickwork.core.schedule.model import Schedule as StoredSchedule
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.facade.engine import AppEngine
+from tickwork.ops.forecast import forecast
 from tickwork.ops.schedules import calendars, change, create, lookup, views
 from tickwork.ops.schedules.complete import CompletedFiring, complete_firing
 from tickwork.ops.schedules.declare import checked_declaration, stored_name
@@ -51,8 +53,8 @@ class Schedules:
         `weekly_time`, `monthly_time`, `once_at`, `rrule`. With it: `interval_mode`, `timezone`,
         `dst`, `missed`, `start_at`, `end_at`, `max_firings`, `exclude`, `calendar`, `roll`,
         `jitter_seconds`, `fire_window_seconds`. The rest: `target`, `target_url`,
-        `payload`, `name`, `owner`, `idempotency_key`, `overlap`, `retry`, `on_dead`, `on_success`,
-        `on_failure`, `priority`, `expires_after_seconds`, `metadata`.
+        `payload`, `name`, `owner`, `idempotency_key`, `delivery`, `overlap`, `retry`, `on_dead`,
+        `on_success`, `on_failure`, `priority`, `expires_after_seconds`, `metadata`.
         """
         engine = self._engine
         store, limits = await engine.ready(), engine.limits()
@@ -216,9 +218,10 @@ class Schedules:
         count: int = views.UPCOMING_COUNT,
     ) -> tuple[UpcomingFire, ...]:
         """The next fires of one schedule or of all, soonest first: from `since` (default: now) to
-        `until`, of one `owner`."""
+        `until`, of one `owner`. Computes at most 1,000 of the schedules that are due before then,
+        such as those that are overdue while no scheduler runs."""
         store, own = await self._find(reference)
-        return await views.upcoming(
+        found = await views.upcoming(
             store,
             self._engine.scope,
             own,
@@ -226,6 +229,19 @@ class Schedules:
             since=read_instant("since", since),
             until=read_instant("until", until),
             owner=owner,
+        )
+        return found.fires
+
+    async def forecast(
+        self, *, hours: int = FORECAST_HOURS, window_seconds: int | None = None
+    ) -> Forecast:
+        """The firings of each minute of the coming hours, the crowded minutes, and what a fire
+        window would make of the busiest one."""
+        return await forecast(
+            await self._engine.ready(),
+            self._engine.scope,
+            hours=hours,
+            window_seconds=window_seconds,
         )
 
     async def firings(
@@ -323,6 +339,10 @@ class Calendars:
         store = await self._engine.open()
         calendar, _ = await calendars.put_ics_calendar(store, self._engine.scope, name, text)
         return calendar
+
+    async def get(self, name: str) -> Calendar:
+        """One calendar. Raises `NotFound`."""
+        return await calendars.get_calendar(await self._engine.open(), self._engine.scope, name)
 
     async def list(self) -> tuple[Calendar, ...]:
         """All calendars, by name."""

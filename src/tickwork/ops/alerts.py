@@ -13,6 +13,7 @@ from tickwork.core.delivery.alert import (
 from tickwork.core.delivery.target import email_fault
 from tickwork.core.model import SYSTEM, Scope
 from tickwork.errors import FieldError, InvalidInput
+from tickwork.ops.audit import recorded
 from tickwork.ops.schedules.lookup import ensure_hidden_queue
 from tickwork.ops.schedules.outside import CheckUrl
 from tickwork.ops.webhook_secret import Box
@@ -40,7 +41,8 @@ async def set_alerts(
     for types in ALERT_TYPES:
         await store.subscriptions.put(SYSTEM, types, ALERTS_QUEUE)
     sealed = box.encrypt(encode_alert_target(target), own_tenant(scope), OWNER, FIELD)
-    await store.secrets.rotate(scope, OWNER, FIELD, sealed, keep_seconds=0)
+    async with recorded(store, scope, "alerts.set", "alerts", after={"way": target.way}):
+        await store.secrets.rotate(scope, OWNER, FIELD, sealed, keep_seconds=0)
 
 
 async def get_alerts(store: Store, scope: Scope, box: Box) -> AlertTarget | None:
@@ -53,7 +55,8 @@ async def get_alerts(store: Store, scope: Scope, box: Box) -> AlertTarget | None
 
 async def clear_alerts(store: Store, scope: Scope) -> None:
     """Sends no more alerts for a tenant."""
-    await store.secrets.delete(scope, OWNER)
+    async with recorded(store, scope, "alerts.clear", "alerts"):
+        await store.secrets.delete(scope, OWNER)
 
 
 async def ensure_alerts(store: Store) -> None:

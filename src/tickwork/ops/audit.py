@@ -1,15 +1,17 @@
-"""The audit log: who changed what. Verbs record their changes right after they are stored.
+"""The audit log: who changed what. Verbs store the record in the transaction of their change.
 
 `ACTOR` names who acts: the API sets it for each request, the command line for each command. What an
-app's own code changes has no actor and is not recorded: its program is the record.
+app's own code changes is recorded under the name of the app.
 """
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from uuid import UUID
 
-from tickwork.core.audit import AuditRecord, new_record
+from tickwork.core.audit import AuditRecord, NewAuditRecord, new_record
 from tickwork.core.model import Scope
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -21,7 +23,21 @@ RECORDS_LISTED = 100
 """Number of records that a list returns unless the caller gives a limit."""
 
 
-async def record_change(
+def act_as(store: Store, actor: str) -> None:
+    """Names who changes what this store's process changes by itself."""
+    store.audit.actor = actor
+
+
+class RecordedChange:
+    """What a record will say. Its states may be set until the change is stored; the record of a
+    change that `is_void` is not stored."""
+
+    def __init__(self, before: object, after: object) -> None:
+        self.before, self.after, self.is_void = before, after, False
+
+
+@asynccontextmanager
+async def recorded(
     store: Store,
     scope: Scope,
     action: str,
@@ -29,12 +45,25 @@ async def record_change(
     *,
     before: object = None,
     after: object = None,
-) -> None:
-    """Records a change, if somebody acts."""
-    actor = ACTOR.get()
-    if actor is not None:
-        record = new_record(new_id(), actor, action, str(subject), before, after)
-        await store.audit.add(scope, record)
+    by: str | None = None,
+) -> AsyncIterator[RecordedChange]:
+    """Stores the change that is made inside together with a record of it, in one transaction. A
+    refused change has no record. `by` names who acts if no request, command or app does."""
+    change = RecordedChange(before, after)
+    actor = ACTOR.get() or store.audit.actor or by
+    if actor is None:
+        yield change
+        return
+    record_id = new_id()
+
+    def make() -> NewAuditRecord | None:
+        if change.is_void:
+            return None
+        states = (change.before, change.after)
+        return new_record(record_id, actor, action, str(subject), *states)
+
+    async with store.audit.joined(scope, make):
+        yield change
 
 
 async def list_audit(

@@ -1,11 +1,12 @@
-"""Finds out who makes a request: checks its API key or token, and caches keys for some seconds."""
+"""Finds out who makes a request: checks its API key, token or session, and caches them for some
+seconds."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from math import inf
 from typing import NamedTuple
 
@@ -13,12 +14,13 @@ from tickwork.core.access import Caller, acting_for, suspended
 from tickwork.core.api_key import (
     LAST_USED_SECONDS,
     KeyRecord,
-    Token,
     caller_of,
+    hash_of,
     no_such_key,
     parse_token,
 )
 from tickwork.core.model import SYSTEM, Tenant
+from tickwork.core.session import Session, session_ended, session_id
 from tickwork.errors import NotFound, StoreError, Unauthorized
 from tickwork.store.contract import Store
 
@@ -38,6 +40,13 @@ class _Cached(NamedTuple):
     read_monotonic: float
 
 
+class SignedIn(NamedTuple):
+    """The caller of a request with a session, and when the session ends."""
+
+    caller: Caller
+    expires_at: datetime
+
+
 class Authenticator:
     """Checks the keys and tokens of requests against a store."""
 
@@ -50,6 +59,7 @@ class Authenticator:
         self._store, self._monotonic, self._check_jwt = store, monotonic, check_jwt
         self._cached: dict[str, _Cached] = {}
         self._tenants: dict[str, tuple[Tenant, float]] = {}
+        self._sessions: dict[bytes, tuple[Session, float]] = {}
         self._touched: dict[str, float] = {}
         self._touching: set[asyncio.Task[None]] = set()
 
@@ -58,7 +68,22 @@ class Authenticator:
 
         Raises `Unauthorized`, `Forbidden`, and `NotFound` if there is no such tenant.
         """
-        caller = await self._known(_bearer(authorization))
+        return await self._acting(await self._known(_bearer(authorization)), tenant)
+
+    async def caller_of_session(self, secret: str, tenant: str | None) -> SignedIn:
+        """The caller of a request with this cookie. Raises `Unauthorized` if the session has ended,
+        or the key that it was started with."""
+        session = await self._session(secret)
+        caller, now = await self._of_key(session.key_id, session.secret_hash)
+        if session.expires_at <= now:
+            raise session_ended()
+        return SignedIn(await self._acting(caller, tenant), session.expires_at)
+
+    def forget_session(self, secret: str) -> None:
+        """Makes this process read a session again that has ended."""
+        self._sessions.pop(session_id(secret), None)
+
+    async def _acting(self, caller: Caller, tenant: str | None) -> Caller:
         acting = acting_for(caller, tenant)
         if acting is not caller:
             await self._store.tenants.get(SYSTEM, acting.tenant)
@@ -71,23 +96,38 @@ class Authenticator:
     async def _known(self, text: str) -> Caller:
         token = parse_token(text)
         if token is not None:
-            return await self._of_key(token)
+            caller, _ = await self._of_key(token.key_id, hash_of(token.secret))
+            return caller
         if self._check_jwt is not None and text.count(".") == 2:
             return await self._of_jwt(await self._check_jwt(text))
         raise Unauthorized("unauthorized", "this is not an API key of the form tw_<id>_<secret>")
 
-    async def _of_key(self, token: Token) -> Caller:
-        cached = self._cached.get(token.key_id)
+    async def _of_key(self, key_id: str, secret_hash: bytes) -> tuple[Caller, datetime]:
+        """The caller whom a key stands for, and the database's time."""
+        cached = self._cached.get(key_id)
         if cached is None or self._monotonic() - cached.read_monotonic >= CACHE_SECONDS:
-            cached = await self._read(token.key_id)
+            cached = await self._read(key_id)
         if cached is None:
             raise no_such_key()
         now = self._monotonic()
         # The database's clock decides about expiry; this process counts on since it was read.
-        age = timedelta(seconds=now - cached.read_monotonic)
-        caller = caller_of(cached.record, token, cached.record.read_at + age)
-        self._touch(token.key_id, now)
-        return caller
+        database_now = cached.record.read_at + timedelta(seconds=now - cached.read_monotonic)
+        caller = caller_of(cached.record, secret_hash, database_now)
+        self._touch(key_id, now)
+        return caller, database_now
+
+    async def _session(self, secret: str) -> Session:
+        found_id, now = session_id(secret), self._monotonic()
+        known = self._sessions.get(found_id)
+        if known is None or now - known[1] >= CACHE_SECONDS:
+            found = await self._store.sessions.find(SYSTEM, found_id)
+            if found is None:
+                self._sessions.pop(found_id, None)
+                raise session_ended()
+            if len(self._sessions) >= CACHED_KEYS_MAX:
+                self._sessions.clear()
+            known = self._sessions[found_id] = found, now
+        return known[0]
 
     async def _of_jwt(self, caller: Caller) -> Caller:
         """The caller of a token, if the tenant that the settings name exists and is not

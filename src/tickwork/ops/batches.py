@@ -12,7 +12,7 @@ Where an app creates a batch decides when its items are stored:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from datetime import datetime
 from functools import partial, wraps
@@ -21,8 +21,6 @@ from math import inf
 from reprlib import repr as shortened
 from typing import Any
 from uuid import UUID
-
-from msgspec import Struct
 
 from tickwork.app.handlers import name_of, shape_fault
 from tickwork.app.invocation import BatchNotStored, Handling, current_handling
@@ -36,13 +34,14 @@ from tickwork.core.message.batch import (
     BatchStatus,
     ItemStatus,
     NewBatch,
-    ProgressRate,
 )
-from tickwork.core.message.body import GivenContentType
+from tickwork.core.message.body import GivenContentType, is_collection
 from tickwork.core.message.decide import caused_by
 from tickwork.core.model import BatchWithItems, ContentType, Message, NewMessage, Scope
 from tickwork.errors import FieldError, InvalidInput, NotFound, TickworkError
-from tickwork.ops.send import RegistryComposer, check_one_event, compose, is_collection
+from tickwork.ops.audit import recorded
+from tickwork.ops.quotas import admit_items
+from tickwork.ops.send import RegistryComposer, check_one_event, compose
 from tickwork.ops.stores import LoopStores
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -90,7 +89,8 @@ async def cancel_batch(store: Store, scope: Scope, batch_id: UUID) -> Batch:
 
     A batch that is still being filled takes no more items. Its completion event is sent.
     """
-    return await store.batches.cancel(scope, batch_id)
+    async with recorded(store, scope, "batch.cancel", batch_id):
+        return await store.batches.cancel(scope, batch_id)
 
 
 async def create_batch(
@@ -114,7 +114,7 @@ async def create_batch(
     batch = NewBatch(id=batch_id or new_id(), queue=queue, completion_queue=completion_queue)
     options["content_type"] = content_type
     items = compose_items(check_single_event(bodies, options), composing, options, on_progress)
-    return await store.batches.create(scope, batch, items)
+    return await store.batches.create(scope, batch, await admit_items(store, scope, items))
 
 
 async def close_batch(store: Store, scope: Scope, batch_id: UUID) -> Batch:
@@ -414,42 +414,3 @@ async def _withdraw(
             f"batch {batch_id} is stored in part and could not be cancelled ({failure}); before "
             f"you try again: tickwork batches cancel {batch_id}"
         )
-
-
-POLL_SECONDS_MIN = 0.1
-POLL_SECONDS_MAX = 1.0
-"""Seconds between two polls of `watch`, which doubles them up to this while nothing changes."""
-
-WATCH_SECONDS_MAX = 30 * 86_400.0
-"""Maximum number of seconds that `watch` polls."""
-
-
-class Progress(Struct, frozen=True):
-    """The progress and rate of a batch. `remaining_seconds` is None while no item completes, and
-    while the batch is filling, because its total is not known yet."""
-
-    batch: Batch
-    rate_per_second: float | None = None
-    remaining_seconds: float | None = None
-
-
-async def watch(
-    store: Store, scope: Scope, batch_id: UUID, *, timeout_seconds: float | None = None
-) -> AsyncIterator[Progress]:
-    """Polls a batch and yields its progress, until it is completed or the timeout expires."""
-    if timeout_seconds is not None and not 0 <= timeout_seconds <= WATCH_SECONDS_MAX:
-        fault = f"must be from 0 to {WATCH_SECONDS_MAX:.0f}, not {timeout_seconds:g}"
-        raise InvalidInput([FieldError("timeout_seconds", fault)])
-    speed, seen, pause = ProgressRate(), None, POLL_SECONDS_MIN
-    until = monotonic() + (WATCH_SECONDS_MAX if timeout_seconds is None else timeout_seconds)
-    while True:
-        batch, now = await store.batches.get(scope, batch_id), monotonic()
-        speed.add(now, batch.completed + batch.failed)
-        is_whole = batch.status is not BatchStatus.FILLING
-        left = speed.remaining_seconds(batch.total) if is_whole else None
-        yield Progress(batch, speed.per_second, left)
-        if batch.status is BatchStatus.COMPLETED or now >= until:
-            return
-        pause = min(pause * 2, POLL_SECONDS_MAX) if batch == seen else POLL_SECONDS_MIN
-        seen = batch
-        await asyncio.sleep(min(pause, until - now))

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from msgspec import Struct
 
-from tickwork.core.model import SYSTEM
+from tickwork.core.limits import LIST_LIMIT_MAX
+from tickwork.core.model import DEFAULT, SYSTEM
+from tickwork.core.schedule.shards import check_shard_count
+from tickwork.core.schedule.widen import read_widen
+from tickwork.ops.audit import recorded
 from tickwork.store.contract import Store
+from tickwork.store.shared.doctor import Finding, Level
+
+NEEDED_ROLES = {
+    "scheduler": "schedules do not fire",
+    "worker": "messages are not handled, and nothing is delivered",
+}
+"""What does not happen without a process with a role."""
+
+LED_SECONDS_MAX = 60.0
+"""Seconds that `reshard` waits until schedulers lead all shards."""
+
+LED_CHECK_SECONDS = 0.25
+"""Seconds between two looks at the leaders."""
 
 
 class Node(Struct, frozen=True):
@@ -27,23 +46,22 @@ class Node(Struct, frozen=True):
 
 
 class ClusterView(Struct, frozen=True):
-    """The nodes, and the shards without a leader; `now` is the database's time."""
+    """The nodes, and the shards without a leader; `now` is the database's time, and everything is
+    paused since `paused_at`. Every schedule that is not exact has a fire window of at least
+    `widened_seconds`."""
 
     now: datetime
     schema_version: int
     epoch: int
     nodes: tuple[Node, ...]
     shards_without_leader: tuple[int, ...]
+    paused_at: datetime | None = None
+    widened_seconds: int = 0
 
 
 async def list_nodes(store: Store) -> tuple[Node, ...]:
     """Returns the nodes whose lease has not been ended, with the shards each one leads."""
     return (await describe_cluster(store)).nodes
-
-
-async def check_database(store: Store) -> None:
-    """Reads one row; raises `StoreError` if the database does not answer."""
-    await store.meta()
 
 
 async def describe_cluster(store: Store) -> ClusterView:
@@ -74,6 +92,130 @@ async def describe_cluster(store: Store) -> ClusterView:
             for node in nodes
         ),
         shards_without_leader=tuple(each.shard for each in holdings if each.node is None),
+        paused_at=await store.nodes.paused_at(SYSTEM),
+        widened_seconds=await store.nodes.widened_seconds(SYSTEM),
+    )
+
+
+async def pause_all(store: Store) -> datetime | None:
+    """Pauses everything: no message of any tenant is claimed, those of due slots among them, until
+    `resume_all`. What runs finishes. Returns since when."""
+    return await _set_pause(store, "cluster.pause", is_paused=True)
+
+
+async def resume_all(store: Store) -> None:
+    """Ends the pause of everything."""
+    await _set_pause(store, "cluster.resume", is_paused=False)
+
+
+async def _set_pause(store: Store, action: str, *, is_paused: bool) -> datetime | None:
+    before = await store.nodes.paused_at(SYSTEM)
+    async with recorded(
+        store, DEFAULT, action, "cluster", before={"paused_at": before}, after={"paused": is_paused}
+    ):
+        return await store.nodes.pause_all(SYSTEM, is_paused=is_paused)
+
+
+async def widen_windows(store: Store, fields: Mapping[str, object]) -> None:
+    """Spreads the firings of all schedules that are not exact over at least `seconds`, from the
+    next slots to be planned on; 0 ends it. Raises `InvalidInput`."""
+    wanted = read_widen(fields)
+    before = {"widened_seconds": await store.nodes.widened_seconds(SYSTEM)}
+    after = {"widened_seconds": wanted}
+    async with recorded(store, DEFAULT, "cluster.widen", "cluster", before=before, after=after):
+        await store.nodes.widen(SYSTEM, wanted)
+
+
+async def roles_without_process(store: Store) -> tuple[str, ...]:
+    """The roles that no live process has, of those without which nothing fires or is handled."""
+    now, nodes = await store.now(), await store.nodes.list(SYSTEM)
+    alive = {role for each in nodes if each.expires_at > now for role in each.roles}
+    return tuple(role for role in NEEDED_ROLES if role not in alive)
+
+
+async def examine_processes(store: Store) -> tuple[Finding, ...]:
+    """What `tickwork doctor` says about the processes and the keys of the API."""
+    missing, nodes = await roles_without_process(store), await store.nodes.list(SYSTEM)
+    if not nodes:
+        processes = Finding("processes", Level.OK, "no process runs on this database now")
+    elif missing:
+        says = f"no process has the role {' or '.join(missing)}: {_without(missing)}"
+        advice = f"start one: tickwork run your.module:app --roles {','.join(missing)}"
+        processes = Finding("processes", Level.WARNING, says, advice)
+    else:
+        processes = Finding("processes", Level.OK, f"{len(nodes)} with all roles between them")
+    if (since := await store.nodes.paused_at(SYSTEM)) is not None:
+        says = f"everything is paused since {since:%Y-%m-%dT%H:%M:%SZ}: no message is handled"
+        processes = Finding("processes", Level.WARNING, says, "go on: tickwork cluster resume")
+    keys = await store.keys.list(SYSTEM, LIST_LIMIT_MAX)
+    live = [each for each in keys if each.revoked_at is None]
+    says = f"{len(live)} can be used; the API refuses requests without one"
+    if not live:
+        says = "there is none; the first start of tickwork up makes one and prints it"
+    findings = [processes, Finding("API keys", Level.OK, says)]
+    if seconds := await store.nodes.widened_seconds(SYSTEM):
+        says = f"they are widened: slots come up to {seconds} s late"
+        advice = "end it: tickwork cluster narrow"
+        findings.append(Finding("fire windows", Level.WARNING, says, advice))
+    return tuple(findings)
+
+
+def _without(missing: Sequence[str]) -> str:
+    return "; ".join(NEEDED_ROLES[role] for role in missing)
+
+
+class Resharded(Struct, frozen=True):
+    """The number of shards before and now, and how many of them have a leader. `schedulers` is the
+    number of processes that may lead."""
+
+    before: int
+    shards: int
+    led: int
+    schedulers: int
+
+
+def _no_progress(_progress: Resharded) -> None:
+    """Nobody watches."""
+
+
+async def reshard(
+    store: Store,
+    count: int,
+    *,
+    progress: Callable[[Resharded], None] = _no_progress,
+    wait_seconds: float = LED_SECONDS_MAX,
+) -> Resharded:
+    """Divides all schedules into another number of shards, while schedulers run, and waits until
+    they lead all of them. No slot is lost or fires twice: the leaders of the old shards cannot
+    plan any more, and the new shards start where the schedules are.
+
+    Raises `InvalidInput`, `Conflict`.
+    """
+    before = len(await store.shards.list(SYSTEM))
+    if check_shard_count(count) != before:
+        was, becomes = {"shards": before}, {"shards": count}
+        async with recorded(
+            store, DEFAULT, "cluster.reshard", "cluster", before=was, after=becomes
+        ):
+            await store.shards.replace(SYSTEM, count)
+    progress(state := await _resharded(store, before))
+    for _ in range(int(wait_seconds / LED_CHECK_SECONDS)):
+        if state.led == count or not state.schedulers:
+            break
+        await asyncio.sleep(LED_CHECK_SECONDS)
+        progress(state := await _resharded(store, before))
+    await store.shards.drop_old_indexes(SYSTEM)
+    return state
+
+
+async def _resharded(store: Store, before: int) -> Resharded:
+    now, shards = await store.now(), await store.shards.list(SYSTEM)
+    nodes = await store.nodes.list(SYSTEM)
+    return Resharded(
+        before=before,
+        shards=len(shards),
+        led=sum(each.node is not None for each in shards),
+        schedulers=sum("scheduler" in each.roles and each.expires_at > now for each in nodes),
     )
 
 

@@ -18,7 +18,8 @@ the number alone fails if others resolve some of them meanwhile.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -28,7 +29,13 @@ from msgspec import Struct, structs
 
 from tickwork.app.payloads import Payload, PayloadOf
 from tickwork.core.delivery import endpoint, target
-from tickwork.core.limits import DELAY_SECONDS_MAX, HIDDEN_QUEUES, LIST_LIMIT_MAX
+from tickwork.core.entity.call import check_edited_call
+from tickwork.core.limits import (
+    DELAY_SECONDS_MAX,
+    ENTITIES_PREFIX,
+    LIST_LIMIT_MAX,
+    is_hidden,
+)
 from tickwork.core.message.dead_letter import (
     DEAD_LETTERS_AT_ONCE_MAX,
     DeadGroup,
@@ -39,6 +46,7 @@ from tickwork.core.message.dead_letter import (
 from tickwork.core.model import ContentType, Scope
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.errors import BacklogFull, FieldError, InvalidInput, NotFound
+from tickwork.ops.audit import recorded
 from tickwork.ops.queues import queue_names
 from tickwork.store.contract import Store
 
@@ -121,9 +129,10 @@ async def edit_dead_letter(
     """
     letter = await get_dead_letter(store, scope, dead_letter_id)
     queue = (await queue_names(store, scope)).get(letter.queue_id)
-    if queue in HIDDEN_QUEUES:
+    if queue is not None and is_hidden(queue):
         _check_edited(queue, letter.body, body)
-    return await store.dead_letters.edit(scope, dead_letter_id, body, content_type)
+    async with recorded(store, scope, "dead_letter.edit", dead_letter_id):
+        return await store.dead_letters.edit(scope, dead_letter_id, body, content_type)
 
 
 def _check_edited(queue: str, before: bytes, after: bytes) -> None:
@@ -133,6 +142,8 @@ def _check_edited(queue: str, before: bytes, after: bytes) -> None:
             target.check_edited_envelope(before, after)
         case endpoint.ENDPOINTS_QUEUE:
             endpoint.check_edited_envelope(before, after)
+        case _ if queue.startswith(ENTITIES_PREFIX):
+            check_edited_call(before, after)
         case _:
             raise InvalidInput([FieldError("body", "of an alert cannot be changed; discard it")])
 
@@ -193,18 +204,19 @@ async def replay(
         letters_max=letters_max,
         on_progress=on_progress,
     )
-    canaries = await run.send(min(canary, letters_max))
-    failed, stopped = 0, run.stopped
-    if canaries and stopped is None:
-        deadline = max(run.next_at, started_at) + timedelta(seconds=canary_timeout_seconds)
-        handled = await _wait(store, scope, queue, canaries, deadline, sleep)
-        failed = await _count_dead(store, scope, queue, canaries, started_at)
-        stopped = (
-            StopReason.CANARY_DIED if failed else None if handled else StopReason.CANARY_TIMEOUT
-        )
-    if stopped is None:
-        await run.send(letters_max - run.replayed)
-        stopped = run.stopped
+    async with _recorded(store, scope, "replay", queue, selected):
+        canaries = await run.send(min(canary, letters_max))
+        failed, stopped = 0, run.stopped
+        if canaries and stopped is None:
+            deadline = max(run.next_at, started_at) + timedelta(seconds=canary_timeout_seconds)
+            handled = await _wait(store, scope, queue, canaries, deadline, sleep)
+            failed = await _count_dead(store, scope, queue, canaries, started_at)
+            stopped = (
+                StopReason.CANARY_DIED if failed else None if handled else StopReason.CANARY_TIMEOUT
+            )
+        if stopped is None:
+            await run.send(letters_max - run.replayed)
+            stopped = run.stopped
     return ReplaySummary(
         replayed=run.replayed, canaries=len(canaries), canaries_failed=failed, stopped=stopped
     )
@@ -223,16 +235,28 @@ async def discard(
     `NotFound`, before anything is done, if it names ids that are not open."""
     selected = await select_dead_letters(store, scope, queue, which, limit=limit)
     discarded = 0
-    while discarded < selected.letters:
-        chunk = min(selected.letters - discarded, DEAD_LETTERS_AT_ONCE_MAX)
-        these = structs.replace(selected.which, limit=chunk)
-        done = await store.dead_letters.discard(scope, queue, these)
-        discarded += done
-        if on_progress is not None:
-            on_progress(discarded, selected.letters)
-        if done < chunk:
-            break
+    async with _recorded(store, scope, "discard", queue, selected):
+        while discarded < selected.letters:
+            chunk = min(selected.letters - discarded, DEAD_LETTERS_AT_ONCE_MAX)
+            these = structs.replace(selected.which, limit=chunk)
+            done = await store.dead_letters.discard(scope, queue, these)
+            discarded += done
+            if on_progress is not None:
+                on_progress(discarded, selected.letters)
+            if done < chunk:
+                break
     return discarded
+
+
+@asynccontextmanager
+async def _recorded(
+    store: Store, scope: Scope, verb: str, queue: str, selected: SelectedDeadLetters
+) -> AsyncIterator[None]:
+    """Records a change of many dead letters in the first of its transactions."""
+    after = {"letters": selected.letters, "ids": (selected.which.ids or ())[:IDS_NAMED_MAX]}
+    async with recorded(store, scope, f"dead_letters.{verb}", queue, after=after) as change:
+        change.is_void = not selected.letters
+        yield
 
 
 async def select_dead_letters(

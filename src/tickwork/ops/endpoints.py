@@ -9,6 +9,7 @@ letter finds no secret there.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from typing import Protocol
 from uuid import UUID
@@ -49,10 +50,12 @@ from tickwork.core.model import NewMessage, Scope
 from tickwork.core.schedule.fields import parse_id
 from tickwork.errors import FieldError, InvalidInput, NotFound, TickworkError
 from tickwork.extras import delivery_extra
+from tickwork.ops.audit import RecordedChange, recorded
 from tickwork.ops.schedules.lookup import ensure_hidden_queue
 from tickwork.ops.schedules.outside import CheckUrl
 from tickwork.ops.webhook_secret import ROTATION_SECONDS, SECRET_BYTES, Box
 from tickwork.store.contract import Store
+from tickwork.store.delivery_contract import CheckEndpoint
 from tickwork.store.ids import new_id, own_tenant, random_bytes
 
 STATS_DAYS = 7
@@ -104,7 +107,8 @@ async def create_endpoint(
     # Secrets first: an endpoint without them could deliver nothing.
     await _put_secrets(store, scope, new, box, {_SIGNING: secret, **_header_fields(given)})
     try:
-        made = await store.endpoints.create(scope, new)
+        async with recorded(store, scope, "endpoint.create", name, after=_shown(new)):
+            made = await store.endpoints.create(scope, new)
     except TickworkError:
         await store.secrets.delete(scope, secrets_owner(endpoint_id))
         raise
@@ -147,13 +151,19 @@ async def update_endpoint(
     *,
     box: Callable[[], Box],
     check_url: CheckUrl,
+    check: CheckEndpoint | None = None,
 ) -> Endpoint:
-    """Changes the given fields only. `secret_headers` replaces all of them."""
+    """Changes the given fields only. `secret_headers` replaces all of them. `check` may refuse the
+    stored endpoint, such as for an old `If-Match`."""
     stored = await get_endpoint(store, scope, reference)
+    if check is not None:
+        check(stored)  # Before secrets are replaced; and again in the transaction.
     given = _checked(lambda: None, lambda: read_changes(stored.settings, fields), check_url)
     if given.secrets:
         await _put_secrets(store, scope, stored, box(), _header_fields(given))
-    return await store.endpoints.update(scope, stored.id, given.settings)
+    after = structs.replace(stored, settings=given.settings)
+    async with _recorded(store, scope, "update", stored, after=_shown(after)):
+        return await store.endpoints.update(scope, stored.id, given.settings, check=check)
 
 
 async def rotate_secret(store: Store, scope: Scope, reference: UUID | str, *, box: Box) -> str:
@@ -162,7 +172,8 @@ async def rotate_secret(store: Store, scope: Scope, reference: UUID | str, *, bo
     stored = await get_endpoint(store, scope, reference)
     secret, owner = _new_secret(stored.settings), secrets_owner(stored.id)
     sealed = box.encrypt(secret, stored.tenant, owner, _SIGNING)
-    await store.secrets.rotate(scope, owner, _SIGNING, sealed, keep_seconds=ROTATION_SECONDS)
+    async with _recorded(store, scope, "rotate", stored):
+        await store.secrets.rotate(scope, owner, _SIGNING, sealed, keep_seconds=ROTATION_SECONDS)
     return _for_receiver(secret)
 
 
@@ -213,19 +224,37 @@ async def disable_endpoint(
     if faults := text_faults("reason", reason, TEXT_LENGTH_MAX):
         raise InvalidInput(faults)
     stored = await get_endpoint(store, scope, reference)
-    return await store.endpoints.disable(scope, stored.id, reason)
+    async with _recorded(store, scope, "disable", stored, after={"reason": reason}):
+        return await store.endpoints.disable(scope, stored.id, reason)
 
 
 async def enable_endpoint(store: Store, scope: Scope, reference: UUID | str) -> Endpoint:
     """Goes on with deliveries, oldest first, and closes the breaker."""
     stored = await get_endpoint(store, scope, reference)
-    return await store.endpoints.enable(scope, stored.id)
+    async with _recorded(store, scope, "enable", stored):
+        return await store.endpoints.enable(scope, stored.id)
 
 
-async def delete_endpoint(store: Store, scope: Scope, reference: UUID | str) -> int:
-    """Deletes an endpoint, its secrets and what waits for it; returns how many waited."""
+async def delete_endpoint(
+    store: Store, scope: Scope, reference: UUID | str, *, check: CheckEndpoint | None = None
+) -> int:
+    """Deletes an endpoint, its secrets and what waits for it; returns how many waited. `check` as
+    for `update_endpoint`."""
     stored = await get_endpoint(store, scope, reference)
-    return await store.endpoints.delete(scope, stored.id)
+    async with _recorded(store, scope, "delete", stored):
+        return await store.endpoints.delete(scope, stored.id, check=check)
+
+
+def _recorded(
+    store: Store, scope: Scope, verb: str, endpoint: Endpoint, after: object = None
+) -> AbstractAsyncContextManager[RecordedChange]:
+    action, before = f"endpoint.{verb}", _shown(endpoint)
+    return recorded(store, scope, action, endpoint.name, before=before, after=after)
+
+
+def _shown(endpoint: Endpoint) -> object:
+    """What the audit log shows of an endpoint."""
+    return {"settings": endpoint.settings, "disabled_reason": endpoint.disabled_reason}
 
 
 async def endpoint_stats(

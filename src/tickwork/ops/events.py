@@ -7,6 +7,7 @@ from uuid import UUID
 
 from msgspec import structs
 
+from tickwork import spans
 from tickwork.app.invocation import Handling
 from tickwork.core.delivery.endpoint import (
     RESENT_AT_ONCE_MAX,
@@ -23,6 +24,8 @@ from tickwork.core.model import NewMessage, Scope
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.core.stable_hash import derived_id
 from tickwork.errors import FieldError, InvalidInput, NotFound
+from tickwork.ops.audit import recorded
+from tickwork.ops.quotas import admit
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id, own_tenant
 
@@ -66,10 +69,13 @@ async def publish_event(
         type=event_type,
         key=key,
         event_id=event_id,
+        traceparent=spans.traceparent(),
     )
     if handling is not None and handling.cause is not None:
         event = caused_by(handling.cause, event)
     check_message(event)
+    if handling is None:
+        await admit(store, scope, [event])
     return await store.endpoints.publish(scope, event, owner)
 
 
@@ -91,7 +97,9 @@ async def get_delivery(store: Store, scope: Scope, delivery_id: UUID) -> Deliver
 
 async def resend_delivery(store: Store, scope: Scope, delivery_id: UUID) -> None:
     """Sends a delivery again, also a delivered one. Raises `NotFound`."""
-    if not await store.endpoints.resend(scope, [delivery_id]):
+    async with recorded(store, scope, "delivery.resend", delivery_id):
+        sent = await store.endpoints.resend(scope, [delivery_id])
+    if not sent:
         raise NotFound("delivery", str(delivery_id))
 
 
@@ -110,13 +118,16 @@ async def recover_deliveries(
     ids = [each.id for each in await _all(store, scope, wanted)]
     ids.reverse()
     sent = 0
-    for start in range(0, len(ids), RESENT_AT_ONCE_MAX):
-        sent += await store.endpoints.resend(
-            scope,
-            ids[start : start + RESENT_AT_ONCE_MAX],
-            rate_per_second=rate_per_second,
-            first_after_seconds=start / rate_per_second,
-        )
+    after = {"endpoint_id": selection.endpoint_id, "deliveries": len(ids)}
+    async with recorded(store, scope, "delivery.recover", "deliveries", after=after) as change:
+        change.is_void = not ids
+        for start in range(0, len(ids), RESENT_AT_ONCE_MAX):
+            sent += await store.endpoints.resend(
+                scope,
+                ids[start : start + RESENT_AT_ONCE_MAX],
+                rate_per_second=rate_per_second,
+                first_after_seconds=start / rate_per_second,
+            )
     return sent
 
 

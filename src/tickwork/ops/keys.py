@@ -20,7 +20,7 @@ from tickwork.core.api_key import (
 )
 from tickwork.core.model import DEFAULT, SYSTEM, Scope
 from tickwork.errors import Conflict, FieldError, InvalidInput
-from tickwork.ops.audit import record_change
+from tickwork.ops.audit import recorded
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id, random_bytes
 
@@ -39,13 +39,13 @@ class CreatedKey(ApiKey, frozen=True, kw_only=True):
         return f"CreatedKey(id={self.id!r}, name={self.name!r}, token='***')"
 
 
-async def create_key(store: Store, scope: Scope, fields: Mapping[str, object]) -> CreatedKey:
+async def create_key(store: Store, scope: Scope, given: Mapping[str, object]) -> CreatedKey:
     """Makes a key of a tenant with the fields `name`, `scopes`, `owner` and `expires_at`."""
-    checked = read_key_fields(fields, await store.now())
+    checked = read_key_fields(given, await store.now())
     key_id = new_id().hex[:_TIME_DIGITS] + random_bytes(_RANDOM_ID_BYTES).hex()
-    created = await _create(store, scope, key_id, **checked._asdict())
-    await record_change(store, scope, "key.create", key_id, after=created)
-    return created
+    fields = checked._asdict()
+    async with recorded(store, scope, "key.create", key_id, after=fields):
+        return await _create(store, scope, key_id, **fields)
 
 
 async def create_first_key(store: Store) -> CreatedKey | None:
@@ -89,18 +89,18 @@ async def rotate_key(
         fault = f"must be from 0 to {ROTATION_SECONDS_MAX:g}, not {keep_seconds:g}"
         raise InvalidInput([FieldError("keep_seconds", fault)])
     token = new_token(key_id, secret := random_bytes(SECRET_BYTES))
-    rotated = await store.keys.rotate(
-        scope, key_id, hash_of(secret.hex()), keep_seconds=keep_seconds
-    )
-    await record_change(store, scope, "key.rotate", key_id, after=rotated)
+    after = {"keep_seconds": keep_seconds}
+    async with recorded(store, scope, "key.rotate", key_id, after=after):
+        rotated = await store.keys.rotate(
+            scope, key_id, hash_of(secret.hex()), keep_seconds=keep_seconds
+        )
     return CreatedKey(**structs.asdict(rotated), token=token)
 
 
 async def revoke_key(store: Store, scope: Scope, key_id: str) -> ApiKey:
     """Makes a key invalid for ever. API processes notice within `CACHE_SECONDS`."""
-    revoked = await store.keys.revoke(scope, key_id)
-    await record_change(store, scope, "key.revoke", key_id, after=revoked)
-    return revoked
+    async with recorded(store, scope, "key.revoke", key_id):
+        return await store.keys.revoke(scope, key_id)
 
 
 async def _create(store: Store, scope: Scope, key_id: str, **fields: object) -> CreatedKey:

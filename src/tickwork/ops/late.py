@@ -8,14 +8,12 @@ from uuid import UUID
 from msgspec import Struct
 
 from tickwork.core.model import Scope
+from tickwork.core.queue.stats import LATE_SECONDS
 from tickwork.core.schedule.model import ScheduleOrder, ScheduleSelection
 from tickwork.errors import FieldError, InvalidInput
-from tickwork.ops.queues import QUEUES_MAX
+from tickwork.ops.queues import COUNTED_MAX, QUEUES_MAX
 from tickwork.ops.schedules.lookup import LIST_LIMIT, list_schedules
 from tickwork.store.contract import Store
-
-LATE_SECONDS = 60.0
-"""Seconds after which something counts as late, unless the caller gives another number."""
 
 LATE_SECONDS_MAX = 365 * 86_400.0
 
@@ -88,7 +86,7 @@ async def _queues(
 ) -> tuple[LateQueue, ...]:
     late: list[LateQueue] = []
     for queue in (await store.queues.list(scope))[:QUEUES_MAX]:
-        stats = await store.stats.queue(scope, queue.name)
+        stats = await store.stats.queue(scope, queue.name, at_most=COUNTED_MAX)
         age = stats.oldest_age_seconds
         if age is not None and age >= seconds:
             waiting_since = now - timedelta(seconds=age)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from tickwork.core.model import Scope
 from tickwork.core.queue.named_limit import NamedLimit, read_limit
+from tickwork.ops.audit import recorded
 from tickwork.store.contract import Store
 
 
@@ -13,7 +14,9 @@ async def put_limit(
     store: Store, scope: Scope, name: str, fields: Mapping[str, object]
 ) -> NamedLimit:
     """Creates a limit or replaces its numbers. Raises `InvalidInput`, `TooMany`."""
-    return await store.limits.put(scope, read_limit(name, fields))
+    limit = read_limit(name, fields)
+    async with recorded(store, scope, "limit.put", name, after=limit):
+        return await store.limits.put(scope, limit)
 
 
 async def get_limit(store: Store, scope: Scope, name: str) -> NamedLimit:
@@ -28,4 +31,5 @@ async def list_limits(store: Store, scope: Scope) -> tuple[NamedLimit, ...]:
 
 async def delete_limit(store: Store, scope: Scope, name: str) -> None:
     """Deletes a limit. Who names it is not limited any more. Raises `NotFound`."""
-    await store.limits.delete(scope, name)
+    async with recorded(store, scope, "limit.delete", name):
+        await store.limits.delete(scope, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -10,9 +11,10 @@ from msgspec import Struct
 
 from tickwork.core.message.body import decode_body
 from tickwork.core.message.dead_letter import Death, read_death
-from tickwork.core.message.message_list import MessagePosition, MessageSelection, position_of
-from tickwork.core.model import ContentType, Message, Scope, State
+from tickwork.core.message.message_list import LOOKED_AT_MAX, MessagePosition, MessageSelection
+from tickwork.core.model import SYSTEM, ContentType, Message, Scope, State
 from tickwork.errors import NotFound
+from tickwork.ops.audit import recorded
 from tickwork.ops.cluster import Node, list_nodes
 from tickwork.store.contract import Store
 
@@ -23,20 +25,9 @@ PEEK_LIMIT = 100
 async def get_message(
     store: Store, scope: Scope, message_id: UUID, *, queue: str | None = None
 ) -> Message:
-    """Returns one message that is not settled yet; raises `NotFound` if there is none.
-
-    Without a `queue` it looks in every queue of the scope, one query per queue.
-    """
-    if queue is not None:
-        return await store.messages.get(scope, queue, message_id)
-    for each in await store.queues.list(scope):
-        # In the system scope a name finds only the shared queue: ask as the queue's owner.
-        owner = Scope(each.tenant) if scope.is_system else scope
-        try:
-            return await store.messages.get(owner, each.name, message_id)
-        except NotFound:
-            continue
-    raise NotFound("message", message_id)
+    """Returns one message that is not settled yet, of a queue or of any; raises `NotFound` if there
+    is none."""
+    return await store.messages.get(scope, queue, message_id)
 
 
 async def peek(
@@ -48,16 +39,17 @@ async def peek(
 
 async def delete_message(store: Store, scope: Scope, queue: str, message_id: UUID) -> bool:
     """Deletes a message that no worker has claimed; returns False if there is none to delete."""
-    return await store.messages.delete(scope, queue, message_id)
+    async with recorded(store, scope, "message.delete", message_id):
+        return await store.messages.delete(scope, queue, message_id)
 
 
 class StoredMessage(Struct, frozen=True, kw_only=True):
     """A message that is not settled yet, as users see it.
 
     `state` is ready, delayed until `visible_at`, claimed, or blocked behind an earlier message of
-    its key. `claimed_by` and `claimed_at` tell who has a claimed
-    message, and since when. `attempts` counts handlers that ran and failed, `lost_claims` workers
-    that died with it.
+    its key. `claimed_by`, `node` and `claimed_at` tell who has a claimed message, the name of that
+    process, and since when; `node` is None for a message that a consumer pulled. `attempts` counts
+    handlers that ran and failed, `lost_claims` workers that died with it.
     """
 
     id: UUID
@@ -73,6 +65,7 @@ class StoredMessage(Struct, frozen=True, kw_only=True):
     lost_claims: int
     claim: int
     claimed_by: UUID | None
+    node: str | None
     claimed_at: datetime | None
     visible_at: datetime
     sent_at: datetime
@@ -96,15 +89,15 @@ async def show_message(
     """Returns one message as users see it; raises `NotFound` if there is none."""
     found = await get_message(store, scope, message_id, queue=queue)
     names = {each.id: each.name for each in await store.queues.list(scope)}
-    return _shown(found, names.get(found.queue_id, queue or ""), await store.now())
+    (shown,) = await _shown_all(store, (found,), names.get(found.queue_id, queue or ""))
+    return shown
 
 
 async def show_next(
     store: Store, scope: Scope, queue: str, *, limit: int = PEEK_LIMIT
 ) -> tuple[StoredMessage, ...]:
     """Returns the next ready messages of a queue as users see them."""
-    found, now = await peek(store, scope, queue, limit=limit), await store.now()
-    return tuple(_shown(each, queue, now) for each in found)
+    return await _shown_all(store, await peek(store, scope, queue, limit=limit), queue)
 
 
 async def list_messages(
@@ -115,11 +108,31 @@ async def list_messages(
     *,
     limit: int,
     after: MessagePosition | None = None,
-) -> tuple[ListedMessage, ...]:
-    """Returns the selected messages of a queue after a position, as users see them."""
-    found = await store.messages.list(scope, queue, selection, limit, after=after)
-    now = await store.now()
-    return tuple(ListedMessage(_shown(each, queue, now), position_of(each)) for each in found)
+) -> ListedMessages:
+    """Returns the selected messages of a queue after a position, as users see them.
+
+    A page may be short, or empty, and have a next one: where few messages match a filter, it looks
+    at `LOOKED_AT_MAX` of them.
+    """
+    found = await store.messages.list(
+        scope, queue, selection, limit, after=after, looked_at_max=LOOKED_AT_MAX
+    )
+    return ListedMessages(await _shown_all(store, found.messages, queue), found.next)
+
+
+async def first_messages(
+    store: Store, scope: Scope, queue: str, selection: MessageSelection, *, limit: int
+) -> tuple[StoredMessage, ...]:
+    """Returns the first of the selected messages of a queue, however many it has to look at."""
+    found: tuple[StoredMessage, ...] = ()
+    after: MessagePosition | None = None
+    while True:
+        rest = limit - len(found)
+        page = await list_messages(store, scope, queue, selection, limit=rest, after=after)
+        found += page.messages
+        after = page.next
+        if after is None or len(found) == limit:
+            return found
 
 
 async def database_time(store: Store) -> datetime:
@@ -127,11 +140,11 @@ async def database_time(store: Store) -> datetime:
     return await store.now()
 
 
-class ListedMessage(NamedTuple):
-    """A message in a list, and its position there."""
+class ListedMessages(NamedTuple):
+    """A page of a list, and the position behind which the next one starts; None on the last."""
 
-    message: StoredMessage
-    position: MessagePosition
+    messages: tuple[StoredMessage, ...]
+    next: MessagePosition | None
 
 
 class MessageLocation(Struct, frozen=True, kw_only=True):
@@ -176,7 +189,16 @@ def shown_state(message: Message, now: datetime) -> str:
     return "blocked" if message.state is State.BLOCKED else str(message.state)
 
 
-def _shown(message: Message, queue: str, now: datetime) -> StoredMessage:
+async def _shown_all(
+    store: Store, found: Sequence[Message], queue: str
+) -> tuple[StoredMessage, ...]:
+    now, nodes = await store.now(), dict[UUID, str]()
+    if any(each.holder is not None for each in found):
+        nodes = {each.id: each.name for each in await store.nodes.list(SYSTEM)}
+    return tuple(_shown(each, queue, now, nodes) for each in found)
+
+
+def _shown(message: Message, queue: str, now: datetime, nodes: Mapping[UUID, str]) -> StoredMessage:
     return StoredMessage(
         id=message.id,
         tenant=message.tenant,
@@ -191,6 +213,7 @@ def _shown(message: Message, queue: str, now: datetime) -> StoredMessage:
         lost_claims=message.lost,
         claim=message.claim,
         claimed_by=message.holder,
+        node=None if message.holder is None else nodes.get(message.holder),
         claimed_at=message.claimed_at,
         visible_at=message.visible_at,
         sent_at=message.sent_at,

@@ -12,13 +12,13 @@ from msgspec import Struct, structs
 from tickwork.app.declarations import Registry
 from tickwork.app.handlers import check_own_queue, queue_settings
 from tickwork.app.invocation import current_handling
-from tickwork.core.limits import HIDDEN_QUEUES
+from tickwork.core.limits import is_hidden
 from tickwork.core.model import Counts, QueueSettings, Scope, StoredQueue
 from tickwork.core.queue.stats import CounterName, QueueStats
 from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound
-from tickwork.ops.audit import record_change
+from tickwork.ops.audit import recorded
 from tickwork.ops.schedules.lookup import has_queue
-from tickwork.store.contract import Store
+from tickwork.store.contract import CheckQueue, Store
 
 _log = logging.getLogger("tickwork")
 
@@ -26,7 +26,7 @@ _log = logging.getLogger("tickwork")
 async def list_queues(store: Store, scope: Scope) -> tuple[StoredQueue, ...]:
     """Returns the queues of a scope by name; those of a tenant include the shared queues. Hidden
     queues are left out."""
-    return tuple(each for each in await store.queues.list(scope) if each.name not in HIDDEN_QUEUES)
+    return tuple(each for each in await store.queues.list(scope) if not is_hidden(each.name))
 
 
 async def get_queue(store: Store, scope: Scope, name: str) -> StoredQueue:
@@ -36,7 +36,7 @@ async def get_queue(store: Store, scope: Scope, name: str) -> StoredQueue:
 
 def check_visible(name: str) -> None:
     """Raises `NotFound` for a queue that Tickwork itself uses, which users do not see."""
-    if name in HIDDEN_QUEUES:
+    if is_hidden(name):
         raise NotFound("queue", name)
 
 
@@ -46,7 +46,7 @@ async def put_queue(
     name: str,
     fields: Mapping[str, object],
     *,
-    check: Callable[[StoredQueue | None], None],
+    check: CheckQueue | None = None,
 ) -> tuple[StoredQueue, bool]:
     """Creates a queue or replaces its settings; returns it, and whether it is new.
 
@@ -65,11 +65,25 @@ async def put_queue(
         raise Conflict(
             f"queue {name} is declared by the app {known.declared_by}; change its settings there"
         )
-    check(known)
-    stored = await store.queues.put(scope, name, settings)
-    before = None if known is None else known.settings
-    await record_change(store, scope, "queue.put", name, before=before, after=stored.settings)
+    stored = await _put(store, scope, name, settings, before=known, check=check)
     return stored, known is None
+
+
+async def _put(
+    store: Store,
+    scope: Scope,
+    name: str,
+    settings: QueueSettings,
+    *,
+    before: StoredQueue | None,
+    declared_by: str | None = None,
+    check: CheckQueue | None = None,
+) -> StoredQueue:
+    """Stores the settings of a queue, with a record if they change."""
+    known = None if before is None else before.settings
+    async with recorded(store, scope, "queue.put", name, before=known, after=settings) as change:
+        change.is_void = change.before == change.after
+        return await store.queues.put(scope, name, settings, declared_by=declared_by, check=check)
 
 
 async def queue_names(store: Store, scope: Scope) -> Mapping[UUID, str]:
@@ -95,19 +109,19 @@ async def declare_queue(
     try:
         known = await store.queues.get(scope, name)
     except NotFound:
-        is_declared = has_settings or has_handlers
-        await store.queues.put(scope, name, settings, declared_by=app if is_declared else None)
+        declared_by = app if has_settings or has_handlers else None
+        await _put(store, scope, name, settings, before=None, declared_by=declared_by)
         return
     if not has_settings:
         if has_handlers and known.declared_by is None and known.tenant == scope.tenant:
-            await store.queues.put(scope, name, known.settings, declared_by=app)
+            await _put(store, scope, name, known.settings, before=known, declared_by=app)
         return
     is_twice = known.declared_by not in (None, app) and known.settings != QueueSettings()
     if is_twice and known.settings != settings:
         _log.warning(
             _DECLARED_TWICE, name, known.declared_by, app, _differences(known.settings, settings)
         )
-    await store.queues.put(scope, name, settings, declared_by=app)
+    await _put(store, scope, name, settings, before=known, declared_by=app)
 
 
 _DECLARED_TWICE = (
@@ -140,7 +154,7 @@ async def update_queue(
     merged = {**structs.asdict(known.settings), **changes}
     given = {field: value for field, value in merged.items() if value is not None}
     settings = queue_settings(name, given)
-    return await store.queues.put(scope, name, settings, declared_by=known.declared_by)
+    return await _put(store, scope, name, settings, before=known, declared_by=known.declared_by)
 
 
 async def pause_queue(store: Store, scope: Scope, name: str) -> None:
@@ -148,8 +162,8 @@ async def pause_queue(store: Store, scope: Scope, name: str) -> None:
 
     Raises `Conflict` if a tenant tries to pause a shared queue.
     """
-    await store.queues.pause(scope, name)
-    await record_change(store, scope, "queue.pause", name)
+    async with recorded(store, scope, "queue.pause", name):
+        await store.queues.pause(scope, name)
 
 
 async def resume_queue(store: Store, scope: Scope, name: str) -> None:
@@ -157,8 +171,8 @@ async def resume_queue(store: Store, scope: Scope, name: str) -> None:
 
     Raises `Conflict` if a tenant tries to resume a shared queue.
     """
-    await store.queues.resume(scope, name)
-    await record_change(store, scope, "queue.resume", name)
+    async with recorded(store, scope, "queue.resume", name):
+        await store.queues.resume(scope, name)
 
 
 async def purge_queue(store: Store, scope: Scope, name: str) -> int:
@@ -167,24 +181,27 @@ async def purge_queue(store: Store, scope: Scope, name: str) -> int:
     On a shared queue a tenant deletes only its own messages. Deleted items of a batch count as
     failed.
     """
-    purged = await store.queues.purge(scope, name)
-    await record_change(store, scope, "queue.purge", name, after={"purged": purged})
-    return purged
+    async with recorded(store, scope, "queue.purge", name):
+        return await store.queues.purge(scope, name)
 
 
-async def delete_queue(store: Store, scope: Scope, name: str) -> None:
-    """Removes an empty queue.
+async def delete_queue(
+    store: Store, scope: Scope, name: str, *, check: CheckQueue | None = None
+) -> None:
+    """Removes an empty queue. `check` may refuse it, such as for an old `If-Match`.
 
     Raises `Conflict` if it still has messages or open dead letters, or if a tenant tries to
     delete a shared queue.
     """
-    await store.queues.delete(scope, name)
-    await record_change(store, scope, "queue.delete", name)
+    async with recorded(store, scope, "queue.delete", name):
+        await store.queues.delete(scope, name, check=check)
 
 
-async def count_messages(store: Store, scope: Scope, name: str) -> Counts:
-    """Returns how many messages of a queue are in each state."""
-    return await store.queues.counts(scope, name)
+async def count_messages(store: Store, scope: Scope, name: str) -> tuple[Counts, tuple[str, ...]]:
+    """Returns how many messages of a queue are in each state, and the states of which there may be
+    more: counting stops at `COUNTED_MAX`."""
+    counts = await store.queues.counts(scope, name, at_most=COUNTED_MAX)
+    return counts, stopped_counts(counts, COUNTED_MAX)
 
 
 async def queue_stats(store: Store, scope: Scope, name: str) -> QueueStats:
@@ -215,7 +232,23 @@ async def check_queues_exist(
 
 
 QUEUES_MAX = 100
-"""Maximum number of queues in an overview."""
+"""Maximum number of queues on a page of an overview."""
+
+COUNTED_MAX = 100_000
+"""Messages in each state that one answer counts, over all its queues: some tens of milliseconds. A
+count that stops is marked."""
+
+COUNTED_OF_QUEUE_MIN = 1_000
+"""Messages in each state that are counted of a queue, however many queues share the answer."""
+
+
+def _counted_of_each(queues: int) -> int:
+    return max(COUNTED_OF_QUEUE_MIN, COUNTED_MAX // max(queues, 1))
+
+
+def stopped_counts(counts: Counts, at_most: int) -> tuple[str, ...]:
+    """Returns the states whose count stopped at a bound: there may be more messages."""
+    return tuple(name for name in counts.__struct_fields__ if getattr(counts, name) >= at_most)
 
 
 class LabeledCounts(Struct, frozen=True):
@@ -246,51 +279,110 @@ def by_kind(stats: QueueStats) -> tuple[LabeledCounts, ...]:
     return tuple(LabeledCounts(label, counts) for label, counts in sorted(found.items()))
 
 
+def dead_types(stats: QueueStats) -> Mapping[str, int]:
+    """Returns how many messages of each type died in the last 24 hours."""
+    return {each.type or "(no type)": each.messages for each in stats.dead}
+
+
 class QueueView(Struct, frozen=True):
-    """A queue in the overview, with its counters by minute and by kind of message."""
+    """A queue in the overview. `late` are the ready messages that have waited for more than a
+    minute; the counters are by minute (30 minutes), by kind of message (1 hour), and those of dead
+    messages by type (24 hours). `at_least` names the states of which there may be more messages:
+    their count stopped at a bound."""
 
     queue: str
     tenant: str | None
     counts: Counts
+    late: int
     oldest_age_seconds: float | None
     minutes: tuple[LabeledCounts, ...]
     kinds: tuple[LabeledCounts, ...]
+    dead_types: Mapping[str, int]
+    at_least: tuple[str, ...] = ()
 
 
-async def overview(store: Store, scope: Scope) -> tuple[QueueView, ...]:
-    """Returns the queues of a scope with their statistics, at most `QUEUES_MAX`."""
-    queues = await list_queues(store, scope)
-    return tuple([await _view(store, scope, each) for each in queues[:QUEUES_MAX]])
-
-
-async def _view(store: Store, scope: Scope, queue: StoredQueue) -> QueueView:
-    # For the system in the owner's scope, so that a shared queue counts every tenant's messages.
-    owner = Scope(queue.tenant) if scope.is_system else scope
-    stats = await store.stats.queue(owner, queue.name)
+def queue_view(
+    queue: StoredQueue, stats: QueueStats, *, at_least: tuple[str, ...] = ()
+) -> QueueView:
+    """A queue with its statistics."""
     return QueueView(
-        queue.name,
-        queue.tenant,
-        stats.counts,
-        stats.oldest_age_seconds,
-        by_minute(stats),
-        by_kind(stats),
+        queue=queue.name,
+        tenant=queue.tenant,
+        counts=stats.counts,
+        late=stats.late,
+        oldest_age_seconds=stats.oldest_age_seconds,
+        minutes=by_minute(stats),
+        kinds=by_kind(stats),
+        dead_types=dead_types(stats),
+        at_least=at_least,
     )
 
 
-class QueueUsage(Struct, frozen=True, kw_only=True):
-    """How many queues a tenant has of its own, and its messages in each state in the first
-    `QUEUES_MAX` queues that it sees."""
+QueuePosition = tuple[str, str]
+"""The name and tenant of a queue, by which queues are sorted."""
+
+
+async def overview(
+    store: Store,
+    scope: Scope,
+    *,
+    queue: str | None = None,
+    limit: int | None = None,
+    after: QueuePosition | None = None,
+) -> tuple[QueueView, ...]:
+    """Returns the queues of a scope, or the one of a name, by name and tenant, with their
+    statistics; those after a given one, up to a limit."""
+    if queue is not None:
+        return (await _view(store, scope, await get_queue(store, scope, queue), COUNTED_MAX),)
+    found = sorted(await list_queues(store, scope), key=position_of)
+    wanted = [each for each in found if after is None or position_of(each) > after][:limit]
+    at_most = _counted_of_each(len(wanted))
+    return tuple([await _view(store, scope, each, at_most) for each in wanted])
+
+
+def position_of(queue: StoredQueue) -> QueuePosition:
+    """The position of a queue in lists."""
+    return queue.name, queue.tenant or ""
+
+
+async def _view(store: Store, scope: Scope, queue: StoredQueue, at_most: int) -> QueueView:
+    # For the system in the owner's scope, so that a shared queue counts every tenant's messages.
+    owner = Scope(queue.tenant) if scope.is_system else scope
+    stats = await store.stats.queue(owner, queue.name, at_most=at_most)
+    return queue_view(queue, stats, at_least=stopped_counts(stats.counts, at_most))
+
+
+class Usage(Struct, frozen=True, kw_only=True):
+    """How many schedules of a tenant may still fire, how many queues it has of its own, and its
+    messages in each state. `at_least` names the states of which there may be more messages: a count
+    stopped at a bound. `truncated`: it sees more than `QUEUES_MAX` queues, and messages are counted
+    in the first of them."""
 
     tenant: str | None
+    schedules: int
     queues: int
     messages: Counts
+    at_least: tuple[str, ...] = ()
+    truncated: bool = False
 
 
-async def queue_usage(store: Store, scope: Scope) -> QueueUsage:
+async def tenant_usage(store: Store, scope: Scope) -> Usage:
     """Returns what a tenant uses now."""
     found = await list_queues(store, scope)
-    counted = [await store.queues.counts(scope, each.name) for each in found[:QUEUES_MAX]]
+    at_most = _counted_of_each(min(len(found), QUEUES_MAX))
+    counted = [
+        await store.queues.counts(scope, each.name, at_most=at_most) for each in found[:QUEUES_MAX]
+    ]
     fields = Counts.__struct_fields__
     totals = {name: sum(getattr(each, name) for each in counted) for name in fields}
+    stopped = {name for each in counted for name in stopped_counts(each, at_most)}
     own = sum(each.tenant == scope.tenant for each in found)
-    return QueueUsage(tenant=scope.tenant, queues=own, messages=Counts(**totals))
+    schedules = await store.schedules.count(scope)
+    return Usage(
+        tenant=scope.tenant,
+        schedules=schedules,
+        queues=own,
+        messages=Counts(**totals),
+        at_least=tuple(name for name in fields if name in stopped),
+        truncated=len(found) > QUEUES_MAX,
+    )

@@ -17,6 +17,7 @@ from tickwork.core.model import ContentType, NewMessage, Scope
 from tickwork.core.options import SendOptions, names_of
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.ops.queues import queue_names
+from tickwork.ops.quotas import admit
 from tickwork.ops.requests import ids_from
 from tickwork.ops.send import compose
 from tickwork.store.contract import Store
@@ -95,6 +96,7 @@ async def create_from_objects(
     `InvalidInput`, before anything is stored, for `items[7].priority`. One that `is_open` takes
     more items until `close_batch`."""
     items = _read_items(given, batch_id)
+    await admit(store, scope, items)
     batch = NewBatch(id=batch_id, queue=queue, completion_queue=completion_queue)
     if not is_open:
         return await store.batches.create(scope, batch, items)
@@ -112,6 +114,7 @@ async def add_objects(
     queue = (await queue_names(store, scope)).get(known.queue_id)
     if queue is None:
         raise NotFound("queue", known.queue_id)
+    await admit(store, scope, items)
     return await store.batches.add(scope, NewBatch(id=batch_id, queue=queue), items)
 
 

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from uuid import UUID
 
 from tickwork.core.model import Scope
 from tickwork.core.request import KEY_LENGTH_MAX, StoredRequest
-from tickwork.errors import Conflict
+from tickwork.errors import Conflict, RequestRunning
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
-__all__ = ["KEY_LENGTH_MAX", "begin", "finish", "forget", "ids_from", "new_seed"]
+__all__ = [
+    "KEY_LENGTH_MAX",
+    "PENDING_ANSWER",
+    "DoneMark",
+    "begin",
+    "done_with_change",
+    "finish",
+    "forget",
+    "ids_from",
+    "new_seed",
+]
+
+PENDING_ANSWER = b""
+"""The stored answer of a request whose change is done and whose answer is not known."""
 
 IDS_MAX = 2**20
 """Maximum number of ids that one seed gives."""
@@ -18,17 +33,36 @@ IDS_MAX = 2**20
 
 async def begin(store: Store, scope: Scope, key: str, fingerprint: bytes) -> StoredRequest:
     """Records a request, or returns the answer that it had before. Raises `Conflict` if it was
-    another request, or is still running."""
+    another request, and `RequestRunning` if it is still running."""
     begun = await store.requests.begin(scope, key, fingerprint, new_id())
     if begun.fingerprint != fingerprint:
         raise Conflict(
             "this Idempotency-Key was used for another request; choose a new key for a new request"
         )
     if not begun.is_own and begun.answer is None:
-        raise Conflict(
+        raise RequestRunning(
             "a request with this Idempotency-Key is still running; repeat it in a moment"
         )
     return begun
+
+
+class DoneMark:
+    """The answer of a request that is stored with its change; `PENDING_ANSWER` if the answer is
+    made only afterwards."""
+
+    def __init__(self) -> None:
+        self.answer = PENDING_ANSWER
+
+
+@asynccontextmanager
+async def done_with_change(
+    store: Store, scope: Scope, key: str, seed: UUID
+) -> AsyncIterator[DoneMark]:
+    """Marks a request as done in the transaction of the first change that is made inside: if the
+    process dies afterwards, a repeat changes nothing more."""
+    mark = DoneMark()
+    async with store.requests.joined(scope, key, seed, lambda: mark.answer):
+        yield mark
 
 
 async def finish(store: Store, scope: Scope, key: str, seed: UUID, answer: bytes) -> None:

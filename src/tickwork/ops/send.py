@@ -3,50 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeVar, Unpack
+from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
+from msgspec import structs
+
+from tickwork import spans
 from tickwork.app.declarations import Registry
-from tickwork.app.invocation import Handling, current_handling
+from tickwork.app.invocation import Handling, correlation_now, current_handling
 from tickwork.core.fields import unknown_faults
 from tickwork.core.limits import check_not_hidden
-from tickwork.core.message.body import GivenContentType, encode_body, known_content_type
+from tickwork.core.message.body import GivenContentType, Outgoing, encode_body, known_content_type
 from tickwork.core.model import ContentType, NewMessage, Scope, Send
 from tickwork.core.options import SendOptions, names_of
 from tickwork.errors import FieldError, InvalidInput
+from tickwork.ops.quotas import admit
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
-T = TypeVar("T")
-
 _OPTIONS = names_of(SendOptions) - {"content_type"}
-
-
-class Outgoing(Generic[T]):
-    """A body with options of its own, for `send_batch` and `app.batch`.
-
-    Its options replace those of the whole batch, also with 0. None is the same as left out.
-    """
-
-    __slots__ = ("body", "options")
-
-    def __init__(self, body: T, **options: Unpack[SendOptions]) -> None:
-        self.body, self.options = body, options
-
-    def __repr__(self) -> str:
-        given = [repr(self.body), *(f"{name}={value!r}" for name, value in self.options.items())]
-        return f"Outgoing({', '.join(given)})"
-
-
-_SINGLE_BODIES = (str, bytes, bytearray, memoryview, Mapping)
-
-
-def is_collection(bodies: object) -> bool:
-    """Whether these are several bodies. A text, bytes, a mapping or a Pydantic model is one body,
-    although it is iterable."""
-    is_model = hasattr(type(bodies), "model_fields")
-    return isinstance(bodies, Iterable) and not isinstance(bodies, _SINGLE_BODIES) and not is_model
 
 
 def compose(
@@ -68,7 +44,13 @@ def compose(
         encoded = encode_body(body, content_type)
     if options.get("delay_seconds", 0) is None:
         del options["delay_seconds"]
-    return NewMessage(id=new_id(), body=encoded, content_type=content_type, **options)
+    return NewMessage(
+        id=new_id(),
+        body=encoded,
+        content_type=content_type,
+        traceparent=spans.traceparent(),
+        **options,
+    )
 
 
 def check_one_event(messages: int, event_id: object) -> None:
@@ -82,10 +64,21 @@ def check_one_event(messages: int, event_id: object) -> None:
         raise InvalidInput([FieldError("event_id", fault)])
 
 
+def _traced(messages: Sequence[NewMessage]) -> Sequence[NewMessage]:
+    """The messages with the current span as their sender."""
+    if not spans.is_on():
+        return messages
+    span = spans.traceparent()
+    return [structs.replace(each, traceparent=span) for each in messages]
+
+
 async def send(store: Store, scope: Scope, queue: str, message: NewMessage) -> UUID:
     """Stores one message durably and returns its id."""
     check_not_hidden(queue)
-    await store.messages.send(scope, queue, message)
+    with spans.span(f"send {queue}", "producer", {"messaging.message.id": str(message.id)}):
+        (message,) = _traced([message])
+        await admit(store, scope, [message])
+        await store.messages.send(scope, queue, message)
     return message.id
 
 
@@ -94,7 +87,11 @@ async def send_batch(
 ) -> tuple[UUID, ...]:
     """Stores up to 100 messages, all or none, and returns their ids."""
     check_not_hidden(queue)
-    await store.messages.send_batch(scope, queue, messages)
+    count = {"messaging.batch.message_count": len(messages)}
+    with spans.span(f"send {queue}", "producer", count):
+        messages = _traced(messages)
+        await admit(store, scope, messages)
+        await store.messages.send_batch(scope, queue, messages)
     return tuple(message.id for message in messages)
 
 
@@ -150,6 +147,8 @@ class RegistryComposer:
             body, options = body.body, options | own
             content_type = options.pop("content_type", content_type)
         content_type = known_content_type(content_type)
+        if current_handling() is None and (correlation_id := correlation_now()) is not None:
+            options = {"correlation_id": correlation_id, **options}
         payload = self._registry.payload_sent(queue, options.get("type"))
         encoded = payload.encode(body, content_type) if payload else None
         message = compose(body, content_type=content_type, encoded=encoded, **options)

@@ -21,13 +21,15 @@ CLOSE_SECONDS = 1.0
 """Seconds a store may take to close when its event loop ends."""
 
 OpenStore = Callable[[], Awaitable[Store]]
+BeforeClose = Callable[[Store], Awaitable[None]]
 
 
 class LoopStore:
     """The store of one event loop."""
 
-    def __init__(self, open_store: OpenStore) -> None:
+    def __init__(self, open_store: OpenStore, before_close: BeforeClose) -> None:
         self._open_store, self._opening = open_store, asyncio.Lock()
+        self._before_close = before_close
         self.store: Store | None = None
         self._is_closed_by_caller = False
         self._lifetime: AsyncGenerator[Store, None] | None = None
@@ -64,14 +66,17 @@ class LoopStore:
             limit = None if self._is_closed_by_caller else CLOSE_SECONDS
             with suppress(TimeoutError):
                 async with asyncio.timeout(limit):
+                    await self._before_close(store)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(limit):
                     await store.close()
 
 
 class LoopStores:
     """The stores of an app, one for each event loop."""
 
-    def __init__(self, open_store: OpenStore) -> None:
-        self._open_store = open_store
+    def __init__(self, open_store: OpenStore, before_close: BeforeClose | None = None) -> None:
+        self._open_store, self._before_close = open_store, before_close or _do_nothing
         self._by_loop: dict[asyncio.AbstractEventLoop, LoopStore] = {}
         self._borrowed: Store | None = None
 
@@ -108,7 +113,7 @@ class LoopStores:
             for other in [*self._by_loop]:
                 if other.is_closed():
                     self._by_loop.pop(other, None)
-            known = self._by_loop[loop] = LoopStore(self._open_store)
+            known = self._by_loop[loop] = LoopStore(self._open_store, self._before_close)
         return await known.get()
 
     async def close(self) -> None:
@@ -125,3 +130,7 @@ class LoopStores:
             yield
         finally:
             self._borrowed = before
+
+
+async def _do_nothing(_store: Store) -> None:
+    pass

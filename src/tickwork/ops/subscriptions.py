@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tickwork.core.message.subscription import Subscription
 from tickwork.core.model import Scope
+from tickwork.ops.audit import recorded
 from tickwork.ops.queues import check_visible
 from tickwork.store.contract import Store
 
@@ -12,7 +13,8 @@ async def subscribe(store: Store, scope: Scope, types: str, queue: str) -> Subsc
     """Subscribes a queue to types; a repeat has no effect. Raises `InvalidInput`, and `NotFound`
     if there is no such queue."""
     check_visible(queue)
-    return await store.subscriptions.put(scope, types, queue)
+    async with recorded(store, scope, "subscription.put", f"{types} → {queue}"):
+        return await store.subscriptions.put(scope, types, queue)
 
 
 async def list_subscriptions(store: Store, scope: Scope) -> tuple[Subscription, ...]:
@@ -22,4 +24,5 @@ async def list_subscriptions(store: Store, scope: Scope) -> tuple[Subscription, 
 
 async def unsubscribe(store: Store, scope: Scope, types: str, queue: str) -> bool:
     """Deletes a subscription; returns False if there is none."""
-    return await store.subscriptions.delete(scope, types, queue)
+    async with recorded(store, scope, "subscription.delete", f"{types} → {queue}"):
+        return await store.subscriptions.delete(scope, types, queue)

@@ -15,7 +15,7 @@ from tickwork.core.fields import FieldReader, Reader, shown
 from tickwork.core.limits import NAME_LENGTH_MAX
 from tickwork.core.model import SYSTEM, Scope, Tenant
 from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound
-from tickwork.ops.audit import record_change
+from tickwork.ops.audit import recorded
 from tickwork.store.contract import Store
 
 TENANTS_LISTED = 1_000
@@ -40,8 +40,8 @@ async def create_tenant(store: Store, tenant_id: object, limits: Mapping[str, ob
     try:
         await store.tenants.get(SYSTEM, new.id)
     except NotFound:
-        await store.tenants.put(SYSTEM, new)
-        await record_change(store, Scope(new.id), "tenant.create", new.id, after=new)
+        async with recorded(store, Scope(new.id), "tenant.create", new.id, after=new):
+            await store.tenants.put(SYSTEM, new)
         return new
     raise Conflict(f"tenant {tenant_id} exists already")
 
@@ -69,8 +69,8 @@ async def _replace(
 ) -> Tenant:
     before = await store.tenants.get(SYSTEM, tenant_id)
     after = change(before)
-    await store.tenants.put(SYSTEM, after)
-    await record_change(store, Scope(tenant_id), action, tenant_id, before=before, after=after)
+    async with recorded(store, Scope(tenant_id), action, tenant_id, before=before, after=after):
+        await store.tenants.put(SYSTEM, after)
     return after
 
 
@@ -108,6 +108,10 @@ _READERS: dict[str, FieldReader] = {
     "min_interval_seconds": lambda reader, name: reader.whole_number(name),
     "schedules_max": lambda reader, name: reader.whole_number(name),
     "schedules_per_second": lambda reader, name: reader.number(name),
+    "messages_per_second": lambda reader, name: reader.number(name),
+    "payload_bytes_max": lambda reader, name: reader.whole_number(name),
+    "backlog_max": lambda reader, name: reader.whole_number(name),
+    "claimed_max": lambda reader, name: reader.whole_number(name),
     "owner_targets": _texts,
 }
 _DEFAULTS = {name: getattr(Tenant(id="default"), name) for name in _READERS}

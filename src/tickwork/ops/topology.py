@@ -1,21 +1,26 @@
-"""Compares a topology file with the database and applies it.
+"""Compares a topology file with the database and applies it; lists what the database has.
 
 Applying is idempotent and deletes nothing: what only the database has is reported and kept.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from enum import StrEnum
+from typing import NamedTuple
 
 from msgspec import Struct, structs
 
 from tickwork.app.declarations import Registry
-from tickwork.core.message.subscription import Subscription
+from tickwork.core.delivery.endpoint import ENDPOINTS_MAX
+from tickwork.core.message.subscription import Subscription, matches
 from tickwork.core.model import SYSTEM, QueueSettings, Scope, StoredQueue
-from tickwork.core.topology import Consumer, QueueEntry, SubscriptionEntry, Topology
+from tickwork.core.topology import Consumer, QueueEntry, ServiceEntry, SubscriptionEntry, Topology
 from tickwork.errors import FieldError, InvalidInput
-from tickwork.ops.queues import list_queues
+from tickwork.ops.audit import recorded
+from tickwork.ops.queues import QUEUES_MAX, list_queues, pause_queue, resume_queue
+from tickwork.ops.subscriptions import subscribe
 from tickwork.store.contract import Store
 
 
@@ -86,6 +91,36 @@ def topology_of(registry: Registry) -> Topology:
             )
             for each in registry.handlers
         ),
+        services=tuple(
+            ServiceEntry(name=each.name, url=each.target if isinstance(each.target, str) else None)
+            for each in registry.services.values()
+        ),
+    )
+
+
+async def stored_topology(store: Store, scope: Scope) -> Topology:
+    """Returns what the database has for a tenant: its queues and the shared ones, the apps that
+    declare them or the endpoints that they are pushed to as consumers, and the subscriptions."""
+    queues, subscriptions = await _stored(store, scope)
+    return Topology(
+        queues=tuple(
+            QueueEntry(
+                name=each.name,
+                settings=each.settings,
+                shared=each.tenant is None,
+                paused=each.paused,
+            )
+            for each in queues
+        ),
+        consumers=tuple(
+            Consumer(queue=each.name, name=each.settings.push_to or each.declared_by)
+            for each in queues
+            if each.settings.push_to or each.declared_by
+        ),
+        subscriptions=tuple(
+            SubscriptionEntry(types=each.types, queue=each.queue, shared=each.tenant is None)
+            for each in subscriptions
+        ),
     )
 
 
@@ -107,17 +142,18 @@ async def apply(store: Store, scope: Scope, topology: Topology) -> tuple[Step, .
         if isinstance(pair.entry, QueueEntry):
             await _put_queue(store, owner, pair.entry, pair.step)
         else:
-            await store.subscriptions.put(owner, pair.entry.types, pair.entry.queue)
+            await subscribe(store, owner, pair.entry.types, pair.entry.queue)
     return tuple(pair.step for pair in pairs)
 
 
 async def _put_queue(store: Store, owner: Scope, entry: QueueEntry, step: Step) -> None:
     changed = {change.field for change in step.changes}
     if step.action is Action.CREATE or changed - {"paused"}:
-        await store.queues.put(owner, entry.name, entry.settings)
+        async with recorded(store, owner, "queue.put", entry.name, after=entry.settings):
+            await store.queues.put(owner, entry.name, entry.settings)
     if "paused" in changed or (step.action is Action.CREATE and entry.paused):
-        act = store.queues.pause if entry.paused else store.queues.resume
-        await act(owner, entry.name)
+        act = pause_queue if entry.paused else resume_queue
+        await act(store, owner, entry.name)
 
 
 async def _compared(store: Store, scope: Scope, topology: Topology) -> list[_Pair]:
@@ -125,6 +161,12 @@ async def _compared(store: Store, scope: Scope, topology: Topology) -> list[_Pai
         raise InvalidInput(
             [FieldError("tenant", "is missing: a topology is applied to one tenant")]
         )
+    queues, subscriptions = await _stored(store, scope)
+    return [*_queue_pairs(topology, queues), *_subscription_pairs(topology, subscriptions)]
+
+
+async def _stored(store: Store, scope: Scope) -> tuple[list[StoredQueue], list[Subscription]]:
+    """The queues and subscriptions of a tenant, and the shared ones."""
     queues = [
         queue
         for queue in await list_queues(store, SYSTEM)
@@ -134,10 +176,7 @@ async def _compared(store: Store, scope: Scope, topology: Topology) -> list[_Pai
         *await store.subscriptions.list(scope),
         *(each for each in await store.subscriptions.list(SYSTEM) if each.tenant is None),
     ]
-    return [
-        *_queue_pairs(topology, queues),
-        *_subscription_pairs(topology, [*dict.fromkeys(subscriptions)]),
-    ]
+    return queues, [*dict.fromkeys(subscriptions)]
 
 
 def _queue_pairs(topology: Topology, found: list[StoredQueue]) -> Iterator[_Pair]:
@@ -183,3 +222,74 @@ def _subscription_pairs(topology: Topology, found: list[Subscription]) -> Iterat
 
 def _subscription_step(action: Action, shared: bool, types: str, queue: str) -> Step:
     return Step(action=action, kind=Kind.SUBSCRIPTION, name=types, queue=queue, shared=shared)
+
+
+class MessageType(Struct, frozen=True, kw_only=True):
+    """A type of messages, or a pattern such as `content.*` that somebody subscribes to.
+
+    `messages` are the numbers of the last hour by counter; none if nothing of the type was counted.
+    """
+
+    type: str
+    sources: tuple[str, ...]
+    queues: tuple[str, ...]
+    messages: dict[str, int]
+    subscribers: tuple[str, ...]
+    endpoints: tuple[str, ...]
+
+
+class _Seen:
+    """What the counters of the last hour know of a type."""
+
+    def __init__(self) -> None:
+        self.sources: set[str] = set()
+        self.queues: set[str] = set()
+        self.messages: Counter[str] = Counter()
+
+
+class MessageTypes(NamedTuple):
+    """Types by name. `truncated`: there are more than `QUEUES_MAX` queues, and the types were
+    counted in the first of them."""
+
+    items: tuple[MessageType, ...]
+    truncated: bool
+
+
+async def list_types(store: Store, scope: Scope) -> MessageTypes:
+    """Returns the types that were counted in the last hour, and those that queues or endpoints of
+    the tenant subscribe to."""
+    seen: dict[str, _Seen] = {}
+    counted = await list_queues(store, scope)
+    for queue in counted[:QUEUES_MAX]:
+        for kind in (await store.stats.queue(scope, queue.name, at_most=1)).kinds:
+            if kind.type is not None:
+                known = seen.setdefault(kind.type, _Seen())
+                known.queues.add(queue.name)
+                known.messages[str(kind.counter)] += kind.messages
+                known.sources |= set() if kind.source is None else {kind.source}
+    _, subscriptions = await _stored(store, scope)
+    queues = {(each.types, each.queue) for each in subscriptions}
+    endpoints = {
+        (pattern, endpoint.name)
+        for endpoint in await store.endpoints.list(scope, ENDPOINTS_MAX)
+        for pattern in endpoint.settings.types
+    }
+    patterns = {pattern for pattern, _ in queues | endpoints}
+    found = tuple(
+        MessageType(
+            type=name,
+            sources=tuple(sorted(known.sources)),
+            queues=tuple(sorted(known.queues)),
+            messages=dict(known.messages),
+            subscribers=_who(queues, name),
+            endpoints=_who(endpoints, name),
+        )
+        for name in sorted({*seen, *patterns})
+        for known in [seen.get(name, _Seen())]
+    )
+    return MessageTypes(found, len(counted) > QUEUES_MAX)
+
+
+def _who(asked: set[tuple[str, str]], name: str) -> tuple[str, ...]:
+    """Who subscribes to a type or asks with this pattern, by name."""
+    return tuple(sorted({who for pattern, who in asked if matches(pattern, name)}))

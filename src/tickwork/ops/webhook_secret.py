@@ -10,6 +10,7 @@ from typing import Protocol
 
 from tickwork.core.delivery.signature import new_secret, secret_key
 from tickwork.core.model import Scope
+from tickwork.ops.audit import recorded
 from tickwork.store.contract import Store
 from tickwork.store.ids import own_tenant, random_bytes
 
@@ -50,7 +51,8 @@ async def rotate_signing_secret(store: Store, scope: Scope, box: Box) -> str:
     """Replaces the secret of a tenant and returns the new one."""
     secret = new_secret(random_bytes(SECRET_BYTES))
     sealed = box.encrypt(secret, own_tenant(scope), OWNER, FIELD)
-    await store.secrets.rotate(scope, OWNER, FIELD, sealed, keep_seconds=ROTATION_SECONDS)
+    async with recorded(store, scope, "webhooks.rotate", "signing secret"):
+        await store.secrets.rotate(scope, OWNER, FIELD, sealed, keep_seconds=ROTATION_SECONDS)
     return secret
 
 

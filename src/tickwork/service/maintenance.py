@@ -12,6 +12,7 @@ from tickwork.core.model import SYSTEM
 from tickwork.service.loop import Step
 from tickwork.service.observe import ClockOffset, Observer
 from tickwork.store.contract import Store
+from tickwork.store.shared.archive import Archive
 
 REAP_SECONDS = 1.0
 """Seconds between two passes of the reaper."""
@@ -40,7 +41,7 @@ class MaintenanceTask(NamedTuple):
 
 
 def maintenance_tasks(
-    store: Store, observer: Observer, clock_offset: ClockOffset
+    store: Store, observer: Observer, clock_offset: ClockOffset, archive: Archive | None = None
 ) -> list[MaintenanceTask]:
     """All maintenance tasks of a node."""
 
@@ -50,7 +51,7 @@ def maintenance_tasks(
         return 0.0 if reaped.released + reaped.dead >= REAP_BATCH_MAX else REAP_SECONDS
 
     async def prune() -> float:
-        pruned = await store.pruner.prune(SYSTEM, PRUNE_BATCH_MAX)
+        pruned = await store.pruner.prune(SYSTEM, PRUNE_BATCH_MAX, archive=archive)
         most = max(getattr(pruned, field) for field in pruned.__struct_fields__)
         return REAP_SECONDS if most >= PRUNE_BATCH_MAX else PRUNE_SECONDS
 

@@ -45,7 +45,11 @@ def tune_process() -> None:
 CLEANUP_SECONDS = 2.0
 """Seconds remaining tasks may take to finish after shutdown. Threads are not waited for."""
 
-_ROLE_DESCRIPTIONS = {"scheduler": "planning schedules", "api": "serving the API"}
+_ROLE_DESCRIPTIONS = {
+    "scheduler": "planning schedules",
+    "api": "serving the API",
+    "http": "serving HTTP handlers",
+}
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 

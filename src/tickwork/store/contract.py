@@ -13,7 +13,7 @@ name.
 | `InvalidInput` | a value breaks a limit; the error names the field |
 | `NotFound` | the scope has no such queue, message or tenant |
 | `Conflict` | it exists already with other contents, or is still in use |
-| `TooMany` | a tenant has its maximum of schedules or endpoints, or creates them too fast |
+| `TooMany` | a tenant is at a limit, or over a rate |
 | `BacklogFull` | a queue has its maximum number of bytes |
 | `NodeExpired` | the node's lease has expired: join under a new id |
 | `ClaimLost` | a joint settlement has a claim that is no longer valid |
@@ -32,7 +32,12 @@ from uuid import UUID
 
 from tickwork.core.message.batch import Batch, BatchItem, ItemStatus, NewBatch
 from tickwork.core.message.dead_letter import DeadGroup, DeadLetter, Pace, Replayed, Selection
-from tickwork.core.message.message_list import MessagePosition, MessageSelection
+from tickwork.core.message.message_list import (
+    LOOKED_AT_MAX,
+    MessagePage,
+    MessagePosition,
+    MessageSelection,
+)
 from tickwork.core.message.subscription import Subscription
 from tickwork.core.model import (
     Claim,
@@ -52,13 +57,23 @@ from tickwork.core.model import (
     Settlement,
     SettleResult,
     StoredQueue,
-    Tenant,
 )
 from tickwork.core.queue.stats import QueueStats
-from tickwork.core.request import StoredRequest
-from tickwork.store.access_contract import ApiKeys, Audit
+from tickwork.core.trace import TraceRecord
+from tickwork.store.access_contract import (
+    ApiKeys,
+    Audit,
+    Readers,
+    Requests,
+    Sessions,
+    Stream,
+    Tenants,
+)
 from tickwork.store.delivery_contract import Endpoints, Limits, Secrets
+from tickwork.store.entity_contract import Entities
 from tickwork.store.schedule_contract import Calendars, Firings, Schedules, Shards
+from tickwork.store.shared.archive import Archive
+from tickwork.store.workflow_contract import Workflows
 
 Joined = Callable[[Any], Awaitable[None] | None]
 """A caller's own writes. It gets the store's connection inside the open transaction.
@@ -68,29 +83,25 @@ writer thread; there it must be short and must not be a coroutine function.
 """
 
 
-class Tenants(Protocol):
-    """Tenants. `default` always exists."""
-
-    async def put(self, scope: Scope, tenant: Tenant) -> None:
-        """Creates a tenant or replaces its settings; system only."""
-
-    async def get(self, scope: Scope, tenant_id: str) -> Tenant:
-        """Returns one tenant."""
-
-    async def list(
-        self, scope: Scope, limit: int, *, after: str | None = None
-    ) -> tuple[Tenant, ...]:
-        """Returns tenants by id, after a given id; a tenant sees only itself."""
+CheckQueue = Callable[[StoredQueue | None], None]
+"""Refuses a change of a queue by an error."""
 
 
 class Queues(Protocol):
     """Queues by name."""
 
     async def put(
-        self, scope: Scope, name: str, settings: QueueSettings, *, declared_by: str | None = None
+        self,
+        scope: Scope,
+        name: str,
+        settings: QueueSettings,
+        *,
+        declared_by: str | None = None,
+        check: CheckQueue | None = None,
     ) -> StoredQueue:
         """Creates a queue or replaces its settings; in the system scope a shared queue.
-        `declared_by` is the app whose code gives them."""
+        `declared_by` is the app whose code gives them. `check` gets the scope's own queue in the
+        transaction, or None, and may refuse the change."""
 
     async def get(self, scope: Scope, name: str) -> StoredQueue:
         """Returns one queue."""
@@ -98,8 +109,9 @@ class Queues(Protocol):
     async def list(self, scope: Scope) -> tuple[StoredQueue, ...]:
         """Returns the scope's queues by name, for a tenant including the shared ones."""
 
-    async def delete(self, scope: Scope, name: str) -> None:
-        """Deletes an empty queue; `Conflict` if it has messages or dead letters."""
+    async def delete(self, scope: Scope, name: str, *, check: CheckQueue | None = None) -> None:
+        """Deletes an empty queue; `Conflict` if it has messages or dead letters. `check` as for
+        `put`."""
 
     async def pause(self, scope: Scope, name: str) -> None:
         """Stops claims from a queue. Sends still work."""
@@ -114,8 +126,8 @@ class Queues(Protocol):
         A batch counts its purged items as failed.
         """
 
-    async def counts(self, scope: Scope, name: str) -> Counts:
-        """Returns the number of messages in each state."""
+    async def counts(self, scope: Scope, name: str, *, at_most: int | None = None) -> Counts:
+        """Returns the number of messages in each state. Each count stops at `at_most`."""
 
 
 class Messages(Protocol):
@@ -127,8 +139,9 @@ class Messages(Protocol):
         An id names one message of a tenant. While that message is stored, a repeated send has no
         effect. Once it is done, its id is forgotten; use an `event_id` to recognise later repeats.
         A message with a `key` is blocked until every earlier message of that key in the queue is
-        gone. A message with a `type` is copied to the queues that subscribe to it. `BacklogFull` if
-        a queue is at its limit.
+        gone. A message with a `type` is copied to the queues that subscribe to it; a copy beyond
+        the limit of its queue becomes a dead letter there. `BacklogFull` if the queue itself is at
+        its limit.
         """
 
     async def send_batch(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> None:
@@ -183,8 +196,8 @@ class Messages(Protocol):
         """Makes a pull lease expire `lease_seconds` from now; False if the claim is no longer
         valid."""
 
-    async def get(self, scope: Scope, queue: str, message_id: UUID) -> Message:
-        """Returns one message."""
+    async def get(self, scope: Scope, queue: str | None, message_id: UUID) -> Message:
+        """Returns one message of a queue, or of any queue."""
 
     async def peek(self, scope: Scope, queue: str, limit: int) -> tuple[Message, ...]:
         """Returns the next ready messages, oldest visible first, without claiming them."""
@@ -197,10 +210,14 @@ class Messages(Protocol):
         limit: int,
         *,
         after: MessagePosition | None = None,
-    ) -> tuple[Message, ...]:
-        """Returns the selected messages of a tenant, after a given position: claimed ones, then
-        ready and delayed ones in the order of claims, then blocked ones. In the system scope those
-        of `default`."""
+        looked_at_max: int = LOOKED_AT_MAX,
+    ) -> MessagePage:
+        """Returns the selected messages of a tenant, after a given position, in the order of
+        `core.message.message_list`. In the system scope those of `default`.
+
+        A page may be short, or empty, and have a next one: it looks at `looked_at_max` rows to find
+        messages that match, and at every claimed message.
+        """
 
     async def next_visible_at(self, scope: Scope, queue: str) -> datetime | None:
         """Returns when the next delayed message becomes visible, or None.
@@ -324,30 +341,20 @@ class Stats(Protocol):
     async def flush(self, scope: Scope) -> None:
         """Writes the counters of this process; system only."""
 
-    async def queue(self, scope: Scope, name: str) -> QueueStats:
-        """Returns the statistics of a queue, including the counters of this process."""
-
-
-class Requests(Protocol):
-    """Requests that carry an idempotency key. Rows are kept for a day."""
-
-    async def begin(self, scope: Scope, key: str, fingerprint: bytes, seed: UUID) -> StoredRequest:
-        """Records a request and returns it with `is_own`; the one that is stored under the key if
-        it is running or has an answer. One that has run for a minute without an answer is
-        taken over, with its seed."""
-
-    async def finish(self, scope: Scope, key: str, seed: UUID, answer: bytes) -> None:
-        """Stores the answer of the request with this seed."""
-
-    async def forget(self, scope: Scope, key: str, seed: UUID) -> None:
-        """Deletes the request with this seed, unless it has an answer."""
+    async def queue(self, scope: Scope, name: str, *, at_most: int | None = None) -> QueueStats:
+        """Returns the statistics of a queue, including the counters of this process. Each count of
+        messages stops at `at_most`."""
 
 
 class Pruner(Protocol):
     """Deletes records after their retention."""
 
-    async def prune(self, scope: Scope, limit: int) -> Pruned:
-        """Deletes at most `limit` rows of each kind in one short pass; system only."""
+    async def prune(self, scope: Scope, limit: int, *, archive: Archive | None = None) -> Pruned:
+        """Deletes at most `limit` rows of each kind in one short pass; system only.
+
+        With an `archive`, firings and dead letters are deleted only after they were written there;
+        `StoreUnavailable` if that fails.
+        """
 
 
 class Nodes(Protocol):
@@ -377,6 +384,19 @@ class Nodes(Protocol):
     async def claims(self, scope: Scope) -> dict[UUID, int]:
         """Returns the number of claimed messages of each holder that has any: a node, or the holder
         of pull leases."""
+
+    async def pause_all(self, scope: Scope, *, is_paused: bool) -> datetime | None:
+        """Pauses everything, or ends the pause: no message of any tenant is claimed meanwhile.
+        Returns since when."""
+
+    async def paused_at(self, scope: Scope) -> datetime | None:
+        """Since when everything is paused; None if it is not."""
+
+    async def widen(self, scope: Scope, seconds: int) -> None:
+        """Sets the fire window that every schedule has at least; 0 for none."""
+
+    async def widened_seconds(self, scope: Scope) -> int:
+        """The fire window that every schedule has at least."""
 
 
 class Reaper(Protocol):
@@ -413,6 +433,16 @@ class Wakeups(Protocol):
 
     def watch(self, queue_ids: Sequence[UUID]) -> AbstractAsyncContextManager[Watch]:
         """Starts watching the queues."""
+
+
+class Traces(Protocol):
+    """What belongs to one correlation."""
+
+    async def find(
+        self, scope: Scope, correlation_id: str, limit: int, *, first: UUID | None = None
+    ) -> tuple[TraceRecord, ...]:
+        """Returns messages, dead letters, runs and deliveries with a correlation id, oldest first,
+        and those of the message `first`, which began it and has no correlation id of its own."""
 
 
 class Store(Protocol):
@@ -455,8 +485,20 @@ class Store(Protocol):
         """Endpoints and their deliveries."""
 
     @property
+    def workflows(self) -> Workflows:
+        """Runs of workflows."""
+
+    @property
+    def entities(self) -> Entities:
+        """Entities and direct calls."""
+
+    @property
     def limits(self) -> Limits:
         """Limits that queues and endpoints share."""
+
+    @property
+    def readers(self) -> Readers:
+        """Readers that queues and endpoints share."""
 
     @property
     def secrets(self) -> Secrets:
@@ -467,8 +509,20 @@ class Store(Protocol):
         """API keys."""
 
     @property
+    def sessions(self) -> Sessions:
+        """Sessions of the console."""
+
+    @property
     def audit(self) -> Audit:
         """Who changed what."""
+
+    @property
+    def stream(self) -> Stream:
+        """What happened."""
+
+    @property
+    def traces(self) -> Traces:
+        """What belongs to one correlation."""
 
     @property
     def calendars(self) -> Calendars:

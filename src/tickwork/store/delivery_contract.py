@@ -5,7 +5,7 @@ It continues `contract.py`, whose rules hold here too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Protocol
 from uuid import UUID
@@ -21,8 +21,12 @@ from tickwork.core.delivery.endpoint import (
     Published,
 )
 from tickwork.core.delivery.push import PushQueue
-from tickwork.core.model import NewMessage, Scope
+from tickwork.core.delivery.slot_delivery import SlotDelivery
+from tickwork.core.model import Claim, NewMessage, Scope
 from tickwork.core.queue.named_limit import NamedLimit
+
+CheckEndpoint = Callable[[Endpoint], None]
+"""Refuses a change of an endpoint by an error."""
 
 
 class Endpoints(Protocol):
@@ -45,8 +49,16 @@ class Endpoints(Protocol):
     ) -> tuple[Endpoint, ...]:
         """Returns endpoints by name, after a given name."""
 
-    async def update(self, scope: Scope, endpoint_id: UUID, settings: EndpointSettings) -> Endpoint:
-        """Replaces the settings. What waits is delivered with the new ones."""
+    async def update(
+        self,
+        scope: Scope,
+        endpoint_id: UUID,
+        settings: EndpointSettings,
+        *,
+        check: CheckEndpoint | None = None,
+    ) -> Endpoint:
+        """Replaces the settings. What waits is delivered with the new ones. `check` gets the
+        endpoint in the transaction and may refuse the change."""
 
     async def disable(self, scope: Scope, endpoint_id: UUID, reason: str) -> Endpoint:
         """Stops deliveries; what waits is kept until it expires. A disabled endpoint keeps its
@@ -55,9 +67,12 @@ class Endpoints(Protocol):
     async def enable(self, scope: Scope, endpoint_id: UUID) -> Endpoint:
         """Closes the breaker and makes what waits visible, oldest first."""
 
-    async def delete(self, scope: Scope, endpoint_id: UUID) -> int:
+    async def delete(
+        self, scope: Scope, endpoint_id: UUID, *, check: CheckEndpoint | None = None
+    ) -> int:
         """Deletes an endpoint, its secrets and the messages that wait for it, and returns their
-        number. Messages that are claimed stay, and its deliveries for their retention."""
+        number. Messages that are claimed stay, and its deliveries for their retention. `check` as
+        for `update`."""
 
     async def publish(self, scope: Scope, event: NewMessage, owner: str | None) -> Published:
         """Copies an event to the queues that subscribe to it, and makes a delivery for each
@@ -66,8 +81,13 @@ class Endpoints(Protocol):
         An event with an owner reaches endpoints of that owner and those without one, an event
         without an owner only the latter. Disabled endpoints get their deliveries, too. A repeat
         with the same id makes no second delivery; copies in queues follow the rules of
-        `Messages.send`, `BacklogFull` included. `NotFound` if the queue of deliveries does not
-        exist and an endpoint matches."""
+        `Messages.send`. `NotFound` if the queue of deliveries does not exist and an endpoint
+        matches."""
+
+    async def begin(self, scope: Scope, delivery: SlotDelivery) -> bool:
+        """Stores a delivery whose message exists already, once; a replay gives it another message.
+        One whose last answer was its `running_code` is waiting again. Whether it is still to be
+        made."""
 
     async def record(self, scope: Scope, records: Sequence[AttemptRecord]) -> tuple[bool, ...]:
         """Records attempts whose claims are still valid, and keeps the claims; system only.
@@ -127,9 +147,10 @@ class Limits(Protocol):
     async def delete(self, scope: Scope, name: str) -> None:
         """Deletes a limit. Who names it is not limited any more."""
 
-    async def take(self, scope: Scope, name: str) -> float:
-        """Takes one delivery from the rate and returns 0, or returns the seconds until one is
-        allowed. A limit that does not exist allows everything."""
+    async def take(self, scope: Scope, name: str, claim: Claim) -> float:
+        """Lets a claimed message be delivered, and returns 0, or returns the seconds after which to
+        ask again. It counts towards the concurrency until its claim ends. A limit that does not
+        exist allows everything."""
 
 
 class Secrets(Protocol):

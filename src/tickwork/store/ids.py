@@ -32,6 +32,10 @@ def new_id() -> UUID:
     return uuid7()
 
 
+FIRST_TENANT, LAST_TENANT = "", "\U0010ffff"
+"""Bounds of all ids of tenants."""
+
+
 def own_tenant(scope: Scope) -> str:
     """The tenant that owns a new record: in the system scope the default tenant."""
     tenant = scope.tenant or DEFAULT.tenant

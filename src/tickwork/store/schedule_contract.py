@@ -11,6 +11,7 @@ from tickwork.core.model import Message, Scope
 from tickwork.core.schedule.change import Decision
 from tickwork.core.schedule.clock_change import ClockJump, ClockReading, JumpsApplied
 from tickwork.core.schedule.firing import FiringRecord, FiringStatus
+from tickwork.core.schedule.forecast import AlikeSchedules
 from tickwork.core.schedule.model import Calendar, NewSchedule, Schedule, ScheduleSelection
 from tickwork.core.schedule.plan import DueSchedule, Plan, PlanResult
 from tickwork.core.schedule.shards import Grant, ShardState
@@ -58,6 +59,22 @@ class Schedules(Protocol):
     ) -> tuple[Schedule, ...]:
         """Returns the selected schedules in order. By name, those without a name come last. In the
         system scope they are grouped by tenant, except by `next_due_at`: soonest first."""
+
+    async def alike(
+        self,
+        scope: Scope,
+        limit: int,
+        *,
+        since: datetime,
+        until: datetime,
+        after: tuple[str, UUID] | None = None,
+    ) -> tuple[AlikeSchedules, ...]:
+        """Returns active schedules that are due before `until` or whose last slot is after `since`,
+        after a given tenant and id. Alike ones of up to `limit` schedules are counted together; the
+        last of these is that of the last answer. Their rules lack the days of calendars."""
+
+    async def count(self, scope: Scope) -> int:
+        """Returns how many schedules of the tenant may still fire, from a counter."""
 
     async def change(
         self,
@@ -185,6 +202,15 @@ class Shards(Protocol):
 
         Intervals that started after the last jump, or start in the future, stay.
         """
+
+    async def replace(self, scope: Scope, count: int) -> None:
+        """Replaces all shards by so many others, without leaders and with higher tokens: schedulers
+        take them at their next hold. Plans under the tokens of before are refused. `Conflict` while
+        some shards have not followed a jump of the clock."""
+
+    async def drop_old_indexes(self, scope: Scope) -> None:
+        """Drops what was needed for another number of shards. A leader that has not noticed the
+        change yet finds its schedules slowly."""
 
     async def list(self, scope: Scope) -> tuple[ShardState, ...]:
         """Returns all shards. The node of a shard is None if it is not alive."""

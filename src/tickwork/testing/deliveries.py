@@ -24,6 +24,7 @@ from tickwork.ops.schedules.outside import ensure_deliveries
 from tickwork.service.worker.alert import Alerter, alerts_consumer
 from tickwork.service.worker.deliver import Deliverer, deliveries_consumer
 from tickwork.service.worker.deliver_endpoint import EndpointDeliverer, endpoints_consumer
+from tickwork.service.worker.deliver_slot import SlotDeliverer
 from tickwork.service.worker.found_consumers import FindConsumers
 from tickwork.service.worker.push import Pusher
 from tickwork.store.contract import Store
@@ -85,8 +86,11 @@ async def recording_consumers(
         monotonic=clock.monotonic,
         keeps=False,
     )
+    to_endpoint = SlotDeliverer(store, to_endpoints, public_url=public_url).deliver
     consumers = [
-        deliveries_consumer(Deliverer(store, channels, PlainBox, limits, public_url=public_url)),
+        deliveries_consumer(
+            Deliverer(store, channels, PlainBox, limits, to_endpoint, public_url=public_url)
+        ),
         endpoints_consumer(to_endpoints),
         alerts_consumer(Alerter(store, channels, PlainBox)),
     ]

@@ -21,9 +21,7 @@ from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from reprlib import repr as shortened
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
-from urllib.parse import quote, urlsplit, urlunsplit
 
 import msgspec
 
@@ -32,86 +30,26 @@ from tickwork.app.handlers import check_queue_name
 from tickwork.core.limits import DELAY_SECONDS_MAX, LIST_LIMIT_MAX, TTL_SECONDS_MAX
 from tickwork.core.message.body import decode_body
 from tickwork.core.message.dead_letter import DEAD_LETTERS_AT_ONCE_MAX, DeadLetter, Selection
-from tickwork.core.model import SYSTEM, ContentType, Message, Scope, StoredQueue, Tenant
+from tickwork.core.model import SYSTEM, ContentType, Message, Scope, StoredQueue
+from tickwork.core.topology import Topology, parse
 from tickwork.errors import FieldError, InvalidInput, NodeExpired, NotFound
 from tickwork.facade.app import Tickwork, engine_of
 from tickwork.facade.engine import AppEngine
+from tickwork.facade.services import client_of
+from tickwork.ops.topology import apply
 from tickwork.service.maintenance import PRUNE_BATCH_MAX, REAP_BATCH_MAX
 from tickwork.service.observe import Observers
 from tickwork.service.observe.schedule_metrics import ScheduleMetrics
 from tickwork.service.worker.consumer import QueueConsumer
 from tickwork.store.contract import Store
-from tickwork.store.ids import Moment, new_id
+from tickwork.store.ids import new_id
 from tickwork.testing.clock import START, VirtualClock
 from tickwork.testing.deliveries import PlainBox, RecordedDeliveries, recording_consumers
 from tickwork.testing.errors_seen import HarnessObserver, NeverEnds
 from tickwork.testing.next_due import Upcoming, earliest
-from tickwork.testing.recorder import read_sql
+from tickwork.testing.steps import HarnessSteps
+from tickwork.testing.store_setup import open_empty_store
 from tickwork.wiring import Assembly
-
-FAST_OPTIONS = ("synchronous_commit=off", "plan_cache_mode=force_generic_plan", "jit=off")
-"""Connection options for speed: a step runs a few small statements again and again, and planning
-each of them takes the server longer than executing it."""
-
-
-@asynccontextmanager
-async def open_empty_store(
-    database: str | None, moment: Moment, *, tenant: str
-) -> AsyncIterator[Store]:
-    """A store that contains only a tenant, under the caller's clock."""
-    if database is not None and database.startswith("postgresql://"):
-        async with _schema(database) as name:
-            # Without `public`: its tables must not be taken for ours.
-            await wiring.migrate(wiring.Settings(database=_within(database, name)))
-            settings = wiring.Settings(database=_within(database, f"{name}, public"))
-            async with _opened(settings, moment, tenant) as store:
-                yield store
-    elif database is None:
-        with TemporaryDirectory(prefix="tickwork-") as folder:
-            url = f"sqlite:///{Path(folder) / 'tickwork.db'}"
-            async with _opened(wiring.Settings(database=url), moment, tenant) as store:
-                yield store
-    else:
-        raise ValueError(f"database must be None or a postgresql:// URL, not {database!r}")
-
-
-@asynccontextmanager
-async def _opened(settings: wiring.Settings, moment: Moment, tenant: str) -> AsyncIterator[Store]:
-    store = await wiring.open_store(settings, moment=moment, is_temporary=True)
-    try:
-        await store.tenants.put(SYSTEM, Tenant(id=tenant))
-        yield store
-    finally:
-        await store.close()
-
-
-@asynccontextmanager
-async def _schema(url: str) -> AsyncIterator[str]:
-    name = f"tickwork_{new_id().hex}"
-    await _execute(url, read_sql("make_schema").replace("/*name*/", name))
-    try:
-        yield name
-    finally:
-        await _execute(url, read_sql("drop_schema").replace("/*name*/", name))
-
-
-async def _execute(url: str, statement: str) -> None:
-    with wiring.postgres_extra():
-        import asyncpg
-    connection = await asyncpg.connect(url)
-    try:
-        await connection.execute(statement)
-    finally:
-        await connection.close()
-
-
-def _within(url: str, search_path: str) -> str:
-    """The URL of the same database with another search path."""
-    parts = urlsplit(url)
-    settings = "&".join((f"search_path={quote(search_path)}", *FAST_OPTIONS))
-    query = f"{parts.query}&{settings}" if parts.query else settings
-    return urlunsplit(parts._replace(query=query))
-
 
 PUBLIC_URL = "https://tickwork.example"
 """Where receivers complete firings, unless the app has a public URL."""
@@ -165,9 +103,16 @@ class Harness:
         raise_errors: bool,
         patience_seconds: float,
         deliveries: RecordedDeliveries,
+        steps: HarnessSteps,
     ) -> None:
         self.deliveries = deliveries
         """What was delivered outside; nothing is sent."""
+        self.services = engine.stand_ins
+        """ASGI applications that answer for services, by name."""
+        self.http = client_of(engine)
+        """Calls the HTTP handlers of the app, without a socket."""
+        self.steps = steps
+        """The steps of workflows: replaces them by mocks, and lets runs crash."""
         worker, self._node, _ = assembly
         self._engine, self._worker, self.store = engine, worker, store
         self._clock, self._observer, self._schedule_metrics = clock, observer, schedule_metrics
@@ -317,8 +262,10 @@ class Harness:
         await self._refresh()
         upcoming, consumers = self._upcoming, self._worker.consumers
         done = 0
-        if upcoming.is_planning_due(self.now) and (done := await self._scheduler.plan_due()):
-            await upcoming.planned(self._observer.take_first_visible())
+        if upcoming.is_planning_due(self.now):
+            await self._scheduler.read_windows()
+            if done := await self._scheduler.plan_due():
+                await upcoming.planned(self._observer.take_first_visible())
         visible = upcoming.visible(self.now)
         for each in consumers:
             each.stop_overdue()
@@ -403,21 +350,18 @@ async def harness(
     *,
     start: datetime = START,
     database: str | None = None,
+    topology: str | Path | None = None,
     raise_errors: bool = False,
     patience_seconds: float = PATIENCE_SECONDS,
 ) -> AsyncIterator[Harness]:
     """Runs an app on its own empty store, with a virtual clock that starts at `start`.
 
     The store is a temporary SQLite file, or with `database="postgresql://…"` a new schema there.
+    `topology` is a file like `tickwork.toml`, whose queues and subscriptions are applied first.
     Handlers fail as in production, with retries and dead letters. With `raise_errors` the first
     error is raised in the test instead.
     """
-    given: object = app
-    if not isinstance(given, Tickwork):
-        fault = f"must be the app, what Tickwork(…) made, not {shortened(given)}"
-        raise InvalidInput([FieldError("app", fault)])
-    engine = engine_of(app)
-    engine.registry.check()
+    engine = _checked_engine(app)
     clock, observer, schedule_metrics = VirtualClock(start), HarnessObserver(), ScheduleMetrics()
     recorded, public_url = RecordedDeliveries(), engine.public_url() or PUBLIC_URL
     async with (
@@ -430,7 +374,12 @@ async def harness(
             public_url=lambda: public_url,
         ),
     ):
+        if topology is not None:
+            await apply(store, Scope(app.tenant), _read_topology(Path(topology)))
         built_in, find = await recording_consumers(store, recorded, clock, public_url)
+        steps = HarnessSteps()
+        runs = steps.consumers(store, engine.registry, clock)
+        built_in += [*runs, *await engine.entity_consumers(store)]
         consumers = [*engine.registry.consumers(), *built_in]
         assembly = await wiring.assemble(
             store,
@@ -455,14 +404,30 @@ async def harness(
             raise_errors=raise_errors,
             patience_seconds=patience_seconds,
             deliveries=recorded,
+            steps=steps,
         )
         async with assembly.isolator:
             await made.join()
             try:
-                with engine.registry.served():
-                    yield made
+                calling = engine.calling(store, assembly.node, made.drain)
+                async with calling:
+                    with engine.registry.served():
+                        yield made
             finally:
                 await made.stop()
+
+
+def _checked_engine(app: object) -> AppEngine:
+    if not isinstance(app, Tickwork):
+        fault = f"must be the app, what Tickwork(…) made, not {shortened(app)}"
+        raise InvalidInput([FieldError("app", fault)])
+    engine = engine_of(app)
+    engine.registry.check()
+    return engine
+
+
+def _read_topology(file: Path) -> Topology:
+    return parse(file.read_text(encoding="utf-8"), file=file.name)
 
 
 async def _never_opened() -> Store:

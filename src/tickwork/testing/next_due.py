@@ -12,7 +12,7 @@ from datetime import datetime
 from uuid import UUID
 
 from tickwork.core.model import SYSTEM
-from tickwork.core.schedule.model import SHARDS
+from tickwork.core.schedule.model import SHARDS_MAX
 from tickwork.service.worker.consumer import QueueConsumer
 from tickwork.store.contract import Store
 
@@ -97,7 +97,7 @@ class Upcoming:
         return await self._store.messages.with_ready(SYSTEM, ids)
 
     async def _next_plan_at(self) -> datetime | None:
-        return await self._store.schedules.next_look_at(SYSTEM, range(SHARDS))
+        return await self._store.schedules.next_look_at(SYSTEM, range(SHARDS_MAX))
 
 
 def earliest(*times: datetime | None) -> datetime | None:

@@ -22,7 +22,7 @@ import msgspec
 
 from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.schedule.firing import FiringRecord, FiringStatus
-from tickwork.core.schedule.model import SHARDS
+from tickwork.core.schedule.model import SHARDS_MAX
 from tickwork.core.schedule.plan import Plan, PlanResult
 from tickwork.core.schedule.shards import Grant
 from tickwork.core.when import due_at
@@ -143,7 +143,7 @@ async def read_history(
 async def overdue(store: Store) -> list[UUID]:
     """The schedules whose next slot should be a message by now. (Their planning time says little: a
     new schedule, or one whose run just finished, may be due for planning at once.)"""
-    late = await store.schedules.due(SYSTEM, range(SHARDS), PAGE)
+    late = await store.schedules.due(SYSTEM, range(SHARDS_MAX), PAGE)
     latest = await store.now() - GRACE
     return [each.id for each in late if due_at(each.rule, each.next_slot) < latest]
 

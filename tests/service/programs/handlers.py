@@ -200,12 +200,6 @@ def burn_for(message: Any) -> None:
         pass
 
 
-def ignore_and_burn(_: Any) -> None:
-    """Takes the first signal of the limit for itself."""
-    signal.signal(signal.SIGPROF, signal.SIG_IGN)
-    burn()
-
-
 _seen: ContextVar[Any] = ContextVar("seen", default=None)
 
 

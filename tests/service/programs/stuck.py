@@ -1,5 +1,5 @@
 """An app whose handler waits for a thread that nobody can stop, writes rows without an end, has a
-generator that does not close, sends again and again, or waits just for a while."""
+generator that does not close, sends again and again, or waits until there is a file."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ import asyncio
 import sys
 import threading
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
+from tests.kit.waiting import eventually
 from tickwork.app.message import Message
 from tickwork.facade.app import Tickwork
+from tickwork.service import process_lifecycle
 from tickwork.service.worker import worker
+
+CLEANUP_SECONDS = 0.2
+"""In place of some seconds, of what a process does at its end."""
 
 app = Tickwork(sys.argv[1])
 app.queue("work")
@@ -33,7 +39,7 @@ async def handle(message: Message[Any]) -> None:
     elif message.body == "again":
         await app.queue("work").send("again")
     else:
-        await asyncio.sleep(1)
+        await eventually(Path(message.body).exists)
         say("ended")
 
 
@@ -56,4 +62,6 @@ async def _unclosing() -> AsyncIterator[int]:
 
 if __name__ == "__main__":
     worker.LEAVE_SECONDS = float(sys.argv[3])
+    worker.LEAVE_SECONDS_MIN = worker.HAND_OVER_SECONDS = CLEANUP_SECONDS
+    process_lifecycle.CLEANUP_SECONDS = CLEANUP_SECONDS
     app.run(drain_seconds=float(sys.argv[2]))

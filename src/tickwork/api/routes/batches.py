@@ -13,7 +13,6 @@ from litestar.params import Body, FromPath, FromQuery
 from msgspec import Meta, Struct
 
 from tickwork.api.context import Context, store_of
-from tickwork.api.ids import read_path_id
 from tickwork.api.once import IdempotencyKey, once
 from tickwork.api.operation import operation
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
@@ -22,7 +21,7 @@ from tickwork.api.routes.messages import SendRequest
 from tickwork.core.access import Caller, Permission
 from tickwork.core.fields import shown
 from tickwork.core.message.batch import Batch, BatchItem, BatchStatus, ItemStatus
-from tickwork.core.public_id import Prefix, public_id
+from tickwork.core.public_id import Prefix, public_id, read_path_id
 from tickwork.ops import batches
 from tickwork.ops.queues import check_visible, queue_names
 from tickwork.ops.read_message import add_objects, create_from_objects
@@ -98,7 +97,7 @@ class ItemAnswer(Struct, frozen=True, kw_only=True):
             status=item.status,
             attempts=item.attempts,
             started_at=item.started_at,
-            finished_at=item.ended_at,
+            finished_at=item.finished_at,
             reason=item.reason,
             error=item.error,
         )

@@ -1,21 +1,98 @@
-"""Routes for operators: the nodes of the cluster, and statistics of its queues."""
+"""Routes for operators: nodes, statistics of queues, topology, types of messages, forecast."""
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
 from litestar import get
 from litestar.di import NamedDependency
+from litestar.openapi.spec import Example
+from litestar.params import Body, QueryParameter
+from msgspec import Meta, Struct
 
+from tickwork.api.access import SECURITY_SCHEME
 from tickwork.api.context import Context, store_of
 from tickwork.api.operation import operation
+from tickwork.api.pages import Cursor, page_of, read_cursor
 from tickwork.api.problems import described
-from tickwork.core.access import Caller, Permission
-from tickwork.ops.cluster import ClusterView, describe_cluster
-from tickwork.ops.queues import QueueUsage, QueueView, overview, queue_usage
+from tickwork.core.access import Caller, Permission, acting_for, check_access
+from tickwork.core.model import SYSTEM
+from tickwork.core.schedule.forecast import (
+    FORECAST_HOURS,
+    FORECAST_HOURS_MAX,
+    WINDOW_SECONDS_MAX,
+    Forecast,
+)
+from tickwork.core.schedule.widen import WIDEN_SECONDS_MAX
+from tickwork.core.topology import Topology
+from tickwork.ops.cluster import (
+    ClusterView,
+    describe_cluster,
+    pause_all,
+    resume_all,
+    widen_windows,
+)
+from tickwork.ops.forecast import forecast as count_firings
+from tickwork.ops.queues import (
+    QUEUES_MAX,
+    QueuePosition,
+    QueueView,
+    Usage,
+    check_visible,
+    overview,
+    tenant_usage,
+)
+from tickwork.ops.topology import MessageType, list_types, stored_topology
+
+ALL_TENANTS = "*"
+
+Hours = Annotated[
+    int, QueryParameter(ge=1, le=FORECAST_HOURS_MAX, description="Hours to look ahead.")
+]
+WindowSeconds = Annotated[
+    int | None,
+    QueryParameter(
+        ge=1,
+        le=WINDOW_SECONDS_MAX,
+        description="Also show the busiest minute with a fire window of this length.",
+    ),
+]
+Tenant = Annotated[
+    str | None, QueryParameter(description="For the operator: a tenant, or `*` for all of them.")
+]
+
+
+class WidenRequest(Struct, frozen=True):
+    """A window for all schedules."""
+
+    seconds: Annotated[int, Meta(ge=0, le=WIDEN_SECONDS_MAX, description="0: none.")]
+
+
+_WIDEN = [Example(value={"seconds": 600})]
+
+
+class Types(Struct, frozen=True):
+    """The types of messages by name."""
+
+    items: tuple[MessageType, ...]
+    truncated: Annotated[
+        bool, Meta(description="There are more than 100 queues; types of the others are missing.")
+    ] = False
+
+
+class Statistics(Struct, frozen=True):
+    """Statistics of queues by name."""
+
+    queues: tuple[QueueView, ...]
+    next_cursor: Annotated[
+        str | None, Meta(description="Pass it as `cursor` for the next page; null on the last one.")
+    ] = None
 
 
 @get(
     "/v1/cluster",
     opt={"permission": "admin"},
+    security=[{SECURITY_SCHEME: ["admin"]}],
     operation_id="cluster",
     summary="Describe the cluster",
     tags=["operating"],
@@ -26,24 +103,128 @@ async def cluster(context: NamedDependency[Context]) -> ClusterView:
     return await describe_cluster(store_of(context))
 
 
+@operation(
+    "POST",
+    "/v1/cluster/pause",
+    needs=Permission.ADMIN,
+    tag="operating",
+    summary="Pause everything",
+)
+async def pause_cluster(context: NamedDependency[Context]) -> ClusterView:
+    """No message of any tenant is claimed until `resume`, those of due slots among them. What runs
+    finishes; what is sent is stored and waits."""
+    await pause_all(store_of(context))
+    return await describe_cluster(store_of(context))
+
+
+@operation(
+    "POST",
+    "/v1/cluster/resume",
+    needs=Permission.ADMIN,
+    tag="operating",
+    summary="End the pause of everything",
+)
+async def resume_cluster(context: NamedDependency[Context]) -> ClusterView:
+    """Messages are claimed again. The `missed` policy decides about slots that are late."""
+    await resume_all(store_of(context))
+    return await describe_cluster(store_of(context))
+
+
+@operation(
+    "POST",
+    "/v1/cluster/widen",
+    needs=Permission.ADMIN,
+    tag="operating",
+    summary="Widen the fire windows",
+    body=WidenRequest,
+)
+async def widen_cluster(
+    data: Annotated[dict[str, Any], Body(examples=_WIDEN)], context: NamedDependency[Context]
+) -> ClusterView:
+    """The firings of all schedules are spread over at least so many seconds, except for those with
+    `fire_window_seconds: 0`. It holds for slots that are planned from now on; 0 ends it."""
+    await widen_windows(store_of(context), data)
+    return await describe_cluster(store_of(context))
+
+
 @get(
     "/v1/stats",
     opt={"permission": "read"},
+    security=[{SECURITY_SCHEME: ["read"]}],
     operation_id="stats",
     summary="Queue statistics",
     tags=["operating"],
-    responses=described(401, 403, 503),
+    responses=described(400, 401, 403, 404, 422, 503),
 )
 async def stats(
-    context: NamedDependency[Context], caller: NamedDependency[Caller]
-) -> dict[str, tuple[QueueView, ...]]:
-    """Returns each queue's message counts, the age of its oldest message, and its counters."""
-    return {"queues": await overview(store_of(context), caller.scope)}
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    queue: Annotated[str | None, QueryParameter(description="Only this queue.")] = None,
+    limit: Annotated[
+        int, QueryParameter(ge=1, le=QUEUES_MAX, description="Maximum number of queues.")
+    ] = QUEUES_MAX,
+    cursor: Cursor = None,
+) -> Statistics:
+    """Returns each queue's message counts, how many messages are late, the age of the oldest one,
+    and the counters: by minute (30 minutes), by type and source (1 hour), and of dead messages by
+    type (24 hours). The counter `lost` counts claims of dead workers that came back."""
+    if queue is not None:
+        check_visible(queue)
+    after: QueuePosition | None = read_cursor(cursor, QueuePosition)
+    found = await overview(
+        store_of(context), caller.scope, queue=queue, limit=limit + 1, after=after
+    )
+    page = page_of(found, limit, lambda each: (each.queue, each.tenant or ""), lambda each: each)
+    return Statistics(page.items, page.next_cursor)
 
 
 @operation(
     "GET", "/v1/usage", needs=Permission.READ, tag="operating", summary="Usage of the tenant"
 )
-async def usage(context: NamedDependency[Context], caller: NamedDependency[Caller]) -> QueueUsage:
+async def usage(context: NamedDependency[Context], caller: NamedDependency[Caller]) -> Usage:
     """Returns how many queues the tenant has, and how many messages in each state."""
-    return await queue_usage(store_of(context), caller.scope)
+    return await tenant_usage(store_of(context), caller.scope)
+
+
+@operation(
+    "GET", "/v1/topology", needs=Permission.READ, tag="operating", summary="Topology of the tenant"
+)
+async def topology(context: NamedDependency[Context], caller: NamedDependency[Caller]) -> Topology:
+    """Returns the queues with their settings, who consumes them, and the subscriptions."""
+    return await stored_topology(store_of(context), caller.scope)
+
+
+@operation("GET", "/v1/types", needs=Permission.READ, tag="operating", summary="Types of messages")
+async def types(context: NamedDependency[Context], caller: NamedDependency[Caller]) -> Types:
+    """Returns the types of the last hour, and those that queues and endpoints subscribe to."""
+    found = await list_types(store_of(context), caller.scope)
+    return Types(found.items, found.truncated)
+
+
+@operation(
+    "GET",
+    "/v1/forecast",
+    needs=Permission.READ,
+    tag="operating",
+    summary="Forecast of firings per minute",
+)
+async def forecast(
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    hours: Hours = FORECAST_HOURS,
+    window_seconds: WindowSeconds = None,
+    tenant: Tenant = None,
+) -> Forecast:
+    """Returns the number of firings of each minute, the crowded minutes with the rules that cause
+    them, and what a fire window would make of the busiest one."""
+    if tenant == ALL_TENANTS:
+        check_access(caller, Permission.ADMIN)
+        scope = SYSTEM
+    else:
+        scope = acting_for(caller, tenant).scope
+    return await count_firings(store_of(context), scope, hours=hours, window_seconds=window_seconds)
+
+
+OPERATING_ROUTES = [
+    cluster, pause_cluster, resume_cluster, widen_cluster, stats, usage, topology, types, forecast,
+]  # fmt: skip

@@ -12,7 +12,6 @@ from litestar.params import Body, FromPath, FromQuery, QueryParameter
 from msgspec import Meta, Struct
 
 from tickwork.api.context import Context, store_of
-from tickwork.api.ids import optional_id, read_path_id
 from tickwork.api.operation import operation
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
 from tickwork.api.query import body_reader, finished
@@ -20,7 +19,7 @@ from tickwork.core.access import Caller, Permission
 from tickwork.core.fields import Reader, read_id, read_instant, shown
 from tickwork.core.message.dead_letter import DeadGroup, DeadLetter, Resolution, Selection
 from tickwork.core.model import ContentType
-from tickwork.core.public_id import Prefix, public_id
+from tickwork.core.public_id import Prefix, optional_id, public_id, read_path_id
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.errors import NotFound
 from tickwork.ops import dead_letters

@@ -1,4 +1,4 @@
-"""Serves `/docs`, the OpenAPI description as one HTML page, and `/` and `/openapi.json`.
+"""Serves `/docs`, the OpenAPI description as one HTML page, and `/openapi.json`.
 
 Litestar's renderers load scripts from a CDN and show an empty page without internet access. This
 page is plain HTML and needs neither network nor scripts. Contract: every text of the description is
@@ -12,10 +12,8 @@ from html import escape
 from typing import Any
 
 import msgspec
-from litestar import MediaType, Request, Response, get
+from litestar import Request, get
 from litestar.openapi.plugins import OpenAPIRenderPlugin
-
-from tickwork import __version__
 
 # Pages have inline styles and no scripts.
 PAGE_HEADERS = {
@@ -36,15 +34,6 @@ _STYLE = (
     "h2 code{font-size:1.1rem}summary{cursor:pointer;margin:.5rem 0}"
 )
 
-_HOME = f"""<h1>Tickwork {__version__}</h1>
-<p>The server is running.</p>
-<ul>
-<li><a href="/docs">/docs</a>: API documentation</li>
-<li><a href="/openapi.json">/openapi.json</a>: OpenAPI description</li>
-<li><a href="/healthz">/healthz</a> and <a href="/readyz">/readyz</a>: health checks</li>
-</ul>
-"""
-
 
 def page(title: str, body: str) -> str:
     """Returns a complete page; both arguments are HTML."""
@@ -54,18 +43,6 @@ def page(title: str, body: str) -> str:
         f'<link rel="icon" href="data:,"><style>{_STYLE}</style></head>\n'
         f"<body>\n{body}</body></html>\n"
     )
-
-
-@get(
-    "/",
-    opt={"permission": "open"},
-    include_in_schema=False,
-    media_type=MediaType.HTML,
-    sync_to_thread=False,
-)
-def home() -> Response[str]:
-    """Serves the home page with links."""
-    return Response(page("Tickwork", _HOME), headers=PAGE_HEADERS)
 
 
 @get("/openapi.json", opt={"permission": "open"}, include_in_schema=False, sync_to_thread=False)

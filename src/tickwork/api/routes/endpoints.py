@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
@@ -158,6 +158,13 @@ class EndpointAnswer(Struct, frozen=True, kw_only=True):
         )
 
 
+def _matching(if_match: str | None) -> Callable[[Endpoint], None] | None:
+    """A check that the endpoint is the version that the caller has read."""
+    if if_match is None:
+        return None
+    return lambda known: check_match(if_match, _etag(known), "endpoint", known.name)
+
+
 def _etag(endpoint: Endpoint) -> str:
     return etag_of(
         endpoint.id, msgspec.to_builtins(endpoint.settings), endpoint.disabled_at is not None
@@ -249,16 +256,15 @@ async def update_endpoint(
 ) -> Response[EndpointAnswer]:
     """Changes the given fields. What waits is delivered with the new ones."""
     outside, store = outside_of(context), store_of(context)
-    known = await endpoints.get_endpoint(store, caller.scope, endpoint)
-    check_match(if_match, _etag(known), "endpoint", endpoint)
     fields: Mapping[str, object] = data
     changed = await endpoints.update_endpoint(
         store,
         caller.scope,
-        known.id,
+        endpoint,
         fields,
         box=outside.secret_box,
         check_url=outside.rules.check_url,
+        check=_matching(if_match),
     )
     return _shown(changed)
 
@@ -274,9 +280,9 @@ async def delete_endpoint(
 ) -> DeletedEndpoint:
     """Deletes an endpoint, its secrets and what waits for it."""
     store = store_of(context)
-    known = await endpoints.get_endpoint(store, caller.scope, endpoint)
-    check_match(if_match, _etag(known), "endpoint", endpoint)
-    return DeletedEndpoint(await endpoints.delete_endpoint(store, caller.scope, known.id))
+    check = _matching(if_match)
+    waiting = await endpoints.delete_endpoint(store, caller.scope, endpoint, check=check)
+    return DeletedEndpoint(waiting)
 
 
 @operation(

@@ -13,7 +13,6 @@ from litestar.params import Body, FromPath, FromQuery
 from msgspec import Struct
 
 from tickwork.api.context import Context, store_of
-from tickwork.api.ids import read_path_id
 from tickwork.api.once import IdempotencyKey, once
 from tickwork.api.operation import operation
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
@@ -27,7 +26,7 @@ from tickwork.core.delivery.endpoint import (
     Published,
 )
 from tickwork.core.fields import read_instant
-from tickwork.core.public_id import Prefix, public_id
+from tickwork.core.public_id import Prefix, public_id, read_path_id
 from tickwork.ops import endpoints, events
 
 _PUBLISH = [

@@ -13,11 +13,10 @@ from litestar.params import FromPath, HeaderParameter
 
 from tickwork.api.bodies import read_object
 from tickwork.api.context import Context, store_of
-from tickwork.api.ids import read_path_id
 from tickwork.api.problems import described
 from tickwork.api.schedule_schemas import CompletedAnswer
 from tickwork.core.delivery.callback import TOKEN_HEADER
-from tickwork.core.public_id import Prefix
+from tickwork.core.public_id import Prefix, read_path_id
 from tickwork.core.schedule.firing import FiringStatus
 from tickwork.errors import Unauthorized
 from tickwork.ops.schedules.complete import complete_firing

@@ -13,16 +13,15 @@ from litestar.params import Body, FromPath, FromQuery, QueryParameter
 from msgspec import Meta, Struct
 
 from tickwork.api.context import Context, store_of
-from tickwork.api.ids import optional_id, read_path_id
 from tickwork.api.once import IdempotencyKey, once
 from tickwork.api.operation import operation
-from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
+from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, read_cursor, write_cursor
 from tickwork.api.query import body_reader, finished
 from tickwork.core.access import Caller, Permission
 from tickwork.core.limits import DELAY_SECONDS_MAX
 from tickwork.core.message.message_list import MessagePosition, MessageSelection, ShownState
 from tickwork.core.model import ContentType
-from tickwork.core.public_id import Prefix, public_id
+from tickwork.core.public_id import Prefix, optional_id, public_id, read_path_id
 from tickwork.errors import NotFound
 from tickwork.ops import messages, queues, requests, send
 from tickwork.ops.read_message import read_message, read_messages
@@ -91,6 +90,10 @@ class MessageAnswer(Struct, frozen=True, kw_only=True):
     priority: int
     attempts: Annotated[int, Meta(description="Attempts that failed.")]
     lost_claims: Annotated[int, Meta(description="Workers that died with it.")]
+    node: Annotated[
+        str | None,
+        Meta(description="Process whose worker has it; null if a consumer pulled it."),
+    ]
     claimed_at: datetime | None
     visible_at: datetime
     sent_at: datetime
@@ -228,7 +231,12 @@ async def list_messages(
     cursor: Cursor = None,
 ) -> Page[MessageAnswer]:
     """Returns the messages of a queue that are not settled: claimed ones, then ready and delayed
-    ones in the order in which they are handed out, then blocked ones."""
+    ones in the order in which they are handed out, then blocked ones by key. Those of one
+    `correlation_id` come by id.
+
+    A page looks at 10,000 messages at most. Where few of them match a filter it is short or empty,
+    and its `next_cursor` goes on behind them: the last page is the one without a `next_cursor`.
+    """
     queues.check_visible(queue)
     store = store_of(context)
     sent_until = None
@@ -241,17 +249,12 @@ async def list_messages(
         correlation_id=correlation_id,
         sent_until=sent_until,
     )
+    after: MessagePosition | None = read_cursor(cursor, MessagePosition)
     found = await messages.list_messages(
-        store,
-        caller.scope,
-        queue,
-        selection,
-        limit=limit + 1,
-        after=read_cursor(cursor, MessagePosition),
+        store, caller.scope, queue, selection, limit=limit, after=after
     )
-    return page_of(
-        found, limit, lambda each: each.position, lambda each: MessageAnswer.of(each.message)
-    )
+    shown = tuple(MessageAnswer.of(each) for each in found.messages)
+    return Page(shown, None if found.next is None else write_cursor(found.next))
 
 
 @operation(

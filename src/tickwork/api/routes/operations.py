@@ -10,10 +10,11 @@ from litestar.di import NamedDependency
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from tickwork import __version__
-from tickwork.api.context import Context
+from tickwork.api.access import SECURITY_SCHEME
+from tickwork.api.context import Context, store_of
 from tickwork.api.problems import described
 from tickwork.api.schemas import Health, Readiness
-from tickwork.ops.cluster import check_database
+from tickwork.ops.cluster import roles_without_process
 
 
 @get(
@@ -38,15 +39,15 @@ def healthz() -> Health:
     responses=described(503),
 )
 async def readyz(context: NamedDependency[Context]) -> Readiness:
-    """Responds with 200 if the database answers, otherwise with 503."""
-    if context.store is not None:
-        await check_database(context.store)
-    return Readiness(status="ready")
+    """Responds with 200 if the database answers, otherwise with 503. `missing` lists the roles that
+    no live process has; this process serves requests without them."""
+    return Readiness(status="ready", missing=await roles_without_process(store_of(context)))
 
 
 @get(
     "/metrics",
     opt={"permission": "admin", "open_on_loopback": True},
+    security=[{SECURITY_SCHEME: ["admin"]}],
     operation_id="metrics",
     summary="Prometheus metrics",
     tags=["health"],

@@ -12,6 +12,7 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.spec import Example
 from litestar.params import Body
 
+from tickwork.api.access import SECURITY_SCHEME
 from tickwork.api.bodies import Documented
 from tickwork.api.context import Context, store_of
 from tickwork.api.problems import described
@@ -73,6 +74,7 @@ _ANSWER = ResponseSpec(
     "/v1/schedules/preview",
     tags=["schedules"],
     opt={"permission": "read", "owners": True},
+    security=[{SECURITY_SCHEME: ["read"]}],
     status_code=200,
     operation_id="preview_schedule",
     summary="Preview a schedule",

@@ -11,7 +11,6 @@ from litestar.params import Body, FromPath
 from msgspec import Meta, Struct
 
 from tickwork.api.context import Context, store_of
-from tickwork.api.ids import optional_id
 from tickwork.api.operation import operation
 from tickwork.api.query import body_reader, finished
 from tickwork.core.access import Caller, Permission
@@ -19,7 +18,7 @@ from tickwork.core.fields import Reader, shown
 from tickwork.core.limits import DELAY_SECONDS_MAX, LEASE_SECONDS_MAX
 from tickwork.core.message.body import decode_body
 from tickwork.core.model import ContentType, Message
-from tickwork.core.public_id import Prefix, public_id
+from tickwork.core.public_id import Prefix, optional_id, public_id
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops import pull, queues
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -57,6 +58,12 @@ class QueueRequest(Struct, frozen=True, kw_only=True):
     ] = None
 
 
+AtLeast = Annotated[
+    tuple[str, ...],
+    Meta(description="States of which there may be more messages: counting stops at 100,000."),
+]
+
+
 class QueueAnswer(Struct, frozen=True, kw_only=True):
     """A queue. `mode` says who processes its messages: consumers that `pull`, or the endpoint
     `push_to` or the handlers of the app `declared_by` (`push`). Numbers of messages
@@ -81,9 +88,15 @@ class QueueAnswer(Struct, frozen=True, kw_only=True):
     push_to: str | None
     limit: str | None
     counts: Counts | UnsetType = UNSET
+    at_least: AtLeast = ()
 
     @classmethod
-    def of(cls, queue: StoredQueue, counts: Counts | UnsetType = UNSET) -> QueueAnswer:
+    def of(
+        cls,
+        queue: StoredQueue,
+        counts: Counts | UnsetType = UNSET,
+        at_least: tuple[str, ...] = (),
+    ) -> QueueAnswer:
         """The answer for a stored queue."""
         fields = queue.settings.__struct_fields__
         settings = {
@@ -96,6 +109,7 @@ class QueueAnswer(Struct, frozen=True, kw_only=True):
             shared=queue.tenant is None,
             paused=queue.paused,
             counts=counts,
+            at_least=at_least,
             **settings,
         )
 
@@ -104,6 +118,13 @@ class Purged(Struct, frozen=True):
     """How many messages were deleted."""
 
     purged: int
+
+
+def _matching(if_match: str | None, name: str) -> Callable[[StoredQueue | None], None] | None:
+    """A check that the queue is the version that the caller has read."""
+    if if_match is None:
+        return None
+    return lambda known: check_match(if_match, "" if known is None else _etag(known), "queue", name)
 
 
 def _etag(queue: StoredQueue) -> str:
@@ -117,15 +138,15 @@ async def list_queues(
     limit: Limit = PAGE_LIMIT,
     cursor: Cursor = None,
 ) -> Page[QueueAnswer]:
-    """Returns the queues by name, shared ones too."""
-    after: str | None = read_cursor(cursor, str)
+    """Returns the queues by name, shared ones too. `/v1/stats` takes the same cursors."""
+    after: queues.QueuePosition | None = read_cursor(cursor, queues.QueuePosition)
     found = [
         each
         for each in await queues.list_queues(store_of(context), caller.scope)
-        if after is None or each.name > after
+        if after is None or queues.position_of(each) > after
     ]
-    found.sort(key=lambda each: each.name)
-    return page_of(found, limit, lambda each: each.name, QueueAnswer.of)
+    found.sort(key=queues.position_of)
+    return page_of(found, limit, queues.position_of, QueueAnswer.of)
 
 
 @operation(
@@ -138,8 +159,8 @@ async def get_queue(
     queues.check_visible(queue)
     store = store_of(context)
     stored = await queues.get_queue(store, caller.scope, queue)
-    counts = await queues.count_messages(store, caller.scope, queue)
-    return with_etag(QueueAnswer.of(stored, counts), _etag(stored))
+    counted = await queues.count_messages(store, caller.scope, queue)
+    return with_etag(QueueAnswer.of(stored, *counted), _etag(stored))
 
 
 @operation(
@@ -150,6 +171,7 @@ async def get_queue(
     summary="Create or change a queue",
     body=QueueRequest,
     problems=(409, 412),
+    created=QueueAnswer,
 )
 async def put_queue(
     queue: FromPath[str],
@@ -163,12 +185,7 @@ async def put_queue(
     A queue that an app declares has its settings there: 409.
     """
 
-    def check(known: StoredQueue | None) -> None:
-        if known is not None:
-            check_match(if_match, _etag(known), "queue", queue)
-        elif if_match is not None:
-            check_match(if_match, "", "queue", queue)
-
+    check = _matching(if_match, queue)
     stored, is_new = await queues.put_queue(
         store_of(context), caller.scope, queue, data, check=check
     )
@@ -193,10 +210,7 @@ async def delete_queue(
     """Deletes a queue without messages and dead letters; purge it first."""
     queues.check_visible(queue)
     store = store_of(context)
-    if if_match is not None:
-        stored = await queues.get_queue(store, caller.scope, queue)
-        check_match(if_match, _etag(stored), "queue", queue)
-    await queues.delete_queue(store, caller.scope, queue)
+    await queues.delete_queue(store, caller.scope, queue, check=_matching(if_match, queue))
 
 
 @operation(

@@ -6,14 +6,15 @@ from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
+import msgspec
 from litestar import Request, Response
 from litestar.di import NamedDependency
 from litestar.openapi.spec import Example
 from litestar.params import Body, FromQuery, QueryParameter
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from tickwork.api.context import Context, store_of
-from tickwork.api.once import IdempotencyKey, once
+from tickwork.api.once import IdempotencyKey, change_once
 from tickwork.api.operation import operation
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
 from tickwork.api.query import body_reader, finished
@@ -22,7 +23,9 @@ from tickwork.api.schedule_schemas import FiringAnswer, ScheduleAnswer, Upcoming
 from tickwork.core.access import Caller, Permission
 from tickwork.core.fields import read_instant
 from tickwork.core.schedule.firing import FiringRecord, FiringStatus
+from tickwork.core.schedule.model import Schedule
 from tickwork.core.when import PREVIEW_COUNT_MAX
+from tickwork.ops.requests import DoneMark
 from tickwork.ops.schedules import change, views
 from tickwork.ops.schedules.public import show_stored
 from tickwork.ops.schedules.why import why
@@ -56,6 +59,13 @@ class Fires(Struct, frozen=True):
     """The next fires, soonest first."""
 
     fires: tuple[UpcomingAnswer, ...]
+    truncated: Annotated[
+        bool,
+        Meta(
+            description="Fires are missing: more than 1,000 schedules are overdue, or due before "
+            "`since`."
+        ),
+    ] = False
 
 
 @operation(
@@ -102,7 +112,7 @@ async def resume_schedule(
     summary="Run a schedule once, now",
     status=201,
     is_for_owners=True,
-    problems=(409,),
+    problems=(409, 422),
 )
 async def trigger_schedule(
     schedule: ScheduleId,
@@ -114,12 +124,16 @@ async def trigger_schedule(
     """Fires a schedule once, now, whatever its status."""
     known, store = await own_schedule(context, caller, schedule), store_of(context)
 
-    async def make(_: UUID) -> ScheduleAnswer:
-        changed = await change.trigger(store, caller.scope, known.id)
-        (shown,) = await show_stored(store, caller.scope, [changed])
+    async def fire(_: DoneMark) -> Schedule:
+        return await change.trigger(store, caller.scope, known.id)
+
+    async def show(fired: Schedule | None) -> ScheduleAnswer:
+        (shown,) = await show_stored(store, caller.scope, [fired or known])
         return ScheduleAnswer.of(shown)
 
-    return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
+    return await change_once(
+        fire, show, context=context, caller=caller, request=request, key=idempotency_key
+    )
 
 
 @operation(
@@ -150,13 +164,21 @@ async def backfill_schedule(
     assert until is not None
     known, store = await own_schedule(context, caller, schedule), store_of(context)
 
-    async def make(_: UUID) -> Backfilled:
-        slots = await change.backfill(
-            store, caller.scope, known.id, since=since, until=until, force=bool(force)
-        )
-        return Backfilled(slots)
+    async def fire(mark: DoneMark) -> tuple[datetime, ...]:
+        def chosen(slots: tuple[datetime, ...]) -> None:
+            mark.answer = msgspec.json.encode(Backfilled(slots))
 
-    return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
+        return await change.backfill(
+            store, caller.scope, known.id, since=since, until=until, force=bool(force),
+            on_chosen=chosen,
+        )  # fmt: skip
+
+    async def show(slots: tuple[datetime, ...] | None) -> Backfilled:
+        return Backfilled(slots or ())
+
+    return await change_once(
+        fire, show, context=context, caller=caller, request=request, key=idempotency_key
+    )
 
 
 class _FiringPosition(Struct, array_like=True):
@@ -214,7 +236,7 @@ async def upcoming_of_schedule(
 ) -> Fires:
     """Returns the next fires of one schedule; none unless it is active."""
     known = await own_schedule(context, caller, schedule)
-    fires = await views.upcoming(store_of(context), caller.scope, known.id, count=count)
+    fires = (await views.upcoming(store_of(context), caller.scope, known.id, count=count)).fires
     return Fires(tuple(UpcomingAnswer.of(each) for each in fires))
 
 
@@ -235,7 +257,7 @@ async def upcoming(
     count: Count = views.UPCOMING_COUNT,
 ) -> Fires:
     """Returns the next fires of all schedules, or of one owner's, soonest first."""
-    fires = await views.upcoming(
+    found = await views.upcoming(
         store_of(context),
         caller.scope,
         count=count,
@@ -243,7 +265,7 @@ async def upcoming(
         until=read_instant("until", until),
         owner=visible_owner(owner, caller),
     )
-    return Fires(tuple(UpcomingAnswer.of(each) for each in fires))
+    return Fires(tuple(UpcomingAnswer.of(each) for each in found.fires), found.truncated)
 
 
 @operation(

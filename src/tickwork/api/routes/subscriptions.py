@@ -63,7 +63,7 @@ async def list_subscriptions(
     summary="Subscribe a queue",
     status=201,
     body=SubscriptionBody,
-    problems=(409, 429),
+    problems=(404, 409, 429),
 )
 async def create_subscription(
     data: Annotated[dict[str, Any], Body(examples=_PUT)],

@@ -36,6 +36,10 @@ class TenantChange(Struct, frozen=True, kw_only=True):
     min_interval_seconds: Annotated[int | None, Meta(description="Between two slots.")] = None
     schedules_max: Annotated[int | None, Meta(description="Number of schedules.")] = None
     schedules_per_second: Annotated[float | None, Meta(description="Schedules created.")] = None
+    messages_per_second: Annotated[float | None, Meta(description="Messages sent.")] = None
+    payload_bytes_max: Annotated[int | None, Meta(description="Bytes of a body.")] = None
+    backlog_max: Annotated[int | None, Meta(description="Messages in all queues.")] = None
+    claimed_max: Annotated[int | None, Meta(description="Messages that run at a time.")] = None
     owner_targets: Annotated[
         tuple[str, ...], Meta(description="Targets of owner-bound callers: queue:NAME, email …")
     ] = ()

@@ -37,7 +37,7 @@ ALERTS_QUEUE = "tickwork.alerts"
 """Name of the hidden queue, which all tenants share."""
 
 ALERT_TYPES = (MESSAGE_DEAD, SCHEDULE_PAUSED, SHARD_STALLED, RENEWAL_FAILING, *HealthEvent)
-"""The system events that owners are told: all but `firing.dead`, which repeats `message.dead`."""
+"""The system events that owners are told: all but those that repeat `message.dead`."""
 
 ALERTS_SETTINGS = QueueSettings(max_batch_size=100, max_batch_timeout=10.0, max_retries=8)
 

@@ -18,13 +18,19 @@ from binascii import Error as NotBase64
 from collections.abc import Mapping
 from datetime import datetime
 from hashlib import sha256
+from typing import TypeAlias
 from uuid import UUID
 
 import msgspec
 from msgspec import Struct
 
 from tickwork.core.delivery.outcome import excerpt
-from tickwork.core.delivery.target import COMPLETE_WITHIN_SECONDS, Envelope, WebhookTarget
+from tickwork.core.delivery.target import (
+    COMPLETE_WITHIN_SECONDS,
+    EndpointTarget,
+    Envelope,
+    WebhookTarget,
+)
 from tickwork.core.fields import Reader, iso
 from tickwork.core.message.outcome import Delivered, Failed, Snoozed, Succeeded
 from tickwork.core.model import WAITING_SINCE, Message, State
@@ -127,10 +133,13 @@ def is_valid(
     return message.waits_since is None or message.visible_at > now
 
 
-def callback_target(envelope: Envelope) -> WebhookTarget | None:
+CallbackTarget: TypeAlias = WebhookTarget | EndpointTarget
+
+
+def callback_target(envelope: Envelope) -> CallbackTarget | None:
     """The target of a delivery that its receiver may complete later."""
     target = envelope.target
-    return target if isinstance(target, WebhookTarget) and target.is_callback else None
+    return target if isinstance(target, CallbackTarget) and target.is_callback else None
 
 
 def callback_headers(public_url: str, message: Message, token: str) -> dict[str, str]:
@@ -140,13 +149,13 @@ def callback_headers(public_url: str, message: Message, token: str) -> dict[str,
     return {URL_HEADER: url, TOKEN_HEADER: token}
 
 
-def waiting(message: Message, target: WebhookTarget) -> Snoozed:
+def waiting(message: Message, target: CallbackTarget) -> Snoozed:
     """After a 202: the message waits, and its firing runs."""
     assert message.claimed_at is not None
     return Snoozed(float(_within(target)), f"{WAITING_SINCE}{iso(message.claimed_at)}")
 
 
-def timed_out(message: Message, target: WebhookTarget) -> Delivered:
+def timed_out(message: Message, target: CallbackTarget) -> Delivered:
     """The receiver did not complete the firing in time: the attempt failed."""
     assert message.waits_since is not None
     assert message.claimed_at is not None
@@ -167,7 +176,7 @@ def completed(completion: Completion, message: Message, now: datetime) -> Delive
     return Delivered(outcome, ACCEPTED, took_seconds=took)
 
 
-def _within(target: WebhookTarget) -> int:
+def _within(target: CallbackTarget) -> int:
     return target.complete_within_seconds or COMPLETE_WITHIN_SECONDS
 
 

@@ -73,7 +73,7 @@ def result_row(channel: str, result: Delivery) -> dict[str, str]:
 def known_results(rows: Mapping[str, str], envelope: Envelope) -> dict[str, Delivery]:
     """The results of the channels that must not be sent again, by channel."""
     known: dict[str, Delivery] = {}
-    for channel in envelope.channels:
+    for channel in envelope.channel_names:
         if (text := rows.get(f"{_PREFIX}{channel}")) is None:
             continue
         row = _ROWS.decode(text)

@@ -13,6 +13,7 @@ from tickwork.core.delivery.outcome import Delivery
 from tickwork.core.delivery.request import WebhookRequest
 from tickwork.core.delivery.signature import Sign, signature_headers
 from tickwork.core.message.outcome import Outcome, Permanent, RetryRequested, Snoozed, Succeeded
+from tickwork.core.model import Message
 from tickwork.core.stable_hash import stable_hash
 
 TEST_TYPE = "endpoint.test"
@@ -37,17 +38,24 @@ class Keys(Struct, frozen=True):
 
 
 class Gate(Struct, frozen=True):
-    """Whether a delivery may go now. It waits for `wait_seconds` if these are above 0. A probe has
-    to ask the store first: only one may go."""
+    """Whether a delivery may go now. It waits for `wait_seconds` if these are above 0, and dies
+    with the error if there is one. A probe has to ask the store first: only one may go."""
 
     wait_seconds: float = 0.0
     is_probe: bool = False
+    error: str | None = None
 
 
-def gate(endpoint: Endpoint, message_id: UUID, now: datetime) -> Gate:
-    """What the endpoint's health says. What waits comes back spread over some time."""
+def gate(endpoint: Endpoint, message: Message, now: datetime, retention_seconds: float) -> Gate:
+    """What the endpoint's health says. What waits comes back spread over some time. A disabled
+    endpoint keeps its messages as long as their queue does. The queue cannot see it: each wait
+    makes a message visible anew."""
+    message_id = message.id
     if endpoint.disabled_at is not None:
-        return Gate(spread(DISABLED_SECONDS, message_id))
+        if (now - message.sent_at).total_seconds() < retention_seconds:
+            return Gate(spread(DISABLED_SECONDS, message_id))
+        reason = endpoint.disabled_reason or "no reason was given"
+        return Gate(error=f"the endpoint {endpoint.name} is disabled: {reason}")
     until = endpoint.health.open_until
     if until is None:
         return Gate()

@@ -30,6 +30,25 @@ class Limit(Struct, frozen=True):
     concurrency: int | None = None
 
 
+class Shares(Struct, frozen=True):
+    """How many deliveries a node makes at once, and how many of them each tenant is sure of. A
+    tenant that has its share gets more only while the node is not full."""
+
+    node: int
+    tenant: int
+
+    @property
+    def reserve(self) -> int:
+        """Deliveries above the node's number that tenants below their share may start. So they need
+        not wait for those of a tenant that fills the node."""
+        return max(self.node // 10, 1) if self.tenant < self.node else 0
+
+
+def may_start_for_tenant(shares: Shares, *, of_tenant: int, in_all: int) -> bool:
+    """Whether a tenant may start one more, with so many of its own and of all tenants running."""
+    return of_tenant < shares.tenant or in_all < shares.node
+
+
 class Pace(Struct, frozen=True):
     """What a receiver gets now. `spent_until` is the time until which its rate is spent, `returns`
     the time at which the last delivery that was sent away comes back."""

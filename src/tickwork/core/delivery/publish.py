@@ -151,6 +151,7 @@ def delivery_message(
         source=event.source,
         correlation_id=event.correlation_id,
         causation_id=event.causation_id,
+        traceparent=event.traceparent,
         hops=event.hops,
         expires_after_seconds=event.expires_after_seconds,
     )

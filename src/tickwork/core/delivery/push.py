@@ -30,7 +30,13 @@ from tickwork.core.message.outcome import (
     Snoozed,
     Succeeded,
 )
-from tickwork.core.model import ContentType, Message, StoredQueue
+from tickwork.core.model import (
+    REASON_ENDPOINT_DISABLED,
+    REASON_EXPIRED,
+    ContentType,
+    Message,
+    StoredQueue,
+)
 
 PUSH_QUEUES_MAX = 1_000
 """Maximum number of queues that a node pushes."""
@@ -112,6 +118,12 @@ def push_request(
         headers=own_headers(message),
         sent_at=sent_at,
     )
+
+
+def expiry_reason(*, is_disabled: bool) -> str:
+    """Why a message dies that waited longer than its queue's retention, by whether the queue pushes
+    to a disabled endpoint."""
+    return REASON_ENDPOINT_DISABLED if is_disabled else REASON_EXPIRED
 
 
 def is_busy(result: Delivery) -> bool:

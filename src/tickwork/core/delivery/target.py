@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 from uuid import UUID
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType, structs
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from tickwork.core.delivery.headers import check_headers
 from tickwork.core.delivery.templates import check_template
@@ -36,9 +36,10 @@ DELIVERIES_SETTINGS = QueueSettings(
     timeout_seconds=TIMEOUT_SECONDS_MAX + 60,
 )
 
-AT_LEAST_ONCE, AT_MOST_ONCE = "at_least_once", "at_most_once"
-_DELIVERIES = (AT_LEAST_ONCE, AT_MOST_ONCE)
-"""Values of `delivery`: a crash may repeat a delivery, or may leave its outcome unknown."""
+AT_LEAST_ONCE: Final = "at_least_once"
+AT_MOST_ONCE: Final = "at_most_once"
+"""Values of a schedule's `delivery`: a crash may repeat a delivery, or may leave its outcome
+unknown."""
 
 RETRY_BYTES_MAX = 4_096
 """Bytes that the retry of one channel may have besides its target and its payload (`FirstSent`)."""
@@ -50,11 +51,15 @@ completes it."""
 COMPLETE_WITHIN_SECONDS, COMPLETE_WITHIN_SECONDS_MAX = 3_600, 7 * 86_400
 """Seconds that a receiver has to complete a firing, and the most that may be set."""
 
+ENDPOINT_CHANNEL = "webhook"
+"""Name of the only channel of a delivery to an endpoint."""
+
 METHODS = ("POST", "PUT", "PATCH", "DELETE", "GET")
 CHANNELS_MAX = 10
 RECIPIENTS_MAX = 50
 SUBJECT_CHARACTERS_MAX = 998
 CHATS = ("slack", "discord", "telegram")
+_ONLY_WHOLE = "is only for a webhook that is the whole target, not one of several channels"
 _NOT_IN_ADDRESS = ' ,;:<>()[]@"\\'
 
 
@@ -65,7 +70,6 @@ class WebhookTarget(Struct, frozen=True, tag_field="type", tag="webhook", omit_d
     method: str = "POST"
     headers: dict[str, str] = {}
     timeout_seconds: int | None = None
-    delivery: str = AT_LEAST_ONCE
     completion: str = ANSWER
     complete_within_seconds: int | None = None
 
@@ -82,7 +86,6 @@ class EmailTarget(Struct, frozen=True, tag_field="type", tag="email", omit_defau
     subject: str
     text: str | None = None
     html: str | None = None
-    delivery: str = AT_LEAST_ONCE
 
 
 class ChatTarget(Struct, frozen=True, tag_field="type", tag="chat", omit_defaults=True):
@@ -92,7 +95,6 @@ class ChatTarget(Struct, frozen=True, tag_field="type", tag="chat", omit_default
     url: str
     text: str
     chat_id: str | None = None
-    delivery: str = AT_LEAST_ONCE
 
 
 Channel: TypeAlias = WebhookTarget | EmailTarget | ChatTarget
@@ -104,10 +106,33 @@ class ChannelsTarget(Struct, frozen=True, tag_field="type", tag="channels", omit
 
     channels: tuple[Channel, ...]
     retry_failed_channels: bool = False
-    delivery: str = AT_LEAST_ONCE
 
 
-OutsideTarget: TypeAlias = WebhookTarget | EmailTarget | ChatTarget | ChannelsTarget
+class EndpointTarget(Struct, frozen=True, tag_field="type", tag="endpoint", omit_defaults=True):
+    """A request to an endpoint, by its name or id, with the payload as its body. URL, headers,
+    secrets and limits are those of the endpoint."""
+
+    endpoint: str
+    completion: str = ANSWER
+    complete_within_seconds: int | None = None
+
+    @property
+    def is_callback(self) -> bool:
+        """Whether its receiver may complete it after a 202."""
+        return self.completion == CALLBACK
+
+
+class LostQueueTarget(Struct, frozen=True, tag_field="type", tag="queue", omit_defaults=True):
+    """A queue that did not exist when it was to get the result of a firing; for a workflow the
+    queue of its runs. No schedule has this target: only the messages of such results do."""
+
+    queue: str
+
+
+DeliveryMode: TypeAlias = Literal["at_least_once", "at_most_once"]
+OutsideTarget: TypeAlias = (
+    WebhookTarget | EmailTarget | ChatTarget | ChannelsTarget | EndpointTarget | LostQueueTarget
+)
 
 
 class FirstSent(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -127,20 +152,31 @@ class FirstSent(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Envelope(Struct, frozen=True):
-    """The body of a delivery's message. `first` is set if it retries one of several channels."""
+    """The body of a delivery's message. `first` is set if it retries one of several channels,
+    `delivery` if it is sent at most once."""
 
     target: OutsideTarget
     payload: Any = None
     first: FirstSent | UnsetType = UNSET
+    delivery: DeliveryMode | UnsetType = UNSET
 
     @property
     def channels(self) -> dict[str, Channel]:
-        """The channels by name."""
+        """The channels by name; none for an endpoint or a queue."""
+        if isinstance(self.target, EndpointTarget | LostQueueTarget):
+            return {}
         if not isinstance(self.target, ChannelsTarget):
             name = _kind(self.target) if self.first is UNSET else self.first.channel
             return {name: self.target}
         channels = self.target.channels
         return dict(zip(names_of_channels(channels), channels, strict=True))
+
+    @property
+    def channel_names(self) -> tuple[str, ...]:
+        """The names of the channels that are sent to; an endpoint is one."""
+        if isinstance(self.target, EndpointTarget):
+            return (ENDPOINT_CHANNEL,)
+        return tuple(self.channels)
 
     @property
     def reserved_bytes(self) -> int:
@@ -157,7 +193,7 @@ class Envelope(Struct, frozen=True):
     @property
     def is_at_most_once(self) -> bool:
         """Whether no channel may be sent to twice."""
-        return self.target.delivery == AT_MOST_ONCE
+        return self.delivery == AT_MOST_ONCE
 
 
 _ENVELOPES = msgspec.json.Decoder(Envelope)
@@ -175,11 +211,11 @@ def check_edited_envelope(before: bytes, after: bytes) -> None:
         old, new = read_envelope(before), read_envelope(after)
     except msgspec.MsgspecError as error:
         raise InvalidInput([FieldError("body", f"is not a delivery: {error}")]) from None
-    target = structs.replace(new.target, delivery=old.target.delivery)
-    if (target, new.first) != (old.target, old.first) or new.target.delivery not in _DELIVERIES:
+    is_wrong = isinstance(new.target, LostQueueTarget) and new.is_at_most_once
+    if (new.target, new.first) != (old.target, old.first) or is_wrong:
         fault = (
-            "may change the payload and target.delivery only; for another target, change the "
-            "schedule and trigger it"
+            "may change the payload and delivery only; for another target, change the schedule "
+            "and trigger it"
         )
         raise InvalidInput([FieldError("body", fault)])
 
@@ -202,18 +238,16 @@ def _kind(channel: Channel) -> str:
 OUTSIDE_TYPES = ("webhook", "email", *CHATS, "channels")
 """Types of targets that are delivered outside."""
 
-NOT_YET = ("workflow", "entity")
-"""Types of targets that are planned."""
-
 _FIELDS: dict[str, frozenset[str]] = {
     "webhook": frozenset({
-        "type", "url", "method", "headers", "timeout_seconds", "delivery", "completion",
+        "type", "url", "endpoint", "method", "headers", "timeout_seconds", "completion",
         "complete_within_seconds",
     }),
-    "email": frozenset({"type", "to", "subject", "text", "html", "delivery"}),
-    "channels": frozenset({"type", "channels", "retry_failed_channels", "delivery"}),
-    **{name: frozenset({"type", "url", "text", "chat_id", "delivery"}) for name in CHATS},
+    "email": frozenset({"type", "to", "subject", "text", "html"}),
+    "channels": frozenset({"type", "channels", "retry_failed_channels"}),
+    **{name: frozenset({"type", "url", "text", "chat_id"}) for name in CHATS},
 }  # fmt: skip
+_HINTS = {"delivery": "it is a field of the schedule, beside target"}
 
 
 def read_outside_target(target: Reader, kind: str) -> OutsideTarget | None:
@@ -222,7 +256,7 @@ def read_outside_target(target: Reader, kind: str) -> OutsideTarget | None:
     Addresses are checked by the guard, where the schedule is created: what is allowed is a setting
     of the installation.
     """
-    target.refuse_unknown(_FIELDS[kind])
+    target.refuse_unknown(_FIELDS[kind], _HINTS)
     match kind:
         case "webhook":
             return _webhook(target)
@@ -232,6 +266,26 @@ def read_outside_target(target: Reader, kind: str) -> OutsideTarget | None:
             return _channels(target)
         case _:
             return _chat(target, kind)
+
+
+def read_delivery(
+    schedule: Reader, kind: str | None, target: OutsideTarget | None
+) -> DeliveryMode | UnsetType:
+    """Reads the `delivery` of a schedule with a target of that type; `UNSET` for at least once."""
+    if not schedule.has("delivery"):
+        return UNSET
+    if schedule.one_of("delivery", (AT_LEAST_ONCE, AT_MOST_ONCE)) != AT_MOST_ONCE:
+        return UNSET
+    fault = None
+    if kind not in OUTSIDE_TYPES:
+        fault = f"is only for targets outside: {', '.join(OUTSIDE_TYPES)}"
+    elif isinstance(target, WebhookTarget | EndpointTarget) and target.is_callback:
+        fault = f"cannot be combined with the target's completion {CALLBACK}"
+    elif isinstance(target, ChannelsTarget) and target.retry_failed_channels:
+        fault = "cannot be combined with the target's retry_failed_channels"
+    if fault is not None:
+        schedule.fault("delivery", f"{AT_MOST_ONCE} {fault}")
+    return AT_MOST_ONCE
 
 
 def email_fault(tenant: str) -> str | None:
@@ -259,7 +313,7 @@ def urls_of(target: OutsideTarget) -> list[tuple[str, str]]:
             for at, channel in enumerate(target.channels)
             for field, url in urls_of(channel)
         ]
-    return [] if isinstance(target, EmailTarget) else [("url", target.url)]
+    return [("url", target.url)] if isinstance(target, WebhookTarget | ChatTarget) else []
 
 
 def render_target(target: OutsideTarget) -> dict[str, Any]:
@@ -269,29 +323,39 @@ def render_target(target: OutsideTarget) -> dict[str, Any]:
         fields["channels"] = [render_target(each) for each in target.channels]
     if isinstance(target, ChatTarget):
         fields["type"] = fields.pop("service")
+    if isinstance(target, EndpointTarget):
+        fields["type"] = "webhook"
     return fields
 
 
-def _webhook(target: Reader) -> WebhookTarget | None:
+def _endpoint(target: Reader) -> EndpointTarget | None:
+    for other in ("headers", "method", "timeout_seconds", "url"):
+        if target.has(other):
+            target.fault(other, "cannot be combined with endpoint, which has its own; remove it")
+    name = target.text("endpoint")
+    completion, within = _completion(target)
+    return None if name is None else EndpointTarget(name, completion, within)
+
+
+def _webhook(target: Reader) -> WebhookTarget | EndpointTarget | None:
+    if target.has("endpoint"):
+        return _endpoint(target)
     url = target.text("url")
     method = target.one_of("method", METHODS) if target.has("method") else "POST"
     headers = _headers(target)
     seconds = None
     if target.has("timeout_seconds"):
         seconds = target.integer("timeout_seconds", 1, TIMEOUT_SECONDS_MAX)
-    delivery = _delivery(target)
-    completion, within = _completion(target, delivery)
+    completion, within = _completion(target)
     if url is None or method is None or headers is None:
         return None
-    return WebhookTarget(url, method, headers, seconds, delivery, completion, within)
+    return WebhookTarget(url, method, headers, seconds, completion, within)
 
 
-def _completion(target: Reader, delivery: str) -> tuple[str, int | None]:
+def _completion(target: Reader) -> tuple[str, int | None]:
     completion = ANSWER
     if target.has("completion"):
         completion = target.one_of("completion", (ANSWER, CALLBACK)) or ANSWER
-    if completion == CALLBACK and delivery == AT_MOST_ONCE:
-        target.fault("completion", f"{CALLBACK} cannot be combined with delivery {AT_MOST_ONCE}")
     if not target.has("complete_within_seconds"):
         return completion, None
     if completion != CALLBACK:
@@ -334,7 +398,7 @@ def _email(target: Reader) -> EmailTarget | None:
     if subject is None:
         return None
     text, html = target.value("text"), target.value("html")
-    return EmailTarget(tuple(map(str, to)), subject, _text(text), _text(html), _delivery(target))
+    return EmailTarget(tuple(map(str, to)), subject, _text(text), _text(html))
 
 
 def _chat(target: Reader, service: str) -> ChatTarget | None:
@@ -347,13 +411,7 @@ def _chat(target: Reader, service: str) -> ChatTarget | None:
         target.fault("chat_id", "is only for telegram")
     if url is None or text is None:
         return None
-    return ChatTarget(service, url, text, chat, _delivery(target))
-
-
-def _delivery(target: Reader) -> str:
-    if not target.has("delivery"):
-        return AT_LEAST_ONCE
-    return target.one_of("delivery", _DELIVERIES) or AT_LEAST_ONCE
+    return ChatTarget(service, url, text, chat)
 
 
 def _channels(target: Reader) -> ChannelsTarget | None:
@@ -369,23 +427,22 @@ def _channels(target: Reader) -> ChannelsTarget | None:
         if kind not in single:
             target.fault(name, f"must be a target whose type is one of {', '.join(single)}")
             continue
-        if each.get("delivery") is not None:
-            target.fault(f"{name}.delivery", "belongs to the whole target, beside channels")
         if each.get("completion") is not None:
-            fault = "is only for a webhook that is the whole target, not one of several channels"
-            target.fault(f"{name}.completion", fault)
+            target.fault(f"{name}.completion", _ONLY_WHOLE)
+        if each.get("endpoint") is not None:
+            target.fault(f"{name}.endpoint", _ONLY_WHOLE)
+            continue
         found = read_outside_target(target.nested(name, each), str(kind))
-        if found is not None and not isinstance(found, ChannelsTarget):
+        if found is not None and not isinstance(
+            found, ChannelsTarget | EndpointTarget | LostQueueTarget
+        ):
             read.append(found)
     retries = (
         target.boolean("retry_failed_channels") if target.has("retry_failed_channels") else False
     )
-    delivery = _delivery(target)
-    if retries and delivery == AT_MOST_ONCE:
-        target.fault("retry_failed_channels", f"cannot be combined with delivery {AT_MOST_ONCE}")
     if len(read) < len(given):
         return None
-    return ChannelsTarget(tuple(read), bool(retries), delivery)
+    return ChannelsTarget(tuple(read), bool(retries))
 
 
 def is_address(given: object) -> bool:

@@ -20,6 +20,7 @@ from enum import StrEnum
 from typing import NamedTuple
 from uuid import UUID
 
+import msgspec
 from msgspec import Struct, structs
 
 from tickwork.core.model import NewMessage
@@ -59,11 +60,13 @@ class ItemStatus(StrEnum):
 
 
 class NewBatch(Struct, frozen=True, kw_only=True):
-    """A batch to create. The caller chooses the id, so that a repeated call continues the batch."""
+    """A batch to create. The caller chooses the id, so that a repeated call continues the batch.
+    `run_id` is the run of a workflow that waits for its completion event."""
 
     id: UUID
     queue: str
     completion_queue: str | None = None
+    run_id: str | None = None
 
 
 class Batch(Struct, frozen=True, kw_only=True):
@@ -96,7 +99,7 @@ class BatchItem(Struct, frozen=True):
     id: UUID
     status: ItemStatus
     reason: str | None = None
-    ended_at: datetime | None = None
+    finished_at: datetime | None = None
     attempts: int | None = None
     error: str | None = None
     started_at: datetime | None = None
@@ -121,7 +124,7 @@ class TimeSpan(NamedTuple):
 
 def death_span(items: Sequence[BatchItem]) -> TimeSpan:
     """The time in which the messages of these ended items died."""
-    ended = [each.ended_at for each in items if each.ended_at is not None]
+    ended = [each.finished_at for each in items if each.finished_at is not None]
     return TimeSpan(min(ended) - DEATH_SPAN, max(ended) + DEATH_SPAN)
 
 
@@ -137,12 +140,24 @@ def with_errors(
     )
 
 
-def completion_event(batch_id: UUID, *, total: int, completed: int, failed: int) -> NewMessage:
+class CompletedBatch(Struct, frozen=True, omit_defaults=True):
+    """The body of a completion event."""
+
+    batch_id: UUID
+    total: int
+    completed: int
+    failed: int
+    run_id: str | None = None
+
+
+def completion_event(
+    batch_id: UUID, *, total: int, completed: int, failed: int, run_id: str | None = None
+) -> NewMessage:
     """The completion event of a batch. Its id is derived from the batch's, so it is unique."""
-    body = f'{{"batch_id":"{batch_id}","total":{total},"completed":{completed},"failed":{failed}}}'
+    body = CompletedBatch(batch_id, total, completed, failed, run_id)
     return NewMessage(
         id=derived_id(batch_id, BATCH_COMPLETED),
-        body=body.encode(),
+        body=msgspec.json.encode(body),
         type=BATCH_COMPLETED,
         source=str(batch_id),
         correlation_id=str(batch_id),

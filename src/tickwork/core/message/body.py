@@ -1,4 +1,4 @@
-"""Encodes message bodies to bytes and decodes them.
+"""Encodes message bodies to bytes and decodes them; and bodies to send together.
 
 `json` accepts values that JSON can represent, `text` a str, `bytes` bytes. A value that could not
 be decoded later, here or by another language, is refused with `InvalidInput`.
@@ -6,15 +6,19 @@ be decoded later, here or by another language, is refused with `InvalidInput`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from math import isfinite
 from types import NoneType
-from typing import Any, Final, Literal
+from typing import Any, Final, Generic, Literal, TypeVar, Unpack
 
 import msgspec
 
 from tickwork.core.fields import choice_error
 from tickwork.core.model import ContentType
+from tickwork.core.options import SendOptions
 from tickwork.errors import FieldError, InvalidInput
+
+T = TypeVar("T")
 
 NESTING_MAX = 100
 
@@ -168,3 +172,29 @@ def _depth(encoded: bytes) -> int:
 
 def _refused(message: str) -> InvalidInput:
     return InvalidInput([FieldError("body", message)])
+
+
+class Outgoing(Generic[T]):
+    """A body with options of its own, for `send_batch` and `app.batch`.
+
+    Its options replace those of the whole batch, also with 0. None is the same as left out.
+    """
+
+    __slots__ = ("body", "options")
+
+    def __init__(self, body: T, **options: Unpack[SendOptions]) -> None:
+        self.body, self.options = body, options
+
+    def __repr__(self) -> str:
+        given = [repr(self.body), *(f"{name}={value!r}" for name, value in self.options.items())]
+        return f"Outgoing({', '.join(given)})"
+
+
+_SINGLE_BODIES = (str, bytes, bytearray, memoryview, Mapping)
+
+
+def is_collection(bodies: object) -> bool:
+    """Whether these are several bodies. A text, bytes, a mapping or a Pydantic model is one body,
+    although it is iterable."""
+    is_model = hasattr(type(bodies), "model_fields")
+    return isinstance(bodies, Iterable) and not isinstance(bodies, _SINGLE_BODIES) and not is_model

@@ -42,7 +42,8 @@ class Resolution(StrEnum):
 
 class Death(Struct, frozen=True, kw_only=True):
     """How a message died, for the consumer of a dead-letter queue. `queue` is the queue in which it
-    died, `dead_letter_id` the dead letter recorded there."""
+    died, `dead_letter_id` the dead letter recorded there. `error` is one line; the dead letter has
+    the traceback."""
 
     dead_letter_id: UUID
     queue: str

@@ -28,7 +28,9 @@ from tickwork.core.limits import DELAY_SECONDS_MAX, ERROR_LENGTH_MAX, HOPS_MAX
 from tickwork.core.message.backoff import delay_seconds
 from tickwork.core.message.error_summary import OMITTED_MARK
 from tickwork.core.message.outcome import (
+    Committed,
     Delivered,
+    EndpointDisabled,
     Expired,
     Failed,
     InvalidPayload,
@@ -36,12 +38,15 @@ from tickwork.core.message.outcome import (
     OutcomeUnknown,
     Permanent,
     RetryRequested,
+    RunEnded,
     Snoozed,
     Succeeded,
+    Suspended,
     TooManyHops,
     UnhandledType,
 )
 from tickwork.core.model import (
+    REASON_ENDPOINT_DISABLED,
     REASON_EXPIRED,
     REASON_INVALID_PAYLOAD,
     REASON_MAX_RETRIES,
@@ -128,6 +133,14 @@ def _ending(
     batches: Iterable[BatchWithItems],
 ) -> Ending:
     match outcome:
+        case Committed(change, alarms):
+            ending = _acked(message, sends, batches)
+            if ending.fate is not Fate.ACK:
+                return ending
+            later = tuple(Send(each.queue, _later(message, each.message)) for each in alarms)
+            return structs.replace(ending, entity=change, sends=ending.sends + later)
+        case RunEnded(end):
+            return structs.replace(_acked(message, sends, batches), run_end=end)
         case Succeeded():
             return _acked(message, sends, batches)
         case RetryRequested(delay, error):
@@ -139,6 +152,9 @@ def _ending(
             return _dead(message, REASON_PERMANENT, clean_error(error))
         case Snoozed(seconds, note):
             return _released(message, seconds, note)
+        case Suspended(seconds, signals, until):
+            released = _released(message, seconds)
+            return structs.replace(released, signals_seen=signals, wake_at=until)
         case InvalidPayload(error):
             return _dead(message, REASON_INVALID_PAYLOAD, clean_error(error))
         case UnhandledType():
@@ -149,6 +165,8 @@ def _ending(
             return _dead(message, REASON_EXPIRED)
         case OutcomeUnknown(error):
             return _dead(message, REASON_OUTCOME_UNKNOWN, clean_error(error))
+        case EndpointDisabled(error):
+            return _dead(message, REASON_ENDPOINT_DISABLED, clean_error(error))
         case Delivered():
             return _ending(message, outcome.outcome, settings, jitter, sends, batches)
     assert_never(outcome)
@@ -168,8 +186,14 @@ def caused_by(message: Message, new: NewMessage) -> NewMessage:
         new,
         correlation_id=new.correlation_id or message.correlation_id or str(message.id),
         causation_id=new.causation_id or message.event_id or str(message.id),
+        traceparent=new.traceparent or message.traceparent,
         hops=message.hops + 1,
     )
+
+
+def _later(message: Message, new: NewMessage) -> NewMessage:
+    """A message of an entity to itself. An alarm that sets the next one is no chain of hops."""
+    return structs.replace(caused_by(message, new), hops=0)
 
 
 def with_effects(

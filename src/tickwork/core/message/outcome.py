@@ -5,17 +5,34 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TypeAlias
 
 from msgspec import Struct
 
+from tickwork.core.entity.model import EntityChange
 from tickwork.core.message.backoff import Backoff
 from tickwork.core.model import Send
 from tickwork.core.schedule.firing import ChannelOutcome
+from tickwork.core.workflow.model import RunEnd
 
 
 class Succeeded(Struct, frozen=True):
     """The handler succeeded."""
+
+
+class Committed(Succeeded, frozen=True):
+    """A call of an entity succeeded. Its change commits with the ack, and so do the `sends`, which
+    start a story of their own: they have no hops."""
+
+    entity: EntityChange | None = None
+    sends: tuple[Send, ...] = ()
+
+
+class RunEnded(Succeeded, frozen=True):
+    """A run of a workflow has ended, which is stored with the ack."""
+
+    end: RunEnd
 
 
 class RetryRequested(Struct, frozen=True):
@@ -45,6 +62,15 @@ class Snoozed(Struct, frozen=True):
     note: str | None = None
 
 
+class Suspended(Struct, frozen=True):
+    """A run of a workflow waits for some seconds, or until it has other signals than these. With
+    `until` it wakes at that time, however late it is released."""
+
+    seconds: float
+    signals_seen: int
+    until: datetime | None = None
+
+
 class InvalidPayload(Struct, frozen=True):
     """The body does not match the declared type. No handler ran."""
 
@@ -65,6 +91,12 @@ class Expired(Struct, frozen=True):
 
 class OutcomeUnknown(Struct, frozen=True):
     """A delivery at most once was interrupted. It may have arrived, and is not repeated."""
+
+    error: str
+
+
+class EndpointDisabled(Struct, frozen=True):
+    """A delivery waited for a disabled endpoint as long as messages are kept. It was not sent."""
 
     error: str
 
@@ -103,11 +135,13 @@ Outcome: TypeAlias = (
     | Failed
     | Permanent
     | Snoozed
+    | Suspended
     | InvalidPayload
     | UnhandledType
     | TooManyHops
     | Expired
     | OutcomeUnknown
+    | EndpointDisabled
     | Delivered
 )
 

@@ -6,7 +6,7 @@ not copied again: a message is copied once, from the queue it was sent to.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from uuid import UUID
 
@@ -57,6 +57,18 @@ def copy_for(message: NewMessage, queue_id: UUID) -> NewMessage:
 def copy_id(message_id: UUID, queue_id: UUID) -> UUID:
     """The id of the copy of a message in a subscriber's queue."""
     return derived_id(message_id, queue_id.hex)
+
+
+def beyond_room(room_bytes: int, sizes_bytes: Iterable[int]) -> list[int]:
+    """Which copies do not fit into the backlog of a subscriber, by index. In order, each copy that
+    still fits takes its bytes; the others take none."""
+    beyond: list[int] = []
+    for index, size in enumerate(sizes_bytes):
+        if size <= room_bytes:
+            room_bytes -= size
+        else:
+            beyond.append(index)
+    return beyond
 
 
 def slot_event(message: Message, now: datetime, expires_at: datetime | None) -> NewMessage:

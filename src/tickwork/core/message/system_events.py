@@ -9,6 +9,7 @@
 | `node.renewal_failing` | a node could not renew its lease, and can again | `default` |
 | `endpoint.failing` | an endpoint failed 5 times in a row; also after 1, 3, 4 days | its own |
 | `endpoint.disabled` | an endpoint failed for 5 days, or its receiver answered 410 | its own |
+| `entity.alarm_dead` | the alarm of an entity becomes a dead letter | its own |
 
 An event belongs to no queue. It is sent to the queues that subscribe to its type and to the
 endpoints that name it, in the transaction of what it reports. Its id is derived from what happened,
@@ -26,13 +27,14 @@ from msgspec import Struct
 
 from tickwork.core.delivery.breaker import HealthChange, HealthEvent
 from tickwork.core.delivery.endpoint import Endpoint
-from tickwork.core.limits import HOPS_MAX
+from tickwork.core.entity.call import Call, read_call
+from tickwork.core.limits import ENTITIES_PREFIX, HOPS_MAX
 from tickwork.core.message.dead_letter import Death
 from tickwork.core.message.error_summary import summary
-from tickwork.core.message.subscription import matches
 from tickwork.core.model import REASON_TOO_MANY_HOPS, NewMessage
 from tickwork.core.schedule.firing import slot_key
 from tickwork.core.stable_hash import derived_id
+from tickwork.core.stream import NewStreamEvent
 from tickwork.core.when import iso
 
 SYSTEM_SOURCE = "tickwork"
@@ -42,12 +44,14 @@ FIRING_DEAD = "firing.dead"
 SCHEDULE_PAUSED = "schedule.paused"
 SHARD_STALLED = "shard.stalled"
 RENEWAL_FAILING = "node.renewal_failing"
+ALARM_DEAD = "entity.alarm_dead"
 SYSTEM_TYPES = (
     MESSAGE_DEAD,
     FIRING_DEAD,
     SCHEDULE_PAUSED,
     SHARD_STALLED,
     RENEWAL_FAILING,
+    ALARM_DEAD,
     *HealthEvent,
 )
 
@@ -76,6 +80,19 @@ class DeadMessage(Struct, frozen=True, kw_only=True):
     run: int
     idempotency_base: str | None
     failed_at: datetime
+    body: bytes | None = None
+    """The body of a call of an entity; None of other messages."""
+
+    @property
+    def alarm(self) -> Call | None:
+        """The alarm of an entity that this message was."""
+        if self.body is None or not self.queue.startswith(ENTITIES_PREFIX):
+            return None
+        try:
+            call = read_call(self.body)
+        except msgspec.MsgspecError:
+            return None
+        return None if call.alarm is None else call
 
     @property
     def idempotency_key(self) -> str | None:
@@ -89,15 +106,10 @@ class DeadMessage(Struct, frozen=True, kw_only=True):
             dead_letter_id=self.dead_letter_id,
             queue=self.queue,
             reason=self.reason,
-            error=self.error,
+            error=summary(self.error),
             attempts=self.attempts,
             failed_at=self.failed_at,
         )
-
-
-def matches_system_event(types: str) -> bool:
-    """Whether a pattern matches a system event."""
-    return any(matches(types, each) for each in SYSTEM_TYPES)
 
 
 def dead_message_events(death: DeadMessage) -> tuple[NewMessage, ...]:
@@ -124,6 +136,10 @@ def dead_message_events(death: DeadMessage) -> tuple[NewMessage, ...]:
     # The id includes the queue and `sent_at`: a message that moves to a dead-letter queue may fail
     # there as well.
     base = derived_id(death.message_id, f"{death.queue_id.hex}:{death.sent_at.isoformat()}")
+    if (alarm := death.alarm) is not None:
+        at = None if alarm.alarm_at is None else iso(alarm.alarm_at)
+        fields |= {"entity": alarm.entity, "key": alarm.key, "alarm_at": at}
+        types.append(ALARM_DEAD)
     return tuple(
         _event(
             type_,
@@ -135,6 +151,19 @@ def dead_message_events(death: DeadMessage) -> tuple[NewMessage, ...]:
         )
         for type_ in types
     )
+
+
+def stream_event(stream_id: UUID, tenant: str, event: NewMessage) -> NewStreamEvent:
+    """A system event as the stream of its tenant has it."""
+    data = event.body.decode()
+    schedule_id = msgspec.json.decode(event.body, type=_OfSchedule).schedule_id
+    return NewStreamEvent(
+        id=stream_id, tenant=tenant, type=event.type or "", data=data, schedule_id=schedule_id
+    )
+
+
+class _OfSchedule(Struct, frozen=True):
+    schedule_id: UUID | None = None
 
 
 def schedule_paused_event(

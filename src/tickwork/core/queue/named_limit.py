@@ -1,8 +1,8 @@
 """Named limits: a rate and a concurrency that queues and endpoints share.
 
-A queue or an endpoint names its limit. The rate holds for all of them together, on all nodes. The
-concurrency holds for all claimed messages of the queues together, and on each node for deliveries
-to endpoints. A name without a limit does not limit anything.
+A queue or an endpoint names its limit. Both numbers hold for all of them together, on all nodes.
+The concurrency counts the claimed messages of the queues and the deliveries to endpoints that are
+under way. A name without a limit does not limit anything.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ LIMITS_MAX = 1_000
 """Maximum number of limits of a tenant."""
 
 PERIOD_SECONDS_MAX = 86_400.0
+
+FULL_SECONDS = 1.0
+"""Seconds until a delivery asks again that found the concurrency used up."""
 
 
 class NamedLimit(Struct, frozen=True, kw_only=True):

@@ -13,13 +13,16 @@ with `max_concurrency` has a fixed number of permits.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from msgspec import Struct
 
 RATE_MIN = 0.001
 RATE_MAX = 1_000_000.0
+_RATES_KEPT = 1_024
 
 
+@lru_cache(_RATES_KEPT)
 def interval(rate_per_second: float) -> timedelta:
     """The time that one message uses up, rounded up to a microsecond."""
     numerator, denominator = rate_per_second.as_integer_ratio()
@@ -58,8 +61,15 @@ def seconds_until_next(
     spent_until: datetime | None, now: datetime, rate_per_second: float
 ) -> float:
     """Seconds until one more message is allowed; 0 if one is allowed now."""
-    at = _unspent_since(spent_until, now, rate_per_second) + interval(rate_per_second)
-    return max((at - now).total_seconds(), 0.0)
+    return wait_seconds(spent_until, now, rate_per_second, 1)
+
+
+def wait_seconds(
+    spent_until: datetime | None, now: datetime, rate_per_second: float, messages: int
+) -> float:
+    """Seconds until so many messages are allowed; 0 if they are allowed now."""
+    since = _unspent_since(spent_until, now, rate_per_second)
+    return max((since + messages * interval(rate_per_second) - now).total_seconds(), 0.0)
 
 
 AUTO_CONCURRENCY_MIN = 1

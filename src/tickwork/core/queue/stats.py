@@ -11,7 +11,13 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from tickwork.core.model import REASON_EXPIRED, Counts, Ending
+from tickwork.core.model import (
+    REASON_BACKLOG_FULL,
+    REASON_ENDPOINT_DISABLED,
+    REASON_EXPIRED,
+    Counts,
+    Ending,
+)
 from tickwork.core.schedule.firing import FiringStatus
 
 COUNTER_RETENTION_SECONDS = 86_400
@@ -19,6 +25,10 @@ COUNTER_RETENTION_SECONDS = 86_400
 
 RECENT_MINUTES = 30
 RECENT_KINDS_SECONDS = 3_600
+RECENT_DEAD_SECONDS = COUNTER_RETENTION_SECONDS
+
+LATE_SECONDS = 60.0
+"""Seconds after which a ready message, or a slot that is not planned, counts as late."""
 
 
 class CounterName(StrEnum):
@@ -45,7 +55,7 @@ def skip_reason(ending: Ending) -> str | None:
 def was_handled(counter: CounterName | None, reason: str | None) -> bool:
     """Whether a handler ran for a message that was removed."""
     if counter is CounterName.DEAD:
-        return reason != REASON_EXPIRED
+        return reason not in (REASON_EXPIRED, REASON_BACKLOG_FULL, REASON_ENDPOINT_DISABLED)
     return counter is CounterName.DONE and reason is None
 
 
@@ -66,10 +76,20 @@ class TypeCount(Struct, frozen=True):
     messages: int
 
 
+class DeadCount(Struct, frozen=True):
+    """Number of messages of one type that died in the last 24 hours."""
+
+    type: str | None
+    messages: int
+
+
 class QueueStats(Struct, frozen=True, kw_only=True):
-    """Statistics of a queue: its messages by state, the age of the oldest visible one, counters."""
+    """Statistics of a queue: its messages by state, how many of the ready ones have waited for more
+    than a minute (`late`), the age of the oldest visible one, counters."""
 
     counts: Counts
+    late: int = 0
     oldest_age_seconds: float | None
     minutes: tuple[MinuteCount, ...]
     kinds: tuple[TypeCount, ...]
+    dead: tuple[DeadCount, ...] = ()

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from msgspec import Struct, structs
 
 from tickwork.core.schedule.calendar_change import carry_over, without_carry_over
-from tickwork.core.schedule.model import Definition, Schedule, ScheduleStatus, bucket_of
+from tickwork.core.schedule.model import Definition, Schedule, ScheduleStatus
 from tickwork.core.schedule.next_slot import (
     first_slot_or_excluded,
     next_slot_or_excluded,
@@ -388,7 +388,7 @@ def _plan_due_slots(schedule: Schedule, rule: Rule, now: datetime) -> _DueSlots:
     due = DueSchedule(
         tenant=schedule.tenant,
         id=schedule.id,
-        bucket=bucket_of(schedule.id),
+        shard=0,  # No leader plans it.
         version=schedule.version,
         next_slot=slot,
         rule=rule,

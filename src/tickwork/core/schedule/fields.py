@@ -15,11 +15,14 @@ import msgspec
 from msgspec import structs
 
 from tickwork.core import when
+from tickwork.core.delivery.sealed import masked
 from tickwork.core.delivery.target import (
+    AT_MOST_ONCE,
     DELIVERIES_QUEUE,
-    NOT_YET,
     OUTSIDE_TYPES,
+    EndpointTarget,
     Envelope,
+    read_delivery,
     read_envelope,
     read_outside_target,
     render_target,
@@ -31,6 +34,13 @@ from tickwork.core.message.body import decode_body, encode_body
 from tickwork.core.model import ContentType
 from tickwork.core.options import QueueTarget, RetryOptions, ScheduleFields, names_of
 from tickwork.core.public_id import parse_public_id
+from tickwork.core.schedule.entity_target import (
+    TARGET_ENTITY,
+    entity_body,
+    is_entity_target,
+    read_entity_target,
+    render_entity_target,
+)
 from tickwork.core.schedule.firing import ResultTarget
 from tickwork.core.schedule.model import (
     FIRED_TYPE,
@@ -42,9 +52,16 @@ from tickwork.core.schedule.model import (
     Retry,
 )
 from tickwork.core.schedule.result_message import read_result_target
+from tickwork.core.schedule.workflow_target import (
+    TARGET_WORKFLOW,
+    is_workflow_target,
+    read_workflow_target,
+    render_workflow_target,
+)
 from tickwork.errors import FieldError, InvalidInput
 
 TARGET_QUEUE, TARGET_WEBHOOK = "queue", "webhook"
+TARGET_TYPES = (TARGET_QUEUE, *OUTSIDE_TYPES, TARGET_ENTITY, TARGET_WORKFLOW)
 ATTEMPTS_MAX = 101
 """Maximum number of attempts per firing: the first one and 100 retries."""
 
@@ -158,10 +175,18 @@ def parse_id(text: str) -> UUID | None:
 
 
 def render_definition(definition: Definition) -> dict[str, object]:
-    """The JSON fields of a definition, without defaults except for the target."""
+    """The JSON fields of a definition, without defaults except for the target. Its secrets are
+    masked."""
+    is_at_most_once = False
     if definition.queue == DELIVERIES_QUEUE:
         envelope = read_envelope(definition.body)
-        target, payload = render_target(envelope.target), envelope.payload
+        target, payload = render_target(masked(envelope.target)), envelope.payload
+        is_at_most_once = envelope.is_at_most_once
+    elif is_entity_target(definition):
+        target, payload = render_entity_target(definition)
+    elif is_workflow_target(definition):
+        target = render_workflow_target(definition)
+        payload = decode_body(definition.body, definition.content_type)
     else:
         target = {"type": TARGET_QUEUE, "queue": definition.queue}
         if definition.type != FIRED_TYPE:
@@ -170,6 +195,8 @@ def render_definition(definition: Definition) -> dict[str, object]:
     fields: dict[str, object] = {**when.render(definition.rule), "target": target}
     if payload is not None:
         fields["payload"] = payload
+    if is_at_most_once:
+        fields["delivery"] = AT_MOST_ONCE
     if definition.overlap is not OverlapPolicy.ALLOW:
         fields["overlap"] = str(definition.overlap)
     if definition.on_dead is not OnDead.CONTINUE:
@@ -189,14 +216,17 @@ def render_definition(definition: Definition) -> dict[str, object]:
     return fields
 
 
-def result_names(definition: Definition) -> Iterator[tuple[str, str, str]]:
-    """Those that get the results of a definition: the field, `queue` or `endpoint`, the name."""
+def receiver_names(definition: Definition) -> Iterator[tuple[str, str, str]]:
+    """Those that a definition names besides the queue of its target: its endpoint, and who gets
+    the results. The field, `queue`, `endpoint` or `workflow`, the name."""
+    if definition.queue == DELIVERIES_QUEUE:
+        outside = read_envelope(definition.body).target
+        if isinstance(outside, EndpointTarget):
+            yield "target", "endpoint", outside.endpoint
     for field in RESULT_FIELDS:
         target: ResultTarget | None = getattr(definition, field)
-        if target is not None and target.queue is not None:
-            yield field, "queue", target.queue
-        if target is not None and target.endpoint is not None:
-            yield field, "endpoint", target.endpoint
+        for kind, name in msgspec.to_builtins(target or ResultTarget()).items():
+            yield field, kind, name
 
 
 def merge_patch(fields: Mapping[str, object], patch: Mapping[str, object]) -> dict[str, object]:
@@ -231,12 +261,15 @@ def with_target_url(fields: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _is_other_kind(old: object, new: object) -> bool:
-    """Whether a target replaces another one: nothing of a webhook belongs into an email."""
+    """Whether a target replaces another one: nothing of a webhook belongs into an email, and
+    nothing of a URL to an endpoint."""
     if not isinstance(old, Mapping) or not isinstance(new, Mapping):
         return False
-    return bool(new.get("type", old.get("type")) != old.get("type"))
+    is_other = new.get("type", old.get("type")) != old.get("type")
+    return bool(is_other or any(new.get(a) and old.get(b) for a, b in _EITHER))
 
 
+_EITHER = (("url", "endpoint"), ("endpoint", "url"))
 _MERGED_INSIDE = frozenset({"missed", "dst", "target", "retry", "metadata"})
 
 
@@ -254,15 +287,15 @@ def _target(reader: Reader) -> dict[str, Any]:
     given = reader.value("target")
     if isinstance(given, Mapping) and (kind := given.get("type")) in OUTSIDE_TYPES:
         return {"queue": DELIVERIES_QUEUE, "type": kind}
-    if isinstance(given, Mapping) and (kind := given.get("type")) in NOT_YET:
-        known = ", ".join((TARGET_QUEUE, *OUTSIDE_TYPES))
-        reader.nested("target", given).fault("type", f"{kind} does not exist yet; use {known}")
-        return {"queue": ""}
+    if isinstance(given, Mapping) and given.get("type") == TARGET_ENTITY:
+        return read_entity_target(reader)
+    if isinstance(given, Mapping) and given.get("type") == TARGET_WORKFLOW:
+        return read_workflow_target(reader)
     target = reader.object("target", _TARGET_FIELDS)
     if target is None:
         return {"queue": ""}
     if target.has("type") and not target.is_word("type", TARGET_QUEUE):
-        known = ", ".join((TARGET_QUEUE, *OUTSIDE_TYPES))
+        known = ", ".join(TARGET_TYPES)
         target.fault("type", f"must be one of {known}, not {shown(target.value('type'))}")
     queue = target.text("queue")
     for fault in hidden_queue_faults("queue", queue or "-"):
@@ -280,12 +313,15 @@ def _body(fields: Mapping[str, object], faults: list[FieldError]) -> bytes:
     payload = _payload(fields, faults)
     given = fields.get("target")
     kind = given.get("type") if isinstance(given, Mapping) else None
+    reader = Reader(fields, faults)
     if not isinstance(given, Mapping) or kind not in OUTSIDE_TYPES:
-        return payload
-    target = read_outside_target(Reader(fields, faults).nested("target", given), str(kind))
+        read_delivery(reader, kind, None)
+        return entity_body(reader, payload) if kind == TARGET_ENTITY else payload
+    target = read_outside_target(reader.nested("target", given), str(kind))
+    delivery = read_delivery(reader, kind, target)
     if target is None:
         return payload
-    envelope = Envelope(target, msgspec.Raw(payload))
+    envelope = Envelope(target, msgspec.Raw(payload), delivery=delivery)
     body, bytes_max = msgspec.json.encode(envelope), SCHEDULE_BODY_BYTES_MAX
     bytes_max -= envelope.reserved_bytes
     if len(body) > bytes_max:

@@ -64,10 +64,12 @@ class ChannelOutcome(Struct, frozen=True):
 
 
 class ResultTarget(Struct, frozen=True, omit_defaults=True):
-    """Who gets the final result of each firing of a schedule: a queue or an endpoint, by name."""
+    """Who gets the final result of each firing of a schedule: a queue, an endpoint or a new run of
+    a workflow, by name."""
 
     queue: str | None = None
     endpoint: str | None = None
+    workflow: str | None = None
 
 
 class FiringResult(Struct, frozen=True, kw_only=True):

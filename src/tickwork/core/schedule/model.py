@@ -39,9 +39,10 @@ BUCKETS = 4096
 """Number of hash buckets that schedules are spread over."""
 
 SHARDS = 64
-"""Number of shards. One node leads a shard, which is a range of buckets."""
+"""Number of shards of a new database. One node leads a shard, which is a range of buckets."""
 
-BUCKETS_PER_SHARD = BUCKETS // SHARDS
+SHARDS_MAX = 256
+"""Maximum number of shards: one statement looks at all of them."""
 
 SCHEDULE_BODY_BYTES_MAX = 128_000
 """Maximum bytes of a schedule's encoded payload."""
@@ -231,7 +232,8 @@ class ScheduleSelection(Struct, frozen=True, kw_only=True):
 
     `status` None selects all but deleted ones. A deleted schedule has no name or calendar. `after`
     is the id of the last schedule of the previous page. The order `next_due_at` lists only active
-    schedules with a next slot, and `before` limits it to those due before an instant.
+    schedules with a next slot, `before` limits it to those due before an instant, and `due_from` to
+    those due from an instant on, on the first page.
     """
 
     status: ScheduleStatus | None = None
@@ -242,6 +244,7 @@ class ScheduleSelection(Struct, frozen=True, kw_only=True):
     metadata: str | None = None
     order: ScheduleOrder = ScheduleOrder.CREATED
     before: datetime | None = None
+    due_from: datetime | None = None
     after: UUID | None = None
 
 
@@ -292,9 +295,9 @@ def bucket_of(schedule_id: UUID) -> int:
     return stable_hash(str(schedule_id)) % BUCKETS
 
 
-def shard_of(bucket: int) -> int:
-    """Shard of a bucket."""
-    return bucket // BUCKETS_PER_SHARD
+def shard_of(bucket: int, shards: int = SHARDS) -> int:
+    """Shard of a bucket, if there are so many shards."""
+    return bucket // (BUCKETS // shards)
 
 
 def ordering_key(schedule_id: UUID) -> str:

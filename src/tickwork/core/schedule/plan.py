@@ -24,7 +24,7 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from tickwork.core.schedule.calendar_change import with_pending_slot
-from tickwork.core.schedule.model import OverlapPolicy, ScheduleStatus, shard_of
+from tickwork.core.schedule.model import OverlapPolicy, ScheduleStatus
 from tickwork.core.schedule.next_slot import (
     AHEAD_SECONDS,
     is_excluded,
@@ -101,7 +101,7 @@ class DueSchedule(Struct, frozen=True, kw_only=True):
 
     tenant: str
     id: UUID
-    bucket: int
+    shard: int
     version: int
     next_slot: datetime
     rule: Rule
@@ -178,7 +178,7 @@ def plan(due: DueSchedule, now: datetime, *, ahead_seconds: float = AHEAD_SECOND
     return Plan(
         tenant=due.tenant,
         id=due.id,
-        shard=shard_of(due.bucket),
+        shard=due.shard,
         version=due.version,
         next_slot=due.next_slot,
         fires=tuple(fires),
@@ -210,7 +210,7 @@ def _unchanged(due: DueSchedule) -> Plan:
     return Plan(
         tenant=due.tenant,
         id=due.id,
-        shard=shard_of(due.bucket),
+        shard=due.shard,
         version=due.version,
         next_slot=due.next_slot,
     )

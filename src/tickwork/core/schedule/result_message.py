@@ -1,44 +1,81 @@
-"""The result of a firing, for the queue or endpoint that its schedule names: `on_success`,
-`on_failure`."""
+"""The result of a firing, for the queue, endpoint or workflow that its schedule names:
+`on_success`, `on_failure`.
+
+For a workflow the message goes to the hidden queue of its runs and stands for a run, whose params
+are the result.
+"""
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 import msgspec
+from msgspec import structs
 
+from tickwork.core.delivery.publish import published
+from tickwork.core.delivery.target import EndpointTarget, Envelope, LostQueueTarget
 from tickwork.core.fields import Reader, iso, shown
-from tickwork.core.limits import hidden_queue_faults
-from tickwork.core.model import NewMessage
+from tickwork.core.limits import hidden_queue_faults, text_faults
+from tickwork.core.model import Message, NewMessage, Send
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.firing import FiringResult, FiringStatus, ResultTarget
 from tickwork.core.stable_hash import derived_id
+from tickwork.core.workflow.model import WORKFLOW_NAME_LENGTH_MAX, NewRun
+from tickwork.core.workflow.queue import runs_queue
 
 SUCCEEDED_TYPE, FAILED_TYPE = "schedule.succeeded", "schedule.failed"
 """Types of the messages."""
 
-_FIELDS = frozenset({"queue", "endpoint", "workflow"})
+_FIELDS = ("queue", "endpoint", "workflow")
 
 
 def read_result_target(reader: Reader, field: str) -> ResultTarget | None:
-    """Reads who gets the results: `{"queue": name}` or `{"endpoint": name}`."""
+    """Reads who gets the results: `{"queue": name}`, `{"endpoint": name}` or
+    `{"workflow": name}`."""
     if not reader.has(field):
         return None
-    given = reader.object(field, _FIELDS)
+    given = reader.object(field, frozenset(_FIELDS))
     if given is None:
         return None
-    if given.has("workflow"):
-        given.fault("workflow", "there are no workflows yet; name a queue or an endpoint")
-        return None
-    if given.has("queue") == given.has("endpoint"):
-        wanted = '{"queue": "name"} or {"endpoint": "name"}'
+    kinds = [each for each in _FIELDS if given.has(each)]
+    if len(kinds) != 1:
+        wanted = '{"queue": "name"}, {"endpoint": "name"} or {"workflow": "name"}'
         reader.fault(field, f"must be {wanted}, not {shown(reader.value(field))}")
         return None
-    queue = given.text("queue") if given.has("queue") else None
-    for fault in hidden_queue_faults("queue", queue or "-"):
+    (kind,) = kinds
+    name = given.text(kind) or "-"
+    faults = hidden_queue_faults(kind, name) if kind == "queue" else []
+    if kind == "workflow":
+        faults = text_faults(kind, name, WORKFLOW_NAME_LENGTH_MAX)
+    for fault in faults:
         given.fault(fault.field, fault.message)
-    endpoint = given.text("endpoint") if given.has("endpoint") else None
-    return ResultTarget(queue, endpoint)
+    return ResultTarget(**{kind: name})
+
+
+def queue_for(target: ResultTarget) -> str | None:
+    """The queue that gets the message of a result; None for an endpoint."""
+    return target.queue if target.workflow is None else runs_queue(target.workflow)
+
+
+def is_result(message: Message) -> bool:
+    """Whether a message of a queue of runs is the result of a firing."""
+    return message.type in (SUCCEEDED_TYPE, FAILED_TYPE)
+
+
+def result_run(message: Message, workflow: str) -> NewRun:
+    """The run that a result starts. A replay of its message has the same run."""
+    first = message.id if message.correlation_id is None else UUID(message.correlation_id)
+    uid = derived_id(first, "run")
+    return NewRun(
+        id=public_id(Prefix.RUN, uid),
+        uid=uid,
+        message_id=message.id,
+        workflow=workflow,
+        params=message.body,
+        correlation_id=message.correlation_id,
+    )
 
 
 def result_message(
@@ -72,3 +109,30 @@ def result_message(
         causation_id=str(message_id),
         hops=1,
     )
+
+
+def lost_result(result: NewMessage, target: ResultTarget, now: datetime) -> NewMessage:
+    """A result whose receiver does not exist, as a message for the queue of deliveries. It becomes
+    a dead letter there, and a replay delivers it when the receiver exists."""
+    outside: EndpointTarget | LostQueueTarget
+    if (queue := queue_for(target)) is not None:
+        outside, payload = LostQueueTarget(queue), result.body
+    else:
+        assert target.endpoint is not None
+        outside, payload = EndpointTarget(target.endpoint), published(result, now).body
+    body = msgspec.json.encode(Envelope(outside, msgspec.Raw(payload)))
+    return structs.replace(result, body=body)
+
+
+def found_result(lost: Message, target: LostQueueTarget, payload: Any) -> Send:
+    """A lost result as the message that its queue should have got."""
+    message = NewMessage(
+        id=derived_id(lost.id, "found"),
+        body=msgspec.json.encode(payload),
+        type=lost.type,
+        source=lost.source,
+        correlation_id=lost.correlation_id,
+        causation_id=lost.causation_id,
+        hops=1,
+    )
+    return Send(target.queue, message)

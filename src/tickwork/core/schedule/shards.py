@@ -1,5 +1,9 @@
 """Shards: how nodes share the leadership of schedules, and the fencing token of a shard.
 
+A shard is a range of buckets, all of the same size, so the number of shards is a power of two. When
+it changes, all shards are replaced: each new one has a token higher than any before, so the leader
+of an old shard changes nothing any more.
+
 Every node decides for itself from the same facts, and all nodes compute the same shares. Nodes are
 sorted by id; each gets an equal number of shards, and the first ones get one more if the division
 leaves a rest. A node gives up shards beyond its share and takes free shards up to its share. It
@@ -24,7 +28,8 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from tickwork.core.schedule.model import SHARDS
+from tickwork.core.schedule.model import SHARDS_MAX
+from tickwork.errors import Conflict, FieldError, InvalidInput
 
 
 class Grant(Struct, frozen=True):
@@ -57,10 +62,45 @@ class ShardMoves(Struct, frozen=True):
     take: tuple[int, ...]
 
 
-def shard_count_for(node: UUID, living: Iterable[UUID]) -> int:
+class NewShards(Struct, frozen=True):
+    """What all shards start with after their number changed. `tzdata` and `clock` are as in
+    `Grant`."""
+
+    token: int
+    tzdata: str | None
+    clock: int
+
+
+def check_shard_count(count: int) -> int:
+    """Returns the number of shards. Raises `InvalidInput` unless it is a power of two."""
+    if not 1 <= count <= SHARDS_MAX or count & (count - 1):
+        text = f"must be a power of two from 1 to {SHARDS_MAX}, such as 64; you gave {count}"
+        raise InvalidInput([FieldError("shards", text)])
+    return count
+
+
+def replace_shards(before: Iterable[Grant]) -> NewShards:
+    """What replaces these shards. Raises `Conflict` while some of them have not followed a jump of
+    the clock: a new shard may be parts of both."""
+    old = tuple(before)
+    clocks, versions = {each.clock for each in old}, [each.tzdata for each in old]
+    if len(clocks) > 1:
+        raise Conflict(
+            "the database's clock was set, and the schedulers are still moving intervals; "
+            "keep a scheduler running and try again in a minute"
+        )
+    known = [each for each in versions if each is not None]
+    return NewShards(
+        token=max(each.token for each in old) + 1,
+        tzdata=min(known) if len(known) == len(versions) else None,
+        clock=clocks.pop(),
+    )
+
+
+def shard_count_for(node: UUID, living: Iterable[UUID], shards: int) -> int:
     """Number of shards that a node may lead."""
     ranked = sorted({*living, node})
-    each, left = divmod(SHARDS, len(ranked))
+    each, left = divmod(shards, len(ranked))
     return each + (ranked.index(node) < left)
 
 
@@ -74,7 +114,7 @@ def balance_shards(
     alive = {*living, node}
     own = sorted(shard for shard, leader in led_by.items() if leader == node)
     free = sorted(shard for shard, leader in led_by.items() if leader not in alive)
-    share = shard_count_for(node, alive)
+    share = shard_count_for(node, alive, len(led_by))
     return ShardMoves(give_up=tuple(own[share:]), take=tuple(free[: max(share - len(own), 0)]))
 
 

@@ -6,6 +6,7 @@
   [[producers]]     name, queue
   [[consumers]]     queue, name, max_concurrency, and settings of the queue
   [[subscriptions]] types, queue, shared
+  [[services]]      name, url, callers
 ```
 
 Contract: `parse` returns a topology in which every queue name exists, or raises `InvalidInput` with
@@ -33,7 +34,7 @@ FILE = "tickwork.toml"
 ENTRIES_MAX = 10_000
 CONCURRENCY_MAX = 10_000
 
-SECTIONS = ("queues", "producers", "consumers", "subscriptions", "limits")
+SECTIONS = ("queues", "producers", "consumers", "subscriptions", "services", "limits")
 """Sections of the file that belong to the topology."""
 
 OTHER_SECTIONS = ("server", "jwt")
@@ -91,6 +92,15 @@ class SubscriptionEntry(Struct, frozen=True, kw_only=True):
     shared: bool = False
 
 
+class ServiceEntry(Struct, frozen=True, kw_only=True):
+    """A service that apps call by its name. `callers` are the producers and consumers that call
+    it. One without a `url` is bound in the code of the app."""
+
+    name: str
+    url: str | None
+    callers: tuple[str, ...] = ()
+
+
 class Topology(Struct, frozen=True, kw_only=True):
     """The content of a topology file."""
 
@@ -98,6 +108,7 @@ class Topology(Struct, frozen=True, kw_only=True):
     producers: tuple[Producer, ...] = ()
     consumers: tuple[Consumer, ...] = ()
     subscriptions: tuple[SubscriptionEntry, ...] = ()
+    services: tuple[ServiceEntry, ...] = ()
 
 
 def parse(text: str, *, file: str = FILE) -> Topology:
@@ -110,6 +121,7 @@ def parse(text: str, *, file: str = FILE) -> Topology:
         producers=tuple(parsed.producers()),
         consumers=tuple(parsed.consumers()),
         subscriptions=tuple(parsed.subscriptions()),
+        services=tuple(parsed.services()),
     )
     if faults:
         raise InvalidInput(dict.fromkeys(faults))
@@ -223,6 +235,26 @@ class _Parser:
             if first is not entry:
                 entry.fault("types", f"is the same as in {first.path}; remove one of them")
             yield SubscriptionEntry(types=types, queue=queue, shared=shared)
+
+    def services(self) -> Iterator[ServiceEntry]:
+        seen: dict[str, Entry] = {}
+        keys = {"name": Reader.string, "url": Reader.string, "callers": Reader.strings}
+        for entry in self._sections.entries("services", keys):
+            name = entry.required("name", 'a name, such as name = "keys"')
+            if name is None:
+                continue
+            url = entry.values.get("url")
+            scheme, found, host = (url or "").partition("://")
+            is_url = found and scheme in ("http", "https") and host.strip("/")
+            if url is not None and not is_url:
+                entry.fault(
+                    "url", f"must be a URL such as https://keys.example.com, not {shown(url)}"
+                )
+            first = seen.setdefault(name, entry)
+            if first is not entry:
+                entry.fault("name", f"{shown(name)} is already defined in {first.path}; remove one "
+                            "of them")  # fmt: skip
+            yield ServiceEntry(name=name, url=url, callers=entry.values.get("callers", ()))
 
     def _served(self) -> dict[str, Entry]:
         """The one consumer of each queue."""

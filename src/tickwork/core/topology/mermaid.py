@@ -3,6 +3,7 @@
 ```
   ([producer]) ──▶ [(queue)] ──a type──▶ [consumer]
                    [(queue)] ──push──▶ [/endpoint/]
+  [consumer] ──calls──▶ [[service]]
   {{content.*}} ─events─▶ [(queue)] ┄dead letters┄▶ [(queue)]
 ```
 
@@ -26,6 +27,7 @@ _SHAPES = {
     "events": ('{{"', '"}}'),
     "queue": ('[("', '")]'),
     "consumer": ('["', '"]'),
+    "service": ('[["', '"]]'),
     "endpoint": ('[/"', '"/]'),
 }
 
@@ -76,6 +78,12 @@ def _edges(topology: Topology, nodes: _Nodes) -> Iterator[str]:
         target = nodes.id_of("consumer", consumer.name or f"(of {consumer.queue})")
         label = f'|"{escaped(consumer.type)}"|' if consumer.type is not None else ""
         yield f"    {source} -->{label} {target}"
+    for service in topology.services:
+        target = nodes.id_of("service", service.name)
+        consumers = {each.name for each in topology.consumers}
+        for caller in service.callers:
+            kind = "consumer" if caller in consumers else "producer"
+            yield f'    {nodes.id_of(kind, caller)} -->|"calls"| {target}'
     for queue in topology.queues:
         if (push_to := queue.settings.push_to) is not None:
             source, target = nodes.id_of("queue", queue.name), nodes.id_of("endpoint", push_to)

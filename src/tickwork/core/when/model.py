@@ -154,7 +154,8 @@ class Rule(Struct, frozen=True, cache_hash=True, kw_only=True):
     """A timing with its zone, policies and bounds: everything that decides the slots.
 
     Intervals count from `anchor`. `seed` (the schedule's id) makes `H`, jitter and window stable.
-    `holidays` are the dates of the named calendar at the time of parsing.
+    `holidays` are the dates of the named calendar at the time of parsing. `is_exact`: it was given
+    the fire window 0, and no operator may widen it.
 
     `kept` and `spent` are set after the excluded days of a rule with `roll` changed (see
     `core.schedule.calendar_change`): `kept` are additional slots, `spent` are slots that do not
@@ -174,6 +175,7 @@ class Rule(Struct, frozen=True, cache_hash=True, kw_only=True):
     roll: Roll = Roll.SKIP
     jitter_seconds: int = 0
     fire_window_seconds: int = 0
+    is_exact: bool = False
     anchor: datetime = EPOCH
     seed: str = ""
     kept: tuple[RolledSlot, ...] = ()

@@ -119,6 +119,7 @@ def parse(
     for name, read in _OPTIONAL.items():
         if reader.has(name):
             values[name] = read(reader)
+    values["is_exact"] = values.get("fire_window_seconds") == 0
     if "calendar" in values:
         values["holidays"] = _holidays(values["calendar"], reader, calendars or {})
     if isinstance(timing, Interval):
@@ -168,6 +169,8 @@ def render(rule: Rule) -> dict[str, object]:
     for name in ("max_firings", "calendar", "jitter_seconds", "fire_window_seconds"):
         if getattr(rule, name):
             fields[name] = getattr(rule, name)
+    if rule.is_exact:
+        fields["fire_window_seconds"] = 0
     return fields
 
 

@@ -7,7 +7,7 @@ are withdrawn, and the next slot follows the new days.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import date, datetime
 from typing import Any
 from uuid import UUID
@@ -18,6 +18,7 @@ from tickwork.core.schedule import change
 from tickwork.core.schedule.model import Calendar, Schedule, ScheduleOrder, ScheduleSelection
 from tickwork.core.when.excluded_days import EXCLUDED_DAYS_MAX
 from tickwork.errors import FieldError, InvalidInput, NotFound, TooMany
+from tickwork.ops.audit import recorded
 from tickwork.ops.schedules.change import Moved, change_times
 from tickwork.ops.schedules.ics import read_ics
 from tickwork.ops.schedules.lookup import holidays_among, with_holidays
@@ -41,7 +42,8 @@ async def get_calendar(store: Store, scope: Scope, name: str) -> Calendar:
 
 async def delete_calendar(store: Store, scope: Scope, name: str) -> None:
     """Removes a calendar; raises `Conflict` if a schedule that is not deleted uses it."""
-    await store.calendars.delete(scope, name)
+    async with recorded(store, scope, "calendar.delete", name):
+        await store.calendars.delete(scope, name)
 
 
 async def put_ics_calendar(
@@ -75,7 +77,9 @@ async def put_calendar(
     """
     chosen = _read(name, days)
     before = await _days_of(store, scope, name)
-    calendar = await store.calendars.put(scope, name, chosen)
+    was, becomes = _day_count(before), _day_count(chosen)
+    async with recorded(store, scope, "calendar.put", name, before=was, after=becomes):
+        calendar = await store.calendars.put(scope, name, chosen)
     if before is None:
         return calendar, ()
     # Also if the days are the same: an earlier call may have stopped halfway.
@@ -87,6 +91,13 @@ async def put_calendar(
         on_progress=on_progress,
     )
     return calendar, moved
+
+
+def _day_count(days: Collection[date] | None) -> object:
+    """What the audit log shows of a calendar: how many days, the first and the last one."""
+    if days is None:
+        return None
+    return {"days": len(days), "first": min(days, default=None), "last": max(days, default=None)}
 
 
 async def recompute(

@@ -7,7 +7,7 @@ move the next slots of many schedules, are applied here, too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -36,10 +36,11 @@ from tickwork.core.schedule.tzdata_change import (
     depends_on_zone,
     has_moved,
 )
-from tickwork.core.schedule.withdraw import WithdrawScope
+from tickwork.core.schedule.withdraw import Withdrawn, WithdrawScope
 from tickwork.core.when import is_fixed_delay, just_before
 from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound, PreconditionFailed
-from tickwork.ops.audit import record_change
+from tickwork.ops.audit import recorded
+from tickwork.ops.quotas import payload_check
 from tickwork.ops.schedules.lookup import (
     TARGET_FIELDS,
     Holidays,
@@ -59,6 +60,7 @@ from tickwork.ops.schedules.outside import (
     OutsideRules,
     ensure_deliveries,
     outside_faults,
+    seal_secrets,
 )
 from tickwork.ops.schedules.views import next_fire_in_row
 from tickwork.store.contract import Store
@@ -162,10 +164,12 @@ async def replace(
         raise InvalidInput([*found, *error.errors]) from None
     if not found and definition.body != known.definition.body:
         found += outside_faults(scope, definition, outside)
-        await ensure_deliveries(store)
     if found:
         raise InvalidInput(found)
+    await ensure_deliveries(store, [definition])
     await check_owner_target(store, scope, definition)
+    (await payload_check(store, scope))(definition)
+    definition = seal_secrets(scope, known.id, definition, outside, known.definition)
     anchor = anchor_after_update(rule, known.definition.rule, is_anew=is_anew)
     rule = structs.replace(rule, anchor=anchor)
     definition = structs.replace(definition, rule=structs.replace(definition.rule, anchor=anchor))
@@ -181,8 +185,7 @@ async def replace(
             )
         return decide(schedule, withdrawn, at)
 
-    changed = await store.schedules.change(scope, known.id, WithdrawScope.NOT_DUE, unchanged_since)
-    return await _recorded(store, scope, "update", known, changed)
+    return await _change(store, scope, "update", known, WithdrawScope.NOT_DUE, unchanged_since)
 
 
 def _check_name(fields: Mapping[str, object]) -> None:
@@ -210,8 +213,7 @@ async def pause(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
             )
         return change.pause(schedule, withdrawn, now)
 
-    paused = await store.schedules.change(scope, known.id, WithdrawScope.UNCLAIMED, decide)
-    return await _recorded(store, scope, "pause", known, paused)
+    return await _change(store, scope, "pause", known, WithdrawScope.UNCLAIMED, decide)
 
 
 async def resume(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
@@ -232,8 +234,7 @@ async def resume(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
         resumed = change.resume(rule)(schedule, withdrawn, now)
         return tzdata_change.recompute_on_resume(resumed, schedule, rule, now)
 
-    resumed = await store.schedules.change(scope, known.id, WithdrawScope.NOTHING, decide)
-    return await _recorded(store, scope, "resume", known, resumed)
+    return await _change(store, scope, "resume", known, WithdrawScope.NOTHING, decide)
 
 
 async def delete(
@@ -249,30 +250,37 @@ async def delete(
         rule = with_holidays(schedule, holidays)
         return change.delete_with_rule(rule)(schedule, withdrawn, now)
 
-    deleted = await store.schedules.change(scope, known.id, WithdrawScope.ALL, decide)
-    return await _recorded(store, scope, "delete", known, deleted)
+    return await _change(store, scope, "delete", known, WithdrawScope.ALL, decide)
 
 
-async def _recorded(
-    store: Store, scope: Scope, verb: str, before: Schedule, after: Schedule
+async def _change(
+    store: Store,
+    scope: Scope,
+    verb: str,
+    known: Schedule,
+    withdraw: WithdrawScope,
+    decide: change.Decision,
 ) -> Schedule:
-    """The changed schedule, after the change is in the audit log."""
-    await record_change(
-        store,
-        scope,
-        f"schedule.{verb}",
-        before.id,
-        before=audited_fields(before),
-        after=audited_fields(after),
-    )
-    return after
+    """Changes a schedule as decided, with a record of what is decided."""
+    async with recorded(store, scope, f"schedule.{verb}", known.id) as record:
+
+        def decided(
+            schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime
+        ) -> change.Change | None:
+            decision = decide(schedule, withdrawn, now)
+            record.is_void = decision is None
+            if decision is not None:
+                record.before = lambda: audited_fields(schedule, schedule.owner)
+                record.after = lambda: audited_fields(decision, schedule.owner)
+            return decision
+
+        return await store.schedules.change(scope, known.id, withdraw, decided)
 
 
 async def trigger(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
     """Fires a schedule once, now, as an extra run, whatever its status."""
     known = await get_schedule(store, scope, reference)
-    fired = await store.schedules.change(scope, known.id, WithdrawScope.NOTHING, change.trigger)
-    return await _recorded(store, scope, "trigger", known, fired)
+    return await _change(store, scope, "trigger", known, WithdrawScope.NOTHING, change.trigger)
 
 
 async def backfill(
@@ -283,10 +291,12 @@ async def backfill(
     since: datetime,
     until: datetime,
     force: bool = False,
+    on_chosen: Callable[[tuple[datetime, ...]], None] = lambda _: None,
 ) -> tuple[datetime, ...]:
     """Fires a schedule for the slots from `since` to `until` as an extra run; returns the slots.
 
     It leaves out slots that are planned or running, and unless `force`, slots that succeeded.
+    `on_chosen` gets the slots before they fire.
     """
     known = await get_schedule(store, scope, reference)
     if is_fixed_delay(known.definition.rule):
@@ -310,8 +320,11 @@ async def backfill(
     if slots and not force:
         done |= await store.firings.succeeded(scope, known.id, slots[0], slots[-1])
     wanted = tuple(slot for slot in slots if slot not in done)
-    await store.schedules.change(scope, known.id, WithdrawScope.NOTHING, change.backfill(wanted))
-    await record_change(store, scope, "schedule.backfill", known.id, after={"slots": len(wanted)})
+    on_chosen(wanted)
+    after = {"slots": len(wanted)}
+    async with recorded(store, scope, "schedule.backfill", known.id, after=after):
+        decide = change.backfill(wanted)
+        await store.schedules.change(scope, known.id, WithdrawScope.NOTHING, decide)
     return wanted
 
 

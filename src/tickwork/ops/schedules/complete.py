@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from uuid import UUID
 
 from msgspec import Struct, structs
 
 from tickwork.core.delivery.callback import (
+    ACCEPTED,
     CompletionToken,
     completed,
     is_valid,
     read_completion,
     read_token,
 )
-from tickwork.core.delivery.target import DELIVERIES_QUEUE
+from tickwork.core.delivery.endpoint import AttemptRecord
+from tickwork.core.delivery.endpoint_request import attempt_of
+from tickwork.core.delivery.outcome import Delivery
+from tickwork.core.delivery.slot_delivery import slot_delivery
+from tickwork.core.delivery.target import DELIVERIES_QUEUE, EndpointTarget, read_envelope
 from tickwork.core.message import decide
-from tickwork.core.model import Fate, Message, Scope, Settlement, State
+from tickwork.core.model import SYSTEM, Fate, Message, Scope, Settlement, State
+from tickwork.core.public_id import parse_public_id
 from tickwork.core.schedule.firing import FiringStatus
 from tickwork.errors import Conflict, InvalidInput, NotFound
+from tickwork.ops.audit import recorded
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -37,6 +45,10 @@ _STATUSES = {
     Fate.RETRY: FiringStatus.FAILED,
     Fate.DEAD: FiringStatus.DEAD,
 }
+
+
+_BY = "completion token"
+"""Who completes a firing, in the audit log: whoever has its token."""
 
 
 class CompletedFiring(Struct, frozen=True, kw_only=True):
@@ -75,20 +87,46 @@ async def complete_firing(
                 message, state=State.CLAIMED, claim=message.claim + 1, holder=new_id()
             )
         ending = decide.settle(claimed, completed(completion, message, now), settings)
-        if message is claimed:
-            # The worker has not settled the 202 yet. Its own settlement is refused after ours.
-            is_done = not (await store.messages.settle(scope, Settlement((ending,)))).refused
-        else:
-            is_done = await store.messages.settle_unclaimed(scope, message, ending)
+        status = _STATUSES[ending.fate] if ending.firing is None else ending.firing.status
+        after = {"schedule_id": message.schedule_id, "status": status}
+        async with recorded(
+            store, scope, "firing.complete", message.id, after=after, by=_BY
+        ) as change:
+            if message is claimed:
+                # The worker has not settled the 202 yet. Its own settlement is refused after ours.
+                await _record_accepted(store, scope, message, now)
+                is_done = not (await store.messages.settle(scope, Settlement((ending,)))).refused
+            else:
+                is_done = await store.messages.settle_unclaimed(scope, message, ending)
+            change.is_void = not is_done
         if is_done:
             return CompletedFiring(
                 id=message.id,
                 schedule_id=message.schedule_id,
                 slot=message.slot,
                 attempt=message.attempts + 1,
-                status=_STATUSES[ending.fate] if ending.firing is None else ending.firing.status,
+                status=status,
             )
     raise Conflict(STALE)
+
+
+async def _record_accepted(store: Store, scope: Scope, message: Message, now: datetime) -> None:
+    """Records that an endpoint accepted the delivery: its worker cannot when the claim is over."""
+    envelope = read_envelope(message.body)
+    if not isinstance(envelope.target, EndpointTarget):
+        return
+    name = envelope.target.endpoint
+    with suppress(NotFound):
+        endpoint = await store.endpoints.get(scope, parse_public_id(name) or name)
+        took = now - (message.claimed_at or now)
+        result = Delivery(is_delivered=True, code=ACCEPTED, took_seconds=took.total_seconds())
+        record = AttemptRecord(
+            claim=message.current_claim,
+            delivery_id=slot_delivery(message, endpoint.id, envelope).id,
+            endpoint_id=endpoint.id,
+            attempt=attempt_of(result, message.attempts + 1, now),
+        )
+        await store.endpoints.record(SYSTEM, [record])
 
 
 async def _find(store: Store, scope: Scope, token: CompletionToken) -> Message:

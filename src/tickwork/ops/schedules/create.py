@@ -20,7 +20,7 @@ from tickwork.core.schedule.fields import (
     read_name,
     read_new_name,
     read_payload_and_metadata,
-    result_names,
+    receiver_names,
 )
 from tickwork.core.schedule.model import (
     SCHEDULES_AT_ONCE_MAX,
@@ -32,6 +32,7 @@ from tickwork.core.schedule.model import (
 )
 from tickwork.core.schedule.next_slot import first_slot_or_excluded, slot_times
 from tickwork.errors import FieldError, InvalidInput, NotFound
+from tickwork.ops.quotas import payload_check
 from tickwork.ops.schedules.lookup import (
     Holidays,
     all_holidays,
@@ -42,7 +43,8 @@ from tickwork.ops.schedules.lookup import (
     limits_of,
     missing_queue,
     owned,
-    record_created,
+    store_bulk,
+    store_new,
     with_typed_payload,
     without_index,
 )
@@ -51,6 +53,7 @@ from tickwork.ops.schedules.outside import (
     OutsideRules,
     check_outside,
     ensure_deliveries,
+    seal_secrets,
 )
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -131,13 +134,21 @@ async def create_many(
             store, scope, wanted, limits, misfits, may_be_over=may_be_over, ids=ids
         )
     check_outside(scope, new, outside)
+    check = await payload_check(store, scope)
     for each in new:
+        check(each.definition)
         await check_owner_target(store, scope, each.definition)
-    await ensure_deliveries(store, new)
-    made = await store.schedules.create(scope, new) if new else ()
-    await record_created(store, scope, made)
+    await ensure_deliveries(store, [each.definition for each in new])
+    rules = outside.with_one_box()
+    new = [_sealed(scope, each, rules) for each in new]
+    made = await store_new(store, scope, new)
     by_index = {**known, **dict(zip(wanted, made, strict=True))}
     return tuple(by_index[index] for index in range(len(bodies)))
+
+
+def _sealed(scope: Scope, new: NewSchedule, outside: OutsideRules) -> NewSchedule:
+    definition = seal_secrets(scope, new.id, new.definition, outside)
+    return structs.replace(new, definition=definition)
 
 
 def _typed(
@@ -240,7 +251,8 @@ async def create_bulk(
     reading = _BulkReading(scope, now, limits, holidays, payload_of, outside, known)
     await ensure_deliveries(store)
     try:
-        return await store.schedules.create_bulk(scope, reading.schedules(bodies, on_progress))
+        new = reading.schedules(bodies, on_progress, await payload_check(store, scope))
+        return await store_bulk(store, scope, new)
     except NotFound as error:
         if error.kind != "queue":
             raise
@@ -319,12 +331,15 @@ class _BulkReading:
     ) -> None:
         self._scope = scope
         self._now, self._limits, self._holidays = now, limits, holidays
-        self._payload_of, self._outside = payload_of, outside
+        self._payload_of, self._outside = payload_of, outside.with_one_box()
         self._known = known
         self._templates: dict[bytes, NewSchedule] = {}
 
     def schedules(
-        self, bodies: Iterable[Mapping[str, object]], on_progress: Progress | None
+        self,
+        bodies: Iterable[Mapping[str, object]],
+        on_progress: Progress | None,
+        check: Callable[[Definition], None],
     ) -> Iterator[NewSchedule]:
         number = 0
         for number, fields in enumerate(bodies, start=1):
@@ -334,7 +349,8 @@ class _BulkReading:
             try:
                 made = self._schedule(with_typed_payload(fields, self._payload_of))
                 check_outside(self._scope, [made], self._outside)
-                yield made
+                check(made.definition)
+                yield _sealed(self._scope, made, self._outside)
             except InvalidInput as error:
                 raise InvalidInput(
                     FieldError(f"{index}.{each.field}", each.message) for each in error.errors
@@ -344,11 +360,12 @@ class _BulkReading:
         if on_progress is not None and number % PROGRESS_SCHEDULES:
             on_progress(number)
 
-    def _check_results(self, definition: Definition) -> None:
-        """Raises `InvalidInput` if those that get results do not exist."""
+    def _check_receivers(self, definition: Definition) -> None:
+        """Raises `InvalidInput` for endpoints that do not exist, and for missing receivers of
+        results."""
         faults = [
             FieldError(f"{field}.{kind}", f"there is no {kind} {shown(name)}")
-            for field, kind, name in result_names(definition)
+            for field, kind, name in receiver_names(definition)
             if name not in self._known[kind]
         ]
         if faults:
@@ -356,14 +373,8 @@ class _BulkReading:
 
     def _schedule(self, fields: Mapping[str, object]) -> NewSchedule:
         if fields.get("idempotency_key") is not None:
-            raise InvalidInput(
-                [
-                    FieldError(
-                        "idempotency_key",
-                        "is not supported in bulk; give each schedule a name instead",
-                    )
-                ]
-            )
+            fault = "is not supported in bulk; give each schedule a name instead"
+            raise InvalidInput([FieldError("idempotency_key", fault)])
         try:
             key = _template_key(fields)
         except (TypeError, ValueError, OverflowError, RecursionError):
@@ -373,7 +384,7 @@ class _BulkReading:
         if template is None:
             plain = _without_own(fields)
             template = _new(plain, self._now, self._holidays, self._limits, new_id())
-            self._check_results(template.definition)
+            self._check_receivers(template.definition)
             if depends_on_id(template.definition.rule):
                 return _new(fields, self._now, self._holidays, self._limits, new_id())
             self._templates[key] = template

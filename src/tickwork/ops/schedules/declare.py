@@ -149,11 +149,22 @@ _OF_FUNCTIONS = frozenset({"queue", "isolation", "max_concurrency", "cpu_seconds
 
 async def stored_name(store: Store, scope: Scope, app: str, name: str) -> str:
     """The name under which the schedule is stored that this app declares by this name."""
+    return (await _find(store, scope, app, name))[0]
+
+
+async def _find(store: Store, scope: Scope, app: str, name: str) -> tuple[str, Schedule | None]:
+    """Returns the stored name of a declared schedule, and the schedule if there is one.
+
+    Each name is read once: what shows whose schedule it is, is what the caller goes on with.
+    """
     qualified = qualified_schedule_name(app, name)
-    if await store.schedules.find(scope, qualified) is not None:
-        return qualified
+    own = await store.schedules.find(scope, qualified)
+    if own is not None:
+        return qualified, own
     known = await store.schedules.find(scope, name)
-    return name if known is None or _declared_by(known) in (None, True, app) else qualified
+    if known is None or _declared_by(known) in (None, True, app):
+        return name, known
+    return qualified, None
 
 
 def _fields(declaration: ScheduleDeclaration, app: str, name: str) -> dict[str, Any]:
@@ -168,9 +179,8 @@ async def _declare(
 ) -> tuple[str, _Done]:
     """Creates or updates one schedule; returns its stored name and what was done."""
     for tries_left in reversed(range(TRIES_MAX)):
-        name = await stored_name(store, scope, app, declaration.name)
+        name, known = await _find(store, scope, app, declaration.name)
         fields = _fields(declaration, app, name)
-        known = await store.schedules.find(scope, name)
         try:
             if known is None:
                 await create(store, scope, fields, limits=limits, may_be_over=True)

@@ -3,8 +3,9 @@ queue must exist, and the payload must fit its type."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -13,15 +14,28 @@ from msgspec import structs
 
 from tickwork.core import when
 from tickwork.core.delivery.endpoint import ENDPOINTS_MAX
+from tickwork.core.entity.call import queue_of
 from tickwork.core.fields import nearest, shown
+from tickwork.core.limits import ENTITIES_PREFIX, is_hidden
 from tickwork.core.message.body import decode_body
 from tickwork.core.model import SYSTEM, ContentType, QueueSettings, Scope
 from tickwork.core.owner_targets import check_target
+from tickwork.core.public_id import Prefix, parse_public_id, public_id
+from tickwork.core.schedule.change import Change
+from tickwork.core.schedule.entity_target import entity_named
 from tickwork.core.schedule.fields import RESULT_FIELDS, parse_id, render_definition
-from tickwork.core.schedule.model import FIRED_TYPE, Definition, Schedule, ScheduleSelection
+from tickwork.core.schedule.model import (
+    FIRED_TYPE,
+    Definition,
+    NewSchedule,
+    Schedule,
+    ScheduleSelection,
+)
+from tickwork.core.schedule.workflow_target import workflow_named
 from tickwork.core.topology import FILE as TOPOLOGY_FILE
+from tickwork.core.workflow.queue import runs_queue, workflow_of_queue
 from tickwork.errors import FieldError, InvalidInput, NotFound
-from tickwork.ops.audit import record_change
+from tickwork.ops.audit import recorded
 from tickwork.store.contract import Store
 
 if TYPE_CHECKING:
@@ -136,8 +150,8 @@ async def all_holidays(store: Store, scope: Scope) -> dict[str, frozenset[date]]
 async def check_targets(
     store: Store, scope: Scope, bodies: Mapping[int, Mapping[str, object]]
 ) -> None:
-    """Raises `InvalidInput` for queues and endpoints that do not exist, of targets and of results;
-    the bodies are by index."""
+    """Raises `InvalidInput` for queues, endpoints and workflows that do not exist, of targets and
+    of results; the bodies are by index."""
     known: dict[str, bool] = {}
     faults: list[FieldError] = []
     for index, fields in bodies.items():
@@ -151,34 +165,80 @@ async def check_targets(
             if not known[queue]:
                 faults.append(await missing_queue(store, scope, f"[{index}].{field}.queue", queue))
         faults += await _missing_endpoints(store, scope, f"[{index}].", fields)
+        faults += await _missing_entity(store, f"[{index}].", fields)
+        faults += await _missing_workflows(store, f"[{index}].", fields)
     if faults:
         raise InvalidInput(faults)
 
 
 async def known_names(store: Store, scope: Scope) -> dict[str, frozenset[str]]:
-    """The names of all queues and endpoints of the scope, by kind."""
+    """The names of all queues and endpoints of the scope and of all workflows, by kind; of
+    endpoints also the ids."""
     endpoints = await store.endpoints.list(scope, ENDPOINTS_MAX)
+    ids = (public_id(Prefix.ENDPOINT, each.id) for each in endpoints)
     return {
         "queue": frozenset(each.name for each in await store.queues.list(scope)),
-        "endpoint": frozenset(each.name for each in endpoints),
+        "endpoint": frozenset({*(each.name for each in endpoints), *ids}),
+        "workflow": frozenset(await _workflows(store)),
     }
 
 
 async def _missing_endpoints(
     store: Store, scope: Scope, prefix: str, fields: Mapping[str, object]
 ) -> list[FieldError]:
-    """The faults of endpoints that are to get results and do not exist."""
+    """The faults of endpoints that do not exist, of the target and of results."""
     faults: list[FieldError] = []
-    for field in RESULT_FIELDS:
+    for field in TARGET_FIELDS:
         target = fields.get(field)
         name = target.get("endpoint") if isinstance(target, Mapping) else None
         if isinstance(name, str) and name:
+            # A target may have an id, too; results go by name.
+            endpoint_id = parse_public_id(name) if field == "target" else None
             try:
-                await store.endpoints.get(scope, name)
+                await store.endpoints.get(scope, endpoint_id or name)
             except (NotFound, InvalidInput):
-                fault = f"there is no endpoint {shown(name)}; give the name of one"
+                names = [each.name for each in await store.endpoints.list(scope, ENDPOINTS_MAX)]
+                near = nearest(name, names)
+                advice = "give the name of one" if near is None else f"did you mean {near!r}?"
+                fault = f"there is no endpoint {shown(name)}; {advice}"
                 faults.append(FieldError(f"{prefix}{field}.endpoint", fault))
     return faults
+
+
+async def _missing_entity(
+    store: Store, prefix: str, fields: Mapping[str, object]
+) -> list[FieldError]:
+    """The fault of a target whose type of entities no app has registered."""
+    name = entity_named(fields)
+    if name is None or await has_queue(store, SYSTEM, queue_of(name)):
+        return []
+    queues = await store.queues.list(SYSTEM)
+    known = [each.name.removeprefix(ENTITIES_PREFIX) for each in queues if is_hidden(each.name)]
+    near = nearest(name, known)
+    advice = "register it in an app, and run that" if near is None else f"did you mean {near!r}?"
+    return [FieldError(f"{prefix}target.entity", f"there is no entity {shown(name)}; {advice}")]
+
+
+async def _missing_workflows(
+    store: Store, prefix: str, fields: Mapping[str, object]
+) -> list[FieldError]:
+    """The faults of workflows that no app has declared, of the target and of results."""
+    faults: list[FieldError] = []
+    for field in TARGET_FIELDS:
+        name = workflow_named(fields, field)
+        if name is None or await has_queue(store, SYSTEM, runs_queue(name)):
+            continue
+        near = nearest(name, await _workflows(store))
+        advice = "declare it in an app, and run that" if near is None else f"did you mean {near!r}?"
+        fault = f"there is no workflow {shown(name)}; {advice}"
+        faults.append(FieldError(f"{prefix}{field}.workflow", fault))
+    return faults
+
+
+async def _workflows(store: Store) -> list[str]:
+    """The names of all workflows that apps have declared."""
+    names = (workflow_of_queue(each.name) for each in await store.queues.list(SYSTEM))
+    return [each for each in names if each is not None]
 
 
 async def missing_queue(store: Store, scope: Scope, field: str, queue: str) -> FieldError:
@@ -226,25 +286,34 @@ async def ensure_hidden_queue(store: Store, name: str, settings: QueueSettings) 
         await store.queues.put(SYSTEM, name, settings)
 
 
-def audited_fields(schedule: Schedule) -> dict[str, object]:
+def audited_fields(
+    schedule: Schedule | NewSchedule | Change, owner: str | None
+) -> dict[str, object]:
     """What the audit log shows of a schedule."""
     return {
         **render_definition(schedule.definition),
         "name": schedule.name,
-        "owner": schedule.owner,
+        "owner": owner,
         "status": str(schedule.status),
     }
 
 
-async def record_created(store: Store, scope: Scope, made: Sequence[Schedule]) -> None:
-    """Records new schedules: one with its fields, several by their ids."""
-    if len(made) == 1:
-        after = audited_fields(made[0])
-        await record_change(store, scope, "schedule.create", made[0].id, after=after)
-    elif made:
-        ids = [str(each.id) for each in made]
-        subject = f"{len(made)} schedules"
-        await record_change(store, scope, "schedule.create", subject, after={"ids": ids})
+async def store_new(store: Store, scope: Scope, new: Sequence[NewSchedule]) -> tuple[Schedule, ...]:
+    """Stores new schedules with a record: of one with its fields, of several by their ids."""
+    if not new:
+        return ()
+    subject: object = new[0].id
+    after: object = partial(audited_fields, new[0], new[0].owner)
+    if len(new) > 1:
+        subject, after = f"{len(new)} schedules", {"ids": [str(each.id) for each in new]}
+    async with recorded(store, scope, "schedule.create", subject, after=after):
+        return await store.schedules.create(scope, new)
+
+
+async def store_bulk(store: Store, scope: Scope, new: Iterable[NewSchedule]) -> int:
+    """Stores any number of new schedules, with one record in the first transaction."""
+    async with recorded(store, scope, "schedule.create", "many schedules"):
+        return await store.schedules.create_bulk(scope, new)
 
 
 def calendar_of(schedule: Schedule) -> str | None:

@@ -4,9 +4,14 @@ the queue that their deliveries need."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import NamedTuple
+from uuid import UUID
+
+from msgspec import structs
 
 from tickwork.core.delivery.callback import callback_target
+from tickwork.core.delivery.sealed import seal_body
 from tickwork.core.delivery.target import (
     DELIVERIES_QUEUE,
     DELIVERIES_SETTINGS,
@@ -16,9 +21,10 @@ from tickwork.core.delivery.target import (
     urls_of,
 )
 from tickwork.core.model import Scope
-from tickwork.core.schedule.model import Definition, NewSchedule
+from tickwork.core.schedule.model import SCHEDULE_BODY_BYTES_MAX, Definition, NewSchedule
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.schedules.lookup import ensure_hidden_queue
+from tickwork.ops.webhook_secret import Box
 from tickwork.store.contract import Store
 from tickwork.store.ids import own_tenant
 
@@ -34,12 +40,21 @@ def _refuse(_: str) -> None:
     raise InvalidInput([FieldError("url", "cannot be used here: webhooks are not set up")])
 
 
+def _no_box() -> Box:
+    raise InvalidInput([FieldError("target", "cannot have secrets here: no key is set up")])
+
+
 class OutsideRules(NamedTuple):
-    """What an installation allows: the URLs of targets, and callbacks if it has a public URL. The
-    settings are read only for targets that need them."""
+    """What an installation allows: the URLs of targets, and callbacks if it has a public URL; and
+    what encrypts the secrets of targets. The settings are read only for targets that need them."""
 
     check_url: CheckUrl = _refuse
     public_url: Callable[[], str | None] = lambda: None
+    box: Callable[[], Box] = _no_box
+
+    def with_one_box(self) -> OutsideRules:
+        """The same rules for many schedules: the key is read once, when it is first needed."""
+        return self._replace(box=cache(self.box))
 
 
 NO_OUTSIDE = OutsideRules()
@@ -78,10 +93,41 @@ def outside_faults(
     return faults
 
 
-async def ensure_deliveries(store: Store, schedules: Iterable[NewSchedule] | None = None) -> None:
-    """Creates the hidden queue if one of the schedules needs it."""
-    if schedules is not None and not any(
-        each.definition.queue == DELIVERIES_QUEUE for each in schedules
-    ):
+def seal_secrets(
+    scope: Scope,
+    schedule_id: UUID,
+    definition: Definition,
+    outside: OutsideRules,
+    before: Definition | None = None,
+) -> Definition:
+    """The definition with the secrets of its target encrypted. Those that are given masked are
+    kept from the definition `before`. Raises `InvalidInput`."""
+    if definition.queue != DELIVERIES_QUEUE:
+        return definition
+    tenant, row, box = own_tenant(scope), f"schedule-{schedule_id}", outside.with_one_box().box
+
+    def encrypt(secret: str, field: str) -> bytes:
+        return box().encrypt(secret, tenant, row, field)
+
+    known = None if before is None or before.queue != DELIVERIES_QUEUE else before.body
+    body, bytes_max = seal_body(definition.body, known, row, encrypt), SCHEDULE_BODY_BYTES_MAX
+    if body is definition.body:
+        return definition
+    bytes_max -= read_envelope(body).reserved_bytes
+    if len(body) > bytes_max:
+        fault = f"has {len(body)} bytes with its target; at most {bytes_max}: send a reference"
+        raise InvalidInput([FieldError("payload", fault)])
+    return structs.replace(definition, body=body)
+
+
+async def ensure_deliveries(store: Store, schedules: Iterable[Definition] | None = None) -> None:
+    """Creates the hidden queue if one of the schedules needs it: for its target, or for a result
+    whose receiver is deleted."""
+    if schedules is not None and not any(map(_needs_deliveries, schedules)):
         return
     await ensure_hidden_queue(store, DELIVERIES_QUEUE, DELIVERIES_SETTINGS)
+
+
+def _needs_deliveries(definition: Definition) -> bool:
+    has_receiver = definition.on_success is not None or definition.on_failure is not None
+    return has_receiver or definition.queue == DELIVERIES_QUEUE

@@ -10,6 +10,7 @@ from uuid import UUID
 from msgspec import Struct, field, to_builtins
 
 from tickwork.core import when
+from tickwork.core.delivery.target import AT_LEAST_ONCE
 from tickwork.core.model import Scope
 from tickwork.core.schedule.fields import render_definition
 from tickwork.core.schedule.model import Schedule as StoredSchedule
@@ -41,6 +42,7 @@ class ScheduleView(Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any] = {}
     dst: dict[str, Any] = field(default_factory=lambda: to_builtins(when.Dst()))
     missed: dict[str, Any] = field(default_factory=lambda: to_builtins(when.Missed()))
+    delivery: str = AT_LEAST_ONCE
     overlap: str = "allow"
     retry: dict[str, Any] | None = None
     on_dead: str = "continue"

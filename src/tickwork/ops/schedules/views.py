@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from heapq import heappop, heappush
-from typing import Any
+from heapq import heappop, heappush, merge
+from itertools import islice
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -42,6 +43,10 @@ KINDS: dict[type, str] = {
 
 UPCOMING_COUNT = 10
 """Number of fires that `upcoming` returns unless the caller gives a count."""
+
+EARLIER_SCHEDULES_MAX = 1_000
+"""Maximum number of schedules to compute that are due before the first fire to list: overdue ones
+while no scheduler runs, or those due before `since`."""
 
 SPREAD_SLOTS_MAX = 100
 """Maximum number of slots to search for the last one that was due, in a fire window."""
@@ -201,6 +206,14 @@ class UpcomingFire(Struct, frozen=True):
     timezone: str = "UTC"
 
 
+class UpcomingFires(NamedTuple):
+    """The next fires. `truncated`: more than `EARLIER_SCHEDULES_MAX` schedules are due before the
+    first of them, and the fires of the others among those are missing."""
+
+    fires: tuple[UpcomingFire, ...]
+    truncated: bool = False
+
+
 async def upcoming(
     store: Store,
     scope: Scope,
@@ -210,12 +223,12 @@ async def upcoming(
     since: datetime | None = None,
     until: datetime | None = None,
     owner: str | None = None,
-) -> tuple[UpcomingFire, ...]:
+) -> UpcomingFires:
     """Returns the next fires of one schedule, or of all schedules of the scope, soonest first.
 
     `since` and `until` bound the time they are due, `owner` limits them to one user's schedules.
     Across schedules, a slot that is planned already is listed only if its schedule is among the
-    first ones that are due next. A `since` in the future reads every schedule due before it.
+    first ones that are due next.
     """
     if not 1 <= count <= when.PREVIEW_COUNT_MAX:
         fault = f"must be a whole number from 1 to {when.PREVIEW_COUNT_MAX}, not {count}"
@@ -225,23 +238,34 @@ async def upcoming(
             raise InvalidInput([FieldError(name, "must have an offset, such as +00:00")])
     now = await store.now()
     if reference is not None:
-        found: list[Schedule] = [await get_schedule(store, scope, reference)]
-        return _until(_soonest(found, await _rules_of(store, found), now, count, since), until)
+        found = [await get_schedule(store, scope, reference)]
+        fires = _soonest(found, await _rules_of(store, found), now, count, since)
+        return UpcomingFires(_until(fires, until))
     selection = ScheduleSelection(order=ScheduleOrder.NEXT_DUE, before=until, owner=owner)
-    found, size = [], count
+    fires = ()
+    size, earlier, truncated = count, 0, False
+    start = now if since is None else max(now, since)
     while True:
         page = await list_schedules(store, scope, selection, limit=size)
-        found += page
-        fires = _until(_soonest(found, await _rules_of(store, found), now, count, since), until)
+        more = _until(_soonest(page, await _rules_of(store, page), now, count, since), until)
+        fires = tuple(islice(merge(fires, more, key=lambda each: each.due_at), count))
         if len(page) < size or (len(fires) == count and _is_due_by(page[-1], fires[-1])):
-            return fires
+            return UpcomingFires(fires, truncated)
         selection = structs.replace(selection, after=page[-1].id)
-        size = min(len(found), LIST_LIMIT_MAX)  # As many again: few passes over very many.
+        size = min(2 * size, LIST_LIMIT_MAX)  # Few queries for very many.
+        earlier += len(page)
+        if earlier >= EARLIER_SCHEDULES_MAX and not truncated and _is_due_until(page[-1], start):
+            truncated, size = True, count
+            selection = structs.replace(selection, after=None, due_from=start)
 
 
 def _is_due_by(last: Schedule, fire: UpcomingFire) -> bool:
     """Whether every schedule behind the last one is due after a fire."""
     return last.due_at is not None and last.due_at >= fire.due_at
+
+
+def _is_due_until(schedule: Schedule, instant: datetime) -> bool:
+    return schedule.due_at is not None and schedule.due_at < instant
 
 
 def _until(fires: tuple[UpcomingFire, ...], until: datetime | None) -> tuple[UpcomingFire, ...]:

@@ -20,12 +20,11 @@ from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.core.schedule.plan import EXCLUDED
 from tickwork.core.when import is_fixed_delay, just_before
 from tickwork.errors import FieldError, InvalidInput, NotFound
+from tickwork.ops.obstacles import SCHEDULER_ROLE, WORKER_ROLE, obstacles
 from tickwork.ops.schedules.lookup import get_schedule, rule_now
 from tickwork.ops.schedules.views import next_fire_in_row, show_firing
 from tickwork.ops.schedules.why_answers import Answer, Facts, answer_from
 from tickwork.store.contract import Store
-
-SCHEDULER_ROLE, WORKER_ROLE = "scheduler", "worker"
 
 LOOKBACK = timedelta(days=800)
 """Time back in which the previous slot is searched. It is too short for a rule of leap days."""
@@ -106,10 +105,15 @@ async def _get_schedule(store: Store, scope: Scope, reference: UUID | str) -> Sc
     try:
         return await get_schedule(store, scope, reference)
     except NotFound as error:
-        if isinstance(error.name, UUID):
-            raise
-        hint = "find a deleted one by its id: tickwork schedules list --status deleted"
-        raise NotFound(error.kind, error.name, hint) from None
+        raise deleted_hint(error) from None
+
+
+def deleted_hint(error: NotFound) -> NotFound:
+    """The error of a schedule that was not found by its name, with a hint: it may be deleted."""
+    if isinstance(error.name, UUID):
+        return error
+    hint = "find a deleted one by its id: tickwork schedules list --status deleted"
+    return NotFound(error.kind, error.name, hint)
 
 
 async def _facts(
@@ -146,6 +150,7 @@ async def _facts(
         previous=previous,
         following=following,
         is_slot=is_slot,
+        widened_seconds=await store.nodes.widened_seconds(SYSTEM),
     )
 
 
@@ -180,19 +185,7 @@ async def _obstacles(store: Store, scope: Scope, schedule: Schedule, answer: Ans
     role = roles.get(answer.code)
     if role is None:
         return ""
-    found = []
-    try:
-        queue = await store.queues.get(scope, schedule.definition.queue)
-        if queue.paused:
-            found.append(f"queue {queue.name} is paused")
-    except NotFound:
-        found.append(f"queue {schedule.definition.queue} does not exist")
-    tenant = await store.tenants.get(scope, schedule.tenant)
-    if tenant.suspended:
-        found.append(f"tenant {tenant.id} is suspended")
-    nodes, now = await store.nodes.list(SYSTEM), await store.now()
-    if not any(role in node.roles and node.expires_at > now for node in nodes):
-        found.append(f"no node with the role {role} is alive")
+    found = await obstacles(store, scope, schedule.definition.queue, schedule.tenant, role)
     return f" ({'; '.join(found)})" if found else ""
 
 

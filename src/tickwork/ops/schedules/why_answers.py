@@ -27,6 +27,7 @@ from tickwork.core.schedule.plan import (
     SKIPPED_MISSED,
     SKIPPED_OVERLAP,
 )
+from tickwork.core.schedule.widen import widened_due_at
 from tickwork.core.when import is_fixed_delay, just_before
 
 _REASONS = {
@@ -40,6 +41,8 @@ _REASONS = {
     "quota": "the tenant's quota was used up",
     "expired": "no worker started it before it expired",
 }
+
+_WIDENED = ", later than its own window says, because the operator widened the windows"
 
 _REMEDIES = {
     ScheduleStatus.PAUSED: "resume it to let it fire again",
@@ -66,6 +69,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     following: datetime | None
     is_slot: bool
     is_recorded: bool = True
+    widened_seconds: int = 0
 
 
 class Answer(NamedTuple):
@@ -81,7 +85,7 @@ def answer_from(facts: Facts) -> Answer:
     if facts.firings:
         return _from_record(facts)
     if facts.message is not None:
-        return _from_message(facts.message, facts.now)
+        return _from_message(facts.message, facts)
     schedule, at = facts.schedule, facts.at
     # The slot of a one-shot in the past is when it was created, by the clock of the caller.
     if at < schedule.created_at and at not in (schedule.last_slot, schedule.next_slot):
@@ -153,7 +157,8 @@ def _not_fired(last: FiringRecord, error: str, *, is_certain: bool) -> Answer:
     return Answer("unknown", False, f"{words} ({why}), and the rule has changed since")
 
 
-def _from_message(message: Message, now: datetime) -> Answer:
+def _from_message(message: Message, facts: Facts) -> Answer:
+    now = facts.now
     if message.is_running:
         return Answer("running", True, f"it is running: {_running(message)}")
     if message.state is State.BLOCKED:
@@ -162,7 +167,10 @@ def _from_message(message: Message, now: datetime) -> Answer:
         if message.attempts:
             words = f"attempt {message.attempts} failed; the next one is due"
             return Answer("retrying", True, f"{words} {_at(message.visible_at)}")
-        return Answer("planned", None, f"it is planned, and due {_at(message.visible_at)}")
+        words = f"it is planned, and due {_at(message.visible_at)}"
+        due = when.due_at(facts.rule, facts.at)
+        is_widened = message.due_at is not None and not message.run and message.due_at > due
+        return Answer("planned", None, words + (_WIDENED if is_widened else ""))
     seconds = (now - message.visible_at).total_seconds()
     return Answer("waiting", None, f"it has waited in its queue for {seconds:.0f} s")
 
@@ -229,11 +237,14 @@ def _is_used_up(facts: Facts) -> bool:
 
 
 def _future(facts: Facts) -> Answer:
-    at, overlap = facts.at, facts.schedule.definition.overlap
-    due = when.due_at(facts.rule, at)
+    at, schedule_id = facts.at, facts.schedule.id
+    overlap = facts.schedule.definition.overlap
+    due = widened_due_at(facts.rule, schedule_id, at, facts.widened_seconds)
     words = f"it is due in {_in_words(due - facts.now)}"
     if due != at:
         words += f", {_at(due)}"
+    if due != when.due_at(facts.rule, at):
+        words += _WIDENED
     planned = at - timedelta(seconds=AHEAD_SECONDS)
     if not overlap.is_decided_when_due and planned > facts.now:
         words += f"; its message is created {_at(planned)}"

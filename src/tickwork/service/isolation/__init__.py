@@ -14,6 +14,7 @@ from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any
 
+from tickwork import spans
 from tickwork.app.declarations import Consumer, HandlerDeclaration, Isolation
 from tickwork.app.message import ClaimedMessage
 from tickwork.core.queue.rate_limit import AUTO_CONCURRENCY_MAX
@@ -25,6 +26,7 @@ from tickwork.service.worker.invoke import (
     invoke,
     invoke_guarded,
     run_coroutine,
+    traced,
 )
 
 PROCESSES_PER_CORE = 4
@@ -56,6 +58,12 @@ class Isolator:
         self, handler: HandlerDeclaration, given: HandlerArgument
     ) -> Coroutine[Any, Any, InvocationResult]:
         """Runs one invocation. It ends soon when cancelled, unless a coroutine ignores that."""
+        invocation = self._invoke(handler, given)
+        return invocation if not spans.is_on() else traced(handler, given, invocation)
+
+    def _invoke(
+        self, handler: HandlerDeclaration, given: HandlerArgument
+    ) -> Coroutine[Any, Any, InvocationResult]:
         if handler.isolation is Isolation.PROCESS:
             assert isinstance(given, ClaimedMessage)
             return invoke_guarded(self.processes.invoke(handler, given), given)

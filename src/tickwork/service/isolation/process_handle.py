@@ -27,6 +27,8 @@ from tickwork.service.isolation.protocol import (
 )
 from tickwork.service.observe.log_set_up import LogSetUp
 
+MAIN_MODULE = "tickwork.service.isolation.process_main"
+
 CHECK_SECONDS = 1.0
 """Seconds between two checks whether it lives: its children may keep its end of the socket open."""
 
@@ -46,6 +48,16 @@ class ProcessEnded(Exception):
     """The process has exited without an answer."""
 
 
+def start_process(descriptor: int) -> subprocess.Popen[bytes]:
+    """Starts a process that answers requests over this socket."""
+    return subprocess.Popen(  # noqa: S603 (this Python itself)
+        [sys.executable, "-P", "-m", MAIN_MODULE, str(descriptor)],
+        stdin=subprocess.DEVNULL,
+        pass_fds=(descriptor,),
+        process_group=0,
+    )
+
+
 class HandlerProcess:
     """One process, which handles one message at a time."""
 
@@ -54,19 +66,7 @@ class HandlerProcess:
         ours, theirs = socket.socketpair()
         try:
             with theirs:
-                descriptor = theirs.fileno()
-                self._process = subprocess.Popen(  # noqa: S603 (this Python itself)
-                    [
-                        sys.executable,
-                        "-P",
-                        "-m",
-                        "tickwork.service.isolation.process_main",
-                        str(descriptor),
-                    ],
-                    stdin=subprocess.DEVNULL,
-                    pass_fds=(descriptor,),
-                    process_group=0,
-                )
+                self._process = start_process(theirs.fileno())
         except OSError:
             ours.close()
             raise

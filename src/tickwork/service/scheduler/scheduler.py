@@ -37,6 +37,7 @@ from tickwork.core.schedule.plan import (
     plan,
 )
 from tickwork.core.schedule.shards import Grant
+from tickwork.core.schedule.widen import widen
 from tickwork.errors import StoreError, StoreUnavailable
 from tickwork.service.loop import Step, catch, catch_async, run_forever
 from tickwork.service.node import TTL_SECONDS
@@ -112,6 +113,7 @@ class Scheduler:
         self._calendars = CalendarCache(store)
         self._pacer = _CatchUpPacer()
         self._held_at = self._hold_at = float("-inf")
+        self._widened_seconds = 0
         self._next_look_at: datetime | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._open = AsyncExitStack()
@@ -173,6 +175,7 @@ class Scheduler:
         self._held_at = self._monotonic()
         self._hold_at = self._held_at + HOLD_SECONDS
         await self._read_clock()
+        await self.read_windows()
         moved = self.leadership.moved
         await self.leadership.hold(self._clock.known)
         if self.leadership.moved > moved:
@@ -184,6 +187,10 @@ class Scheduler:
         if own is not None and newer is not None and not self._has_warned_outdated:
             self._observer.tzdata_outdated(own, newer)
             self._has_warned_outdated = True
+
+    async def read_windows(self) -> None:
+        """Reads whether the operator widened the fire windows."""
+        self._widened_seconds = await self._store.nodes.widened_seconds(SYSTEM)
 
     async def _read_clock(self) -> None:
         """Checks for clock jumps and records them, before any shard is taken: so no node has to
@@ -309,9 +316,11 @@ class Scheduler:
         return decided
 
     def _decide(self, due: DueSchedule, now: datetime) -> Plan:
-        decided = plan(
-            due if due.rule.calendar is None else self._calendars.with_holidays(due), now
-        )
+        if due.rule.calendar is not None:
+            due = self._calendars.with_holidays(due)
+        decided = plan(due, now)
+        if self._widened_seconds:
+            decided = widen(decided, due.rule, self._widened_seconds)
         if due.next_slot <= now and any(fire.catch_up for fire in decided.fires):
             return structs.replace(decided, fires=self._pacer.pace(decided.fires, now))
         return decided

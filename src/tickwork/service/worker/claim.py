@@ -31,6 +31,7 @@ from tickwork.service.observe import ClockOffset, Observer
 from tickwork.service.worker.prefetch import Prefetch
 from tickwork.service.worker.settle import FinishedMessage, Settler
 from tickwork.store.contract import Store
+from tickwork.store.shared.archive import Archive
 
 OwnedMessages = Callable[[], Iterable[Message]]
 """Returns the messages that a consumer has."""
@@ -174,7 +175,8 @@ async def _declare_nothing() -> None:
 class WorkerContext(NamedTuple):
     """What all consumers of a worker share. With `is_virtual` there is no jitter, and `monotonic`
     is a virtual clock. After `trusted_until` the claims may belong to another node.
-    `declare_again` creates declared queues and schedules that are gone."""
+    `declare_again` creates declared queues and schedules that are gone. Records past their
+    retention are deleted after they were written to the `archive`, if there is one."""
 
     store: Store
     claimer: Claimer
@@ -187,6 +189,7 @@ class WorkerContext(NamedTuple):
     monotonic: Callable[[], float] = monotonic
     trusted_until: Callable[[], float] = lambda: inf
     declare_again: Callable[[], Awaitable[None]] = _declare_nothing
+    archive: Archive | None = None
 
     def is_trusted(self) -> bool:
         """Whether the claims are certainly still ours."""

@@ -24,7 +24,13 @@ from tickwork.app.message import ClaimedBatch, ClaimedMessage
 from tickwork.app.payloads import PayloadInvalid
 from tickwork.clock import monotonic
 from tickwork.core.message import decide
-from tickwork.core.message.outcome import InvalidPayload, Outcome, Succeeded, UnhandledType
+from tickwork.core.message.outcome import (
+    Delivered,
+    InvalidPayload,
+    Outcome,
+    Succeeded,
+    UnhandledType,
+)
 from tickwork.core.model import ClaimRequest, Ending, Fate, Scope, StoredQueue
 from tickwork.core.model import Message as Stored
 from tickwork.errors import NodeExpired, NotFound, StoreUnavailable
@@ -338,6 +344,8 @@ class QueueConsumer:
 
     def _spread(self, stored: Stored, outcome: Outcome) -> float:
         # A success is never retried, and hashing each of them would be expensive.
+        if isinstance(outcome, Delivered):
+            outcome = outcome.outcome
         if self._context.is_virtual or isinstance(outcome, Succeeded):
             return 0.0
         return decide.jitter_of(stored)

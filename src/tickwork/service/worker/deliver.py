@@ -7,7 +7,7 @@ letters and fair shares between tenants are those of its queue.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -22,48 +22,47 @@ from tickwork.clock import monotonic
 from tickwork.core.delivery.callback import (
     ACCEPTED,
     NO_PUBLIC_URL,
-    SECRET_BYTES,
-    callback_headers,
     callback_target,
-    new_token,
     timed_out,
-    token_row,
     waiting,
 )
 from tickwork.core.delivery.channels import (
     as_first_sent,
-    known_results,
-    may_have_progress,
     outcome_of,
     result_row,
     retries_of,
     retry_terms,
-    sending_rows,
 )
 from tickwork.core.delivery.endpoint_request import spread
 from tickwork.core.delivery.outcome import Delivery
+from tickwork.core.delivery.sealed import SEALED_MARK, SealedText, open_channel
 from tickwork.core.delivery.target import (
     CHANNEL_TIMEOUT_SECONDS,
     DELIVERIES_QUEUE,
     DELIVERIES_SETTINGS,
     TIMEOUT_SECONDS,
+    Channel,
+    EndpointTarget,
     Envelope,
+    LostQueueTarget,
     read_envelope,
     urls_of,
 )
-from tickwork.core.message.outcome import Delivered, Failed, Permanent, Snoozed
+from tickwork.core.message.outcome import Delivered, Failed, Outcome, Permanent, Snoozed, Succeeded
 from tickwork.core.model import Message as Stored
 from tickwork.core.model import QueueSettings, Scope
+from tickwork.core.schedule.result_message import found_result
+from tickwork.core.workflow.queue import workflow_of_queue
 from tickwork.errors import ClaimLost, InvalidInput, NotFound, StoreBroken, StoreUnavailable
-from tickwork.ops.schedules.lookup import get_schedule
+from tickwork.ops.schedules.lookup import get_schedule, has_queue
 from tickwork.ops.webhook_secret import Box, signing_keys
+from tickwork.service.worker.delivery_progress import DeliveryProgress
+from tickwork.service.worker.kept_values import KeptValues
 from tickwork.store.contract import Store
-from tickwork.store.ids import new_id, random_bytes
+from tickwork.store.ids import new_id
 
 KEYS_KEPT_SECONDS = 30.0
 """Seconds that signing keys are kept before they are read again."""
-
-KEYS_KEPT_MAX = 10_000
 
 IN_FLIGHT_MAX = 1_000
 """Number of deliveries that a node has under way, unless it is set."""
@@ -74,11 +73,15 @@ STORE_PAUSE_SECONDS = 5.0
 NO_SECRET_SECONDS = 60.0
 """Seconds until a delivery is tried again that could not be signed."""
 
+ToEndpoint = Callable[[Stored, Envelope], Awaitable[Outcome]]
+"""Delivers the message of a slot to an endpoint."""
+
 _log = logging.getLogger("tickwork")
 
 
 class Deliverer:
-    """Delivers messages over channels. Receivers complete firings at the `public_url`."""
+    """Delivers messages over channels, and those for endpoints with `to_endpoint`. Receivers
+    complete firings at the `public_url`."""
 
     def __init__(
         self,
@@ -86,12 +89,15 @@ class Deliverer:
         channels: Channels,
         box: Callable[[], Box],
         limits: HostLimits,
+        to_endpoint: ToEndpoint,
         *,
         public_url: str | None = None,
     ) -> None:
         self._store, self._channels, self._box, self._limits = store, channels, box, limits
-        self._public_url = public_url
-        self._keys: dict[str, tuple[float, tuple[bytes, ...]]] = {}
+        self._to_endpoint, self._public_url = to_endpoint, public_url
+        self._keys: KeptValues[tuple[bytes, ...]] = KeptValues(KEYS_KEPT_SECONDS, monotonic)
+        self._progress = DeliveryProgress(store)
+        self._opened_box: Box | None = None
 
     async def handle(self, message: Message[Any]) -> None:
         """Delivers one message and settles it."""
@@ -102,63 +108,90 @@ class Deliverer:
         except msgspec.MsgspecError as error:
             message.settle(Delivered(Permanent(f"the delivery has no valid target: {error}")))
             return
+        if isinstance(envelope.target, LostQueueTarget):
+            message.settle(await self._to_queue(stored, envelope.target, envelope.payload))
+            return
         callback = callback_target(envelope)
         if callback is not None and stored.waits_since is not None:
             message.settle(timed_out(stored, callback))
             return
-        urls = [url for _, url in urls_of(envelope.target)]
+        if isinstance(envelope.target, EndpointTarget):
+            message.settle(await self._to_endpoint(stored, envelope))
+            return
+        try:
+            channels = self._opened(stored, envelope)
+        except (InvalidInput, StoreBroken) as error:  # Another node may have the key.
+            _log.error("tenant %s: secrets of a schedule cannot be read: %s", stored.tenant, error)
+            message.settle(Snoozed(spread(NO_SECRET_SECONDS, stored.id)))
+            return
+        urls = [url for each in channels.values() for _, url in urls_of(each)]
+        outcome: Delivered | Snoozed
+        await self._limits.wait_for_share(stored.tenant)
         with self._limits.admitted(stored.tenant, urls) as wait_seconds:
-            outcome = Snoozed(wait_seconds) if wait_seconds else await self._try(stored, envelope)
+            if wait_seconds:
+                outcome = Snoozed(wait_seconds)
+            else:
+                outcome = await self._try(stored, envelope, channels)
         message.settle(outcome)
 
-    async def _try(self, stored: Stored, envelope: Envelope) -> Delivered | Snoozed:
+    async def _to_queue(
+        self, stored: Stored, target: LostQueueTarget, payload: Any
+    ) -> Delivered | Snoozed:
+        """Sends a result to a queue that did not exist, if it does now."""
+        try:
+            if await has_queue(self._store, Scope(stored.tenant), target.queue):
+                return Delivered(Succeeded(), sends=(found_result(stored, target, payload),))
+        except StoreUnavailable:
+            return Snoozed(STORE_PAUSE_SECONDS)
+        workflow = workflow_of_queue(target.queue)
+        fault = f"there is no queue {target.queue}; create it"
+        if workflow is not None:
+            fault = f"there is no workflow {workflow}; declare it in an app, run that"
+        return Delivered(Permanent(f"{fault} and replay this dead letter, or change the schedule"))
+
+    def _opened(self, stored: Stored, envelope: Envelope) -> dict[str, Channel]:
+        """The channels with their secrets. The envelope keeps them sealed: retries have a copy."""
+        if SEALED_MARK not in stored.body:
+            return envelope.channels
+
+        def decrypt(sealed: SealedText, field: str) -> str:
+            if self._opened_box is None:
+                self._opened_box = self._box()
+            return self._opened_box.decrypt(sealed.ciphertext, stored.tenant, sealed.row, field)
+
+        return {name: open_channel(each, decrypt) for name, each in envelope.channels.items()}
+
+    async def _try(
+        self, stored: Stored, envelope: Envelope, channels: Mapping[str, Channel]
+    ) -> Delivered | Snoozed:
         """Delivers over the channels that may be sent to."""
         try:
             keys = await self._keys_of(stored.tenant) if envelope.is_signed else ()
-            known = await self._known(stored, envelope)
+            known = await self._progress.known(stored, envelope)
+            await self._progress.begin(stored, envelope, known)
             headers = {}
             if callback := callback_target(envelope):
                 if self._public_url is None:
                     return Delivered(Failed(NO_PUBLIC_URL))
-                headers = await self._callback_headers(stored, self._public_url)
+                headers = await self._progress.callback_headers(stored, self._public_url)
         except (StoreUnavailable, ClaimLost):  # Nothing was sent, so it costs no attempt.
             return Snoozed(STORE_PAUSE_SECONDS)
         except (InvalidInput, StoreBroken) as error:  # Another node may have the key.
             _log.error("tenant %s: its signing secret cannot be read: %s", stored.tenant, error)
             return Snoozed(spread(NO_SECRET_SECONDS, stored.id))
-        results = known | await self._deliver(stored, envelope, known, keys, headers)
+        rest = {name: each for name, each in channels.items() if name not in known}
+        results = known | await self._deliver(stored, envelope, rest, keys, headers)
         if callback is not None and [each.code for each in results.values()] == [ACCEPTED]:
             return waiting(stored, callback)
-        in_order = {name: results[name] for name in envelope.channels}
+        in_order = {name: results[name] for name in channels}
         retries = retries_of(envelope, stored, in_order, new_id)
         return outcome_of(retries.results, retries=retries.sends, retry=retry_terms(envelope))
-
-    async def _known(self, stored: Stored, envelope: Envelope) -> dict[str, Delivery]:
-        """The results of channels that must not be sent again. Records the others if they are sent
-        at most once; `ClaimLost` if another worker may send them."""
-        known: dict[str, Delivery] = {}
-        if may_have_progress(stored, envelope):
-            rows = await self._store.progress.get(Scope(stored.tenant), stored.work_key)
-            known = known_results(rows, envelope)
-        if envelope.is_at_most_once:
-            rest = [each for each in envelope.channels if each not in known]
-            if rest and not await self._record(stored, sending_rows(rest)):
-                raise ClaimLost([stored.id])
-        return known
-
-    async def _callback_headers(self, stored: Stored, public_url: str) -> dict[str, str]:
-        """The headers with a new token, whose hash is recorded before it is sent: a receiver may be
-        done before it has answered."""
-        token = new_token(stored, random_bytes(SECRET_BYTES))
-        if not await self._record(stored, token_row(stored, token)):
-            raise ClaimLost([stored.id])
-        return callback_headers(public_url, stored, token)
 
     async def _deliver(
         self,
         stored: Stored,
         envelope: Envelope,
-        known: Mapping[str, Delivery],
+        channels: Mapping[str, Channel],
         keys: Sequence[bytes],
         headers: Mapping[str, str],
     ) -> dict[str, Delivery]:
@@ -178,10 +211,10 @@ class Deliverer:
             is_needed = not is_single if result.is_delivered else envelope.is_at_most_once
             if is_needed:
                 with suppress(StoreUnavailable):  # The settlement follows, and waits for the store.
-                    await self._record(stored, result_row(channel, result))
+                    await self._progress.record(stored, result_row(channel, result))
 
         return await self._channels.deliver(
-            {name: each for name, each in envelope.channels.items() if name not in known},
+            channels,
             envelope.payload,
             seen,
             keys=keys,
@@ -191,19 +224,11 @@ class Deliverer:
             headers=headers,
         )
 
-    async def _record(self, stored: Stored, rows: Mapping[str, str]) -> bool:
-        scope = Scope(stored.tenant)
-        claim, work = stored.current_claim, stored.work_key
-        return await self._store.progress.record(scope, claim, work, rows)
-
     async def _keys_of(self, tenant: str) -> tuple[bytes, ...]:
-        until, keys = self._keys.get(tenant, (0.0, ()))
-        if until < monotonic():
-            keys = await signing_keys(self._store, Scope(tenant), self._box())
-            if len(self._keys) >= KEYS_KEPT_MAX:
-                self._keys.clear()
-            self._keys[tenant] = (monotonic() + KEYS_KEPT_SECONDS, keys)
-        return keys
+        async def read() -> tuple[bytes, ...]:
+            return await signing_keys(self._store, Scope(tenant), self._box())
+
+        return await self._keys.get(tenant, read)
 
 
 def deliveries_consumer(deliverer: Deliverer, max_concurrency: int = IN_FLIGHT_MAX) -> Consumer:

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -49,22 +49,20 @@ from tickwork.core.delivery.endpoint_request import (
 )
 from tickwork.core.delivery.outcome import Delivery
 from tickwork.core.delivery.pace import Limit
-from tickwork.core.message.outcome import Outcome, Permanent, Snoozed, Succeeded
-from tickwork.core.model import SYSTEM, Scope
+from tickwork.core.message.outcome import EndpointDisabled, Outcome, Permanent, Snoozed, Succeeded
+from tickwork.core.model import SYSTEM, QueueSettings, Scope
 from tickwork.core.model import Message as Stored
 from tickwork.core.queue.named_limit import NamedLimit
 from tickwork.errors import InvalidInput, NotFound, StoreBroken, StoreUnavailable
 from tickwork.ops.endpoints import endpoint_keys
 from tickwork.ops.webhook_secret import Box
 from tickwork.service.worker.deliver import IN_FLIGHT_MAX, hidden_consumer
+from tickwork.service.worker.kept_values import KeptValues
 from tickwork.store.contract import Store
 from tickwork.store.shared.group_commit import Coalescer
 
 ENDPOINT_KEPT_SECONDS, KEYS_KEPT_SECONDS = 1.0, 30.0
 """Seconds that an endpoint and its keys are kept before they are read again."""
-
-KEPT_MAX = 10_000
-"""Maximum number of endpoints that are kept."""
 
 UNAVAILABLE_SECONDS = 5.0
 """Seconds that a message waits if the database does not answer."""
@@ -74,7 +72,6 @@ NO_KEYS_SECONDS = 60.0
 
 RECORD_TRIES_MAX, RECORD_PAUSE_SECONDS = 5, 1.0
 
-Value = TypeVar("Value")
 _log = logging.getLogger("tickwork")
 
 
@@ -94,9 +91,13 @@ class EndpointDeliverer:
     ) -> None:
         self._store, self.webhooks, self._box = store, webhooks, box
         self._limits, self.clock = limits, clock
-        self._endpoints: _Kept[Endpoint] = _Kept(ENDPOINT_KEPT_SECONDS if keeps else 0.0, monotonic)
-        self._shared: _Kept[NamedLimit] = _Kept(ENDPOINT_KEPT_SECONDS if keeps else 0.0, monotonic)
-        self._keys: _Kept[Keys] = _Kept(KEYS_KEPT_SECONDS if keeps else 0.0, monotonic)
+        self._endpoints: KeptValues[Endpoint] = KeptValues(
+            ENDPOINT_KEPT_SECONDS if keeps else 0.0, monotonic
+        )
+        self._shared: KeptValues[NamedLimit] = KeptValues(
+            ENDPOINT_KEPT_SECONDS if keeps else 0.0, monotonic
+        )
+        self._keys: KeptValues[Keys] = KeptValues(KEYS_KEPT_SECONDS if keeps else 0.0, monotonic)
         self._records: Coalescer[AttemptRecord, bool] = Coalescer(
             lambda records: store.endpoints.record(SYSTEM, records)
         )
@@ -128,11 +129,19 @@ class EndpointDeliverer:
         return found
 
     async def through(
-        self, endpoint: Endpoint, stored: Stored, send: Callable[[bool], Awaitable[Outcome]]
+        self,
+        endpoint: Endpoint,
+        stored: Stored,
+        send: Callable[[bool], Awaitable[Outcome]],
+        queue: QueueSettings = ENDPOINTS_SETTINGS,
     ) -> Outcome:
         """The outcome of `send`, which is told whether it is the probe of a breaker; or a wait, if
-        the endpoint's health or a limit does not let it through."""
-        through = gate(endpoint, stored.id, await self._now(endpoint))
+        the endpoint's health or a limit does not let it through. `queue` says how long a message
+        is kept for a disabled endpoint."""
+        now = await self._now(endpoint)
+        through = gate(endpoint, stored, now, queue.retention_seconds)
+        if through.error is not None:
+            return EndpointDisabled(through.error)
         if through.wait_seconds:
             return Snoozed(through.wait_seconds)
         settings = endpoint.settings
@@ -141,10 +150,12 @@ class EndpointDeliverer:
         if shared is not None:
             name = f"limit {shared.name} of {endpoint.tenant}"
             own[name] = Limit(shared.rate_per_second, shared.concurrency)
+        await self._limits.wait_for_share(stored.tenant)
         with self._limits.admitted(stored.tenant, [settings.url], own) as wait_seconds:
-            if not wait_seconds and shared is not None and shared.rate is not None:
-                # Other nodes and queues share the rate.
-                wait_seconds = await self._store.limits.take(Scope(endpoint.tenant), shared.name)
+            if not wait_seconds and shared is not None:
+                # Other nodes and queues share it.
+                scope, claim = Scope(endpoint.tenant), stored.current_claim
+                wait_seconds = await self._store.limits.take(scope, shared.name, claim)
             if wait_seconds:
                 return Snoozed(wait_seconds)
             if through.is_probe:
@@ -251,33 +262,6 @@ class EndpointDeliverer:
 
     async def _read_keys(self, endpoint: Endpoint) -> Keys:
         return await endpoint_keys(self._store, endpoint, self._box())
-
-
-class _Kept(Generic[Value]):
-    """Values that were read, each for some seconds. Who asks while one is read gets the same."""
-
-    def __init__(self, seconds: float, monotonic: Callable[[], float]) -> None:
-        self._seconds, self._monotonic = seconds, monotonic
-        self._found: dict[Hashable, tuple[float, asyncio.Future[Value]]] = {}
-
-    async def get(self, key: Hashable, read: Callable[[], Awaitable[Value]]) -> Value:
-        if not self._seconds:
-            return await read()
-        until, found = self._found.get(key, (0.0, None))
-        if found is None or until <= self._monotonic():
-            if len(self._found) >= KEPT_MAX:
-                self._found.clear()
-            found = asyncio.ensure_future(read())
-            self._found[key] = (self._monotonic() + self._seconds, found)
-        try:
-            return await asyncio.shield(found)
-        except (StoreUnavailable, NotFound):
-            self._found.pop(key, None)
-            raise
-
-    def forget(self, key: Hashable) -> None:
-        """Reads a value again when it is asked for."""
-        self._found.pop(key, None)
 
 
 def endpoints_consumer(

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from tickwork import spans
 from tickwork.app.declarations import HandlerDeclaration
 from tickwork.app.handlers import return_fault
 from tickwork.app.invocation import NOTHING_MADE, Handling, Made, enter, leave
@@ -140,6 +141,43 @@ def result_when_stopped(given: HandlerArgument, outcome: Outcome) -> InvocationR
     their outcome; the others get this one. If the handler continues, its calls raise an error."""
     made = NOTHING_MADE if given.handling is None else given.handling.end()
     return result_of(given, made, outcome)
+
+
+async def traced(
+    handler: HandlerDeclaration,
+    given: HandlerArgument,
+    invocation: Awaitable[InvocationResult],
+) -> InvocationResult:
+    """Runs an invocation in a span: below the sender of its message, or linked to those of its
+    batch. Also records how long each message waited for its claim."""
+    messages = [
+        each.stored for each in ([*given.claimed] if isinstance(given, ClaimedBatch) else [given])
+    ]
+    for each in messages:
+        since = max(each.visible_at, each.sent_at)
+        spans.wait_span(
+            f"wait {handler.queue}", since, each.claimed_at or since, parent=each.traceparent
+        )
+    senders = [each.traceparent for each in messages if each.traceparent is not None]
+    parent = senders[0] if senders and not handler.is_batch else None
+    attributes: dict[str, str | int | bool] = {
+        "code.function.name": handler.name,
+        "messaging.batch.message_count": len(messages),
+        "messaging.message.id": str(messages[0].id),
+        "tickwork.tenant": messages[0].tenant,
+        "tickwork.attempt": messages[0].attempts + 1,
+    }
+    with spans.span(
+        f"process {handler.queue}",
+        "consumer",
+        attributes,
+        parent=parent,
+        links=senders if parent is None else (),
+    ) as span:
+        result = await invocation
+        if span is not None and result.is_failed:
+            span.set_attribute("error.type", type(result.outcomes[0].outcome).__name__)
+    return result
 
 
 async def invoke_guarded(

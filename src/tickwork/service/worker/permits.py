@@ -53,6 +53,12 @@ def notify_first_wait(
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
     on_first_wait(argument)
+    return (yield from go_on(work, wanted))
+
+
+@coroutine
+def go_on(work: Coroutine[Any, Any, T], wanted: Any) -> Generator[Any, Any, T]:
+    """Awaits `work`, which has started already and waits for `wanted`."""
     while True:
         sent: Any = None
         error: BaseException | None = None

@@ -25,6 +25,7 @@ from msgspec import Struct, structs
 
 from tickwork.app.invocation import Made, Written
 from tickwork.clock import monotonic
+from tickwork.core.limits import HOPS_MAX
 from tickwork.core.message import decide
 from tickwork.core.message.outcome import Failed
 from tickwork.core.model import SYSTEM, Ending, Fate, Message, Settlement, SettleResult, StoredQueue
@@ -44,8 +45,8 @@ CHECK_SECONDS = 1.0
 """Seconds between two checks of the deadline while draining, and seconds that abandoned calls may
 take to finish."""
 
-HOPS_WARNED = 3
-"""Number of hops above which a message counts as part of a long chain; reported once per type."""
+HOPS_WARNED = HOPS_MAX * 3 // 4
+"""Number of hops above which a chain is near its end; reported once per type."""
 
 TYPES_WARNED_MAX = 1_000
 """Maximum number of types that are reported."""
@@ -66,7 +67,9 @@ class FinishedMessage(Struct, frozen=True):
     @property
     def is_plain(self) -> bool:
         """Whether it stores nothing else that could be refused."""
-        return self.rows is None and not self.ending.sends and not self.ending.batches
+        ending = self.ending
+        has_effects = ending.sends or ending.batches or ending.entity is not None
+        return self.rows is None and not has_effects
 
     def carrying(self, made: Made) -> FinishedMessage:
         """The same, with what the whole invocation sends."""

@@ -170,7 +170,8 @@ class Worker:
         self._start_loop("time limits", self._enforce_time_limits)
         self._start_loop("suspects", self._poll_suspects)
         context = self._context
-        for task in maintenance_tasks(store, context.observer, context.clock_offset):
+        tasks = maintenance_tasks(store, context.observer, context.clock_offset, context.archive)
+        for task in tasks:
             self._start_loop(*task)
         if self.scheduler is not None:
             await self.scheduler.start()

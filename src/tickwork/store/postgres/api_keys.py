@@ -30,15 +30,17 @@ class PostgresApiKeys:
         )  # fmt: skip
         if not is_name(tenant):
             raise NotFound("tenant", tenant)
+
+        async def work(connection: Connection) -> ApiKey:
+            row = await connection.fetchrow(SQL.create_api_key, self._moment(), *values)
+            if row is None:
+                raise Conflict(f"the id {new.id} is used by another API key")
+            return _key(row)
+
         try:
-            row = await self._database.run(
-                lambda connection: connection.fetchrow(SQL.create_api_key, self._moment(), *values)
-            )
+            return await self._database.change(work)
         except asyncpg.ForeignKeyViolationError:
             raise NotFound("tenant", tenant) from None
-        if row is None:
-            raise Conflict(f"the id {new.id} is used by another API key")
-        return _key(row)
 
     async def get(self, scope: Scope, key_id: str) -> ApiKey:
         row = None
@@ -52,9 +54,10 @@ class PostgresApiKeys:
         self, scope: Scope, limit: int, *, after: str | None = None
     ) -> tuple[ApiKey, ...]:
         check_limit(limit)
-        found = await self._database.run(
-            lambda connection: connection.fetch(SQL.list_api_keys, scope.tenant, after or "", limit)
-        )
+        tenant, rest = scope.tenant, (after or "", limit)
+        values = rest if tenant is None else (tenant, *rest)
+        statement = SQL.list_all_api_keys if tenant is None else SQL.list_api_keys
+        found = await self._database.run(lambda connection: connection.fetch(statement, *values))
         return tuple(_key(row) for row in found)
 
     async def find(self, scope: Scope, key_id: str) -> KeyRecord | None:
@@ -86,17 +89,17 @@ class PostgresApiKeys:
                 raise Conflict(f"API key {key_id} is revoked; create another one")
             return _key(row)
 
-        return await self._database.transact(work)
+        return await self._database.change(work)
 
     async def revoke(self, scope: Scope, key_id: str) -> ApiKey:
-        row = None
-        if is_name(key_id):
-            row = await self._database.run(
-                lambda connection: connection.fetchrow(
-                    SQL.revoke_api_key, self._moment(), key_id, scope.tenant
-                )
-            )
-        return _found(row, key_id)
+        async def work(connection: Connection) -> ApiKey:
+            row = None
+            if is_name(key_id):
+                values = (self._moment(), key_id, scope.tenant)
+                row = await connection.fetchrow(SQL.revoke_api_key, *values)
+            return _found(row, key_id)
+
+        return await self._database.change(work)
 
     async def touch(self, scope: Scope, key_id: str) -> None:
         check_system(scope)

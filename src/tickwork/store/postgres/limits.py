@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import asyncpg
 
 from tickwork.core.limits import is_name
-from tickwork.core.model import Scope
-from tickwork.core.queue.named_limit import LIMITS_MAX, NamedLimit, room
+from tickwork.core.model import Claim, Scope
+from tickwork.core.queue.named_limit import FULL_SECONDS, LIMITS_MAX, NamedLimit, room
 from tickwork.core.queue.rate_limit import seconds_until_next, spend
 from tickwork.errors import NotFound, TooMany
 from tickwork.store.ids import Moment
@@ -33,10 +33,10 @@ class PostgresLimits:
             await connection.execute(SQL.put_limit, scope.tenant, *values)
             found = await connection.fetch(SQL.list_limits, scope.tenant)
             if len(found) > LIMITS_MAX:
-                raise TooMany(f"there are {LIMITS_MAX} limits already; delete some first")
+                raise TooMany(f"there are {LIMITS_MAX} limits already; delete some first", "limits")
 
         try:
-            await self._database.transact(work)
+            await self._database.change(work)
         except asyncpg.ForeignKeyViolationError:
             raise NotFound("tenant", scope.tenant) from None
         return limit
@@ -60,23 +60,33 @@ class PostgresLimits:
         return tuple(map(_limit, found))
 
     async def delete(self, scope: Scope, name: str) -> None:
-        deleted = "DELETE 0"
-        if _can_exist(scope, name):
-            deleted = await self._database.run(
-                lambda connection: connection.execute(SQL.delete_limit, scope.tenant, name)
-            )
-        if deleted == "DELETE 0":
+        async def work(connection: Connection) -> bool:
+            return await connection.execute(SQL.delete_limit, scope.tenant, name) != "DELETE 0"
+
+        if not _can_exist(scope, name) or not await self._database.change(work):
             raise NotFound("limit", name)
 
-    async def take(self, scope: Scope, name: str) -> float:
+    async def take(self, scope: Scope, name: str, claim: Claim) -> float:
         async def work(connection: Connection) -> float:
             found = await locked_limit(connection, self._moment, scope.tenant, name)
-            if found is None or (rate := found.limit.rate_per_second) is None:
+            if found is None:
                 return 0.0
-            wait_seconds = seconds_until_next(found.spent_until, found.now, rate)
-            if not wait_seconds:
+            limit, named = found.limit, (scope.tenant, name)
+            if limit.concurrency is not None:
+                used = await connection.fetchval(SQL.count_limited, *named, claim.id)
+                if used >= limit.concurrency:
+                    return FULL_SECONDS
+            if limit.rate_per_second is not None:
+                wait_seconds = seconds_until_next(
+                    found.spent_until, found.now, limit.rate_per_second
+                )
+                if wait_seconds:
+                    return wait_seconds
                 await found.spend(connection, 1)
-            return wait_seconds
+            if limit.concurrency is not None:
+                await connection.execute(SQL.delete_ended_uses, *named)
+                await connection.execute(SQL.use_limit, *named, claim.id, claim.number)
+            return 0.0
 
         return await self._database.transact(work, repeatable=False)
 
@@ -93,7 +103,9 @@ class LockedLimit(NamedTuple):
         """Number of messages that may be claimed now."""
         claimed = 0
         if self.limit.concurrency is not None:
-            claimed = await connection.fetchval(SQL.count_limited, self.tenant, self.limit.name)
+            claimed = await connection.fetchval(
+                SQL.count_limited, self.tenant, self.limit.name, None
+            )
         return room(self.limit, self.spent_until, self.now, claimed)
 
     async def spend(self, connection: Connection, messages: int) -> None:

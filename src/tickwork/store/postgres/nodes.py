@@ -8,6 +8,7 @@ sees all its claims.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from uuid import UUID
 
 import asyncpg
@@ -90,3 +91,24 @@ class PostgresNodes:
         check_system(scope)
         found = await self._database.run(lambda connection: connection.fetch(SQL.claims_of_holders))
         return {row["holder"]: row["claims"] for row in found}
+
+    async def pause_all(self, scope: Scope, *, is_paused: bool) -> datetime | None:
+        check_system(scope)
+        return await self._database.change(
+            lambda connection: connection.fetchval(SQL.pause_all, self._moment(), is_paused)
+        )
+
+    async def paused_at(self, scope: Scope) -> datetime | None:
+        check_system(scope)
+        return await self._database.run(lambda connection: connection.fetchval(SQL.paused_at))
+
+    async def widen(self, scope: Scope, seconds: int) -> None:
+        check_system(scope)
+        await self._database.change(lambda connection: connection.execute(SQL.widen, seconds))
+
+    async def widened_seconds(self, scope: Scope) -> int:
+        check_system(scope)
+        seconds: int = await self._database.run(
+            lambda connection: connection.fetchval(SQL.widened_seconds)
+        )
+        return seconds

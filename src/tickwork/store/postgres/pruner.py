@@ -10,17 +10,21 @@ default partition gets no partition.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import asyncpg
+from msgspec import structs
 
 from tickwork.core.audit import AUDIT_RETENTION_SECONDS
 from tickwork.core.delivery.endpoint import (
     DELIVERY_RETENTION_SECONDS,
     PUBLISHED_RETENTION_SECONDS,
 )
+from tickwork.core.entity.call import RESULT_RETENTION_SECONDS
 from tickwork.core.limits import check_limit, check_system
 from tickwork.core.message.batch import BATCH_RETENTION_SECONDS
 from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS
@@ -30,10 +34,21 @@ from tickwork.core.queue.stats import COUNTER_RETENTION_SECONDS, CounterName
 from tickwork.core.request import REQUEST_RETENTION_SECONDS
 from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS
 from tickwork.core.schedule.model import DELETED_KEPT_SECONDS
+from tickwork.core.stream import STREAM_RETENTION_SECONDS
+from tickwork.core.workflow.model import RUN_RETENTION_SECONDS
 from tickwork.store.ids import Moment
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.messages.backlog import recount_backlog
+from tickwork.store.postgres.messages.dead_letters import read_dead_letter
+from tickwork.store.postgres.schedules.firings import read_firing
+from tickwork.store.shared.archive import (
+    ARCHIVE_BATCH_MAX,
+    DEAD_LETTERS,
+    FIRINGS,
+    Archive,
+    hour_of,
+)
 from tickwork.store.shared.counters import CounterKey, Counters
 
 DAYS_AHEAD = 3
@@ -43,9 +58,17 @@ COUNTED_BYTES_MAX = 64 * 2**20
 """Maximum size in bytes of a day whose records are counted before it is dropped. For a larger
 day the number comes from the statistics."""
 
+BLOCKS_READ = 256
+"""Number of blocks of a day that are read at a time for the archive: some 10,000 records."""
+
+_BLOCK_BYTES = 8_192
 _LOCK_KEY = 0x66697265  # "fire": the advisory lock for partition changes.
 _DAY = timedelta(days=1)
 _PREFIX = "tickwork_firings_"
+
+
+class _PartitionDropped(Exception):
+    """Another node has archived and dropped it."""
 
 
 class FiringPartitions:
@@ -54,8 +77,9 @@ class FiringPartitions:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def turn(self, now: datetime) -> int:
-        """Creates partitions ahead and drops one old one; returns how many records that had."""
+    async def turn(self, now: datetime, archive: Archive | None) -> int:
+        """Creates partitions ahead and drops one old one, after it was archived; returns how many
+        records that had."""
         today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         known = await self._database.run(lambda each: each.fetch(SQL.firing_partitions))
         names = {row["name"] for row in known}
@@ -66,8 +90,31 @@ class FiringPartitions:
         kept_from = _name(now.astimezone(UTC) - timedelta(seconds=FIRINGS_KEPT_SECONDS))
         for row in known:
             if row["name"] < kept_from:
+                if archive is not None:
+                    try:
+                        await self._archive(row, archive)
+                    except _PartitionDropped:
+                        return 0
                 return await self._try_alone(lambda each, row=row: _drop(each, row))
         return 0
+
+    async def _archive(self, row: Any, archive: Archive) -> None:
+        """Writes a day to a file, some blocks at a time. Nobody records firings of that day any
+        more. Another node may do the same, or has dropped the day meanwhile."""
+        statement = SQL.read_firing_partition.replace("/*day*/", row["name"].removeprefix(_PREFIX))
+        blocks = row["bytes"] // _BLOCK_BYTES
+        with archive.open(row["name"].removeprefix("tickwork_").replace("_", "-")) as append:
+            for first in range(0, blocks, BLOCKS_READ):
+                ends = (f"({first},0)", f"({first + BLOCKS_READ},0)")
+
+                async def read(connection: Connection, ends: tuple[str, str] = ends) -> list[Any]:
+                    try:
+                        return await connection.fetch(statement, *ends)
+                    except asyncpg.UndefinedTableError:
+                        raise _PartitionDropped from None
+
+                found = await self._database.run(read)
+                await asyncio.to_thread(append, map(read_firing, found))
 
     async def _try_alone(self, work: Any) -> int:
         """Changes the partitions, or does nothing if another transaction holds the lock."""
@@ -121,23 +168,60 @@ RECEIPT_SECONDS = 86_400
 
 
 class PostgresPruner:
-    """Deletes records after their retention."""
+    """Deletes records after their retention. Those that are archived come last, because that may
+    fail."""
 
     def __init__(self, database: Database, moment: Moment, counters: Counters) -> None:
         self._database, self._moment, self._counters = database, moment, counters
         self._partitions = FiringPartitions(database)
         self._last_capped: UUID | None = None
 
-    async def prune(self, scope: Scope, limit: int) -> Pruned:
+    async def prune(self, scope: Scope, limit: int, *, archive: Archive | None = None) -> Pruned:
         check_system(scope)
         check_limit(limit)
         now = self._moment()
         if now is None:
             now = await self._database.run(lambda each: each.fetchval(SQL.read_clock))
             assert now is not None
-        dead_letters = await self._take(
-            SQL.prune_dead_letters, now, DEAD_LETTER_RETENTION_SECONDS, limit
+        await self._recount()
+        await self._take(SQL.prune_entity_results, now, RESULT_RETENTION_SECONDS, limit)
+        await self._take(SQL.prune_audit, now, AUDIT_RETENTION_SECONDS, limit)
+        await self._take(SQL.prune_stream, now, STREAM_RETENTION_SECONDS, limit)
+        await self._take(SQL.prune_requests, now, REQUEST_RETENTION_SECONDS, limit)
+        await self._take(SQL.prune_sessions, now, 0, limit)
+        await self._take(SQL.prune_published, now, PUBLISHED_RETENTION_SECONDS, limit)
+        deliveries = await self._take(SQL.prune_deliveries, now, DELIVERY_RETENTION_SECONDS, limit)
+        pruned = Pruned(
+            events=len(await self._take(SQL.prune_events, now, EVENT_RETENTION_SECONDS, limit)),
+            receipts=len(await self._take(SQL.prune_receipts, now, RECEIPT_SECONDS, limit)),
+            progress=len(await self._take(SQL.prune_progress, now, PROGRESS_KEPT_SECONDS, limit)),
+            batches=await self._take_batches(now, limit),
+            schedules=len(await self._take(SQL.prune_schedules, now, DELETED_KEPT_SECONDS, limit)),
+            counters=len(
+                await self._take(SQL.prune_counters, now, COUNTER_RETENTION_SECONDS, limit)
+            ),
+            deliveries=len(deliveries),
+            runs=len(await self._take(SQL.prune_runs, now, RUN_RETENTION_SECONDS, limit)),
         )
+        return structs.replace(
+            pruned,
+            firings=await self._take_firings(now, limit, archive),
+            dead_letters=await self._take_dead_letters(now, limit, archive),
+        )
+
+    async def _take_dead_letters(self, now: datetime, limit: int, archive: Archive | None) -> int:
+        if archive is None:
+            found = await self._take(
+                SQL.prune_dead_letters, now, DEAD_LETTER_RETENTION_SECONDS, limit
+            )
+        else:
+            found = await self._archive(
+                SQL.take_dead_letters,
+                hour_of(now),
+                DEAD_LETTER_RETENTION_SECONDS,
+                min(limit, ARCHIVE_BATCH_MAX),
+                lambda rows: archive.write(DEAD_LETTERS, hour_of(now), map(read_dead_letter, rows)),
+            )
         self._counters.add_all(
             CounterKey(
                 row["queue_id"],
@@ -146,26 +230,28 @@ class PostgresPruner:
                 row["type"] or "",
                 row["source"] or "",
             )
-            for row in dead_letters
+            for row in found
         )
-        await self._recount()
-        await self._take(SQL.prune_audit, now, AUDIT_RETENTION_SECONDS, limit)
-        await self._take(SQL.prune_requests, now, REQUEST_RETENTION_SECONDS, limit)
-        await self._take(SQL.prune_published, now, PUBLISHED_RETENTION_SECONDS, limit)
-        deliveries = await self._take(SQL.prune_deliveries, now, DELIVERY_RETENTION_SECONDS, limit)
-        return Pruned(
-            dead_letters=len(dead_letters),
-            events=len(await self._take(SQL.prune_events, now, EVENT_RETENTION_SECONDS, limit)),
-            receipts=len(await self._take(SQL.prune_receipts, now, RECEIPT_SECONDS, limit)),
-            progress=len(await self._take(SQL.prune_progress, now, PROGRESS_KEPT_SECONDS, limit)),
-            batches=await self._take_batches(now, limit),
-            firings=await self._take_firings(now, limit),
-            schedules=len(await self._take(SQL.prune_schedules, now, DELETED_KEPT_SECONDS, limit)),
-            counters=len(
-                await self._take(SQL.prune_counters, now, COUNTER_RETENTION_SECONDS, limit)
-            ),
-            deliveries=len(deliveries),
-        )
+        return len(found)
+
+    async def _archive(
+        self,
+        statement: str,
+        now: datetime,
+        seconds: int,
+        limit: int,
+        write: Callable[[list[Any]], None],
+    ) -> list[Any]:
+        """Deletes records, which stay deleted only if they were written."""
+        until = now - timedelta(seconds=seconds)
+
+        async def work(connection: Connection) -> list[Any]:
+            found = await connection.fetch(statement, until, limit)
+            if found:
+                await asyncio.to_thread(write, found)
+            return found
+
+        return await self._database.transact(work, repeatable=False)
 
     async def _recount(self) -> None:
         """Recounts the backlog of some capped queues, in turn: a cap that was set during
@@ -189,10 +275,20 @@ class PostgresPruner:
             lambda connection: connection.fetch(statement, until, limit), repeatable=False
         )
 
-    async def _take_firings(self, now: datetime, limit: int) -> int:
+    async def _take_firings(self, now: datetime, limit: int, archive: Archive | None) -> int:
         """Drops an old day, and deletes old records of the default partition."""
-        records = await self._partitions.turn(now)
-        return records + len(await self._take(SQL.prune_firings, now, FIRINGS_KEPT_SECONDS, limit))
+        records = await self._partitions.turn(now, archive)
+        if archive is None:
+            found = await self._take(SQL.prune_firings, now, FIRINGS_KEPT_SECONDS, limit)
+        else:
+            found = await self._archive(
+                SQL.take_firings,
+                hour_of(now),
+                FIRINGS_KEPT_SECONDS,
+                limit,
+                lambda rows: archive.write(FIRINGS, hour_of(now), map(read_firing, rows)),
+            )
+        return records + len(found)
 
     async def _take_batches(self, now: datetime, limit: int) -> int:
         """Deletes items first, some at a time, and then batches without items."""

@@ -1,4 +1,4 @@
-"""Tenants and queues on PostgreSQL."""
+"""Queues on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from uuid import UUID
 import asyncpg
 
 from tickwork.clock import monotonic
-from tickwork.core.limits import check_limit, check_queue, is_name
-from tickwork.core.model import Counts, QueueSettings, Scope, StoredQueue, Tenant
-from tickwork.core.tenant_limits import check_tenant
+from tickwork.core.limits import check_queue, is_name
+from tickwork.core.model import Counts, QueueSettings, Scope, StoredQueue
 from tickwork.errors import Conflict, NotFound
+from tickwork.store.contract import CheckQueue
 from tickwork.store.ids import Moment, new_id
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.engine.wakeups import PostgresWakeups
 from tickwork.store.postgres.messages import rows
 from tickwork.store.postgres.messages.backlog import recount_backlog
-from tickwork.store.shared.columns import read_tenant, settings_text, tenant_values
+from tickwork.store.shared.columns import settings_text
 
 if TYPE_CHECKING:
     from tickwork.store.postgres.messages.removal import Purger
@@ -29,38 +29,6 @@ QUEUES_REMEMBERED_MAX = 10_000
 QUEUES_REMEMBERED_SECONDS = 1.0
 """Seconds a queue is cached. Another process may delete it, or create one that takes precedence
 over a shared one."""
-
-
-class PostgresTenants:
-    """Tenants."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def put(self, scope: Scope, tenant: Tenant) -> None:
-        check_tenant(scope, tenant)
-        await self._database.run(
-            lambda connection: connection.execute(SQL.put_tenant, *tenant_values(tenant))
-        )
-
-    async def get(self, scope: Scope, tenant_id: str) -> Tenant:
-        row = None
-        if is_name(tenant_id) and (scope.is_system or scope.tenant == tenant_id):
-            row = await self._database.run(
-                lambda connection: connection.fetchrow(SQL.get_tenant, tenant_id)
-            )
-        if row is None:
-            raise NotFound("tenant", tenant_id)
-        return read_tenant(row)
-
-    async def list(
-        self, scope: Scope, limit: int, *, after: str | None = None
-    ) -> tuple[Tenant, ...]:
-        check_limit(limit)
-        found = await self._database.run(
-            lambda connection: connection.fetch(SQL.list_tenants, scope.tenant, after or "", limit)
-        )
-        return tuple(map(read_tenant, found))
 
 
 class _Remembered(NamedTuple):
@@ -79,7 +47,13 @@ class PostgresQueues:
         self._known: dict[tuple[str | None, str], _Remembered] = {}
 
     async def put(
-        self, scope: Scope, name: str, settings: QueueSettings, *, declared_by: str | None = None
+        self,
+        scope: Scope,
+        name: str,
+        settings: QueueSettings,
+        *,
+        declared_by: str | None = None,
+        check: CheckQueue | None = None,
     ) -> StoredQueue:
         check_queue(name, settings)
         if scope.tenant is not None and not is_name(scope.tenant):
@@ -96,6 +70,7 @@ class PostgresQueues:
         )
 
         async def work(connection: Connection) -> StoredQueue:
+            await _check(connection, scope, name, check)
             queue = rows.queue(await connection.fetchrow(SQL.put_queue, *values))
             if settings.counts_claims:
                 await connection.execute(SQL.count_claims, queue.id)
@@ -104,7 +79,7 @@ class PostgresQueues:
             return queue
 
         try:
-            queue = await self._database.transact(work)
+            queue = await self._database.change(work)
         except asyncpg.ForeignKeyViolationError:
             raise NotFound("tenant", scope.tenant) from None
         self._known.clear()
@@ -148,15 +123,16 @@ class PostgresQueues:
         )
         return tuple(rows.queue(row) for row in found)
 
-    async def delete(self, scope: Scope, name: str) -> None:
+    async def delete(self, scope: Scope, name: str, *, check: CheckQueue | None = None) -> None:
         queue_id = await self._own(scope, name)
 
         async def work(connection: Connection) -> bool:
             # Two statements, so that the second sees messages sent while the first waited.
             await connection.execute(SQL.lock_queue, queue_id)
+            await _check(connection, scope, name, check)
             return await connection.fetchval(SQL.delete_queue, queue_id) is not None
 
-        if not await self._database.transact(work):
+        if not await self._database.change(work):
             raise Conflict(
                 f"queue {name} still has messages or dead letters; purge and discard them first"
             )
@@ -171,15 +147,23 @@ class PostgresQueues:
     async def purge(self, scope: Scope, name: str) -> int:
         return await self.purger.purge(scope, await self.id_of(scope, name))
 
-    async def counts(self, scope: Scope, name: str) -> Counts:
+    async def counts(self, scope: Scope, name: str, *, at_most: int | None = None) -> Counts:
+        counts, _ = await self.counts_and_late(scope, name, at_most)
+        return counts
+
+    async def counts_and_late(
+        self, scope: Scope, name: str, at_most: int | None
+    ) -> tuple[Counts, int]:
+        """Also returns how many ready messages are late."""
         queue_id = await self.id_of(scope, name)
-        asked = (self._moment(), queue_id, scope.tenant)
+        asked = (self._moment(), queue_id, scope.tenant, at_most)
         [row] = await self._database.fetch_with_custom_plan(SQL.count_messages, *asked)
-        return Counts(*row)
+        *counts, late = row
+        return Counts(*counts), late
 
     async def _set_paused(self, scope: Scope, name: str, *, paused: bool) -> UUID:
         queue_id = await self._own(scope, name)
-        await self._database.run(
+        await self._database.change(
             lambda connection: connection.execute(SQL.pause_queue, queue_id, paused)
         )
         return queue_id
@@ -191,3 +175,10 @@ class PostgresQueues:
         if queue.tenant != scope.tenant:
             raise Conflict(f"queue {name} is shared; only the system may change it")
         return queue.id
+
+
+async def _check(connection: Connection, scope: Scope, name: str, check: CheckQueue | None) -> None:
+    """Locks a queue and lets the caller refuse the change."""
+    if check is not None:
+        row = await connection.fetchrow(SQL.lock_own_queue, scope.tenant, name)
+        check(None if row is None else rows.queue(row))

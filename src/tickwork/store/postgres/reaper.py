@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from tickwork.core.delivery.push import expiry_reason
 from tickwork.core.limits import check_limit, check_system
 from tickwork.core.model import (
     LOST_CLAIMS_MAX,
@@ -24,6 +25,7 @@ from tickwork.core.schedule import slot_outcome as slot_end
 from tickwork.store.ids import Moment, new_id
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
+from tickwork.store.postgres.entities.entities import PostgresEntities
 from tickwork.store.postgres.messages.batch_progress import BatchProgress
 from tickwork.store.postgres.messages.removal import Removal
 from tickwork.store.postgres.messages.settle_statements import (
@@ -56,15 +58,18 @@ class PostgresReaper:
         ender: EndingWriter,
         removal: Removal,
         batches: BatchProgress,
+        entities: PostgresEntities,
     ) -> None:
         self._database, self._moment = database, moment
         self._ender, self._removal, self._batches = ender, removal, batches
+        self._entities = entities
         self._last_queue_id: UUID | None = None
 
     async def reap(self, scope: Scope, limit: int) -> Reaped:
         check_system(scope)
         check_limit(limit)
         nodes = await self._pass(self._end_nodes)
+        await self._entities.delete_calls_of_dead_nodes(limit)
         leases = await self._pass(lambda connection: self._end_leases(connection, limit))
         # A retired message is the first of its key, so it is removed before messages that expire
         # behind it.
@@ -120,7 +125,7 @@ class PostgresReaper:
         self, connection: Connection, limit: int
     ) -> tuple[Reaped, Settled | None]:
         found = await connection.fetch(SQL.expired_messages, self._moment(), limit)
-        return await self._bury(connection, found)
+        return await self._bury(connection, found, REASON_EXPIRED)
 
     async def _retire(self, limit: int) -> list[Reaped]:
         """Expires messages by the retention of their queue, some queues in each pass."""
@@ -132,15 +137,15 @@ class PostgresReaper:
         self._last_queue_id = queues[-1]["id"] if len(queues) == QUEUES_PER_PASS else None
         return [
             await self._pass(
-                lambda connection, queue_id=queue["id"]: self._retire_from(  # type: ignore[misc]
-                    connection, queue_id, limit
+                lambda connection, queue=queue: self._retire_from(  # type: ignore[misc]
+                    connection, queue["id"], limit, expiry_reason(is_disabled=queue["is_disabled"])
                 )
             )
             for queue in queues
         ]
 
     async def _retire_from(
-        self, connection: Connection, queue_id: UUID, limit: int
+        self, connection: Connection, queue_id: UUID, limit: int, reason: str
     ) -> tuple[Reaped, Settled | None]:
         lanes = await connection.fetch(
             SQL.ready_tenants, self._moment(), queue_id, None, "", LANES_MAX, True
@@ -155,10 +160,10 @@ class PostgresReaper:
             [lane["priority"] for lane in lanes],
             limit,
         )
-        return await self._bury(connection, found)
+        return await self._bury(connection, found, reason)
 
     async def _bury(
-        self, connection: Connection, found: Sequence[Any]
+        self, connection: Connection, found: Sequence[Any], reason: str
     ) -> tuple[Reaped, Settled | None]:
         """Records dead letters for messages that have expired, if they still wait."""
         if not found:
@@ -173,9 +178,9 @@ class PostgresReaper:
         )
         # By position in the key: a dead-letter queue gets them in this order.
         in_order = sorted(claimed, key=lambda row: row["place"] or 0)
-        settled = await self._end(connection, _dead(in_order, REASON_EXPIRED))
+        settled = await self._end(connection, _dead(in_order, reason))
         done = [in_order[index] for index in settled.ended.done]
-        slots = sum(map(_is_unseen_slot, done))
+        slots = sum(map(_is_unseen_slot, done)) if reason == REASON_EXPIRED else 0
         return Reaped(dead=len(done), expired_slots=slots), settled
 
     async def _end(self, connection: Connection, endings: Sequence[Ending]) -> Settled:

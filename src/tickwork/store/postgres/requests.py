@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from uuid import UUID
 
 from tickwork.core.model import Scope
@@ -13,6 +15,7 @@ from tickwork.core.request import (
 from tickwork.store.ids import Moment, own_tenant
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
+from tickwork.store.shared.joined_writes import joined
 
 
 class PostgresRequests:
@@ -38,6 +41,14 @@ class PostgresRequests:
 
         # Not repeated: if the reply was lost, the request would look like one that is running.
         return await self._database.transact(work, repeatable=False)
+
+    def joined(
+        self, scope: Scope, key: str, seed: UUID, answer: Callable[[], bytes]
+    ) -> AbstractAsyncContextManager[None]:
+        async def write(connection: Connection) -> None:
+            await connection.execute(SQL.finish_request, own_tenant(scope), key, seed, answer())
+
+        return joined(write, lambda: self.finish(scope, key, seed, answer()))
 
     async def finish(self, scope: Scope, key: str, seed: UUID, answer: bytes) -> None:
         values = (own_tenant(scope), key, seed, answer)

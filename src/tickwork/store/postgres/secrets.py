@@ -44,8 +44,10 @@ class PostgresSecrets:
             await connection.execute(SQL.retire_secret, self._moment(), *named, keep_seconds)
             await connection.execute(SQL.put_secret, *named, value)
 
-        await self._database.transact(work)
+        await self._database.change(work)
 
     async def delete(self, scope: Scope, owner: str) -> None:
         named = (own_tenant(scope), owner)
-        await self._database.run(lambda connection: connection.execute(SQL.delete_secrets, *named))
+        await self._database.change(
+            lambda connection: connection.execute(SQL.delete_secrets, *named)
+        )

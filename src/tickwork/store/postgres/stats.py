@@ -9,9 +9,11 @@ import asyncpg
 from tickwork.core.limits import check_system
 from tickwork.core.model import Scope
 from tickwork.core.queue.stats import (
+    RECENT_DEAD_SECONDS,
     RECENT_KINDS_SECONDS,
     RECENT_MINUTES,
     CounterName,
+    DeadCount,
     MinuteCount,
     QueueStats,
     TypeCount,
@@ -37,24 +39,26 @@ class PostgresStats:
         check_system(scope)
         await self._flush()
 
-    async def queue(self, scope: Scope, name: str) -> QueueStats:
+    async def queue(self, scope: Scope, name: str, *, at_most: int | None = None) -> QueueStats:
         queue_id = await self._queues.id_of(scope, name)
         await self._flush()
-        counts = await self._queues.counts(scope, name)
+        counts, late = await self._queues.counts_and_late(scope, name, at_most)
         asked = (self._moment(), queue_id, scope.tenant)
 
         async def work(
             connection: Connection,
-        ) -> tuple[float | None, list[asyncpg.Record], list[asyncpg.Record]]:
+        ) -> tuple[float | None, list[asyncpg.Record], list[asyncpg.Record], list[asyncpg.Record]]:
             return (
                 await connection.fetchval(SQL.oldest_visible, *asked),
                 await connection.fetch(SQL.recent_minutes, *asked, RECENT_MINUTES),
                 await connection.fetch(SQL.recent_kinds, *asked, RECENT_KINDS_SECONDS),
+                await connection.fetch(SQL.recent_dead, *asked, RECENT_DEAD_SECONDS),
             )
 
-        oldest_age_seconds, minutes, kinds = await self._database.run(work)
+        oldest_age_seconds, minutes, kinds, dead = await self._database.run(work)
         return QueueStats(
             counts=counts,
+            late=late,
             oldest_age_seconds=oldest_age_seconds,
             minutes=tuple(
                 MinuteCount(row["minute"], CounterName(row["passing"]), row["messages"])
@@ -64,6 +68,7 @@ class PostgresStats:
                 TypeCount(row["type"], row["source"], CounterName(row["passing"]), row["messages"])
                 for row in kinds
             ),
+            dead=tuple(DeadCount(row["type"], row["messages"]) for row in dead),
         )
 
     async def _flush(self) -> None:

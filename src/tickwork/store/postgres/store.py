@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from datetime import datetime
 from uuid import UUID
@@ -17,9 +18,11 @@ from tickwork.store.postgres.engine.database import Database
 from tickwork.store.postgres.engine.migrate import check_version
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.engine.wakeups import PostgresWakeups
+from tickwork.store.postgres.entities.entities import PostgresEntities
 from tickwork.store.postgres.limits import PostgresLimits
 from tickwork.store.postgres.messages.batch_progress import BatchProgress
 from tickwork.store.postgres.messages.batches import PostgresBatches
+from tickwork.store.postgres.messages.dead_copies import bury_copies
 from tickwork.store.postgres.messages.dead_letters import PostgresDeadLetters
 from tickwork.store.postgres.messages.keys import Keys
 from tickwork.store.postgres.messages.messages import PostgresMessages
@@ -31,7 +34,8 @@ from tickwork.store.postgres.messages.settle_statements import EndingWriter
 from tickwork.store.postgres.messages.subscriptions import PostgresSubscriptions
 from tickwork.store.postgres.nodes import PostgresNodes
 from tickwork.store.postgres.pruner import PostgresPruner
-from tickwork.store.postgres.queues import PostgresQueues, PostgresTenants
+from tickwork.store.postgres.queues import PostgresQueues
+from tickwork.store.postgres.readers import PostgresReaders
 from tickwork.store.postgres.reaper import PostgresReaper
 from tickwork.store.postgres.requests import PostgresRequests
 from tickwork.store.postgres.schedules.calendars import PostgresCalendars
@@ -43,8 +47,15 @@ from tickwork.store.postgres.schedules.schedules import PostgresSchedules
 from tickwork.store.postgres.schedules.shards import PostgresShards
 from tickwork.store.postgres.schedules.slot_copies import SlotCopies
 from tickwork.store.postgres.secrets import PostgresSecrets
+from tickwork.store.postgres.sessions import PostgresSessions
 from tickwork.store.postgres.stats import PostgresStats
+from tickwork.store.postgres.stream import PostgresStream
+from tickwork.store.postgres.tenants import PostgresTenants
+from tickwork.store.postgres.traces import PostgresTraces
+from tickwork.store.postgres.workflows.workflows import PostgresWorkflows
 from tickwork.store.shared.counters import Counters
+from tickwork.store.shared.group_commit import Coalescer
+from tickwork.store.shared.shard_layout import ShardLayout
 from tickwork.store.shared.watches import within
 
 CONNECTIONS_MAX = 10
@@ -71,13 +82,14 @@ class PostgresStore:
 
     def __init__(self, database: Database, moment: Moment, listen_url: str) -> None:
         self._database, self._moment = database, moment
+        self._clock: Coalescer[None, datetime] = Coalescer(self._read_clock)
         counters = Counters()
         self.wakeups = PostgresWakeups(database, listen_url)
-        self.tenants = PostgresTenants(database)
+        self.tenants = PostgresTenants(database, moment)
         self.queues = queues = PostgresQueues(database, moment, self.wakeups)
         self.subscriptions = PostgresSubscriptions(database, moment, queues)
         self._sender = sender = Sender(
-            database, moment, queues, self.subscriptions, self.wakeups, counters
+            database, moment, queues, self.subscriptions, self.wakeups, counters, bury_copies
         )
         progress = BatchProgress(database, moment, queues, sender, self.subscriptions)
         self.batches = PostgresBatches(
@@ -90,24 +102,33 @@ class PostgresStore:
         self.messages = PostgresMessages(database, moment, queues, sender, self._settler)
         self.progress = PostgresProgress(database, moment)
         self.dead_letters = PostgresDeadLetters(database, moment, queues, sender, counters)
+        layout = ShardLayout()
         copies = SlotCopies(sender, self.subscriptions)
         self.schedules = PostgresSchedules(
             database,
             Creator(database, moment, queues, self.wakeups),
             Changer(database, moment, removal, self.wakeups, counters, copies),
-            Planner(database, moment, self.wakeups, counters, copies),
+            Planner(database, moment, self.wakeups, counters, copies, layout),
         )
         self.calendars = PostgresCalendars(database, moment)
         self.secrets = PostgresSecrets(database, moment)
         self.limits = PostgresLimits(database, moment)
+        self.workflows = PostgresWorkflows(database, moment, sender)
         self.keys = PostgresApiKeys(database, moment)
+        self.sessions = PostgresSessions(database, moment)
+        self.readers = PostgresReaders(database)
         self.audit = PostgresAudit(database, moment)
+        self.stream = PostgresStream(database)
+        self.traces = PostgresTraces(database)
         self.endpoints = PostgresEndpoints(database, moment, sender, queues.purger)
-        self.shards = PostgresShards(database, moment, self.wakeups)
+        self.entities = PostgresEntities(database, moment, queues, removal, counters)
+        self.shards = PostgresShards(database, moment, self.wakeups, layout)
         self.firings = PostgresFirings(database)
         self.stats = PostgresStats(database, moment, queues, counters)
         self.nodes = PostgresNodes(database, moment, self.wakeups)
-        self.reaper = PostgresReaper(database, moment, ending_writer, removal, progress)
+        self.reaper = PostgresReaper(
+            database, moment, ending_writer, removal, progress, self.entities
+        )
         self.requests = PostgresRequests(database, moment)
         self.pruner = PostgresPruner(database, moment, counters)
 
@@ -139,10 +160,12 @@ class PostgresStore:
         virtual = self._moment()
         if virtual is not None:
             return virtual
-        now: datetime = await self._database.run(
-            lambda connection: connection.fetchval(SQL.read_clock)
-        )
-        return now
+        return await self._clock.submit(None)
+
+    async def _read_clock(self, asked: Sequence[None]) -> list[datetime]:
+        """One time for all who ask: it is read after each of them has asked."""
+        now = await self._database.run(lambda connection: connection.fetchval(SQL.read_clock))
+        return [now] * len(asked)
 
     async def meta(self) -> Meta:
         row = await self._database.run(lambda connection: connection.fetchrow(SQL.read_meta))
@@ -176,5 +199,7 @@ class PostgresStore:
     async def _flush(self) -> None:
         await self._sender.drain()
         await self.progress.drain()
+        await self.workflows.drain()
+        await self.entities.drain()
         await self._settler.drain()
         await self.stats.flush(SYSTEM)

@@ -21,6 +21,13 @@ SQL files name a list by a placeholder:
 | `/*tenant*/` | a tenant, as `Tenant` has it (alias `t`) |
 | `/*audit*/` | a record of the audit log, as `AuditRecord` has it (alias `a`) |
 | `/*attempt*/` | an attempt, as `Attempt` has it (alias `a`) |
+| `/*run*/` | a run of a workflow, as `Run` has it (alias `r`) |
+| `/*run_step*/` | a step of a run, as `RunStep` has it (alias `s`) |
+| `/*run_step_columns*/`, `/*new.run_step*/` | the same, without an alias and of the rows of `new` |
+| `/*run_step_arrays $8*/`, `/*run_step_values*/` | the same as parameters |
+| `/*run_step_once $8*/` | the same of `new`; an array with one value holds it for all rows |
+| `/*run_event*/` | an event of a run, as `RunEvent` has it (alias `e`) |
+| `/*run_set $4*/` | assignments of what a decision changes in a run, from `$4` on |
 | `/*definition_set $14*/` | assignments of the columns of a definition, from `$14` on |
 """
 
@@ -42,6 +49,7 @@ from tickwork.core.message.dead_letter import DeadLetter
 from tickwork.core.model import FORMAT_VERSION, ContentType, Message, QueueSettings, Tenant
 from tickwork.core.schedule.firing import FiringRecord
 from tickwork.core.schedule.model import Definition, NewSchedule, bucket_of, stored_texts
+from tickwork.core.workflow.model import Control, Run, RunEvent, RunStatus, RunStep
 
 
 class Kind(StrEnum):
@@ -108,6 +116,7 @@ MESSAGE = (
     _column("terms", Kind.TEXT, "r"),
     _column("idempotency_base", Kind.TEXT, "skr"),
     _column("death", Kind.TEXT, "skr"),
+    _column("traceparent", Kind.TEXT, "sr"),
     _column("content_type", Kind.TEXT, "skr", ContentType.JSON),
     _column("format", Kind.SMALL, "kr", FORMAT_VERSION),
     _column("last_error", Kind.TEXT, "r"),
@@ -209,6 +218,27 @@ API_KEY = ApiKey.__struct_fields__
 TENANT = Tenant.__struct_fields__
 """A stored tenant, in the order of `Tenant`."""
 
+RUN = Run.__struct_fields__
+"""A stored run, in the order of `Run`."""
+
+_RUN_FIXED = ("tenant", "id", "uid", "parent_id", "parent_step")
+RUN_CHANGED = tuple(name for name in RUN if name not in _RUN_FIXED)
+"""What a decision may change in a run."""
+
+RUN_STEP = (
+    ("key", Kind.TEXT),
+    ("position", Kind.INTEGER),
+    ("kind", Kind.TEXT),
+    ("state", Kind.TEXT),
+    ("attempts", Kind.INTEGER),
+    ("output", Kind.BYTES),
+    ("error", Kind.BYTES),
+    ("wake_at", Kind.TIME),
+    ("started_at", Kind.TIME),
+    ("finished_at", Kind.TIME),
+)
+"""A recorded step, in the order of `RunStep`."""
+
 _HAS_MESSAGE = (
     "EXISTS (SELECT 1 FROM tickwork_messages WHERE tenant = d.tenant AND id = d.message_id)"
 )
@@ -256,6 +286,16 @@ def names(columns: Iterable[str], alias: str = "") -> str:
     return ", ".join(f"{alias}.{name}" if alias else name for name in columns)
 
 
+def once(columns: Sequence[tuple[str, Kind]], first: int) -> str:
+    """Columns of the rows `new`, made from array parameters of PostgreSQL from `first` on. An array
+    with one value holds it for all rows: the driver checks and encodes each value of an array."""
+    return ", ".join(
+        f"CASE WHEN cardinality(${number}::{kind}[]) = 1 THEN (${number}::{kind}[])[1] "
+        f"ELSE new.{name} END AS {name}"
+        for number, (name, kind) in enumerate(columns, first)
+    )
+
+
 def arrays(kinds: Sequence[Kind], first: int) -> str:
     """Array parameters of PostgreSQL, numbered from `first`."""
     return ", ".join(f"${number}::{kind}[]" for number, kind in enumerate(kinds, first))
@@ -281,12 +321,20 @@ _LISTS = {
     "audit": names(AuditRecord.__struct_fields__, "a"),
     "tenant": names(TENANT, "t"),
     "attempt": names(Attempt.__struct_fields__, "a"),
+    "run": names(RUN, "r"),
+    "run_step": names(RunStep.__struct_fields__, "s"),
+    "new.run_step": names(RunStep.__struct_fields__, "new"),
+    "run_step_columns": names(RunStep.__struct_fields__),
+    "run_step_values": names("?" * len(RUN_STEP)),
+    "run_event": names(RunEvent.__struct_fields__, "e"),
     "new_schedule_values": names("?" * len(_NEW_SCHEDULE)),
 }
 _ARRAYS = {
     "sent_arrays": [column.kind for column in SENT],
     "new_schedule_arrays": [kind for _, kind in NEW_SCHEDULE],
+    "run_step_arrays": [kind for _, kind in RUN_STEP],
 }
+_SETS: dict[str, Sequence[str]] = {"definition_set": DEFINITION, "run_set": RUN_CHANGED}
 _PLACEHOLDER = re.compile(r"/\*([a-z_.]+)(?: ([$?])(\d+))?\*/")
 
 
@@ -295,10 +343,12 @@ def fill_in(sql: str, known: Mapping[str, str]) -> str:
 
     def replacement(found: re.Match[str]) -> str:
         name, mark, first = found[1], found[2], int(found[3] or 0)
+        if name == "run_step_once":
+            return once(RUN_STEP, first)
         if name in _ARRAYS:
             return arrays(_ARRAYS[name], first)
-        if name == "definition_set":
-            return ", ".join(f"{each} = {mark}{at}" for at, each in enumerate(DEFINITION, first))
+        if name in _SETS:
+            return ", ".join(f"{each} = {mark}{at}" for at, each in enumerate(_SETS[name], first))
         return _LISTS.get(name) or known.get(name, found[0])
 
     return _PLACEHOLDER.sub(replacement, sql)
@@ -348,6 +398,20 @@ def read_audit(values: Iterable[Any]) -> AuditRecord:
     states = [None if each is None else msgspec.json.decode(each) for each in (before, after)]
     named = dict(zip(AuditRecord.__struct_fields__, (*known, *states), strict=True))
     return AuditRecord(**named)
+
+
+def run_values(run: Run) -> tuple[Any, ...]:
+    """The values of `RUN_CHANGED`."""
+    return tuple(getattr(run, name) for name in RUN_CHANGED)
+
+
+def read_run(values: Iterable[Any]) -> Run:
+    """A stored run from the values of `RUN`."""
+    fields = dict(zip(RUN, values, strict=True))
+    control = fields["control"]
+    fields["status"], fields["paused"] = RunStatus(fields["status"]), bool(fields["paused"])
+    fields["control"] = None if control is None else Control(control)
+    return Run(**fields)
 
 
 def scopes_text(scopes: Iterable[Permission]) -> str:

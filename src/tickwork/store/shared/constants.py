@@ -8,6 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE
+from tickwork.core.delivery.target import DELIVERIES_QUEUE
+from tickwork.core.entity.call import RESULT_RETENTION_SECONDS
+from tickwork.core.entity.model import SMALL_STORAGE_BYTES_MAX
+from tickwork.core.limits import ENTITIES_PREFIX
 from tickwork.core.message.system_events import SYSTEM_TYPES
 from tickwork.core.model import (
     FORMAT_VERSION,
@@ -15,7 +19,8 @@ from tickwork.core.model import (
     LOST_CLAIMS_SEPARATE,
     WAITING_SINCE,
 )
-from tickwork.core.schedule.model import BUCKETS_PER_SHARD, OverlapPolicy
+from tickwork.core.queue.stats import LATE_SECONDS
+from tickwork.core.schedule.model import OverlapPolicy
 from tickwork.core.schedule.next_slot import AHEAD_SECONDS
 from tickwork.core.schedule.plan import CATCH_UP_PRIORITY_STEP, UNFINISHED_MAX
 from tickwork.core.schedule.slot_outcome import (
@@ -40,9 +45,9 @@ def _literals(values: Iterable[object]) -> str:
 
 CONSTANTS = {
     "format": _literal(FORMAT_VERSION),
+    "late_seconds": _literal(LATE_SECONDS),
     "lost_claims_separate": _literal(LOST_CLAIMS_SEPARATE),
     "lost_claims_alone": _literal(LOST_CLAIMS_ALONE),
-    "buckets_per_shard": _literal(BUCKETS_PER_SHARD),
     "ahead_seconds": _literal(AHEAD_SECONDS),
     "unfinished_max": _literal(UNFINISHED_MAX),
     "later_slots_max": _literal(LATER_SLOTS_MAX),
@@ -53,6 +58,10 @@ CONSTANTS = {
     "handled": _literals(sorted(HANDLED)),
     "after_success": _literals(AFTER_SUCCESS),
     "waiting_since": _literal(f"{WAITING_SINCE}%"),
+    "small_storage_bytes_max": _literal(SMALL_STORAGE_BYTES_MAX),
+    "result_retention_seconds": _literal(RESULT_RETENTION_SECONDS),
+    "deliveries_queue": _literal(DELIVERIES_QUEUE),
     "endpoints_queue": _literal(ENDPOINTS_QUEUE),
+    "entities_prefix": _literal(ENTITIES_PREFIX),
     "system_types": _literals(SYSTEM_TYPES),
 }

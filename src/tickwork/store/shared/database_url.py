@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from shlex import quote
 
+FROZEN = "frozen: "
+"""How the error of a frozen database begins."""
+
 _LOGIN_PASSWORD = re.compile(r"(?<=//)([^/@:]*):[^/]*@")
 _QUERY_PASSWORD = re.compile(r"(?<=[?&])(?:ssl)?password=[^&]*(?:&|$)")
 

@@ -25,11 +25,12 @@ clean up dead rows of a queue; then it runs less often."""
 
 
 class TenantLane(Struct, frozen=True):
-    """One tenant's messages of one priority, and the tenant's weight."""
+    """One tenant's messages of one priority, the tenant's weight, and its quota for claims."""
 
     tenant: str
     priority: int
     weight: int = 1
+    claimed_max: int | None = None
 
 
 class Portion(Struct, frozen=True):

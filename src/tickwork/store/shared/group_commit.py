@@ -45,7 +45,8 @@ class Coalescer(Generic[Item, Answer]):
     async def submit(self, item: Item, rows: int = 1) -> Answer:
         """Commits the item with others that wait, and returns its answer.
 
-        A submitted item is carried out even if its caller stops waiting.
+        A submitted item is carried out even if its caller stops waiting: that cancels its answer
+        only.
         """
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(item, rows, answer))
@@ -53,7 +54,7 @@ class Coalescer(Generic[Item, Answer]):
             task = asyncio.create_task(self._commit_groups())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        return await asyncio.shield(answer)
+        return await answer
 
     async def drain(self) -> None:
         """Waits until no commit is running."""
@@ -78,20 +79,24 @@ class Coalescer(Generic[Item, Answer]):
         return group
 
     async def _answer(self, group: list[_Waiting[Item, Answer]]) -> None:
-        # In its own task, so that any exception reaches the waiting callers.
-        committing = asyncio.ensure_future(self._commit([each.item for each in group]))
-        await asyncio.wait([committing])
-        error = committing.exception()
-        if error is None:
-            for each, answer in zip(group, committing.result(), strict=True):
+        try:
+            answers = await self._commit([each.item for each in group])
+        except Exception as error:
+            if not _is_caused_by_one_call(error) or len(group) == 1:
+                _fail(group, error)
+                return
+        except BaseException:  # The event loop closes.
+            for each in group:
+                each.answer.cancel()
+            raise
+        else:
+            for each, answer in zip(group, answers, strict=True):
                 if not each.answer.done():
                     each.answer.set_result(answer)
-        elif _is_caused_by_one_call(error) and len(group) > 1:
-            middle = len(group) // 2
-            await self._answer(group[:middle])
-            await self._answer(group[middle:])
-        else:
-            _fail(group, error)
+            return
+        middle = len(group) // 2
+        await self._answer(group[:middle])
+        await self._answer(group[middle:])
 
 
 def _is_caused_by_one_call(error: BaseException) -> bool:

@@ -38,7 +38,7 @@ class SqliteApiKeys:
                 raise Conflict(f"the id {new.id} is used by another API key")
             return _get(transaction, scope, new.id)
 
-        return await self._database.write(work)
+        return await self._database.change(work)
 
     async def get(self, scope: Scope, key_id: str) -> ApiKey:
         return await self._database.read(lambda transaction: _get(transaction, scope, key_id))
@@ -47,9 +47,11 @@ class SqliteApiKeys:
         self, scope: Scope, limit: int, *, after: str | None = None
     ) -> tuple[ApiKey, ...]:
         check_limit(limit)
-        values = (scope.tenant, after or "", limit)
+        tenant, rest = scope.tenant, (after or "", limit)
+        values = rest if tenant is None else (tenant, *rest)
+        statement = SQL.list_all_api_keys if tenant is None else SQL.list_api_keys
         found = await self._database.read(
-            lambda transaction: transaction.execute(SQL.list_api_keys, values).fetchall()
+            lambda transaction: transaction.execute(statement, values).fetchall()
         )
         return tuple(_key(row) for row in found)
 
@@ -82,7 +84,7 @@ class SqliteApiKeys:
                 raise Conflict(f"API key {before.id} is revoked; create another one")
             return _get(transaction, scope, key_id)
 
-        return await self._database.write(work)
+        return await self._database.change(work)
 
     async def revoke(self, scope: Scope, key_id: str) -> ApiKey:
         def work(transaction: Transaction) -> ApiKey:
@@ -90,7 +92,7 @@ class SqliteApiKeys:
             transaction.execute(SQL.revoke_api_key, (key_id, scope.tenant, transaction.now))
             return _get(transaction, scope, key_id)
 
-        return await self._database.write(work)
+        return await self._database.change(work)
 
     async def touch(self, scope: Scope, key_id: str) -> None:
         check_system(scope)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from uuid import UUID
 
 from tickwork.core.audit import AuditRecord, NewAuditRecord
@@ -10,6 +12,7 @@ from tickwork.core.model import Scope
 from tickwork.errors import NotFound
 from tickwork.store.ids import own_tenant
 from tickwork.store.shared.columns import audit_values, read_audit
+from tickwork.store.shared.joined_writes import joined
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
@@ -20,6 +23,8 @@ _AFTER_ALL = b"\xff" * 17
 class SqliteAudit:
     """Changes, newest first."""
 
+    actor: str | None = None
+
     def __init__(self, database: Database) -> None:
         self._database = database
 
@@ -29,10 +34,21 @@ class SqliteAudit:
         def work(transaction: Transaction) -> None:
             if not transaction.execute(SQL.get_tenant, (tenant,)).fetchone():
                 raise NotFound("tenant", tenant)
-            values = (record.id.bytes, tenant, transaction.now, *audit_values(record))
-            transaction.execute(SQL.add_audit_record, values)
+            _add(transaction, tenant, record)
 
         await self._database.write(work)
+
+    def joined(
+        self, scope: Scope, make: Callable[[], NewAuditRecord | None]
+    ) -> AbstractAsyncContextManager[None]:
+        def write(transaction: Transaction) -> None:
+            _add(transaction, own_tenant(scope), make())
+
+        async def write_alone() -> None:
+            if (record := make()) is not None:
+                await self.add(scope, record)
+
+        return joined(write, write_alone)
 
     async def list(
         self, scope: Scope, limit: int, *, before: UUID | None = None
@@ -49,3 +65,9 @@ class SqliteAudit:
             read_audit((UUID(bytes=id_), tenant, from_microseconds(at), *rest))
             for id_, tenant, at, *rest in found
         )
+
+
+def _add(transaction: Transaction, tenant: str, record: NewAuditRecord | None) -> None:
+    if record is not None:
+        values = (record.id.bytes, tenant, transaction.now, *audit_values(record))
+        transaction.execute(SQL.add_audit_record, values)

@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from tickwork.core.limits import is_name
-from tickwork.core.model import Scope
-from tickwork.core.queue.named_limit import LIMITS_MAX, NamedLimit, room
+from tickwork.core.model import Claim, Scope
+from tickwork.core.queue.named_limit import FULL_SECONDS, LIMITS_MAX, NamedLimit, room
 from tickwork.core.queue.rate_limit import seconds_until_next, spend
 from tickwork.errors import NotFound, TooMany
 from tickwork.store.sqlite.engine.database import Database
@@ -33,9 +33,9 @@ class SqliteLimits:
                 raise NotFound("tenant", scope.tenant)
             execute(SQL.put_limit, values)
             if len(execute(SQL.list_limits, (scope.tenant,)).fetchall()) > LIMITS_MAX:
-                raise TooMany(f"there are {LIMITS_MAX} limits already; delete some first")
+                raise TooMany(f"there are {LIMITS_MAX} limits already; delete some first", "limits")
 
-        await self._database.write(work)
+        await self._database.change(work)
         return limit
 
     async def get(self, scope: Scope, name: str) -> NamedLimit:
@@ -60,19 +60,31 @@ class SqliteLimits:
         def work(transaction: Transaction) -> int:
             return transaction.execute(SQL.delete_limit, (scope.tenant, name)).rowcount
 
-        if not _can_exist(scope, name) or not await self._database.write(work):
+        if not _can_exist(scope, name) or not await self._database.change(work):
             raise NotFound("limit", name)
 
-    async def take(self, scope: Scope, name: str) -> float:
+    async def take(self, scope: Scope, name: str, claim: Claim) -> float:
         def work(transaction: Transaction) -> float:
             found = locked_limit(transaction, scope.tenant, name)
-            if found is None or (rate := found.limit.rate_per_second) is None:
+            if found is None:
                 return 0.0
-            now = from_microseconds(transaction.now)
-            wait_seconds = seconds_until_next(found.spent_until, now, rate)
-            if not wait_seconds:
+            limit, named = found.limit, (scope.tenant, name)
+            if limit.concurrency is not None:
+                (used,) = transaction.execute(
+                    SQL.count_limited, (*named, claim.id.bytes)
+                ).fetchone()
+                if used >= limit.concurrency:
+                    return FULL_SECONDS
+            if limit.rate_per_second is not None:
+                now = from_microseconds(transaction.now)
+                wait_seconds = seconds_until_next(found.spent_until, now, limit.rate_per_second)
+                if wait_seconds:
+                    return wait_seconds
                 found.spend(transaction, 1)
-            return wait_seconds
+            if limit.concurrency is not None:
+                transaction.execute(SQL.delete_ended_uses, named)
+                transaction.execute(SQL.use_limit, (*named, claim.id.bytes, claim.number))
+            return 0.0
 
         return await self._database.write(work)
 
@@ -88,7 +100,7 @@ class LockedLimit(NamedTuple):
         """Number of messages that may be claimed now."""
         claimed = 0
         if self.limit.concurrency is not None:
-            named = (self.tenant, self.limit.name)
+            named = (self.tenant, self.limit.name, None)
             (claimed,) = transaction.execute(SQL.count_limited, named).fetchone()
         return room(self.limit, self.spent_until, from_microseconds(transaction.now), claimed)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +13,7 @@ from tickwork.core.limits import check_node, check_system, check_ttl
 from tickwork.core.model import Node, Scope
 from tickwork.errors import NodeExpired
 from tickwork.store.sqlite.engine.database import Database
-from tickwork.store.sqlite.engine.sql import SQL, microseconds
+from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 
@@ -85,6 +86,40 @@ class SqliteNodes:
             lambda transaction: transaction.execute(SQL.claims_of_holders).fetchall()
         )
         return {UUID(bytes=holder): claims for holder, claims in found}
+
+    async def pause_all(self, scope: Scope, *, is_paused: bool) -> datetime | None:
+        check_system(scope)
+
+        def work(transaction: Transaction) -> int | None:
+            values = (transaction.now, is_paused)
+            (since,) = transaction.execute(SQL.pause_all, values).fetchone()
+            return None if since is None else int(since)
+
+        return _time(await self._database.change(work))
+
+    async def paused_at(self, scope: Scope) -> datetime | None:
+        check_system(scope)
+        (since,) = await self._database.read(
+            lambda transaction: transaction.execute(SQL.paused_at).fetchone()
+        )
+        return _time(since)
+
+    async def widen(self, scope: Scope, seconds: int) -> None:
+        check_system(scope)
+        await self._database.change(
+            lambda transaction: transaction.execute(SQL.widen, (seconds,)).rowcount
+        )
+
+    async def widened_seconds(self, scope: Scope) -> int:
+        check_system(scope)
+        (seconds,) = await self._database.read(
+            lambda transaction: transaction.execute(SQL.widened_seconds).fetchone()
+        )
+        return int(seconds)
+
+
+def _time(since: int | None) -> datetime | None:
+    return None if since is None else from_microseconds(since)
 
 
 def release_messages(

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from msgspec import structs
+
 from tickwork.core.audit import AUDIT_RETENTION_SECONDS
 from tickwork.core.delivery.endpoint import (
     DELIVERY_RETENTION_SECONDS,
     PUBLISHED_RETENTION_SECONDS,
 )
+from tickwork.core.entity.call import RESULT_RETENTION_SECONDS
 from tickwork.core.limits import check_limit, check_system
 from tickwork.core.message.batch import BATCH_RETENTION_SECONDS
 from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS
@@ -16,10 +21,20 @@ from tickwork.core.queue.stats import COUNTER_RETENTION_SECONDS, CounterName
 from tickwork.core.request import REQUEST_RETENTION_SECONDS
 from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS
 from tickwork.core.schedule.model import DELETED_KEPT_SECONDS
+from tickwork.core.stream import STREAM_RETENTION_SECONDS
+from tickwork.core.workflow.model import RUN_RETENTION_SECONDS
+from tickwork.store.shared.archive import (
+    ARCHIVE_BATCH_MAX,
+    DEAD_LETTERS,
+    FIRINGS,
+    Archive,
+    hour_of,
+)
 from tickwork.store.sqlite.engine.counters import CountedMessages
 from tickwork.store.sqlite.engine.database import Database
-from tickwork.store.sqlite.engine.sql import SQL, microseconds
+from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, microseconds, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages import rows
 
 
 class SqlitePruner:
@@ -28,22 +43,35 @@ class SqlitePruner:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def prune(self, scope: Scope, limit: int) -> Pruned:
+    async def prune(self, scope: Scope, limit: int, *, archive: Archive | None = None) -> Pruned:
         check_system(scope)
         check_limit(limit)
         write = self._database.write
         await self._prune(SQL.prune_requests, REQUEST_RETENTION_SECONDS, limit)
+        await self._prune(SQL.prune_sessions, 0, limit)
+        await self._prune(SQL.prune_entity_results, RESULT_RETENTION_SECONDS, limit)
         await self._prune(SQL.prune_audit, AUDIT_RETENTION_SECONDS, limit)
+        await self._prune(SQL.prune_stream, STREAM_RETENTION_SECONDS, limit)
         await self._prune(SQL.prune_published, PUBLISHED_RETENTION_SECONDS, limit)
-        return Pruned(
-            dead_letters=await write(lambda transaction: _prune_letters(transaction, limit)),
+        pruned = Pruned(
             events=await self._prune(SQL.prune_events, EVENT_RETENTION_SECONDS, limit),
             progress=await self._prune(SQL.prune_progress, PROGRESS_KEPT_SECONDS, limit),
             batches=await write(lambda transaction: _prune_batches(transaction, limit)),
-            firings=await self._prune(SQL.prune_firings, FIRINGS_KEPT_SECONDS, limit),
             schedules=await self._prune(SQL.prune_schedules, DELETED_KEPT_SECONDS, limit),
             counters=await self._prune(SQL.prune_counters, COUNTER_RETENTION_SECONDS, limit),
             deliveries=await write(lambda transaction: _prune_deliveries(transaction, limit)),
+            runs=await write(lambda transaction: _prune_runs(transaction, limit)),
+        )
+        if archive is not None:
+            return structs.replace(
+                pruned,
+                firings=await write(lambda each: _archive_firings(each, limit, archive)),
+                dead_letters=await write(lambda each: _archive_letters(each, limit, archive)),
+            )
+        return structs.replace(
+            pruned,
+            firings=await self._prune(SQL.prune_firings, FIRINGS_KEPT_SECONDS, limit),
+            dead_letters=await write(lambda transaction: _prune_letters(transaction, limit)),
         )
 
     async def _prune(self, statement: str, kept_seconds: int, limit: int) -> int:
@@ -54,14 +82,42 @@ class SqlitePruner:
         return await self._database.write(work)
 
 
+def _archive_firings(transaction: Transaction, limit: int, archive: Archive) -> int:
+    hour = hour_of(from_microseconds(transaction.now))
+    values = (to_microseconds(hour) - microseconds(FIRINGS_KEPT_SECONDS), limit)
+    taken = transaction.execute(SQL.take_firings, values).fetchall()
+    if taken:
+        archive.write(FIRINGS, hour, map(rows.firing, taken))
+    return len(taken)
+
+
+def _archive_letters(transaction: Transaction, limit: int, archive: Archive) -> int:
+    hour = hour_of(from_microseconds(transaction.now))
+    until = to_microseconds(hour) - microseconds(DEAD_LETTER_RETENTION_SECONDS)
+    values = (until, min(limit, ARCHIVE_BATCH_MAX))
+    letters = rows.dead_letters(transaction.execute(SQL.take_dead_letters, values).fetchall())
+    if letters:
+        archive.write(DEAD_LETTERS, hour, letters)
+    _count(
+        transaction,
+        [(each.queue_id.bytes, each.tenant, each.type, each.source) for each in letters],
+    )
+    return len(letters)
+
+
 def _prune_letters(transaction: Transaction, limit: int) -> int:
     values = (transaction.now - microseconds(DEAD_LETTER_RETENTION_SECONDS), limit)
     pruned = transaction.execute(SQL.prune_dead_letters, values).fetchall()
+    _count(transaction, pruned)
+    return len(pruned)
+
+
+def _count(transaction: Transaction, pruned: Sequence[rows.Row]) -> None:
+    """Counts pruned dead letters: the queue, tenant, type and source of each."""
     transaction.counted += [
         CountedMessages(queue_id, tenant, CounterName.PRUNED, type_, source, 1)
         for queue_id, tenant, type_, source in pruned
     ]
-    return len(pruned)
 
 
 def _prune_deliveries(transaction: Transaction, limit: int) -> int:
@@ -69,6 +125,15 @@ def _prune_deliveries(transaction: Transaction, limit: int) -> int:
     values = (transaction.now - microseconds(DELIVERY_RETENTION_SECONDS), limit)
     pruned = transaction.execute(SQL.prune_deliveries, values).fetchall()
     transaction.connection.executemany(SQL.prune_attempts, pruned)
+    return len(pruned)
+
+
+def _prune_runs(transaction: Transaction, limit: int) -> int:
+    """Deletes runs with their steps and events."""
+    values = (transaction.now - microseconds(RUN_RETENTION_SECONDS), limit)
+    pruned = transaction.execute(SQL.prune_runs, values).fetchall()
+    transaction.connection.executemany(SQL.forget_steps, [(uid, 0) for (uid,) in pruned])
+    transaction.connection.executemany(SQL.forget_events, pruned)
     return len(pruned)
 
 

@@ -1,60 +1,23 @@
-"""Tenants and queues on SQLite."""
+"""Queues on SQLite."""
 
 from __future__ import annotations
 
 from uuid import UUID
 
-from tickwork.core.limits import check_limit, check_queue, is_name
+from tickwork.core.limits import check_queue, is_name
 from tickwork.core.message.batch import REASON_PURGED
-from tickwork.core.model import Counts, QueueSettings, Scope, StoredQueue, Tenant
-from tickwork.core.tenant_limits import check_tenant
+from tickwork.core.model import Counts, QueueSettings, Scope, StoredQueue
 from tickwork.errors import Conflict, NotFound
+from tickwork.store.contract import CheckQueue
 from tickwork.store.ids import new_id
-from tickwork.store.shared.columns import read_tenant, settings_text, tenant_values
+from tickwork.store.shared.columns import settings_text
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.batch_progress import BatchName
+from tickwork.store.sqlite.messages.queue_rows import QueueRow, find_queue
 from tickwork.store.sqlite.messages.removal import REMOVAL_CHUNK_MESSAGES, complete_all, remove_some
-from tickwork.store.sqlite.messages.send import QueueRow, find_queue
-
-
-class SqliteTenants:
-    """Tenants and their limits."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def put(self, scope: Scope, tenant: Tenant) -> None:
-        check_tenant(scope, tenant)
-        values = tenant_values(tenant)
-
-        def work(transaction: Transaction) -> None:
-            transaction.execute(SQL.put_tenant, values)
-
-        await self._database.write(work)
-
-    async def get(self, scope: Scope, tenant_id: str) -> Tenant:
-        row = None
-        if is_name(tenant_id) and (scope.is_system or scope.tenant == tenant_id):
-            row = await self._database.read(
-                lambda transaction: transaction.execute(SQL.get_tenant, (tenant_id,)).fetchone()
-            )
-        if row is None:
-            raise NotFound("tenant", tenant_id)
-        return read_tenant(row)
-
-    async def list(
-        self, scope: Scope, limit: int, *, after: str | None = None
-    ) -> tuple[Tenant, ...]:
-        check_limit(limit)
-        found = await self._database.read(
-            lambda transaction: transaction.execute(
-                SQL.list_tenants, (scope.tenant, after or "", limit)
-            ).fetchall()
-        )
-        return tuple(map(read_tenant, found))
 
 
 class SqliteQueues:
@@ -64,7 +27,13 @@ class SqliteQueues:
         self._database = database
 
     async def put(
-        self, scope: Scope, name: str, settings: QueueSettings, *, declared_by: str | None = None
+        self,
+        scope: Scope,
+        name: str,
+        settings: QueueSettings,
+        *,
+        declared_by: str | None = None,
+        check: CheckQueue | None = None,
     ) -> StoredQueue:
         check_queue(name, settings)
         if scope.tenant is not None and not is_name(scope.tenant):
@@ -82,13 +51,16 @@ class SqliteQueues:
             execute = transaction.execute
             if scope.tenant is not None and not execute(SQL.get_tenant, (scope.tenant,)).fetchone():
                 raise NotFound("tenant", scope.tenant)
+            if check is not None:
+                known = execute(SQL.get_queue, (scope.tenant, name)).fetchone()
+                check(None if known is None else rows.queue(known[:5]))
             row: rows.Row = execute(SQL.put_queue, values).fetchone()
             if settings.counts_claims:
                 execute(SQL.count_claims, (row[0],))
             execute(SQL.recount_backlog, (row[0], settings.backlog_bytes_max is not None))
             return row
 
-        return rows.queue(await self._database.write(work))
+        return rows.queue(await self._database.change(work))
 
     async def get(self, scope: Scope, name: str) -> StoredQueue:
         found = await self._database.read(lambda transaction: find_queue(transaction, scope, name))
@@ -102,15 +74,17 @@ class SqliteQueues:
         )
         return tuple(rows.queue(row) for row in found)
 
-    async def delete(self, scope: Scope, name: str) -> None:
+    async def delete(self, scope: Scope, name: str, *, check: CheckQueue | None = None) -> None:
         def work(transaction: Transaction) -> None:
             queue = _own(transaction, scope, name)
+            if check is not None:
+                check(rows.queue(queue[:5]))
             if transaction.execute(SQL.delete_queue, (queue.id,)).rowcount == 0:
                 raise Conflict(
                     f"queue {name} still has messages or dead letters; purge and discard them first"
                 )
 
-        await self._database.write(work)
+        await self._database.change(work)
 
     async def pause(self, scope: Scope, name: str) -> None:
         await self._set_paused(scope, name, paused=True)
@@ -125,7 +99,7 @@ class SqliteQueues:
         values = (queue.id, scope.tenant, until)
         purged, ended = 0, set[BatchName]()
         while True:
-            gone, batches = await self._database.write(
+            gone, batches = await self._database.change(
                 lambda transaction: _purge_some(transaction, values), rows=REMOVAL_CHUNK_MESSAGES
             )
             purged += gone
@@ -136,11 +110,11 @@ class SqliteQueues:
             await self._database.write(lambda transaction: complete_all(transaction, ended))
         return purged
 
-    async def counts(self, scope: Scope, name: str) -> Counts:
+    async def counts(self, scope: Scope, name: str, *, at_most: int | None = None) -> Counts:
         def work(transaction: Transaction) -> Counts:
             queue = find_queue(transaction, scope, name)
-            values = (queue.id, scope.tenant, transaction.now)
-            *counts, _ = transaction.execute(SQL.count_messages, values).fetchone()
+            values = (queue.id, scope.tenant, transaction.now, at_most)
+            *counts, _, _ = transaction.execute(SQL.count_messages, values).fetchone()
             return Counts(*counts)
 
         return await self._database.read(work)
@@ -152,7 +126,7 @@ class SqliteQueues:
             if not paused:
                 transaction.queues_to_wake.add(UUID(bytes=queue.id))
 
-        await self._database.write(work)
+        await self._database.change(work)
 
 
 def _purge_some(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import UUID
 
+from tickwork.core.delivery.push import expiry_reason
 from tickwork.core.limits import check_limit, check_system
 from tickwork.core.message.batch import BATCH_FILLING_SECONDS_MAX
 from tickwork.core.model import (
@@ -21,6 +22,7 @@ from tickwork.store.sqlite.engine.counters import CountedMessages
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, microseconds
 from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.entities.entities import delete_calls_of_dead_nodes
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.batch_progress import complete, seal
 from tickwork.store.sqlite.messages.claim import lanes
@@ -48,6 +50,9 @@ class SqliteReaper:
         check_system(scope)
         check_limit(limit)
         nodes = await self._database.write(_end_nodes)
+        await self._database.write(
+            lambda transaction: delete_calls_of_dead_nodes(transaction, limit)
+        )
         released, dead = await self._database.write(
             lambda transaction: _end_leases(transaction, limit)
         )
@@ -84,11 +89,11 @@ class SqliteReaper:
         self._last_queue_id = queues[-1][0] if len(queues) == QUEUES_PER_PASS else b""
         return [
             await self._database.write(
-                lambda transaction, queue_id=queue_id: _retire_from(  # type: ignore[misc]
-                    transaction, queue_id, limit
+                lambda transaction, queue=queue: _retire_from(  # type: ignore[misc]
+                    transaction, queue[0], limit, expiry_reason(is_disabled=bool(queue[1]))
                 )
             )
-            for (queue_id,) in queues
+            for queue in queues
         ]
 
 
@@ -143,7 +148,9 @@ def _bury_expired(transaction: Transaction, limit: int) -> DeadLetterCounts:
     )
 
 
-def _retire_from(transaction: Transaction, queue_id: bytes, limit: int) -> DeadLetterCounts:
+def _retire_from(
+    transaction: Transaction, queue_id: bytes, limit: int, reason: str
+) -> DeadLetterCounts:
     found: list[rows.Row] = []
     for lane in lanes(transaction, queue_id, None):
         if len(found) >= limit:
@@ -151,7 +158,7 @@ def _retire_from(transaction: Transaction, queue_id: bytes, limit: int) -> DeadL
         values = (queue_id, lane.tenant, lane.priority, transaction.now, limit - len(found))
         found += transaction.execute(SQL.retired_messages, values).fetchall()
     return add_dead_letters_and_end_slots(
-        transaction, [NewDeadLetter(rowid, REASON_EXPIRED) for (rowid,) in sorted(found)]
+        transaction, [NewDeadLetter(rowid, reason) for (rowid,) in sorted(found)]
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from uuid import UUID
 
 from tickwork.core.model import Scope
@@ -11,6 +13,7 @@ from tickwork.core.request import (
     StoredRequest,
 )
 from tickwork.store.ids import own_tenant
+from tickwork.store.shared.joined_writes import joined
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, microseconds
 from tickwork.store.sqlite.engine.work import Transaction
@@ -37,6 +40,15 @@ class SqliteRequests:
             return StoredRequest(UUID(bytes=seed_), known, is_own=False, answer=answer)
 
         return await self._database.write(work)
+
+    def joined(
+        self, scope: Scope, key: str, seed: UUID, answer: Callable[[], bytes]
+    ) -> AbstractAsyncContextManager[None]:
+        def write(transaction: Transaction) -> None:
+            values = (own_tenant(scope), key, seed.bytes, answer())
+            transaction.execute(SQL.finish_request, values)
+
+        return joined(write, lambda: self.finish(scope, key, seed, answer()))
 
     async def finish(self, scope: Scope, key: str, seed: UUID, answer: bytes) -> None:
         values = (own_tenant(scope), key, seed.bytes, answer)

@@ -40,7 +40,7 @@ class SqliteSecrets:
             transaction.execute(SQL.retire_secret, (*named, until))
             _put(transaction, *named, value)
 
-        await self._database.write(work)
+        await self._database.change(work)
 
     async def delete(self, scope: Scope, owner: str) -> None:
         named = (own_tenant(scope), owner)
@@ -48,7 +48,7 @@ class SqliteSecrets:
         def work(transaction: Transaction) -> None:
             transaction.execute(SQL.delete_secrets, named)
 
-        await self._database.write(work)
+        await self._database.change(work)
 
 
 def _put(transaction: Transaction, tenant: str, owner: str, field: str, value: bytes) -> None:

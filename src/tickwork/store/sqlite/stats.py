@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from tickwork.core.limits import check_system
 from tickwork.core.model import Counts, Scope
 from tickwork.core.queue.stats import (
+    RECENT_DEAD_SECONDS,
     RECENT_KINDS_SECONDS,
     RECENT_MINUTES,
     CounterName,
+    DeadCount,
     MinuteCount,
     QueueStats,
     TypeCount,
@@ -19,7 +21,7 @@ from tickwork.store.shared.counters import CounterKey
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, microseconds
 from tickwork.store.sqlite.engine.work import Transaction
-from tickwork.store.sqlite.messages.send import find_queue
+from tickwork.store.sqlite.messages.queue_rows import find_queue
 
 _MINUTE_SECONDS = 60
 
@@ -34,10 +36,12 @@ class SqliteStats:
         check_system(scope)
         await self._flush()
 
-    async def queue(self, scope: Scope, name: str) -> QueueStats:
+    async def queue(self, scope: Scope, name: str, *, at_most: int | None = None) -> QueueStats:
         await self._database.read(lambda transaction: find_queue(transaction, scope, name))
         await self._flush()
-        return await self._database.read(lambda transaction: _read_stats(transaction, scope, name))
+        return await self._database.read(
+            lambda transaction: _read_stats(transaction, scope, name, at_most)
+        )
 
     async def _flush(self) -> None:
         counting = self._database.counters
@@ -71,14 +75,19 @@ def _write_counts(transaction: Transaction, counted: Sequence[tuple[CounterKey, 
     )
 
 
-def _read_stats(transaction: Transaction, scope: Scope, name: str) -> QueueStats:
+def _read_stats(
+    transaction: Transaction, scope: Scope, name: str, at_most: int | None
+) -> QueueStats:
     queue_id, now = find_queue(transaction, scope, name).id, transaction.now
     execute = transaction.execute
-    *counts, oldest = execute(SQL.count_messages, (queue_id, scope.tenant, now)).fetchone()
+    asked = (queue_id, scope.tenant, now, at_most)
+    *counts, late, oldest = execute(SQL.count_messages, asked).fetchone()
     minutes_from = now - microseconds(RECENT_MINUTES * _MINUTE_SECONDS)
     kinds_from = now - microseconds(RECENT_KINDS_SECONDS)
+    dead_from = now - microseconds(RECENT_DEAD_SECONDS)
     return QueueStats(
         counts=Counts(*counts),
+        late=late,
         oldest_age_seconds=None if oldest is None else (now - oldest) / microseconds(1),
         minutes=tuple(
             MinuteCount(from_microseconds(minute), CounterName(passing), messages)
@@ -91,5 +100,9 @@ def _read_stats(transaction: Transaction, scope: Scope, name: str) -> QueueStats
             for type_, source, passing, messages in execute(
                 SQL.recent_kinds, (queue_id, scope.tenant, kinds_from)
             )
+        ),
+        dead=tuple(
+            DeadCount(type_ or None, messages)
+            for type_, messages in execute(SQL.recent_dead, (queue_id, scope.tenant, dead_from))
         ),
     )

@@ -12,6 +12,7 @@ from tickwork.core.limits import check_limit
 from tickwork.core.model import SYSTEM, IdKind, Meta, Scope
 from tickwork.errors import StoreError
 from tickwork.store.ids import Moment, database_time
+from tickwork.store.shared.shard_layout import ShardLayout
 from tickwork.store.shared.watches import within
 from tickwork.store.sqlite.api_keys import SqliteApiKeys
 from tickwork.store.sqlite.audit import SqliteAudit
@@ -22,6 +23,7 @@ from tickwork.store.sqlite.engine.file_watch import FileWatcher
 from tickwork.store.sqlite.engine.migrate import check_version
 from tickwork.store.sqlite.engine.sql import SQL
 from tickwork.store.sqlite.engine.wakeups import SqliteWakeups
+from tickwork.store.sqlite.entities.entities import SqliteEntities
 from tickwork.store.sqlite.limits import SqliteLimits
 from tickwork.store.sqlite.messages.batches import SqliteBatches
 from tickwork.store.sqlite.messages.dead_letters import SqliteDeadLetters
@@ -30,7 +32,8 @@ from tickwork.store.sqlite.messages.progress import SqliteProgress
 from tickwork.store.sqlite.messages.subscriptions import SqliteSubscriptions
 from tickwork.store.sqlite.nodes import SqliteNodes
 from tickwork.store.sqlite.pruner import SqlitePruner
-from tickwork.store.sqlite.queues import SqliteQueues, SqliteTenants
+from tickwork.store.sqlite.queues import SqliteQueues
+from tickwork.store.sqlite.readers import SqliteReaders
 from tickwork.store.sqlite.reaper import SqliteReaper
 from tickwork.store.sqlite.requests import SqliteRequests
 from tickwork.store.sqlite.schedules.calendars import SqliteCalendars
@@ -38,7 +41,12 @@ from tickwork.store.sqlite.schedules.firings import SqliteFirings
 from tickwork.store.sqlite.schedules.schedules import SqliteSchedules
 from tickwork.store.sqlite.schedules.shards import SqliteShards
 from tickwork.store.sqlite.secrets import SqliteSecrets
+from tickwork.store.sqlite.sessions import SqliteSessions
 from tickwork.store.sqlite.stats import SqliteStats
+from tickwork.store.sqlite.stream import SqliteStream
+from tickwork.store.sqlite.tenants import SqliteTenants
+from tickwork.store.sqlite.traces import SqliteTraces
+from tickwork.store.sqlite.workflows.workflows import SqliteWorkflows
 
 FLUSH_SECONDS_MAX = 3.0
 """Seconds that `close` waits for counters to be stored."""
@@ -53,22 +61,29 @@ class SqliteStore:
 
     def __init__(self, database: Database, moment: Moment, file_watcher: FileWatcher) -> None:
         self._database, self._moment = database, moment
+        layout = ShardLayout()
         self.wakeups = SqliteWakeups(database, file_watcher)
-        self.tenants = SqliteTenants(database)
+        self.tenants = SqliteTenants(database, moment)
         self.queues = SqliteQueues(database)
         self.messages = SqliteMessages(database, moment)
         self.progress = SqliteProgress(database)
         self.dead_letters = SqliteDeadLetters(database)
         self.batches = SqliteBatches(database)
         self.subscriptions = SqliteSubscriptions(database)
-        self.schedules = SqliteSchedules(database)
+        self.schedules = SqliteSchedules(database, layout)
         self.calendars = SqliteCalendars(database)
         self.secrets = SqliteSecrets(database)
         self.limits = SqliteLimits(database)
+        self.workflows = SqliteWorkflows(database)
         self.keys = SqliteApiKeys(database)
+        self.sessions = SqliteSessions(database)
+        self.readers = SqliteReaders()
         self.audit = SqliteAudit(database)
+        self.stream = SqliteStream(database)
+        self.traces = SqliteTraces(database)
         self.endpoints = SqliteEndpoints(database)
-        self.shards = SqliteShards(database)
+        self.entities = SqliteEntities(database)
+        self.shards = SqliteShards(database, layout)
         self.firings = SqliteFirings(database)
         self.stats = SqliteStats(database)
         self.requests = SqliteRequests(database)

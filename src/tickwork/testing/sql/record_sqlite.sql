@@ -19,7 +19,8 @@ WHEN NEW.schedule_id IS NOT NULL
 BEGIN
     INSERT INTO tickwork_history (what, schedule_id, slot, run, message_id, shard, token)
     SELECT 'stored', NEW.schedule_id, NEW.slot, NEW.run, NEW.id, shards.shard, shards.token
-    FROM tickwork_schedules AS s JOIN tickwork_shards AS shards ON shards.shard = s.bucket / 64
+    FROM tickwork_schedules AS s JOIN tickwork_shards AS shards
+        ON shards.shard = s.bucket / (4096 / (SELECT count(*) FROM tickwork_shards))
     WHERE s.tenant = NEW.tenant AND s.id = NEW.schedule_id;
 END;
 

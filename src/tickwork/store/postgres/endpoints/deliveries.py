@@ -110,7 +110,7 @@ class Deliveries:
             return len(sent), await self._send(connection, sent, delays), queue_id
 
         # Not repeated: a second run might send what the first one has sent.
-        number, stored, queue_id = await self._database.transact(work, repeatable=False)
+        number, stored, queue_id = await self._database.change(work, repeatable=False)
         self._sender.after_commit(stored)
         self._sender.wake([queue_id])
         return number

@@ -11,6 +11,7 @@ import msgspec
 
 from tickwork.core.delivery.endpoint import (
     ENDPOINTS_MAX,
+    ENDPOINTS_QUEUE,
     Attempt,
     AttemptRecord,
     DeliverySelection,
@@ -22,11 +23,14 @@ from tickwork.core.delivery.endpoint import (
     check_same_endpoint,
     secrets_owner,
 )
+from tickwork.core.delivery.publish import event_name
 from tickwork.core.delivery.push import PushQueue
+from tickwork.core.delivery.slot_delivery import SlotDelivery
 from tickwork.core.limits import check_limit, check_system, is_name
 from tickwork.core.message.batch import REASON_DELETED
 from tickwork.core.model import NewMessage, Scope
 from tickwork.errors import NotFound, TooMany
+from tickwork.store.delivery_contract import CheckEndpoint
 from tickwork.store.ids import Moment, own_tenant
 from tickwork.store.postgres.endpoints import rows
 from tickwork.store.postgres.endpoints.deliveries import Deliveries
@@ -62,17 +66,19 @@ class PostgresEndpoints:
         text = msgspec.json.encode(endpoint.settings).decode()
         values = (self._moment(), endpoint.id, tenant, endpoint.name, text)
 
-        async def work(connection: Connection) -> Any:
+        async def work(connection: Connection) -> Endpoint:
             if await connection.fetchval(SQL.lock_tenant, tenant) is None:
                 raise NotFound("tenant", tenant)
             count = await connection.fetchval(SQL.count_endpoints, tenant)
             is_new = await connection.execute(SQL.create_endpoint, *values) == "INSERT 0 1"
             if is_new and count >= ENDPOINTS_MAX:
-                raise TooMany(f"there are {ENDPOINTS_MAX} endpoints already; delete some first")
-            return await connection.fetchrow(SQL.find_endpoint, tenant, endpoint.name)
+                raise TooMany(
+                    f"there are {ENDPOINTS_MAX} endpoints already; delete some first", "endpoints"
+                )
+            row = await connection.fetchrow(SQL.find_endpoint, tenant, endpoint.name)
+            return check_same_endpoint(endpoint, None if row is None else rows.endpoint(row))
 
-        row = await self._database.transact(work)
-        return check_same_endpoint(endpoint, None if row is None else rows.endpoint(row))
+        return await self._database.change(work)
 
     async def get(self, scope: Scope, name_or_id: str | UUID) -> Endpoint:
         row, values = None, tuple[object, ...]()
@@ -102,9 +108,16 @@ class PostgresEndpoints:
         )
         return tuple(map(rows.endpoint, found))
 
-    async def update(self, scope: Scope, endpoint_id: UUID, settings: EndpointSettings) -> Endpoint:
+    async def update(
+        self,
+        scope: Scope,
+        endpoint_id: UUID,
+        settings: EndpointSettings,
+        *,
+        check: CheckEndpoint | None = None,
+    ) -> Endpoint:
         text = msgspec.json.encode(settings).decode()
-        return await self._change(scope, endpoint_id, SQL.update_endpoint, text)
+        return await self._change(scope, endpoint_id, SQL.update_endpoint, text, check=check)
 
     async def disable(self, scope: Scope, endpoint_id: UUID, reason: str) -> Endpoint:
         return await self._change(scope, endpoint_id, SQL.disable_endpoint, reason)
@@ -124,15 +137,22 @@ class PostgresEndpoints:
                 return endpoint
             shown, position = shown + len(found), _position(found)
 
-    async def delete(self, scope: Scope, endpoint_id: UUID) -> int:
+    async def delete(
+        self, scope: Scope, endpoint_id: UUID, *, check: CheckEndpoint | None = None
+    ) -> int:
         tenant = (await self.get(scope, endpoint_id)).tenant
+        # Not those of slots: these become dead letters of their schedules.
+        queue_id = await self._database.run(
+            lambda connection: connection.fetchval(SQL.get_queue, None, ENDPOINTS_QUEUE)
+        )
 
-        async def work(connection: Connection) -> Any:
+        async def work(connection: Connection) -> None:
+            await _check(connection, endpoint_id, tenant, check)
             await connection.execute(SQL.delete_secrets, tenant, secrets_owner(endpoint_id))
-            return await connection.fetchval(SQL.delete_endpoint, endpoint_id, tenant)
+            if await connection.fetchval(SQL.delete_endpoint, endpoint_id, tenant) is None:
+                raise NotFound("endpoint", endpoint_id)
 
-        if await self._database.transact(work, repeatable=False) is None:
-            raise NotFound("endpoint", endpoint_id)
+        await self._database.change(work, repeatable=False)
         deleted, position = 0, _FIRST
         while True:
             found = await self._database.run(
@@ -140,7 +160,9 @@ class PostgresEndpoints:
                     SQL.waiting_deliveries, tenant, endpoint_id, *position, CHUNK_DELIVERIES
                 )
             )
-            waiting = [row for row in found if row["queue_id"] is not None]
+            waiting = [
+                row for row in found if row["queue_id"] is not None and row["queue_id"] == queue_id
+            ]
             deleted += await self._purger.delete_all(waiting, REASON_DELETED)
             if len(found) < CHUNK_DELIVERIES:
                 return deleted
@@ -169,6 +191,24 @@ class PostgresEndpoints:
 
     async def publish(self, scope: Scope, event: NewMessage, owner: str | None) -> Published:
         return await self._publisher.publish(own_tenant(scope), event, owner)
+
+    async def begin(self, scope: Scope, delivery: SlotDelivery) -> bool:
+        event = delivery.event
+        values = (
+            self._moment(),
+            own_tenant(scope),
+            delivery.message_id,
+            delivery.endpoint_id,
+            event_name(event),
+            *rows.published_values(event),
+            delivery.is_sent_once,
+            delivery.running_code,
+        )
+        return bool(
+            await self._database.run(
+                lambda connection: connection.fetchval(SQL.begin_delivery, *values)
+            )
+        )
 
     async def record(self, scope: Scope, records: Sequence[AttemptRecord]) -> tuple[bool, ...]:
         check_system(scope)
@@ -202,18 +242,25 @@ class PostgresEndpoints:
         return await self._deliveries.stats(tenant, endpoint_id, since)
 
     async def _change(
-        self, scope: Scope, endpoint_id: UUID, statement: str, *values: str
+        self,
+        scope: Scope,
+        endpoint_id: UUID,
+        statement: str,
+        *values: str,
+        check: CheckEndpoint | None = None,
     ) -> Endpoint:
-        row = None
-        if scope.tenant is None or is_name(scope.tenant):
-            row = await self._database.run(
-                lambda connection: connection.fetchrow(
-                    statement, self._moment(), endpoint_id, scope.tenant, *values
-                )
-            )
-        if row is None:
-            raise NotFound("endpoint", endpoint_id)
-        return rows.endpoint(row)
+        given = (self._moment(), endpoint_id, scope.tenant, *values)
+
+        async def work(connection: Connection) -> Endpoint:
+            row = None
+            if scope.tenant is None or is_name(scope.tenant):
+                await _check(connection, endpoint_id, scope.tenant, check)
+                row = await connection.fetchrow(statement, *given)
+            if row is None:
+                raise NotFound("endpoint", endpoint_id)
+            return rows.endpoint(row)
+
+        return await self._database.change(work)
 
     async def _show(self, found: Sequence[Any], earlier: int) -> None:
         """Makes the messages of deliveries visible, a microsecond apart, so that they are claimed
@@ -236,3 +283,14 @@ class PostgresEndpoints:
 def _position(found: Sequence[Any]) -> _Position:
     """The position of the last delivery."""
     return found[-1]["published_at"], found[-1]["delivery_id"]
+
+
+async def _check(
+    connection: Connection, endpoint_id: UUID, tenant: str | None, check: CheckEndpoint | None
+) -> None:
+    """Locks an endpoint and lets the caller refuse the change."""
+    if check is None:
+        return
+    row = await connection.fetchrow(SQL.lock_endpoint, endpoint_id, tenant)
+    if row is not None:
+        check(rows.endpoint(row))

@@ -64,12 +64,12 @@ class Publisher:
 
     async def _publish(self, tenant: str, event: NewMessage, owner: str | None) -> Published:
         copies = await self._sender.copies(Group(tenant, _NO_QUEUE, "", (event,)))
-        # The same for a repeat after a lost answer, which then stores nothing twice.
-        receipt = new_id()
+        # The same ones for a repeat after a lost answer, which then stores nothing twice.
+        copies_receipt, receipt = new_id(), new_id()
 
         async def work(connection: Connection) -> tuple[int, list[Group]]:
             found = await connection.fetch(SQL.endpoint_settings, self._moment(), tenant)
-            groups, endpoints = list(copies), 0
+            groups, endpoints = list[Group](), 0
             if found:
                 now = found[0]["now"]
                 settings = ((row["id"], rows.settings(row["settings"])) for row in found)
@@ -78,11 +78,14 @@ class Publisher:
                 endpoints = len(deliveries)
                 if messages := await record_deliveries(connection, tenant, now, deliveries):
                     groups.append(await self.group(connection, tenant, messages))
-            stored: list[Group] = []
+            stored, backlog = list[Group](), BacklogChange()
             if groups:
-                backlog = BacklogChange()
-                stored = await self._sender.store(connection, groups, receipt, backlog)
-                await change_backlog(connection, backlog)
+                stored += await self._sender.store(connection, groups, receipt, backlog)
+            if copies:
+                stored += await self._sender.store_copies(
+                    connection, copies, copies_receipt, backlog
+                )
+            await change_backlog(connection, backlog)
             return endpoints, stored
 
         endpoints, stored = await self._database.transact(work)

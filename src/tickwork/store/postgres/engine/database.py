@@ -17,6 +17,7 @@ import asyncpg
 from tickwork.errors import StoreBroken, StoreError, StoreUnavailable
 from tickwork.store.postgres.engine.sql import CUSTOM_PLAN
 from tickwork.store.shared.database_url import migrate_command
+from tickwork.store.shared.joined_writes import changes_nothing, waiting_writes
 from tickwork.store.shared.watches import within
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[Any]"
@@ -60,6 +61,8 @@ _DEFAULT_PLANNER = "SET LOCAL enable_seqscan = on; SET LOCAL plan_cache_mode = a
 _CONNECTION_LOST = (
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    # The server has said that it closes the connection, and the driver has not seen the end yet.
+    asyncpg.InternalClientError,
     ConnectionError,
     OSError,
 )
@@ -202,6 +205,27 @@ class Database:
 
         return await self._try(in_transaction, repeatable=repeatable)
 
+    async def change(
+        self, work: Callable[[Connection], Awaitable[Result]], *, repeatable: bool = True
+    ) -> Result:
+        """Runs a change in one transaction, with the writes that its caller joins to it; without
+        them if the result `changes_nothing`."""
+        writes = waiting_writes()
+        if not writes:
+            return await self.transact(work, repeatable=repeatable)
+
+        async def joined(connection: Connection) -> Result:
+            result = await work(connection)
+            if not changes_nothing(result):
+                for each in writes:
+                    await each.write(connection)
+            return result
+
+        result = await self.transact(joined, repeatable=repeatable)
+        for each in writes:
+            each.is_over = True
+        return result
+
     async def _try(
         self, work: Callable[[Connection], Awaitable[Result]], *, repeatable: bool
     ) -> Result:
@@ -227,6 +251,9 @@ class Database:
         connection = await self._pool.acquire(timeout=_CONNECT_TIMEOUT_SECONDS)
         try:
             return await work(connection)
+        except asyncpg.InternalClientError:
+            connection.terminate()  # The driver would give it to others.
+            raise
         finally:
             # The driver drops a connection that it cannot give back. The outcome of the work is
             # what counts, above all if it was cancelled.
@@ -292,6 +319,6 @@ def _connection_error(error: Exception) -> str:
     """Why a connection failed, without the driver's internals."""
     if isinstance(error, ConnectionRefusedError):
         return "connection refused; is the server running?"
-    if isinstance(error, ConnectionError | asyncpg.InterfaceError):
+    if isinstance(error, ConnectionError | asyncpg.InterfaceError | asyncpg.InternalClientError):
         return "the server or the network closed it"
     return str(error)

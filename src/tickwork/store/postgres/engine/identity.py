@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 _PORT = "5432"
 
@@ -22,21 +22,18 @@ class DatabaseIdentity(NamedTuple):
 
 
 def identity_of(url: str, environ: Mapping[str, str]) -> DatabaseIdentity:
-    """Returns the identity of a URL; `ValueError` if the URL is invalid. It ignores the login and
-    session settings."""
-    parts = urlsplit(url)
-    parameters = dict(parse_qsl(parts.query))
-    login, _, hosts = parts.netloc.rpartition("@")
+    """Returns the identity of a URL. It ignores the login and session settings."""
+    # Newer versions of urlsplit refuse a list of hosts that begins with an address in brackets.
+    place, _, query = url.partition("://")[2].partition("#")[0].partition("?")
+    netloc, _, path = place.partition("/")
+    parameters = dict(parse_qsl(query))
+    login, _, hosts = netloc.rpartition("@")
     port = environ.get("PGPORT") or _PORT
     if not hosts:
         hosts = parameters.get("host") or environ.get("PGHOST", "")
         port = parameters.get("port") or port
     user = unquote(login.partition(":")[0]) or parameters.get("user") or environ.get("PGUSER", "")
-    named = (
-        unquote(parts.path.removeprefix("/"))
-        or parameters.get("dbname")
-        or parameters.get("database")
-    )
+    named = unquote(path) or parameters.get("dbname") or parameters.get("database")
     return DatabaseIdentity(
         hosts=tuple(_host(each, port) for each in hosts.split(",")),
         database=named or environ.get("PGDATABASE") or user,

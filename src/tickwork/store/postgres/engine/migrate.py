@@ -6,6 +6,9 @@ Nodes that migrate at the same time wait for each other. A schema newer than thi
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import asyncpg
 
 from tickwork.errors import StoreBroken
@@ -19,32 +22,31 @@ _LOCK_KEY = 0x7469636B  # "tick": only migrations take this advisory lock.
 
 async def migrate(url: str) -> tuple[Migration, ...]:
     """Applies pending migrations and returns them."""
-    connection = await _connect(url)
     applied: list[Migration] = []
-    try:
+    async with connected(url) as connection:
         while (step := await _step(connection)) is not None:
             applied.append(step)
-    finally:
-        await connection.close()
     return tuple(applied)
 
 
 async def schema_version(url: str) -> int:
     """Returns the version of the schema, or 0 if there is none."""
-    connection = await _connect(url)
-    try:
-        async with connection.transaction():
-            return await _version(connection)
-    finally:
-        await connection.close()
+    async with connected(url) as connection, connection.transaction():
+        return await _version(connection)
 
 
-async def _connect(url: str) -> asyncpg.Connection[asyncpg.Record]:
-    """Connects without prepared statements, because the URL may point to a pooler."""
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    """Connects for statements that may take long, without prepared statements, because the URL may
+    point to a pooler."""
     try:
-        return await asyncpg.connect(url, statement_cache_size=0)
+        connection = await asyncpg.connect(url, statement_cache_size=0)
     except CONNECT_ERRORS as error:
         raise as_store_error(error, url) from error
+    try:
+        yield connection
+    finally:
+        await connection.close()
 
 
 def check_version(version: int, url: str) -> None:

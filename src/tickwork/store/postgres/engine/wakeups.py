@@ -77,7 +77,13 @@ class PostgresWakeups:
         """Listens until cancelled. After each connect it wakes all consumers, because notifications
         may have been missed."""
         while True:
-            with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+            with suppress(
+                asyncpg.PostgresError,
+                asyncpg.InterfaceError,
+                asyncpg.InternalClientError,
+                OSError,
+                TimeoutError,
+            ):
                 connection = await asyncpg.connect(url)
                 try:
                     lost = asyncio.Event()

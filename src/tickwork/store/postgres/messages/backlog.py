@@ -23,6 +23,8 @@ class BacklogChange:
         self.names: dict[UUID, str] = {}
         self.must_fit: set[UUID] = set()
         """Queues that must not exceed their cap."""
+        self.unchecked: Counter[UUID] = Counter()
+        """Bytes that come after all others: they refuse none of them."""
 
     def take(self, queue_id: UUID, name: str, size: int, *, is_exempt: bool) -> None:
         """Adds bytes. Exempt bytes may exceed the cap, but reduce the room for other bytes of the
@@ -32,6 +34,14 @@ class BacklogChange:
         if not is_exempt:
             self.must_fit.add(queue_id)
 
+    def take_unchecked(self, other: BacklogChange) -> None:
+        """Adds the bytes of another change, which must not refuse what this transaction sends."""
+        self.unchecked.update(other.bytes)
+
+    def added(self, queue_id: UUID) -> int:
+        """The bytes added to a queue so far."""
+        return self.bytes[queue_id] + self.unchecked[queue_id]
+
     def free(self, queue_id: UUID, size: int) -> None:
         """Subtracts bytes."""
         self.bytes[queue_id] -= size
@@ -39,16 +49,21 @@ class BacklogChange:
 
 async def change_backlog(connection: Connection, change: BacklogChange) -> None:
     """Writes the change at the end of a transaction; `BacklogFull` if it exceeds a cap."""
-    changed = {each: size for each, size in change.bytes.items() if size or each in change.must_fit}
+    changed = [
+        each
+        for each in change.bytes.keys() | change.unchecked.keys()
+        if change.bytes[each] or change.unchecked[each] or each in change.must_fit
+    ]
     if not changed:
         return
     fitting = await connection.fetch(
         SQL.change_backlog,
-        list(changed),
-        list(changed.values()),
+        changed,
+        [change.bytes[queue_id] for queue_id in changed],
         [queue_id in change.must_fit for queue_id in changed],
+        [change.unchecked[queue_id] for queue_id in changed],
     )
-    full = changed.keys() - {row["queue_id"] for row in fitting}
+    full = set(changed) - {row["queue_id"] for row in fitting}
     for queue_id in full:
         bytes_max = await connection.fetchval(SQL.read_backlog_limit, queue_id)
         raise BacklogFull(change.names[queue_id], bytes_max)

@@ -58,10 +58,10 @@ async def store_batches(
     batches: Sequence[PreparedBatch],
     sender: Sender,
     backlog: BacklogChange,
-) -> list[Group]:
-    """Stores batches with all their items, and copies for subscribers, unless they exist; returns
-    what was stored. `Conflict` if the id of a batch or an item is in use. The caller writes the
-    backlog change."""
+) -> tuple[list[Group], list[Group]]:
+    """Stores batches with all their items, unless they exist; returns what was stored, and the
+    copies that subscribers get of it. `Conflict` if the id of a batch or an item is in use. The
+    caller stores the copies and writes the backlog change."""
     # Sorted, so that two transactions that store the same batches do not deadlock.
     batches = [prepared for _, prepared in sorted(_by_id(batches).items())]
     rows = await connection.fetch(
@@ -84,15 +84,13 @@ async def store_batches(
     ]
     groups = [prepared.group for prepared in batches]
     if not groups:
-        return []
+        return [], []
     items = {(group.tenant, item.id) for group in groups for item in group.messages}
     stored = await sender.store(connection, groups, new_id(), backlog, returns_ids=True)
     known = {(group.tenant, item.id) for group in stored for item in group.messages}
     if known != items or len(items) < sum(len(group.messages) for group in groups):
         raise Conflict("an item has the id of another message")
-    if copies := [copy for prepared in batches for copy in prepared.copies]:
-        stored += await sender.store(connection, copies, new_id(), backlog)
-    return stored
+    return stored, [copy for prepared in batches for copy in prepared.copies]
 
 
 def _by_id(batches: Sequence[PreparedBatch]) -> dict[tuple[str, UUID], PreparedBatch]:
@@ -165,7 +163,13 @@ class BatchFiller:
 
         async def work(connection: Connection) -> asyncpg.Record | None:
             await connection.execute(
-                SQL.open_batch, self._moment(), tenant, batch.id, queue.id, batch.completion_queue
+                SQL.open_batch,
+                self._moment(),
+                tenant,
+                batch.id,
+                queue.id,
+                batch.completion_queue,
+                batch.run_id,
             )
             return await connection.fetchrow(SQL.batch_fill_state, tenant, batch.id)
 
@@ -234,7 +238,7 @@ class BatchFiller:
                 await _check_none_ended(connection, group)
             copies = parcel.copies_of(group)
             if copies:
-                copies = await self._sender.store(connection, copies, new_id(), backlog)
+                copies = await self._sender.store_copies(connection, copies, new_id(), backlog)
             await change_backlog(connection, backlog)
             return [group, *copies]
 

@@ -195,7 +195,11 @@ class BatchProgress:
         """Returns the completion event of a batch, with its subscribers and its queue if that
         exists."""
         event = completion_event(
-            row["id"], total=row["total"], completed=row["completed"], failed=row["failed"]
+            row["id"],
+            total=row["total"],
+            completed=row["completed"],
+            failed=row["failed"],
+            run_id=row["run_id"],
         )
         tenant, queue, queue_id = row["tenant"], row["completion_queue"], None
         if queue is not None:

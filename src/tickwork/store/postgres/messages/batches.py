@@ -92,7 +92,7 @@ class PostgresBatches:
         known = await self.get(scope, batch_id)
         if known.status is BatchStatus.FILLING:
             # Items that are added at the same time are part of it, or refused.
-            await self._database.run(
+            await self._database.change(
                 lambda connection: connection.execute(SQL.seal_batch, tenant, batch_id)
             )
             await self._progress.complete([(tenant, batch_id)])
@@ -173,7 +173,7 @@ class PostgresBatches:
                 await connection.execute(SQL.withdraw_batch, self._moment(), tenant, batch_id)
 
         # Sealed first: no items are stored after this.
-        await self._database.run(close)
+        await self._database.change(close)
         last = await self._cancel_piece(tenant, batch_id, None)
         for _ in range(PIECES_MAX):
             if last is None:

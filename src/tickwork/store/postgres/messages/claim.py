@@ -8,7 +8,7 @@ committed late.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -38,6 +38,7 @@ from tickwork.store.postgres.limits import locked_limit
 from tickwork.store.postgres.messages import rows
 from tickwork.store.postgres.messages.settle import Settler
 from tickwork.store.postgres.queues import PostgresQueues
+from tickwork.store.postgres.tenants import claim_rooms
 from tickwork.store.shared.fair_shares import LANES_MAX, LOOKING_SHARE, Portion, Ring, TenantLane
 
 RINGS_MAX = 10_000
@@ -84,10 +85,11 @@ class _Share(NamedTuple):
 
 
 class _Limits(NamedTuple):
-    """How to run statements, and the queue's limits. `cap` is the maximum number of claims of a
-    tenant."""
+    """How to run statements, in which transaction if any, and the queue's limits. `cap` is the
+    maximum number of claims of a tenant."""
 
     ask: Ask
+    connection: Connection | None = None
     has_claim_limits: bool = False
     cap: int | None = None
 
@@ -150,7 +152,9 @@ class Claimer:
                 allowed = min(allowed, await shared.room(connection))
             if allowed == 0 or not settings.has_claim_limits:
                 return _Claimed()
-            limits = _Limits(connection.fetch, has_claim_limits=True, cap=_cap(settings))
+            limits = _Limits(
+                connection.fetch, connection, has_claim_limits=True, cap=_cap(settings)
+            )
             claimed = await claim(scope, queue.id, structs.replace(request, limit=allowed), limits)
             if shared is not None and claimed.messages:
                 await shared.spend(connection, len(claimed.messages))
@@ -243,7 +247,21 @@ class Claimer:
         portions: list[Portion],
         limits: _Limits,
     ) -> _Claimed:
+        limited = {each.lane.tenant for each in portions if each.lane.claimed_max is not None}
+        if limited and limits.connection is None:
+            return await self._database.transact(
+                lambda each: self._claim_portions(
+                    queue_id, state, request, portions, _Limits(each.fetch, each)
+                ),
+                repeatable=False,
+            )
+        if limited and limits.connection is not None:
+            rooms = await claim_rooms(limits.connection, sorted(limited))
+            portions = _within(portions, rooms)
+            limits = limits._replace(cap=limits.cap or CLAIMED_MAX)
         shares = _shares(portions)
+        if not shares:
+            return _Claimed()
         # Not repeated: if the reply was lost, the messages may be claimed already. The holder
         # releases them with `Nodes.give_back_unknown`.
         found = await limits.ask(
@@ -317,6 +335,15 @@ class Claimer:
 def _cap(settings: QueueSettings) -> int | None:
     """The maximum number of claims of a tenant; None if claims are not counted."""
     return (settings.tenant_claimed_max or CLAIMED_MAX) if settings.counts_claims else None
+
+
+def _within(portions: Iterable[Portion], rooms: Mapping[str, int]) -> list[Portion]:
+    """The portions of tenants that may have more claims."""
+    within = [
+        Portion(each.lane, min(each.quota, rooms.get(each.lane.tenant, each.quota)))
+        for each in portions
+    ]
+    return [each for each in within if each.quota]
 
 
 def _oldest(

@@ -78,7 +78,7 @@ class PostgresDeadLetters:
             selected = await _select(connection, scope, queue_id, selection, after=after)
             return await connection.fetch(SQL.read_dead_letters, *selected)
 
-        return tuple(_dead_letter(row) for row in await self._database.transact(work))
+        return tuple(read_dead_letter(row) for row in await self._database.transact(work))
 
     async def get(self, scope: Scope, dead_letter_id: UUID) -> DeadLetter:
         row = None
@@ -90,7 +90,7 @@ class PostgresDeadLetters:
             )
         if row is None:
             raise NotFound("dead letter", dead_letter_id)
-        return _dead_letter(row)
+        return read_dead_letter(row)
 
     async def groups(self, scope: Scope, queue: str, limit: int) -> tuple[DeadGroup, ...]:
         check_limit(limit)
@@ -105,19 +105,15 @@ class PostgresDeadLetters:
     ) -> DeadLetter:
         check_body(body)
         dead_letter = await self.get(scope, dead_letter_id)
-        row = await self._database.run(
-            lambda connection: connection.fetchrow(
-                SQL.edit_dead_letter,
-                self._moment(),
-                dead_letter.tenant,
-                dead_letter_id,
-                body,
-                content_type,
-            )
-        )
-        if row is None:
-            raise Conflict(f"dead letter {dead_letter_id} is resolved already")
-        return _dead_letter(row)
+        values = (self._moment(), dead_letter.tenant, dead_letter_id, body, content_type)
+
+        async def work(connection: Connection) -> DeadLetter:
+            row = await connection.fetchrow(SQL.edit_dead_letter, *values)
+            if row is None:
+                raise Conflict(f"dead letter {dead_letter_id} is resolved already")
+            return read_dead_letter(row)
+
+        return await self._database.change(work)
 
     async def replay(
         self, scope: Scope, queue: str, selection: Selection, pace: Pace
@@ -131,7 +127,7 @@ class PostgresDeadLetters:
             ids = [new_id() for _ in selected.ids]
             rows = await connection.fetch(SQL.replay_dead_letters, self._moment(), *selected, ids)
             dead_letters = sorted(
-                map(_dead_letter, rows),
+                map(read_dead_letter, rows),
                 key=lambda dead_letter: (dead_letter.failed_at, dead_letter.id),
             )
             runs = await _number_runs(connection, dead_letters)
@@ -145,7 +141,7 @@ class PostgresDeadLetters:
             return [_replayed(dead_letter) for dead_letter in dead_letters], groups
 
         # Not repeated: a second run would select other dead letters.
-        replayed, groups = await self._database.transact(work, repeatable=False)
+        replayed, groups = await self._database.change(work, repeatable=False)
         self._sender.after_commit(groups)
         self._counters.add_all(
             CounterKey(
@@ -164,7 +160,7 @@ class PostgresDeadLetters:
             selected = await _select(connection, scope, queue_id, selection, lock=_SKIP_LOCKED)
             return await connection.fetch(SQL.discard_dead_letters, self._moment(), *selected)
 
-        discarded = await self._database.transact(work, repeatable=False)
+        discarded = await self._database.change(work, repeatable=False)
         self._counters.add_all(
             CounterKey(
                 queue_id,
@@ -285,7 +281,7 @@ def _replayed(dead_letter: DeadLetter) -> Replayed:
     return Replayed(dead_letter.id, dead_letter.replayed_as)
 
 
-def _dead_letter(row: Any) -> DeadLetter:
+def read_dead_letter(row: Any) -> DeadLetter:
     values = list(row)
     values[_CONTENT_TYPE] = _CONTENT_TYPES[values[_CONTENT_TYPE]]
     values[_RESOLUTION] = _RESOLUTIONS[values[_RESOLUTION]]

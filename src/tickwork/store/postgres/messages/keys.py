@@ -78,7 +78,8 @@ class Keys:
         *,
         behind_run: Collection[tuple[str, UUID, str]] = (),
     ) -> set[UUID]:
-        """Unblocks the next message of each key. Returns the queues of unblocked messages.
+        """Unblocks the next message of each key. Returns the queues of unblocked messages, and the
+        nodes that make direct calls.
 
         `behind_run` are the keys whose first message was handled, not just removed. It takes two
         statements, because the second sees messages that were sent while the first waited.
@@ -91,7 +92,7 @@ class Keys:
         unblocked = await connection.fetch(
             SQL.unblock_keys, self._moment(), *_columns(ordered), has_run
         )
-        return {row["queue_id"] for row in unblocked}
+        return {row["topic"] for row in unblocked}
 
     async def lock_or_create(self, connection: Connection, keys: Collection[Key]) -> None:
         """Locks all keys that a transaction needs, and creates missing ones. Locking them in one

@@ -14,7 +14,12 @@ from tickwork.core.limits import (
     is_possible_claim,
     lease_faults,
 )
-from tickwork.core.message.message_list import MessagePosition, MessageSelection
+from tickwork.core.message.message_list import (
+    LOOKED_AT_MAX,
+    MessagePage,
+    MessagePosition,
+    MessageSelection,
+)
 from tickwork.core.model import (
     Claim,
     ClaimRequest,
@@ -114,8 +119,8 @@ class PostgresMessages:
         )
         return extended is not None
 
-    async def get(self, scope: Scope, queue: str, message_id: UUID) -> Message:
-        queue_id = await self._queues.id_of(scope, queue)
+    async def get(self, scope: Scope, queue: str | None, message_id: UUID) -> Message:
+        queue_id = None if queue is None else await self._queues.id_of(scope, queue)
         row = await self._database.run(
             lambda connection: connection.fetchrow(
                 SQL.get_message, queue_id, message_id, scope.tenant
@@ -140,10 +145,17 @@ class PostgresMessages:
         limit: int,
         *,
         after: MessagePosition | None = None,
-    ) -> tuple[Message, ...]:
-        queue_id = await self._queues.id_of(scope, queue)
+        looked_at_max: int = LOOKED_AT_MAX,
+    ) -> MessagePage:
         return await list_messages(
-            self._database, scope, queue_id, selection, limit, after=after, moment=self._moment
+            self._database,
+            scope,
+            await self._queues.id_of(scope, queue),
+            selection,
+            limit,
+            after=after,
+            looked_at_max=looked_at_max,
+            moment=self._moment,
         )
 
     async def next_visible_at(self, scope: Scope, queue: str) -> datetime | None:

@@ -72,6 +72,12 @@ class RemovedMessages:
         """Adds messages of withdrawn slots, which are not counted."""
         self._add_affected(rows, CounterName.PURGED, None)
 
+    def free_bytes(self, backlog: BacklogChange) -> None:
+        """Subtracts the bytes of the messages from the backlogs of their queues."""
+        for each in self.with_effects:
+            if each.bytes is not None:
+                backlog.free(each.queue_id, each.bytes)
+
     def _add_affected(self, rows: Sequence[Any], counter: CounterName, reason: str | None) -> None:
         self.with_effects += [
             RemovedMessage(*row[:_COLUMNS], counter, reason)  # type: ignore[call-arg]
@@ -119,8 +125,8 @@ class Removal:
         backlog: BacklogChange,
         more_keys: Collection[Key] = (),
     ) -> AfterCommit:
-        """Unblocks keys, counts items of batches and frees bytes, in the transaction that removed
-        the messages. The order avoids deadlocks."""
+        """Unblocks keys, counts items of batches and writes the backlog change, in the transaction
+        that removed the messages. The order avoids deadlocks."""
         affected = removed.with_effects
         behind_run = keys_of(each for each in affected if was_handled(each.counter, each.reason))
         keys = keys_of(affected).union(more_keys)
@@ -135,9 +141,6 @@ class Removal:
         ]
         if ended:
             await self._batches.end_items(connection, ended)
-        for each in affected:
-            if each.bytes is not None:
-                backlog.free(each.queue_id, each.bytes)
         await change_backlog(connection, backlog)
         batches = frozenset((each.tenant, each.batch_id) for each in ended)
         return AfterCommit(removed.counts, frozenset(queues), batches)
@@ -224,12 +227,11 @@ class Purger:
             rows = await connection.fetch(
                 SQL.delete_messages, [row["tenant"] for row in found], [row["id"] for row in found]
             )
-            removed = RemovedMessages()
+            removed, backlog = RemovedMessages(), BacklogChange()
             removed.add(rows, CounterName.PURGED, reason)
-            return len(found), await self._removal.apply_effects(
-                connection, removed, BacklogChange()
-            )
+            removed.free_bytes(backlog)
+            return len(found), await self._removal.apply_effects(connection, removed, backlog)
 
-        found, after_commit = await self._database.transact(work, repeatable=False)
+        found, after_commit = await self._database.change(work, repeatable=False)
         await self._removal.finish(after_commit)
         return found, after_commit.counts.total()

@@ -8,7 +8,7 @@ adds their bytes to the backlog.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import islice
@@ -56,7 +56,7 @@ _COPIED = (
 
 class Group(Struct, frozen=True):
     """Messages for one queue, stored together or not at all. An exempt group ignores the queue's
-    cap."""
+    cap. `counter` counts them after the commit."""
 
     tenant: str
     queue_id: UUID
@@ -64,6 +64,7 @@ class Group(Struct, frozen=True):
     messages: tuple[NewMessage, ...]
     batch_id: UUID | None = None
     is_exempt: bool = False
+    counter: CounterName = CounterName.SENT
 
     def keyed(self) -> list[Key | None]:
         """Returns the key of each message."""
@@ -99,10 +100,12 @@ class Sender:
         subscriptions: PostgresSubscriptions,
         wakeups: PostgresWakeups,
         counters: Counters,
+        bury_copies: BuryCopies,
     ) -> None:
         self._database, self._moment = database, moment
         self._queues, self._subscriptions = queues, subscriptions
         self._wakeups, self._counters = wakeups, counters
+        self._bury_copies = bury_copies
         self._keys = Keys(moment)
         self._capped: set[UUID] = set()
         self._coalescer: Coalescer[Parcel, None] = Coalescer(self._commit, flights_max=2)
@@ -206,18 +209,48 @@ class Sender:
 
         Returns what was stored. The caller writes the backlog change at the end of the transaction.
         """
+        stored, copies = await self.store_own(connection, parcels, receipt, backlog)
+        if copies:
+            stored += await self.store_copies(connection, copies, new_id(), backlog)
+        return stored
+
+    async def store_own(
+        self,
+        connection: Connection,
+        parcels: Sequence[Parcel],
+        receipt: UUID,
+        backlog: BacklogChange,
+    ) -> tuple[list[Group], list[Group]]:
+        """Stores parcels. Returns what was stored, and the copies that subscribers get of it. The
+        caller stores these last, so that they take no room from its own messages."""
         has_copies = any(parcel.subscribers for parcel in parcels)
         groups = [parcel.group for parcel in parcels]
         stored = await self.store(connection, groups, receipt, backlog, returns_ids=has_copies)
-        if not has_copies:
-            return stored
         copies = [
             copy
             for parcel, group in zip(parcels, stored, strict=True)
             for copy in parcel.copies_of(group)
         ]
-        if copies:
-            stored += await self.store(connection, copies, new_id(), backlog)
+        return stored, copies
+
+    async def store_copies(
+        self,
+        connection: Connection,
+        copies: Sequence[Group],
+        receipt: UUID,
+        backlog: BacklogChange,
+    ) -> list[Group]:
+        """Stores copies for subscribers. Those that exceed the cap of their queue become dead
+        letters there, unless they are exempt. The caller writes the backlog change."""
+        never_refused = [structs.replace(group, is_exempt=True) for group in copies]
+        stored = await self.store(connection, never_refused, receipt, backlog)
+        bound = [
+            new
+            for group, new in zip(copies, stored, strict=True)
+            if new.messages and group.queue_id in self._capped and not group.is_exempt
+        ]
+        if bound:
+            stored += await self._bury_copies(connection, self._moment, self, bound, backlog)
         return stored
 
     async def store(
@@ -287,9 +320,11 @@ class Sender:
         async def work(connection: Connection) -> list[Group]:
             backlog, copies = BacklogChange(), parcel.copies_of(group)
             await self.copy_in(connection, group, backlog)
-            stored = await self.store(connection, copies, new_id(), backlog) if copies else []
+            stored = [group]
+            if copies:
+                stored += await self.store_copies(connection, copies, new_id(), backlog)
             await change_backlog(connection, backlog)
-            return [group, *stored]
+            return stored
 
         try:
             stored = await self._database.transact(work, repeatable=False)
@@ -314,18 +349,24 @@ class Sender:
     def after_commit(self, groups: Iterable[Group]) -> None:
         """Counts the messages and wakes consumers, after the commit."""
         groups = list(groups)
-        sent = Counter(
-            CounterKey(group.queue_id, group.tenant, CounterName.SENT, m.type or "", m.source or "")
+        counted = Counter(
+            CounterKey(group.queue_id, group.tenant, group.counter, m.type or "", m.source or "")
             for group in groups
             for m in group.messages
         )
-        for counter, messages in sent.items():
+        for counter, messages in counted.items():
             self._counters.add(counter, messages)
         self.wake({group.queue_id for group in groups})
 
     def wake(self, queue_ids: Iterable[UUID]) -> None:
         """Wakes the consumers of the queues."""
         self._wakeups.notify(queue_ids)
+
+
+BuryCopies = Callable[
+    [Connection, Moment, Sender, Sequence[Group], BacklogChange], Awaitable[list[Group]]
+]
+"""Makes dead letters of those stored copies that exceed the cap of their queue: `bury_copies`."""
 
 
 class _CapUnknown(Exception):

@@ -23,6 +23,7 @@ from tickwork.store.postgres.messages.settle_statements import (
     Settled,
 )
 from tickwork.store.shared.group_commit import Coalescer
+from tickwork.store.shared.joined_writes import waiting_writes
 
 
 class Settler:
@@ -46,7 +47,10 @@ class Settler:
         if own:
             items = sum(len(batch.items) for ending in own for batch in ending.batches)
             try:
-                result = await self._coalescer.submit(Settlement(own), len(own) + items)
+                if waiting_writes():
+                    result = await self._settle_with_writes(own)
+                else:
+                    result = await self._coalescer.submit(Settlement(own), len(own) + items)
             finally:
                 self.sightings.forget(own)
         if not foreign:
@@ -55,16 +59,29 @@ class Settler:
         claims = (ending.claim for ending in settlement.endings)
         return structs.replace(result, refused=tuple(each for each in claims if each in refused))
 
+    async def _settle_with_writes(self, endings: Sequence[Ending]) -> SettleResult:
+        """Settles in a transaction of its own, with the writes that the caller joins to it."""
+        caused = await self._caused(endings)
+
+        async def work(connection: Connection) -> tuple[bool, Settled]:
+            settled = await self._ending_writer.carry_out(connection, endings, caused)
+            return bool(settled.ended.done), settled
+
+        _, settled = await self._database.change(work, repeatable=False)
+        await self._ending_writer.finish(settled)
+        return settled.ended.result(endings, 0, len(endings))
+
     async def settle_unclaimed(self, scope: Scope, message: Message, ending: Ending) -> bool:
         check_settlement(Settlement((ending,)))
         if not is_next_claim(scope, message, ending.claim):
             return False
         caused = await self._caused([ending])
 
-        async def work(connection: Connection) -> Settled | None:
-            return await self._ending_writer.take_and_end(connection, message, ending, caused)
+        async def work(connection: Connection) -> tuple[bool, Settled | None]:
+            taken = await self._ending_writer.take_and_end(connection, message, ending, caused)
+            return taken is not None, taken
 
-        settled = await self._database.transact(work, repeatable=False)
+        _, settled = await self._database.change(work, repeatable=False)
         if settled is None:
             return False
         await self._ending_writer.finish(settled)
@@ -107,6 +124,8 @@ class Settler:
             ending.fate is not Fate.ACK
             or ending.sends
             or ending.batches
+            or ending.entity is not None
+            or ending.run_end is not None
             or (ending.firing and not ending.firing.is_bare_success)
             for ending in endings
         ):

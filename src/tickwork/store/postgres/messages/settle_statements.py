@@ -26,6 +26,7 @@ from tickwork.core.queue.stats import CounterName, skip_reason
 from tickwork.store.ids import SCHEDULES_TOPIC, Moment, new_id
 from tickwork.store.postgres.engine.database import Connection
 from tickwork.store.postgres.engine.sql import SQL, once
+from tickwork.store.postgres.entities.write import write_entities
 from tickwork.store.postgres.messages.backlog import BacklogChange
 from tickwork.store.postgres.messages.batch_fill import PreparedBatch, store_batches
 from tickwork.store.postgres.messages.keys import Key, Keys
@@ -44,6 +45,7 @@ from tickwork.store.postgres.schedules.slot_outcome import (
     result_groups,
     successes,
 )
+from tickwork.store.postgres.workflows.checkpoints import Fenced, finish_runs, record
 from tickwork.store.shared.counters import CounterKey, Counters
 from tickwork.store.shared.row_hints import RowHints
 
@@ -130,6 +132,12 @@ class EndingWriter:
         await self._slots.forget(connection, doubled, recorded)
         counted = ended.done - ended.duplicates
         in_order = [endings[index].claim for index in sorted(counted)]
+        await finish_runs(connection, self._moment, [endings[index] for index in ended.done])
+        # Before keys are locked: it may wait for the message of an alarm, which a transaction that
+        # waits for a key may hold.
+        await write_entities(
+            connection, self._moment, [endings[index] for index in sorted(counted)]
+        )
         effects = effects_of(recorded, in_order)
         ended.automatic_sends.extend(await result_groups(connection, recorded, in_order))
         parcels, batches = _sent_by(counted, caused.sends), _sent_by(counted, caused.batches)
@@ -154,14 +162,23 @@ class EndingWriter:
             ended.automatic_sends.extend(
                 await dead_letter_events(connection, ended.dead_rows, died, told)
             )
-        backlog, sent = BacklogChange(), list[Group]()
+        backlog, sent, copies = BacklogChange(), list[Group](), list[Group]()
+        # First, so that the sends and copies of this settlement can take the bytes.
+        ended.removed.free_bytes(backlog)
         # With equal keys, a dead message precedes the messages that its ending sends.
         if ended.automatic_sends:
             sent += await self._sender.store(connection, ended.automatic_sends, new_id(), backlog)
         if parcels:
-            sent += await self._sender.store_parcels(connection, parcels, new_id(), backlog)
+            own, copies = await self._sender.store_own(connection, parcels, new_id(), backlog)
+            sent += own
         if batches:
-            sent += await store_batches(connection, self._moment(), batches, self._sender, backlog)
+            items, more = await store_batches(
+                connection, self._moment(), batches, self._sender, backlog
+            )
+            sent += items
+            copies += more
+        if copies:
+            sent += await self._sender.store_copies(connection, copies, new_id(), backlog)
         after_commit = await self._removal.apply_effects(connection, ended.removed, backlog, needed)
         empty = {(each.group.tenant, each.id) for each in batches if not each.group.messages}
         return Settled(ended, sent, after_commit._replace(batches=after_commit.batches | empty))
@@ -256,6 +273,8 @@ class EndingWriter:
             await self._put_back(connection, endings, backs, ended)
         if dead := by_fate.get(Fate.DEAD):
             await self._make_dead(connection, endings, dead, ended)
+        if kept := by_fate.get(Fate.KEEP):
+            await _record_checkpoints(connection, endings, kept, ended)
 
     async def _ack(
         self,
@@ -283,14 +302,32 @@ class EndingWriter:
             [ending.delay_seconds for ending in chosen],
             [int(ending.counts_attempt) for ending in chosen],
             [ending.error for ending in chosen],
+            [ending.wake_at for ending in chosen],
         )
         for row in retried:
             index = indexes[row["number"] - 1]
             ended.done.add(index)
-            if endings[index].delay_seconds == 0:
+            if row["is_visible"]:
                 ended.queues_to_wake.add(row["queue_id"])
             if endings[index].fate is Fate.RETRY:
                 ended.returned.append(counter_key(row, CounterName.RETRIED))
+        await self._wake_signalled(connection, [endings[index] for index in ended.done], ended)
+
+    async def _wake_signalled(
+        self, connection: Connection, released: Sequence[Ending], ended: EndedMessages
+    ) -> None:
+        """Makes runs visible that were released to wait, but have other signals by now. The release
+        has locked their messages, so nobody gives them a signal meanwhile."""
+        waiting = [each for each in released if each.signals_seen is not None]
+        if waiting:
+            woken = await connection.fetch(
+                SQL.wake_signalled_runs,
+                self._moment(),
+                [each.claim.tenant for each in waiting],
+                [each.claim.id for each in waiting],
+                [each.signals_seen for each in waiting],
+            )
+            ended.queues_to_wake.update(row["queue_id"] for row in woken)
 
     async def _make_dead(
         self,
@@ -316,7 +353,7 @@ class EndingWriter:
             ended.done.add(indexes[row["number"] - 1])
             ended.removed.add([row], CounterName.DEAD, row["reason"])
             if row["onward_id"] is not None:
-                ended.automatic_sends.append(_for_dead_letter_queue(row))
+                ended.automatic_sends.append(for_dead_letter_queue(row))
         ended.dead_rows.extend(dead_rows)
 
 
@@ -324,6 +361,20 @@ def counter_key(row: Any, counter: CounterName) -> CounterKey:
     """The key that counts a message, given its row."""
     kind = row["type"] or "", row["source"] or ""
     return CounterKey(row["queue_id"], row["tenant"], counter, *kind)
+
+
+async def _record_checkpoints(
+    connection: Connection, endings: Sequence[Ending], indexes: Sequence[int], ended: EndedMessages
+) -> None:
+    """Records steps of runs that are still claimed. One that is done already is a duplicate."""
+    fenced = [
+        Fenced(ending.claim, ending.checkpoint)
+        for ending in (endings[index] for index in indexes)
+        if ending.checkpoint is not None
+    ]
+    recorded = await record(connection, fenced)
+    ended.done.update(indexes[index] for index in recorded)
+    ended.duplicates.update(indexes[at] for at, each in recorded.items() if not each.is_fresh)
 
 
 def _sent_by(indexes: set[int], caused: Mapping[int, Sequence[T]]) -> list[T]:
@@ -343,7 +394,7 @@ def _add_acked(
         ended.removed.add(alike, CounterName.DONE, reason)
 
 
-def _for_dead_letter_queue(row: Any) -> Group:
+def for_dead_letter_queue(row: Any) -> Group:
     """Returns a dead message as a new message for the dead-letter queue."""
     dead = dead_message(row)
     message = NewMessage(

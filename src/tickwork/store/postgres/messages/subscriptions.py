@@ -13,7 +13,7 @@ from tickwork.core.message.subscription import SUBSCRIPTIONS_MAX, Subscription, 
 from tickwork.core.model import Scope
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import Moment
-from tickwork.store.postgres.engine.database import Database
+from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.queues import PostgresQueues
 
@@ -48,7 +48,7 @@ class PostgresSubscriptions:
         check_subscription(types)
         target = await self._queues.get(scope, queue)
         try:
-            is_stored = await self._database.run(
+            is_stored = await self._database.change(
                 lambda connection: connection.fetchval(
                     SQL.put_subscription, scope.tenant, types, target.id, SUBSCRIPTIONS_MAX
                 )
@@ -74,14 +74,14 @@ class PostgresSubscriptions:
         names = (queue,) if scope.tenant is None else (queue, scope.tenant)
         if any(pattern_faults(types)) or not all(is_name(name) for name in names):
             return False
-        deleted = await self._database.run(
-            lambda connection: connection.fetchval(
-                SQL.delete_subscription, scope.tenant, types, queue
-            ),
-            repeatable=False,
-        )
+
+        async def work(connection: Connection) -> bool:
+            given = (scope.tenant, types, queue)
+            return await connection.fetchval(SQL.delete_subscription, *given) is not None
+
+        is_deleted = await self._database.change(work, repeatable=False)
         self.forget()
-        return deleted is not None
+        return is_deleted
 
     async def of(self, tenant: str) -> tuple[Subscription, ...]:
         """Returns the subscriptions that apply to a tenant's messages: its own and the system's."""

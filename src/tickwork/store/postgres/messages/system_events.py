@@ -8,16 +8,17 @@ from uuid import UUID
 
 from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE
 from tickwork.core.delivery.publish import system_deliveries
+from tickwork.core.entity.call import entity_id
 from tickwork.core.message.subscription import copy_for, matches
 from tickwork.core.message.system_events import (
     DeadMessage,
     dead_message_events,
-    matches_system_event,
     schedule_paused_event,
+    stream_event,
 )
 from tickwork.core.model import NewMessage, Scope
 from tickwork.errors import NotFound
-from tickwork.store.ids import Moment, new_id, own_tenant
+from tickwork.store.ids import Moment, database_time, new_id, own_tenant
 from tickwork.store.postgres.endpoints import rows
 from tickwork.store.postgres.endpoints.publish import record_deliveries
 from tickwork.store.postgres.engine.database import Connection, Database
@@ -26,6 +27,7 @@ from tickwork.store.postgres.messages.backlog import BacklogChange, change_backl
 from tickwork.store.postgres.messages.keys import Key
 from tickwork.store.postgres.messages.send import Group, Sender
 from tickwork.store.postgres.schedules.slot_outcome import Paused
+from tickwork.store.postgres.stream import add_stream_events
 
 
 class Receivers(NamedTuple):
@@ -33,13 +35,7 @@ class Receivers(NamedTuple):
 
     subscribers: Sequence[Any]
     endpoints: Sequence[Any]
-
-    @property
-    def is_anybody(self) -> bool:
-        """Whether somebody receives system events."""
-        return bool(self.endpoints) or any(
-            matches_system_event(row["types"]) for row in self.subscribers
-        )
+    moment: Moment = database_time
 
     @property
     def keys(self) -> set[Key]:
@@ -61,6 +57,7 @@ async def receivers(connection: Connection, moment: Moment, tenants: Collection[
     return Receivers(
         await connection.fetch(SQL.subscriptions_among, [*tenants]),
         await connection.fetch(SQL.system_event_endpoints, moment(), [*tenants]),
+        moment,
     )
 
 
@@ -94,11 +91,13 @@ async def dead_letter_events(
 ) -> list[Group]:
     """Returns the events of new dead letters (rows of `record_dead_letters`) and of the schedules
     that they paused, as messages for their receivers. Store them in the same transaction."""
-    if not found.is_anybody:
-        return []
     events: dict[str, list[NewMessage]] = {}
     for row in dead_rows:
-        events.setdefault(row["tenant"], []).extend(dead_message_events(dead_message(row)))
+        death = dead_message(row)
+        events.setdefault(death.tenant, []).extend(dead_message_events(death))
+        if (call := death.alarm) is not None:
+            id_ = entity_id(call.entity, call.key)
+            await connection.execute(SQL.bury_alarm, death.tenant, id_, call.alarm)
     for each in paused:
         event = schedule_paused_event(*each.schedule, each.slot, each.error)
         events.setdefault(each.schedule[0], []).append(event)
@@ -109,8 +108,11 @@ async def event_groups(
     connection: Connection, events: Mapping[str, Sequence[NewMessage]], found: Receivers
 ) -> list[Group]:
     """Returns the messages of system events, given by tenant, for their receivers, and stores the
-    deliveries to endpoints. Store the messages in the same transaction."""
+    deliveries to endpoints and what streams show. Store the messages in the same transaction."""
     groups: list[Group] = []
+    shown = [stream_event(new_id(), tenant, each) for tenant in events for each in events[tenant]]
+    if shown:
+        await add_stream_events(connection, found.moment, shown)
     for tenant, own in events.items():
         groups += _groups(tenant, own, found.subscribers)
         groups += await _delivery_groups(connection, tenant, own, found.endpoints)
@@ -170,4 +172,5 @@ def dead_message(row: Any) -> DeadMessage:
         run=row["run"],
         idempotency_base=row["idempotency_base"],
         failed_at=row["failed_at"],
+        body=row["body"],
     )

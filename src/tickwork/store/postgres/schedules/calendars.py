@@ -24,17 +24,19 @@ class PostgresCalendars:
     async def put(self, scope: Scope, name: str, days: Sequence[date]) -> Calendar:
         if faults := text_faults("name", name, NAME_LENGTH_MAX):
             raise InvalidInput(faults)
-        tenant, row = own_tenant(scope), None
-        if is_name(tenant):
-            text = sorted({day.isoformat() for day in days})
-            row = await self._database.run(
-                lambda connection: connection.fetchrow(
+        tenant, text = own_tenant(scope), sorted({day.isoformat() for day in days})
+
+        async def work(connection: Connection) -> Calendar:
+            row = None
+            if is_name(tenant):
+                row = await connection.fetchrow(
                     SQL.put_calendar, self._moment(), tenant, name, text
                 )
-            )
-        if row is None:
-            raise NotFound("tenant", tenant)
-        return _calendar(row)
+            if row is None:
+                raise NotFound("tenant", tenant)
+            return _calendar(row)
+
+        return await self._database.change(work)
 
     async def get(self, scope: Scope, name: str) -> Calendar:
         named, row = (own_tenant(scope), name), None
@@ -68,7 +70,7 @@ class PostgresCalendars:
                 raise Conflict(f"calendar {name} is used by schedules; change or delete them first")
             await connection.execute(SQL.delete_calendar, *named)
 
-        await self._database.transact(work)
+        await self._database.change(work)
 
 
 def _calendar(row: Any) -> Calendar:

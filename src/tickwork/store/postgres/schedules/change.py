@@ -25,7 +25,7 @@ from tickwork.core.schedule.model import OverlapPolicy, Schedule, ScheduleStatus
 from tickwork.core.schedule.plan import UNFINISHED_MAX, Fire
 from tickwork.core.schedule.shards import Grant
 from tickwork.core.schedule.withdraw import WithdrawScope
-from tickwork.core.tenant_limits import becomes_active, check_change
+from tickwork.core.tenant_limits import check_change, is_active
 from tickwork.errors import Conflict, NotFound, StoreUnavailable
 from tickwork.store.ids import SCHEDULES_TOPIC, Moment
 from tickwork.store.postgres.engine.database import Connection, Database
@@ -102,7 +102,7 @@ class Changer:
     ) -> Schedule:
         for _ in range(TRIES_MAX):
             try:
-                changed = await self._database.transact(
+                changed = await self._database.change(
                     lambda each: self._change(each, scope, schedule_id, withdraw, decide, under),
                     repeatable=False,
                 )
@@ -164,8 +164,12 @@ class Changer:
             await record_skips(connection, (schedule.tenant, schedule.id), change.skips, now)
             schedule = await self._write(connection, schedule, change, queue_id, planned, now)
             fires = change.fires
-            if limits is not None and becomes_active(ScheduleStatus(row["status"]), change.status):
+            more = is_active(change.status) - is_active(ScheduleStatus(row["status"]))
+            if more:
+                await connection.execute(SQL.add_schedule_counts, [tenant], [more])
+            if more > 0 and limits is not None:
                 await check_number(connection, limits)
+        left.free_bytes(room)
         after_commit = await self._removal.apply_effects(connection, left, room, keys)
         return _Changed(schedule, after_commit, row["queue_id"], fires, row["type"], now, copies)
 

@@ -21,15 +21,16 @@ import asyncpg
 
 from tickwork.core.limits import is_name
 from tickwork.core.model import Scope
-from tickwork.core.queue.rate_limit import allowance, spend
 from tickwork.core.schedule.model import NewSchedule, Schedule, check_owner
 from tickwork.core.tenant_limits import (
     check_same_schedule,
     check_schedule_count,
     check_schedules,
+    is_active,
     limit_bulk,
+    spend_rate,
 )
-from tickwork.errors import Conflict, NotFound, TooMany
+from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import SCHEDULES_TOPIC, Moment, own_tenant
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
@@ -194,12 +195,12 @@ class Creator:
         ordered = sorted(new, key=_order)
         rows = _rows(tenant, ordered, queue_ids)
 
-        async def work(connection: Connection) -> tuple[Schedule, ...]:
+        async def work(connection: Connection) -> tuple[int, tuple[Schedule, ...]]:
             limits = await self._lock(connection, tenant, queue_ids)
             stored = await connection.fetch(
                 SQL.create_schedules, self._moment(), *schedule_rows.columns(rows, len(rows[0]))
             )
-            await self._check_limits(connection, tenant, limits, len(stored))
+            await self._count(connection, tenant, limits, _active(new, stored), len(stored))
             found = await connection.fetch(
                 SQL.schedules_of_keys,
                 tenant,
@@ -207,9 +208,10 @@ class Creator:
                 [each.idempotency_key for each in new if each.idempotency_key is not None],
             )
             known = schedule_rows.schedules(found)
-            return _as_made(new, known, {row["id"] for row in stored})
+            return len(stored), _as_made(new, known, {row["id"] for row in stored})
 
-        return await self._database.transact(work)
+        _, made = await self._database.change(work)
+        return made
 
     async def create_bulk(self, scope: Scope, new: Iterable[NewSchedule]) -> int:
         tenant = own_tenant(scope)
@@ -266,7 +268,7 @@ class Creator:
                 columns=copy_columns(now),
                 format="binary",
             )
-            await self._check_limits(connection, tenant, limits, many)
+            await self._count(connection, tenant, limits, _active(piece.schedules), many)
             return many
 
         async def inserted(connection: Connection) -> int:
@@ -275,7 +277,8 @@ class Creator:
             stored = await connection.fetch(
                 SQL.create_schedules, self._moment(), *schedule_rows.columns(rows, len(rows[0]))
             )
-            await self._check_limits(connection, tenant, limits, len(stored))
+            active = _active(piece.schedules, stored)
+            await self._count(connection, tenant, limits, active, len(stored))
             left = {each.id for each in piece.schedules} - {row["id"] for row in stored}
             known = await connection.fetch(SQL.schedules_of_keys, tenant, list(left), [])
             if unknown := left - {row["id"] for row in known}:
@@ -284,10 +287,10 @@ class Creator:
             return len(stored)
 
         try:
-            return await self._database.transact(copied, repeatable=False)
+            return await self._database.change(copied, repeatable=False)
         except asyncpg.UniqueViolationError:
             # Some exist already. The slower INSERT skips them.
-            return await self._database.transact(inserted)
+            return await self._database.change(inserted)
 
     async def _queue_id(self, tenant: str, name: str) -> UUID:
         if not is_name(tenant):
@@ -306,22 +309,25 @@ class Creator:
             raise _QueueGone("queue", ", ".join(sorted(names)))
         return limits
 
-    async def _check_limits(
-        self, connection: Connection, tenant: str, limits: asyncpg.Record | None, made: int
+    async def _count(
+        self,
+        connection: Connection,
+        tenant: str,
+        limits: asyncpg.Record | None,
+        active: int,
+        made: int,
     ) -> None:
-        """Raises `TooMany` if the tenant exceeds its number or rate of schedules."""
+        """Counts the stored schedules; `TooMany` if the tenant exceeds its number or rate."""
+        if active:
+            await connection.execute(SQL.add_schedule_counts, [tenant], [active])
         if limits is None or not made:
             return
         await check_number(connection, limits)
-        rate = limits["schedules_per_second"]
-        if rate is not None:
-            now, spent_until = limits["now"], limits["schedules_spent_until"]
-            if made > allowance(spent_until, now, rate):
-                raise TooMany(
-                    f"tenant {tenant} may make {rate:g} schedules a second; try again later, "
-                    "or raise its schedules_per_second"
-                )
-            spent = spend(spent_until, now, rate, made)
+        if (rate := limits["schedules_per_second"]) is not None:
+            spent = spend_rate(
+                tenant, "schedules_per_second", rate,
+                limits["schedules_spent_until"], limits["now"], made,
+            )  # fmt: skip
             await connection.execute(SQL.spend_schedule_rate, tenant, spent)
 
     def _wake(self, new: Sequence[NewSchedule]) -> None:
@@ -334,8 +340,14 @@ async def check_number(connection: Connection, limits: asyncpg.Record) -> None:
     """Raises `TooMany` if a tenant, whose limits are locked, has too many schedules."""
     tenant, maximum = limits["id"], limits["schedules_max"]
     if maximum is not None:
-        number = await connection.fetchval(SQL.count_schedules, tenant, maximum + 1)
+        number = await connection.fetchval(SQL.count_schedules, tenant)
         check_schedule_count(tenant, number, maximum)
+
+
+def _active(new: Iterable[NewSchedule], stored: Iterable[asyncpg.Record] | None = None) -> int:
+    """How many of new schedules, or of those that were stored, may fire."""
+    ids = None if stored is None else {row["id"] for row in stored}
+    return sum(is_active(each.status) for each in new if ids is None or each.id in ids)
 
 
 def _order(new: NewSchedule) -> tuple[str, str, str, UUID]:

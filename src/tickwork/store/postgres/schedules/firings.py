@@ -47,13 +47,13 @@ class PostgresFirings:
         check_limit(limit)
         values = (limit, status, *(before or _AFTER_ALL))
         found = await self._read(SQL.list_firings, scope, schedule_id, *values)
-        return tuple(_firing(row) for row in found)
+        return tuple(read_firing(row) for row in found)
 
     async def of_slot(
         self, scope: Scope, schedule_id: UUID, at: datetime
     ) -> tuple[FiringRecord, ...]:
         found = await self._read(SQL.firings_of_slot, scope, schedule_id, at, LIST_LIMIT_MAX)
-        return tuple(_firing(row) for row in found)
+        return tuple(read_firing(row) for row in found)
 
     async def succeeded(
         self, scope: Scope, schedule_id: UUID, since: datetime, until: datetime
@@ -96,7 +96,7 @@ class PostgresFirings:
         return await self._database.run(work)
 
 
-def _firing(row: Any) -> FiringRecord:
+def read_firing(row: Any) -> FiringRecord:
     values = list(row)
     values[_STATUS] = FiringStatus(values[_STATUS])
     values[_CHANNELS] = _OUTCOMES.decode(values[_CHANNELS])

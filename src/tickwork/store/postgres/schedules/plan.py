@@ -17,7 +17,7 @@ from uuid import UUID
 from tickwork.core.limits import check_limit, check_system
 from tickwork.core.model import Scope
 from tickwork.core.queue.stats import CounterName
-from tickwork.core.schedule.model import SHARDS, ordering_key, read_rule, read_terms, shard_of
+from tickwork.core.schedule.model import ordering_key, read_rule, read_terms
 from tickwork.core.schedule.plan import DueSchedule, Plan, PlanResult
 from tickwork.core.schedule.shards import Grant
 from tickwork.core.schedule.slot_outcome import LaterSlots
@@ -34,6 +34,7 @@ from tickwork.store.postgres.schedules.rows import OVERLAPS
 from tickwork.store.postgres.schedules.slot_copies import FiredSlots, SlotCopies
 from tickwork.store.postgres.schedules.slot_messages import fire_columns, unless_usual
 from tickwork.store.shared.counters import CounterKey, Counters
+from tickwork.store.shared.shard_layout import ShardLayout
 
 LOOKED_AT_MORE = 4
 """Number of extra schedules to read per shard."""
@@ -67,8 +68,9 @@ class Planner:
         wakeups: PostgresWakeups,
         counters: Counters,
         copies: SlotCopies,
+        layout: ShardLayout,
     ) -> None:
-        self._database, self._moment = database, moment
+        self._database, self._moment, self._layout = database, moment, layout
         self._wakeups, self._counters, self._copies = wakeups, counters, copies
         self._keys = Keys(moment)
         self._swept: tuple[str, UUID] = _START
@@ -76,22 +78,21 @@ class Planner:
     async def due(self, scope: Scope, shards: Sequence[int], limit: int) -> tuple[DueSchedule, ...]:
         check_system(scope)
         check_limit(limit)
-        wanted = sorted({shard for shard in shards if 0 <= shard < SHARDS})
+        wanted = self._layout.existing(shards)
         if not wanted:
             return ()
         part = min(limit, LOOKED_AT_FACTOR * -(-limit // len(wanted)) + LOOKED_AT_MORE)
         found = await self._look(wanted, limit, part)
-        seen = Counter(shard_of(row[2]) for row in found)
+        seen = Counter(row[2] for row in found)
         if part < limit and max(seen.values(), default=0) >= part:
             # A shard may have more schedules that are due sooner than those of the others.
             found = await self._look(wanted, limit, limit)
         return tuple(_due(row) for row in found)
 
     async def _look(self, shards: Sequence[int], limit: int, part: int) -> list[Any]:
+        statement = self._layout.fit(SQL.due_schedules)
         return await self._database.run(
-            lambda connection: connection.fetch(
-                SQL.due_schedules, self._moment(), shards, limit, part
-            )
+            lambda connection: connection.fetch(statement, self._moment(), shards, limit, part)
         )
 
     async def of_shard(
@@ -100,16 +101,16 @@ class Planner:
         check_system(scope)
         check_limit(limit)
         values = (shard, *(after or _FIRST_LOOK), limit)
-        found = await self._database.run(
-            lambda connection: connection.fetch(SQL.schedules_of_shard, *values)
-        )
+        statement = self._layout.fit(SQL.schedules_of_shard)
+        found = await self._database.run(lambda connection: connection.fetch(statement, *values))
         return tuple(_of_shard(row) for row in found)
 
     async def next_look_at(self, scope: Scope, shards: Sequence[int]) -> datetime | None:
         check_system(scope)
-        wanted = sorted({shard for shard in shards if 0 <= shard < SHARDS})
+        wanted = self._layout.existing(shards)
+        statement = self._layout.fit(SQL.next_look_at)
         at: datetime | None = await self._database.run(
-            lambda connection: connection.fetchval(SQL.next_look_at, wanted)
+            lambda connection: connection.fetchval(statement, wanted)
         )
         return at
 
@@ -198,7 +199,7 @@ class Planner:
         skips = [skip for plan in plans for skip in plan.skips]
         new_slots = fire_columns(fires)
         found = await connection.fetch(
-            SQL.plan,
+            self._layout.fit(SQL.plan),
             self._moment(),
             shards,
             [tokens[shard] for shard in shards],
@@ -338,12 +339,12 @@ def _ranges(counts: Iterable[int]) -> tuple[list[int], list[int]]:
 
 
 def _due(row: Any) -> DueSchedule:
-    tenant, id_, bucket, version, next_slot, rule, shift, overlap, fired, *more = row
+    tenant, id_, shard, version, next_slot, rule, shift, overlap, fired, *more = row
     unfinished, calendar, expires = more
     return DueSchedule(
         tenant=tenant,
         id=id_,
-        bucket=bucket,
+        shard=shard,
         version=version,
         next_slot=next_slot,
         rule=read_rule(rule, id_, shift),

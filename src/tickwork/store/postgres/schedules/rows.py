@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 
 from tickwork.core.model import ContentType
+from tickwork.core.schedule.forecast import AlikeSchedules, target_of
 from tickwork.core.schedule.model import (
     Definition,
     NewSchedule,
@@ -80,4 +81,19 @@ def schedule(row: Any) -> Schedule:
         created_at=row["created_at"],
         updated_at=row["updated_at"],
         changed_at=row["changed_at"],
+    )
+
+
+def alike(row: Any) -> AlikeSchedules:
+    """A row of `alike_schedules`."""
+    return AlikeSchedules(
+        tenant=row["tenant"],
+        target=target_of(row["queue"], row["kind"], row["address"]),
+        rule=read_rule(row["rule"], row["last_id"], row["shift"]),
+        next_slot=row["next_slot"],
+        last_slot=row["last_slot"],
+        fired=row["fired"],
+        count=row["count"],
+        last_id=row["last_id"],
+        name=row["name"],
     )

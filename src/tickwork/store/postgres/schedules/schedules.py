@@ -10,6 +10,7 @@ from uuid import UUID
 from tickwork.core.limits import NAME_LENGTH_MAX, check_limit, is_name
 from tickwork.core.model import Message, Scope
 from tickwork.core.schedule.change import Decision
+from tickwork.core.schedule.forecast import AlikeSchedules
 from tickwork.core.schedule.model import (
     NewSchedule,
     Schedule,
@@ -27,7 +28,7 @@ from tickwork.core.schedule.tzdata_change import WaitingSchedule
 from tickwork.core.schedule.withdraw import WithdrawScope
 from tickwork.core.when.model import EPOCH
 from tickwork.errors import NotFound
-from tickwork.store.ids import own_tenant
+from tickwork.store.ids import FIRST_TENANT, LAST_TENANT, own_tenant
 from tickwork.store.postgres.engine.database import Database
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.messages import rows
@@ -37,7 +38,6 @@ from tickwork.store.postgres.schedules.create import Creator
 from tickwork.store.postgres.schedules.plan import Planner
 
 _FIRST_ID = UUID(int=0)
-_FIRST_TENANT, _LAST_TENANT = "", "\U0010ffff"
 _AFTER_ALL_NAMES = "\U0010ffff" * (NAME_LENGTH_MAX + 1)
 
 
@@ -75,6 +75,15 @@ class PostgresSchedules:
         )
         return the_named(schedule_rows.schedules(found))
 
+    async def count(self, scope: Scope) -> int:
+        tenant = own_tenant(scope)
+        if not is_name(tenant):
+            return 0
+        schedules: int = await self._database.run(
+            lambda connection: connection.fetchval(SQL.count_schedules, tenant)
+        )
+        return schedules
+
     async def of_keys(self, scope: Scope, keys: Sequence[str]) -> tuple[Schedule, ...]:
         tenant = own_tenant(scope)
         asked = [key for key in keys if is_name(tenant) and is_name(key)]
@@ -104,6 +113,23 @@ class PostgresSchedules:
         statement, values = _listing(scope, selection, after, limit)
         found = await self._database.fetch_with_custom_plan(statement, *values)
         return schedule_rows.schedules(found)
+
+    async def alike(
+        self,
+        scope: Scope,
+        limit: int,
+        *,
+        since: datetime,
+        until: datetime,
+        after: tuple[str, UUID] | None = None,
+    ) -> tuple[AlikeSchedules, ...]:
+        check_limit(limit)
+        bounds = (scope.tenant or FIRST_TENANT, scope.tenant or LAST_TENANT)
+        if scope.tenant is not None and not is_name(scope.tenant):
+            return ()
+        values = (*bounds, *(after or (bounds[0], _FIRST_ID)), until, since, limit)
+        found = await self._database.fetch_with_custom_plan(SQL.alike_schedules, *values)
+        return tuple(map(schedule_rows.alike, found))
 
     async def change(
         self,
@@ -156,14 +182,15 @@ def _listing(
     scope: Scope, selection: ScheduleSelection, after: Schedule | None, limit: int
 ) -> tuple[str, tuple[Any, ...]]:
     """The cheapest statement for a selection, and its parameters."""
-    bounds = (scope.tenant or _FIRST_TENANT, scope.tenant or _LAST_TENANT)
+    bounds = (scope.tenant or FIRST_TENANT, scope.tenant or LAST_TENANT)
     behind = (bounds[0], _FIRST_ID) if after is None else (after.tenant, after.id)
     named = (selection.name, selection.calendar)
     more = (selection.owner, selection.name_prefix, selection.metadata)
     if selection.order is ScheduleOrder.NEXT_DUE:
-        since = (None, _FIRST_ID) if after is None else (after.due_at, after.id)
+        since = (selection.due_from, _FIRST_ID) if after is None else (after.due_at, after.id)
         values = (*bounds, *since, selection.before, selection.status, *named, limit, *more)
-        return SQL.schedules_by_due, values
+        is_all = scope.tenant is None
+        return SQL.all_schedules_by_due if is_all else SQL.schedules_by_due, values
     if selection.order is ScheduleOrder.NAME:
         last = "" if after is None else after.name
         last_owner = "" if after is None else after.owner or ""

@@ -21,13 +21,24 @@ from tickwork.core.schedule.clock_change import (
     JumpsApplied,
     shift_microseconds,
 )
-from tickwork.core.schedule.model import SHARDS
-from tickwork.core.schedule.shards import Grant, ShardState, balance_shards
+from tickwork.core.schedule.shards import (
+    Grant,
+    ShardState,
+    balance_shards,
+    replace_shards,
+)
 from tickwork.errors import NodeExpired
 from tickwork.store.ids import SCHEDULES_TOPIC, Moment
 from tickwork.store.postgres.engine.database import Connection, Database
+from tickwork.store.postgres.engine.migrate import connected
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.engine.wakeups import PostgresWakeups
+from tickwork.store.shared.shard_layout import (
+    LOOK_INDEX_MARK,
+    ShardLayout,
+    fit_statement,
+    look_index,
+)
 
 _GRANTED = Grant.__struct_fields__
 
@@ -35,8 +46,11 @@ _GRANTED = Grant.__struct_fields__
 class PostgresShards:
     """Leaders and their tokens."""
 
-    def __init__(self, database: Database, moment: Moment, wakeups: PostgresWakeups) -> None:
+    def __init__(
+        self, database: Database, moment: Moment, wakeups: PostgresWakeups, layout: ShardLayout
+    ) -> None:
         self._database, self._moment, self._wakeups = database, moment, wakeups
+        self._layout = layout
 
     async def hold(self, scope: Scope, node_id: UUID) -> tuple[Grant, ...]:
         check_system(scope)
@@ -49,7 +63,7 @@ class PostgresShards:
             living = [row["id"] for row in await connection.fetch(SQL.living_schedulers, now)]
             if node_id not in living:
                 return (), False
-            seen = {row["shard"]: row for row in await connection.fetch(SQL.read_shards)}
+            seen = await self._read(connection)
             sharing = balance_shards(
                 node_id, living, {shard: row["node"] for shard, row in seen.items()}
             )
@@ -71,7 +85,7 @@ class PostgresShards:
                 # Shards that it leads under a token of an earlier epoch get a new token.
                 taken += [seen[shard] for shard in earlier]
                 await _hand_over(connection, taken, node_id, now, lowest)
-                seen = {row["shard"]: row for row in await connection.fetch(SQL.read_shards)}
+                seen = await self._read(connection)
             led = (row for row in seen.values() if row["node"] == node_id)
             grants = tuple(Grant(*(row[name] for name in _GRANTED)) for row in led)
             return grants, bool(sharing.give_up)
@@ -80,6 +94,12 @@ class PostgresShards:
         if gave_up:
             self._wakeups.notify([SCHEDULES_TOPIC])
         return grants
+
+    async def _read(self, connection: Connection) -> dict[int, Any]:
+        """All shards. Remembers how many there are."""
+        seen = {row["shard"]: row for row in await connection.fetch(SQL.read_shards)}
+        self._layout.count = len(seen)
+        return seen
 
     async def give_up(self, scope: Scope, node_id: UUID) -> int:
         check_system(scope)
@@ -110,9 +130,8 @@ class PostgresShards:
 
     async def behind(self, scope: Scope, before: datetime) -> tuple[tuple[int, datetime], ...]:
         check_system(scope)
-        found = await self._database.run(
-            lambda connection: connection.fetch(SQL.shards_behind, before)
-        )
+        statement = self._layout.fit(SQL.shards_behind)
+        found = await self._database.run(lambda connection: connection.fetch(statement, before))
         return tuple((row["shard"], row["since"]) for row in found)
 
     async def note_zones(self, scope: Scope, grants: Sequence[Grant], tzdata: str) -> int:
@@ -137,7 +156,7 @@ class PostgresShards:
 
         async def work(connection: Connection) -> bool:
             # Locks all shards in order, because some may have to be marked.
-            await connection.execute(SQL.lock_shards, [*range(SHARDS)])
+            await connection.execute(SQL.lock_shards, [*await self._read(connection)])
             return await connection.fetchval(SQL.set_clock, self._moment(), *values) is not None
 
         return await self._database.transact(work)
@@ -154,7 +173,7 @@ class PostgresShards:
             if not led["behind"]:
                 return JumpsApplied(led["clock"], 0)
             moved = await connection.fetch(
-                SQL.follow_clock,
+                self._layout.fit(SQL.follow_clock),
                 self._moment(),
                 grant.shard,
                 shift_microseconds(led["behind"]),
@@ -166,11 +185,47 @@ class PostgresShards:
 
         return await self._database.transact(work)
 
+    async def replace(self, scope: Scope, count: int) -> None:
+        check_system(scope)
+        await self._build_index(count)
+
+        async def work(connection: Connection) -> None:
+            # Waits for plans and hand-overs in progress; others wait until this is committed.
+            await connection.execute(SQL.lock_all_shards)
+            seen = await self._read(connection)
+            new = replace_shards(Grant(*(row[name] for name in _GRANTED)) for row in seen.values())
+            await connection.execute(SQL.delete_shards)
+            await connection.execute(SQL.insert_shards, count, new.token, new.tzdata, new.clock)
+
+        await self._database.change(work)
+        self._layout.count = count
+        self._wakeups.notify([SCHEDULES_TOPIC])
+
+    async def _build_index(self, count: int) -> None:
+        """Builds the index that leaders of so many shards need, while schedules change."""
+        async with connected(self._database.url) as connection:
+            found = await connection.fetch(SQL.look_indexes)
+            is_valid = {row["name"]: row["is_valid"] for row in found}.get(look_index(count))
+            if is_valid is False:  # A build was interrupted.
+                await connection.execute(fit_statement(SQL.drop_look_index, count))
+            if not is_valid:
+                await connection.execute(fit_statement(SQL.create_look_index, count))
+
+    async def drop_old_indexes(self, scope: Scope) -> None:
+        check_system(scope)
+        async with connected(self._database.url) as connection:
+            count = len(await self._read(connection))
+            for row in await connection.fetch(SQL.look_indexes):
+                if row["name"] != look_index(count):
+                    old = SQL.drop_look_index.replace(LOOK_INDEX_MARK, row["name"])
+                    await connection.execute(old)
+
     async def list(self, scope: Scope) -> tuple[ShardState, ...]:
         check_system(scope)
         found = await self._database.run(
             lambda connection: connection.fetch(SQL.list_shards, self._moment())
         )
+        self._layout.count = len(found)
         return tuple(ShardState(*row) for row in found)
 
 

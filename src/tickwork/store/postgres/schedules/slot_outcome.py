@@ -7,20 +7,24 @@ withdrawn when it is paused.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+import asyncpg
 import msgspec
 from msgspec import Struct
 
 from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE
 from tickwork.core.delivery.publish import direct_delivery
+from tickwork.core.delivery.target import DELIVERIES_QUEUE
 from tickwork.core.model import Claim, Ending, NewMessage
 from tickwork.core.schedule.change import pause
 from tickwork.core.schedule.firing import FiringResult, FollowUp
-from tickwork.core.schedule.result_message import result_message
+from tickwork.core.schedule.model import ScheduleStatus
+from tickwork.core.schedule.result_message import lost_result, queue_for, result_message
 from tickwork.core.schedule.slot_outcome import (
     AFTER_SUCCESS,
     NO_EFFECT,
@@ -28,6 +32,7 @@ from tickwork.core.schedule.slot_outcome import (
     ScheduleEffect,
 )
 from tickwork.core.schedule.withdraw import Withdrawn
+from tickwork.core.tenant_limits import is_active
 from tickwork.store.ids import Moment, new_id
 from tickwork.store.postgres.endpoints.publish import record_deliveries
 from tickwork.store.postgres.endpoints.rows import settings as endpoint_settings
@@ -188,7 +193,15 @@ class SlotOutcomes:
             planned = await take_planned(connection, stopped, now, keys=keys)
             await take_back(connection, planned, left)
             await _rewind(connection, planned, now)
+        ended = Counter(row["tenant"] for row in found if _has_ended(row))
+        if ended:
+            fewer = [-schedules for schedules in ended.values()]
+            await connection.execute(SQL.add_schedule_counts, list(ended), fewer)
         return any(row["is_moved"] and row["status"] == "active" for row in found), stopped
+
+
+def _has_ended(row: asyncpg.Record) -> bool:
+    return is_active(ScheduleStatus(row["old_status"])) > is_active(ScheduleStatus(row["status"]))
 
 
 def effects_of(recorded: Mapping[Claim, Recorded], counted: Iterable[Claim]) -> Effects:
@@ -210,18 +223,20 @@ def effects_of(recorded: Mapping[Claim, Recorded], counted: Iterable[Claim]) -> 
 async def result_groups(
     connection: Connection, recorded: Mapping[Claim, Recorded], counted: Iterable[Claim]
 ) -> list[Group]:
-    """Returns the results of counted outcomes as messages for the queues and endpoints that their
-    schedules name, if these exist, and stores the deliveries among them. Store the messages in the
-    same transaction. A queue at its limit takes them, too."""
+    """Returns the results of counted outcomes as messages for those that their schedules name, and
+    stores the deliveries among them. Store the messages in the same
+    transaction. A queue at its limit takes them, too. If the receiver was deleted, the message is
+    for the queue of deliveries, where it becomes a dead letter."""
     groups: list[Group] = []
     queues: dict[tuple[str | None, str], UUID | None] = {}
 
-    async def add(tenant: str, owner: str | None, name: str, message: NewMessage) -> None:
+    async def add(tenant: str, owner: str | None, name: str, message: NewMessage) -> bool:
         if (owner, name) not in queues:
             row = await connection.fetchrow(SQL.get_queue, owner, name)
             queues[owner, name] = None if row is None else row["id"]
         if (queue_id := queues[owner, name]) is not None:
             groups.append(Group(tenant, queue_id, name, (message,), is_exempt=True))
+        return queue_id is not None
 
     for claim in counted:
         ended = recorded.get(claim)
@@ -236,15 +251,18 @@ async def result_groups(
             run=ended.run,
             attempts=ended.attempt,
         )
-        if target.queue is not None:
-            await add(tenant, tenant, target.queue, message)
-            continue
-        row = await connection.fetchrow(SQL.find_endpoint, tenant, target.endpoint)
-        if row is not None:
-            settings, now = endpoint_settings(row["settings"]), ended.finished_at
+        now, is_lost = ended.finished_at, False
+        if (name := queue_for(target)) is not None:
+            is_lost = not await add(tenant, tenant, name, message)
+        elif row := await connection.fetchrow(SQL.find_endpoint, tenant, target.endpoint):
+            settings = endpoint_settings(row["settings"])
             delivery = direct_delivery(message, row["id"], settings, now)
             for each in await record_deliveries(connection, tenant, now, [delivery]):
                 await add(tenant, None, ENDPOINTS_QUEUE, each)
+        else:
+            is_lost = True
+        if is_lost:
+            await add(tenant, None, DELIVERIES_QUEUE, lost_result(message, target, now))
     return groups
 
 

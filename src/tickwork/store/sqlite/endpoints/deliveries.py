@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -17,17 +18,25 @@ from tickwork.core.delivery.endpoint import (
     EndpointDelivery,
     EndpointStats,
 )
-from tickwork.core.delivery.publish import check_resend, delivery_message, spacing
+from tickwork.core.delivery.publish import (
+    NewDelivery,
+    check_resend,
+    delivery_message,
+    event_name,
+    spacing,
+)
+from tickwork.core.delivery.slot_delivery import SlotDelivery
 from tickwork.core.limits import check_limit, is_name
 from tickwork.core.model import SYSTEM, NewMessage, Scope
 from tickwork.errors import NotFound
 from tickwork.store.ids import new_id, own_tenant
 from tickwork.store.sqlite.endpoints import rows
 from tickwork.store.sqlite.engine.database import Database
-from tickwork.store.sqlite.engine.sql import SQL, microseconds, to_microseconds
+from tickwork.store.sqlite.engine.sql import SQL, for_rows, in_chunks, microseconds, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages.prepared_messages import PreparedMessages
+from tickwork.store.sqlite.messages.queue_rows import find_queue
 from tickwork.store.sqlite.messages.rows import Row
-from tickwork.store.sqlite.messages.send import PreparedMessages, find_queue
 
 _LAST = 2**62
 _LAST_ID = b"\xff" * 17
@@ -97,7 +106,7 @@ class Deliveries:
                 _resend(transaction, each, first_after_seconds + index * every)
             return len(found)
 
-        return await self._database.write(work, rows=len(ids))
+        return await self._database.change(work, rows=len(ids))
 
     async def stats(self, tenant: str, endpoint_id: UUID, since: datetime) -> EndpointStats:
         """The numbers of the deliveries published to an endpoint since a time."""
@@ -177,10 +186,7 @@ def _resent(transaction: Transaction, scope: Scope, ids: Sequence[UUID]) -> list
 def _resend(transaction: Transaction, resent: _Resent, delay_seconds: float) -> None:
     queue = find_queue(transaction, SYSTEM, ENDPOINTS_QUEUE)
     if resent.message is None:
-        visible_at = transaction.now + microseconds(delay_seconds)
-        shown = (resent.tenant, resent.message_id, visible_at)
-        transaction.execute(SQL.show_messages, shown)
-        transaction.queues_to_wake.add(UUID(bytes=queue.id))
+        show_message(transaction, resent.tenant, resent.message_id, microseconds(delay_seconds))
         return
     message = structs.replace(resent.message, delay_seconds=delay_seconds)
     PreparedMessages([message]).store(transaction, resent.tenant, queue)
@@ -188,3 +194,58 @@ def _resend(transaction: Transaction, resent: _Resent, delay_seconds: float) -> 
     transaction.execute(SQL.resend_deliveries, values)
     resolved = (resent.tenant, resent.message_id, message.id.bytes, transaction.now)
     transaction.execute(SQL.resolve_dead_letters, resolved)
+
+
+def show_message(
+    transaction: Transaction, tenant: str, message_id: bytes, delay_microseconds: int
+) -> None:
+    """Makes a message that waits visible after a delay, unless it is earlier."""
+    values = (tenant, message_id, transaction.now + delay_microseconds)
+    for (queue_id,) in transaction.execute(SQL.show_messages, values).fetchall():
+        transaction.queues_to_wake.add(UUID(bytes=queue_id))
+
+
+def begin_delivery(transaction: Transaction, tenant: str, delivery: SlotDelivery) -> bool:
+    """Stores a delivery whose message exists already; whether it is still to be made."""
+    event, common = delivery.event, (tenant, transaction.now)
+    if not delivery.is_sent_once:
+        transaction.execute(SQL.record_published, (*common, *rows.published_values(event)))
+    ids = (delivery.id.bytes, delivery.message_id.bytes, delivery.endpoint_id.bytes)
+    row = transaction.execute(
+        SQL.begin_delivery,
+        (*common, *ids, event_name(event), event.type, delivery.running_code),
+    ).fetchone()
+    return bool(row[0])
+
+
+def store_deliveries(
+    transaction: Transaction,
+    tenant: str,
+    deliveries: Sequence[NewDelivery],
+    *,
+    is_exempt: bool = False,
+) -> int:
+    """Stores published events, and the deliveries that are new with their messages; returns their
+    number."""
+    if not deliveries:
+        return 0
+    events = {each.event.id: each.event for each in deliveries}
+    common = (tenant, transaction.now)
+    values = [(*common, *rows.published_values(each)) for each in events.values()]
+    transaction.connection.executemany(SQL.record_published, values)
+    new: set[bytes] = set()
+    for some in in_chunks(deliveries):
+        own = chain.from_iterable(map(_delivery_values, some))
+        statement = for_rows(SQL.record_deliveries, len(some))
+        new.update(id_ for (id_,) in transaction.execute(statement, (*common, *own)))
+    messages = [each.message for each in deliveries if each.id.bytes in new]
+    if messages:
+        queue = find_queue(transaction, SYSTEM, ENDPOINTS_QUEUE)
+        PreparedMessages(messages).store(transaction, tenant, queue, is_exempt=is_exempt)
+    return len(messages)
+
+
+def _delivery_values(delivery: NewDelivery) -> tuple[object, ...]:
+    event = delivery.event
+    names = (delivery.id.bytes, delivery.endpoint_id.bytes, event.id.bytes)
+    return (*names, event_name(event), event.type)

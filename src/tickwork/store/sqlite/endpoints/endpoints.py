@@ -24,22 +24,24 @@ from tickwork.core.delivery.endpoint import (
     secrets_owner,
 )
 from tickwork.core.delivery.push import PushQueue
+from tickwork.core.delivery.slot_delivery import SlotDelivery
 from tickwork.core.limits import check_limit, check_system, is_name
 from tickwork.core.message.batch import REASON_DELETED
 from tickwork.core.model import SYSTEM, NewMessage, Scope
 from tickwork.core.queue.stats import CounterName
 from tickwork.errors import NotFound, TooMany
+from tickwork.store.delivery_contract import CheckEndpoint
 from tickwork.store.ids import own_tenant
 from tickwork.store.sqlite.endpoints import rows
-from tickwork.store.sqlite.endpoints.deliveries import Deliveries
+from tickwork.store.sqlite.endpoints.deliveries import Deliveries, begin_delivery, show_message
 from tickwork.store.sqlite.endpoints.publish import publish
 from tickwork.store.sqlite.endpoints.record import record
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, microseconds
 from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages.queue_rows import find_queue
 from tickwork.store.sqlite.messages.removal import REMOVAL_CHUNK_MESSAGES, finish_removal
 from tickwork.store.sqlite.messages.rows import Row, queue
-from tickwork.store.sqlite.messages.send import find_queue
 
 _Work = Callable[[Transaction, Sequence[Row], int], int]
 """Takes deliveries, and the number of those before them."""
@@ -53,7 +55,7 @@ class SqliteEndpoints:
 
     async def create(self, scope: Scope, endpoint: Endpoint) -> Endpoint:
         tenant = own_tenant(scope)
-        return await self._database.write(
+        return await self._database.change(
             lambda transaction: _create(transaction, tenant, endpoint)
         )
 
@@ -84,9 +86,16 @@ class SqliteEndpoints:
         )
         return tuple(map(rows.endpoint, found))
 
-    async def update(self, scope: Scope, endpoint_id: UUID, settings: EndpointSettings) -> Endpoint:
+    async def update(
+        self,
+        scope: Scope,
+        endpoint_id: UUID,
+        settings: EndpointSettings,
+        *,
+        check: CheckEndpoint | None = None,
+    ) -> Endpoint:
         text = msgspec.json.encode(settings).decode()
-        return await self._change(scope, endpoint_id, SQL.update_endpoint, text)
+        return await self._change(scope, endpoint_id, SQL.update_endpoint, text, check=check)
 
     async def disable(self, scope: Scope, endpoint_id: UUID, reason: str) -> Endpoint:
         return await self._change(scope, endpoint_id, SQL.disable_endpoint, reason)
@@ -96,22 +105,22 @@ class SqliteEndpoints:
 
         def show(transaction: Transaction, found: Sequence[Row], earlier: int) -> int:
             # A microsecond apart, so that they are claimed in this order.
-            start = transaction.now + earlier
-            values = [(endpoint.tenant, row[0], start + n) for n, row in enumerate(found)]
-            transaction.connection.executemany(SQL.show_messages, values)
-            queue = find_queue(transaction, SYSTEM, ENDPOINTS_QUEUE)
-            transaction.queues_to_wake.add(UUID(bytes=queue.id))
+            for number, row in enumerate(found, earlier):
+                show_message(transaction, endpoint.tenant, row[0], number)
             return len(found)
 
         await self._for_waiting(endpoint.tenant, endpoint_id, show)
         return endpoint
 
-    async def delete(self, scope: Scope, endpoint_id: UUID) -> int:
-        tenant = await self._database.write(
-            lambda transaction: _delete(transaction, scope, endpoint_id)
+    async def delete(
+        self, scope: Scope, endpoint_id: UUID, *, check: CheckEndpoint | None = None
+    ) -> int:
+        tenant = await self._database.change(
+            lambda transaction: _delete(transaction, scope, endpoint_id, check)
         )
 
         def remove(transaction: Transaction, found: Sequence[Row], _earlier: int) -> int:
+            # Not those of slots: these become dead letters of their schedules.
             queue_id = find_queue(transaction, SYSTEM, ENDPOINTS_QUEUE).id
             removed = [
                 row
@@ -149,6 +158,12 @@ class SqliteEndpoints:
     async def publish(self, scope: Scope, event: NewMessage, owner: str | None) -> Published:
         return await publish(self._database, own_tenant(scope), event, owner)
 
+    async def begin(self, scope: Scope, delivery: SlotDelivery) -> bool:
+        tenant = own_tenant(scope)
+        return await self._database.write(
+            lambda transaction: begin_delivery(transaction, tenant, delivery)
+        )
+
     async def record(self, scope: Scope, records: Sequence[AttemptRecord]) -> tuple[bool, ...]:
         check_system(scope)
         return await record(self._database, records)
@@ -181,16 +196,23 @@ class SqliteEndpoints:
         return await self._deliveries.stats(tenant, endpoint_id, since)
 
     async def _change(
-        self, scope: Scope, endpoint_id: UUID, statement: str, *values: str
+        self,
+        scope: Scope,
+        endpoint_id: UUID,
+        statement: str,
+        *values: str,
+        check: CheckEndpoint | None = None,
     ) -> Endpoint:
         def work(transaction: Transaction) -> Endpoint:
-            get(transaction, scope, endpoint_id)
+            known = get(transaction, scope, endpoint_id)
+            if check is not None:
+                check(known)
             transaction.execute(
                 statement, (endpoint_id.bytes, scope.tenant, *values, transaction.now)
             )
             return get(transaction, scope, endpoint_id)
 
-        return await self._database.write(work)
+        return await self._database.change(work)
 
     async def _for_waiting(self, tenant: str, endpoint_id: UUID, work: _Work) -> int:
         """Does the work for the undelivered deliveries of an endpoint, oldest first, in chunks;
@@ -232,15 +254,22 @@ def _create(transaction: Transaction, tenant: str, endpoint: Endpoint) -> Endpoi
     values = (endpoint.id.bytes, tenant, endpoint.name, text, transaction.now)
     is_new = transaction.execute(SQL.create_endpoint, values).rowcount == 1
     if is_new and count >= ENDPOINTS_MAX:
-        raise TooMany(f"there are {ENDPOINTS_MAX} endpoints already; delete some first")
+        raise TooMany(
+            f"there are {ENDPOINTS_MAX} endpoints already; delete some first", "endpoints"
+        )
     row = transaction.execute(SQL.find_endpoint, (tenant, endpoint.name)).fetchone()
     stored = None if row is None else rows.endpoint(row)
     return check_same_endpoint(endpoint, stored)
 
 
-def _delete(transaction: Transaction, scope: Scope, endpoint_id: UUID) -> str:
+def _delete(
+    transaction: Transaction, scope: Scope, endpoint_id: UUID, check: CheckEndpoint | None
+) -> str:
     """Deletes an endpoint and its secrets; returns its tenant."""
-    tenant = get(transaction, scope, endpoint_id).tenant
+    known = get(transaction, scope, endpoint_id)
+    if check is not None:
+        check(known)
+    tenant = known.tenant
     transaction.execute(SQL.delete_endpoint, (endpoint_id.bytes, tenant)).fetchall()
     transaction.execute(SQL.delete_secrets, (tenant, secrets_owner(endpoint_id)))
     return tenant

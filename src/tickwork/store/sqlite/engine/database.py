@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from tickwork.errors import StoreError
 from tickwork.store.ids import Moment
+from tickwork.store.shared.joined_writes import changes_nothing, waiting_writes
 from tickwork.store.shared.watches import run_in_own_thread
 from tickwork.store.sqlite.engine.counters import MessageCounters
 from tickwork.store.sqlite.engine.file import DatabaseFile, ManagedConnection
@@ -94,6 +95,25 @@ class Database:
         item = WorkItem(work, rows=rows, alone=alone)
         self._writer.submit(item)
         return await self._result(item)
+
+    async def change(self, work: Callable[[Transaction], Result], *, rows: int = 1) -> Result:
+        """Runs a change as `write` does, with the writes that its caller joins to it; without them
+        if the result `changes_nothing`."""
+        writes = waiting_writes()
+        if not writes:
+            return await self.write(work, rows=rows)
+
+        def joined(transaction: Transaction) -> Result:
+            result = work(transaction)
+            if not changes_nothing(result):
+                for each in writes:
+                    each.write(transaction)
+            return result
+
+        result = await self.write(joined, rows=rows)
+        for each in writes:
+            each.is_over = True
+        return result
 
     async def read(self, work: Callable[[Transaction], Result]) -> Result:
         """Runs work that only reads, on one snapshot of the file."""

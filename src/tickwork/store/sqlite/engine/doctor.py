@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from contextlib import closing
+from pathlib import Path
+from shutil import disk_usage
 
 from tickwork import tzdata_version as zone_data
 from tickwork.errors import StoreError
@@ -16,6 +18,10 @@ from tickwork.store.sqlite.engine.sql import SQL
 
 _SYNCHRONOUS = {0: "off", 1: "normal", 2: "full", 3: "extra"}
 _FULL = 2
+_DISK_BYTES_MIN = 16 * 1024 * 1024
+"""Free bytes below which writes may fail: a log grows to this size before a checkpoint."""
+
+_DISK_BYTES_LOW = 1024 * 1024 * 1024
 
 
 async def examine(url: str) -> tuple[Finding, ...]:
@@ -37,7 +43,7 @@ def _examine(file: DatabaseFile) -> tuple[Finding, ...]:
     except (sqlite3.Error, StoreError) as error:
         says = str(file.as_store_error(error))
         advice = "make the file readable and writable, or create a new one"
-        return (Finding("connection", Level.BAD, says, advice),)
+        return Finding("connection", Level.BAD, says, advice), *_disk_of(file.path)
     return (
         Finding("connection", Level.OK, f"{file.path} can be opened"),
         Finding("version", Level.OK, f"SQLite {sqlite3.sqlite_version}"),
@@ -45,6 +51,7 @@ def _examine(file: DatabaseFile) -> tuple[Finding, ...]:
         _journal(journal),
         _synchronous(synchronous),
         _integrity(problem),
+        _disk(file.path),
         Finding("clock", Level.OK, "a SQLite file uses this machine's clock"),
         zones_finding(zone_data.version(), newest),
         Finding(
@@ -54,6 +61,22 @@ def _examine(file: DatabaseFile) -> tuple[Finding, ...]:
             "back it up with `sqlite3 FILE .backup`, or move to PostgreSQL with a standby",
         ),
     )
+
+
+def _disk_of(path: Path) -> tuple[Finding, ...]:
+    """The finding about the disk of a file that may not exist."""
+    return (_disk(path),) if path.parent.is_dir() else ()
+
+
+def _disk(path: Path) -> Finding:
+    free = disk_usage(path.parent).free
+    says = f"{free / 1024**2:,.0f} MiB are free"
+    advice = f"free some space on the disk of {path}"
+    if free < _DISK_BYTES_MIN:
+        return Finding("disk", Level.BAD, f"{says}: writes fail or will soon", advice)
+    if free < _DISK_BYTES_LOW:
+        return Finding("disk", Level.WARNING, says, advice)
+    return Finding("disk", Level.OK, says)
 
 
 def _journal(mode: str) -> Finding:

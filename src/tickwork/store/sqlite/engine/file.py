@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from tickwork.clock import monotonic
 from tickwork.errors import FieldError, InvalidInput, StoreBroken, StoreError, StoreUnavailable
-from tickwork.store.shared.database_url import migrate_command
+from tickwork.store.shared.database_url import FROZEN, migrate_command
 from tickwork.store.sqlite.engine.connection import Connection
 
 BUSY_TIMEOUT_SECONDS = 10.0
@@ -136,6 +136,8 @@ class DatabaseFile:
         if isinstance(error, StoreError):
             return type(error)(*error.args)
         code = primary_code(error)
+        if code == sqlite3.SQLITE_CONSTRAINT and str(error).startswith(FROZEN):
+            return StoreUnavailable(f"{self.path} is {error}")
         if code in _LOCKED:
             return StoreUnavailable(
                 f"{self.path} has been locked by another process for more than "

@@ -13,9 +13,11 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from tickwork import clock
+from tickwork.core.message.dead_letter import DeadLetter
 from tickwork.core.model import WAITING_SINCE
+from tickwork.core.schedule.firing import FiringRecord
 from tickwork.store.ids import Moment
-from tickwork.store.shared.columns import MESSAGE, RARE, Column, Kind
+from tickwork.store.shared.columns import MESSAGE, RARE, Column, Kind, names
 from tickwork.store.shared.sql_files import load
 
 Row = TypeVar("Row")
@@ -76,6 +78,9 @@ SQL = load(
     {
         "removed": REMOVED_COLUMNS,
         "claimed": CLAIMED_COLUMNS,
+        # A DELETE does not know its table's alias in what it returns.
+        "returned_firing": names(FiringRecord.__struct_fields__),
+        "returned_dead_letter": names(DeadLetter.__struct_fields__),
         "on_time_until": "CASE WHEN attempts = 0 AND lost = 0 "
         f"AND coalesce(last_error, '') NOT LIKE '{WAITING_SINCE}%' "
         "THEN due_at + grace_seconds * 1000000 END",

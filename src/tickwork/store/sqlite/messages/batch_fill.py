@@ -20,13 +20,9 @@ from tickwork.store.sqlite.engine.sql import SQL, for_rows, in_chunks
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.batch_progress import BatchName, seal
-from tickwork.store.sqlite.messages.send import (
-    PreparedMessages,
-    QueueRow,
-    find_queue,
-    is_storable,
-    send_copies,
-)
+from tickwork.store.sqlite.messages.prepared_messages import PreparedMessages
+from tickwork.store.sqlite.messages.queue_rows import QueueRow, find_queue, is_storable
+from tickwork.store.sqlite.messages.send import Sent, send_copies
 
 PIECE_ITEMS = 1_000
 
@@ -95,17 +91,18 @@ class PreparedBatch:
         stored."""
         return own_tenant(self._scope), self._batch.id.bytes
 
-    def store(self, transaction: Transaction) -> None:
-        """Stores the batch unless it exists; `Conflict` if its id or an item's id is in use."""
+    def store_own(self, transaction: Transaction) -> Sent:
+        """Stores the batch unless it exists; `Conflict` if its id or an item's id is in use. The
+        caller copies the items to subscribers."""
         queue, batch = self.find(transaction), self._batch
         name, total = self.name, len(batch.items)
         values = (*name, queue.id, batch.completion_queue, transaction.now, total)
         if not transaction.execute(SQL.store_whole_batches, values).rowcount:
             if not transaction.execute(SQL.has_whole_batch, (*name, queue.id, total)).fetchone():
                 raise Conflict(f"batch id {batch.id} is already in use by another batch")
-            return
-        if batch.items:
-            _store_items(transaction, name, queue, self._prepared)
+            return name[0], (), queue.id
+        self._prepared.store(transaction, name[0], queue, batch_id=name[1])
+        return name[0], batch.items, queue.id
 
 
 class _Piece:
@@ -130,16 +127,8 @@ class _Piece:
         (ended,) = row
         if ended and _has_ended(transaction, name, items):
             raise Conflict("an item has the id of an item of this batch that has ended")
-        _store_items(transaction, name, queue, self._prepared)
-
-
-def _store_items(
-    transaction: Transaction, batch: BatchName, queue: QueueRow, items: PreparedMessages
-) -> None:
-    """Stores items, and copies for subscribers."""
-    tenant, batch_id = batch
-    items.store(transaction, tenant, queue, batch_id=batch_id)
-    send_copies(transaction, tenant, items.messages, except_queue_id=queue.id)
+        self._prepared.store(transaction, name[0], queue, batch_id=name[1])
+        send_copies(transaction, name[0], items, queue.id)
 
 
 def _skip(source: Iterable[NewMessage], count: int) -> int:
@@ -160,7 +149,7 @@ def _open(transaction: Transaction, scope: Scope, batch: NewBatch) -> Batch:
     """The batch, created if it does not exist."""
     queue = find_queue(transaction, scope, batch.queue)
     values = (own_tenant(scope), batch.id.bytes, queue.id, batch.completion_queue, transaction.now)
-    transaction.execute(SQL.open_batch, values)
+    transaction.execute(SQL.open_batch, (*values, batch.run_id))
     opened = get_batch(transaction, scope, batch.id)
     if opened.queue_id.bytes != queue.id:
         raise Conflict(f"batch {batch.id} belongs to another queue")

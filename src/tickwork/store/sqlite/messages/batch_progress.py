@@ -13,7 +13,8 @@ from tickwork.errors import NotFound
 from tickwork.store.shared.counters import warn_missing_completion_queue
 from tickwork.store.sqlite.engine.sql import SQL
 from tickwork.store.sqlite.engine.work import Transaction
-from tickwork.store.sqlite.messages.send import PreparedMessages, QueueRow, find_queue, send_copies
+from tickwork.store.sqlite.messages.prepared_messages import PreparedMessages, send_exempt_copies
+from tickwork.store.sqlite.messages.queue_rows import QueueRow, find_queue
 
 
 class EndedItem(NamedTuple):
@@ -64,8 +65,10 @@ def complete(transaction: Transaction, tenant: str, batch_id: bytes) -> bool:
     row = transaction.execute(SQL.complete_batches, values).fetchone()
     if row is None:
         return False
-    queue_name, total, completed, failed = row
-    event = completion_event(UUID(bytes=batch_id), total=total, completed=completed, failed=failed)
+    queue_name, run_id, total, completed, failed = row
+    event = completion_event(
+        UUID(bytes=batch_id), total=total, completed=completed, failed=failed, run_id=run_id
+    )
     queue: QueueRow | None = None
     if queue_name is not None:
         try:
@@ -73,7 +76,7 @@ def complete(transaction: Transaction, tenant: str, batch_id: bytes) -> bool:
         except NotFound:
             warn_missing_completion_queue(UUID(bytes=batch_id), queue_name)
     if queue is None:
-        send_copies(transaction, tenant, [event], is_exempt=True)
+        send_exempt_copies(transaction, tenant, [event])
     elif PreparedMessages([event]).store(transaction, tenant, queue, is_exempt=True):
-        send_copies(transaction, tenant, [event], except_queue_id=queue.id, is_exempt=True)
+        send_exempt_copies(transaction, tenant, [event], except_queue_id=queue.id)
     return True

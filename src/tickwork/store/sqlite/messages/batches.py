@@ -25,10 +25,8 @@ from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.batch_fill import BatchFiller, get_batch
 from tickwork.store.sqlite.messages.batch_progress import BatchName, complete, seal
+from tickwork.store.sqlite.messages.queue_rows import is_storable
 from tickwork.store.sqlite.messages.removal import REMOVAL_CHUNK_MESSAGES, finish_removal
-from tickwork.store.sqlite.messages.send import (
-    is_storable,
-)
 
 _END_OF_TIME = 2**63 - 1
 
@@ -57,7 +55,7 @@ class SqliteBatches:
             seal(transaction, own_tenant(scope), batch_id.bytes)
             return get_batch(transaction, scope, batch_id)
 
-        return await self._database.write(work)
+        return await self._database.change(work)
 
     async def get(self, scope: Scope, batch_id: UUID) -> Batch:
         return await self._database.read(
@@ -125,7 +123,7 @@ class SqliteBatches:
             return get_batch(transaction, scope, batch_id)
 
         # Sealed first: no items are stored after this.
-        await self._database.write(close)
+        await self._database.change(close)
         after: bytes | None = b""
         while after is not None:
             after = await self._database.write(

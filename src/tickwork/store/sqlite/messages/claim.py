@@ -35,8 +35,8 @@ from tickwork.store.sqlite.messages.claim_rows import (
     messages,
     read,
 )
+from tickwork.store.sqlite.messages.queue_rows import QueueRow, find_queue
 from tickwork.store.sqlite.messages.removal import finish_removal
-from tickwork.store.sqlite.messages.send import QueueRow, find_queue
 
 
 class ClaimBuilder:
@@ -85,8 +85,9 @@ class ClaimBuilder:
         for tenant, own in groupby(portions, key=lambda portion: portion.lane.tenant):
             if remaining <= 0:
                 break
-            claimed, capacity = 0, self._tenant_capacity(tenant)
-            for portion in own:
+            lanes_of_tenant = [*own]
+            claimed, capacity = 0, self._tenant_capacity(lanes_of_tenant[0].lane)
+            for portion in lanes_of_tenant:
                 limit = min(remaining, portion.quota, capacity) - claimed
                 if limit > 0:
                     values = (queue_id, tenant, portion.lane.priority, now, limit)
@@ -123,14 +124,18 @@ class ClaimBuilder:
         until = self.queue.spent_until
         return None if until is None else from_microseconds(until)
 
-    def _tenant_capacity(self, tenant: str) -> int:
-        """How many more claims the tenant may have. Messages found just now are not counted as
-        claimed yet."""
-        if self._claimed_max is None:
-            return self._limit
-        values = (self.queue.id, tenant)
-        (claimed,) = self.transaction.execute(SQL.count_claimed, values).fetchone()
-        return max(self._claimed_max - int(claimed), 0)
+    def _tenant_capacity(self, lane: TenantLane) -> int:
+        """How many more claims the tenant may have, in this queue and in all. Messages found just
+        now are not counted as claimed yet."""
+        capacity, execute = self._limit, self.transaction.execute
+        if self._claimed_max is not None:
+            (claimed,) = execute(SQL.count_claimed, (self.queue.id, lane.tenant)).fetchone()
+            capacity = min(capacity, self._claimed_max - int(claimed))
+        if lane.claimed_max is not None:
+            self._is_counted = True
+            (claimed,) = execute(SQL.count_claimed_of_tenants, (lane.tenant,)).fetchone()
+            capacity = min(capacity, lane.claimed_max - int(claimed))
+        return max(capacity, 0)
 
     def _ack_duplicates(self, found: list[ClaimedRow]) -> list[ClaimedRow]:
         """Acks those of one tenant's messages whose event is done; returns the others."""

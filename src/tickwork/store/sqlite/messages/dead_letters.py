@@ -37,8 +37,11 @@ from tickwork.store.sqlite.engine.sql import (
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.batch_progress import BatchName
+from tickwork.store.sqlite.messages.prepared_messages import PreparedMessages, take_backlog
+from tickwork.store.sqlite.messages.queue_rows import QueueRow, find_queue, is_storable
 from tickwork.store.sqlite.messages.removal import (
     BYTES,
+    FENCE,
     QUEUE_ID,
     ROWID,
     SOURCE,
@@ -46,13 +49,6 @@ from tickwork.store.sqlite.messages.removal import (
     TYPE,
     Gone,
     finish_removal,
-)
-from tickwork.store.sqlite.messages.send import (
-    PreparedMessages,
-    QueueRow,
-    find_queue,
-    is_storable,
-    take_backlog,
 )
 from tickwork.store.sqlite.messages.system_events import dead_message, publish_dead_letters
 from tickwork.store.sqlite.schedules.slot_outcome import (
@@ -123,7 +119,7 @@ class SqliteDeadLetters:
                 raise Conflict(f"dead letter {dead_letter_id} is resolved already")
             return transaction.execute(SQL.read_dead_letters, (rows.as_json([rowid]),)).fetchall()
 
-        (letter,) = rows.dead_letters(await self._database.write(work))
+        (letter,) = rows.dead_letters(await self._database.change(work))
         return letter
 
     async def replay(
@@ -131,7 +127,7 @@ class SqliteDeadLetters:
     ) -> tuple[Replayed, ...]:
         check_selection(selection)
         check_pace(pace, selection.limit)
-        return await self._database.write(
+        return await self._database.change(
             lambda transaction: _replay(transaction, scope, queue, selection, pace),
             rows=selection.limit,
         )
@@ -149,7 +145,7 @@ class SqliteDeadLetters:
                 transaction.counted.append(counted)
             return len(discarded)
 
-        return await self._database.write(work, rows=selection.limit)
+        return await self._database.change(work, rows=selection.limit)
 
 
 def _replay(
@@ -277,6 +273,14 @@ def add_dead_letters(
     )  # fmt: skip
     removed = transaction.execute(SQL.delete_messages, (rows.as_json(dead_letter_ids),)).fetchall()
     reasons = {each.rowid: each.reason for each in new_letters}
+    errors = {each.rowid: each.error for each in new_letters}
+    transaction.connection.executemany(
+        SQL.fail_dead_run,
+        [
+            (row[FENCE][1], transaction.now, reasons[row[ROWID]], errors[row[ROWID]])
+            for row in removed
+        ],
+    )
     for reason in set(reasons.values()):
         alike = [row for row in removed if reasons[row[ROWID]] == reason]
         finish_removal(transaction, alike, CounterName.DEAD, reason, later=later)

@@ -15,7 +15,12 @@ from tickwork.core.limits import (
     lease_faults,
 )
 from tickwork.core.message.batch import REASON_DELETED
-from tickwork.core.message.message_list import MessagePosition, MessageSelection
+from tickwork.core.message.message_list import (
+    LOOKED_AT_MAX,
+    MessagePage,
+    MessagePosition,
+    MessageSelection,
+)
 from tickwork.core.model import (
     Claim,
     ClaimRequest,
@@ -37,8 +42,9 @@ from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.claim import Claimer, lanes
 from tickwork.store.sqlite.messages.message_list import list_messages
+from tickwork.store.sqlite.messages.queue_rows import find_queue
 from tickwork.store.sqlite.messages.removal import finish_removal
-from tickwork.store.sqlite.messages.send import Sender, find_queue
+from tickwork.store.sqlite.messages.send import Sender
 from tickwork.store.sqlite.messages.settle import Settler
 from tickwork.store.sqlite.messages.system_events import publish
 
@@ -116,9 +122,9 @@ class SqliteMessages:
 
         return await self._database.write(work)
 
-    async def get(self, scope: Scope, queue: str, message_id: UUID) -> Message:
+    async def get(self, scope: Scope, queue: str | None, message_id: UUID) -> Message:
         def work(transaction: Transaction) -> list[rows.Row]:
-            queue_id = find_queue(transaction, scope, queue).id
+            queue_id = None if queue is None else find_queue(transaction, scope, queue).id
             values = (queue_id, message_id.bytes, scope.tenant)
             return transaction.execute(SQL.get_message, values).fetchmany(1)
 
@@ -149,8 +155,17 @@ class SqliteMessages:
         limit: int,
         *,
         after: MessagePosition | None = None,
-    ) -> tuple[Message, ...]:
-        return await list_messages(self._database, scope, queue, selection, limit, after)
+        looked_at_max: int = LOOKED_AT_MAX,
+    ) -> MessagePage:
+        return await list_messages(
+            self._database,
+            scope,
+            queue,
+            selection,
+            limit,
+            after=after,
+            looked_at_max=looked_at_max,
+        )
 
     async def next_visible_at(self, scope: Scope, queue: str) -> datetime | None:
         def work(transaction: Transaction) -> int | None:
@@ -170,4 +185,4 @@ class SqliteMessages:
             finish_removal(transaction, removed, CounterName.PURGED, REASON_DELETED)
             return bool(removed)
 
-        return await self._database.write(work)
+        return await self._database.change(work)

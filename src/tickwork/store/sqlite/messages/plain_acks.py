@@ -90,6 +90,8 @@ def plain_acks(
             ending.fate is not Fate.ACK
             or ending.sends
             or ending.batches
+            or ending.entity is not None
+            or ending.run_end is not None
             or held.number != claim
             or held.holder != holder
             or held.tenant != tenant

@@ -115,5 +115,6 @@ def _finish_except_batches(
 
 def _unblock(transaction: Transaction, key: tuple[bytes, str, str], *, has_run: bool) -> None:
     """Unblocks the next message of a key if its head is gone."""
-    if transaction.execute(SQL.unblock_keys, (*key, transaction.now, has_run)).rowcount:
-        transaction.queues_to_wake.add(UUID(bytes=key[0]))
+    values = (*key, transaction.now, has_run)
+    for (topic,) in transaction.execute(SQL.unblock_keys, values).fetchall():
+        transaction.queues_to_wake.add(UUID(bytes=topic))

@@ -1,192 +1,25 @@
-"""Sends messages on SQLite, many rows in one statement, and looks up queues by name.
-
-Rows are prepared before the writer thread gets them, so that it only writes. A message with a key
-has a statement of its own, because it must see the message before it.
-"""
+"""Sends messages on SQLite, with copies for subscribers."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from enum import StrEnum
-from itertools import chain, groupby, islice
-from typing import Any, NamedTuple
-from uuid import UUID
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from tickwork.core.limits import check_message
-from tickwork.core.message.subscription import copy_for, matches
-from tickwork.core.model import NewMessage, QueueSettings, Scope
-from tickwork.core.queue.stats import CounterName
-from tickwork.errors import BacklogFull, Conflict, NotFound
+from tickwork.core.model import NewMessage, Scope
 from tickwork.store.ids import own_tenant
-from tickwork.store.shared.columns import SENT, Column, compiled
-from tickwork.store.sqlite.engine.counters import CountedMessages
 from tickwork.store.sqlite.engine.database import Database
-from tickwork.store.sqlite.engine.sql import (
-    CONVERSIONS,
-    SQL,
-    for_rows,
-    id_bytes,
-    in_chunks,
-    microseconds,
-    to_microseconds,
-)
 from tickwork.store.sqlite.engine.work import Transaction
-from tickwork.store.sqlite.messages import rows
-
-
-class QueueRow(NamedTuple):
-    """A queue as its row has it."""
-
-    id: bytes
-    tenant: str | None
-    name: str
-    settings_text: str
-    paused: int
-    spent_until: int | None
-
-    @property
-    def settings(self) -> QueueSettings:
-        return rows.settings(self.settings_text)
-
-    @property
-    def bytes_max(self) -> int | None:
-        """The maximum number of bytes in its backlog."""
-        return self.settings.backlog_bytes_max
-
-
-def is_storable(text: str) -> bool:
-    """Whether a text can be stored in the file; one that cannot need not be looked up."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def find_queue(transaction: Transaction, scope: Scope, name: str) -> QueueRow:
-    """The queue of a name, looked up in the transaction that uses it.
-
-    A tenant's own queue takes precedence over a shared one. Two simple lookups are faster than one
-    for both.
-    """
-    row = None
-    values = (scope.tenant, name)
-    with suppress(UnicodeEncodeError):  # No name contains a lone surrogate.
-        row = transaction.execute(SQL.get_queue, values).fetchone()
-        if row is None and not scope.is_system:
-            row = transaction.execute(SQL.get_shared_queue, values).fetchone()
-    if row is None:
-        raise NotFound("queue", name)
-    return QueueRow(*row)
-
-
-def tenants_of(transaction: Transaction, scope: Scope) -> list[str]:
-    """The tenants that a scope sees."""
-    if scope.tenant is not None:
-        return [scope.tenant]
-    return [tenant for (tenant,) in transaction.execute(SQL.all_tenants)]
-
+from tickwork.store.sqlite.messages.dead_copies import bury_copies
+from tickwork.store.sqlite.messages.prepared_messages import PreparedMessages, copies_by_queue
+from tickwork.store.sqlite.messages.queue_rows import QueueRow, find_queue
 
 BULK_MESSAGES = 1_000
 
 
-def _stored_value(column: Column) -> str:
-    """An expression: the value of a new message `m` as the file stores it."""
-    value = f"m.{column.name}"
-    if isinstance(column.default, StrEnum):
-        return f"str({value})"
-    return (
-        f"{value} and {CONVERSIONS[column.kind].__name__}({value})"
-        if column.kind in CONVERSIONS
-        else value
-    )
-
-
-def _has_default(column: Column) -> str:
-    """An expression: a new message `m` has the default of the column."""
-    if column.default is None:
-        return f"m.{column.name} is None"
-    default = str(column.default) if isinstance(column.default, str) else column.default
-    return f"m.{column.name} == {default!r}"
-
-
-_row = compiled(
-    "delay, expires_after, m",
-    f"(delay, expires_after, {', '.join(map(_stored_value, SENT))})",
-    id_bytes=id_bytes,
-    to_microseconds=to_microseconds,
-)
-_is_plain = compiled(
-    "m",
-    " and ".join(
-        (
-            "m.delay_seconds == 0 and m.expires_after_seconds is None",
-            *(_has_default(column) for column in SENT if column.name not in ("id", "body")),
-        )
-    ),
-)
-"""Whether a message has nothing but an id and a body: all else is the default of the table."""
-
-_Kind = tuple[str | None, str | None]
-
-
-class _Chunk(NamedTuple):
-    """Some messages, with the statement and the values that store them."""
-
-    messages: Sequence[NewMessage]
-    statement: str
-    values: tuple[Any, ...]
-
-
-class PreparedMessages:
-    """Messages for one queue, prepared for storing."""
-
-    def __init__(self, messages: Sequence[NewMessage]) -> None:
-        self.messages = messages
-        self._chunks = [*_chunks(messages)]
-        self._kinds = _kinds(messages)
-        self._bytes = _bytes(messages)
-
-    def store(
-        self,
-        transaction: Transaction,
-        tenant: str,
-        queue: QueueRow,
-        *,
-        batch_id: bytes | None = None,
-        is_exempt: bool = False,
-    ) -> Sequence[NewMessage]:
-        """Stores the messages that are not stored yet, and returns them.
-
-        Items of a batch must all be new: otherwise `Conflict`. `BacklogFull` if they exceed the
-        queue's cap, unless they are exempt.
-        """
-        shared = (tenant, queue.id, transaction.now, batch_id)
-        stored, kinds, size = self.messages, self._kinds, self._bytes
-        short: dict[int, list[NewMessage]] = {}
-        for number, chunk in enumerate(self._chunks):
-            cursor = transaction.execute(chunk.statement, shared + chunk.values)
-            if cursor.rowcount < len(chunk.messages):
-                short[number] = _stored(transaction, chunk, cursor)
-        if short and batch_id is not None:
-            raise Conflict("an item has the id of a stored message")
-        if short:
-            stored = [
-                message
-                for number, chunk in enumerate(self._chunks)
-                for message in short.get(number, chunk.messages)
-            ]
-            kinds, size = _kinds(stored), _bytes(stored)
-        for (type_, source), messages in kinds.items():
-            counted = CountedMessages(queue.id, tenant, CounterName.SENT, type_, source, messages)
-            transaction.counted.append(counted)
-        if stored:
-            transaction.queues_to_wake.add(UUID(bytes=queue.id))
-            if queue.bytes_max is not None:
-                take_backlog(transaction, queue, size, is_exempt=is_exempt)
-        return stored
+Sent = tuple[str, Sequence[NewMessage], bytes]
+"""Stored messages, to be copied to subscribers: their tenant, themselves and the id of their queue.
+"""
 
 
 class Parcel:
@@ -200,10 +33,14 @@ class Parcel:
         return find_queue(transaction, self._scope, self._queue)
 
     def store(self, transaction: Transaction) -> None:
-        """Stores the messages that are not stored yet; `NotFound` if the queue does not exist."""
+        """Stores the messages that are not stored yet, and their copies; `NotFound` if the queue
+        does not exist."""
+        send_copies(transaction, *self.store_own(transaction))
+
+    def store_own(self, transaction: Transaction) -> Sent:
+        """Stores the messages that are not stored yet, without copies."""
         queue, tenant = self.find(transaction), own_tenant(self._scope)
-        stored = self._prepared.store(transaction, tenant, queue)
-        send_copies(transaction, tenant, stored, except_queue_id=queue.id)
+        return tenant, self._prepared.store(transaction, tenant, queue), queue.id
 
 
 class Sender:
@@ -233,89 +70,16 @@ def send_copies(
     transaction: Transaction,
     tenant: str,
     messages: Sequence[NewMessage],
-    *,
     except_queue_id: bytes | None = None,
-    is_exempt: bool = False,
 ) -> int:
-    """Copies messages to the queues that subscribe to them, except the one they are in; returns how
-    many."""
-    typed = [message for message in messages if message.type is not None]
-    if not typed:
-        return 0
+    """Copies messages to the queues that subscribe to them, except the one they are in; returns the
+    number of queues. Copies that exceed the cap of their queue become dead letters there."""
     queues = 0
-    patterns: dict[QueueRow, list[str]] = {}
-    for types, *queue in transaction.execute(SQL.subscriptions_of, (tenant,)).fetchall():
-        patterns.setdefault(QueueRow(*queue), []).append(types)
-    for queue, own_patterns in patterns.items():
-        if queue.id == except_queue_id:
-            continue
-        queue_id = UUID(bytes=queue.id)
-        copies = [
-            copy_for(message, queue_id)
-            for message in typed
-            if any(matches(types, message.type) for types in own_patterns)
-        ]
-        if copies:
-            PreparedMessages(copies).store(transaction, tenant, queue, is_exempt=is_exempt)
-            queues += 1
+    for queue, copies in copies_by_queue(
+        transaction, tenant, messages, except_queue_id=except_queue_id
+    ):
+        stored = PreparedMessages(copies).store(transaction, tenant, queue, is_exempt=True)
+        if queue.bytes_max is not None:
+            bury_copies(transaction, tenant, queue, stored)
+        queues += 1
     return queues
-
-
-def take_backlog(
-    transaction: Transaction, queue: QueueRow, size: int, *, is_exempt: bool = False
-) -> None:
-    """Adds bytes to the backlog of a queue with a cap; `BacklogFull` if they exceed it."""
-    (waiting,) = transaction.execute(SQL.change_backlog, (queue.id, size)).fetchone()
-    assert queue.bytes_max is not None
-    if waiting > queue.bytes_max and not is_exempt:
-        raise BacklogFull(queue.name, queue.bytes_max)
-
-
-def _stored(transaction: Transaction, chunk: _Chunk, cursor: Any) -> list[NewMessage]:
-    """The messages of a chunk that were stored now: they have the highest rowids."""
-    if not cursor.rowcount:
-        return []
-    rowid_range = (cursor.lastrowid - cursor.rowcount, cursor.lastrowid)
-    found = {id_: rest for id_, *rest in transaction.execute(SQL.stored_rows, rowid_range)}
-    stored: list[NewMessage] = []
-    for message in chunk.messages:
-        # Of two messages with one id at most one is stored.
-        if found.get(message.id.bytes) == [message.type, message.source, len(message.body)]:
-            del found[message.id.bytes]
-            stored.append(message)
-    return stored
-
-
-def _chunks(messages: Sequence[NewMessage]) -> Iterator[_Chunk]:
-    """In order: of two messages with one id the first one is stored."""
-    for is_keyed, run in groupby(messages, key=lambda message: message.key is not None):
-        if is_keyed:
-            for message in run:
-                yield _Chunk([message], SQL.send_keyed, (message.key, *_values(message)))
-        else:
-            for some in in_chunks([*run]):
-                yield _chunk(some)
-
-
-def _chunk(messages: Sequence[NewMessage]) -> _Chunk:
-    if all(map(_is_plain, messages)):
-        statement, values = SQL.send_plain, [(each.id.bytes, each.body) for each in messages]
-    else:
-        statement, values = SQL.send, [_values(each) for each in messages]
-    return _Chunk(messages, for_rows(statement, len(messages)), tuple(chain.from_iterable(values)))
-
-
-def _values(m: NewMessage) -> tuple[Any, ...]:
-    delay, expiry = microseconds(m.delay_seconds), m.expires_after_seconds
-    values: tuple[Any, ...] = _row(
-        delay, None if expiry is None else delay + microseconds(expiry), m
-    )
-    return values
-
-
-def _kinds(messages: Sequence[NewMessage]) -> Counter[_Kind]:
-    return Counter((message.type, message.source) for message in messages)
-
-
-def _bytes(messages: Sequence[NewMessage]) -> int:
-    return sum(len(message.body) for message in messages)

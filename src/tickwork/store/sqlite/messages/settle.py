@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tickwork.core.limits import check_settlement, is_next_claim
 from tickwork.core.model import Ending, Message, Scope, Settlement, SettleResult
 from tickwork.store.contract import Joined
+from tickwork.store.shared.joined_writes import waiting_writes
 from tickwork.store.shared.row_hints import RowHints
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL
@@ -28,12 +29,26 @@ class Settler:
         check_settlement(settlement)
         if not settlement.endings:
             return SettleResult()
+        if waiting_writes():
+            return await self._settle_with_writes(scope, settlement.endings)
         plain = plain_acks(scope, settlement.endings, self.sightings)
         if plain is not None:
             return await self._settle_plain(scope, settlement.endings, plain)
         self.sightings.forget(settlement.endings)
         endings = Endings(scope, settlement.endings)
         return await self._database.write(endings.carry_out, rows=endings.rows)
+
+    async def _settle_with_writes(self, scope: Scope, endings: Sequence[Ending]) -> SettleResult:
+        """Settles with the writes that the caller joins to it."""
+        self.sightings.forget(endings)
+        prepared = Endings(scope, endings)
+
+        def work(transaction: Transaction) -> tuple[bool, SettleResult]:
+            result = prepared.carry_out(transaction)
+            return len(result.refused) < len(endings), result
+
+        _, result = await self._database.change(work, rows=prepared.rows)
+        return result
 
     async def _settle_plain(
         self, scope: Scope, endings: Sequence[Ending], plain: PlainAcks
@@ -60,7 +75,7 @@ class Settler:
                 return False
             return not endings.carry_out(transaction).refused
 
-        return await self._database.write(work, rows=endings.rows)
+        return await self._database.change(work, rows=endings.rows)
 
     async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
         self.sightings.forget(settlement.endings)

@@ -16,8 +16,15 @@ from tickwork.core.model import Ending, Fate, Scope, SettleResult
 from tickwork.core.queue.stats import CounterName, skip_reason
 from tickwork.core.schedule.firing import FiringResult
 from tickwork.store.sqlite.engine.counters import CountedMessages
-from tickwork.store.sqlite.engine.sql import SQL, for_rows, in_chunks, microseconds
+from tickwork.store.sqlite.engine.sql import (
+    SQL,
+    for_rows,
+    in_chunks,
+    microseconds,
+    to_microseconds,
+)
 from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.entities.write import write_entity
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.batch_fill import PreparedBatch
 from tickwork.store.sqlite.messages.batch_progress import BatchName
@@ -32,8 +39,9 @@ from tickwork.store.sqlite.messages.removal import (
     complete_all,
     finish_removal,
 )
-from tickwork.store.sqlite.messages.send import Parcel
+from tickwork.store.sqlite.messages.send import Parcel, Sent, send_copies
 from tickwork.store.sqlite.schedules.slot_outcome import SLOT_COLUMNS, EndedSlot, end_slots
+from tickwork.store.sqlite.workflows.checkpoints import finish_runs, record
 
 Fence = tuple[str, bytes, int, bytes]
 """A claim as statements compare it: tenant, id, claim number, holder."""
@@ -79,9 +87,14 @@ class Endings:
         for _, effect in self._effects:
             effect.find(transaction)
         slots = _slots(transaction, [*self._firings])
-        done, duplicates = _ack(transaction, self._with_fate(Fate.ACK), batches)
+        acks = self._with_fate(Fate.ACK)
+        done, duplicates = _ack(transaction, acks, batches)
+        finish_runs(transaction, [acks[fence] for fence in done])
         done |= _put_back(transaction, self._with_fate(Fate.RETRY, Fate.RELEASE))
         done |= _make_dead(transaction, self._with_fate(Fate.DEAD), batches)
+        kept, repeated = _record_checkpoints(transaction, self._with_fate(Fate.KEEP))
+        done |= kept
+        duplicates |= repeated
         end_slots(
             transaction,
             [
@@ -90,15 +103,24 @@ class Endings:
                 if fence not in duplicates
             ],
         )
-        if len(done) == len(self._endings) and not duplicates and not self._effects:
+        has_effects = self._effects or any(each.entity is not None for each in self._endings)
+        if len(done) == len(self._endings) and not duplicates and not has_effects:
             return SettleResult()
         ended = {self._indexes[fence] for fence in done}
         doubled = {self._indexes[fence] for fence in duplicates}
+        for index in ended - doubled:
+            change = self._endings[index].entity
+            if change is not None:
+                write_entity(transaction, self._endings[index].claim.tenant, change)
+        sent: list[Sent] = []
         for index, effect in self._effects:
             if index in ended and index not in doubled:
-                effect.store(transaction)
+                sent.append(effect.store_own(transaction))
                 if isinstance(effect, PreparedBatch):
                     batches.add(effect.name)
+        # Last, so that copies take no room from the settlement's own messages.
+        for each in sent:
+            send_copies(transaction, *each)
         return SettleResult(
             tuple(each.claim for index, each in enumerate(self._endings) if index not in ended),
             tuple(self._endings[index].claim for index in sorted(doubled)),
@@ -160,7 +182,14 @@ def _put_back(transaction: Transaction, endings: Mapping[Fence, Ending]) -> set[
     """Makes messages that are still claimed ready again."""
     done: set[Fence] = set()
     for fence, ending in endings.items():
-        visible_at = transaction.now + microseconds(ending.delay_seconds)
+        if ending.wake_at is None:
+            visible_at = transaction.now + microseconds(ending.delay_seconds)
+        else:
+            visible_at = to_microseconds(ending.wake_at)
+        if ending.signals_seen is not None:
+            (signals,) = transaction.execute(SQL.run_signals, (fence[1],)).fetchone() or (None,)
+            visible_at = visible_at if signals == ending.signals_seen else transaction.now
+            transaction.execute(SQL.clear_lost_claims, fence[:2])
         values = (*fence, int(ending.counts_attempt), visible_at, ending.error)
         row = transaction.execute(SQL.retry, values).fetchone()
         if row is not None:
@@ -172,6 +201,22 @@ def _put_back(transaction: Transaction, endings: Mapping[Fence, Ending]) -> set[
                 passed = CountedMessages(queue_id, fence[0], CounterName.RETRIED, type_, source, 1)
                 transaction.counted.append(passed)
     return done
+
+
+def _record_checkpoints(
+    transaction: Transaction, endings: Mapping[Fence, Ending]
+) -> tuple[set[Fence], set[Fence]]:
+    """Records steps of runs that are still claimed: those, and the duplicates among them, which
+    were done already."""
+    done, duplicates = set[Fence](), set[Fence]()
+    for fence, ending in endings.items():
+        if ending.checkpoint is None:
+            continue
+        if (recorded := record(transaction, ending.claim, ending.checkpoint)) is not None:
+            done.add(fence)
+            if not recorded.is_fresh:
+                duplicates.add(fence)
+    return done, duplicates
 
 
 def _make_dead(

@@ -11,7 +11,7 @@ from tickwork.errors import Conflict
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL
 from tickwork.store.sqlite.engine.work import Transaction
-from tickwork.store.sqlite.messages.send import find_queue
+from tickwork.store.sqlite.messages.queue_rows import find_queue
 
 
 class SqliteSubscriptions:
@@ -34,7 +34,7 @@ class SqliteSubscriptions:
                 )
             return Subscription(scope.tenant, types, UUID(bytes=found.id), found.name)
 
-        return await self._database.write(work)
+        return await self._database.change(work)
 
     async def list(self, scope: Scope) -> tuple[Subscription, ...]:
         if not _can_exist(scope):
@@ -53,7 +53,7 @@ class SqliteSubscriptions:
         if any(pattern_faults(types)) or not is_name(queue) or not _can_exist(scope):
             return False
         values = (scope.tenant, types, queue)
-        return await self._database.write(
+        return await self._database.change(
             lambda transaction: transaction.execute(SQL.delete_subscription, values).rowcount > 0
         )
 

@@ -7,20 +7,22 @@ from uuid import UUID
 
 from tickwork.core.delivery.endpoint import EndpointSettings
 from tickwork.core.delivery.publish import system_deliveries
+from tickwork.core.entity.call import entity_id
 from tickwork.core.message.system_events import (
     DeadMessage,
     dead_message_events,
-    matches_system_event,
     schedule_paused_event,
+    stream_event,
 )
 from tickwork.core.model import NewMessage, Scope
-from tickwork.store.ids import own_tenant
+from tickwork.store.ids import new_id, own_tenant
 from tickwork.store.sqlite.endpoints import rows
-from tickwork.store.sqlite.endpoints.publish import store_deliveries
+from tickwork.store.sqlite.endpoints.deliveries import store_deliveries
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
-from tickwork.store.sqlite.messages.send import send_copies
+from tickwork.store.sqlite.messages.prepared_messages import send_exempt_copies
+from tickwork.store.sqlite.stream import add_stream_events
 
 
 async def publish(database: Database, scope: Scope, event: NewMessage) -> int:
@@ -33,21 +35,24 @@ def publish_events(transaction: Transaction, tenant: str, events: Sequence[NewMe
     """Publishes the events of a tenant; returns how many queues and new deliveries get them."""
     if not events:
         return 0
+    add_stream_events(transaction, [stream_event(new_id(), tenant, each) for each in events])
     now = from_microseconds(transaction.now)
     deliveries = system_deliveries(events, _endpoints(transaction, tenant), now)
     stored = store_deliveries(transaction, tenant, deliveries, is_exempt=True)
-    return stored + send_copies(transaction, tenant, events, is_exempt=True)
+    return stored + send_exempt_copies(transaction, tenant, events)
 
 
 def publish_dead_letters(transaction: Transaction, letters: Mapping[bytes, str]) -> None:
     """Publishes new dead letters, given by id with their tenant."""
     for tenant in {*letters.values()}:
-        if not _has_receiver(transaction, tenant):
-            continue
         events: list[NewMessage] = []
         for dead_letter_id, owner in letters.items():
             if owner == tenant:
-                events += dead_message_events(dead_message(transaction, dead_letter_id))
+                death = dead_message(transaction, dead_letter_id)
+                events += dead_message_events(death)
+                if (call := death.alarm) is not None and call.alarm is not None:
+                    id_ = entity_id(call.entity, call.key)
+                    transaction.execute(SQL.bury_alarm, (tenant, id_.bytes, call.alarm.bytes))
         publish_events(transaction, tenant, events)
 
 
@@ -55,17 +60,8 @@ def publish_pause(
     transaction: Transaction, tenant: str, schedule_id: bytes, slot: int, error: str | None
 ) -> None:
     """Publishes that a dead firing has paused a schedule."""
-    if _has_receiver(transaction, tenant):
-        event = schedule_paused_event(
-            tenant, UUID(bytes=schedule_id), from_microseconds(slot), error
-        )
-        publish_events(transaction, tenant, [event])
-
-
-def _has_receiver(transaction: Transaction, tenant: str) -> bool:
-    found = transaction.execute(SQL.subscriptions_of, (tenant,)).fetchall()
-    is_subscribed = any(matches_system_event(types) for types, *_ in found)
-    return is_subscribed or bool(_endpoints(transaction, tenant))
+    event = schedule_paused_event(tenant, UUID(bytes=schedule_id), from_microseconds(slot), error)
+    publish_events(transaction, tenant, [event])
 
 
 def _endpoints(transaction: Transaction, tenant: str) -> list[tuple[UUID, EndpointSettings]]:
@@ -78,7 +74,7 @@ def dead_message(transaction: Transaction, dead_letter_id: bytes) -> DeadMessage
     """Reads a new dead letter."""
     (
         tenant, message_id, queue_id, queue, type_, source, reason, error, attempts, sent_at,
-        correlation_id, hops, schedule_id, slot, run, idempotency_base, failed_at,
+        correlation_id, hops, schedule_id, slot, run, idempotency_base, failed_at, body,
     ) = transaction.execute(SQL.read_death, (dead_letter_id,)).fetchone()  # fmt: skip
     return DeadMessage(
         tenant=tenant,
@@ -99,4 +95,5 @@ def dead_message(transaction: Transaction, dead_letter_id: bytes) -> DeadMessage
         run=run,
         idempotency_base=idempotency_base,
         failed_at=from_microseconds(failed_at),
+        body=body,
     )

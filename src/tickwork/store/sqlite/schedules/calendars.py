@@ -40,7 +40,7 @@ class SqliteCalendars:
             row: rows.Row = execute(SQL.get_calendar, (tenant, name)).fetchone()
             return row
 
-        return _calendar(await self._database.write(work))
+        return _calendar(await self._database.change(work))
 
     async def get(self, scope: Scope, name: str) -> Calendar:
         values = (own_tenant(scope), name)
@@ -72,7 +72,7 @@ class SqliteCalendars:
             if execute(SQL.delete_calendar, values).rowcount == 0:
                 raise Conflict(f"calendar {name} is used by schedules; change or delete them first")
 
-        await self._database.write(work)
+        await self._database.change(work)
 
 
 def _calendar(row: rows.Row) -> Calendar:

@@ -23,7 +23,7 @@ from tickwork.store.shared.columns import definition_values
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
-from tickwork.store.sqlite.messages.send import find_queue, is_storable
+from tickwork.store.sqlite.messages.queue_rows import find_queue, is_storable
 from tickwork.store.sqlite.schedules.create import check_number_now
 from tickwork.store.sqlite.schedules.firings import record_skips, skip_values
 from tickwork.store.sqlite.schedules.rows import (
@@ -63,7 +63,7 @@ class Changer:
                 return find(transaction, scope, schedule_id).schedule
             return _change(transaction, scope, schedule_id, withdraw, decide)
 
-        return await self._database.write(work)
+        return await self._database.change(work)
 
 
 def find(transaction: Transaction, scope: Scope, schedule_id: UUID) -> StoredSchedule:

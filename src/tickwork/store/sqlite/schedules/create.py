@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from tickwork.core.model import Scope
-from tickwork.core.queue import rate_limit as rate
 from tickwork.core.schedule.model import NewSchedule, Schedule, check_owner
 from tickwork.core.tenant_limits import (
     check_same_schedule,
     check_schedule_count,
     check_schedules,
     limit_bulk,
+    spend_rate,
 )
-from tickwork.errors import Conflict, TooMany
+from tickwork.errors import Conflict
 from tickwork.store.ids import own_tenant
 from tickwork.store.shared.row_hints import SharedValues
 from tickwork.store.sqlite.engine.database import Database
@@ -31,8 +31,8 @@ from tickwork.store.sqlite.engine.sql import (
     to_microseconds,
 )
 from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages.queue_rows import find_queue, is_storable
 from tickwork.store.sqlite.messages.rows import Row
-from tickwork.store.sqlite.messages.send import find_queue, is_storable
 from tickwork.store.sqlite.schedules.rows import common_values, own_values, read_schedule
 from tickwork.store.sqlite.schedules.slot_outcome import wake_leaders
 
@@ -57,9 +57,10 @@ class Creator:
         if not new:
             return ()
         tenant = own_tenant(scope)
-        return await self._database.write(
+        _, made = await self._database.change(
             lambda transaction: _create(transaction, tenant, new), rows=len(new)
         )
+        return made
 
     async def create_bulk(self, scope: Scope, new: Iterable[NewSchedule]) -> int:
         tenant, made = own_tenant(scope), 0
@@ -79,7 +80,7 @@ class Creator:
         return made
 
     async def _store_piece(self, tenant: str, piece: Sequence[_PreparedSchedule]) -> int:
-        return await self._database.write(
+        return await self._database.change(
             lambda transaction: _store(transaction, tenant, piece), rows=len(piece)
         )
 
@@ -107,7 +108,8 @@ async def _next_piece(source: Iterator[NewSchedule], alike: _Common) -> list[_Pr
 
 def _create(
     transaction: Transaction, tenant: str, new: Sequence[NewSchedule]
-) -> tuple[Schedule, ...]:
+) -> tuple[int, tuple[Schedule, ...]]:
+    """How many schedules are new, and all of them."""
     ids: list[UUID] = []
     new_ones: dict[UUID, NewSchedule] = {}
     keyed: dict[tuple[str | None, str], NewSchedule] = {}
@@ -120,7 +122,7 @@ def _create(
         check_same_schedule(each, first)
         ids.append(first.id)
     _store(transaction, tenant, _prepare(new_ones.values(), SharedValues(common_values)))
-    return tuple(_get(transaction, tenant, schedule_id) for schedule_id in ids)
+    return len(new_ones), tuple(_get(transaction, tenant, schedule_id) for schedule_id in ids)
 
 
 def _find_repeated(transaction: Transaction, tenant: str, new: NewSchedule) -> Schedule | None:
@@ -188,8 +190,7 @@ def check_number_now(transaction: Transaction, tenant: str) -> None:
     """`TooMany` if the tenant now has more schedules than its maximum."""
     schedules_max, _, _ = _limits(transaction, tenant)
     if schedules_max is not None:
-        values = (tenant, schedules_max + 1)
-        (there,) = transaction.execute(SQL.count_schedules, values).fetchone()
+        (there,) = transaction.execute(SQL.count_schedules, (tenant,)).fetchone()
         check_schedule_count(tenant, there, schedules_max)
 
 
@@ -199,10 +200,5 @@ def _check_rate(transaction: Transaction, tenant: str, made: int) -> None:
     if per_second is not None:
         now = from_microseconds(transaction.now)
         spent: datetime | None = None if spent_until is None else from_microseconds(spent_until)
-        if rate.allowance(spent, now, per_second) < made:
-            raise TooMany(
-                f"tenant {tenant} may create {per_second:g} schedules a second; "
-                "try again later, or raise schedules_per_second"
-            )
-        until = rate.spend(spent, now, per_second, made)
+        until = spend_rate(tenant, "schedules_per_second", per_second, spent, now, made)
         transaction.execute(SQL.spend_schedule_rate, (tenant, to_microseconds(until)))

@@ -28,7 +28,7 @@ from tickwork.store.sqlite.engine.sql import (
 )
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
-from tickwork.store.sqlite.messages.send import is_storable, tenants_of
+from tickwork.store.sqlite.messages.queue_rows import is_storable, tenants_of
 from tickwork.store.sqlite.schedules.rows import read_schedule
 
 SkipValues = tuple[int, int | None, int, str, int]

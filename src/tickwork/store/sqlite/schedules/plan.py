@@ -14,11 +14,12 @@ from uuid import UUID
 
 from tickwork.core.limits import EXCERPT_LENGTH_MAX, check_limit, check_system
 from tickwork.core.model import Scope
-from tickwork.core.schedule.model import SHARDS, ScheduleStatus, read_terms
+from tickwork.core.schedule.model import ScheduleStatus, read_terms
 from tickwork.core.schedule.plan import DueSchedule, Plan, PlanResult
 from tickwork.core.schedule.shards import Grant
 from tickwork.core.schedule.slot_outcome import LaterSlots
 from tickwork.core.schedule.tzdata_change import WaitingSchedule
+from tickwork.store.shared.shard_layout import ShardLayout
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, for_rows, in_chunks, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
@@ -62,17 +63,17 @@ class _PreparedPlan(NamedTuple):
 class Planner:
     """The operations of leaders on schedules."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, layout: ShardLayout) -> None:
+        self._database, self._layout = database, layout
         self._sweep_cursor = 0
 
     async def due(self, scope: Scope, shards: Sequence[int], limit: int) -> tuple[DueSchedule, ...]:
         check_system(scope)
         check_limit(limit)
-        asked = _valid_shards(shards)
+        asked = self._layout.existing(shards)
         if not asked:
             return ()
-        statement = for_rows(SQL.due_schedules, len(asked))
+        statement = for_rows(self._layout.fit(SQL.due_schedules), len(asked))
 
         def work(transaction: Transaction) -> list[rows.Row]:
             now = transaction.now
@@ -89,17 +90,18 @@ class Planner:
         check_system(scope)
         check_limit(limit)
         behind = _FIRST_LOOK if after is None else (to_microseconds(after[0]), after[1].bytes)
-        values = (shard, *behind, limit)
+        values, statement = (shard, *behind, limit), self._layout.fit(SQL.schedules_of_shard)
         found = await self._database.read(
-            lambda transaction: transaction.execute(SQL.schedules_of_shard, values).fetchall()
+            lambda transaction: transaction.execute(statement, values).fetchall()
         )
         return read_waiting(found)
 
     async def next_look_at(self, scope: Scope, shards: Sequence[int]) -> datetime | None:
         check_system(scope)
-        values = (rows.as_json(_valid_shards(shards)),)
+        values = (rows.as_json(self._layout.existing(shards)),)
+        statement = self._layout.fit(SQL.next_look_at)
         row = await self._database.read(
-            lambda transaction: transaction.execute(SQL.next_look_at, values).fetchone()
+            lambda transaction: transaction.execute(statement, values).fetchone()
         )
         return optional_time(row[0])
 
@@ -145,10 +147,6 @@ class Planner:
 
         swept, self._sweep_cursor = await self._database.write(work)
         return swept
-
-
-def _valid_shards(shards: Sequence[int]) -> list[int]:
-    return sorted({shard for shard in shards if 0 <= shard < SHARDS})
 
 
 def _prepare(plan: Plan) -> _PreparedPlan:

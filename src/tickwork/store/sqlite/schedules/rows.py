@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 
 from tickwork.core.model import ContentType
+from tickwork.core.schedule.forecast import AlikeSchedules, target_of
 from tickwork.core.schedule.model import (
     Definition,
     NewSchedule,
@@ -102,14 +103,14 @@ def read_due(rows: Iterable[Row]) -> tuple[DueSchedule, ...]:
     """Rows of `due_schedules`."""
     found: list[DueSchedule] = []
     for row in rows:
-        _, tenant, id_, bucket, version, next_slot, rule, shift, overlap, fired, *more = row
+        _, tenant, id_, shard, version, next_slot, rule, shift, overlap, fired, *more = row
         unfinished, days, expires = more
         schedule_id = UUID(bytes=id_)
         found.append(
             DueSchedule(
                 tenant=tenant,
                 id=schedule_id,
-                bucket=bucket,
+                shard=shard,
                 version=version,
                 next_slot=from_microseconds(next_slot),
                 rule=read_rule(rule, schedule_id, shift),
@@ -142,6 +143,23 @@ def read_waiting(rows: Iterable[Row]) -> tuple[WaitingSchedule, ...]:
             )
         )
     return tuple(found)
+
+
+def read_alike(row: Row) -> AlikeSchedules:
+    """A row of `alike_schedules`."""
+    tenant, queue, kind, address, rule, shift, next_slot, last_slot, fired, id_, name, count = row
+    last_id = UUID(bytes=id_)
+    return AlikeSchedules(
+        tenant=tenant,
+        target=target_of(queue, kind, address),
+        rule=read_rule(rule, last_id, shift),
+        next_slot=optional_time(next_slot),
+        last_slot=optional_time(last_slot),
+        fired=fired,
+        count=count,
+        last_id=last_id,
+        name=name,
+    )
 
 
 def own_values(new: NewSchedule) -> tuple[Any, ...]:

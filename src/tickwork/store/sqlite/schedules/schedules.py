@@ -13,6 +13,7 @@ from uuid import UUID
 from tickwork.core.limits import check_limit, is_name
 from tickwork.core.model import Message, Scope
 from tickwork.core.schedule.change import Decision
+from tickwork.core.schedule.forecast import AlikeSchedules
 from tickwork.core.schedule.model import (
     NewSchedule,
     Schedule,
@@ -29,16 +30,17 @@ from tickwork.core.schedule.slot_outcome import LaterSlots
 from tickwork.core.schedule.tzdata_change import WaitingSchedule
 from tickwork.core.schedule.withdraw import WithdrawScope
 from tickwork.core.when.model import EPOCH
-from tickwork.store.ids import own_tenant
+from tickwork.store.ids import FIRST_TENANT, LAST_TENANT, own_tenant
+from tickwork.store.shared.shard_layout import ShardLayout
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
-from tickwork.store.sqlite.messages.send import is_storable, tenants_of
+from tickwork.store.sqlite.messages.queue_rows import is_storable, tenants_of
 from tickwork.store.sqlite.schedules.change import Changer, find
 from tickwork.store.sqlite.schedules.create import Creator
 from tickwork.store.sqlite.schedules.plan import Planner
-from tickwork.store.sqlite.schedules.rows import read_schedule
+from tickwork.store.sqlite.schedules.rows import read_alike, read_schedule
 
 _FIRST_ID = b""
 _NEVER = 2**62
@@ -130,10 +132,13 @@ def _of_tenant(
     more = (selection.owner, selection.name_prefix, selection.metadata)
     found: list[Any] = []
     if selection.order is ScheduleOrder.NEXT_DUE:
-        since = -_NEVER if after is None or after.due_at is None else to_microseconds(after.due_at)
+        start = selection.due_from if after is None else after.due_at
+        since = -_NEVER if start is None else to_microseconds(start)
         until = _NEVER if selection.before is None else to_microseconds(selection.before)
         values = (tenant, since, *wanted, behind, until, *more)
-        found = transaction.execute(SQL.schedules_by_due, values).fetchall()
+        is_of_owner = selection.owner is not None
+        statement = SQL.schedules_of_owner_by_due if is_of_owner else SQL.schedules_by_due
+        found = transaction.execute(statement, values).fetchall()
     elif selection.order is ScheduleOrder.NAME:
         last = "" if after is None else _name(after)
         if last is not None:
@@ -174,10 +179,10 @@ def _by_id(selection: ScheduleSelection) -> str:
 class SqliteSchedules:
     """Schedules, and the operations of their leaders."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, layout: ShardLayout) -> None:
         self._database = database
         self._maker, self._lister = Creator(database), Lister(database)
-        self._changer, self._planner = Changer(database), Planner(database)
+        self._changer, self._planner = Changer(database), Planner(database, layout)
 
     async def create(self, scope: Scope, new: Sequence[NewSchedule]) -> tuple[Schedule, ...]:
         return await self._maker.create(scope, new)
@@ -200,6 +205,15 @@ class SqliteSchedules:
         )
         return the_named([read_schedule(row).schedule for row in found])
 
+    async def count(self, scope: Scope) -> int:
+        tenant = own_tenant(scope)
+        if not is_name(tenant):
+            return 0
+        row = await self._database.read(
+            lambda transaction: transaction.execute(SQL.count_schedules, (tenant,)).fetchone()
+        )
+        return 0 if row is None else int(row[0])
+
     async def of_keys(self, scope: Scope, keys: Sequence[str]) -> tuple[Schedule, ...]:
         tenant = own_tenant(scope)
         asked = [key for key in dict.fromkeys(keys) if is_name(tenant) and is_name(key)]
@@ -215,6 +229,26 @@ class SqliteSchedules:
         self, scope: Scope, selection: ScheduleSelection, limit: int
     ) -> tuple[Schedule, ...]:
         return await self._lister.list(scope, selection, limit)
+
+    async def alike(
+        self,
+        scope: Scope,
+        limit: int,
+        *,
+        since: datetime,
+        until: datetime,
+        after: tuple[str, UUID] | None = None,
+    ) -> tuple[AlikeSchedules, ...]:
+        check_limit(limit)
+        bounds = (scope.tenant or FIRST_TENANT, scope.tenant or LAST_TENANT)
+        if scope.tenant is not None and not is_storable(scope.tenant):
+            return ()
+        behind = (bounds[0], _FIRST_ID) if after is None else (after[0], after[1].bytes)
+        values = (*bounds, *behind, to_microseconds(until), to_microseconds(since), limit)
+        found = await self._database.read(
+            lambda transaction: transaction.execute(SQL.alike_schedules, values).fetchall()
+        )
+        return tuple(map(read_alike, found))
 
     async def change(
         self,

@@ -19,9 +19,20 @@ from tickwork.core.schedule.clock_change import (
     JumpsApplied,
     shift_microseconds,
 )
-from tickwork.core.schedule.shards import Grant, ShardState, balance_shards
+from tickwork.core.schedule.shards import (
+    Grant,
+    ShardState,
+    balance_shards,
+    replace_shards,
+)
 from tickwork.errors import NodeExpired
 from tickwork.store.ids import SCHEDULES_TOPIC
+from tickwork.store.shared.shard_layout import (
+    LOOK_INDEX_MARK,
+    ShardLayout,
+    fit_statement,
+    look_index,
+)
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
@@ -31,12 +42,18 @@ from tickwork.store.sqlite.messages import rows
 class SqliteShards:
     """Shards, their leaders and their tokens."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, layout: ShardLayout) -> None:
+        self._database, self._layout = database, layout
 
     async def hold(self, scope: Scope, node_id: UUID) -> tuple[Grant, ...]:
         check_system(scope)
-        return await self._database.write(lambda transaction: _hold(transaction, node_id))
+        grants, self._layout.count = await self._database.write(
+            lambda transaction: (
+                _hold(transaction, node_id),
+                len(transaction.execute(SQL.read_shards).fetchall()),
+            )
+        )
+        return grants
 
     async def give_up(self, scope: Scope, node_id: UUID) -> int:
         check_system(scope)
@@ -59,9 +76,9 @@ class SqliteShards:
 
     async def behind(self, scope: Scope, before: datetime) -> tuple[tuple[int, datetime], ...]:
         check_system(scope)
-        values = (to_microseconds(before),)
+        values, statement = (to_microseconds(before),), self._layout.fit(SQL.shards_behind)
         found = await self._database.read(
-            lambda transaction: transaction.execute(SQL.shards_behind, values).fetchall()
+            lambda transaction: transaction.execute(statement, values).fetchall()
         )
         return tuple((shard, from_microseconds(at)) for shard, at in found)
 
@@ -103,7 +120,35 @@ class SqliteShards:
 
     async def follow_clock(self, scope: Scope, grant: Grant) -> JumpsApplied | None:
         check_system(scope)
-        return await self._database.write(lambda transaction: _follow(transaction, grant))
+        statement = self._layout.fit(SQL.intervals_to_move)
+        return await self._database.write(
+            lambda transaction: _follow(transaction, grant, statement)
+        )
+
+    async def replace(self, scope: Scope, count: int) -> None:
+        check_system(scope)
+
+        def work(transaction: Transaction) -> None:
+            execute = transaction.execute
+            execute(fit_statement(SQL.create_look_index, count))
+            new = replace_shards(Grant(*row) for row in execute(SQL.read_shards))
+            execute(SQL.delete_shards)
+            execute(SQL.insert_shards, (count, new.token, new.tzdata, new.clock))
+            transaction.queues_to_wake.add(SCHEDULES_TOPIC)
+
+        await self._database.change(work)
+        self._layout.count = count
+
+    async def drop_old_indexes(self, scope: Scope) -> None:
+        check_system(scope)
+
+        def work(transaction: Transaction) -> None:
+            count = len(transaction.execute(SQL.read_shards).fetchall())
+            for (name,) in transaction.execute(SQL.look_indexes).fetchall():
+                if name != look_index(count):
+                    transaction.execute(SQL.drop_look_index.replace(LOOK_INDEX_MARK, name))
+
+        await self._database.write(work)
 
     async def list(self, scope: Scope) -> tuple[ShardState, ...]:
         check_system(scope)
@@ -111,6 +156,8 @@ class SqliteShards:
         def work(transaction: Transaction) -> list[rows.Row]:
             return transaction.execute(SQL.list_shards, (transaction.now,)).fetchall()
 
+        found = await self._database.read(work)
+        self._layout.count = len(found)
         return tuple(
             ShardState(
                 shard,
@@ -119,7 +166,7 @@ class SqliteShards:
                 None if node is None else from_microseconds(taken_at),
                 tzdata,
             )
-            for shard, token, node, taken_at, tzdata in await self._database.read(work)
+            for shard, token, node, taken_at, tzdata in found
         )
 
 
@@ -131,7 +178,7 @@ def free_shards(transaction: Transaction, node_id: bytes) -> int:
     return freed
 
 
-def _follow(transaction: Transaction, grant: Grant) -> JumpsApplied | None:
+def _follow(transaction: Transaction, grant: Grant, intervals: str) -> JumpsApplied | None:
     execute = transaction.execute
     led = execute(SQL.unfollowed_jumps, (grant.shard, grant.token)).fetchone()
     if led is None:
@@ -141,7 +188,7 @@ def _follow(transaction: Transaction, grant: Grant) -> JumpsApplied | None:
         return JumpsApplied(clock, 0)
     by = shift_microseconds(behind)
     values = (grant.shard, transaction.now, by, *last)
-    rowids = [rowid for (rowid,) in execute(SQL.intervals_to_move, values)]
+    rowids = [rowid for (rowid,) in execute(intervals, values)]
     execute(SQL.move_planned_slots, (rows.as_json(rowids), by))
     execute(SQL.move_intervals, (rows.as_json(rowids), by))
     execute(SQL.set_followed, (grant.shard, clock))

@@ -16,8 +16,8 @@ from tickwork.core.model import NewMessage
 from tickwork.store.sqlite.engine.sql import SQL, for_rows, from_microseconds, in_chunks
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
+from tickwork.store.sqlite.messages.prepared_messages import send_exempt_copies
 from tickwork.store.sqlite.messages.removal import ID, TENANT, Gone, finish_removal
-from tickwork.store.sqlite.messages.send import send_copies
 from tickwork.store.sqlite.schedules.rows import optional_time
 
 
@@ -45,7 +45,7 @@ def copy_slots(transaction: Transaction, fired: Iterable[FiredSlots]) -> None:
     for (tenant, queue_id), ids in wanted.items():
         for some in in_chunks(ids):
             events = _events(transaction, tenant, some)
-            send_copies(transaction, tenant, events, except_queue_id=queue_id, is_exempt=True)
+            send_exempt_copies(transaction, tenant, events, except_queue_id=queue_id)
 
 
 def withdraw_copies(transaction: Transaction, removed: Sequence[Gone]) -> None:

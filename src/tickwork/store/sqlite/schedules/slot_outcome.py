@@ -13,12 +13,13 @@ from typing import NamedTuple
 from uuid import UUID
 
 from tickwork.core.delivery.publish import direct_delivery
-from tickwork.core.model import NewMessage, Scope
+from tickwork.core.delivery.target import DELIVERIES_QUEUE
+from tickwork.core.model import SYSTEM, NewMessage, Scope
 from tickwork.core.schedule.change import pause
 from tickwork.core.schedule.firing import FiringResult, FiringStatus, FollowUp, ResultTarget
 from tickwork.core.schedule.model import ScheduleStatus
 from tickwork.core.schedule.next_slot import AHEAD_SECONDS
-from tickwork.core.schedule.result_message import result_message
+from tickwork.core.schedule.result_message import lost_result, queue_for, result_message
 from tickwork.core.schedule.slot_outcome import (
     LastOutcome,
     ScheduleEffect,
@@ -29,7 +30,7 @@ from tickwork.core.schedule.slot_outcome import (
 from tickwork.core.schedule.withdraw import WithdrawScope
 from tickwork.errors import NotFound
 from tickwork.store.ids import SCHEDULES_TOPIC
-from tickwork.store.sqlite.endpoints.publish import store_deliveries
+from tickwork.store.sqlite.endpoints.deliveries import store_deliveries
 from tickwork.store.sqlite.endpoints.rows import endpoint as read_endpoint
 from tickwork.store.sqlite.engine.sql import (
     SQL,
@@ -40,7 +41,8 @@ from tickwork.store.sqlite.engine.sql import (
 )
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
-from tickwork.store.sqlite.messages.send import PreparedMessages, find_queue
+from tickwork.store.sqlite.messages.prepared_messages import PreparedMessages
+from tickwork.store.sqlite.messages.queue_rows import find_queue
 from tickwork.store.sqlite.messages.system_events import publish_pause
 from tickwork.store.sqlite.schedules.firings import record, record_skips, skip_values
 from tickwork.store.sqlite.schedules.rows import optional_microseconds, read_schedule
@@ -117,8 +119,7 @@ def end_slots(transaction: Transaction, ended: Sequence[EndedSlot]) -> None:
 
 
 def _tell_results(transaction: Transaction, ended: Sequence[EndedSlot]) -> None:
-    """Sends the results of slots to the queues and endpoints that their schedules name, if these
-    exist."""
+    """Sends the results of slots to those that their schedules name."""
     for each in ended:
         if (target := each.record.tell) is not None:
             tenant, schedule_id, slot, run, attempt, *_ = each.slot
@@ -130,24 +131,31 @@ def _tell_results(transaction: Transaction, ended: Sequence[EndedSlot]) -> None:
                 run=run,
                 attempts=attempt if each.record.is_attempt else attempt - 1,
             )
-            with suppress(NotFound):
-                _send_result(transaction, tenant, target, message)
+            _send_result(transaction, tenant, target, message)
 
 
 def _send_result(
     transaction: Transaction, tenant: str, target: ResultTarget, message: NewMessage
 ) -> None:
-    """Sends a result, also to a queue at its limit. `NotFound` if its queue was deleted; a deleted
-    endpoint gets nothing."""
-    if target.queue is not None:
-        queue = find_queue(transaction, Scope(tenant), target.queue)
-        PreparedMessages([message]).store(transaction, tenant, queue, is_exempt=True)
-        return
-    row = transaction.execute(SQL.find_endpoint, (tenant, target.endpoint)).fetchone()
-    if row is not None:
-        endpoint, now = read_endpoint(row), from_microseconds(transaction.now)
-        delivery = direct_delivery(message, endpoint.id, endpoint.settings, now)
-        store_deliveries(transaction, tenant, [delivery], is_exempt=True)
+    """Sends a result, also to a queue at its limit. If its receiver was deleted, it goes to the
+    queue of deliveries, where it becomes a dead letter."""
+    now = from_microseconds(transaction.now)
+    if (name := queue_for(target)) is not None:
+        with suppress(NotFound):
+            queue = find_queue(transaction, Scope(tenant), name)
+            PreparedMessages([message]).store(transaction, tenant, queue, is_exempt=True)
+            return
+    else:
+        row = transaction.execute(SQL.find_endpoint, (tenant, target.endpoint)).fetchone()
+        if row is not None:
+            endpoint = read_endpoint(row)
+            delivery = direct_delivery(message, endpoint.id, endpoint.settings, now)
+            store_deliveries(transaction, tenant, [delivery], is_exempt=True)
+            return
+    with suppress(NotFound):  # It exists wherever a schedule names a receiver.
+        queue = find_queue(transaction, SYSTEM, DELIVERIES_QUEUE)
+        lost = lost_result(message, target, now)
+        PreparedMessages([lost]).store(transaction, tenant, queue, is_exempt=True)
 
 
 def slots_of_dead_messages(

@@ -1,8 +1,8 @@
 -- Of the given batches, those whose items have all ended and that are not completed yet.
-SELECT b.tenant, b.id, b.completion_queue, b.total, ended.completed, ended.failed
+SELECT b.tenant, b.id, b.completion_queue, b.run_id, b.total, ended.completed, ended.failed
 FROM unnest($1::text[], $2::uuid[]) AS given (tenant, id)
 CROSS JOIN LATERAL (
-    SELECT tenant, id, completion_queue, total FROM tickwork_batches
+    SELECT tenant, id, completion_queue, run_id, total FROM tickwork_batches
     WHERE tenant = given.tenant AND id = given.id AND total IS NOT NULL AND completed_at IS NULL
     LIMIT 1
 ) AS b

@@ -26,6 +26,15 @@ letters AS (
         letter, tenant, queue_id, id, reason, coalesce(error, last_error), fingerprint, used,
         moment.now, /*kept*/
     FROM moment, gone
+),
+runs AS (
+    -- A run whose message died has failed, unless it ended before.
+    UPDATE tickwork_runs AS r
+    SET status = 'failed', finished_at = moment.now,
+        error = gone.reason || coalesce(': ' || coalesce(gone.error, gone.last_error), '')
+    FROM moment, gone
+    -- The array keeps a plan that was made while the table was empty from reading all of it.
+    WHERE r.message_id = ANY (ARRAY (SELECT id FROM gone)) AND r.message_id = gone.id AND r.status = 'running'
 )
 SELECT
     gone.tenant, gone.queue_id, gone.type, gone.source, gone.id, gone.key, gone.batch_id,
@@ -33,7 +42,7 @@ SELECT
     gone.attempts, gone.number, gone.reason,
     onward.id AS onward_id, onward.name AS onward, gone.event_id, gone.correlation_id,
     gone.causation_id, gone.hops, gone.priority, gone.content_type,
-    CASE WHEN onward.id IS NOT NULL THEN gone.body END AS body,
+    CASE WHEN onward.id IS NOT NULL OR starts_with(queue.own, /*entities_prefix*/) THEN gone.body END AS body,
     gone.letter, queue.own AS queue, coalesce(gone.error, gone.last_error) AS error, gone.used,
     gone.sent_at, gone.schedule_id, gone.slot, gone.run, gone.idempotency_base, moment.now AS failed_at
 FROM moment CROSS JOIN gone

@@ -1,4 +1,5 @@
--- Makes messages that wait visible after some seconds, unless they are earlier.
+-- Makes messages that wait visible after some seconds, unless they are earlier or wait for their completion.
+-- (IS NOT DISTINCT FROM keeps the planner from reading all messages that wait.)
 UPDATE tickwork_messages AS m SET visible_at = given.visible_at
 FROM (
     SELECT found.at, coalesce($1::timestamptz, clock_timestamp()) + make_interval(secs => given.seconds) AS visible_at
@@ -7,4 +8,5 @@ FROM (
         SELECT ctid AS at FROM tickwork_messages WHERE tenant = given.tenant AND id = given.id LIMIT 1
     ) AS found
 ) AS given
-WHERE m.ctid = given.at AND m.state = 'ready' AND m.visible_at > given.visible_at
+WHERE m.ctid = given.at AND m.state IS NOT DISTINCT FROM 'ready' AND m.visible_at > given.visible_at
+    AND coalesce(m.last_error, '') NOT LIKE /*waiting_since*/

@@ -99,6 +99,16 @@ shown AS (
             (s.error_count, s.last_error, s.last_status) IS DISTINCT FROM (/*after_success*/)
             OR s.version = ended.over_at_version
         )
+    RETURNING s.tenant, s.status = 'completed' AND s.version = ended.over_at_version + 1
+        AND s.changed_at = ended.now AS is_over
+),
+fewer AS (
+    INSERT INTO tickwork_schedule_counts AS known (tenant, stripe, schedules)
+    SELECT tenant, pg_current_xact_id()::text::bigint % /*stripes*/, -count(*)
+    FROM shown WHERE is_over
+    GROUP BY tenant
+    ORDER BY tenant
+    ON CONFLICT (tenant, stripe) DO UPDATE SET schedules = known.schedules + excluded.schedules
 ),
 ended AS (
     SELECT number, tenant, queue_id, type, source, schedule_id IS NOT NULL AS is_slot, true AS fresh

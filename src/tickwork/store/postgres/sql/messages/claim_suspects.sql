@@ -13,6 +13,7 @@ first AS MATERIALIZED (
         AND ($4::float8 IS NOT NULL OR EXISTS (SELECT FROM node))
         AND EXISTS (SELECT FROM tickwork_queues WHERE id = $2 AND NOT paused AND is_governed = $6)
         AND NOT EXISTS (SELECT FROM tickwork_tenants WHERE id = m.tenant AND suspended)
+        AND NOT EXISTS (SELECT FROM tickwork_meta WHERE paused_at IS NOT NULL)
         AND ($7::integer IS NULL OR $7 > (
             SELECT count(*) FROM tickwork_messages AS claimed
             WHERE claimed.queue_id = $2 AND claimed.tenant = m.tenant AND claimed.state = 'claimed'

@@ -1,4 +1,4 @@
--- One message of a queue: of one tenant, or of any tenant for the system.
+-- One message of a queue, or of any queue: of one tenant, or of any tenant for the system.
 SELECT /*columns*/
 FROM (
     SELECT id FROM tickwork_tenants WHERE $3::text IS NULL
@@ -8,5 +8,5 @@ FROM (
 CROSS JOIN LATERAL (
     SELECT * FROM tickwork_messages WHERE tenant = owner.id AND id = $2 LIMIT 1
 ) AS m
-WHERE m.queue_id = $1
+WHERE $1::uuid IS NULL OR m.queue_id = $1
 LIMIT 1

@@ -1,5 +1,5 @@
 -- The tenants and priorities that have a visible message. Skips from one to the next. Includes suspended
--- tenants only on request.
+-- tenants, and those of a system that is paused, only on request.
 WITH RECURSIVE lane AS (
     SELECT first.tenant, first.priority
     FROM (
@@ -27,9 +27,10 @@ WITH RECURSIVE lane AS (
         LIMIT 1
     ) AS following
 )
-SELECT lane.tenant, lane.priority, coalesce(owner.weight, 1) AS weight
+SELECT lane.tenant, lane.priority, coalesce(owner.weight, 1) AS weight, owner.claimed_max
 FROM lane LEFT JOIN tickwork_tenants AS owner ON owner.id = lane.tenant
-WHERE ($6 OR owner.suspended IS NOT TRUE) AND EXISTS (
+WHERE ($6 OR owner.suspended IS NOT TRUE AND NOT EXISTS (SELECT FROM tickwork_meta WHERE paused_at IS NOT NULL))
+AND EXISTS (
     SELECT FROM tickwork_messages
     WHERE queue_id = $2 AND state = 'ready' AND tenant = lane.tenant AND priority = lane.priority
         AND visible_at <= (SELECT coalesce($1::timestamptz, clock_timestamp()))

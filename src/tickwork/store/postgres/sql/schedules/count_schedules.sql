@@ -1,6 +1,2 @@
--- How many schedules of a tenant may still fire, counted up to a limit.
-SELECT count(*) FROM (
-    SELECT FROM tickwork_schedules
-    WHERE tenant = $1 AND status IN ('active', 'paused', 'parked')
-    LIMIT $2
-) AS counted
+-- How many schedules of a tenant may still fire.
+SELECT coalesce(sum(schedules), 0)::bigint FROM tickwork_schedule_counts WHERE tenant = $1

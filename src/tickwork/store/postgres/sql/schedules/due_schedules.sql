@@ -1,6 +1,6 @@
 -- Active schedules of some shards whose planning is due, soonest first, at most `$4` of each shard.
 SELECT
-    s.tenant, s.id, s.bucket, s.version, s.next_slot, s.rule, s.shift, s.overlap, s.fired,
+    s.tenant, s.id, s.shard, s.version, s.next_slot, s.rule, s.shift, s.overlap, s.fired,
     CASE WHEN s.overlap IN (/*decided_when_due*/) THEN (
         SELECT count(*) FROM (
             SELECT FROM tickwork_messages AS m
@@ -13,10 +13,10 @@ SELECT
     ) END AS calendar_version,
     s.expires_after_seconds
 FROM (
-    SELECT due.*
+    SELECT led.shard, due.*
     FROM unnest($2::integer[]) AS led (shard)
     CROSS JOIN LATERAL (
-        SELECT tenant, id, bucket, version, next_slot, rule, shift, overlap, fired, calendar,
+        SELECT tenant, id, version, next_slot, rule, shift, overlap, fired, calendar,
             look_at, expires_after_seconds
         FROM tickwork_schedules
         WHERE bucket / /*buckets_per_shard*/ = led.shard AND status = 'active' AND look_at IS NOT NULL

@@ -61,7 +61,7 @@ moved AS (
             OR (found.is_keyed = $32 AND found.queue_id IN (SELECT id FROM target))
         )
     RETURNING found.number, found.first_fire, found.last_fire, found.first_skip, found.last_skip,
-        found.fires, found.is_keyed, found.error, s.tenant, s.id, s.queue_id, s.type, s.content_type, s.priority,
+        found.fires, found.is_keyed, found.error, found.status, s.tenant, s.id, s.queue_id, s.type, s.content_type, s.priority,
         s.grace_seconds, s.expires_after_seconds, s.terms, s.idempotency_key, s.body
 ),
 stored AS (
@@ -115,6 +115,14 @@ counted AS (
     GROUP BY moved.queue_id
     ORDER BY moved.queue_id
     ON CONFLICT (queue_id, stripe) DO UPDATE SET bytes = known.bytes + excluded.bytes
+),
+fewer AS (
+    INSERT INTO tickwork_schedule_counts AS known (tenant, stripe, schedules)
+    SELECT moved.tenant, pg_current_xact_id()::text::bigint % /*stripes*/, -count(*)
+    FROM moved WHERE moved.status = 'completed'
+    GROUP BY moved.tenant
+    ORDER BY moved.tenant
+    ON CONFLICT (tenant, stripe) DO UPDATE SET schedules = known.schedules + excluded.schedules
 )
 SELECT 'done' AS became, number, queue_id, type, now FROM moved, moment
 UNION ALL

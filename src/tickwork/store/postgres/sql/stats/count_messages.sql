@@ -1,24 +1,88 @@
--- How many messages of a queue are in each state, for one tenant or all. Each count reads its own index.
+-- How many messages of a queue are in each state, for one tenant or all, and how many of the ready ones are
+-- late. Each count stops at $4, and without it counts all. Each reads its own index; ready ones by tenant and
+-- priority, so that delayed ones are found behind many visible ones.
+WITH RECURSIVE moment AS (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now),
+lane AS (
+    SELECT first.tenant, first.priority
+    FROM (
+        SELECT tenant, priority FROM tickwork_messages
+        WHERE queue_id = $2 AND state = 'ready' AND tenant >= coalesce($3::text, '')
+        ORDER BY tenant, priority DESC LIMIT 1
+    ) AS first
+    WHERE $3::text IS NULL OR first.tenant = $3
+    UNION ALL
+    SELECT following.tenant, following.priority
+    FROM lane CROSS JOIN LATERAL (
+        (
+            SELECT tenant, priority FROM tickwork_messages
+            WHERE queue_id = $2 AND state = 'ready'
+                AND tenant = lane.tenant AND priority < lane.priority
+            ORDER BY priority DESC LIMIT 1
+        )
+        UNION ALL
+        (
+            SELECT tenant, priority FROM tickwork_messages
+            WHERE queue_id = $2 AND state = 'ready'
+                AND tenant > lane.tenant AND $3::text IS NULL
+            ORDER BY tenant, priority DESC LIMIT 1
+        )
+        LIMIT 1
+    ) AS following
+)
 SELECT
-    ready.visible AS ready,
-    ready.delayed,
     (
-        SELECT count(*) FROM tickwork_messages
-        WHERE queue_id = $2 AND state = 'claimed' AND ($3::text IS NULL OR tenant = $3)
+        SELECT count(*) FROM (
+            SELECT 1 FROM moment CROSS JOIN lane CROSS JOIN LATERAL (
+                SELECT 1 FROM tickwork_messages
+                WHERE queue_id = $2 AND state = 'ready' AND tenant = lane.tenant
+                    AND priority = lane.priority AND visible_at <= moment.now
+                LIMIT $4
+            ) AS visible
+            LIMIT $4
+        ) AS counted
+    ) AS ready,
+    (
+        SELECT count(*) FROM (
+            SELECT 1 FROM moment CROSS JOIN lane CROSS JOIN LATERAL (
+                SELECT 1 FROM tickwork_messages
+                WHERE queue_id = $2 AND state = 'ready' AND tenant = lane.tenant
+                    AND priority = lane.priority AND visible_at > moment.now
+                LIMIT $4
+            ) AS invisible
+            LIMIT $4
+        ) AS counted
+    ) AS delayed,
+    (
+        SELECT count(*) FROM (
+            SELECT 1 FROM tickwork_messages
+            WHERE queue_id = $2 AND state = 'claimed' AND ($3::text IS NULL OR tenant = $3)
+            LIMIT $4
+        ) AS counted
     ) AS claimed,
     (
-        SELECT count(*) FROM tickwork_messages
-        WHERE queue_id = $2 AND state = 'held' AND key IS NOT NULL
-            AND ($3::text IS NULL OR tenant = $3)
+        SELECT count(*) FROM (
+            SELECT 1 FROM tickwork_messages
+            WHERE queue_id = $2 AND state = 'held' AND key IS NOT NULL
+                AND ($3::text IS NULL OR tenant = $3)
+            LIMIT $4
+        ) AS counted
     ) AS held,
     (
-        SELECT count(*) FROM tickwork_dead_letters
-        WHERE queue_id = $2 AND ($3::text IS NULL OR tenant = $3) AND resolution IS NULL
-    ) AS dead
-FROM (
-    SELECT
-        count(*) FILTER (WHERE visible_at <= moment.now) AS visible,
-        count(*) FILTER (WHERE visible_at > moment.now) AS delayed
-    FROM tickwork_messages, (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS moment
-    WHERE queue_id = $2 AND state = 'ready' AND ($3::text IS NULL OR tenant = $3)
-) AS ready
+        SELECT count(*) FROM (
+            SELECT 1 FROM tickwork_dead_letters
+            WHERE queue_id = $2 AND ($3::text IS NULL OR tenant = $3) AND resolution IS NULL
+            LIMIT $4
+        ) AS counted
+    ) AS dead,
+    (
+        SELECT count(*) FROM (
+            SELECT 1 FROM moment CROSS JOIN lane CROSS JOIN LATERAL (
+                SELECT 1 FROM tickwork_messages
+                WHERE queue_id = $2 AND state = 'ready' AND tenant = lane.tenant
+                    AND priority = lane.priority
+                    AND visible_at <= moment.now - make_interval(secs => /*late_seconds*/)
+                LIMIT $4
+            ) AS visible
+            LIMIT $4
+        ) AS counted
+    ) AS late

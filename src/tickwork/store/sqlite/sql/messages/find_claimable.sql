@@ -6,6 +6,7 @@ SELECT '[' || coalesce(group_concat(said), '') || ']' FROM (
         AND m.visible_at <= ?4 AND m.lost < /*lost_claims_separate*/ AND (m.expires_at IS NULL OR m.expires_at > ?4)
         AND m.format <= /*format*/
         AND NOT EXISTS (SELECT 1 FROM tickwork_tenants WHERE id = ?2 AND suspended = 1)
+        AND NOT EXISTS (SELECT 1 FROM tickwork_meta WHERE paused_at IS NOT NULL)
     ORDER BY m.visible_at, m.id
     LIMIT ?5
 )

@@ -12,6 +12,7 @@ WITH first AS MATERIALIZED (
         AND (m.expires_at IS NULL OR m.expires_at > ?3) AND (?2 IS NULL OR m.tenant = ?2)
         AND m.format <= /*format*/
         AND NOT EXISTS (SELECT 1 FROM tickwork_tenants WHERE id = m.tenant AND suspended = 1)
+        AND NOT EXISTS (SELECT 1 FROM tickwork_meta WHERE paused_at IS NOT NULL)
         AND room > 0
     ORDER BY is_alone, m.visible_at, m.id
     LIMIT 1

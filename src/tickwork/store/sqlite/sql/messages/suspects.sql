@@ -4,4 +4,5 @@ SELECT EXISTS (SELECT 1 FROM tickwork_queues WHERE id = ?1 AND paused = 0) AND E
     WHERE m.queue_id = ?1 AND m.state = 'ready' AND m.lost >= /*lost_claims_separate*/ AND m.visible_at <= ?2
         AND (m.expires_at IS NULL OR m.expires_at > ?2) AND m.format <= /*format*/
         AND NOT EXISTS (SELECT 1 FROM tickwork_tenants WHERE id = m.tenant AND suspended = 1)
+        AND NOT EXISTS (SELECT 1 FROM tickwork_meta WHERE paused_at IS NOT NULL)
 )

@@ -1,4 +1,4 @@
 -- Makes the messages of a node ready again and adds `?2` to their lost claims.
 UPDATE tickwork_messages SET state = 'ready', holder = NULL, claimed_at = NULL, lease_until = NULL, lost = lost + ?2
-WHERE holder = ?1 AND state = 'claimed'
+WHERE holder = ?1 AND state = 'claimed' AND caller IS NULL
 RETURNING queue_id, tenant, type, source

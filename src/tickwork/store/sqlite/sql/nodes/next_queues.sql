@@ -1,2 +1,9 @@
--- Queues in turn, after a given one.
-SELECT id FROM tickwork_queues WHERE id > ?1 ORDER BY id LIMIT ?2
+-- Queues in turn, after a given one; whether each pushes to an endpoint that is disabled.
+SELECT q.id, EXISTS (
+    SELECT 1 FROM tickwork_endpoints AS e
+    WHERE e.tenant = q.tenant AND e.name = q.settings ->> '$.push_to' AND e.disabled_at IS NOT NULL
+)
+FROM tickwork_queues AS q
+WHERE q.id > ?1
+ORDER BY q.id
+LIMIT ?2

@@ -1,6 +1,2 @@
--- How many schedules of a tenant may still fire, counted up to a limit.
-SELECT count(*) FROM (
-    SELECT 1 FROM tickwork_schedules
-    WHERE tenant = ?1 AND status IN ('active', 'paused', 'parked')
-    LIMIT ?2
-)
+-- How many schedules of a tenant may still fire.
+SELECT schedules FROM tickwork_tenants WHERE id = ?1

@@ -1,7 +1,7 @@
 -- Schedules of some shards whose planning is due, soonest first. Reads each shard in order and merges them,
 -- so that it reads no more than the limit.
 SELECT
-    s.look_at, s.tenant, s.id, s.bucket, s.version, s.next_slot, s.rule, s.shift, s.overlap, s.fired,
+    s.look_at, s.tenant, s.id, s.bucket / /*buckets_per_shard*/, s.version, s.next_slot, s.rule, s.shift, s.overlap, s.fired,
     CASE WHEN s.overlap IN (/*decided_when_due*/) THEN
         (
             SELECT count(*) FROM (

@@ -1,0 +1,1 @@
+"""A content pipeline of five services and eight queues."""

@@ -1,0 +1,1 @@
+"""An HR app whose users schedule notifications, reports and syncs for themselves."""

@@ -1,0 +1,363 @@
+"""Routes for entities: call an exposed method, list, look inside, change."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+from litestar.di import NamedDependency
+from litestar.openapi.spec import Example
+from litestar.params import Body, FromPath, FromQuery
+from msgspec import Meta, Struct
+
+from tickwork.api.context import Context, store_of
+from tickwork.api.once import IdempotencyKey
+from tickwork.api.operation import operation
+from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
+from tickwork.api.query import body_reader, finished
+from tickwork.core.access import Caller, Permission
+from tickwork.core.entity.model import CountedType, EntityRecord
+from tickwork.errors import FieldError, InvalidInput, NotFound
+from tickwork.ops import entities, entity_edits
+
+_CALLS = [
+    Example(summary="Arguments by position", value={"args": ["LLC Tax"]}),
+    Example(summary="Arguments by name", value={"args": {"name": "LLC Tax"}}),
+]
+_VALUES = [Example(summary="Any JSON", value={"value": {"posts": 7}})]
+_ALARMS = [Example(summary="A time", value={"at": "2027-01-01T09:00:00Z"})]
+
+
+class CallRequest(Struct, frozen=True):
+    """Arguments of a method."""
+
+    args: Annotated[
+        list[Any] | dict[str, Any], Meta(description="A list by position, an object by name.")
+    ] = []
+
+
+class CallAnswer(Struct, frozen=True, kw_only=True):
+    """The result of a method; `done` is false if it has not run yet."""
+
+    done: bool
+    result: Any = None
+
+
+class StorageEntry(Struct, frozen=True):
+    """A key and its value."""
+
+    name: str
+    value: Any
+
+
+class ValueRequest(Struct, frozen=True):
+    """A value to store, up to 131,072 bytes."""
+
+    value: Any
+
+
+class AlarmBody(Struct, frozen=True):
+    """When the alarm is set to fire."""
+
+    at: datetime
+
+
+@operation(
+    "POST",
+    "/v1/entities/{entity_type:str}/{key:str}/{method:str}",
+    needs=Permission.SEND,
+    tag="entities",
+    summary="Call an entity",
+    body=CallRequest,
+    problems=(409, 429, 500),
+)
+async def call_entity(
+    entity_type: FromPath[str],
+    key: FromPath[str],
+    method: FromPath[str],
+    data: Annotated[dict[str, Any], Body(examples=_CALLS)],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    idempotency_key: IdempotencyKey = None,
+) -> CallAnswer:
+    """Calls a method that the class marks with `@exposed`. A worker runs it, in the order of calls;
+    the answer comes after it was committed. After 30 seconds without a result `done` is false:
+    repeat the request with the same `Idempotency-Key` to get the result."""
+    reader = body_reader(data, "args")
+    finished(reader)
+    args = data.get("args", [])
+    if not isinstance(args, list | dict):
+        raise InvalidInput([FieldError("args", "must be a list or an object")])
+    by_position, by_name = (args, {}) if isinstance(args, list) else ([], args)
+    await entities.check_names(store_of(context), entity_type, key)
+    call = entities.new_call(entity_type, key, method, by_position, by_name, idempotency_key)
+    value = await entities.request_call(store_of(context), caller.scope, call)
+    if value is None:
+        return CallAnswer(done=False)
+    return CallAnswer(done=True, result=msgspec.json.decode(value))
+
+
+@operation(
+    "GET",
+    "/v1/entities",
+    needs=Permission.READ,
+    tag="entities",
+    summary="List types of entities",
+)
+async def list_entity_types(
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    limit: Limit = PAGE_LIMIT,
+    cursor: Cursor = None,
+) -> Page[CountedType]:
+    """Returns the types that apps have registered, by name, and how many entities of each the
+    tenant has, counted up to 1,000."""
+    after: str | None = read_cursor(cursor, str)
+    found = await entities.list_types(
+        store_of(context), caller.scope, limit=limit + 1, after=after or ""
+    )
+    return page_of(found, limit, lambda each: each.type, lambda each: each)
+
+
+@operation(
+    "GET",
+    "/v1/entities/{entity_type:str}",
+    needs=Permission.READ,
+    tag="entities",
+    summary="List entities of a type",
+)
+async def list_entities(
+    entity_type: FromPath[str],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    prefix: FromQuery[str] = "",
+    limit: Limit = PAGE_LIMIT,
+    cursor: Cursor = None,
+) -> Page[EntityRecord]:
+    """Returns the entities of a type by key, those whose key begins with `prefix`."""
+    after: str | None = read_cursor(cursor, str)
+    found = await entities.list_entities(
+        store_of(context),
+        caller.scope,
+        entity_type,
+        prefix=prefix,
+        limit=limit + 1,
+        after=after or "",
+    )
+    return page_of(found, limit, lambda each: each.key, lambda each: each)
+
+
+@operation(
+    "GET",
+    "/v1/entities/{entity_type:str}/{key:str}",
+    needs=Permission.READ,
+    tag="entities",
+    summary="Get an entity",
+)
+async def get_entity(
+    entity_type: FromPath[str],
+    key: FromPath[str],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+) -> EntityRecord:
+    """Returns the size, the alarm and the schedules of an entity."""
+    return await entities.get_entity(store_of(context), caller.scope, entity_type, key)
+
+
+@operation(
+    "DELETE",
+    "/v1/entities/{entity_type:str}/{key:str}",
+    needs=Permission.MANAGE,
+    tag="entities",
+    summary="Delete an entity",
+    status=204,
+    problems=(409, 429),
+)
+async def delete_entity(
+    entity_type: FromPath[str],
+    key: FromPath[str],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+) -> None:
+    """Deletes the storage, the alarm and the schedules of an entity."""
+    await entity_edits.delete_entity(store_of(context), caller.scope, entity_type, key)
+
+
+@operation(
+    "GET",
+    "/v1/entities/{entity_type:str}/{key:str}/storage",
+    needs=Permission.READ,
+    tag="entities",
+    summary="List the storage of an entity",
+)
+async def list_entity_storage(
+    entity_type: FromPath[str],
+    key: FromPath[str],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    prefix: FromQuery[str] = "",
+    limit: Limit = PAGE_LIMIT,
+    cursor: Cursor = None,
+) -> Page[StorageEntry]:
+    """Returns keys and values in the order of the keys' bytes."""
+    after: str | None = read_cursor(cursor, str)
+    found = await entities.list_storage(
+        store_of(context),
+        caller.scope,
+        entity_type,
+        key,
+        prefix=prefix,
+        limit=limit + 1,
+        after=after,
+    )
+    entries = [StorageEntry(name, value) for name, value in found.items()]
+    return page_of(entries, limit, lambda each: each.name, lambda each: each)
+
+
+@operation(
+    "GET",
+    "/v1/entities/{entity_type:str}/{key:str}/storage/{name:str}",
+    needs=Permission.READ,
+    tag="entities",
+    summary="Get a value",
+)
+async def get_entity_value(
+    entity_type: FromPath[str],
+    key: FromPath[str],
+    name: FromPath[str],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+) -> StorageEntry:
+    """Returns one value of an entity's storage."""
+    value = await entities.get_value(store_of(context), caller.scope, entity_type, key, name)
+    return StorageEntry(name, value)
+
+
+@operation(
+    "PUT",
+    "/v1/entities/{entity_type:str}/{key:str}/storage/{name:str}",
+    needs=Permission.MANAGE,
+    tag="entities",
+    summary="Store a value",
+    body=ValueRequest,
+    problems=(409, 429),
+)
+async def put_entity_value(
+    entity_type: FromPath[str],
+    key: FromPath[str],
+    name: FromPath[str],
+    data: Annotated[dict[str, Any], Body(examples=_VALUES)],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+) -> StorageEntry:
+    """Stores a value in an entity's storage, between its calls."""
+    reader = body_reader(data, "value")
+    if "value" not in data:
+        reader.fault("value", "is missing")
+    finished(reader)
+    value, store = data["value"], store_of(context)
+    await entity_edits.put_value(store, caller.scope, entity_type, key, name, value)
+    return StorageEntry(name, value)
+
+
+@operation(
+    "DELETE",
+    "/v1/entities/{entity_type:str}/{key:str}/storage/{name:str}",
+    needs=Permission.MANAGE,
+    tag="entities",
+    summary="Delete a value",
+    status=204,
+    problems=(409, 429),
+)
+async def delete_entity_value(
+    entity_type: FromPath[str],
+    key: FromPath[str],
+    name: FromPath[str],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+) -> None:
+    """Deletes a key of an entity's storage, between its calls."""
+    await entity_edits.delete_value(store_of(context), caller.scope, entity_type, key, name)
+
+
+@operation(
+    "GET",
+    "/v1/entities/{entity_type:str}/{key:str}/alarm",
+    needs=Permission.READ,
+    tag="entities",
+    summary="Get the alarm of an entity",
+)
+async def get_entity_alarm(
+    entity_type: FromPath[str],
+    key: FromPath[str],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+) -> AlarmBody:
+    """Returns when the alarm is set to fire; 404 if none is set."""
+    found = await entities.get_entity(store_of(context), caller.scope, entity_type, key)
+    if found.alarm_at is None:
+        raise NotFound("alarm of", f"{entity_type} {key!r}")
+    return AlarmBody(found.alarm_at)
+
+
+@operation(
+    "PUT",
+    "/v1/entities/{entity_type:str}/{key:str}/alarm",
+    needs=Permission.MANAGE,
+    tag="entities",
+    summary="Set the alarm of an entity",
+    body=AlarmBody,
+    problems=(409, 429),
+)
+async def put_entity_alarm(
+    entity_type: FromPath[str],
+    key: FromPath[str],
+    data: Annotated[dict[str, Any], Body(examples=_ALARMS)],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+) -> AlarmBody:
+    """Sets the alarm, or replaces it. A time in the past is now."""
+    reader = body_reader(data, "at")
+    at = reader.moment("at")
+    if at is None and not reader.faults:
+        reader.fault("at", "is missing; such as 2027-01-01T09:00:00Z")
+    finished(reader)
+    assert at is not None
+    await entity_edits.set_alarm(store_of(context), caller.scope, entity_type, key, at)
+    return AlarmBody(at)
+
+
+@operation(
+    "DELETE",
+    "/v1/entities/{entity_type:str}/{key:str}/alarm",
+    needs=Permission.MANAGE,
+    tag="entities",
+    summary="Delete the alarm of an entity",
+    status=204,
+    problems=(409, 429),
+)
+async def delete_entity_alarm(
+    entity_type: FromPath[str],
+    key: FromPath[str],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+) -> None:
+    """Deletes the alarm; 404 if none is set."""
+    await entity_edits.delete_alarm(store_of(context), caller.scope, entity_type, key)
+
+
+ENTITY_ROUTES = (
+    call_entity,
+    list_entity_types,
+    list_entities,
+    get_entity,
+    delete_entity,
+    list_entity_storage,
+    get_entity_value,
+    put_entity_value,
+    delete_entity_value,
+    get_entity_alarm,
+    put_entity_alarm,
+    delete_entity_alarm,
+)

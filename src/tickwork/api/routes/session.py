@@ -1,0 +1,139 @@
+"""Sessions of the console: sign in with an API key, look who is signed in, and sign out.
+
+The cookie is HttpOnly and SameSite=Strict, and Secure unless the browser is on this machine. The
+routes are for the console only and not part of the description of the API.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from litestar import Request, Response, delete, get, post
+from litestar.datastructures import Cookie
+from litestar.di import NamedDependency
+from litestar.params import Body
+from msgspec import Struct
+
+from tickwork.api.access import (
+    SESSION_COOKIE,
+    TENANT_HEADER,
+    authenticated,
+    is_from_here,
+)
+from tickwork.api.bodies import Documented
+from tickwork.api.context import Context, store_of
+from tickwork.api.query import body_reader, finished
+from tickwork.core.access import Caller, Permission
+from tickwork.core.session import SESSION_SECONDS, csrf_token, session_ended
+from tickwork.errors import StoreUnavailable
+from tickwork.ops.audit import ACTOR
+from tickwork.ops.authenticate import Authenticator
+from tickwork.ops.sessions import end_session, start_session
+
+
+class SignIn(Struct, frozen=True, kw_only=True):
+    """The API key to sign in with."""
+
+    key: str
+
+
+class SessionAnswer(Struct, frozen=True, kw_only=True):
+    """Who is signed in. Changes need the `csrf_token` in the header `X-CSRF-Token`."""
+
+    tenant: str
+    owner: str | None
+    key_id: str | None
+    scopes: tuple[Permission, ...]
+    csrf_token: str
+    expires_at: datetime
+
+
+_OPEN: dict[str, Any] = {"opt": {"permission": "open"}, "include_in_schema": False}
+_PATH = "/v1/session"
+_NOT_STORED = {"Cache-Control": "no-store"}
+
+
+@post(_PATH, dto=Documented[SignIn], return_dto=None, status_code=201, **_OPEN)
+async def sign_in(
+    data: Annotated[dict[str, Any], Body()],
+    request: Request[Any, Any, Any],
+    context: NamedDependency[Context],
+) -> Response[SessionAnswer]:
+    """Starts a session and sets its cookie."""
+    reader = body_reader(data, "key")
+    token = (reader.text("key") or "").strip()
+    finished(reader)
+    caller = await _authenticator(context).caller(f"Bearer {token}", None)
+    ACTOR.set(caller.name)
+    started = await start_session(store_of(context), caller, token)
+    cookie = _cookie(request, context, started.secret, int(SESSION_SECONDS))
+    return Response(
+        _answer(caller, started.secret, started.session.expires_at),
+        cookies=[cookie],
+        headers=_NOT_STORED,
+    )
+
+
+@get(_PATH, **_OPEN)
+async def who(
+    request: Request[Any, Any, Any], context: NamedDependency[Context]
+) -> Response[SessionAnswer]:
+    """Says who is signed in. An operator may name the tenant to act for."""
+    secret = _secret(request)
+    signed_in = await _authenticator(context).caller_of_session(
+        secret, request.headers.get(TENANT_HEADER)
+    )
+    return Response(_answer(signed_in.caller, secret, signed_in.expires_at), headers=_NOT_STORED)
+
+
+@delete(_PATH, status_code=204, **_OPEN)
+async def sign_out(
+    request: Request[Any, Any, Any], context: NamedDependency[Context]
+) -> Response[None]:
+    """Ends the session and removes its cookie."""
+    secret = _secret(request)
+    caller = await authenticated(context, request)
+    ACTOR.set(caller.name)
+    await end_session(store_of(context), caller, secret)
+    _authenticator(context).forget_session(secret)
+    return Response(None, cookies=[_cookie(request, context, "", 0)], headers=_NOT_STORED)
+
+
+def _authenticator(context: Context) -> Authenticator:
+    if context.authenticator is None:
+        raise StoreUnavailable("this process has no database")
+    return context.authenticator
+
+
+def _secret(request: Request[Any, Any, Any]) -> str:
+    secret = request.cookies.get(SESSION_COOKIE)
+    if secret is None:
+        raise session_ended()
+    return secret
+
+
+def _cookie(request: Request[Any, Any, Any], context: Context, value: str, seconds: int) -> Cookie:
+    return Cookie(
+        SESSION_COOKIE,
+        value=value,
+        path="/",
+        max_age=seconds,
+        httponly=True,
+        samesite="strict",
+        secure=not is_from_here(context, request),
+    )
+
+
+def _answer(caller: Caller, secret: str, expires_at: datetime) -> SessionAnswer:
+    return SessionAnswer(
+        tenant=caller.tenant,
+        owner=caller.owner,
+        key_id=caller.key_id,
+        scopes=tuple(each for each in Permission if each in caller.scopes),
+        csrf_token=csrf_token(secret),
+        expires_at=expires_at,
+    )
+
+
+SESSION_ROUTES = (sign_in, who, sign_out)

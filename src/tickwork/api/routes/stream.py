@@ -1,0 +1,145 @@
+"""The event stream: server-sent events about what happens in the tenant.
+
+An event is a hint: read again what it names. A stream ends with an event `closed` that says why: a
+slow reader, a reader that is too far behind, a key that was revoked, or a server that stops. A
+browser connects again by itself, with `Last-Event-ID`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Annotated, Any
+from uuid import UUID
+
+import msgspec
+from litestar import Request
+from litestar.di import NamedDependency
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import HeaderParameter
+from litestar.response import Stream
+from msgspec import UNSET, Struct, UnsetType
+
+from tickwork.api.access import authenticated
+from tickwork.api.context import Context, store_of
+from tickwork.api.operation import operation
+from tickwork.clock import monotonic
+from tickwork.core.access import Caller, Permission
+from tickwork.core.stream import StreamEvent
+from tickwork.errors import FieldError, Forbidden, InvalidInput, Unauthorized
+from tickwork.ops.stream import StreamBehind, StreamReader
+
+HEARTBEAT_SECONDS = 15.0
+"""Seconds between two comments that keep the connection open. The key is checked again then."""
+
+WAKE_SECONDS = 1.0
+"""Seconds after which a waiting stream notices that the server stops."""
+
+SLOW_SECONDS_MAX = 30.0
+"""Seconds that a reader may take for one piece; then its stream is closed."""
+
+RETRY_MILLISECONDS = 2_000
+"""Milliseconds after which a browser connects again."""
+
+
+class SentEvent(Struct, frozen=True, kw_only=True):
+    """An event as it is sent. `data` is a JSON object with the `type`, the time, and what the event
+    is about."""
+
+    event: str
+    data: str
+    id: str | UnsetType = UNSET
+
+
+LastEventId = Annotated[
+    str | None,
+    HeaderParameter(name="Last-Event-ID", description="Resume after this event, of the last day."),
+]
+
+
+@operation(
+    "GET",
+    "/v1/stream",
+    needs=Permission.READ,
+    tag="operating",
+    summary="Stream events",
+    problems=(429,),
+    answer=ResponseSpec(
+        data_container=SentEvent, media_type="text/event-stream", description="Server-sent events.",
+        generate_examples=False,
+    ),
+)  # fmt: skip
+async def stream(
+    request: Request[Any, Any, Any],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    last_event_id: LastEventId = None,
+) -> Stream:
+    """Sends system events such as `message.dead`, and changes such as `schedule.pause`, as they
+    happen. Each is a hint to read again what it names."""
+    context.streams.check_room()
+    reader = StreamReader(store_of(context), caller.scope, _read_id(last_event_id))
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return Stream(
+        _pieces(context, caller, request, reader), media_type="text/event-stream", headers=headers
+    )
+
+
+async def _pieces(
+    context: Context, caller: Caller, request: Request[Any, Any, Any], reader: StreamReader
+) -> AsyncIterator[str]:
+    """The text of the stream. Nothing is kept for a reader: the next events are read when it has
+    taken the last ones."""
+    yield f"retry: {RETRY_MILLISECONDS}\n\n"
+    with context.streams.watching(store_of(context), caller.tenant) as news:
+        heartbeat_at = monotonic() + HEARTBEAT_SECONDS
+        while True:
+            piece, reason = "", "stopping" if context.is_stopping else None
+            news.clear()
+            try:
+                piece = "".join(map(_text, await reader.new_events()))
+            except StreamBehind:
+                reason = "behind"
+            if not piece and monotonic() >= heartbeat_at:
+                piece = ": heartbeat\n\n"
+                reason = reason or await _refusal(context, request)
+            if piece:
+                began = monotonic()
+                yield piece
+                heartbeat_at = monotonic() + HEARTBEAT_SECONDS
+                reason = "slow" if monotonic() - began > SLOW_SECONDS_MAX else reason
+            if reason is not None:
+                yield f'event: closed\ndata: {{"reason":"{reason}"}}\n\n'
+                return
+            await _wait(context, news, heartbeat_at)
+
+
+async def _wait(context: Context, news: asyncio.Event, until: float) -> None:
+    while not news.is_set() and not context.is_stopping and monotonic() < until:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(news.wait(), WAKE_SECONDS)
+
+
+async def _refusal(context: Context, request: Request[Any, Any, Any]) -> str | None:
+    """Why the caller may not read any more."""
+    try:
+        await authenticated(context, request)
+    except (Unauthorized, Forbidden) as error:
+        return error.code
+    return None
+
+
+def _text(event: StreamEvent) -> str:
+    data = {"type": event.type, "at": event.at, "owner": event.owner, **event.data}
+    return f"id: {event.id}\nevent: {event.type}\ndata: {msgspec.json.encode(data).decode()}\n\n"
+
+
+def _read_id(text: str | None) -> UUID | None:
+    if text is None:
+        return None
+    try:
+        return UUID(text)
+    except ValueError:
+        fault = "must be the id of an event of this stream; leave it out to start now"
+        raise InvalidInput([FieldError("Last-Event-ID", fault)]) from None

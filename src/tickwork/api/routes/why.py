@@ -1,0 +1,110 @@
+"""Routes that explain what something waits for, and show everything of one correlation."""
+
+from __future__ import annotations
+
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+from msgspec import Struct
+
+from tickwork.api.context import Context, store_of
+from tickwork.api.operation import operation
+from tickwork.api.routes.workflows import named_workflow
+from tickwork.core.access import Caller, Permission
+from tickwork.core.public_id import Prefix, read_path_id
+from tickwork.core.trace import Trace
+from tickwork.ops import why
+from tickwork.ops.trace import trace_anything
+from tickwork.ops.wait_answers import Wait
+
+
+class EntityWaits(Struct, frozen=True):
+    """The alarm of an entity, and the calls that run or wait."""
+
+    items: tuple[Wait, ...]
+
+
+@operation(
+    "GET",
+    "/v1/messages/{message_id:str}/why",
+    needs=Permission.READ,
+    tag="messages",
+    summary="Explain what a message waits for",
+)
+async def why_message(
+    message_id: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+) -> Wait:
+    """Answers with a code, what it waits for, since when, until when, and what happens next."""
+    wanted = read_path_id(Prefix.MESSAGE, message_id, "message")
+    return await why.why_message(store_of(context), caller.scope, wanted)
+
+
+@operation(
+    "GET",
+    "/v1/dead/{dead_letter_id:str}/why",
+    needs=Permission.READ,
+    tag="dead letters",
+    summary="Explain what becomes of a dead letter",
+)
+async def why_dead_letter(
+    dead_letter_id: FromPath[str],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+) -> Wait:
+    """Answers why it died, and what happens next."""
+    wanted = read_path_id(Prefix.DEAD_LETTER, dead_letter_id, "dead letter")
+    return await why.why_dead_letter(store_of(context), caller.scope, wanted)
+
+
+@operation(
+    "GET",
+    "/v1/workflows/{workflow:str}/runs/{run:str}/why",
+    needs=Permission.READ,
+    tag="workflows",
+    summary="Explain what a run waits for",
+)
+async def why_run(
+    workflow: FromPath[str],
+    run: FromPath[str],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+) -> Wait:
+    """Answers with a code and sentences; the details name the steps it waits for."""
+    name = named_workflow(workflow)
+    return await why.why_run(store_of(context), caller.scope, run, workflow=name)
+
+
+@operation(
+    "GET",
+    "/v1/entities/{entity_type:str}/{key:str}/why",
+    needs=Permission.READ,
+    tag="entities",
+    summary="Explain what the calls and the alarm of an entity wait for",
+)
+async def why_entity(
+    entity_type: FromPath[str],
+    key: FromPath[str],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+) -> EntityWaits:
+    """Answers for its alarm, and for the calls that run or wait, the first ones first."""
+    return EntityWaits(await why.why_entity(store_of(context), caller.scope, entity_type, key))
+
+
+@operation(
+    "GET",
+    "/v1/trace/{correlation_id:str}",
+    needs=Permission.READ,
+    tag="messages",
+    summary="Show everything of one correlation",
+)
+async def get_trace(
+    correlation_id: FromPath[str],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+) -> Trace:
+    """Returns messages, dead letters, deliveries, runs with their steps and firings as a tree. The
+    id of a message, a dead letter or a run stands for its correlation."""
+    return await trace_anything(store_of(context), caller.scope, correlation_id)
+
+
+WHY_ROUTES = (why_message, why_dead_letter, why_run, why_entity, get_trace)

@@ -1,0 +1,327 @@
+"""Routes for workflows: start runs, look at them, send them events, and control them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from litestar import Request, Response
+from litestar.di import NamedDependency
+from litestar.openapi.spec import Example
+from litestar.params import Body, FromPath, FromQuery, QueryParameter
+from msgspec import Meta, Struct
+
+from tickwork.api.bodies import DocumentedMany
+from tickwork.api.context import Context, store_of
+from tickwork.api.once import IdempotencyKey, once
+from tickwork.api.operation import operation
+from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
+from tickwork.api.query import body_reader, finished
+from tickwork.core.access import Caller, Permission
+from tickwork.core.workflow.model import STEPS_MAX
+from tickwork.ops import workflows
+from tickwork.ops.workflow_views import RunView, summary
+
+ANY_WORKFLOW = "-"
+
+_TAG = "workflows"
+_RUNS = "/v1/workflows/{workflow:str}/runs"
+_RUN = f"{_RUNS}/{{run:str}}"
+_START = [Example(summary="One run", value={"id": "brand-7", "params": {"keyword": "tax"}})]
+_EVENT = [Example(summary="An approval", value={"type": "content.approved", "data": {"by": "ann"}})]
+
+
+StepsFrom = Annotated[
+    int, QueryParameter(ge=0, le=STEPS_MAX, description="How many steps to leave out at first.")
+]
+StepsLimit = Annotated[
+    int | None,
+    QueryParameter(ge=0, le=STEPS_MAX, description="Maximum number of steps; by default all."),
+]
+
+
+class RunRequest(Struct, frozen=True, kw_only=True):
+    """A run to start."""
+
+    id: Annotated[str | None, Meta(description="Unique in the tenant; by default a new one.")] = (
+        None
+    )
+    params: Any = None
+    on_conflict: Annotated[
+        Literal["error", "use_existing", "restart_if_finished"],
+        Meta(description="What to do if there is a run with the id."),
+    ] = "error"
+    deadline_seconds: Annotated[
+        float | None, Meta(description="A run that has not ended by then fails.")
+    ] = None
+    correlation_id: str | None = None
+
+
+class CancelRequest(Struct, frozen=True):
+    """How to cancel."""
+
+    compensate: Annotated[bool, Meta(description="Undo the steps first.")] = False
+
+
+class RestartRequest(Struct, frozen=True):
+    """From where to start again."""
+
+    from_step: Annotated[str | None, Meta(description="Key of a step; null: the beginning.")] = None
+
+
+class RunEventRequest(Struct, frozen=True, kw_only=True):
+    """An event for a run."""
+
+    type: str
+    data: Any = None
+    id: Annotated[str | None, Meta(description="The run takes an event with an id once.")] = None
+
+
+class WorkflowNames(Struct, frozen=True):
+    """The workflows that apps have declared."""
+
+    items: tuple[str, ...]
+
+
+class StartedRuns(Struct, frozen=True):
+    """The runs that were started, in order."""
+
+    items: tuple[RunView, ...]
+
+
+@operation("GET", "/v1/workflows", needs=Permission.READ, tag=_TAG, summary="List workflows")
+async def list_workflows(context: NamedDependency[Context]) -> WorkflowNames:
+    """Returns the names of the workflows that apps on this database have declared."""
+    return WorkflowNames(await workflows.list_workflows(store_of(context)))
+
+
+@operation(
+    "POST",
+    _RUNS,
+    needs=Permission.SEND,
+    tag=_TAG,
+    summary="Start runs",
+    status=201,
+    body=DocumentedMany[RunRequest],
+    problems=(409, 429),
+)
+async def start_runs(
+    workflow: FromPath[str],
+    data: Annotated[Any, Body(examples=_START)],
+    request: Request[Any, Any, Any],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    idempotency_key: IdempotencyKey = None,
+) -> Response[RunView | StartedRuns]:
+    """Starts a run; or of a list up to 1,000, all or none."""
+
+    async def make(seed: UUID) -> RunView | StartedRuns:
+        objects = data if isinstance(data, list) else [data]
+        starts, on_conflict = workflows.read_starts(workflow, objects, seed)
+        made = await workflows.start_runs(store_of(context), caller.scope, starts, on_conflict)
+        shown = tuple(map(summary, made))
+        return StartedRuns(shown) if isinstance(data, list) else shown[0]
+
+    return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
+
+
+@operation("GET", _RUNS, needs=Permission.READ, tag=_TAG, summary="List runs")
+async def list_runs(
+    workflow: FromPath[str],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    status: FromQuery[
+        Literal["running", "completed", "failed", "cancelled", "terminated"] | None
+    ] = None,
+    parent: FromQuery[
+        Annotated[str | None, Meta(description="Id of a run: list the items of its maps.")]
+    ] = None,
+    limit: Limit = PAGE_LIMIT,
+    cursor: Cursor = None,
+) -> Page[RunView]:
+    """Returns the runs of a workflow without their steps, newest first; of all with `-`."""
+    before: tuple[datetime, UUID] | None = read_cursor(cursor, tuple[datetime, UUID])
+    found = await workflows.list_runs(
+        store_of(context),
+        caller.scope,
+        workflow=named_workflow(workflow),
+        status=status,
+        parent=parent,
+        limit=limit + 1,
+        before=before,
+    )
+    return page_of(found, limit, lambda each: (each.created_at, each.uid), summary)
+
+
+@operation("GET", _RUN, needs=Permission.READ, tag=_TAG, summary="Get a run")
+async def get_run(
+    workflow: FromPath[str],
+    run: FromPath[str],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    steps_from: StepsFrom = 0,
+    steps_limit: StepsLimit = None,
+) -> RunView:
+    """Returns a run with its steps, its events, and what it waits for."""
+    return await workflows.get_run(
+        store_of(context),
+        caller.scope,
+        run,
+        workflow=named_workflow(workflow),
+        steps_from=steps_from,
+        steps_limit=steps_limit,
+    )
+
+
+@operation(
+    "POST",
+    f"{_RUN}/events",
+    needs=Permission.SEND,
+    tag=_TAG,
+    summary="Send an event to a run",
+    status=201,
+    body=RunEventRequest,
+    problems=(409, 429),
+)
+async def send_run_event(
+    workflow: FromPath[str],
+    run: FromPath[str],
+    data: Annotated[dict[str, Any], Body(examples=_EVENT)],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+) -> RunView:
+    """Sends an event. It is kept until the run waits for its type; 409 if the run has ended."""
+    reader = body_reader(data, *RunEventRequest.__struct_fields__)
+    type_ = reader.text("type")
+    event_id = reader.text("id") if reader.has("id") else None
+    finished(reader)
+    assert type_ is not None
+    await _shown(context, caller, workflow, run)
+    await workflows.send_event(
+        store_of(context), caller.scope, run, type_, data.get("data"), event_id=event_id
+    )
+    return await _shown(context, caller, workflow, run)
+
+
+@operation(
+    "POST", f"{_RUN}/pause", needs=Permission.MANAGE, tag=_TAG, summary="Pause a run",
+    problems=(409,),
+)  # fmt: skip
+async def pause_run(
+    workflow: FromPath[str],
+    run: FromPath[str],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+) -> RunView:
+    """Lets a run start no step until it is resumed."""
+    await _shown(context, caller, workflow, run)
+    await workflows.pause_run(store_of(context), caller.scope, run)
+    return await _shown(context, caller, workflow, run)
+
+
+@operation(
+    "POST", f"{_RUN}/resume", needs=Permission.MANAGE, tag=_TAG, summary="Resume a run",
+    problems=(409,),
+)  # fmt: skip
+async def resume_run(
+    workflow: FromPath[str],
+    run: FromPath[str],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+) -> RunView:
+    """Lets a paused run go on. Times that have passed meanwhile are over."""
+    await _shown(context, caller, workflow, run)
+    await workflows.resume_run(store_of(context), caller.scope, run)
+    return await _shown(context, caller, workflow, run)
+
+
+@operation(
+    "POST",
+    f"{_RUN}/cancel",
+    needs=Permission.MANAGE,
+    tag=_TAG,
+    summary="Cancel a run",
+    body=CancelRequest,
+    problems=(409,),
+)
+async def cancel_run(
+    workflow: FromPath[str],
+    run: FromPath[str],
+    data: Annotated[dict[str, Any], Body()],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+) -> RunView:
+    """Ends a run at its next checkpoint; with `compensate`, its steps are undone first."""
+    reader = body_reader(data, "compensate")
+    compensate = reader.boolean("compensate") if reader.has("compensate") else False
+    finished(reader)
+    await _shown(context, caller, workflow, run)
+    await workflows.cancel_run(store_of(context), caller.scope, run, compensate=bool(compensate))
+    return await _shown(context, caller, workflow, run)
+
+
+@operation(
+    "POST", f"{_RUN}/terminate", needs=Permission.MANAGE, tag=_TAG, summary="Terminate a run",
+    problems=(409,),
+)  # fmt: skip
+async def terminate_run(
+    workflow: FromPath[str],
+    run: FromPath[str],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+) -> RunView:
+    """Ends a run at once. Nothing is compensated."""
+    await _shown(context, caller, workflow, run)
+    await workflows.terminate_run(store_of(context), caller.scope, run)
+    return await _shown(context, caller, workflow, run)
+
+
+@operation(
+    "POST",
+    f"{_RUN}/restart",
+    needs=Permission.MANAGE,
+    tag=_TAG,
+    summary="Restart a run",
+    body=RestartRequest,
+    problems=(409,),
+)
+async def restart_run(
+    workflow: FromPath[str],
+    run: FromPath[str],
+    data: Annotated[dict[str, Any], Body()],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+) -> RunView:
+    """Starts a run again: from its beginning and without its events, or from a step with the
+    results of the steps before it."""
+    reader = body_reader(data, "from_step")
+    from_step = reader.text("from_step") if reader.has("from_step") else None
+    finished(reader)
+    await _shown(context, caller, workflow, run)
+    await workflows.restart_run(store_of(context), caller.scope, run, from_step=from_step)
+    return await _shown(context, caller, workflow, run)
+
+
+async def _shown(context: Context, caller: Caller, workflow: str, run: str) -> RunView:
+    name = named_workflow(workflow)
+    return await workflows.get_run(store_of(context), caller.scope, run, workflow=name)
+
+
+def named_workflow(workflow: str) -> str | None:
+    """The workflow in a path; None for `-`, which is any: the id of a run is unique."""
+    return None if workflow == ANY_WORKFLOW else workflow
+
+
+WORKFLOW_ROUTES = (
+    list_workflows,
+    start_runs,
+    list_runs,
+    get_run,
+    send_run_event,
+    pause_run,
+    resume_run,
+    cancel_run,
+    terminate_run,
+    restart_run,
+)

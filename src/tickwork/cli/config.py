@@ -1,0 +1,153 @@
+"""`tickwork config`: shows each setting, its value and where it comes from."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from tickwork.cli.options import CHOSEN_APP, Database, Json
+from tickwork.cli.output import print_json, print_table, refuse
+from tickwork.cli.run import (
+    DrainSeconds,
+    Host,
+    HttpPort,
+    LogFormat,
+    LogLevel,
+    MetricsHost,
+    MetricsPort,
+    Port,
+    Roles,
+)
+from tickwork.cli.store_session import chosen_engine, load_settings, warn_of_variables
+from tickwork.cli.typer_commands import Command, Group
+from tickwork.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from tickwork.settings import Settings
+
+app = typer.Typer(cls=Group, help="Settings: show.")
+
+_MASKED = "(hidden)"
+
+
+@app.callback()
+def _config() -> None:
+    """Settings: show."""
+
+
+@app.command("show", cls=Command)
+def show_command(
+    database: Database = None,
+    host: Host = None,
+    port: Port = None,
+    http_port: HttpPort = None,
+    roles: Roles = None,
+    log_format: LogFormat = None,
+    log_level: LogLevel = None,
+    metrics_host: MetricsHost = None,
+    metrics_port: MetricsPort = None,
+    drain_seconds: DrainSeconds = None,
+    as_json: Json = False,
+) -> None:
+    """Show every setting, its value, and where it comes from.
+
+    The first that is given wins: an option, an environment variable, the section [server] of
+    tickwork.toml in this folder, the default. Secrets are not shown.
+    """
+    flags = {
+        "host": host,
+        "port": port,
+        "http_port": http_port,
+        "roles": roles,
+        "log_format": log_format,
+        "log_level": log_level,
+        "metrics_host": metrics_host,
+        "metrics_port": metrics_port,
+        "drain_seconds": drain_seconds,
+    }
+    warn_of_variables()
+    settings = load_settings(database, **flags)
+    _check_topology()
+    origins = _origins({"database": database, **flags})
+    rows = [
+        {"setting": name, "value": _shown(settings, name), "from": origins.get(name, "default")}
+        for name in settings.__struct_fields__
+    ]
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(["setting", "value", "from"], [_row(each) for each in rows], none="")
+
+
+def _check_topology() -> None:
+    """Reports the errors of the rest of the file, which the settings do not read."""
+    from tickwork.settings import read_topology
+
+    try:
+        read_topology(Path.cwd())
+    except InvalidInput as error:
+        refuse(error, {})
+
+
+def _origins(flags: dict[str, str | None]) -> dict[str, str]:
+    from tickwork.settings import JWT_SECTION, JWT_VARIABLES, SETTINGS_FILE, given_names
+
+    folder, environ = Path.cwd(), os.environ
+    text = ""
+    if (folder / SETTINGS_FILE).exists():
+        text = (folder / SETTINGS_FILE).read_text(encoding="utf-8")
+    found = given_names(flags, environ=environ, folder=folder)
+    for name, origin in found.items():
+        if origin.endswith(SETTINGS_FILE):
+            found[name] = f"{SETTINGS_FILE}, line {_line(text, name)}"
+    if any(each.startswith(JWT_VARIABLES) for each in environ):
+        found[JWT_SECTION] = f"{JWT_VARIABLES}…"
+    elif f"[[{JWT_SECTION}]]" in text:
+        found[JWT_SECTION] = f"{SETTINGS_FILE}, [[{JWT_SECTION}]]"
+    engine = chosen_engine()
+    if engine is not None:
+        found |= dict.fromkeys(engine.given_settings, str(CHOSEN_APP.get()))
+    return found
+
+
+def _line(text: str, name: str) -> int:
+    """The number of the line that gives a setting in the section [server]."""
+    lines = enumerate(text.splitlines(), 1)
+    section = ""
+    for number, line in lines:
+        if heading := re.match(r"\s*\[+\s*([\w.\"']+)", line):
+            section = heading[1].strip("\"'")
+        key = re.match(r"\s*[\"']?([\w.-]+)[\"']?\s*=", line)
+        if key and f"{section}.{key[1]}".removeprefix(".") == f"server.{name}":
+            return number
+    return next((n for n, line in enumerate(text.splitlines(), 1) if "server" in line), 1)
+
+
+def _shown(settings: Settings, name: str) -> Any:
+    from tickwork.settings import SECRETS
+    from tickwork.wiring import shown_database, without_password
+
+    value = getattr(settings, name)
+    if value is None:
+        return None
+    if name in SECRETS:
+        return _MASKED
+    if name == "database":
+        return shown_database(settings)
+    if name == "database_direct":
+        return without_password(value)
+    if name == "jwt":
+        return [each.issuer for each in value]
+    if isinstance(value, frozenset | tuple):
+        return sorted(map(str, value))
+    return value
+
+
+def _row(each: dict[str, Any]) -> tuple[str, str, str]:
+    value = each["value"]
+    text = ",".join(value) if isinstance(value, list) else "" if value is None else str(value)
+    return each["setting"], text, each["from"]

@@ -1,0 +1,268 @@
+"""`tickwork entities`: list entities, call them, look into their storage, change it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Tenant
+from tickwork.cli.output import (
+    EXIT_BAD_USAGE,
+    fail,
+    json_text,
+    print_json,
+    print_lines,
+    print_table,
+)
+from tickwork.cli.session import ask
+from tickwork.cli.store_session import required, whole_number
+from tickwork.cli.typer_commands import Command, Group
+
+if TYPE_CHECKING:
+    from tickwork.client.client import Client
+    from tickwork.core.entity.model import EntityRecord
+
+LISTED = 100
+
+app = typer.Typer(cls=Group, help="Entities: list, show, call, put, delete-value, alarm, delete.")
+
+Type = Annotated[str | None, typer.Argument(metavar="TYPE", help="Type of the entity: its class.")]
+Key = Annotated[str | None, typer.Argument(metavar="KEY", help="Key of the entity.")]
+Name = Annotated[str | None, typer.Argument(metavar="NAME", help="Key in the storage.")]
+Value = Annotated[str | None, typer.Argument(metavar="VALUE", help="The value, as JSON.")]
+Prefix = Annotated[str, typer.Option(metavar="TEXT", help="Only keys that begin with it.")]
+Limit = Annotated[str | None, typer.Option(metavar="N", help="Maximum number; default 100.")]
+At = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Set it to this time, such as 2027-01-01T09:00Z.")
+]
+Method = Annotated[str | None, typer.Argument(metavar="METHOD", help="Method with @exposed.")]
+Arguments = Annotated[
+    str | None,
+    typer.Option(
+        "--args", metavar="JSON", help="Arguments: a list by position, an object by name."
+    ),
+]
+IdempotencyKey = Annotated[
+    str | None,
+    typer.Option(metavar="TEXT", help="A repeat with the same key returns the same result."),
+]
+Delete = Annotated[bool, typer.Option("--delete", help="Delete it.")]
+
+_OPTIONS = OPTION_OF_FIELD | {
+    "entity": "TYPE",
+    "key": "KEY",
+    "storage key": "NAME",
+    "limit": "--limit",
+    "at": "--at",
+    "args": "--args",
+    "idempotency_key": "--idempotency-key",
+}
+
+
+@app.command("list", cls=Command)
+def list_command(
+    type_name: Type = None,
+    prefix: Prefix = "",
+    limit: Limit = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """List the entities of a type by key; without a type the types."""
+    count = whole_number(limit, "--limit", LISTED)
+    if type_name is None:
+        types = ask(database, tenant, lambda client: client.entities.types(limit=count))
+        if as_json:
+            print_json(types)
+        else:
+            counted = [(each.type, each.entities) for each in types]
+            print_table(("type", "entities"), counted, none="no app has registered entities")
+        return
+    found = ask(
+        database,
+        tenant,
+        lambda client: client.entities.list(type_name, prefix=prefix, limit=count),
+        names=_OPTIONS,
+    )
+    if as_json:
+        print_json(found)
+        return
+    rows = [(each.key, each.storage_bytes, each.alarm_at, each.updated_at) for each in found]
+    print_table(("key", "bytes", "alarm_at", "updated_at"), rows, none="there are none")
+
+
+@app.command("show", cls=Command)
+def show_command(
+    type_name: Type = None,
+    key: Key = None,
+    prefix: Prefix = "",
+    limit: Limit = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Show an entity: its alarm, its schedules and its storage."""
+    which, whose = required(type_name, "TYPE"), required(key, "KEY")
+    count = whole_number(limit, "--limit", LISTED)
+
+    async def look(client: Client) -> tuple[EntityRecord, dict[str, Any]]:
+        entity = await client.entities.get(which, whose)
+        found = await client.entities.storage(which, whose, prefix=prefix, limit=count)
+        return entity, {each.name: each.value for each in found}
+
+    entity, values = ask(database, tenant, look, names=_OPTIONS)
+    if as_json:
+        print_json({"entity": entity, "storage": values})
+        return
+    schedules = ", ".join(entity.schedules) or "none"
+    print_lines(
+        [
+            f"{which} {whose}: {entity.storage_bytes} bytes, version {entity.schema_version}",
+            f"alarm: {entity.alarm_at or 'none'}",
+            f"schedules: {schedules}",
+        ]
+    )
+    rows = [(name, _text(value)) for name, value in values.items()]
+    print_table(("name", "value"), rows, none="the storage is empty")
+
+
+@app.command("call", cls=Command)
+def call_command(
+    type_name: Type = None,
+    key: Key = None,
+    method: Method = None,
+    arguments: Arguments = None,
+    idempotency_key: IdempotencyKey = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Call a method of an entity and print its result. A running worker executes it."""
+    which, whose = required(type_name, "TYPE"), required(key, "KEY")
+    called = required(method, "METHOD")
+    given = _parsed(
+        "[]" if arguments is None else arguments, "--args", "'[5]' or '{\"amount\": 5}'"
+    )
+    if not isinstance(given, list | dict):
+        fail("--args: must be a JSON list or object", code=EXIT_BAD_USAGE)
+    result = ask(
+        database,
+        tenant,
+        lambda client: client.entities.call(
+            which, whose, called, given, idempotency_key=idempotency_key
+        ),
+        names=_OPTIONS,
+    )
+    if as_json:
+        print_json({"result": result})
+    else:
+        print_lines([json_text(result)])
+
+
+@app.command("put", cls=Command)
+def put_command(
+    type_name: Type = None,
+    key: Key = None,
+    name: Name = None,
+    value: Value = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Store a value in an entity's storage, between its calls."""
+    which, whose = required(type_name, "TYPE"), required(key, "KEY")
+    stored = required(name, "NAME")
+    parsed = _parsed(required(value, "VALUE"), "VALUE", "7 or '\"text\"'")
+    ask(
+        database,
+        tenant,
+        lambda client: client.entities.put_value(which, whose, stored, parsed),
+        names=_OPTIONS,
+    )
+    _say(f"{stored} is stored", {"name": stored, "value": parsed}, as_json=as_json)
+
+
+@app.command("delete-value", cls=Command)
+def delete_value_command(
+    type_name: Type = None,
+    key: Key = None,
+    name: Name = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Delete a key of an entity's storage, between its calls."""
+    which, whose = required(type_name, "TYPE"), required(key, "KEY")
+    gone = required(name, "NAME")
+    ask(
+        database,
+        tenant,
+        lambda client: client.entities.delete_value(which, whose, gone),
+        names=_OPTIONS,
+    )
+    _say(f"{gone} is deleted", {"name": gone, "deleted": True}, as_json=as_json)
+
+
+@app.command("alarm", cls=Command)
+def alarm_command(
+    type_name: Type = None,
+    key: Key = None,
+    at: At = None,
+    delete: Delete = False,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Show the alarm of an entity, set it with --at, or delete it."""
+    which, whose = required(type_name, "TYPE"), required(key, "KEY")
+    if at is not None and delete:
+        fail("--at: cannot be combined with --delete", code=EXIT_BAD_USAGE)
+
+    async def change(client: Client) -> datetime | None:
+        if at is not None:
+            await client.entities.set_alarm(which, whose, at)
+        elif delete:
+            await client.entities.delete_alarm(which, whose)
+        return (await client.entities.get(which, whose)).alarm_at
+
+    alarm_at = ask(database, tenant, change, names=_OPTIONS)
+    _say(f"alarm: {alarm_at or 'none'}", {"alarm_at": alarm_at}, as_json=as_json)
+
+
+@app.command("delete", cls=Command)
+def delete_command(
+    type_name: Type = None,
+    key: Key = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Delete an entity: its storage, its alarm and its schedules."""
+    which, whose = required(type_name, "TYPE"), required(key, "KEY")
+    ask(database, tenant, lambda client: client.entities.delete(which, whose), names=_OPTIONS)
+    _say(f"{which} {whose} is deleted", {"key": whose, "deleted": True}, as_json=as_json)
+
+
+def _parsed(text: str, name: str, example: str) -> Any:
+    import json
+
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        fail(f"{name}: must be JSON, such as {example}: {error}", code=EXIT_BAD_USAGE)
+
+
+def _say(line: str, answer: object, *, as_json: bool) -> None:
+    if as_json:
+        print_json(answer)
+    else:
+        print_lines([line])
+
+
+def _text(value: object) -> str:
+    import json
+
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,201 @@
+"""The verbs of an app on a local database, with the answers of the client.
+
+A command calls `client.queues.list()` and so on, and is written once. With --url that is the
+client; with --database it is this: each verb calls the verb of the same name of an app, and turns
+its result into the answer that the server would give: the same values, ids with their prefix. A
+test holds both to be equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from inspect import iscoroutinefunction, signature
+from typing import TYPE_CHECKING, Any, cast
+from uuid import UUID
+
+import msgspec
+
+from tickwork.client import answers, run_answers
+from tickwork.core.delivery.endpoint import Endpoint, EndpointDelivery
+from tickwork.core.message.batch import Batch, BatchItem
+from tickwork.core.message.dead_letter import DeadLetter
+from tickwork.core.message.subscription import Subscription
+from tickwork.core.model import StoredQueue
+from tickwork.core.public_id import Prefix, public_id
+from tickwork.core.queue.stats import QueueStats
+from tickwork.core.schedule.firing import FiringRecord
+from tickwork.core.schedule.model import Calendar
+from tickwork.core.when import Preview
+from tickwork.facade.app import Tickwork, engine_of
+from tickwork.facade.queue import Queue
+from tickwork.ops.cluster import ClusterView, Node
+from tickwork.ops.dead_letters import ReplaySummary
+from tickwork.ops.keys import CreatedKey
+from tickwork.ops.messages import StoredMessage
+from tickwork.ops.pull import is_pulled
+from tickwork.ops.queues import (
+    LabeledCounts,
+    QueueView,
+    Usage,
+    get_queue,
+    queue_names,
+    queue_view,
+)
+from tickwork.ops.schedules.complete import CompletedFiring
+from tickwork.ops.schedules.public import Schedule
+from tickwork.ops.schedules.views import UpcomingFire
+from tickwork.ops.schedules.why import Why
+from tickwork.ops.topology import MessageType
+from tickwork.ops.wait_answers import Wait
+from tickwork.ops.workflow_views import RunView
+
+if TYPE_CHECKING:
+    from tickwork.client.client import Client
+
+
+def as_client(app: Tickwork) -> Client:
+    """The app with the answers of a client."""
+    return cast("Client", LocalVerbs(app, app))
+
+
+class LocalVerbs:
+    """The verbs of an app, or of one of its nouns."""
+
+    def __init__(self, app: Tickwork, noun: Any) -> None:
+        self._app, self._noun = app, noun
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._noun, name)
+        if not callable(found):
+            return LocalVerbs(self._app, found)
+        if name == "queue":  # Without declaring it.
+            return lambda queue: LocalVerbs(self._app, Queue(engine_of(self._app), queue))
+        if name == "call":  # Its result is the value of a method, as it is.
+            return found
+        if name == "get" and not iscoroutinefunction(found):  # A handle of a run.
+            return lambda *args: LocalVerbs(self._app, found(*args))
+        return self._verb(found)
+
+    def _verb(self, found: Any) -> Callable[..., Coroutine[Any, Any, Any]]:
+        parameters = signature(found).parameters.values()
+        has_fields = any(each.kind is each.VAR_KEYWORD for each in parameters)
+        has_limit = has_fields or any(each.name == "limit" for each in parameters)
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            most = None if has_limit else kwargs.pop("limit", None)
+            if has_limit and not has_fields and kwargs.get("limit", 0) is None:
+                del kwargs["limit"]
+            result = await found(*args, **kwargs)
+            if isinstance(result, tuple):
+                result = result[:most]
+            return await self._answer(result, args)
+
+        return call
+
+    async def _answer(self, result: Any, args: tuple[Any, ...]) -> Any:
+        engine = engine_of(self._app)
+        if isinstance(result, QueueStats):
+            store, name = await engine.open(), args[0] if args else self._noun.name
+            return stats_answer(await get_queue(store, engine.scope, name), result)
+        if isinstance(result, dict):
+            return tuple(run_answers.StorageEntry(name, value) for name, value in result.items())
+        names = None
+        first = result[0] if isinstance(result, tuple) and result else result
+        if hasattr(first, "queue_id"):
+            names = await queue_names(await engine.open(), engine.scope)
+        return answer_of(result, names)
+
+
+_ANSWERS: dict[type[Any], tuple[type[Any], Prefix | None]] = {
+    StoredQueue: (answers.QueueAnswer, None),
+    StoredMessage: (answers.MessageAnswer, Prefix.MESSAGE),
+    DeadLetter: (answers.DeadLetterAnswer, Prefix.DEAD_LETTER),
+    ReplaySummary: (answers.ReplaySummary, None),
+    Batch: (answers.BatchAnswer, Prefix.BATCH),
+    BatchItem: (answers.ItemAnswer, Prefix.MESSAGE),
+    Endpoint: (answers.EndpointAnswer, Prefix.ENDPOINT),
+    EndpointDelivery: (answers.DeliveryAnswer, Prefix.DELIVERY),
+    Schedule: (answers.ScheduleAnswer, Prefix.SCHEDULE),
+    FiringRecord: (answers.FiringAnswer, Prefix.FIRING),
+    CompletedFiring: (answers.CompletedAnswer, Prefix.FIRING),
+    UpcomingFire: (answers.UpcomingAnswer, None),
+    Why: (answers.WhyAnswer, None),
+    Preview: (answers.PreviewAnswer, None),
+    Calendar: (answers.CalendarAnswer, None),
+    Subscription: (answers.SubscriptionBody, None),
+    LabeledCounts: (answers.LabeledCounts, None),
+    QueueView: (answers.QueueView, None),
+    Usage: (answers.Usage, None),
+    MessageType: (run_answers.MessageType, None),
+    RunView: (run_answers.RunView, None),
+    Wait: (run_answers.Wait, None),
+    CreatedKey: (run_answers.CreatedKey, None),
+    Node: (run_answers.Node, None),
+    ClusterView: (run_answers.ClusterView, None),
+}
+"""The answer for each value of an app, and the prefix of its id."""
+
+_PREFIXES = {
+    "schedule_id": Prefix.SCHEDULE,
+    "message_id": Prefix.MESSAGE,
+    "replayed_as": Prefix.MESSAGE,
+    "batch_id": Prefix.BATCH,
+    "endpoint_id": Prefix.ENDPOINT,
+}
+
+
+def answer_of(value: Any, queues: Mapping[UUID, str] | None = None) -> Any:
+    """The answer for what a verb of an app returned. `queues` are the names of queues by id."""
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        return tuple(answer_of(each, queues) for each in value)
+    found = next((_ANSWERS[each] for each in type(value).__mro__ if each in _ANSWERS), None)
+    if found is None:
+        return value
+    kind, prefix = found
+    given = {"queue": _queue_name(value, queues or {}), **_special(value, queues or {})}
+    fields = {
+        name: _shown(given[name] if name in given else _field(value, name), name, prefix)
+        for name in kind.__struct_fields__
+        if name in given or _has(value, name)
+    }
+    return msgspec.convert(msgspec.to_builtins(fields), kind)
+
+
+def stats_answer(queue: StoredQueue, stats: QueueStats) -> answers.QueueView:
+    """The numbers of a queue."""
+    answer: answers.QueueView = answer_of(queue_view(queue, stats))
+    return answer
+
+
+def _special(value: Any, queues: Mapping[UUID, str]) -> dict[str, Any]:
+    """Fields that are named or written otherwise in the answer."""
+    if isinstance(value, StoredQueue):
+        mode = "pull" if is_pulled(value) else "push"
+        return {"shared": value.tenant is None, "mode": mode}
+    if isinstance(value, DeadLetter):
+        return {"body": value.payload}
+    if isinstance(value, Endpoint):
+        return {"ordered": value.settings.is_ordered}
+    if isinstance(value, Why):
+        return {"firings": answer_of(value.firings, queues)}
+    return {}
+
+
+def _queue_name(value: Any, queues: Mapping[UUID, str]) -> str | None:
+    own: str | None = getattr(value, "queue", None)
+    return own if own is not None else queues.get(getattr(value, "queue_id", UUID(int=0)))
+
+
+def _has(value: Any, name: str) -> bool:
+    return hasattr(value, name) or hasattr(getattr(value, "settings", None), name)
+
+
+def _field(value: Any, name: str) -> Any:
+    return getattr(value if hasattr(value, name) else value.settings, name)
+
+
+def _shown(value: Any, name: str, prefix: Prefix | None) -> Any:
+    if not isinstance(value, UUID):
+        return value
+    own = prefix if name == "id" else _PREFIXES.get(name)
+    return str(value) if own is None else public_id(own, value)

@@ -1,0 +1,68 @@
+"""`tickwork readers`: roles of the database that may read the rows of one tenant."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Tenant
+from tickwork.cli.output import print_json, print_lines, print_table
+from tickwork.cli.store_session import required, with_store
+from tickwork.cli.typer_commands import Command, Group
+
+app = typer.Typer(
+    cls=Group, help="Roles of PostgreSQL that read one tenant, for reports: list, grant, revoke."
+)
+
+RoleName = Annotated[
+    str | None, typer.Argument(metavar="ROLE", help="Name of a role of the PostgreSQL server.")
+]
+
+_OPTIONS = OPTION_OF_FIELD | {"role": "ROLE", "tenant": "--tenant"}
+
+
+@app.command("list", cls=Command)
+def list_command(database: Database = None, as_json: Json = False) -> None:
+    """List the roles, and the tenant that each may read."""
+    from tickwork.core.model import SYSTEM
+    from tickwork.ops.readers import list_readers
+
+    found = with_store(database, SYSTEM, list_readers, names=_OPTIONS)
+    if as_json:
+        print_json(found)
+    else:
+        rows = [(each.role, each.tenant) for each in found]
+        print_table(("role", "tenant"), rows, none="there are no readers")
+
+
+@app.command("grant", cls=Command)
+def grant_command(
+    role: RoleName = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
+) -> None:
+    """Let a role read the rows of a tenant, and of no other."""
+    from tickwork.core.model import SYSTEM
+    from tickwork.ops.readers import grant_reader
+
+    which, whose = required(role, "ROLE"), required(tenant, "--tenant")
+    made = with_store(
+        database, SYSTEM, lambda store: grant_reader(store, which, whose), names=_OPTIONS
+    )
+    if as_json:
+        print_json(made)
+    else:
+        print_lines([f"{which} may read tenant {whose}"])
+
+
+@app.command("revoke", cls=Command)
+def revoke_command(role: RoleName = None, database: Database = None, as_json: Json = False) -> None:
+    """Take from a role what it may read."""
+    from tickwork.core.model import SYSTEM
+    from tickwork.ops.readers import revoke_reader
+
+    which = required(role, "ROLE")
+    with_store(database, SYSTEM, lambda store: revoke_reader(store, which), names=_OPTIONS)
+    if as_json:
+        print_json({"role": which, "revoked": True})
+    else:
+        print_lines([f"{which} may read nothing"])

@@ -1,0 +1,2 @@
+-- The jobs of APScheduler 3.
+SELECT id, job_state FROM apscheduler_jobs ORDER BY id

@@ -1,0 +1,71 @@
+"""`tickwork subscriptions`: queues that get copies of messages and events by type."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, QueueName, Tenant
+from tickwork.cli.output import print_json, print_lines, print_table
+from tickwork.cli.session import ask
+from tickwork.cli.store_session import required
+from tickwork.cli.typer_commands import Command, Group
+
+app = typer.Typer(cls=Group, help="Subscriptions of queues to types: list, create, delete.")
+
+LISTED = 1_000
+
+Types = Annotated[
+    str | None,
+    typer.Argument(metavar="TYPES", help="A type, a prefix such as order.*, or * for all."),
+]
+
+_OPTIONS = OPTION_OF_FIELD | {"types": "TYPES", "queue": "QUEUE"}
+
+
+@app.command("list", cls=Command)
+def list_command(database: Database = None, tenant: Tenant = None, as_json: Json = False) -> None:
+    """List the subscriptions by types and queue."""
+    found = ask(database, tenant, lambda client: client.subscriptions.list(limit=LISTED))
+    if as_json:
+        print_json(found)
+        return
+    rows = [(each.types, each.queue) for each in found]
+    print_table(("types", "queue"), rows, none="there are no subscriptions")
+
+
+@app.command("create", cls=Command)
+def create_command(
+    types: Types = None,
+    name: QueueName = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Copy messages and events of these types to a queue. A repeat has no effect."""
+    which, queue = required(types, "TYPES"), required(name, "QUEUE")
+    made = ask(
+        database, tenant, lambda client: client.subscriptions.create(which, queue), names=_OPTIONS
+    )
+    if as_json:
+        print_json(made)
+    else:
+        print_lines([f"{queue} gets copies of {which}"])
+
+
+@app.command("delete", cls=Command)
+def delete_command(
+    types: Types = None,
+    name: QueueName = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """End a subscription."""
+    which, queue = required(types, "TYPES"), required(name, "QUEUE")
+    ask(database, tenant, lambda client: client.subscriptions.delete(which, queue), names=_OPTIONS)
+    if as_json:
+        print_json({"types": which, "queue": queue, "deleted": True})
+    else:
+        print_lines([f"{queue} gets no more copies of {which}"])

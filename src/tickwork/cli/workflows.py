@@ -1,0 +1,389 @@
+"""`tickwork workflows`: lists, shows, starts and controls runs of workflows, and replays them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tickwork.cli.options import (
+    CHOSEN_APP,
+    OPTION_OF_FIELD,
+    Database,
+    Json,
+    Limit,
+    Tenant,
+    Watch,
+    Yes,
+)
+from tickwork.cli.output import (
+    EXIT_BAD_USAGE,
+    fail,
+    field_lines,
+    print_json,
+    print_lines,
+    print_table,
+    shortened,
+)
+from tickwork.cli.session import ask
+from tickwork.cli.store_session import (
+    confirm,
+    number,
+    required,
+    scope_of,
+    whole_number,
+    with_store,
+)
+from tickwork.cli.typer_commands import Command, Group
+from tickwork.cli.watch import watched
+
+if TYPE_CHECKING:
+    from tickwork.client.call import Async
+    from tickwork.client.client import Client
+    from tickwork.client.run_answers import RunView
+    from tickwork.client.runs import Run
+
+app = typer.Typer(
+    cls=Group,
+    help="Runs of workflows: list, show, events, start, send, pause, resume, cancel, terminate, "
+    "restart, replay.",
+)
+
+LISTED = 100
+
+RunId = Annotated[str | None, typer.Argument(metavar="RUN", help="Id of the run.")]
+WorkflowName = Annotated[
+    str | None, typer.Argument(metavar="WORKFLOW", help="Name of the workflow.")
+]
+OfWorkflow = Annotated[
+    str | None, typer.Option("--workflow", metavar="NAME", help="Only runs of this workflow.")
+]
+OfParent = Annotated[
+    str | None, typer.Option("--parent", metavar="RUN", help="Only the items of this run's maps.")
+]
+Status = Annotated[
+    str | None,
+    typer.Option(
+        metavar="STATUS",
+        help="Only runs with this status: running, completed, failed, cancelled, terminated.",
+    ),
+]
+NewId = Annotated[
+    str | None, typer.Option("--id", metavar="ID", help="Id of the run; default a new one.")
+]
+Params = Annotated[
+    str | None, typer.Option(metavar="JSON", help="Params of the run; default null.")
+]
+Data = Annotated[str | None, typer.Option(metavar="JSON", help="Data of the event; default null.")]
+OnConflict = Annotated[
+    str | None,
+    typer.Option(
+        metavar="POLICY",
+        help="If the id exists: error (default), use_existing, restart_if_finished.",
+    ),
+]
+Deadline = Annotated[
+    str | None,
+    typer.Option(metavar="SECONDS", help="Seconds after which the run fails if it has not ended."),
+]
+EventType = Annotated[str | None, typer.Argument(metavar="TYPE", help="Type of the event.")]
+Compensate = Annotated[bool, typer.Option("--compensate", help="Undo the steps first.")]
+FromStep = Annotated[
+    str | None,
+    typer.Option(metavar="STEP", help="Step to start from; default the beginning."),
+]
+
+_OPTIONS = OPTION_OF_FIELD | {
+    "id": "--id",
+    "params": "--params",
+    "data": "--data",
+    "on_conflict": "--on-conflict",
+    "deadline_seconds": "--deadline",
+    "status": "--status",
+    "from_step": "--from-step",
+    "type": "TYPE",
+}
+
+
+@app.command("list", cls=Command)
+def list_command(
+    workflow: OfWorkflow = None,
+    status: Status = None,
+    parent: OfParent = None,
+    limit: Limit = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """List the latest runs, newest first."""
+    most = whole_number(limit, "--limit", LISTED)
+    shown = ask(
+        database,
+        tenant,
+        lambda client: client.workflows.list(workflow, status=status, parent=parent, limit=most),
+        names=_OPTIONS,
+    )
+    if as_json:
+        print_json(shown)
+        return
+    rows = [
+        (each.id, each.workflow, each.version, each.status, each.created_at, each.finished_at,
+         shortened(each.error))
+        for each in shown
+    ]  # fmt: skip
+    heading = ("run", "workflow", "version", "status", "created_at", "finished_at", "error")
+    print_table(heading, rows, none="there are no runs")
+
+
+@app.command("show", cls=Command)
+def show_command(
+    run: RunId = None,
+    watch: Watch = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Show a run, its steps, and what it waits for."""
+    which = required(run, "RUN")
+    watched(lambda: _show(database, tenant, which, as_json=as_json), watch)
+
+
+def _show(database: str | None, tenant: str | None, which: str, *, as_json: bool) -> None:
+    from msgspec import structs
+
+    found = ask(database, tenant, lambda client: client.workflows.get(which).status())
+    if as_json:
+        print_json(found)
+        return
+    print_lines(field_lines(structs.replace(found, steps=None, events=None)))
+    rows = [
+        (each.key, each.kind, each.state, each.attempts, each.started_at, each.finished_at,
+         each.wake_at, shortened(each.error))
+        for each in found.steps
+    ]  # fmt: skip
+    heading = ("step", "kind", "state", "attempts", "started_at", "finished_at", "until", "error")
+    print_table(heading, rows, none="it has recorded no steps")
+
+
+@app.command("events", cls=Command)
+def events_command(
+    run: RunId = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
+) -> None:
+    """List the events of a run, and the steps that received them."""
+    which = required(run, "RUN")
+    found = ask(database, tenant, lambda client: client.workflows.get(which).status()).events
+    if as_json:
+        print_json(found)
+        return
+    rows = [(each.type, each.id, each.sent_at, each.consumed_by) for each in found]
+    print_table(("type", "id", "sent_at", "step"), rows, none="it has no events")
+
+
+@app.command("start", cls=Command)
+def start_command(
+    workflow: WorkflowName = None,
+    run_id: NewId = None,
+    params: Params = None,
+    on_conflict: OnConflict = None,
+    deadline: Deadline = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Start a run, and print its id."""
+    name, given = required(workflow, "WORKFLOW"), _json(params, "--params")
+    seconds = None if deadline is None else number(deadline, "--deadline")
+    policy: Any = on_conflict or "error"
+
+    async def start(client: Client) -> RunView:
+        made = await client.workflows.start(
+            name, given, id=run_id, on_conflict=policy, deadline_seconds=seconds
+        )
+        return await client.workflows.get(made.id).status()
+
+    made = ask(database, tenant, start, names=_OPTIONS)
+    if as_json:
+        print_json(made)
+    else:
+        print_lines([made.id])
+
+
+@app.command("send", cls=Command)
+def send_command(
+    run: RunId = None,
+    type_: EventType = None,
+    data: Data = None,
+    event_id: Annotated[
+        str | None,
+        typer.Option("--id", metavar="ID", help="Id of the event; the run takes it once."),
+    ] = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Send an event to a run."""
+    kind, value = required(type_, "TYPE"), _json(data, "--data")
+    _change(
+        lambda handle: handle.send_event(kind, value, id=event_id),
+        run,
+        database,
+        tenant,
+        said="has the event",
+        as_json=as_json,
+    )
+
+
+@app.command("pause", cls=Command)
+def pause_command(
+    run: RunId = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
+) -> None:
+    """Let a run start no step until it is resumed."""
+    _change(lambda handle: handle.pause(), run, database, tenant, said="is paused", as_json=as_json)
+
+
+@app.command("resume", cls=Command)
+def resume_command(
+    run: RunId = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
+) -> None:
+    """Let a paused run go on."""
+    _change(lambda handle: handle.resume(), run, database, tenant, said="goes on", as_json=as_json)
+
+
+@app.command("cancel", cls=Command)
+def cancel_command(
+    run: RunId = None,
+    compensate: Compensate = False,
+    yes: Yes = False,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """End a run at its next checkpoint; with --compensate its steps are undone first."""
+    confirm(f"cancel run {required(run, 'RUN')}?", yes=yes)
+    _change(
+        lambda handle: handle.cancel(compensate=compensate),
+        run,
+        database,
+        tenant,
+        said="is being cancelled",
+        as_json=as_json,
+    )
+
+
+@app.command("terminate", cls=Command)
+def terminate_command(
+    run: RunId = None,
+    yes: Yes = False,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """End a run at once. Nothing is undone."""
+    confirm(f"terminate run {required(run, 'RUN')}? Nothing is undone.", yes=yes)
+    _change(
+        lambda handle: handle.terminate(),
+        run,
+        database,
+        tenant,
+        said="is terminated",
+        as_json=as_json,
+    )
+
+
+@app.command("restart", cls=Command)
+def restart_command(
+    run: RunId = None,
+    from_step: FromStep = None,
+    yes: Yes = False,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Start a run again: from its beginning and without its events, or from a step."""
+    place = "its beginning" if from_step is None else f"step {from_step}"
+    confirm(f"restart run {required(run, 'RUN')} from {place}?", yes=yes)
+    _change(
+        lambda handle: handle.restart(from_step=from_step),
+        run,
+        database,
+        tenant,
+        said="starts again",
+        as_json=as_json,
+    )
+
+
+@app.command("replay", cls=Command)
+def replay_command(
+    run: RunId = None,
+    workflow: OfWorkflow = None,
+    limit: Limit = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Replay stored runs against the code of an app (--app), and report where they diverge.
+
+    Runs no step and changes nothing. Exits with 1 if a run diverges.
+    """
+    from tickwork.cli.run import load_app
+    from tickwork.facade.app import engine_of
+    from tickwork.workflow.replay import replay_runs
+
+    target = CHOSEN_APP.get()
+    if target is None:
+        fail("--app is missing; give the app whose code replays the runs", code=EXIT_BAD_USAGE)
+    declared = engine_of(load_app(target)).registry.workflows
+    scope, most = scope_of(tenant), whole_number(limit, "--limit", LISTED)
+    found = with_store(
+        database,
+        scope,
+        lambda store: replay_runs(
+            store, scope, declared, workflow=workflow, run_id=run, limit=most
+        ),
+    )
+    if as_json:
+        print_json(found)
+    else:
+        rows = [
+            (each.id, each.workflow, each.status, each.steps, each.divergence or "none")
+            for each in found
+        ]
+        heading = ("run", "workflow", "status", "steps", "divergence")
+        print_table(heading, rows, none="there are no runs")
+    if any(each.divergence is not None for each in found):
+        raise typer.Exit(1)
+
+
+def _change(
+    verb: Callable[[Run[Async]], Awaitable[None]],
+    run: str | None,
+    database: str | None,
+    tenant: str | None,
+    *,
+    said: str,
+    as_json: bool,
+) -> None:
+    which = required(run, "RUN")
+
+    async def change(client: Client) -> RunView:
+        handle = client.workflows.get(which)
+        await verb(handle)
+        return await handle.status()
+
+    changed = ask(database, tenant, change, names=_OPTIONS)
+    if as_json:
+        print_json(changed)
+    else:
+        print_lines([f"{which} {said}"])
+
+
+def _json(text: str | None, option: str) -> Any:
+    import msgspec
+
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        fail(f"{option}: is not JSON: {error}", code=EXIT_BAD_USAGE)

@@ -1,0 +1,524 @@
+"""What the server answers, as values. The names are those of the OpenAPI description, which a test
+compares with these fields. Ids have their prefix, such as `sch_…`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
+
+from tickwork.core.delivery.endpoint import Attempt, DeliveryStatus, Health
+from tickwork.core.message.backoff import Backoff
+from tickwork.core.message.batch import BatchStatus, ItemStatus
+from tickwork.core.message.dead_letter import DeadGroup, Resolution
+from tickwork.core.model import ContentType, Counts
+from tickwork.core.schedule.firing import ChannelOutcome, FiringStatus
+
+T = TypeVar("T")
+
+
+class Page(Struct, Generic[T], frozen=True):
+    """A page of a list."""
+
+    items: tuple[T, ...]
+    next_cursor: str | None = None
+
+
+class Items(Struct, Generic[T], frozen=True):
+    """All of a list."""
+
+    items: tuple[T, ...]
+
+
+# Queues and messages
+
+
+class QueueAnswer(Struct, frozen=True, kw_only=True):
+    """A queue with its settings. `mode` is `pull` or `push`. `counts` is only in the answer for one
+    queue."""
+
+    name: str
+    mode: str
+    declared_by: str | None
+    shared: bool
+    paused: bool
+    max_batch_size: int
+    max_batch_timeout: float
+    max_retries: int
+    dead_letter_queue: str | None
+    retention_seconds: int
+    visibility_timeout_seconds: int
+    timeout_seconds: int
+    backoff: Backoff
+    tenant_claimed_max: int | None
+    rate_per_second: float | None
+    backlog_bytes_max: int | None
+    push_to: str | None
+    limit: str | None
+    counts: Counts | None = None
+    at_least: tuple[str, ...] = ()
+
+
+class Sent(Struct, frozen=True):
+    """A stored message."""
+
+    id: str
+    event_id: str | None
+
+
+class SentBatch(Struct, frozen=True):
+    """Stored messages, in the order in which they were given."""
+
+    ids: tuple[str, ...]
+
+
+class MessageAnswer(Struct, frozen=True, kw_only=True):
+    """A message that is not settled yet. `state` is ready, delayed until `visible_at`, claimed, or
+    blocked behind an earlier message of its key."""
+
+    id: str
+    queue: str
+    state: str
+    body: Any
+    content_type: ContentType
+    type: str | None
+    key: str | None
+    priority: int
+    attempts: int
+    lost_claims: int
+    node: str | None
+    claimed_at: datetime | None
+    visible_at: datetime
+    sent_at: datetime
+    event_id: str | None
+    source: str | None
+    correlation_id: str | None
+    causation_id: str | None
+    hops: int
+    batch_id: str | None
+    schedule_id: str | None
+    slot: datetime | None
+    idempotency_key: str | None
+    last_error: str | None
+
+
+class MessageMetadata(Struct, frozen=True, kw_only=True):
+    """What a pulled message has besides its body."""
+
+    content_type: ContentType
+    type: str | None
+    source: str | None
+    event_id: str | None
+    key: str | None
+    priority: int
+    correlation_id: str | None
+    causation_id: str | None
+    hops: int
+    batch_id: str | None
+    schedule_id: str | None
+    slot: datetime | None
+    catch_up: bool
+    idempotency_key: str | None
+
+
+class PulledMessage(Struct, frozen=True, kw_only=True):
+    """A leased message. `attempts` starts at 1."""
+
+    id: str
+    lease_id: str
+    body: Any
+    attempts: int
+    timestamp_ms: int
+    metadata: MessageMetadata
+
+
+class PullAnswer(Struct, frozen=True):
+    """Leased messages. `message_backlog_count` may be some seconds old."""
+
+    messages: tuple[PulledMessage, ...]
+    message_backlog_count: int
+
+
+class RefusedLease(Struct, frozen=True):
+    """A lease that is over: its message may be with another consumer, or gone."""
+
+    lease_id: str
+    code: str
+
+
+class AckAnswer(Struct, frozen=True):
+    """How many leases were settled, and which were over."""
+
+    ack_count: int
+    retry_count: int
+    refused: tuple[RefusedLease, ...]
+
+
+class Extended(Struct, frozen=True):
+    """The lease goes on."""
+
+    lease_id: str
+    visibility_timeout_ms: int
+
+
+class Purged(Struct, frozen=True):
+    """How many messages were deleted."""
+
+    purged: int
+
+
+class SubscriptionBody(Struct, frozen=True):
+    """A queue that gets a copy of each message and event whose type matches."""
+
+    types: str
+    queue: str
+
+
+class LabeledCounts(Struct, frozen=True):
+    """Counters of a minute or of a kind of message; counters that are zero are left out."""
+
+    label: str
+    counts: dict[str, int]
+
+
+class QueueView(Struct, frozen=True):
+    """Numbers of a queue. `late` are the ready messages that have waited for more than a minute;
+    the counters are by minute (30 minutes), by kind of message (1 hour), and those of dead messages
+    by type (24 hours)."""
+
+    queue: str
+    tenant: str | None
+    counts: Counts
+    late: int
+    oldest_age_seconds: float | None
+    minutes: tuple[LabeledCounts, ...]
+    kinds: tuple[LabeledCounts, ...]
+    dead_types: dict[str, int]
+    at_least: tuple[str, ...] = ()
+
+
+class Statistics(Struct, frozen=True):
+    """Numbers of queues by name."""
+
+    queues: tuple[QueueView, ...]
+    next_cursor: str | None = None
+
+
+class Usage(Struct, frozen=True, kw_only=True):
+    """How much a tenant has: schedules that may still fire, queues, messages by state."""
+
+    tenant: str | None
+    schedules: int
+    queues: int
+    messages: Counts
+    at_least: tuple[str, ...] = ()
+    truncated: bool = False
+
+
+# Dead letters and batches
+
+
+class DeadLetterAnswer(Struct, frozen=True, kw_only=True):
+    """A message that will not be delivered again, unless it is replayed. `resolution` is None while
+    it is open."""
+
+    id: str
+    queue: str | None
+    message_id: str
+    reason: str
+    error: str | None
+    fingerprint: str
+    attempts: int
+    failed_at: datetime
+    resolution: Resolution | None
+    resolved_at: datetime | None
+    edited_at: datetime | None
+    replayed_as: str | None
+    body: Any
+    content_type: ContentType
+    type: str | None
+    source: str | None
+    key: str | None
+    priority: int
+    event_id: str | None
+    correlation_id: str | None
+    causation_id: str | None
+    hops: int
+    batch_id: str | None
+    schedule_id: str | None
+    slot: datetime | None
+    idempotency_key: str | None
+    sent_at: datetime
+
+
+class DeadGroups(Struct, frozen=True):
+    """Open dead letters by reason, error and type."""
+
+    groups: tuple[DeadGroup, ...]
+
+
+class ReplaySummary(Struct, frozen=True, kw_only=True):
+    """The result of a replay; `replayed` includes the canaries."""
+
+    replayed: int = 0
+    canaries: int = 0
+    canaries_failed: int = 0
+    stopped: str | None = None
+
+
+class Discarded(Struct, frozen=True):
+    """How many dead letters were discarded."""
+
+    discarded: int
+
+
+class BatchAnswer(Struct, frozen=True, kw_only=True):
+    """A batch and its exact progress."""
+
+    id: str
+    queue: str | None
+    status: BatchStatus
+    total: int
+    pending: int
+    processing: int
+    completed: int
+    failed: int
+    created_at: datetime
+    completed_at: datetime | None
+
+
+class ItemAnswer(Struct, frozen=True, kw_only=True):
+    """An item: the id of its message, and what became of it."""
+
+    id: str
+    status: ItemStatus
+    attempts: int | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    reason: str | None
+    error: str | None
+
+
+# Deliveries
+
+
+class EndpointAnswer(Struct, frozen=True, kw_only=True):
+    """An endpoint. `secret` is only in the answer to its creation."""
+
+    id: str
+    name: str
+    url: str
+    types: tuple[str, ...]
+    owner: str | None
+    description: str | None
+    method: str
+    headers: dict[str, str]
+    secret_headers: tuple[str, ...]
+    ordered: bool
+    rate_per_second: float | None
+    concurrency: int | None
+    limit: str | None
+    timeout_seconds: int
+    retry_seconds: tuple[float, ...]
+    permanent_statuses: tuple[int, ...]
+    signature: str
+    health: Health
+    disabled_at: datetime | None
+    disabled_reason: str | None
+    created_at: datetime
+    updated_at: datetime
+    secret: str | None = None
+
+    def __repr__(self) -> str:
+        return f"EndpointAnswer(name={self.name!r}, id={self.id!r})"
+
+
+class Secret(Struct, frozen=True):
+    """A signing secret, which is not shown again."""
+
+    secret: str
+
+    def __repr__(self) -> str:
+        return "Secret('***')"
+
+
+class Recovered(Struct, frozen=True):
+    """How many deliveries are sent again."""
+
+    recovered: int
+
+
+class DeletedEndpoint(Struct, frozen=True):
+    """How many deliveries waited."""
+
+    waiting: int
+
+
+class DeliveryAnswer(Struct, frozen=True, kw_only=True):
+    """A delivery of an event to an endpoint. `history` has its attempts, if one delivery was asked
+    for."""
+
+    id: str
+    endpoint_id: str
+    event_id: str
+    type: str
+    status: DeliveryStatus
+    attempts: int
+    published_at: datetime
+    delivered_at: datetime | None
+    last_attempt_at: datetime | None
+    last_code: int | None
+    last_error: str | None
+    history: tuple[Attempt, ...] = ()
+
+
+# Schedules
+
+
+class ScheduleAnswer(Struct, frozen=True, kw_only=True):
+    """A schedule. Exactly one timing is set; `cron_equivalent` is the cron expression with the same
+    slots, where there is one."""
+
+    id: str
+    name: str | None
+    owner: str | None
+    status: str
+    kind: str
+    cron_equivalent: str | None
+    cron_expr: str | None
+    interval_seconds: int | None
+    interval_minutes: int | None
+    daily_time: dict[str, Any] | None
+    weekly_time: dict[str, Any] | None
+    monthly_time: dict[str, Any] | None
+    once_at: str | None
+    rrule: str | None
+    interval_mode: str
+    timezone: str
+    target: dict[str, Any]
+    payload: Any
+    metadata: dict[str, Any]
+    dst: dict[str, Any]
+    missed: dict[str, Any]
+    delivery: str
+    overlap: str
+    retry: dict[str, Any] | None
+    on_dead: str
+    on_success: dict[str, Any] | None
+    on_failure: dict[str, Any] | None
+    priority: int
+    start_at: str | None
+    end_at: str | None
+    max_firings: int | None
+    exclude: tuple[str, ...]
+    calendar: str | None
+    roll: str
+    jitter_seconds: int
+    fire_window_seconds: int
+    expires_after_seconds: int | None
+    next_fire_at: datetime | None
+    next_due_at: datetime | None
+    last_fire_at: datetime | None
+    last_status: str | None
+    last_error: str | None
+    error_count: int
+    fired: int
+    created_at: datetime
+    updated_at: datetime
+
+
+class Backfilled(Struct, frozen=True):
+    """The slots that run now."""
+
+    slots: tuple[datetime, ...]
+
+
+class FiringAnswer(Struct, frozen=True, kw_only=True):
+    """An attempt at a slot, a slot that is planned or running, or `count` slots from `slot` to
+    `last_slot` that did not fire."""
+
+    id: str
+    schedule_id: str
+    slot: datetime
+    due_at: datetime
+    attempt: int
+    run: int
+    status: FiringStatus
+    reason: str | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    result_code: int | None
+    excerpt: str | None
+    channels: tuple[ChannelOutcome, ...]
+    catch_up: bool
+    count: int
+    last_slot: datetime | None
+
+
+class CompletedAnswer(Struct, frozen=True, kw_only=True):
+    """A firing that its receiver completed."""
+
+    id: str
+    schedule_id: str | None
+    slot: datetime | None
+    attempt: int
+    status: FiringStatus
+
+
+class UpcomingAnswer(Struct, frozen=True, kw_only=True):
+    """A slot that will fire; `due_at` is later than `fire_at` in a fire window."""
+
+    schedule_id: str | None
+    name: str | None
+    fire_at: datetime
+    due_at: datetime
+    timezone: str
+
+
+class Fires(Struct, frozen=True):
+    """The next fires, soonest first. `truncated`: fires are missing, because very many schedules
+    are overdue, or due before `since`."""
+
+    fires: tuple[UpcomingAnswer, ...]
+    truncated: bool = False
+
+
+class WhyAnswer(Struct, frozen=True, kw_only=True):
+    """Why a schedule fired, or did not: a code for programs, a sentence for people, and the facts.
+    `fired` is None while it is undecided."""
+
+    schedule_id: str
+    at: datetime
+    is_slot: bool
+    fired: bool | None
+    code: str
+    answer: str
+    previous_slot: datetime | None
+    next_slot: datetime | None
+    firings: tuple[FiringAnswer, ...]
+
+
+class Fire(Struct, frozen=True):
+    """One slot of a preview, in UTC and in the local time of its zone."""
+
+    fire_at: datetime
+    local: datetime
+    dst: str | None
+    note: str | None
+
+
+class PreviewAnswer(Struct, frozen=True):
+    """The next fires, the rule in plain English, and warnings."""
+
+    fires: tuple[Fire, ...]
+    description: str
+    warnings: tuple[str, ...]
+
+
+class CalendarAnswer(Struct, frozen=True, kw_only=True):
+    """A calendar: named days off."""
+
+    name: str
+    days: tuple[str, ...]
+    updated_at: datetime

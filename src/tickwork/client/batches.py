@@ -1,0 +1,321 @@
+"""Batches and dead letters over HTTP: `client.batch(…)`, `client.batches` and
+`client.dead_letters`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Any, Literal
+
+import msgspec
+
+from tickwork.client.answers import (
+    BatchAnswer,
+    DeadGroups,
+    DeadLetterAnswer,
+    Discarded,
+    ItemAnswer,
+    ReplaySummary,
+)
+from tickwork.client.call import (
+    Call,
+    M,
+    Noun,
+    Pages,
+    Pause,
+    Plan,
+    Repeat,
+    Runner,
+    answer,
+    at,
+    given,
+    listed,
+    part,
+    verb,
+)
+from tickwork.client.exchange import encoded
+from tickwork.client.queues import message_body
+from tickwork.clock import monotonic
+from tickwork.core.message.batch import BatchStatus, ItemStatus
+from tickwork.core.message.body import GivenContentType
+from tickwork.core.message.dead_letter import DeadGroup
+from tickwork.core.model import ContentType
+
+PIECE_ITEMS_MAX = 5_000
+"""Items of a batch that one request carries at most."""
+
+PIECE_BYTES_MAX = 800_000
+"""Bytes of items that one request carries at most; the server takes 1,000,000."""
+
+WAIT_SECONDS_MIN = 0.05
+WAIT_SECONDS_MAX = 1.0
+
+CANARY_SECONDS = 30.0
+"""Seconds that a replay waits for its canaries unless the caller says otherwise."""
+
+Status = ItemStatus | Literal["pending", "processing", "completed", "failed"]
+
+
+def make_batch(
+    queue: str,
+    items: Iterable[object],
+    completion_queue: str | None,
+    options: dict[str, Any],
+) -> Plan[BatchAnswer]:
+    """Creates a batch: in one request if it fits, else opened, filled in pieces and closed."""
+    pieces = _pieces(items, options)
+    first: object = next(pieces, [])
+    second = next(pieces, None)
+    fields = given(queue=queue, completion_queue=completion_queue)
+    body = {**fields, "items": first, "open": second is not None}
+    batch: BatchAnswer = yield Call(
+        "POST", at("v1", "batches"), answer(BatchAnswer), body=body, repeat=Repeat.KEYED
+    )
+    if second is None:
+        return batch
+    for piece in (second, *pieces):
+        yield _added(batch.id, piece)
+    closed: BatchAnswer = yield _closed(batch.id)
+    return closed
+
+
+def _pieces(items: Iterable[object], options: dict[str, Any]) -> Iterator[Any]:
+    """The items in pieces that fit into a request."""
+    source, piece, size = iter(items), list[msgspec.Raw](), 0
+    while block := [*islice(source, 100)]:
+        for each in block:
+            item = msgspec.Raw(encoded(message_body(each, options)))
+            length = len(bytes(item)) + 1
+            if piece and (size + length > PIECE_BYTES_MAX or len(piece) >= PIECE_ITEMS_MAX):
+                yield piece
+                piece, size = [], 0
+            piece.append(item)
+            size += length
+    if piece:
+        yield piece
+
+
+def _added(batch_id: str, items: object) -> Call[BatchAnswer]:
+    path, body = at("v1", "batches", batch_id, "items"), {"items": items}
+    return Call("POST", path, answer(BatchAnswer), body=body, repeat=Repeat.KEYED)
+
+
+def _closed(batch_id: str) -> Call[BatchAnswer]:
+    path = at("v1", "batches", batch_id, "close")
+    return Call("POST", path, answer(BatchAnswer), repeat=Repeat.SAFE)
+
+
+def _got(batch_id: str) -> Call[BatchAnswer]:
+    return Call("GET", at("v1", "batches", batch_id), answer(BatchAnswer))
+
+
+def _items(batch_id: str, status: Status, limit: int | None) -> Pages[ItemAnswer]:
+    path = at("v1", "batches", batch_id, "items")
+    return Pages(path, ItemAnswer, limit, {"status": str(status)})
+
+
+def _cancelled(batch_id: str) -> Call[BatchAnswer]:
+    path = at("v1", "batches", batch_id, "cancel")
+    return Call("POST", path, answer(BatchAnswer), repeat=Repeat.SAFE)
+
+
+class Batch(Noun[M]):
+    """A batch that was created, with its progress."""
+
+    def __init__(self, runner: Runner, batch_id: str) -> None:
+        super().__init__(runner)
+        self.id = batch_id
+
+    def __repr__(self) -> str:
+        return f"Batch({self.id!r})"
+
+    @verb
+    def progress(self) -> Call[BatchAnswer]:
+        """The batch with the exact number of items in each status."""
+        return _got(self.id)
+
+    @listed
+    def items(self, status: Status, *, limit: int | None = None) -> Pages[ItemAnswer]:
+        """The items that have a status, such as `"failed"`."""
+        return _items(self.id, status, limit)
+
+    @verb
+    def wait(self, timeout_seconds: float | None = None) -> Plan[BatchAnswer]:
+        """Waits until every item has completed or failed. Raises `TimeoutError` after
+        `timeout_seconds`."""
+        pause, started = WAIT_SECONDS_MIN, monotonic()
+        while True:
+            found: BatchAnswer = yield _got(self.id)
+            if found.status is BatchStatus.COMPLETED:
+                return found
+            if timeout_seconds is not None and monotonic() - started > timeout_seconds:
+                ended = found.completed + found.failed
+                raise TimeoutError(
+                    f"batch {self.id}: {ended} of {found.total} items completed or failed "
+                    f"within {timeout_seconds:g} s"
+                )
+            yield Pause(pause)
+            pause = min(pause * 2, WAIT_SECONDS_MAX)
+
+    @verb
+    def cancel(self) -> Call[BatchAnswer]:
+        """Deletes the items that no worker has claimed; they count as failed."""
+        return _cancelled(self.id)
+
+
+class Batches(Noun[M]):
+    """Batches by their id. `client.batch` creates one."""
+
+    @verb
+    def get(self, batch_id: str) -> Call[BatchAnswer]:
+        """A batch with its exact counts. Raises `NotFound`."""
+        return _got(batch_id)
+
+    @listed
+    def list(self, *, limit: int | None = None) -> Pages[BatchAnswer]:
+        """Batches, newest first."""
+        return Pages(at("v1", "batches"), BatchAnswer, limit)
+
+    @listed
+    def items(
+        self, batch_id: str, status: Status, *, limit: int | None = None
+    ) -> Pages[ItemAnswer]:
+        """The items of a batch that have a status: pending, processing, completed or failed."""
+        return _items(batch_id, status, limit)
+
+    @verb
+    def open(
+        self, queue: str, items: Sequence[object] = (), *, completion_queue: str | None = None
+    ) -> Call[BatchAnswer]:
+        """Creates a batch that takes more items until it is closed."""
+        fields = given(queue=queue, completion_queue=completion_queue)
+        body = {**fields, "items": [message_body(each, {}) for each in items], "open": True}
+        path = at("v1", "batches")
+        return Call("POST", path, answer(BatchAnswer), body=body, repeat=Repeat.KEYED)
+
+    @verb
+    def add(self, batch_id: str, items: Sequence[object]) -> Call[BatchAnswer]:
+        """Adds items to an open batch, all or none."""
+        return _added(batch_id, [message_body(each, {}) for each in items])
+
+    @verb
+    def close(self, batch_id: str) -> Call[BatchAnswer]:
+        """Closes an open batch: it completes with the items that it has."""
+        return _closed(batch_id)
+
+    @verb
+    def cancel(self, batch_id: str) -> Call[BatchAnswer]:
+        """Deletes the items that no worker has claimed; they count as failed."""
+        return _cancelled(batch_id)
+
+
+class DeadLetters(Noun[M]):
+    """The dead letters of a queue: look, edit, replay, discard."""
+
+    @listed
+    def list(
+        self,
+        queue: str,
+        *,
+        reason: str | None = None,
+        fingerprint: str | None = None,
+        type: str | None = None,  # noqa: A002  the name of the field
+        failed_before: datetime | str | None = None,
+        limit: int | None = None,
+    ) -> Pages[DeadLetterAnswer]:
+        """Open dead letters, oldest first."""
+        asked = {
+            "reason": reason,
+            "fingerprint": fingerprint,
+            "type": type,
+            "failed_before": failed_before,
+        }
+        return Pages(at("v1", "queues", queue, "dead"), DeadLetterAnswer, limit, asked)
+
+    @verb
+    def groups(self, queue: str, *, limit: int = 100) -> Call[tuple[DeadGroup, ...]]:
+        """Open dead letters grouped by reason, error and type; the largest group first."""
+        groups = part(DeadGroups, lambda found: found.groups)
+        return Call(
+            "GET", at("v1", "queues", queue, "dead", "groups"), groups, query=given(limit=limit)
+        )
+
+    @verb
+    def get(self, dead_letter_id: str) -> Call[DeadLetterAnswer]:
+        """One dead letter, open or resolved. Raises `NotFound`."""
+        return Call("GET", at("v1", "dead", dead_letter_id), answer(DeadLetterAnswer))
+
+    @verb
+    def edit(
+        self, dead_letter_id: str, body: Any, *, content_type: GivenContentType = ContentType.JSON
+    ) -> Call[DeadLetterAnswer]:
+        """Replaces the body of an open dead letter; a replay sends the new one."""
+        return Call(
+            "PATCH",
+            at("v1", "dead", dead_letter_id),
+            answer(DeadLetterAnswer),
+            body={"body": body, "content_type": content_type},
+            repeat=Repeat.SAFE,
+        )
+
+    @verb
+    def replay(
+        self,
+        queue: str,
+        *,
+        ids: Sequence[str] | None = None,
+        reason: str | None = None,
+        fingerprint: str | None = None,
+        type: str | None = None,  # noqa: A002  the name of the field
+        limit: int | None = None,
+        canary: int = 0,
+        rate: float | None = None,
+        canary_timeout_seconds: float = CANARY_SECONDS,
+    ) -> Call[ReplaySummary]:
+        """Sends dead letters again as new messages, oldest first.
+
+        With `canary` that many go first, and the rest only if all of them were handled: a consumer
+        must be running. With `rate` that many become visible in a second. An answer that is lost is
+        an error: look at the dead letters before you replay again.
+        """
+        fields = given(
+            ids=ids, reason=reason, fingerprint=fingerprint, type=type, limit=limit, rate=rate
+        )
+        waits = {"canary": canary, "canary_timeout_seconds": canary_timeout_seconds}
+        return Call(
+            "POST",
+            at("v1", "queues", queue, "dead", "replay"),
+            answer(ReplaySummary),
+            body={**fields, **(waits if canary else {})},
+            wait_seconds=canary_timeout_seconds if canary else 0.0,
+        )
+
+    @verb
+    def replay_one(self, dead_letter_id: str) -> Call[DeadLetterAnswer]:
+        """Sends one dead letter again, as a new message; returns it as it is then."""
+        return Call("POST", at("v1", "dead", dead_letter_id, "replay"), answer(DeadLetterAnswer))
+
+    @verb
+    def discard(
+        self,
+        queue: str,
+        *,
+        ids: Sequence[str] | None = None,
+        reason: str | None = None,
+        fingerprint: str | None = None,
+        type: str | None = None,  # noqa: A002  the name of the field
+        limit: int | None = None,
+    ) -> Call[int]:
+        """Marks dead letters as discarded, oldest first, and returns how many."""
+        return Call(
+            "POST",
+            at("v1", "queues", queue, "dead", "discard"),
+            part(Discarded, lambda done: done.discarded),
+            body=given(ids=ids, reason=reason, fingerprint=fingerprint, type=type, limit=limit),
+        )
+
+    @verb
+    def discard_one(self, dead_letter_id: str) -> Call[DeadLetterAnswer]:
+        """Marks one dead letter as discarded; returns it as it is then."""
+        return Call("POST", at("v1", "dead", dead_letter_id, "discard"), answer(DeadLetterAnswer))

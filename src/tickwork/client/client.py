@@ -1,0 +1,349 @@
+"""`Client` and `SyncClient`: the verbs of an app, on a server.
+
+```python
+async with Client("http://127.0.0.1:8080", key="tw_…") as client:
+    await client.queue("emails").send({"to": "ada@example.com"})
+
+with SyncClient() as client:                    # TICKWORK_URL and TICKWORK_KEY
+    for schedule in client.schedules.list(): ...
+```
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Generator, Iterable
+from typing import TYPE_CHECKING, Any, Generic, Self, Unpack
+
+from tickwork.client import batches, queues, runs
+from tickwork.client.access import Audit, Keys, Tenants
+from tickwork.client.answers import Items, QueueView, Statistics, Usage
+from tickwork.client.call import (
+    Async,
+    Call,
+    M,
+    Noun,
+    Plan,
+    Repeat,
+    Runner,
+    Sync,
+    answer,
+    at,
+    part,
+    verb,
+)
+from tickwork.client.deliveries import Deliveries, Endpoints, Events
+from tickwork.client.event_stream import EventLines, stream_call
+from tickwork.client.exchange import RETRY_SECONDS, TIMEOUT_SECONDS, Server, checked_url
+from tickwork.client.run_answers import (
+    ClusterView,
+    HealthAnswer,
+    MessageType,
+    Node,
+    Readiness,
+    StreamedEvent,
+    Wait,
+)
+from tickwork.client.schedules import Calendars, Firings, Schedules
+from tickwork.core.options import SendOptions
+from tickwork.core.public_id import Prefix
+from tickwork.core.trace import Trace
+from tickwork.errors import FieldError, InvalidInput, NotFound
+from tickwork.extras import client_extra
+
+with client_extra("tickwork.Client"):
+    from tickwork.client.transport import (
+        AsyncHttp,
+        AsyncRunner,
+        AsyncTransport,
+        SyncHttp,
+        SyncRunner,
+        SyncTransport,
+    )
+
+if TYPE_CHECKING:
+    from tickwork.core.topology import Topology
+
+URL_VARIABLE = "TICKWORK_URL"
+KEY_VARIABLE = "TICKWORK_KEY"
+
+
+class Nodes(Noun[M]):
+    """The processes that run on the server's database."""
+
+    @verb
+    def list(self) -> Call[tuple[Node, ...]]:
+        """Nodes with their roles, their leases and the shards they lead."""
+        return Call("GET", at("v1", "cluster"), part(ClusterView, lambda found: found.nodes))
+
+
+class Verbs(Noun[M], Generic[M]):
+    """What both clients can do."""
+
+    def __init__(self, runner: Runner, server: Server) -> None:
+        super().__init__(runner)
+        self.queues: queues.Queues[M] = queues.Queues(runner)
+        self.messages: queues.Messages[M] = queues.Messages(runner)
+        self.subscriptions: queues.Subscriptions[M] = queues.Subscriptions(runner)
+        self.limits: queues.Limits[M] = queues.Limits(runner)
+        self.batches: batches.Batches[M] = batches.Batches(runner)
+        self.dead_letters: batches.DeadLetters[M] = batches.DeadLetters(runner)
+        self.schedules: Schedules[M] = Schedules(runner)
+        self.firings: Firings[M] = Firings(runner)
+        self.calendars: Calendars[M] = Calendars(runner)
+        self.events: Events[M] = Events(runner)
+        self.endpoints: Endpoints[M] = Endpoints(runner)
+        self.deliveries: Deliveries[M] = Deliveries(runner)
+        self.workflows: runs.Workflows[M] = runs.Workflows(runner)
+        self.entities: runs.Entities[M] = runs.Entities(runner)
+        self.keys: Keys[M] = Keys(runner, server.tenant or "default")
+        self.tenants: Tenants[M] = Tenants(runner)
+        self.audit: Audit[M] = Audit(runner)
+        self.nodes: Nodes[M] = Nodes(runner)
+
+    def queue(self, name: str) -> queues.Queue[M]:
+        """A queue to send to, or to pull from; asks nobody."""
+        return queues.Queue(self._runner, name)
+
+    def entity(
+        self, entity: str, key: str, *, idempotency_key: str | None = None
+    ) -> runs.EntityHandle[M]:
+        """One entity to call: `await client.entity("Brand", "llc-tax").rename("LLC")`.
+
+        Args:
+            entity: The name of its type.
+            key: Which one, 1 to 512 bytes.
+            idempotency_key: A repeat with the same key returns the first result, for a day.
+        """
+        return runs.EntityHandle(self._runner, entity, key, idempotency_key)
+
+    @verb
+    def batch(
+        self,
+        queue: str,
+        items: Iterable[object],
+        *,
+        completion_queue: str | None = None,
+        **options: Unpack[SendOptions],
+    ) -> Plan[batches.Batch[M]]:
+        """Sends a message for each item and counts them together. The options apply to each;
+        an item `Outgoing(body, …)` has its own, which replace them."""
+        made = yield from batches.make_batch(queue, items, completion_queue, {**options})
+        return batches.Batch(self._runner, made.id)
+
+    @verb
+    def stats(self, *, limit: int | None = None) -> Plan[tuple[QueueView, ...]]:
+        """Numbers of each queue, or of the first ones: messages by state, how many are late, the
+        age of the oldest, counters."""
+        found: list[QueueView] = []
+        cursor: str | None = None
+        while limit is None or len(found) < limit:
+            query = {"cursor": cursor}
+            page: Statistics = yield Call("GET", at("v1", "stats"), answer(Statistics), query=query)
+            found += page.queues
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        return tuple(found[:limit])
+
+    @verb
+    def usage(self) -> Call[Usage]:
+        """How much the tenant has: schedules, queues, messages in each state."""
+        return Call("GET", at("v1", "usage"), answer(Usage))
+
+    @verb
+    def cluster(self) -> Call[ClusterView]:
+        """The nodes with their leases and the shards they lead, and shards without a leader."""
+        return Call("GET", at("v1", "cluster"), answer(ClusterView))
+
+    @verb
+    def pause_all(self) -> Call[ClusterView]:
+        """Pauses everything: no message of any tenant is handled until `resume_all`."""
+        path = at("v1", "cluster", "pause")
+        return Call("POST", path, answer(ClusterView), repeat=Repeat.SAFE)
+
+    @verb
+    def resume_all(self) -> Call[ClusterView]:
+        """Ends the pause of everything."""
+        path = at("v1", "cluster", "resume")
+        return Call("POST", path, answer(ClusterView), repeat=Repeat.SAFE)
+
+    @verb
+    def widen_windows(self, seconds: int) -> Call[ClusterView]:
+        """Spreads the firings of all schedules over at least so many seconds, except for those with
+        `fire_window_seconds=0`. It holds for slots that are planned from now on; 0 ends it."""
+        path, body = at("v1", "cluster", "widen"), {"seconds": seconds}
+        return Call("POST", path, answer(ClusterView), body=body, repeat=Repeat.SAFE)
+
+    @verb
+    def topology(self) -> Call[Topology]:
+        """The queues with their settings, who consumes them, and the subscriptions."""
+        from tickwork.core.topology import Topology
+
+        return Call("GET", at("v1", "topology"), answer(Topology))
+
+    @verb
+    def types(self) -> Call[tuple[MessageType, ...]]:
+        """The types of messages of the last hour, and those that queues and endpoints subscribe
+        to."""
+        found = part(Items[MessageType], lambda found: found.items)
+        return Call("GET", at("v1", "types"), found)
+
+    @verb
+    def why(self, reference: str) -> Plan[Wait]:
+        """Explains what a message, a dead letter or a run waits for, by its id: since when, until
+        when, and what happens next. `client.schedules.why` explains schedules."""
+        message = Call("GET", at("v1", "messages", reference, "why"), answer(Wait))
+        letter = Call("GET", at("v1", "dead", reference, "why"), answer(Wait))
+        asked = [runs.why_run(reference), message, letter]
+        if reference.startswith(f"{Prefix.MESSAGE}_"):
+            asked = [message]
+        elif reference.startswith(f"{Prefix.DEAD_LETTER}_"):
+            asked = [letter]
+        for each in asked:
+            try:
+                found: Wait = yield each
+            except NotFound:
+                continue
+            return found
+        raise NotFound("message, dead letter or run", reference)
+
+    @verb
+    def trace(self, reference: str) -> Call[Trace]:
+        """Everything of one correlation, as a tree: messages, dead letters, deliveries, runs with
+        their steps, firings. `reference` is a correlation id, or the id of a message or run."""
+        return Call("GET", at("v1", "trace", reference), answer(Trace))
+
+    @verb
+    def health(self) -> Call[HealthAnswer]:
+        """Whether the server runs, and its version. Needs no key."""
+        return Call("GET", at("healthz"), answer(HealthAnswer))
+
+    @verb
+    def readiness(self) -> Call[Readiness]:
+        """Whether the server reaches its database, and which roles no process has. Needs no key."""
+        return Call("GET", at("readyz"), answer(Readiness))
+
+    @verb
+    def metrics(self) -> Call[str]:
+        """The metrics of the server's process, in the text format of Prometheus."""
+        return Call("GET", at("metrics"), lambda raw: raw.decode(), headers={"Accept": "*/*"})
+
+
+class Client(Verbs[Async]):
+    """A client for asyncio, with the verbs of an app. Tasks of one event loop may share it.
+
+    Args:
+        url: The address of the server; by default `TICKWORK_URL`.
+        key: An API key or a JWT; by default `TICKWORK_KEY`.
+        tenant: The tenant that an operator acts for; by default that of the key.
+        timeout_seconds: Seconds that one request may take.
+        retry_seconds: Seconds for which a request is repeated when the server cannot be reached or
+            is at a limit; 0 for never. A request that could have a second effect is not repeated.
+        transport: What sends the requests, for tests.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        key: str | None = None,
+        tenant: str | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        retry_seconds: float = RETRY_SECONDS,
+        transport: AsyncTransport | None = None,
+    ) -> None:
+        server = _server(url, key, tenant, timeout_seconds, retry_seconds)
+        self._own = AsyncRunner(server, transport or AsyncHttp())
+        super().__init__(self._own, server)
+
+    def __repr__(self) -> str:
+        return f"Client({self._own.server.name!r})"
+
+    async def stream(self, *, after: str | None = None) -> AsyncGenerator[StreamedEvent]:
+        """Yields what happens in the tenant, as it happens, until the server ends the stream. Each
+        event is a hint to read again what it names. `after` is the id of the last event seen, of
+        the last day."""
+        lines = EventLines(self._own.server)
+        async for piece in self._own.transport.pieces(stream_call(self._own.server, after)):
+            for each in lines.events(piece):
+                yield each
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._own.transport.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+class SyncClient(Verbs[Sync]):
+    """A client for plain code, with the verbs of an app. Threads may share it.
+
+    Args:
+        url: The address of the server; by default `TICKWORK_URL`.
+        key: An API key or a JWT; by default `TICKWORK_KEY`.
+        tenant: The tenant that an operator acts for; by default that of the key.
+        timeout_seconds: Seconds that one request may take.
+        retry_seconds: Seconds for which a request is repeated when the server cannot be reached or
+            is at a limit; 0 for never. A request that could have a second effect is not repeated.
+        transport: What sends the requests, for tests.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        key: str | None = None,
+        tenant: str | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        retry_seconds: float = RETRY_SECONDS,
+        transport: SyncTransport | None = None,
+    ) -> None:
+        server = _server(url, key, tenant, timeout_seconds, retry_seconds)
+        self._own = SyncRunner(server, transport or SyncHttp())
+        super().__init__(self._own, server)
+
+    def __repr__(self) -> str:
+        return f"SyncClient({self._own.server.name!r})"
+
+    def stream(self, *, after: str | None = None) -> Generator[StreamedEvent]:
+        """Yields what happens in the tenant, as it happens, until the server ends the stream. Each
+        event is a hint to read again what it names. `after` is the id of the last event seen, of
+        the last day."""
+        lines = EventLines(self._own.server)
+        for piece in self._own.transport.pieces(stream_call(self._own.server, after)):
+            yield from lines.events(piece)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._own.transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _server(
+    url: str | None,
+    key: str | None,
+    tenant: str | None,
+    timeout_seconds: float,
+    retry_seconds: float,
+) -> Server:
+    chosen: Any = url if url is not None else os.environ.get(URL_VARIABLE)
+    if not chosen:
+        fault = f"is missing; give the address of a server, or set {URL_VARIABLE}"
+        raise InvalidInput([FieldError("url", fault)])
+    return Server(
+        checked_url(chosen),
+        key if key is not None else os.environ.get(KEY_VARIABLE),
+        tenant,
+        timeout_seconds,
+        retry_seconds,
+    )

@@ -1,0 +1,1 @@
+"""Entities: keyed objects with private storage and one alarm; the pure part."""

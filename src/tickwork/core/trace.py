@@ -1,0 +1,142 @@
+"""Everything of one correlation, as a tree.
+
+A record's parent is what caused it, by its causation id: the event id or the id of a message. What
+was handled is gone, so that a cause without a record stands for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from msgspec import Struct
+
+from tickwork.core.public_id import Prefix, public_id
+
+RECORDS_MAX = 1_000
+"""Maximum number of records of a trace."""
+
+DEPTH_MAX = 64
+"""Maximum depth of the tree; what is deeper is shown at that depth. Hops end at 32."""
+
+_PREFIXES = {
+    "message": Prefix.MESSAGE,
+    "dead_letter": Prefix.DEAD_LETTER,
+    "delivery": Prefix.DELIVERY,
+    "firing": Prefix.FIRING,
+}
+
+
+class TraceRecord(Struct, frozen=True, kw_only=True):
+    """One record of a correlation. `name` is a queue, an endpoint, or the id of a run, whose `type`
+    is its workflow. `message_id` is the message that it is, or was."""
+
+    kind: str
+    id: UUID
+    message_id: UUID
+    name: str
+    state: str
+    type: str | None
+    at: datetime
+    causation_id: str | None
+    event_id: str | None
+    attempts: int
+    schedule_id: UUID | None
+    slot: datetime | None
+    error: str | None
+
+
+class TraceNode(Struct, frozen=True, kw_only=True):
+    """A record in the tree, with what it caused. A `handled` message has no record any more."""
+
+    kind: str
+    id: str
+    name: str = ""
+    state: str = "handled"
+    type: str | None = None
+    at: datetime | None = None
+    ended_at: datetime | None = None
+    attempts: int = 0
+    error: str | None = None
+    children: tuple[TraceNode, ...] = ()
+
+
+class Trace(Struct, frozen=True, kw_only=True):
+    """Everything of one correlation. `is_cut`: there is more than the tree shows."""
+
+    correlation_id: str
+    nodes: tuple[TraceNode, ...]
+    records: int
+    is_cut: bool
+
+
+def trace_of(
+    correlation_id: str,
+    records: Sequence[TraceRecord],
+    inside: dict[UUID, tuple[TraceNode, ...]],
+    *,
+    is_cut: bool,
+) -> Trace:
+    """The tree of the records. `inside` has what belongs to a record: the steps of a run, the
+    firings of a slot."""
+    # The message of a run or a delivery is that run or delivery.
+    owned = {each.message_id for each in records if each.kind in ("run", "delivery")}
+    shown = [each for each in records if each.kind != "message" or each.message_id not in owned]
+    by_name = {name: each for each in shown for name in _names(each)}
+    caused: dict[UUID | None, list[TraceRecord]] = {}
+    gone: dict[str, list[TraceRecord]] = {}
+    for each in shown:
+        cause = None if each.causation_id is None else by_name.get(each.causation_id)
+        if cause is None and each.causation_id is not None:
+            gone.setdefault(each.causation_id, []).append(each)
+        elif cause is each:
+            caused.setdefault(None, []).append(each)
+        else:
+            caused.setdefault(None if cause is None else cause.id, []).append(each)
+
+    def node(record: TraceRecord, depth: int) -> TraceNode:
+        below = caused.get(record.id, []) if depth < DEPTH_MAX else []
+        children = [*inside.get(record.id, ()), *(node(each, depth + 1) for each in below)]
+        return _node(record, children)
+
+    roots = [node(each, 0) for each in caused.get(None, ())]
+    for name, below in gone.items():
+        roots.append(
+            TraceNode(kind="message", id=name, children=tuple(node(each, 1) for each in below))
+        )
+    roots.sort(key=_began)
+    return Trace(
+        correlation_id=correlation_id, nodes=tuple(roots), records=len(shown), is_cut=is_cut
+    )
+
+
+def _names(record: TraceRecord) -> Iterable[str]:
+    """By which ids others name it as their cause."""
+    yield str(record.message_id)
+    if record.event_id is not None:
+        yield record.event_id
+
+
+def _node(record: TraceRecord, children: Sequence[TraceNode]) -> TraceNode:
+    prefix = _PREFIXES.get(record.kind)
+    fields: dict[str, Any] = {
+        "id": record.name if prefix is None else public_id(prefix, record.id),
+        "name": record.type or "" if prefix is None else record.name,
+        "type": None if prefix is None else record.type,
+    }
+    return TraceNode(
+        kind=record.kind,
+        state=record.state,
+        at=record.at,
+        attempts=record.attempts,
+        error=record.error,
+        children=tuple(children),
+        **fields,
+    )
+
+
+def _began(node: TraceNode) -> tuple[bool, str]:
+    at = node.at or next((each.at for each in node.children if each.at is not None), None)
+    return at is None, "" if at is None else at.isoformat()

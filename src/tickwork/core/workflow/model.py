@@ -1,0 +1,246 @@
+"""The values of workflows: a run, the record of its steps, and its events.
+
+```
+             checkpoint                                  the body returned
+  running ◀─────────────▶ running, its message waits ─────────────────────▶ completed
+     │                                                    it raised
+     ├────────────────────────────────────────────────────────────────────▶ failed
+     ├── cancel, at the next checkpoint ──────────────────────────────────▶ cancelled
+     └── terminate, at once ──────────────────────────────────────────────▶ terminated
+```
+
+A run that has ended can be restarted. A run is one message of the hidden queue of its workflow. The
+claim of that message fences every record, so a worker that has lost it changes nothing.
+
+`signals` counts what happened to a run from outside: events, and verbs such as `pause`. A worker
+that lets a run wait says which number it has seen. If there are more, the run is claimed again at
+once, so no event is missed.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from msgspec import Struct
+
+WORKFLOW_NAME_LENGTH_MAX = 100
+STEP_NAME_LENGTH_MAX = 120
+RUN_ID_LENGTH_MAX = 120
+
+OUTPUT_BYTES_MAX = 1_048_576
+"""Maximum bytes of the result of a step or run, of its params, and of an event's data."""
+
+STEPS_MAX = 10_000
+"""Maximum number of steps of a run."""
+
+RUN_BYTES_MAX = 100 * 1_048_576
+"""Maximum bytes of all results of a run."""
+
+EVENTS_MAX = 10_000
+"""Maximum number of events that wait for one run."""
+
+ITEM_BYTES_MAX = 120_000
+"""Maximum bytes of an item of a map, as JSON. It travels in a message."""
+
+MAP_ITEMS_MAX = 10_000
+"""Maximum number of items of one `step.map`."""
+
+STARTS_MAX = 1_000
+"""Maximum number of runs that one call starts."""
+
+RUN_RETENTION_SECONDS = 30 * 86_400
+"""Seconds that a run is kept after it has ended."""
+
+
+class RunStatus(StrEnum):
+    """What became of a run. A run that waits is running, too."""
+
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    TERMINATED = "terminated"
+
+    @property
+    def is_final(self) -> bool:
+        return self is not RunStatus.RUNNING
+
+
+class Control(StrEnum):
+    """What a run was asked to do at its next checkpoint."""
+
+    CANCEL = "cancel"
+    COMPENSATE = "compensate"
+
+
+class ConflictPolicy(StrEnum):
+    """What `start` does if there is a run with the id."""
+
+    ERROR = "error"
+    USE_EXISTING = "use_existing"
+    RESTART_IF_FINISHED = "restart_if_finished"
+
+
+class StepKind(StrEnum):
+    """What a step of a run is."""
+
+    DO = "do"
+    SLEEP = "sleep"
+    EVENT = "event"
+    PATCH = "patch"
+    MAP = "map"
+
+
+class StepState(StrEnum):
+    """How far a step is. A step that `started` has a compensation and no result yet."""
+
+    STARTED = "started"
+    RETRYING = "retrying"
+    WAITING = "waiting"
+    DONE = "done"
+    FAILED = "failed"
+
+    @property
+    def is_final(self) -> bool:
+        return self in (StepState.DONE, StepState.FAILED)
+
+
+class NewRun(Struct, frozen=True, kw_only=True):
+    """A run to start. `params` are JSON. A child has a `parent_id`, the run whose `step.map` makes
+    it, and a `parent_step`, its name there."""
+
+    id: str
+    uid: UUID
+    message_id: UUID
+    workflow: str
+    version: str | None = None
+    params: bytes = b"null"
+    deadline_seconds: float | None = None
+    correlation_id: str | None = None
+    causation_id: str | None = None
+    event: NewEvent | None = None
+    parent_id: str | None = None
+    parent_step: str | None = None
+
+
+class NewEvent(Struct, frozen=True, kw_only=True):
+    """An event for a run. `data` is JSON. A run takes an event with an `id` once."""
+
+    type: str
+    data: bytes = b"null"
+    id: str | None = None
+
+
+class Run(Struct, frozen=True, kw_only=True, gc=False):
+    """A stored run. `uid` names its steps and events, `message_id` the message that stands for it.
+    `generation` counts how often it started again: with new params, or by a restart. A child has
+    `parent_id` and `parent_step`."""
+
+    tenant: str
+    id: str
+    uid: UUID
+    message_id: UUID
+    workflow: str
+    version: str | None
+    status: RunStatus
+    paused: bool
+    control: Control | None
+    signals: int
+    generation: int
+    correlation_id: str | None
+    deadline_at: datetime | None
+    created_at: datetime
+    finished_at: datetime | None
+    divergence: str | None
+    error: str | None
+    params: bytes
+    result: bytes | None
+    parent_id: str | None = None
+    parent_step: str | None = None
+
+
+class RunStep(Struct, frozen=True, kw_only=True, gc=False):
+    """The record of a step. `output` is JSON, `error` is that of the last attempt, also JSON.
+    `position` is the order in which steps were started."""
+
+    key: str
+    position: int
+    kind: StepKind
+    state: StepState
+    attempts: int = 0
+    output: bytes | None = None
+    error: bytes | None = None
+    wake_at: datetime | None = None
+    started_at: datetime
+    finished_at: datetime | None = None
+
+
+class RunEvent(Struct, frozen=True, kw_only=True, gc=False):
+    """An event of a run. `consumed_by` is the key of the step that received it."""
+
+    number: int
+    type: str
+    id: str | None
+    data: bytes
+    sent_at: datetime
+    consumed_by: str | None
+
+
+class Checkpoint(Struct, frozen=True, gc=False):
+    """A step to record for the run with this uid; `event` is the number of the event that it
+    consumes."""
+
+    uid: UUID
+    step: RunStep
+    event: int | None = None
+
+
+class RunEnd(Struct, frozen=True, kw_only=True, gc=False):
+    """How a run ends, or goes on from its start with new `params`."""
+
+    uid: UUID
+    status: RunStatus = RunStatus.RUNNING
+    result: bytes | None = None
+    error: str | None = None
+    divergence: str | None = None
+    params: bytes | None = None
+
+
+class RunHistory(Struct, frozen=True, gc=False):
+    """A run with its steps in the order in which they started, its events in order, and the time
+    at which all of it was read. `steps` is empty if they were not asked for."""
+
+    run: Run
+    steps: tuple[RunStep, ...]
+    events: tuple[RunEvent, ...]
+    now: datetime
+
+
+class RunSelection(Struct, frozen=True, kw_only=True):
+    """Which runs to list: those that were started, or the children of one run."""
+
+    workflow: str | None = None
+    status: RunStatus | None = None
+    parent_id: str | None = None
+
+
+class RunResult(Struct, frozen=True, gc=False):
+    """What a parent reads of a child."""
+
+    uid: UUID
+    id: str
+    status: RunStatus
+    parent_step: str | None
+    error: str | None
+    result: bytes | None
+
+
+class StepError(Struct, frozen=True):
+    """An error of a step, as data. `step` is the item of a map that failed."""
+
+    type: str
+    message: str
+    detail: str = ""
+    step: str = ""

@@ -1,0 +1,56 @@
+"""The keys of steps: a step's name and how often it was used, in the order of calls.
+
+Keys are given when a step is called, not when it ends, so that parallel steps have the same keys
+whenever the body runs again. Two tasks that use one name would get its keys in an order that
+depends on time, so that is refused.
+"""
+
+from __future__ import annotations
+
+from tickwork.core.limits import text_faults
+from tickwork.core.workflow.model import STEP_NAME_LENGTH_MAX, STEPS_MAX
+from tickwork.errors import FieldError, InvalidInput
+
+
+class StepKeys:
+    """Gives keys to the steps of one execution of a body."""
+
+    def __init__(self) -> None:
+        self._used: dict[str, tuple[int, object]] = {}
+        self._keys: set[str] = set()
+
+    def next(self, name: object, key: object = None, *, task: object = None) -> str:
+        """The key of the next step with this name; `task` is the task that calls it."""
+        checked = check_step_text("the name of a step", name)
+        if key is not None:
+            made = f"{checked}[{check_step_text('the key of a step', key)}]"
+            if made in self._keys:
+                fault = f"is the key of two steps named {checked!r}; each needs its own"
+                raise InvalidInput([FieldError(f"key {key!r}", fault)])
+        else:
+            made = self._numbered(checked, task)
+        if len(self._keys) >= STEPS_MAX:
+            fault = f"is one step too many: a run has at most {STEPS_MAX}; use step.continue_as"
+            raise InvalidInput([FieldError(made, fault)])
+        self._keys.add(made)
+        return made
+
+    def _numbered(self, name: str, task: object) -> str:
+        count, user = self._used.get(name, (0, task))
+        if user is not task:
+            fault = (
+                "is used by two tasks, so which result belongs to which would depend on time; "
+                "give each its own name, or key=…"
+            )
+            raise InvalidInput([FieldError(f"step {name!r}", fault)])
+        self._used[name] = count + 1, task
+        return name if count == 0 else f"{name}#{count + 1}"
+
+
+def check_step_text(field: str, text: object) -> str:
+    """The name or key of a step; raises `InvalidInput` for one that cannot be stored."""
+    if not isinstance(text, str):
+        raise InvalidInput([FieldError(field, f"must be a text, not {text!r}")])
+    if faults := text_faults(field, text, STEP_NAME_LENGTH_MAX):
+        raise InvalidInput(faults)
+    return text

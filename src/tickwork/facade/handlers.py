@@ -1,0 +1,50 @@
+"""The functions that an app declares, as types."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+from tickwork.app.firing import Firing
+from tickwork.app.message import Message, MessageBatch
+from tickwork.core.http.message import HttpRequest
+from tickwork.core.message.batch import Batch
+
+
+class MessageHandler(Protocol):
+    """A function that handles one message: `async def handle(message: Message[Order]) -> None`.
+    A plain function runs in a thread."""
+
+    def __call__(self, message: Message[Any], /) -> Awaitable[None] | None: ...
+
+
+class BatchHandler(Protocol):
+    """A function that handles messages in batches."""
+
+    def __call__(self, batch: MessageBatch[Any], /) -> Awaitable[None] | None: ...
+
+
+class FiringHandler(Protocol):
+    """A function that runs on a schedule."""
+
+    def __call__(self, firing: Firing[Any], /) -> Awaitable[None] | None: ...
+
+
+class RequestHandler(Protocol):
+    """A function that answers HTTP requests. A plain function runs in a thread."""
+
+    def __call__(self, request: HttpRequest, /) -> Any: ...
+
+
+class CompletionHandler(Protocol):
+    """A coroutine function that gets a completed batch."""
+
+    def __call__(self, batch: Batch, /) -> Awaitable[None]: ...
+
+
+OnMessage = TypeVar("OnMessage", bound=MessageHandler)
+OnBatch = TypeVar("OnBatch", bound=BatchHandler)
+OnFiring = TypeVar("OnFiring", bound=FiringHandler)
+OnRequest = TypeVar("OnRequest", bound=RequestHandler)
+OnCompletion = TypeVar("OnCompletion", bound=CompletionHandler)
+Body = TypeVar("Body", bound=Callable[..., Coroutine[Any, Any, Any]])

@@ -1,0 +1,74 @@
+"""What an app is asked as a whole: why something waits, traces, numbers, nodes."""
+
+from __future__ import annotations
+
+from tickwork.core.topology import Topology
+from tickwork.core.trace import Trace
+from tickwork.facade.engine import AppEngine
+from tickwork.ops.cluster import ClusterView, describe_cluster
+from tickwork.ops.cluster import pause_all as pause_cluster
+from tickwork.ops.cluster import resume_all as resume_cluster
+from tickwork.ops.cluster import widen_windows as widen_cluster
+from tickwork.ops.queues import QueueView, Usage, overview, tenant_usage
+from tickwork.ops.topology import MessageType, list_types, stored_topology
+from tickwork.ops.trace import trace_anything
+from tickwork.ops.wait_answers import Wait
+from tickwork.ops.why import why_waits
+
+
+class Overview:
+    """The questions that concern no single noun."""
+
+    _engine: AppEngine
+
+    async def why(self, reference: str) -> Wait:
+        """Explains what a message, a dead letter or a run waits for, by its id: since when, until
+        when, and what happens next. `app.schedules.why` explains schedules."""
+        return await why_waits(await self._engine.ready(), self._engine.scope, str(reference))
+
+    async def trace(self, reference: str) -> Trace:
+        """Everything of one correlation, as a tree: messages, dead letters, deliveries, runs with
+        their steps, firings. `reference` is a correlation id, or the id of a message or run."""
+        return await trace_anything(await self._engine.ready(), self._engine.scope, str(reference))
+
+    async def stats(self, *, limit: int | None = None) -> tuple[QueueView, ...]:
+        """Numbers of each queue, or of the first ones: messages by state, how many are late, the
+        age of the oldest, counters."""
+        return await overview(await self._engine.ready(), self._engine.scope, limit=limit)
+
+    async def usage(self) -> Usage:
+        """How much the tenant has: schedules, queues, messages in each state."""
+        return await tenant_usage(await self._engine.ready(), self._engine.scope)
+
+    async def topology(self) -> Topology:
+        """The queues with their settings, who consumes them, and the subscriptions."""
+        return await stored_topology(await self._engine.ready(), self._engine.scope)
+
+    async def types(self) -> tuple[MessageType, ...]:
+        """The types of messages of the last hour, and those that queues and endpoints subscribe
+        to."""
+        return (await list_types(await self._engine.ready(), self._engine.scope)).items
+
+    async def pause_all(self) -> ClusterView:
+        """No message of any tenant is claimed until `resume_all`. What runs finishes; what
+        is sent is stored and waits."""
+        store = await self._engine.ready()
+        await pause_cluster(store)
+        return await describe_cluster(store)
+
+    async def resume_all(self) -> ClusterView:
+        """Messages are claimed again. The `missed` policy decides about slots that are late."""
+        store = await self._engine.ready()
+        await resume_cluster(store)
+        return await describe_cluster(store)
+
+    async def widen_windows(self, seconds: int) -> ClusterView:
+        """Spreads the firings of all schedules over at least so many seconds, except for those with
+        `fire_window_seconds=0`. It holds for slots that are planned from now on; 0 ends it."""
+        store = await self._engine.ready()
+        await widen_cluster(store, {"seconds": seconds})
+        return await describe_cluster(store)
+
+    async def cluster(self) -> ClusterView:
+        """The nodes with their leases and the shards they lead, and shards without a leader."""
+        return await describe_cluster(await self._engine.ready())

@@ -1,0 +1,256 @@
+"""Workflows as an app uses them: `app.workflows` starts runs, and a `RunHandle` controls one.
+
+Each call is done when it returns, also inside a handler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+from tickwork.app.invocation import correlation_now, current_handling
+from tickwork.app.workflows import WorkflowDeclaration, payload_of
+from tickwork.core.fields import shown
+from tickwork.core.model import ContentType
+from tickwork.errors import FieldError, InvalidInput
+from tickwork.facade.engine import AppEngine
+from tickwork.ops import workflows
+from tickwork.ops.workflow_views import RunView, summary
+from tickwork.ops.workflows import RunStart
+
+OnConflict = Literal["error", "use_existing", "restart_if_finished"]
+Workflow = Callable[..., Any] | str
+"""A declared workflow: its function or its name."""
+
+
+def _check_effect(what: str) -> None:
+    handling = current_handling()
+    if handling is not None:
+        handling.check_effect(what)
+
+
+class RunHandle:
+    """One run of a workflow, by its id. Making a handle asks nobody."""
+
+    def __init__(self, engine: AppEngine, run_id: str) -> None:
+        self._engine, self.id = engine, run_id
+
+    def __repr__(self) -> str:
+        return f"RunHandle({self.id!r})"
+
+    async def status(self) -> RunView:
+        """The run with its steps and events. Raises `NotFound`."""
+        engine = self._engine
+        return await workflows.get_run(await engine.ready(), engine.scope, self.id)
+
+    async def result(self, *, timeout_seconds: float | None = None) -> Any:
+        """Waits for the run to end, and returns what its body returned.
+
+        Raises `RunFailed` if it failed or was cancelled or terminated, and `TimeoutError` after
+        `timeout_seconds`. Under a test harness runs go on only while it drains.
+        """
+        engine = self._engine
+
+        def check() -> None:
+            if timeout_seconds is None and current_handling() is None:
+                engine.stores.check_not_in_harness("run.result()")
+
+        run = await workflows.wait_for_result(
+            await engine.ready(),
+            engine.scope,
+            self.id,
+            timeout_seconds=timeout_seconds,
+            on_wait=check,
+        )
+        declared = engine.registry.workflow(run.workflow, run.version)
+        payload = payload_of(Any) if declared is None else declared.result
+        return payload.decode(run.result or b"null", ContentType.JSON)
+
+    async def send_event(
+        self,
+        type: str,  # noqa: A002  the name of the field
+        data: Any = None,
+        *,
+        id: str | None = None,  # noqa: A002  the name of the field
+    ) -> None:
+        """Sends an event to the run. It is kept until the run waits for its type; the same `id`
+        counts once. Raises `NotFound` for an unknown run, `Conflict` for one that has ended."""
+        _check_effect("sends an event")
+        engine = self._engine
+        await workflows.send_event(
+            await engine.ready(), engine.scope, self.id, type, data, event_id=id
+        )
+
+    async def pause(self) -> None:
+        """Lets the run start no step until it is resumed."""
+        _check_effect("pauses a run")
+        await workflows.pause_run(await self._engine.ready(), self._engine.scope, self.id)
+
+    async def resume(self) -> None:
+        """Lets a paused run go on."""
+        _check_effect("resumes a run")
+        await workflows.resume_run(await self._engine.ready(), self._engine.scope, self.id)
+
+    async def cancel(self, *, compensate: bool = False) -> None:
+        """Ends the run at its next checkpoint; with `compensate` its steps are undone first."""
+        _check_effect("cancels a run")
+        engine = self._engine
+        await workflows.cancel_run(
+            await engine.ready(), engine.scope, self.id, compensate=compensate
+        )
+
+    async def terminate(self) -> None:
+        """Ends the run at once. Nothing is compensated."""
+        _check_effect("terminates a run")
+        await workflows.terminate_run(await self._engine.ready(), self._engine.scope, self.id)
+
+    async def restart(self, *, from_step: str | None = None) -> None:
+        """Starts the run again: from its beginning, or from a step with the results before it."""
+        _check_effect("restarts a run")
+        engine = self._engine
+        await workflows.restart_run(
+            await engine.ready(), engine.scope, self.id, from_step=from_step
+        )
+
+
+class Workflows:
+    """Starts runs of workflows, and finds them."""
+
+    def __init__(self, engine: AppEngine) -> None:
+        self._engine = engine
+
+    async def start(
+        self,
+        workflow: Workflow,
+        params: Any = None,
+        *,
+        id: str | None = None,  # noqa: A002  the name of the field
+        on_conflict: OnConflict = "error",
+        deadline_seconds: float | None = None,
+        correlation_id: str | None = None,
+    ) -> RunHandle:
+        """Starts a run and returns its handle. The run is stored when this returns.
+
+        `id` is unique in the tenant; without it the run gets one. If there is a run with the id,
+        `on_conflict` raises `Conflict`, uses it, or restarts it once it has ended. A run that has
+        not ended after `deadline_seconds` fails.
+        """
+        _check_effect("starts a run")
+        start = self._start(
+            workflow,
+            params,
+            id=id,
+            deadline_seconds=deadline_seconds,
+            correlation_id=correlation_id,
+        )
+        engine = self._engine
+        (run,) = await workflows.start_runs(
+            await engine.ready(), engine.scope, [start], on_conflict
+        )
+        return RunHandle(engine, run.id)
+
+    async def start_many(
+        self,
+        workflow: Workflow,
+        params: Iterable[Any],
+        *,
+        ids: Iterable[str] | None = None,
+        on_conflict: OnConflict = "error",
+        deadline_seconds: float | None = None,
+        correlation_id: str | None = None,
+    ) -> list[RunHandle]:
+        """Starts up to 1,000 runs, one for each of the params, all or none."""
+        _check_effect("starts runs")
+        each_params, each_id = [*params], None if ids is None else [*ids]
+        if each_id is not None and len(each_id) != len(each_params):
+            fault = f"must be as many as params: {len(each_params)}, not {len(each_id)}"
+            raise InvalidInput([FieldError("ids", fault)])
+        starts = [
+            self._start(
+                workflow,
+                each,
+                id=None if each_id is None else each_id[index],
+                deadline_seconds=deadline_seconds,
+                correlation_id=correlation_id,
+            )
+            for index, each in enumerate(each_params)
+        ]
+        engine = self._engine
+        runs = await workflows.start_runs(await engine.ready(), engine.scope, starts, on_conflict)
+        return [RunHandle(engine, run.id) for run in runs]
+
+    async def send_event(
+        self,
+        workflow: Workflow,
+        run_id: str,
+        type: str,  # noqa: A002  the name of the field
+        data: Any = None,
+        *,
+        params: Any = None,
+        id: str | None = None,  # noqa: A002  the name of the field
+    ) -> RunHandle:
+        """Sends an event to a run, and starts the run with it if there is none."""
+        _check_effect("sends an event")
+        engine = self._engine
+        start = self._start(workflow, params, id=run_id, event=workflows.read_event(type, data, id))
+        await workflows.send_event_or_start(await engine.ready(), engine.scope, start)
+        return RunHandle(engine, run_id)
+
+    async def names(self) -> tuple[str, ...]:
+        """The workflows that apps on this database have declared."""
+        return await workflows.list_workflows(await self._engine.ready())
+
+    def get(self, run_id: str) -> RunHandle:
+        """The handle of a run; asks nobody."""
+        return RunHandle(self._engine, run_id)
+
+    async def list(
+        self,
+        workflow: Workflow | None = None,
+        *,
+        status: str | None = None,
+        parent: str | None = None,
+        limit: int = workflows.RUNS_LISTED,
+    ) -> tuple[RunView, ...]:
+        """The newest runs, of one workflow or with one status, without their steps. With `parent`,
+        the id of a run: the items of its maps."""
+        engine = self._engine
+        name = None if workflow is None else self._name(workflow)
+        found = await workflows.list_runs(
+            await engine.ready(),
+            engine.scope,
+            workflow=name,
+            status=status,
+            parent=parent,
+            limit=limit,
+        )
+        return tuple(map(summary, found))
+
+    def _start(self, workflow: Workflow, params: Any, **fields: Any) -> RunStart:
+        name, declared = self._name(workflow), self._declared(workflow)
+        payload = payload_of(Any) if declared is None else declared.params
+        try:
+            encoded = payload.encode(params)
+        except InvalidInput as error:
+            faults = (FieldError("params", each.message) for each in error.errors)
+            raise InvalidInput(faults) from None
+        version = None if declared is None else declared.version
+        if fields.get("correlation_id") is None:
+            fields["correlation_id"] = correlation_now()
+        return RunStart(workflow=name, params=encoded, version=version, **fields)
+
+    def _name(self, workflow: Workflow) -> str:
+        if isinstance(workflow, str):
+            return workflow
+        declared = self._declared(workflow)
+        if declared is None:
+            fault = f"{shown(workflow)} is not declared; decorate it with @app.workflow()"
+            raise InvalidInput([FieldError("workflow", fault)])
+        return declared.name
+
+    def _declared(self, workflow: Workflow) -> WorkflowDeclaration | None:
+        """The version that a function is; of a name the newest one."""
+        registry = self._engine.registry
+        if isinstance(workflow, str):
+            return registry.workflow(workflow)
+        return registry.workflow_of(workflow)

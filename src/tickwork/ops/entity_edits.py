@@ -1,0 +1,197 @@
+"""Changes of an entity by an operator: its storage, its alarm, or all of it.
+
+A change takes the entity like a direct call does, so that it never runs beside a call. It joins as
+a node of its own for a moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from msgspec import structs
+
+from tickwork.clock import monotonic
+from tickwork.core.entity.call import (
+    CALL_WAIT_SECONDS_MAX,
+    STORAGE_BYTES_MAX,
+    Call,
+    as_claimed,
+    call_message,
+    check_storage_key,
+    encode_value,
+    entity_id,
+    queue_of,
+)
+from tickwork.core.entity.decide import (
+    Effects,
+    change_of,
+    check_alarm_time,
+    effects_before,
+    schedule_calls,
+)
+from tickwork.core.entity.model import Alarm, EntityHead, EntityState
+from tickwork.core.entity.overlay import Overlay
+from tickwork.core.model import SYSTEM, Ending, Fate, Message, Scope, Send, Settlement, State
+from tickwork.errors import EntityBusy, EntityMoved, FieldError, InvalidInput, NotFound
+from tickwork.ops.audit import recorded
+from tickwork.ops.entities import check_names
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+
+NODE_SECONDS = 120.0
+"""Seconds that the node of a change lives if its process dies."""
+
+POLL_SECONDS = 0.2
+"""Seconds between two looks whether the entity is free."""
+
+
+async def put_value(
+    store: Store, scope: Scope, type_name: str, key: str, name: str, value: Any
+) -> None:
+    """Stores a value in the storage of an entity."""
+    check_storage_key(name)
+    encoded = encode_value(name, value)
+    async with _taken(store, scope, type_name, key) as taken:
+        taken.overlay.put(name, encoded)
+        if taken.head.storage_bytes + taken.overlay.put_bytes > STORAGE_BYTES_MAX:
+            fault = f"would have more than {STORAGE_BYTES_MAX} bytes; delete some keys"
+            raise InvalidInput([FieldError("storage", fault)])
+        await taken.commit("entity.put_value", {"name": name, "value": value})
+
+
+async def delete_value(store: Store, scope: Scope, type_name: str, key: str, name: str) -> None:
+    """Deletes a key of the storage of an entity; `NotFound` if there is none."""
+    check_storage_key(name)
+    async with _taken(store, scope, type_name, key) as taken:
+        found = await store.entities.values(scope, taken.id, [name])
+        if name not in found.values:
+            raise NotFound(f"key in the storage of {type_name} {key!r}", name)
+        taken.overlay.delete(name)
+        await taken.commit("entity.delete_value", {"name": name})
+
+
+async def set_alarm(store: Store, scope: Scope, type_name: str, key: str, at: datetime) -> None:
+    """Sets the alarm of an entity, or replaces it."""
+    async with _taken(store, scope, type_name, key) as taken:
+        check_alarm_time(at, taken.head.now)
+        taken.effects = structs.replace(taken.effects, alarm=Alarm(new_id(), at))
+        await taken.commit("entity.set_alarm", {"at": at.isoformat()})
+
+
+async def delete_alarm(store: Store, scope: Scope, type_name: str, key: str) -> None:
+    """Deletes the alarm of an entity; `NotFound` if none is set."""
+    async with _taken(store, scope, type_name, key) as taken:
+        if taken.effects.alarm is None:
+            raise NotFound("alarm of", f"{type_name} {key!r}")
+        taken.effects = structs.replace(taken.effects, alarm=None)
+        await taken.commit("entity.delete_alarm")
+
+
+async def delete_entity(store: Store, scope: Scope, type_name: str, key: str) -> None:
+    """Deletes an entity: its storage, its alarm and its schedules."""
+    async with _taken(store, scope, type_name, key) as taken:
+        taken.overlay.clear()
+        taken.effects = effects_before(None)
+        await taken.commit("entity.delete")
+
+
+class _Taken:
+    """An entity that nobody else calls, and what to change of it."""
+
+    def __init__(
+        self, store: Store, scope: Scope, call: Call, message: Message, head: EntityHead
+    ) -> None:
+        self._store, self._scope, self._call, self._message = store, scope, call, message
+        self.head, self.id = head, entity_id(call.entity, call.key)
+        assert head.state is not None
+        self._state: EntityState = head.state
+        self.overlay, self.effects = Overlay(), effects_before(head.state)
+        self.is_settled = False
+
+    async def commit(self, action: str, after: Mapping[str, Any] | None = None) -> None:
+        """Stores the change, and records it in the audit log."""
+        call = self._call
+        change = change_of(
+            call,
+            self._state,
+            overlay=self.overlay,
+            effects=self.effects,
+            message_id=self._message.id,
+            schema_version=self._state.schema_version,
+        )
+        ending = Ending(
+            claim=self._message.current_claim,
+            fate=Fate.ACK,
+            entity=change,
+            sends=tuple(self._sends(self.effects)),
+        )
+        subject = f"{call.entity}/{call.key}"
+        async with recorded(self._store, self._scope, action, subject, after=after):
+            await self.settle(ending)
+
+    async def settle(self, ending: Ending) -> None:
+        result = await self._store.messages.settle(self._scope, Settlement((ending,)))
+        self.is_settled = True
+        if result.refused:
+            text = "was lost before the change was stored; try again"
+            raise EntityMoved(self._call.entity, self._call.key, text)
+
+    def _sends(self, effects: Effects) -> list[Send]:
+        call, queue = self._call, queue_of(self._call.entity)
+        sends = [
+            Send(queue, call_message(each, new_id()))
+            for each in schedule_calls(call, self._state, effects, {})
+        ]
+        alarm = effects.alarm
+        if alarm is not None and alarm != self._state.alarm:
+            ahead = max((alarm.at - self.head.now).total_seconds(), 0.0)
+            fired = Call(entity=call.entity, key=call.key, alarm=alarm.id, alarm_at=alarm.at)
+            sends.append(Send(queue, call_message(fired, alarm.id, delay_seconds=ahead)))
+        return sends
+
+
+@asynccontextmanager
+async def _taken(store: Store, scope: Scope, type_name: str, key: str) -> AsyncIterator[_Taken]:
+    """Takes an entity; `NotFound` if it does not exist, `EntityBusy` if calls keep it."""
+    await check_names(store, type_name, key)
+    call, id_ = Call(entity=type_name, key=key), entity_id(type_name, key)
+    if (await store.entities.head(scope, id_)).state is None:
+        raise NotFound(type_name, repr(key))
+    node = new_id()
+    await store.nodes.join(SYSTEM, node, name="entity edit", roles=(), ttl_seconds=NODE_SECONDS)
+    try:
+        message = await _enter(store, scope, call, node)
+        head = await store.entities.head(scope, id_)
+        taken = None if head.state is None else _Taken(store, scope, call, message, head)
+        try:
+            if taken is None:
+                raise NotFound(type_name, repr(key))
+            yield taken
+        finally:
+            if taken is None or not taken.is_settled:
+                ending = Ending(claim=message.current_claim, fate=Fate.ACK)
+                await store.messages.settle(scope, Settlement((ending,)))
+    finally:
+        await store.nodes.leave(SYSTEM, node)
+
+
+async def _enter(store: Store, scope: Scope, call: Call, node: UUID) -> Message:
+    message = call_message(call, new_id())
+    async with store.wakeups.watch([node]) as watch:
+        entered = await store.entities.enter(scope, queue_of(call.entity), message, node)
+        if entered.state is State.CLAIMED:
+            return entered
+        until = monotonic() + CALL_WAIT_SECONDS_MAX
+        while monotonic() < until:
+            found = await store.entities.entered(scope, [message.id])
+            if found.get(message.id):
+                return as_claimed(entered, node)
+            await watch.wait(POLL_SECONDS)
+        if not await store.entities.withdraw(scope, message.id):
+            return as_claimed(entered, node)
+    text = f"was kept by calls for {CALL_WAIT_SECONDS_MAX:g} seconds; try again"
+    raise EntityBusy(call.entity, call.key, text)

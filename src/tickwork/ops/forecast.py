@@ -1,0 +1,91 @@
+"""The forecast: reads the schedules page by page and counts their firings per minute."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import date, timedelta
+
+from msgspec import structs
+
+from tickwork.core.model import Scope
+from tickwork.core.schedule.forecast import (
+    FORECAST_HOURS,
+    FORECAST_HOURS_MAX,
+    WINDOW_SECONDS_MAX,
+    AlikeSchedules,
+    Forecast,
+    Tally,
+)
+from tickwork.errors import FieldError, InvalidInput
+from tickwork.ops.schedules.lookup import all_holidays, rule_with
+from tickwork.store.contract import Store
+
+WAITS_AT_MOST = timedelta(days=2)
+"""Longest time that a planned slot waits for its due time: a day of jitter and a day of window."""
+
+PAGE_SCHEDULES = 1_000
+"""Number of schedules that are read at a time. Their rules are decoded in the event loop, which
+must not stand still for long."""
+
+Progress = Callable[[int], None]
+
+
+async def forecast(
+    store: Store,
+    scope: Scope,
+    *,
+    hours: int = FORECAST_HOURS,
+    window_seconds: int | None = None,
+    on_progress: Progress | None = None,
+) -> Forecast:
+    """Returns the firings of each minute of the coming hours, of one tenant or in the system scope
+    of all. `window_seconds` asks for the effect of a fire window of that length."""
+    faults = []
+    if not 1 <= hours <= FORECAST_HOURS_MAX:
+        fault = f"must be from 1 to {FORECAST_HOURS_MAX}, not {hours}"
+        faults.append(FieldError("hours", fault))
+    if window_seconds is not None and not 1 <= window_seconds <= WINDOW_SECONDS_MAX:
+        fault = f"must be from 1 to {WINDOW_SECONDS_MAX}, not {window_seconds}"
+        faults.append(FieldError("window_seconds", fault))
+    if faults:
+        raise InvalidInput(faults)
+    now = await store.now()
+    tally, days = Tally(now, hours), _Days(store)
+    after, done, is_complete = None, 0, False
+    while not is_complete:
+        page = await store.schedules.alike(
+            scope,
+            PAGE_SCHEDULES,
+            since=now - WAITS_AT_MOST,
+            until=now + timedelta(hours=hours),
+            after=after,
+        )
+        found = [await days.added(each) for each in page]
+        # Counting takes long if rules differ: other requests go on meanwhile.
+        await asyncio.to_thread(tally.add, found)
+        number = sum(each.count for each in page)
+        is_complete, done = number < PAGE_SCHEDULES, done + number
+        if page:
+            after = (page[-1].tenant, page[-1].last_id)
+        if on_progress is not None:
+            on_progress(done)
+    return await asyncio.to_thread(tally.forecast, window_seconds)
+
+
+class _Days:
+    """The days of the calendars of the tenant that was asked for last."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._tenant: str | None = None
+        self._days: dict[str, frozenset[date]] = {}
+
+    async def added(self, alike: AlikeSchedules) -> AlikeSchedules:
+        """The schedules with the days of their calendar in their rule."""
+        if alike.rule.calendar is None:
+            return alike
+        if alike.tenant != self._tenant:
+            self._days = await all_holidays(self._store, Scope(alike.tenant))
+            self._tenant = alike.tenant
+        return structs.replace(alike, rule=rule_with(alike.rule, self._days))

@@ -1,0 +1,156 @@
+"""Imports schedules of other systems.
+
+An import has a name and owns the schedules whose metadata has it. To import again makes them equal
+to what was read: new entries are created, all or none; the same ones are left alone; what is gone
+is deleted. `undo_import` deletes them all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+from msgspec import Struct
+
+from tickwork.core import when
+from tickwork.core.imports import Difference, Entry, Read, Refused, differences, schedule_body
+from tickwork.core.limits import LIST_LIMIT_MAX, check_queue
+from tickwork.core.model import QueueSettings, Scope
+from tickwork.core.schedule.model import SCHEDULES_AT_ONCE_MAX, Schedule, ScheduleSelection
+from tickwork.errors import FieldError, InvalidInput
+from tickwork.ops.queues import put_queue
+from tickwork.ops.schedules.change import delete
+from tickwork.ops.schedules.create import create_many
+from tickwork.ops.schedules.lookup import has_queue, metadata_filter
+from tickwork.store.contract import Store
+
+NAME_LENGTH_MAX = 100
+"""Maximum characters of the name of an import."""
+
+
+class ImportedSchedule(Struct, frozen=True):
+    """A schedule of an import: its name, and the entry that it stands for."""
+
+    name: str
+    entry: str
+    timing: str
+
+
+class ImportResult(Struct, frozen=True, kw_only=True):
+    """What an import did, or would do as a dry run."""
+
+    name: str
+    queue: str
+    created: tuple[ImportedSchedule, ...]
+    kept: tuple[ImportedSchedule, ...]
+    deleted: tuple[ImportedSchedule, ...]
+    refused: tuple[Refused, ...]
+    differences: tuple[Difference, ...]
+    notes: tuple[str, ...]
+    is_done: bool
+
+
+async def import_entries(
+    store: Store,
+    scope: Scope,
+    read: Read,
+    *,
+    system: str,
+    name: str,
+    queue: str,
+    limits: when.Limits,
+    is_dry_run: bool = False,
+    skips_refused: bool = False,
+) -> ImportResult:
+    """Creates a schedule for each entry, which sends to the queue; creates the queue if there is
+    none. If an entry was refused, nothing changes unless `skips_refused`."""
+    _check(name, queue, read)
+    now = await store.now()
+    bodies = _bodies(read.entries, system=system, name=name, queue=queue)
+    known = {str(each.name): each for each in await _owned(store, scope, name)}
+    new = [body for body in bodies if body["name"] not in known]
+    wanted = {str(body["name"]): body for body in bodies}
+    gone = [each for each in known if each not in wanted]
+    is_done = not is_dry_run and (skips_refused or not read.refused)
+    if is_done:
+        if new and not await has_queue(store, scope, queue):
+            await put_queue(store, scope, queue, {})
+        try:
+            await create_many(store, scope, new, limits=limits)
+        except InvalidInput as error:
+            raise _by_entry(error, new) from None
+        for each in gone:
+            await delete(store, scope, known[each].id)
+    found = [differences(entry, now) for entry in read.entries]
+    return ImportResult(
+        name=name,
+        queue=queue,
+        created=tuple(_shown(body) for body in new),
+        kept=tuple(_shown(wanted[each]) for each in wanted if each in known),
+        deleted=tuple(_stored(known[each]) for each in gone),
+        refused=read.refused,
+        differences=tuple(each for each in found if each is not None),
+        notes=read.notes,
+        is_done=is_done,
+    )
+
+
+async def undo_import(store: Store, scope: Scope, name: str) -> tuple[ImportedSchedule, ...]:
+    """Deletes the schedules of an import and returns them. Its queue stays."""
+    found = await _owned(store, scope, name)
+    for each in found:
+        await delete(store, scope, each.id)
+    return tuple(map(_stored, found))
+
+
+async def _owned(store: Store, scope: Scope, name: str) -> tuple[Schedule, ...]:
+    selection = ScheduleSelection(metadata=metadata_filter({"import": name}))
+    return await store.schedules.list(scope, selection, LIST_LIMIT_MAX)
+
+
+def _check(name: str, queue: str, read: Read) -> None:
+    faults: list[FieldError] = []
+    if not 1 <= len(name) <= NAME_LENGTH_MAX:
+        faults.append(FieldError("name", f"must have 1 to {NAME_LENGTH_MAX} characters"))
+    if len(read.entries) > SCHEDULES_AT_ONCE_MAX:
+        fault = f"has {len(read.entries)} entries; at most {SCHEDULES_AT_ONCE_MAX} in one import"
+        faults.append(FieldError("entries", fault))
+    if faults:
+        raise InvalidInput(faults)
+    check_queue(queue, QueueSettings())
+
+
+def _bodies(
+    entries: tuple[Entry, ...], *, system: str, name: str, queue: str
+) -> list[dict[str, object]]:
+    seen: Counter[bytes] = Counter()
+    bodies: list[dict[str, object]] = []
+    for entry in entries:
+        key = msgspec.json.encode([entry.fields, entry.payload], order="sorted")
+        bodies.append(schedule_body(entry, seen[key], system=system, name=name, queue=queue))
+        seen[key] += 1
+    return bodies
+
+
+def _by_entry(error: InvalidInput, bodies: list[dict[str, object]]) -> InvalidInput:
+    """The error with the entries that its fields belong to."""
+    faults = []
+    for each in error.errors:
+        index, _, field = each.field.removeprefix("[").partition("].")
+        is_of_body = field != "" and index.isdigit()
+        text = _shown(bodies[int(index)]).entry if is_of_body else each.field
+        faults.append(FieldError(text, f"{field}: {each.message}" if is_of_body else each.message))
+    return InvalidInput(faults)
+
+
+def _shown(body: dict[str, object]) -> ImportedSchedule:
+    metadata, timing = body["metadata"], [body[each] for each in when.TIMING_FIELDS if each in body]
+    assert isinstance(metadata, dict)
+    return ImportedSchedule(str(body["name"]), str(metadata["entry"]), str(timing[0]))
+
+
+def _stored(schedule: Schedule) -> ImportedSchedule:
+    metadata = msgspec.json.decode(schedule.definition.metadata)
+    return ImportedSchedule(
+        str(schedule.name), str(metadata.get("entry")), when.describe(schedule.definition.rule)
+    )

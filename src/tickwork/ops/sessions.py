@@ -1,0 +1,49 @@
+"""Sessions of the console: sign in with an API key, and sign out."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tickwork.core.access import Caller
+from tickwork.core.api_key import hash_of, parse_token
+from tickwork.core.model import SYSTEM, Scope
+from tickwork.core.session import SESSION_SECONDS, Session, session_id
+from tickwork.errors import Unauthorized
+from tickwork.ops.audit import recorded
+from tickwork.store.contract import Store
+from tickwork.store.ids import random_bytes
+
+_SECRET_BYTES = 32
+
+
+class StartedSession(NamedTuple):
+    """A session with the secret that its cookie holds."""
+
+    session: Session
+    secret: str
+
+    def __repr__(self) -> str:
+        return f"StartedSession({self.session!r}, '***')"
+
+
+async def start_session(store: Store, caller: Caller, token: str) -> StartedSession:
+    """Starts a session of a caller who was authenticated with the API key `token`."""
+    parsed = parse_token(token)
+    if parsed is None:
+        raise Unauthorized("unauthorized", "sign in with an API key of the form tw_<id>_<secret>")
+    secret = random_bytes(_SECRET_BYTES).hex()
+    async with recorded(store, Scope(caller.tenant), "session.start", parsed.key_id):
+        session = await store.sessions.start(
+            SYSTEM,
+            session_id(secret),
+            key_id=parsed.key_id,
+            secret_hash=hash_of(parsed.secret),
+            seconds=SESSION_SECONDS,
+        )
+    return StartedSession(session, secret)
+
+
+async def end_session(store: Store, caller: Caller, secret: str) -> None:
+    """Ends a session. A repeat has no effect."""
+    async with recorded(store, Scope(caller.tenant), "session.end", caller.key_id):
+        await store.sessions.end(SYSTEM, session_id(secret))

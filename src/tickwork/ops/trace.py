@@ -1,0 +1,105 @@
+"""Reads everything of one correlation: messages, dead letters, deliveries, runs, steps, firings."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+
+from tickwork.core.limits import TEXT_LENGTH_MAX, text_faults
+from tickwork.core.model import Scope
+from tickwork.core.public_id import Prefix, public_id
+from tickwork.core.trace import RECORDS_MAX, Trace, TraceNode, TraceRecord, trace_of
+from tickwork.core.workflow.model import RunHistory, StepError
+from tickwork.errors import InvalidInput, NotFound
+from tickwork.ops.why import why_waits
+from tickwork.store.contract import Store
+
+INSIDE_MAX = 50
+"""Number of runs and slots of a trace whose steps and firings are read."""
+
+STEPS_MAX = 1_000
+"""Number of steps of a run that a trace shows."""
+
+
+async def trace_anything(store: Store, scope: Scope, text: str) -> Trace:
+    """The trace of a correlation id, or of a message, a dead letter or a run by its id."""
+    correlation_id = text
+    with suppress(NotFound):
+        correlation_id = (await why_waits(store, scope, text)).correlation_id or text
+    return await read_trace(store, scope, correlation_id)
+
+
+async def read_trace(store: Store, scope: Scope, correlation_id: str) -> Trace:
+    """The trace of a correlation id; raises `NotFound` if nothing of it is left."""
+    faults = text_faults("correlation_id", correlation_id, TEXT_LENGTH_MAX)
+    if faults:
+        raise InvalidInput(faults)
+    found = await store.traces.find(
+        scope, correlation_id, RECORDS_MAX + 1, first=_as_id(correlation_id)
+    )
+    if not found:
+        raise NotFound("trace", correlation_id, "nothing with this correlation id is left")
+    records, is_cut = found[:RECORDS_MAX], len(found) > RECORDS_MAX
+    inside: dict[UUID, tuple[TraceNode, ...]] = {}
+    for each in records:
+        if len(inside) >= INSIDE_MAX:
+            is_cut = True
+            break
+        if each.kind == "run":
+            with suppress(NotFound):
+                inside[each.id] = _steps(await store.workflows.history(scope, each.name))
+        elif each.schedule_id is not None and each.slot is not None:
+            inside[each.id] = await _firings(store, scope, each, each.schedule_id, each.slot)
+    return trace_of(correlation_id, records, inside, is_cut=is_cut)
+
+
+def _as_id(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def _steps(history: RunHistory) -> tuple[TraceNode, ...]:
+    return tuple(
+        TraceNode(
+            kind="step",
+            id=each.key,
+            name=str(each.kind),
+            state=str(each.state),
+            at=each.started_at,
+            ended_at=each.finished_at,
+            attempts=each.attempts,
+            error=_error(each.error),
+        )
+        for each in history.steps[:STEPS_MAX]
+    )
+
+
+def _error(stored: bytes | None) -> str | None:
+    if stored is None:
+        return None
+    error = msgspec.json.decode(stored, type=StepError)
+    return f"{error.type}: {error.message}"
+
+
+async def _firings(
+    store: Store, scope: Scope, record: TraceRecord, schedule_id: UUID, slot: datetime
+) -> tuple[TraceNode, ...]:
+    found = await store.firings.of_slot(scope, schedule_id, slot)
+    return tuple(
+        TraceNode(
+            kind="firing",
+            id=public_id(Prefix.FIRING, each.id),
+            name=record.name,
+            state=str(each.status),
+            at=each.started_at,
+            ended_at=each.finished_at,
+            attempts=each.attempt,
+            error=each.reason,
+        )
+        for each in found
+    )

@@ -1,0 +1,269 @@
+"""Turns the facts about a message, a dead letter or a run into a code and sentences, without I/O.
+
+Each answer says what it waits for, since when, until when, and what happens next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+from msgspec import Struct
+
+from tickwork.core.entity.call import read_call
+from tickwork.core.limits import ENTITIES_PREFIX, FOREVER_SECONDS
+from tickwork.core.message.dead_letter import DeadLetter
+from tickwork.core.model import Message, QueueSettings, State
+from tickwork.core.public_id import Prefix, public_id
+from tickwork.core.when import iso
+from tickwork.core.workflow.model import RunHistory, RunStatus, RunStep, StepKind, StepState
+
+_ERROR_LENGTH_MAX = 200
+"""Characters of an error in a sentence."""
+
+
+class Wait(Struct, frozen=True, kw_only=True):
+    """Why something waits: a code for programs, and sentences for people.
+
+    `answer` says what it waits for, `next` what happens then. It has waited since `since`, and goes
+    on at `until` at the latest; None if that is open.
+    """
+
+    kind: str
+    id: str
+    code: str
+    answer: str
+    next: str
+    since: datetime | None = None
+    until: datetime | None = None
+    correlation_id: str | None = None
+    details: tuple[str, ...] = ()
+
+
+class MessageFacts(Struct, frozen=True, kw_only=True):
+    """Everything known about a message: its queue, who has it, what is ahead of it in its key, and
+    what keeps it from going on."""
+
+    message: Message
+    queue: str
+    settings: QueueSettings
+    now: datetime
+    holder: str | None = None
+    is_holder_alive: bool = True
+    ahead: Message | None = None
+    obstacles: Sequence[str] = ()
+
+
+def message_wait(facts: MessageFacts) -> Wait:
+    """Why a message waits."""
+    message, until, since = facts.message, None, message_since(facts.message)
+    kind, subject = _subject(facts)
+    obstacles = _obstacles(facts.obstacles)
+    if message.waits_since is not None:
+        code = "completion"
+        answer = f"{subject} was delivered and waits for its receiver to complete it"
+        then, until = "it is completed, or fails when its time is over", message.visible_at
+    elif message.state is State.CLAIMED:
+        code, answer, then, until = _claimed(facts, subject)
+    elif message.state is State.BLOCKED:
+        code, since = "blocked", message.sent_at
+        first = "an earlier message"
+        if facts.ahead is not None:
+            first = f"{public_id(Prefix.MESSAGE, facts.ahead.id)}, which is {facts.ahead.state},"
+        answer = f"{subject} waits for {first} of its key"
+        then = f"it becomes ready when that message is gone{obstacles}"
+    elif message.visible_at > facts.now:
+        until = message.visible_at
+        if message.attempts or message.lost:
+            code, answer = "retrying", f"{subject} failed and waits for its next attempt"
+        else:
+            code, answer = "delayed", f"{subject} is delayed"
+        then = f"a worker runs it at {iso(until)}{obstacles}"
+    else:
+        code, answer = "ready", f"{subject} is ready and waits for a worker"
+        then = f"a worker runs it as soon as one is free{obstacles}"
+    return Wait(
+        kind=kind,
+        id=public_id(Prefix.MESSAGE, message.id),
+        code=code,
+        answer=_sentence(answer),
+        next=_sentence(then),
+        since=since,
+        until=until,
+        correlation_id=message.correlation_id or str(message.id),
+        details=tuple(_attempt_details(message, facts.settings)),
+    )
+
+
+def message_since(message: Message) -> datetime:
+    """Since when a message is in its state, as far as it is stored."""
+    if message.waits_since is not None:
+        return message.waits_since
+    return message.claimed_at or message.sent_at
+
+
+def _claimed(facts: MessageFacts, subject: str) -> tuple[str, str, str, datetime | None]:
+    if facts.holder is not None and not facts.is_holder_alive:
+        answer = f"{subject} was claimed by {facts.holder}, whose lease expired"
+        return "lost", answer, "it is released soon, and another worker runs it", None
+    holder = facts.holder or "a consumer that pulled it"
+    until, seconds = None, facts.settings.timeout_seconds
+    if seconds < FOREVER_SECONDS and facts.message.claimed_at is not None:
+        until = facts.message.claimed_at + timedelta(seconds=seconds)
+    left = facts.settings.max_retries - facts.message.attempts
+    then = "it is acked; if it fails it becomes a dead letter"
+    if left > 0:
+        then = f"it is acked; if it fails it is retried, up to {left} more times"
+    return "running", f"{subject} is being handled by {holder}", then, until
+
+
+def _subject(facts: MessageFacts) -> tuple[str, str]:
+    """What a message is, for programs and in a sentence."""
+    if facts.queue.startswith(ENTITIES_PREFIX):
+        try:
+            call = read_call(facts.message.body)
+        except msgspec.MsgspecError:
+            return "message", f"the message in queue {facts.queue}"
+        if call.alarm is not None:
+            return "alarm", f"the alarm of {call.entity} {call.key!r}"
+        return "call", f"the call of {call.method or call.schedule} of {call.entity} {call.key!r}"
+    return "message", f"the message in queue {facts.queue}"
+
+
+def _attempt_details(message: Message, settings: QueueSettings) -> list[str]:
+    found = []
+    if message.attempts:
+        found.append(f"{message.attempts} of {settings.max_retries + 1} attempts failed")
+    if message.lost:
+        found.append(f"{message.lost} workers died with it")
+    if message.last_error:
+        found.append(f"the last error: {_short(message.last_error)}")
+    return found
+
+
+def dead_letter_wait(letter: DeadLetter, queue: str) -> Wait:
+    """Why a dead letter waits."""
+    answer = f"the message died in queue {queue} ({letter.reason})"
+    then = "nothing: replay or discard it, or retention deletes it"
+    if letter.replayed_as is not None:
+        then = f"it was replayed as {public_id(Prefix.MESSAGE, letter.replayed_as)}"
+    elif letter.resolution is not None:
+        then = f"nothing: it is {letter.resolution}"
+    return Wait(
+        kind="dead_letter",
+        id=public_id(Prefix.DEAD_LETTER, letter.id),
+        code="dead",
+        answer=_sentence(answer),
+        next=_sentence(then),
+        since=letter.failed_at,
+        correlation_id=letter.correlation_id or str(letter.message_id),
+        details=() if letter.error is None else (f"its error: {_short(letter.error)}",),
+    )
+
+
+def run_wait(history: RunHistory, facts: MessageFacts | None) -> Wait:
+    """Why a run waits. `facts` are those of its message, if it has one."""
+    run, now = history.run, history.now
+    steps = [each for each in history.steps if _is_open(each, now)]
+    wakes = [each.wake_at for each in steps if each.wake_at is not None]
+    until = min([*wakes, *([run.deadline_at] if run.deadline_at else [])], default=None)
+    since = max((each.started_at for each in steps), default=run.created_at)
+    name = f"run {run.id} of {run.workflow}"
+    details = [*map(_step_words, steps)]
+    if run.deadline_at is not None and not run.status.is_final:
+        details.append(f"its deadline is {iso(run.deadline_at)}")
+    if run.divergence is not None:
+        details.append(f"its code diverges from its record: {run.divergence}")
+    if run.status is not RunStatus.RUNNING:
+        code, since, until = str(run.status), run.finished_at or since, None
+        answer = f"{name} has ended: {run.status}" + (
+            f" ({_short(run.error)})" if run.error else ""
+        )
+        then = "nothing: restart it to run it again"
+    elif run.paused:
+        code, until = "paused", None
+        answer, then = f"{name} is paused", "it goes on when it is resumed"
+    elif facts is not None and facts.message.state is State.CLAIMED:
+        message = message_wait(facts)
+        code, since, answer = message.code, message.since or since, f"{name} is running"
+        if facts.holder is not None:
+            answer = f"{name} is running on {facts.holder}"
+        then = "its next step starts when the running one ends"
+        if message.code == "lost":
+            then = "another worker resumes it from its recorded steps"
+    elif steps and (facts is None or facts.message.visible_at > now):
+        code = _run_code(steps)
+        answer = f"{name} waits for {', '.join(each.key for each in steps)}"
+        then = _run_next(steps)
+    else:
+        code, answer = "ready", f"{name} is ready and waits for a worker"
+        obstacles = _obstacles(() if facts is None else facts.obstacles)
+        then = f"a worker resumes it as soon as one is free{obstacles}"
+    return Wait(
+        kind="run",
+        id=run.id,
+        code=code,
+        answer=_sentence(answer),
+        next=_sentence(then),
+        since=since,
+        until=until,
+        correlation_id=run.correlation_id or str(run.message_id),
+        details=tuple(details),
+    )
+
+
+def _is_open(step: RunStep, now: datetime) -> bool:
+    if step.state.is_final or step.kind is StepKind.PATCH:
+        return False
+    return not (step.kind is StepKind.SLEEP and step.wake_at is not None and step.wake_at <= now)
+
+
+def _step_words(step: RunStep) -> str:
+    until = "" if step.wake_at is None else f" until {iso(step.wake_at)}"
+    since = f"since {iso(step.started_at)}"
+    match step:
+        case RunStep(state=StepState.RETRYING):
+            return f"step {step.key}: attempt {step.attempts + 1} {since}{until}"
+        case RunStep(kind=StepKind.SLEEP):
+            return f"step {step.key}: sleeps {since}{until}"
+        case RunStep(kind=StepKind.EVENT):
+            return f"step {step.key}: waits for an event {since}{until}"
+        case _:
+            return f"step {step.key}: has started {since}"
+
+
+def _run_code(steps: Sequence[RunStep]) -> str:
+    kinds = {
+        "event": any(each.kind is StepKind.EVENT for each in steps),
+        "retrying": any(each.state is StepState.RETRYING for each in steps),
+        "sleeping": any(each.kind is StepKind.SLEEP for each in steps),
+    }
+    return next((code for code, holds in kinds.items() if holds), "steps")
+
+
+def _run_next(steps: Sequence[RunStep]) -> str:
+    for step in steps:
+        until = "" if step.wake_at is None else f" at {iso(step.wake_at)}"
+        if step.kind is StepKind.EVENT:
+            late = f", or the step times out{until}" if until else ""
+            return f"it goes on when the event is sent{late}"
+        if step.state is StepState.RETRYING:
+            return f"the step is attempted again{until}"
+        if step.kind is StepKind.SLEEP:
+            return f"it wakes{until}"
+    return "it goes on when its steps have ended"
+
+
+def _obstacles(found: Sequence[str]) -> str:
+    return f" ({'; '.join(found)})" if found else ""
+
+
+def _short(text: str) -> str:
+    """The last line of an error, which is what it says."""
+    line = text.strip().splitlines()[-1] if text.strip() else text
+    return line if len(line) <= _ERROR_LENGTH_MAX else f"{line[: _ERROR_LENGTH_MAX - 1]}…"
+
+
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}."

@@ -1,0 +1,336 @@
+"""The verbs of workflows: start runs, look at them, send them events, and control them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from math import inf
+from typing import Any
+from uuid import UUID
+
+from msgspec import Struct
+
+from tickwork.clock import monotonic
+from tickwork.core.fields import FieldReader, Reader, choice_error, shown, type_faults
+from tickwork.core.limits import DELAY_SECONDS_MAX, TEXT_LENGTH_MAX, text_faults
+from tickwork.core.message.body import encode_json
+from tickwork.core.model import SYSTEM, Scope
+from tickwork.core.public_id import Prefix, public_id
+from tickwork.core.stable_hash import derived_id
+from tickwork.core.workflow import control
+from tickwork.core.workflow.model import (
+    OUTPUT_BYTES_MAX,
+    RUN_ID_LENGTH_MAX,
+    STARTS_MAX,
+    ConflictPolicy,
+    NewEvent,
+    NewRun,
+    Run,
+    RunSelection,
+    RunStatus,
+)
+from tickwork.core.workflow.queue import RUNS_SETTINGS, runs_queue, workflow_of_queue
+from tickwork.errors import FieldError, InvalidInput, NotFound, RunFailed
+from tickwork.ops.audit import recorded
+from tickwork.ops.schedules.lookup import ensure_hidden_queue, has_queue
+from tickwork.ops.workflow_views import RunView, view
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+
+RUNS_LISTED = 100
+"""Number of runs that a list returns unless the caller gives a limit."""
+
+WAIT_SECONDS_MIN = 0.01
+WAIT_SECONDS_MAX = 0.5
+"""Seconds between two looks at a run whose result somebody waits for."""
+
+
+class RunStart(Struct, frozen=True, kw_only=True):
+    """A run to start: its params as JSON, and what the caller chose."""
+
+    workflow: str
+    params: bytes = b"null"
+    id: str | None = None
+    version: str | None = None
+    deadline_seconds: float | None = None
+    correlation_id: str | None = None
+    event: NewEvent | None = None
+    uid: UUID | None = None
+
+
+_START_FIELDS: dict[str, FieldReader] = {
+    "id": Reader.string,
+    "on_conflict": Reader.string,
+    "deadline_seconds": Reader.number,
+    "correlation_id": Reader.string,
+}
+
+
+def read_starts(workflow: str, objects: Sequence[object], seed: UUID) -> tuple[list[RunStart], str]:
+    """Runs to start from JSON objects, and their common conflict policy. Their uids come from the
+    seed, so that a repeat starts the same runs. Raises `InvalidInput`."""
+    faults, starts, policies = list[FieldError](), list[RunStart](), set[str]()
+    for index, each in enumerate(objects):
+        prefix = f"[{index}]." if len(objects) > 1 else ""
+        if not isinstance(each, dict):
+            faults.append(FieldError(f"[{index}]", f"must be an object, not {shown(each)}"))
+            continue
+        reader = Reader(each, faults, prefix)
+        reader.refuse_unknown({*_START_FIELDS, "params"})
+        known = {name: value for name, value in reader.read(_START_FIELDS).items() if value}
+        policies.add(known.pop("on_conflict", ConflictPolicy.ERROR))
+        uid = derived_id(seed, f"run {index}")
+        params = _encoded("params", each.get("params"))
+        starts.append(RunStart(workflow=workflow, params=params, uid=uid, **known))
+    if len(policies) > 1:
+        faults.append(FieldError("on_conflict", "must be the same for all runs of one request"))
+    if faults:
+        raise InvalidInput(faults)
+    return starts, policies.pop() if policies else ConflictPolicy.ERROR
+
+
+async def ensure_workflow(store: Store, workflow: str) -> None:
+    """Creates the hidden queue of a workflow, if there is none."""
+    await ensure_hidden_queue(store, runs_queue(workflow), RUNS_SETTINGS)
+
+
+async def list_workflows(store: Store) -> tuple[str, ...]:
+    """Returns the names of the workflows that an app has declared, in order."""
+    names = [workflow_of_queue(each.name) for each in await store.queues.list(SYSTEM)]
+    return tuple(sorted(each for each in names if each is not None))
+
+
+async def start_runs(
+    store: Store, scope: Scope, starts: Sequence[RunStart], on_conflict: str = "error"
+) -> tuple[Run, ...]:
+    """Starts up to 1,000 runs, all or none. `NotFound` for a workflow that nobody has declared."""
+    faults = [fault for each in starts for fault in _start_faults(each)]
+    if not 1 <= len(starts) <= STARTS_MAX:
+        faults.append(FieldError("runs", f"must be 1 to {STARTS_MAX} runs, not {len(starts)}"))
+    if (message := choice_error(on_conflict, ConflictPolicy)) is not None:
+        faults.append(FieldError("on_conflict", message))
+    ids = [each.id for each in starts if each.id is not None]
+    if len({*ids}) < len(ids):
+        faults.append(FieldError("id", "is the same for two runs; give each its own"))
+    if faults:
+        raise InvalidInput(faults)
+    new = [_new_run(each) for each in starts]
+    try:
+        return await store.workflows.start(scope, new, ConflictPolicy(on_conflict))
+    except NotFound as error:
+        workflow = workflow_of_queue(str(error.name))
+        if error.kind != "queue" or workflow is None:
+            raise
+        raise _not_declared(workflow) from None
+
+
+def _new_run(start: RunStart) -> NewRun:
+    uid = start.uid or new_id()
+    return NewRun(
+        id=start.id or public_id(Prefix.RUN, uid),
+        uid=uid,
+        message_id=derived_id(uid, "message"),
+        workflow=start.workflow,
+        version=start.version,
+        params=start.params,
+        deadline_seconds=start.deadline_seconds,
+        correlation_id=start.correlation_id,
+        event=start.event,
+    )
+
+
+def _start_faults(start: RunStart) -> list[FieldError]:
+    faults = text_faults("workflow", start.workflow, TEXT_LENGTH_MAX)
+    given: object = start.id
+    if given is not None and not isinstance(given, str):
+        faults.append(FieldError("id", f"must be a text, not {shown(given)}"))
+    elif start.id is not None:
+        faults += text_faults("id", start.id, RUN_ID_LENGTH_MAX)
+    if len(start.params) > OUTPUT_BYTES_MAX:
+        fault = f"have {len(start.params)} bytes; at most {OUTPUT_BYTES_MAX}; send a reference"
+        faults.append(FieldError("params", fault))
+    seconds = start.deadline_seconds
+    if seconds is not None and not 0 < seconds <= 100 * DELAY_SECONDS_MAX:
+        faults.append(FieldError("deadline_seconds", f"must be above 0, not {shown(seconds)}"))
+    if start.correlation_id is not None:
+        faults += text_faults("correlation_id", start.correlation_id, TEXT_LENGTH_MAX)
+    return faults
+
+
+async def get_run(
+    store: Store,
+    scope: Scope,
+    run_id: str,
+    *,
+    workflow: str | None = None,
+    steps_from: int = 0,
+    steps_limit: int | None = None,
+) -> RunView:
+    """Returns a run, of a workflow if one is given, with its steps, or some of them, and events;
+    raises `NotFound`."""
+    history = await store.workflows.history(scope, _checked_id(run_id))
+    if workflow not in (None, history.run.workflow):
+        raise NotFound("run", run_id)
+    return view(history, steps_from, steps_limit)
+
+
+async def list_runs(
+    store: Store,
+    scope: Scope,
+    *,
+    workflow: str | None = None,
+    status: str | None = None,
+    parent: str | None = None,
+    limit: int = RUNS_LISTED,
+    before: tuple[datetime, UUID] | None = None,
+) -> tuple[Run, ...]:
+    """Returns runs, newest first; those of one workflow, or with one status. Items of maps are
+    listed by the id of their `parent`. `NotFound` for a workflow that nobody has declared."""
+    if status is not None and (message := choice_error(status, RunStatus)) is not None:
+        raise InvalidInput([FieldError("status", message)])
+    selection = RunSelection(
+        workflow=workflow, status=None if status is None else RunStatus(status), parent_id=parent
+    )
+    found = await store.workflows.list(scope, selection, limit, before=before)
+    if not found and workflow is not None and not await _is_declared(store, workflow):
+        raise _not_declared(workflow)
+    return found
+
+
+async def _is_declared(store: Store, workflow: str) -> bool:
+    return await has_queue(store, SYSTEM, runs_queue(workflow))
+
+
+def _not_declared(workflow: str) -> NotFound:
+    return NotFound("workflow", workflow, "an app declares it with @app.workflow()")
+
+
+async def send_event(
+    store: Store,
+    scope: Scope,
+    run_id: str,
+    type_: str,
+    data: Any = None,
+    *,
+    event_id: str | None = None,
+) -> Run:
+    """Sends an event to a run; it is kept until the run waits for it. `NotFound` for an unknown
+    run, `Conflict` for one that has ended. A repeat with the same `event_id` has no effect."""
+    event = read_event(type_, data, event_id)
+    return await store.workflows.change(scope, _checked_id(run_id), control.send_event(event))
+
+
+async def send_event_or_start(store: Store, scope: Scope, start: RunStart) -> Run:
+    """Sends the event of a start to its run, or starts the run with it if there is none."""
+    assert start.id is not None
+    assert start.event is not None
+    decide = control.send_event(start.event)
+    try:
+        return await store.workflows.change(scope, _checked_id(start.id), decide)
+    except NotFound:
+        (run,) = await start_runs(store, scope, [start], ConflictPolicy.USE_EXISTING)
+        if run.signals:
+            return run
+        # Another caller has started it meanwhile, without the event.
+        return await store.workflows.change(scope, start.id, decide)
+
+
+def read_event(type_: object, data: Any, event_id: object = None) -> NewEvent:
+    """An event as it is stored. Raises `InvalidInput`."""
+    faults = type_faults("type", type_, str) + type_faults("id", event_id, str | None)
+    for name, text in (("type", type_), ("id", event_id)):
+        if isinstance(text, str):
+            faults += text_faults(name, text, TEXT_LENGTH_MAX)
+    if faults:
+        raise InvalidInput(faults)
+    encoded = _encoded("data", data)
+    if len(encoded) > OUTPUT_BYTES_MAX:
+        fault = f"has {len(encoded)} bytes; at most {OUTPUT_BYTES_MAX}; send a reference"
+        raise InvalidInput([FieldError("data", fault)])
+    assert isinstance(type_, str)
+    return NewEvent(type=type_, data=encoded, id=event_id if isinstance(event_id, str) else None)
+
+
+async def pause_run(store: Store, scope: Scope, run_id: str) -> Run:
+    """Pauses a run: it starts no step until it is resumed."""
+    return await _change(store, scope, run_id, "run.pause", control.pause)
+
+
+async def resume_run(store: Store, scope: Scope, run_id: str) -> Run:
+    """Resumes a run. Times that have passed meanwhile are over."""
+    return await _change(store, scope, run_id, "run.resume", control.resume)
+
+
+async def cancel_run(store: Store, scope: Scope, run_id: str, *, compensate: bool = False) -> Run:
+    """Cancels a run at its next checkpoint; with `compensate`, its steps are undone first."""
+    decide = control.cancel(compensates=compensate)
+    return await _change(store, scope, run_id, "run.cancel", decide)
+
+
+async def terminate_run(store: Store, scope: Scope, run_id: str) -> Run:
+    """Ends a run at once. Nothing is compensated."""
+    return await _change(store, scope, run_id, "run.terminate", control.terminate)
+
+
+async def restart_run(
+    store: Store, scope: Scope, run_id: str, *, from_step: str | None = None
+) -> Run:
+    """Starts a run again: from the beginning and without its events, or from a step with the
+    results of the steps before it."""
+    steps_from = None
+    if from_step is not None:
+        steps = (await store.workflows.history(scope, _checked_id(run_id))).steps
+        found = {each.key: each.position for each in steps}
+        if from_step not in found:
+            known = ", ".join(found) or "none"
+            fault = f"run {run_id} has no step {from_step!r}; it has recorded: {known[:500]}"
+            raise InvalidInput([FieldError("from_step", fault)])
+        steps_from = found[from_step]
+    decide = control.restart(new_id(), steps_from=steps_from)
+    return await _change(store, scope, run_id, "run.restart", decide)
+
+
+async def wait_for_result(
+    store: Store,
+    scope: Scope,
+    run_id: str,
+    *,
+    timeout_seconds: float | None = None,
+    on_wait: Callable[[], None] = lambda: None,
+) -> Run:
+    """Waits until a run has completed, and returns it. Raises `RunFailed` if it ended otherwise,
+    and `TimeoutError` after some seconds. `on_wait` is called before each wait."""
+    pause, until = WAIT_SECONDS_MIN, inf
+    if timeout_seconds is not None:
+        until = monotonic() + timeout_seconds
+    while not (run := await store.workflows.get(scope, _checked_id(run_id))).status.is_final:
+        left = until - monotonic()
+        if left <= 0:
+            raise TimeoutError(f"run {run_id} has not ended within {timeout_seconds:g} s")
+        on_wait()
+        await asyncio.sleep(min(pause, left))
+        pause = min(pause * 2, WAIT_SECONDS_MAX)
+    if run.status is not RunStatus.COMPLETED:
+        raise RunFailed(run.id, str(run.status), run.error)
+    return run
+
+
+async def _change(
+    store: Store, scope: Scope, run_id: str, action: str, decide: control.Decision
+) -> Run:
+    async with recorded(store, scope, action, run_id):
+        return await store.workflows.change(scope, _checked_id(run_id), decide)
+
+
+def _encoded(field: str, value: object) -> bytes:
+    try:
+        return encode_json(value)
+    except InvalidInput as error:
+        raise InvalidInput([FieldError(field, each.message) for each in error.errors]) from None
+
+
+def _checked_id(run_id: object) -> str:
+    if not isinstance(run_id, str) or text_faults("id", run_id, RUN_ID_LENGTH_MAX):
+        raise NotFound("run", shown(run_id))
+    return run_id

@@ -1,0 +1,149 @@
+"""Serves HTTP in a process: the API with what runs beside it, or an app with its other roles."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tickwork import clock
+from tickwork.app.services import AsgiApp
+from tickwork.core import when
+from tickwork.core.model import SYSTEM
+from tickwork.errors import FieldError, InvalidInput
+from tickwork.extras import server_extra
+from tickwork.ops.schedules.outside import OutsideRules
+from tickwork.settings import Role, Settings
+from tickwork.wiring import (
+    build_worker,
+    guard,
+    open_store,
+    secret_box,
+    start_tracing,
+    webhook_channel,
+)
+
+if TYPE_CHECKING:
+    from litestar import Litestar
+    from prometheus_client import CollectorRegistry
+
+    from tickwork.ops.stores import Store
+    from tickwork.service.worker.worker import Worker
+
+
+def build_api(settings: Settings, *, registry: CollectorRegistry | None = None) -> Litestar:
+    """The HTTP application of these settings. Its database is open while it is served. Without a
+    `registry` it is alone in its process, so it also runs a node with the other roles."""
+    with server_extra("the HTTP API"):
+        from tickwork.api import create_api
+        from tickwork.api.access import is_loopback
+        from tickwork.api.context import Outside
+    from tickwork.service.observe.metrics import registry_of_process
+
+    start_tracing(settings)
+    metrics = registry or registry_of_process()
+    box = partial(secret_box, settings)
+    rules = OutsideRules(
+        lambda url: guard(settings).check_url(url), lambda: settings.public_url, box
+    )
+    sink = partial(webhook_channel, settings)
+    return create_api(
+        now=clock.now,
+        limits=when.Limits(min_interval_seconds=settings.min_interval_seconds),
+        open_store=lambda: open_store(settings),
+        registry=metrics,
+        issuers=settings.jwt,
+        is_on_loopback=is_loopback(settings.host),
+        beside=partial(_run_node, settings, metrics) if registry is None else None,
+        outside=Outside(rules, box, sink),
+    )
+
+
+@asynccontextmanager
+async def _run_node(
+    settings: Settings, metrics: CollectorRegistry, store: Store
+) -> AsyncIterator[None]:
+    """Runs a node without an app: it maintains the store and, with that role, plans schedules."""
+    from tickwork.app.declarations import Registry
+    from tickwork.ops.send import RegistryComposer
+
+    registry = Registry()
+    compose, folder = RegistryComposer(registry), Path.cwd()
+    own = settings
+    built = await build_worker(
+        store, registry, own, lambda _: SYSTEM, compose, folder=folder, serves=True
+    )
+    async with built.running(drain_seconds=0.0, registry=metrics):
+        yield
+
+
+@asynccontextmanager
+async def hosted(
+    settings: Settings,
+    work: Callable[..., AbstractAsyncContextManager[Worker]],
+    handlers: AsgiApp,
+) -> AsyncIterator[Worker]:
+    """Runs a worker in a process of ours: configures logging as the settings say, passes a metrics
+    `registry` to `work`, and serves it if `metrics_port` is set. With the role `http` it serves the
+    HTTP `handlers` of the app."""
+    from tickwork.service.observe.log_set_up import LogSetUp
+    from tickwork.service.observe.metrics import registry_of_process, serve_metrics
+
+    _check_ports(settings)
+    for role in settings.roles & {Role.API, Role.HTTP}:
+        with server_extra(f"the role {role}"):  # Before any handler runs.
+            import tickwork.api.serve  # noqa: F401
+    LogSetUp(settings.log_format, settings.log_level).apply()
+    registry = registry_of_process()
+    with ExitStack() as served:
+        if settings.metrics_port is not None:
+            host, port = settings.metrics_host, settings.metrics_port
+            served.enter_context(serve_metrics(registry, host=host, port=port))
+        async with (
+            work(registry=registry) as worker,
+            _served(settings, registry),
+            _handlers_served(settings, handlers),
+        ):
+            yield worker
+
+
+def _check_ports(settings: Settings) -> None:
+    """Handlers of an app must not have the origin of the console: their pages could act for its
+    users."""
+    is_same = settings.http_port == settings.port != 0
+    if settings.roles >= {Role.API, Role.HTTP} and is_same:
+        fault = f"{settings.port} is the port of the API; HTTP handlers need a port of their own"
+        raise InvalidInput([FieldError("http_port", fault)])
+
+
+@asynccontextmanager
+async def _handlers_served(settings: Settings, handlers: AsgiApp) -> AsyncIterator[None]:
+    """Serves the HTTP handlers of the app in this process, if it has that role."""
+    if Role.HTTP not in settings.roles:
+        yield
+        return
+    from tickwork.api.serve import serving
+
+    async with serving(handlers, host=settings.http_host, port=settings.http_port) as address:
+        logging.getLogger("tickwork").info("HTTP handlers are up at %s", address)
+        yield
+
+
+@asynccontextmanager
+async def _served(settings: Settings, registry: CollectorRegistry) -> AsyncIterator[None]:
+    """Serves the API in this process, if it has that role."""
+    if Role.API not in settings.roles:
+        yield
+        return
+    from tickwork.api.context import stop_streams
+    from tickwork.api.serve import serving
+
+    api = build_api(settings, registry=registry)
+    async with serving(
+        api, host=settings.host, port=settings.port, on_stop=lambda: stop_streams(api)
+    ) as address:
+        logging.getLogger("tickwork").info("the API is up at %s", address)
+        yield

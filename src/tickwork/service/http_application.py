@@ -1,0 +1,266 @@
+"""The HTTP handlers of an app as an ASGI application.
+
+```
+  request ──▶ route (404, 405) ──▶ key (401, 403) ──▶ body (413) ──▶ handler (504) ──▶ answer
+```
+
+An error is a problem (RFC 9457), as in the API. A handler that needs a key is called with a key of
+the app's own tenant only, because it acts for that tenant. The application knows no server: the
+role `http` serves it on a port, and service bindings and the test harness call it without one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from tickwork.app.http import HttpHandlerDeclaration
+from tickwork.app.invocation import correlate
+from tickwork.clock import monotonic
+from tickwork.core.access import check_access
+from tickwork.core.http.message import (
+    CORRELATION_HEADER,
+    JSON,
+    REQUEST_BYTES_MAX,
+    HttpRequest,
+    HttpResponse,
+)
+from tickwork.core.limits import TEXT_LENGTH_MAX, text_faults
+from tickwork.core.problem import MEDIA_TYPE, Problem, problem, problem_of
+from tickwork.errors import Forbidden, StoreError, TickworkError
+from tickwork.ops.authenticate import Authenticator
+from tickwork.ops.stores import Store
+from tickwork.store.ids import new_id
+
+IN_FLIGHT_MAX = 1_000
+"""Maximum number of requests that are handled at a time; further ones get a 503."""
+
+_QUERY_FIELDS_MAX = 1_000
+_OVERLOADED = "overloaded"
+_TIMED_OUT = "timed_out"
+
+_log = logging.getLogger("tickwork")
+
+Event = MutableMapping[str, Any]
+
+
+class HttpApplication:
+    """Answers requests with the handlers of an app."""
+
+    def __init__(
+        self,
+        handlers: list[HttpHandlerDeclaration],
+        open_store: Callable[[], Awaitable[Store]],
+        tenant: str,
+    ) -> None:
+        self._handlers, self._open_store, self._tenant = handlers, open_store, tenant
+        self._authenticator: tuple[Store, Authenticator] | None = None
+        self._in_flight = 0
+
+    async def __call__(
+        self,
+        scope: Event,
+        receive: Callable[[], Awaitable[Event]],
+        send: Callable[[Event], Awaitable[None]],
+    ) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        if scope["type"] != "http":
+            return
+        correlation_id = _correlation(scope)
+        correlate(correlation_id)
+        if self._in_flight >= IN_FLIGHT_MAX:
+            fault = "Too many requests are being handled; try again soon."
+            busy = problem(503, code=_OVERLOADED, detail=fault)
+            answer = _refused(busy, {"retry-after": "1"})
+        else:
+            self._in_flight += 1
+            try:
+                answer = await self._answer(scope, receive, correlation_id)
+            finally:
+                self._in_flight -= 1
+        await _respond(send, answer, correlation_id, has_body=scope["method"] != "HEAD")
+
+    async def close(self) -> None:
+        """Finishes what was begun in the background."""
+        if self._authenticator is not None:
+            await self._authenticator[1].close()
+
+    async def _live(
+        self,
+        receive: Callable[[], Awaitable[Event]],
+        send: Callable[[Event], Awaitable[None]],
+    ) -> None:
+        while (event := await receive())["type"] != "lifespan.shutdown":
+            await send({"type": f"{event['type']}.complete"})
+        await self.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _answer(
+        self, scope: Event, receive: Callable[[], Awaitable[Event]], correlation_id: str
+    ) -> HttpResponse:
+        method, path = str(scope["method"]), str(scope["path"])
+        try:
+            found = self._find(method, path)
+            if isinstance(found, HttpResponse):
+                return found
+            handler, params = found
+            headers = _headers(scope)
+            key_id = await self._admit(handler, headers)
+            body = await _body(receive, headers)
+            if body is None:
+                return _refused(problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE))
+            request = HttpRequest(
+                method=method,
+                path=path,
+                params=params,
+                query=_query(scope),
+                headers=headers,
+                body=body,
+                correlation_id=correlation_id,
+                key_id=key_id,
+            )
+            return await _run(handler, request)
+        except StoreError as error:
+            _log.error("%s %s: the store raised an error: %s", method, path, error)
+            return _refused(problem(HTTPStatus.SERVICE_UNAVAILABLE))
+        except TickworkError as error:
+            refusal = problem_of(error)
+            if refusal is not None:
+                return _refused(*refusal)
+            return _failed(method, path)
+        except Exception:
+            return _failed(method, path)
+
+    def _find(
+        self, method: str, path: str
+    ) -> tuple[HttpHandlerDeclaration, Mapping[str, str]] | HttpResponse:
+        parts, allowed = path.split("/")[1:], set[str]()
+        for handler in sorted(self._handlers, key=lambda each: each.route.rank):
+            params = handler.route.match(parts)
+            if params is None:
+                continue
+            if handler.route.method == method:
+                return handler, params
+            allowed.add(handler.route.method)
+        if allowed:
+            told = problem(HTTPStatus.METHOD_NOT_ALLOWED)
+            return _refused(told, {"allow": ", ".join(sorted(allowed))})
+        return _refused(problem(HTTPStatus.NOT_FOUND, detail=f"There is no handler for {path}."))
+
+    async def _admit(
+        self, handler: HttpHandlerDeclaration, headers: Mapping[str, str]
+    ) -> str | None:
+        """Raises `Unauthorized` or `Forbidden`; returns the key of the caller."""
+        if handler.permission is None:
+            return None
+        store = await self._open_store()
+        if self._authenticator is None or self._authenticator[0] is not store:
+            self._authenticator = store, Authenticator(store, monotonic)
+        caller = await self._authenticator[1].caller(headers.get("authorization"), None)
+        check_access(caller, handler.permission)
+        if caller.tenant != self._tenant and not caller.is_operator:
+            fault = "this service belongs to another tenant; use a key of that tenant"
+            raise Forbidden("other_tenant", fault)
+        return caller.key_id
+
+
+async def _run(handler: HttpHandlerDeclaration, request: HttpRequest) -> HttpResponse:
+    try:
+        async with asyncio.timeout(handler.timeout_seconds):
+            if handler.is_coroutine:
+                returned = await handler.function(request)
+            else:
+                returned = await asyncio.to_thread(handler.function, request)
+    except TimeoutError:
+        fault = f"The handler did not finish within {handler.timeout_seconds:g} seconds."
+        return _refused(problem(HTTPStatus.GATEWAY_TIMEOUT, code=_TIMED_OUT, detail=fault))
+    return _answer_of(returned)
+
+
+def _answer_of(returned: object) -> HttpResponse:
+    """What a handler returns, as an answer: None is 204, other values are JSON."""
+    if isinstance(returned, HttpResponse):
+        return returned
+    if returned is None:
+        return HttpResponse(status=HTTPStatus.NO_CONTENT)
+    return HttpResponse(headers={"content-type": JSON}, body=msgspec.json.encode(returned))
+
+
+def _failed(method: str, path: str) -> HttpResponse:
+    _log.exception("%s %s failed", method, path)
+    return _refused(problem(HTTPStatus.INTERNAL_SERVER_ERROR))
+
+
+def _refused(told: Problem, headers: Mapping[str, str] | None = None) -> HttpResponse:
+    return HttpResponse(
+        status=told.status,
+        headers={**(headers or {}), "content-type": MEDIA_TYPE},
+        body=told.encoded(),
+    )
+
+
+def _correlation(scope: Event) -> str:
+    """The correlation id that the caller gives, or a new one."""
+    for name, value in scope["headers"]:
+        text = bytes(value).decode("latin-1")
+        if bytes(name).lower() == CORRELATION_HEADER.encode() and not text_faults(
+            "correlation_id", text, TEXT_LENGTH_MAX
+        ):
+            return text
+    return str(new_id())
+
+
+def _headers(scope: Event) -> dict[str, str]:
+    """The headers by name; values of a name that is given several times are joined."""
+    found: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        known, text = bytes(name).decode("latin-1").lower(), bytes(value).decode("latin-1")
+        found[known] = f"{found[known]}, {text}" if known in found else text
+    return found
+
+
+def _query(scope: Event) -> dict[str, str]:
+    text = bytes(scope.get("query_string", b"")).decode("latin-1")
+    return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_QUERY_FIELDS_MAX))
+
+
+async def _body(
+    receive: Callable[[], Awaitable[Event]], headers: Mapping[str, str]
+) -> bytes | None:
+    """The body; None if it is too large."""
+    length = headers.get("content-length", "")
+    if length.isdecimal() and int(length) > REQUEST_BYTES_MAX:
+        return None
+    body = bytearray()
+    while True:
+        event = await receive()
+        body += event.get("body", b"")
+        if len(body) > REQUEST_BYTES_MAX:
+            return None
+        if event["type"] == "http.disconnect" or not event.get("more_body"):
+            return bytes(body)
+
+
+async def _respond(
+    send: Callable[[Event], Awaitable[None]],
+    answer: HttpResponse,
+    correlation_id: str,
+    *,
+    has_body: bool,
+) -> None:
+    headers = {name.lower(): value for name, value in answer.headers.items()}
+    headers[CORRELATION_HEADER] = correlation_id
+    headers["content-length"] = str(len(answer.body))
+    if answer.status == HTTPStatus.NO_CONTENT:
+        del headers["content-length"]
+    encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": answer.status, "headers": encoded})
+    await send({"type": "http.response.body", "body": answer.body if has_body else b""})

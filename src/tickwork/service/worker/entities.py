@@ -1,0 +1,143 @@
+"""Handles the messages of entities: sends, alarms, slots of schedules, and calls over HTTP.
+
+A send has the entity's key, so the claim of its message is the claim of the entity. An alarm and a
+slot have none: a direct call takes the entity for them while they run, so that their retries block
+no calls.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from tickwork.app.declarations import Consumer
+from tickwork.app.message import ClaimedMessage, Message, Permanent
+from tickwork.core.entity.call import (
+    ALARM_RETRIES_MAX,
+    ENTITY_SETTINGS,
+    Call,
+    CallError,
+    entity_id,
+    fingerprint,
+    queue_of,
+    read_call,
+)
+from tickwork.core.entity.model import CallResult, EntityChange
+from tickwork.core.message import outcome
+from tickwork.core.message.error_summary import summary
+from tickwork.core.message.outcome import Committed, Snoozed
+from tickwork.core.model import Message as Stored
+from tickwork.core.model import Scope
+from tickwork.entity.caller import Caller
+from tickwork.entity.entity import EntityType
+from tickwork.entity.run import Runner
+from tickwork.errors import (
+    EntityBusy,
+    EntityCallFailed,
+    EntityMoved,
+    StoreError,
+    TickworkError,
+)
+from tickwork.ops.entities import put_entity_schedule
+from tickwork.service.worker.deliver import hidden_consumer
+from tickwork.service.worker.invoke import describe
+from tickwork.store.contract import Store
+
+BUSY_SECONDS = 1.0
+"""Seconds until an alarm or a slot is tried again whose entity was busy."""
+
+IN_FLIGHT_MAX = 1_000
+"""Number of sends, alarms and slots of a type that a node runs at the same time. Those that run
+together share their commits."""
+
+_log = logging.getLogger("tickwork")
+
+
+class EntityHandler:
+    """Handles the messages of one type."""
+
+    def __init__(self, store: Store, type_: EntityType, caller: Callable[[], Caller]) -> None:
+        self._store, self._runner, self._caller = store, Runner(store, type_), caller
+
+    async def handle(self, message: Message[Any]) -> None:
+        """Runs the call that a message carries."""
+        assert isinstance(message, ClaimedMessage)
+        stored = message.stored
+        try:
+            call = read_call(stored.body)
+        except msgspec.MsgspecError as error:
+            message.settle(outcome.Permanent(f"the message is no call of an entity: {error}"))
+            return
+        scope = Scope(stored.tenant)
+        try:
+            if call.schedule is not None:
+                await put_entity_schedule(self._store, scope, call, self._runner.type.limits())
+            elif call.alarm is not None:
+                await self._alarm(scope, call, stored)
+            elif stored.key is None:
+                await self._slot(scope, call, stored)
+            elif call.answers:
+                message.settle(await self._answer(scope, call, stored))
+            else:
+                returned = await self._runner.run(scope, call, stored.id)
+                message.settle(returned.committed)
+        except (EntityBusy, EntityMoved):
+            message.settle(Snoozed(BUSY_SECONDS))
+
+    async def _slot(self, scope: Scope, call: Call, stored: Stored) -> None:
+        once = structs.replace(call, idempotency_key=stored.work_key)
+        await self._caller().call(scope, self._runner, once)
+
+    async def _answer(self, scope: Scope, call: Call, stored: Stored) -> Committed:
+        """Runs a call that somebody waits for: its error is an answer, and is not retried."""
+        assert call.idempotency_key is not None
+        try:
+            return (await self._runner.run(scope, call, stored.id)).committed
+        except StoreError:
+            raise
+        except Exception as error:
+            if isinstance(error, TickworkError):
+                answer = CallError(error.code, str(error))
+            else:
+                text = describe(error)
+                _log.error("%s.%s failed: %s", call.entity, call.method, text)
+                answer = CallError(EntityCallFailed.code, summary(text) or "")
+            result = CallResult(
+                key=call.idempotency_key,
+                fingerprint=fingerprint(call),
+                error=msgspec.json.encode(answer).decode(),
+            )
+            id_ = entity_id(call.entity, call.key)
+            return Committed(
+                EntityChange(
+                    id=id_, type=call.entity, key=call.key, keeps_state=True, result=result
+                )
+            )
+
+    async def _alarm(self, scope: Scope, call: Call, stored: Stored) -> None:
+        caller, runner = self._caller(), self._runner
+        try:
+            await caller.take(
+                scope,
+                call,
+                lambda message: runner.run_alarm(scope, call, message.id, retries=stored.attempts),
+            )
+        except (EntityBusy, EntityMoved, StoreError):
+            raise
+        except Exception as error:
+            if stored.attempts >= ALARM_RETRIES_MAX or isinstance(error, Permanent):
+                await caller.take(
+                    scope, call, lambda message: runner.drop_alarm(scope, call, message.id)
+                )
+            raise
+
+
+def entity_consumer(store: Store, type_: EntityType, caller: Callable[[], Caller]) -> Consumer:
+    """The consumer of the hidden queue of a type."""
+    handler = EntityHandler(store, type_, caller)
+    made = hidden_consumer(queue_of(type_.name), ENTITY_SETTINGS, handler.handle, IN_FLIGHT_MAX)
+    return structs.replace(made, is_built_in=False)  # An app that has the type uses it.

@@ -1,0 +1,224 @@
+"""Entities on PostgreSQL: what calls read, and direct calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from tickwork.core.entity.call import WAITING_CALLS_MAX, entered_message, too_many_waiting
+from tickwork.core.entity.model import (
+    SMALL_STORAGE_BYTES_MAX,
+    CallResult,
+    EntityHead,
+    EntityRecord,
+    StorageSelection,
+    StorageValues,
+)
+from tickwork.core.limits import check_limit, check_message
+from tickwork.core.message.batch import REASON_DELETED
+from tickwork.core.model import Message, NewMessage, Scope, State
+from tickwork.core.queue.stats import CounterName
+from tickwork.errors import NodeExpired
+from tickwork.store.ids import Moment, own_tenant
+from tickwork.store.postgres.engine.database import Connection, Database
+from tickwork.store.postgres.engine.sql import SQL
+from tickwork.store.postgres.messages.backlog import BacklogChange
+from tickwork.store.postgres.messages.removal import AfterCommit, Removal, RemovedMessages
+from tickwork.store.postgres.queues import PostgresQueues
+from tickwork.store.shared.counters import CounterKey, Counters
+from tickwork.store.shared.entity_rows import bounds, head_of, record_of
+from tickwork.store.shared.group_commit import Coalescer
+
+
+class _Entry(NamedTuple):
+    caller: UUID
+    scope: Scope
+    queue: str
+    message: NewMessage
+
+
+class PostgresEntities:
+    """Entities of a tenant. Direct calls of many callers are stored by one statement."""
+
+    def __init__(
+        self,
+        database: Database,
+        moment: Moment,
+        queues: PostgresQueues,
+        removal: Removal,
+        counters: Counters,
+    ) -> None:
+        self._database, self._moment, self._queues = database, moment, queues
+        self._removal, self._counters = removal, counters
+        # One at a time, so that the calls of a process are stored in order.
+        self._coalescer: Coalescer[_Entry, Message | Exception] = Coalescer(self._enter)
+        self._heads: Coalescer[tuple[str, UUID, str | None], EntityHead] = Coalescer(
+            self._read_heads, flights_max=2
+        )
+
+    async def enter(self, scope: Scope, queue: str, message: NewMessage, caller: UUID) -> Message:
+        check_message(message)
+        stored = await self._coalescer.submit(_Entry(caller, scope, queue, message))
+        if isinstance(stored, Exception):
+            raise stored
+        counter = CounterKey(stored.queue_id, stored.tenant, CounterName.SENT, "", "")
+        self._counters.add(counter, 1)
+        return stored
+
+    async def _enter(self, entries: Sequence[_Entry]) -> list[Message | Exception]:
+        # The queues are looked up here, so that no call overtakes another.
+        queue_ids = {
+            (scope, queue): await self._queues.id_of(scope, queue)
+            for scope, queue in {(each.scope, each.queue) for each in entries}
+        }
+        columns = [
+            (
+                *(each.caller, own_tenant(each.scope), queue_ids[each.scope, each.queue]),
+                *(m.key, m.id, m.body, m.correlation_id, m.causation_id, m.hops),
+            )
+            for each in entries
+            for m in [each.message]
+        ]
+        found = await self._database.run(
+            lambda connection: connection.fetch(
+                SQL.enter_call,
+                self._moment(),
+                *map(list, zip(*columns, strict=True)),
+                WAITING_CALLS_MAX,
+            ),
+            repeatable=False,
+        )
+        rows = {row["number"]: row for row in found}
+        return [
+            _stored(each, queue_ids[each.scope, each.queue], rows.get(number))
+            for number, each in enumerate(entries, start=1)
+        ]
+
+    async def count_waiting(self, scope: Scope, queue: str, key: str) -> int:
+        queue_id, tenant = await self._queues.id_of(scope, queue), own_tenant(scope)
+        count: int = await self._database.run(
+            lambda connection: connection.fetchval(
+                SQL.count_waiting_calls, queue_id, tenant, key, WAITING_CALLS_MAX
+            )
+        )
+        return count
+
+    async def entered(self, scope: Scope, calls: Sequence[UUID]) -> dict[UUID, bool]:
+        found = await self._database.run(
+            lambda connection: connection.fetch(SQL.entered_call, own_tenant(scope), list(calls))
+        )
+        return {row["id"]: row["is_claimed"] for row in found}
+
+    async def withdraw(self, scope: Scope, call: UUID) -> bool:
+        async def work(connection: Connection) -> AfterCommit:
+            found = await connection.fetch(SQL.withdrawable_call, own_tenant(scope), call)
+            return await self._delete(connection, found, [State.BLOCKED])
+
+        after_commit = await self._database.transact(work)
+        await self._removal.finish(after_commit)
+        return after_commit.counts.total() > 0
+
+    async def delete_calls_of_dead_nodes(self, limit: int) -> int:
+        """Deletes direct calls whose node is dead; returns their number."""
+
+        async def work(connection: Connection) -> AfterCommit:
+            found = await connection.fetch(SQL.calls_of_dead_nodes, self._moment(), limit)
+            return await self._delete(connection, found, [State.BLOCKED, State.CLAIMED])
+
+        after_commit = await self._database.transact(work)
+        await self._removal.finish(after_commit)
+        return after_commit.counts.total()
+
+    async def _delete(
+        self, connection: Connection, found: Sequence[Any], states: Sequence[State]
+    ) -> AfterCommit:
+        removed = RemovedMessages()
+        if found:
+            await self._removal.lock_keys(connection, found)
+            tenants, ids = [row["tenant"] for row in found], [row["id"] for row in found]
+            rows = await connection.fetch(SQL.delete_calls, tenants, ids, states)
+            removed.add(rows, CounterName.PURGED, REASON_DELETED)
+        return await self._removal.apply_effects(connection, removed, BacklogChange())
+
+    async def head(self, scope: Scope, entity: UUID, result_key: str | None = None) -> EntityHead:
+        return await self._heads.submit((own_tenant(scope), entity, result_key))
+
+    async def _read_heads(self, asked: Sequence[tuple[str, UUID, str | None]]) -> list[EntityHead]:
+        columns = [list(each) for each in zip(*asked, strict=True)]
+        found = await self._database.run(
+            lambda connection: connection.fetch(SQL.entity_head, self._moment(), *columns)
+        )
+        return [_head(row) for row in found]
+
+    async def result(self, scope: Scope, entity: UUID, key: str) -> CallResult | None:
+        return (await self.head(scope, entity, key)).result
+
+    async def values(self, scope: Scope, entity: UUID, names: Sequence[str]) -> StorageValues:
+        return _values(
+            await self._database.run(
+                lambda connection: connection.fetch(
+                    SQL.entity_values, own_tenant(scope), entity, list(names)
+                )
+            )
+        )
+
+    async def listed(
+        self, scope: Scope, entity: UUID, selection: StorageSelection
+    ) -> StorageValues:
+        reverse = selection.reverse
+        statement = SQL.list_entity_storage_reversed if reverse else SQL.list_entity_storage
+        values = (own_tenant(scope), entity, *bounds(selection), selection.limit)
+        return _values(
+            await self._database.run(lambda connection: connection.fetch(statement, *values))
+        )
+
+    async def list(
+        self, scope: Scope, type_name: str, limit: int, *, prefix: str = "", after: str = ""
+    ) -> tuple[EntityRecord, ...]:
+        check_limit(limit)
+        first, _, end = bounds(StorageSelection(prefix=prefix))
+        values = (own_tenant(scope), type_name, first, end, after, limit)
+        found = await self._database.run(
+            lambda connection: connection.fetch(SQL.list_entities, *values)
+        )
+        return tuple(record_of(*row) for row in found)
+
+    async def count(self, scope: Scope, type_name: str, limit: int) -> int:
+        check_limit(limit)
+        values = (own_tenant(scope), type_name, limit)
+        entities: int = await self._database.run(
+            lambda connection: connection.fetchval(SQL.count_entities, *values)
+        )
+        return entities
+
+    async def drain(self) -> None:
+        await self._coalescer.drain()
+
+
+def _stored(entry: _Entry, queue_id: UUID, row: Any | None) -> Message | Exception:
+    """The message of a direct call, or why it was not stored."""
+    if row is None:
+        return NodeExpired(entry.caller)
+    if row["state"] is None:
+        return too_many_waiting(entry.message)
+    return entered_message(
+        own_tenant(entry.scope),
+        queue_id,
+        entry.message,
+        entry.caller,
+        is_claimed=row["state"] == State.CLAIMED,
+        at=row["now"],
+    )
+
+
+def _head(row: Any) -> EntityHead:
+    *columns, names, stored = row
+    is_small = row["bytes"] is not None and row["bytes"] <= SMALL_STORAGE_BYTES_MAX
+    values = dict(zip(names or (), stored or (), strict=True)) if is_small else None
+    return head_of(*columns, values=values)
+
+
+def _values(rows: Sequence[Any]) -> StorageValues:
+    values = {row["name"]: row["value"] for row in rows if row["name"] is not None}
+    return StorageValues(rows[0]["changed_by"], values)

@@ -1,0 +1,85 @@
+"""Writes what calls change of their entities, in the transaction that settles them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from tickwork.core.entity.model import EntityChange, EntityState
+from tickwork.core.model import Ending
+from tickwork.store.ids import Moment
+from tickwork.store.postgres.engine.database import Connection
+from tickwork.store.postgres.engine.sql import SQL
+from tickwork.store.shared.entity_rows import schedules_text
+
+Changes = Sequence[tuple[str, EntityChange]]
+"""Tenants and changes. No entity occurs twice: its calls run one at a time."""
+
+
+async def write_entities(connection: Connection, moment: Moment, ended: Sequence[Ending]) -> None:
+    """Stores the changes of endings whose claims are valid, for many calls in few statements."""
+    changes = [(each.claim.tenant, each.entity) for each in ended if each.entity is not None]
+    if not changes:
+        return
+    old = [(tenant, each.old_alarm) for tenant, each in changes if each.old_alarm is not None]
+    if old:
+        await connection.execute(SQL.delete_alarms, *_columns(old))
+    kept = [(tenant, each) for tenant, each in changes if not each.keeps_state]
+    await _write_states(connection, moment, kept)
+    results = [
+        (tenant, each.id, result.key, result.fingerprint, result.value, result.error)
+        for tenant, each in changes
+        if (result := each.result) is not None
+    ]
+    if results:
+        await connection.execute(SQL.put_entity_results, moment(), *_columns(results))
+
+
+async def _write_states(connection: Connection, moment: Moment, changes: Changes) -> None:
+    freed = await _delete_values(connection, changes)
+    gone = [(tenant, each.id) for tenant, each in changes if each.state is None]
+    if gone:
+        await connection.execute(SQL.delete_entities, *_columns(gone))
+    states: list[tuple[Any, ...]] = [
+        (tenant, each.id, each.type, each.key, *_state_values(each.state))
+        for tenant, each in changes
+        if each.state is not None
+    ]
+    if not states:
+        return
+    puts = [
+        (tenant, each.id, name, value)
+        for tenant, each in changes
+        if each.state is not None
+        for name, value in each.puts
+    ]
+    sizes = [freed.get((row[0], row[1]), 0) for row in states]
+    values = _columns(puts) if puts else [[], [], [], []]
+    await connection.execute(SQL.put_entities, moment(), *_columns(states), *values, sizes)
+
+
+async def _delete_values(connection: Connection, changes: Changes) -> dict[tuple[str, UUID], int]:
+    """Deletes keys; returns the bytes that this freed, by tenant and entity."""
+    cleared = [(tenant, each.id) for tenant, each in changes if each.clears]
+    deleted = [(tenant, each.id, name) for tenant, each in changes for name in each.deletes]
+    if not cleared and not deleted:
+        return {}
+    rows = await connection.fetch(
+        SQL.delete_entity_values,
+        *(_columns(cleared) if cleared else [[], []]),
+        *(_columns(deleted) if deleted else [[], [], []]),
+    )
+    return {(row["tenant"], row["entity_id"]): row["bytes"] for row in rows}
+
+
+def _state_values(state: EntityState) -> tuple[object, ...]:
+    alarm = state.alarm
+    return (
+        state.changed_by, state.schema_version, alarm and alarm.id, alarm and alarm.at,
+        state.dead_alarm, schedules_text(state.schedules),
+    )  # fmt: skip
+
+
+def _columns(rows: Sequence[tuple[object, ...]]) -> list[list[object]]:
+    return [list(column) for column in zip(*rows, strict=True)]

@@ -1,0 +1,2 @@
+-- All rows of a table.
+SELECT /*fields*/ FROM /*table*/

@@ -1,0 +1,2 @@
+-- Deletes the rows that a migration inserted.
+DELETE FROM /*table*/

@@ -1,0 +1,2 @@
+-- Drops the function that refuses changes.
+DROP FUNCTION tickwork_refuse_change

@@ -1,0 +1,11 @@
+-- Messages of one tenant and correlation id that match a filter, between two ids.
+SELECT /*columns*/, m.place FROM tickwork_messages AS m
+WHERE m.tenant = $2 AND m.correlation_id = $9 AND m.id > $11 AND m.id <= $12
+    AND m.queue_id = $1
+    AND ($3::text IS NULL OR m.type = $3)
+    AND ($4::timestamptz IS NULL OR m.sent_at <= $4)
+    AND ($6::text IS NULL OR m.state = $6)
+    AND m.visible_at > $7 AND m.visible_at <= $8
+    AND ($10::text IS NULL OR m.key = $10)
+ORDER BY m.id
+LIMIT $5

@@ -1,0 +1,9 @@
+-- Deletes firings of the default partition past their retention, the oldest first, and returns them.
+WITH old AS MATERIALIZED (
+    SELECT ctid AS at FROM tickwork_firings_default
+    WHERE finished_at AT TIME ZONE 'UTC' <= $1::timestamptz AT TIME ZONE 'UTC'
+    ORDER BY finished_at AT TIME ZONE 'UTC'
+    LIMIT $2
+)
+DELETE FROM tickwork_firings_default AS f WHERE ctid = ANY (ARRAY (SELECT at FROM old))
+RETURNING /*firing*/

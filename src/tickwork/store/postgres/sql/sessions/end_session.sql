@@ -1,0 +1,2 @@
+-- Ends a session.
+DELETE FROM tickwork_sessions WHERE id = $1

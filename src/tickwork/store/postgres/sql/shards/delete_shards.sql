@@ -1,0 +1,2 @@
+-- Deletes all shards, to replace them by others.
+DELETE FROM tickwork_shards

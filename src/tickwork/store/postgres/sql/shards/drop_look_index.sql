@@ -1,0 +1,2 @@
+-- Drops the index for another number of shards.
+DROP INDEX CONCURRENTLY IF EXISTS /*look_index*/

@@ -1,0 +1,33 @@
+-- Ends runs whose messages are still claimed by exactly these claims, or gives them new params. Returns the
+-- numbers of the valid claims.
+WITH held AS MATERIALIZED (
+    SELECT new.*
+    FROM unnest(
+        $2::text[], $3::uuid[], $4::bigint[], $5::uuid[], $6::uuid[], $7::text[], $8::bytea[], $9::text[],
+        $10::text[], $11::bytea[]
+    ) WITH ORDINALITY
+        AS new (tenant, id, claim, holder, uid, status, result, error, divergence, params, number)
+    CROSS JOIN LATERAL (
+        SELECT 1 FROM tickwork_messages AS m
+        WHERE m.tenant = new.tenant AND m.id = new.id
+            AND (m.claim, m.holder) IS NOT DISTINCT FROM (new.claim, new.holder)
+        LIMIT 1
+        FOR SHARE
+    ) AS m
+),
+ended AS (
+    UPDATE tickwork_runs AS r SET
+        status = held.status, result = held.result, error = held.error,
+        divergence = coalesce(held.divergence, r.divergence), params = coalesce(held.params, r.params),
+        generation = r.generation + (held.params IS NOT NULL)::integer,
+        finished_at = CASE WHEN held.status <> 'running' THEN coalesce($1::timestamptz, clock_timestamp()) END
+    FROM held
+    -- The array keeps a plan that was made while the table was empty from reading all of it.
+    WHERE r.uid = ANY (ARRAY (SELECT uid FROM held)) AND r.uid = held.uid AND r.message_id = held.id
+        AND r.status = 'running'
+    RETURNING held.number, held.uid, held.params
+),
+forgotten AS (
+    DELETE FROM tickwork_run_steps WHERE uid = ANY (ARRAY (SELECT uid FROM ended WHERE params IS NOT NULL))
+)
+SELECT number FROM ended

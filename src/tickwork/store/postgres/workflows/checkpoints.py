@@ -1,0 +1,71 @@
+"""Records steps and ends of runs on PostgreSQL, those of many runs in one statement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tickwork.core.model import Claim, Ending
+from tickwork.core.workflow.model import Checkpoint
+from tickwork.store.ids import Moment
+from tickwork.store.postgres.engine.database import Connection
+from tickwork.store.postgres.engine.sql import SQL, once
+from tickwork.store.shared.columns import RUN_STEP
+
+
+class Fenced(NamedTuple):
+    """A checkpoint, and the claim that fences it."""
+
+    claim: Claim
+    checkpoint: Checkpoint
+
+
+class Recorded(NamedTuple):
+    """A checkpoint that was recorded: the signals of its run. It is not fresh if the step was done
+    before: the answer to that was lost."""
+
+    signals: int
+    is_fresh: bool
+
+
+async def record(connection: Connection, fenced: Sequence[Fenced]) -> dict[int, Recorded]:
+    """Records the checkpoints whose claims are valid, by index."""
+    tenants, ids, claims, holders = claim_columns([each.claim for each in fenced])
+    steps = [each.checkpoint.step for each in fenced]
+    found = await connection.fetch(
+        SQL.record_checkpoints,
+        once(tenants),
+        ids,
+        once(claims),
+        once(holders),
+        [each.checkpoint.uid for each in fenced],
+        once([each.checkpoint.event for each in fenced]),
+        *(once([getattr(step, name) for step in steps]) for name, _ in RUN_STEP),
+    )
+    return {row["number"] - 1: Recorded(row["signals"], row["fresh"]) for row in found}
+
+
+def claim_columns(claims: Sequence[Claim]) -> tuple[list[Any], ...]:
+    """Claims as columns, in the order in which statements take them."""
+    return (
+        [claim.tenant for claim in claims],
+        [claim.id for claim in claims],
+        [claim.number for claim in claims],
+        [claim.holder for claim in claims],
+    )
+
+
+async def finish_runs(connection: Connection, moment: Moment, acked: Sequence[Ending]) -> None:
+    """Ends the runs of messages that were acked in this transaction."""
+    ends = [(each.claim.id, each.run_end) for each in acked if each.run_end is not None]
+    if ends:
+        await connection.execute(
+            SQL.finish_runs,
+            moment(),
+            [end.uid for _, end in ends],
+            [message_id for message_id, _ in ends],
+            [end.status for _, end in ends],
+            [end.result for _, end in ends],
+            [end.error for _, end in ends],
+            [end.divergence for _, end in ends],
+        )

@@ -1,0 +1,104 @@
+"""Reads runs on PostgreSQL: those that many workers ask for, in at most three statements."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from tickwork.core.workflow.model import (
+    RunEvent,
+    RunHistory,
+    RunStep,
+    StepKind,
+    StepState,
+)
+from tickwork.store.ids import Moment
+from tickwork.store.postgres.engine.database import Connection, Database
+from tickwork.store.postgres.engine.sql import SQL
+from tickwork.store.shared.columns import RUN_STEP, read_run
+from tickwork.store.shared.group_commit import Coalescer
+
+RUNS_READ_MAX = 100
+"""Maximum number of runs that are read at once. While one group is replayed, the next is read."""
+
+_KINDS = {str(each): each for each in StepKind}
+_STATES = {str(each): each for each in StepState}
+_STEP_FIELDS, _EVENT_FIELDS = [name for name, _ in RUN_STEP], RunEvent.__struct_fields__
+
+
+class Asked(NamedTuple):
+    """A run to read, and what of it."""
+
+    tenant: str
+    run_id: str
+    with_steps: bool = False
+    with_events: bool = False
+
+
+class Histories:
+    """Reads runs with their steps and events."""
+
+    def __init__(self, database: Database, moment: Moment) -> None:
+        self._database, self._moment = database, moment
+        self._coalescer: Coalescer[Asked, RunHistory | None] = Coalescer(
+            self._read, flights_max=2, rows_max=RUNS_READ_MAX
+        )
+
+    async def read(self, asked: Asked) -> RunHistory | None:
+        """A run; None if there is none."""
+        return await self._coalescer.submit(asked)
+
+    async def _read(self, asked: Sequence[Asked]) -> list[RunHistory | None]:
+        return await self._database.run(lambda connection: self._read_on(connection, asked))
+
+    async def _read_on(
+        self, connection: Connection, asked: Sequence[Asked]
+    ) -> list[RunHistory | None]:
+        found = await find_runs(connection, self._moment, {each[:2] for each in asked})
+        runs = [found.get(each[:2]) for each in asked]
+        both = [(one, each.run) for one, each in zip(asked, runs, strict=True) if each]
+        steps = await _steps(connection, {run.uid for one, run in both if one.with_steps})
+        events = await _events(
+            connection, {run.uid for one, run in both if one.with_events and run.signals}
+        )
+        return [
+            None
+            if each is None
+            else RunHistory(
+                each.run,
+                tuple(steps.get(each.run.uid, ())) if one.with_steps else (),
+                tuple(events.get(each.run.uid, ())) if one.with_events else (),
+                each.now,
+            )
+            for one, each in zip(asked, runs, strict=True)
+        ]
+
+
+async def find_runs(
+    connection: Connection, moment: Moment, named: Iterable[tuple[str, str]]
+) -> dict[tuple[str, str], RunHistory]:
+    """Those of the runs that exist, by tenant and id, without steps and events."""
+    tenants, ids = zip(*named, strict=True)
+    rows = await connection.fetch(SQL.find_runs, moment(), tenants, ids)
+    found = [RunHistory(read_run(values), (), (), now) for now, *values in rows]
+    return {(each.run.tenant, each.run.id): each for each in found}
+
+
+async def _steps(connection: Connection, uids: Collection[UUID]) -> dict[UUID, list[RunStep]]:
+    found: dict[UUID, list[RunStep]] = {}
+    if uids:
+        for uid, *values in await connection.fetch(SQL.run_steps, [*uids]):
+            fields = dict(zip(_STEP_FIELDS, values, strict=True))
+            fields["kind"], fields["state"] = _KINDS[fields["kind"]], _STATES[fields["state"]]
+            found.setdefault(uid, []).append(RunStep(**fields))
+    return found
+
+
+async def _events(connection: Connection, uids: Collection[UUID]) -> dict[UUID, list[RunEvent]]:
+    found: dict[UUID, list[RunEvent]] = {}
+    if uids:
+        for uid, *values in await connection.fetch(SQL.run_events, [*uids]):
+            event = RunEvent(**dict(zip(_EVENT_FIELDS, values, strict=True)))
+            found.setdefault(uid, []).append(event)
+    return found

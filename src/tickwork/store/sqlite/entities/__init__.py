@@ -1,0 +1,1 @@
+"""Entities: their state and storage, and direct calls."""

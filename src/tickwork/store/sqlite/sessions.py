@@ -1,0 +1,57 @@
+"""Sessions of the console on SQLite."""
+
+from __future__ import annotations
+
+from tickwork.core.limits import check_system
+from tickwork.core.model import Scope
+from tickwork.core.session import Session
+from tickwork.store.sqlite.engine.database import Database
+from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, microseconds
+from tickwork.store.sqlite.engine.work import Transaction
+
+
+class SqliteSessions:
+    """Sessions by the hash of their secret."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def start(
+        self, scope: Scope, session_id: bytes, *, key_id: str, secret_hash: bytes, seconds: float
+    ) -> Session:
+        check_system(scope)
+
+        def work(transaction: Transaction) -> Session:
+            expires_at = transaction.now + microseconds(seconds)
+            transaction.execute(SQL.start_session, (session_id, key_id, secret_hash, expires_at))
+            return Session(
+                id=session_id,
+                key_id=key_id,
+                secret_hash=secret_hash,
+                expires_at=from_microseconds(expires_at),
+            )
+
+        return await self._database.change(work)
+
+    async def find(self, scope: Scope, session_id: bytes) -> Session | None:
+        check_system(scope)
+        row = await self._database.read(
+            lambda transaction: transaction.execute(SQL.find_session, (session_id,)).fetchone()
+        )
+        if row is None:
+            return None
+        key_id, secret_hash, expires_at = row
+        return Session(
+            id=session_id,
+            key_id=key_id,
+            secret_hash=secret_hash,
+            expires_at=from_microseconds(expires_at),
+        )
+
+    async def end(self, scope: Scope, session_id: bytes) -> None:
+        check_system(scope)
+
+        def work(transaction: Transaction) -> None:
+            transaction.execute(SQL.end_session, (session_id,))
+
+        await self._database.change(work)

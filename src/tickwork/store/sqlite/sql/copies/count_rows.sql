@@ -1,0 +1,2 @@
+-- How many rows of a table are copied.
+SELECT count(*) FROM /*table*/ WHERE /*condition*/

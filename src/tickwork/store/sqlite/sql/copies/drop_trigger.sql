@@ -1,0 +1,2 @@
+-- Lets a table accept changes again.
+DROP TRIGGER /*trigger*/

@@ -1,0 +1,70 @@
+"""Reads runs on SQLite: those that many workers ask for, in one read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tickwork.core.limits import is_name
+from tickwork.core.workflow.model import Run, RunHistory
+from tickwork.store.shared.group_commit import Coalescer
+from tickwork.store.sqlite.engine.database import Database
+from tickwork.store.sqlite.engine.sql import SQL, from_microseconds
+from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.workflows import checkpoints
+
+RUNS_READ_MAX = 100
+"""Maximum number of runs that are read at once. While one group is replayed, the next is read."""
+
+
+class Asked(NamedTuple):
+    """A run to read, and what of it."""
+
+    tenant: str
+    run_id: str
+    with_steps: bool = False
+    with_events: bool = False
+
+
+class Histories:
+    """Reads runs with their steps and events."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._coalescer: Coalescer[Asked, RunHistory | None] = Coalescer(
+            self._read, flights_max=2, rows_max=RUNS_READ_MAX
+        )
+
+    async def read(self, asked: Asked) -> RunHistory | None:
+        """A run; None if there is none."""
+        return await self._coalescer.submit(asked)
+
+    async def _read(self, asked: Sequence[Asked]) -> list[RunHistory | None]:
+        return await self._database.read(
+            lambda transaction: [read_history(transaction, each) for each in asked]
+        )
+
+
+def find_run(transaction: Transaction, tenant: str, run_id: str) -> Run | None:
+    """A run; None if there is none."""
+    row = None
+    if is_name(tenant) and is_name(run_id):
+        row = transaction.execute(SQL.get_run, (tenant, run_id)).fetchone()
+    return None if row is None else checkpoints.run(row)
+
+
+def read_history(transaction: Transaction, asked: Asked) -> RunHistory | None:
+    """A run with what is asked of it; None if there is none."""
+    run = find_run(transaction, asked.tenant, asked.run_id)
+    if run is None:
+        return None
+    execute, uid = transaction.execute, (run.uid.bytes,)
+    steps = execute(SQL.run_steps, uid).fetchall() if asked.with_steps else ()
+    has_events = asked.with_events and run.signals
+    events = execute(SQL.run_events, uid).fetchall() if has_events else ()
+    return RunHistory(
+        run,
+        tuple(map(checkpoints.run_step, steps)),
+        tuple(map(checkpoints.run_event, events)),
+        from_microseconds(transaction.now),
+    )

@@ -1,0 +1,258 @@
+"""Runs of workflows on SQLite: the contract's methods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from msgspec import structs
+
+from tickwork.core.limits import check_limit, is_name, is_possible_claim
+from tickwork.core.model import Claim, Scope
+from tickwork.core.workflow.control import (
+    Decision,
+    RunChange,
+    check_conflict,
+    deadline_of,
+    restart,
+)
+from tickwork.core.workflow.model import (
+    EVENTS_MAX,
+    Checkpoint,
+    ConflictPolicy,
+    NewRun,
+    Run,
+    RunEnd,
+    RunHistory,
+    RunResult,
+    RunSelection,
+    RunStatus,
+)
+from tickwork.core.workflow.queue import run_message, runs_queue
+from tickwork.errors import NotFound, TooMany
+from tickwork.store.ids import own_tenant
+from tickwork.store.shared.columns import run_values
+from tickwork.store.shared.group_commit import Coalescer
+from tickwork.store.sqlite.engine.database import Database
+from tickwork.store.sqlite.engine.sql import SQL, from_microseconds
+from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages.send import Parcel
+from tickwork.store.sqlite.workflows import checkpoints
+from tickwork.store.sqlite.workflows.checkpoints import Fenced
+from tickwork.store.sqlite.workflows.histories import Asked, Histories, find_run, read_history
+
+
+class SqliteWorkflows:
+    """Runs, their steps and events."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._checkpoints: Coalescer[Fenced, int | None] = Coalescer(self._record, flights_max=2)
+        self._histories = Histories(database)
+
+    async def start(
+        self, scope: Scope, runs: Sequence[NewRun], on_conflict: ConflictPolicy
+    ) -> tuple[Run, ...]:
+        tenant = own_tenant(scope)
+        if not is_name(tenant):
+            raise NotFound("tenant", tenant)
+
+        def work(transaction: Transaction) -> tuple[Run, ...]:
+            for each in runs:
+                parcel = Parcel(Scope(tenant), runs_queue(each.workflow), [run_message(each)])
+                parcel.find(transaction)
+                if _create(transaction, tenant, each):
+                    parcel.store(transaction)
+                    continue
+                existing = _get(transaction, tenant, each.id)
+                if existing.uid == each.uid:
+                    continue  # The call is repeated after its answer was lost.
+                check_conflict(existing, each, on_conflict)
+                if on_conflict is ConflictPolicy.RESTART_IF_FINISHED:
+                    _change(transaction, tenant, each.id, restart(each.message_id, new=each))
+            return tuple(_get(transaction, tenant, each.id) for each in runs)
+
+        return await self._database.write(work, rows=2 * len(runs))
+
+    async def adopt(self, scope: Scope, claim: Claim, run: NewRun) -> RunHistory | None:
+        if not _is_own(scope, claim):
+            return None
+        fence = (claim.tenant, claim.id.bytes, claim.number, claim.holder.bytes)
+
+        def work(transaction: Transaction) -> RunHistory | None:
+            if transaction.execute(SQL.claimed_rowid, fence).fetchone() is None:
+                return None
+            _create(transaction, claim.tenant, structs.replace(run, message_id=claim.id))
+            return read_history(transaction, Asked(claim.tenant, run.id, True, True))
+
+        return await self._database.write(work)
+
+    async def get(self, scope: Scope, run_id: str) -> Run:
+        return (await self._read(scope, run_id)).run
+
+    async def history(self, scope: Scope, run_id: str, *, with_steps: bool = True) -> RunHistory:
+        return await self._read(scope, run_id, with_steps=with_steps, with_events=True)
+
+    async def _read(self, scope: Scope, run_id: str, **what: bool) -> RunHistory:
+        found = await self._histories.read(Asked(own_tenant(scope), run_id, **what))
+        if found is None:
+            raise NotFound("run", run_id)
+        return found
+
+    async def _record(self, fenced: Sequence[Fenced]) -> list[int | None]:
+        def work(transaction: Transaction) -> list[int | None]:
+            recorded = [checkpoints.record(transaction, *each) for each in fenced]
+            return [None if each is None else each.signals for each in recorded]
+
+        return await self._database.write(work, rows=len(fenced))
+
+    async def list(
+        self,
+        scope: Scope,
+        selection: RunSelection,
+        limit: int,
+        *,
+        before: tuple[datetime, UUID] | None = None,
+    ) -> tuple[Run, ...]:
+        check_limit(limit)
+        tenant = own_tenant(scope)
+        if not is_name(tenant) or (selection.workflow and not is_name(selection.workflow)):
+            return ()
+        position = [
+            None if each is None else checkpoints.stored(each) for each in before or [None] * 2
+        ]
+        asked = (
+            tenant,
+            selection.workflow,
+            selection.status and str(selection.status),
+            *position,
+            limit,
+        )
+        statement, parent_id = SQL.list_runs, selection.parent_id
+        if parent_id is not None:
+            statement, asked = SQL.list_child_runs, (*asked, parent_id)
+        if parent_id is not None and not is_name(parent_id):
+            return ()
+        found = await self._database.read(
+            lambda transaction: transaction.execute(statement, asked).fetchall()
+        )
+        return tuple(map(checkpoints.run, found))
+
+    async def results(self, scope: Scope, uids: Sequence[UUID]) -> tuple[RunResult, ...]:
+        tenant = own_tenant(scope)
+
+        def work(transaction: Transaction) -> tuple[RunResult, ...]:
+            found = (
+                transaction.execute(SQL.run_results, (uid.bytes, tenant)).fetchone() for uid in uids
+            )
+            return tuple(
+                RunResult(UUID(bytes=row[0]), row[1], RunStatus(row[2]), *row[3:])
+                for row in found
+                if row is not None
+            )
+
+        return await self._database.read(work)
+
+    async def checkpoint(self, scope: Scope, claim: Claim, checkpoint: Checkpoint) -> int | None:
+        if not _is_own(scope, claim):
+            return None
+        return await self._checkpoints.submit(Fenced(claim, checkpoint))
+
+    async def end(self, scope: Scope, claim: Claim, end: RunEnd) -> bool:
+        if not _is_own(scope, claim):
+            return False
+
+        def work(transaction: Transaction) -> bool:
+            if checkpoints.claimed(transaction, claim, end.uid) is None:
+                return False
+            finished_at = None if end.status is RunStatus.RUNNING else transaction.now
+            values = (end.result, end.error, end.divergence, end.params, finished_at)
+            transaction.execute(SQL.end_run, (end.uid.bytes, str(end.status), *values))
+            if end.params is not None:
+                transaction.execute(SQL.forget_steps, (end.uid.bytes, 0))
+            return True
+
+        return await self._database.write(work)
+
+    async def assign_version(self, scope: Scope, claim: Claim, uid: UUID, version: str) -> bool:
+        if not _is_own(scope, claim):
+            return False
+
+        def work(transaction: Transaction) -> bool:
+            if checkpoints.claimed(transaction, claim, uid) is None:
+                return False
+            transaction.execute(SQL.assign_version, (uid.bytes, version))
+            return True
+
+        return await self._database.write(work)
+
+    async def change(self, scope: Scope, run_id: str, decide: Decision) -> Run:
+        tenant = own_tenant(scope)
+        return await self._database.change(
+            lambda transaction: _change(transaction, tenant, run_id, decide)
+        )
+
+
+def _is_own(scope: Scope, claim: Claim) -> bool:
+    """Whether the scope can have this claim."""
+    return is_possible_claim(claim) and (scope.is_system or claim.tenant == scope.tenant)
+
+
+def _get(transaction: Transaction, tenant: str, run_id: str) -> Run:
+    run = find_run(transaction, tenant, run_id)
+    if run is None:
+        raise NotFound("run", run_id)
+    return run
+
+
+def _create(transaction: Transaction, tenant: str, new: NewRun) -> bool:
+    """Stores a run; False if its id exists."""
+    deadline = deadline_of(new, from_microseconds(transaction.now))
+    values = (
+        tenant, new.id, new.uid.bytes, new.message_id.bytes, new.workflow, new.version,
+        0 if new.event is None else 1, new.correlation_id,
+        None if deadline is None else checkpoints.stored(deadline), transaction.now, new.params,
+        new.parent_id, new.parent_step,
+    )  # fmt: skip
+    if transaction.execute(SQL.create_run, values).rowcount == 0:
+        return False
+    if new.event is not None:
+        _add_event(transaction, new.uid, 1, new)
+    return True
+
+
+def _change(transaction: Transaction, tenant: str, run_id: str, decide: Decision) -> Run:
+    run = _get(transaction, tenant, run_id)
+    named = (tenant, run.message_id.bytes)
+    row = transaction.execute(SQL.run_message_queue, named).fetchone()
+    change = decide(run, row is not None, from_microseconds(transaction.now))
+    signals = run.signals + 1
+    if change.event is not None and not _add_event(transaction, run.uid, signals, change):
+        return run  # It has an event with this id.
+    changed = structs.replace(change.run, signals=signals)
+    values = (tenant, run_id, *map(checkpoints.stored, run_values(changed)))
+    transaction.execute(SQL.update_run, values)
+    if change.steps_from is not None:
+        transaction.execute(SQL.forget_steps, (run.uid.bytes, change.steps_from))
+    if change.drops_events:
+        transaction.execute(SQL.forget_events, (run.uid.bytes,))
+    if change.sends:
+        queue = runs_queue(changed.workflow)
+        Parcel(Scope(tenant), queue, [run_message(changed)]).store(transaction)
+    if row is not None and (change.takes or change.wakes):
+        statement = SQL.take_run_message if change.takes else SQL.wake_run_message
+        transaction.execute(statement, (transaction.now, *named))
+        transaction.queues_to_wake.add(UUID(bytes=row[0]))
+    return changed
+
+
+def _add_event(transaction: Transaction, uid: UUID, number: int, of: NewRun | RunChange) -> bool:
+    """Adds the event; False if the run has one with its id."""
+    event = of.event
+    assert event is not None
+    (waiting,) = transaction.execute(SQL.count_waiting_events, (uid.bytes,)).fetchone()
+    if waiting >= EVENTS_MAX:
+        raise TooMany(f"{EVENTS_MAX} events wait for the run already")
+    values = (transaction.now, uid.bytes, number, event.type, event.id, event.data)
+    return transaction.execute(SQL.add_run_event, values).rowcount == 1

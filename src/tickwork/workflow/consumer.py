@@ -1,0 +1,219 @@
+"""Consumes the hidden queues of an app's workflows: each message is a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from tickwork.app.declarations import Consumer
+from tickwork.app.message import ClaimedMessage, Message
+from tickwork.app.workflows import WorkflowDeclaration
+from tickwork.core.message.batch import BATCH_COMPLETED, CompletedBatch
+from tickwork.core.message.outcome import Outcome, RunEnded, Snoozed, Succeeded, Suspended
+from tickwork.core.model import SYSTEM, Scope
+from tickwork.core.model import Message as Stored
+from tickwork.core.public_id import Prefix, public_id
+from tickwork.core.schedule.firing import slot_key
+from tickwork.core.schedule.result_message import is_result, result_run
+from tickwork.core.workflow.children import ChildCall, child_uid, map_batch_id
+from tickwork.core.workflow.control import children_ended, revive
+from tickwork.core.workflow.model import NewRun, RunEnd, RunHistory, RunStatus
+from tickwork.core.workflow.queue import RUNS_SETTINGS, runs_queue
+from tickwork.errors import Conflict, NotFound, StoreUnavailable
+from tickwork.service.worker.deliver import hidden_consumer
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+from tickwork.workflow.execution import AGAIN_SECONDS, Execution
+from tickwork.workflow.maps import MapFunctions, child_declaration
+from tickwork.workflow.replay import find_map
+from tickwork.workflow.work import Work
+
+IN_FLIGHT_MAX = 1_000
+"""Number of runs of a workflow that a node executes at a time, unless it is set."""
+
+PARKED_SECONDS = 60.0
+"""Seconds until a node looks again for the code of a pinned run."""
+
+PAUSED_SECONDS = 10.0
+"""Seconds until an item of a map whose run is paused looks again."""
+
+Versions = Mapping[str | None, WorkflowDeclaration]
+"""The declared versions of a workflow; the last one is the newest."""
+
+
+class Runner:
+    """Executes the runs of one workflow."""
+
+    def __init__(
+        self, store: Store, versions: Versions, *, monotonic: Callable[[], float], **options: Any
+    ) -> None:
+        self._store, self._versions, self._monotonic = store, versions, monotonic
+        self._options = options
+        self._functions = MapFunctions()
+
+    async def handle(self, message: Message[Any]) -> None:
+        """Executes one run and settles its message."""
+        assert isinstance(message, ClaimedMessage)
+        message.settle(await self._execute(message))
+
+    async def _execute(self, message: ClaimedMessage[Any]) -> Outcome:
+        stored = message.stored
+        try:
+            if stored.type == BATCH_COMPLETED:
+                return await self._wake_parent(stored)
+            is_other = stored.schedule_id is not None or is_result(stored)
+            if isinstance(message.body, dict) and not is_other:
+                return await self._execute_child(message)
+            history = await self._history(stored, message.body)
+            if history is None:
+                return Snoozed(0.0)  # Another worker has it.
+            run = history.run
+            declared = self._declared(run.version)
+            if declared is None:
+                return Suspended(PARKED_SECONDS, run.signals)
+            if run.version is None and declared.version is not None:
+                assign = self._store.workflows.assign_version
+                if not await assign(SYSTEM, stored.current_claim, run.uid, declared.version):
+                    return Snoozed(0.0)
+        except (Conflict, NotFound):
+            return Succeeded()  # The run was pruned or deleted.
+        except StoreUnavailable:
+            return Snoozed(AGAIN_SECONDS)
+        return await self._run(message, history, declared)
+
+    async def _run(
+        self, message: ClaimedMessage[Any], history: RunHistory, declared: WorkflowDeclaration
+    ) -> Outcome:
+        execution = Execution(
+            self._store,
+            message,
+            history,
+            declared,
+            monotonic=self._monotonic,
+            on_map=self._functions.note,
+            **self._options,
+        )
+        return await execution.execute()
+
+    async def _wake_parent(self, stored: Stored) -> Outcome:
+        """The items of a map have ended; their run goes on."""
+        event = msgspec.json.decode(stored.body, type=CompletedBatch)
+        if event.run_id is not None:
+            await self._store.workflows.change(Scope(stored.tenant), event.run_id, children_ended)
+        return Succeeded()
+
+    async def _execute_child(self, message: ClaimedMessage[Any]) -> Outcome:
+        """Runs an item of a map, unless its parent has ended, or has started again."""
+        stored, scope = message.stored, Scope(message.stored.tenant)
+        call = msgspec.json.decode(stored.body, type=ChildCall)
+        parent = await self._store.workflows.get(scope, call.run_id)
+        uid = child_uid(call.batch_id, call.number)
+        adopted = await self._store.workflows.adopt(
+            SYSTEM,
+            stored.current_claim,
+            NewRun(
+                id=public_id(Prefix.RUN, uid),
+                uid=uid,
+                message_id=stored.id,
+                workflow=parent.workflow,
+                version=parent.version,
+                params=bytes(call.item),
+                correlation_id=stored.correlation_id,
+                parent_id=parent.id,
+                parent_step=call.label,
+            ),
+        )
+        if adopted is None:
+            return Snoozed(0.0)  # Another worker has it.
+        if parent.status.is_final or map_batch_id(parent, call.step) != call.batch_id:
+            end = RunEnd(uid=uid, status=RunStatus.CANCELLED, error="its parent does not wait")
+            return RunEnded(end)
+        declared = self._declared(parent.version)
+        if parent.paused or declared is None:
+            return Suspended(PAUSED_SECONDS if declared else PARKED_SECONDS, adopted.run.signals)
+        history = await self._revived(scope, stored, adopted)
+        work = self._functions.get(call.batch_id) or await self._find(scope, call, declared)
+        if work is None:
+            text = f"this code does not call step.map({call.name!r}, …) any more"
+            end = RunEnd(uid=uid, status=RunStatus.FAILED, error=text)
+            return RunEnded(end)
+        return await self._run(message, history, child_declaration(declared, call, work))
+
+    async def _find(
+        self, scope: Scope, call: ChildCall, declared: WorkflowDeclaration
+    ) -> Work | None:
+        """What the items of a map call, found by replaying its run."""
+        history = await self._store.workflows.history(scope, call.run_id)
+        work = await find_map(self._store, history, declared, call.step)
+        if work is not None:
+            self._functions.note(call.batch_id, work)
+        return work
+
+    async def _history(self, stored: Stored, body: object) -> RunHistory | None:
+        """The record of the run that a message stands for. The message of a slot, or of the
+        result of a firing, starts it."""
+        scope = Scope(stored.tenant)
+        if (new := self._started(stored)) is None:
+            history = await self._store.workflows.history(scope, str(body))
+            return await self._revived(scope, stored, history)
+        adopted = await self._store.workflows.adopt(SYSTEM, stored.current_claim, new)
+        return None if adopted is None else await self._revived(scope, stored, adopted)
+
+    def _started(self, stored: Stored) -> NewRun | None:
+        """The run that a message starts; None for the message of a run that exists."""
+        newest = self._newest
+        if is_result(stored):
+            return structs.replace(result_run(stored, newest.name), version=newest.version)
+        if stored.schedule_id is None:
+            return None
+        run_id = slot_key(
+            None, stored.schedule_id, stored.slot, 0 if stored.is_replay else stored.run
+        )
+        return NewRun(
+            id=str(run_id),
+            uid=new_id(),
+            message_id=stored.id,
+            workflow=newest.name,
+            version=newest.version,
+            params=stored.body,
+            correlation_id=stored.correlation_id,
+        )
+
+    async def _revived(self, scope: Scope, stored: Stored, history: RunHistory) -> RunHistory:
+        """The record of a run. After the replay of a dead letter it goes on where it died."""
+        run = history.run
+        if run.status is not RunStatus.FAILED or run.message_id == stored.id:
+            return history
+        await self._store.workflows.change(scope, run.id, revive(stored.id))
+        return await self._store.workflows.history(scope, run.id)
+
+    @property
+    def _newest(self) -> WorkflowDeclaration:
+        return [*self._versions.values()][-1]
+
+    def _declared(self, version: str | None) -> WorkflowDeclaration | None:
+        """The code of a version; the newest one if it has none, unless that is pinned."""
+        newest = self._newest
+        if version is None or version in self._versions:
+            return self._versions.get(version, newest)
+        return None if newest.pin else newest
+
+
+def workflow_consumers(
+    store: Store,
+    workflows: Mapping[str, Versions],
+    *,
+    monotonic: Callable[[], float],
+    **options: Any,
+) -> list[Consumer]:
+    """The consumers of the workflows that an app declares."""
+    consumers = []
+    for name, versions in workflows.items():
+        runner = Runner(store, versions, monotonic=monotonic, **options)
+        concurrency = [*versions.values()][-1].max_concurrency or IN_FLIGHT_MAX
+        made = hidden_consumer(runs_queue(name), RUNS_SETTINGS, runner.handle, concurrency)
+        consumers.append(structs.replace(made, is_built_in=False))
+    return consumers

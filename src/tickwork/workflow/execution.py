@@ -1,0 +1,302 @@
+"""One execution of a run's body: from the claim of its message until it ends or waits.
+
+When no step runs and the body awaits only steps that wait, it is dropped: its task is cancelled,
+and what it calls from then on has no effect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import msgspec
+
+from tickwork.app.invocation import enter, leave
+from tickwork.app.message import ClaimedMessage, single_error
+from tickwork.app.workflows import WorkflowDeclaration
+from tickwork.core.limits import DELAY_SECONDS_MAX
+from tickwork.core.message.decide import clean_error
+from tickwork.core.message.outcome import (
+    Outcome,
+    Permanent,
+    RunEnded,
+    Snoozed,
+    Succeeded,
+    Suspended,
+)
+from tickwork.core.model import ContentType
+from tickwork.core.workflow.model import (
+    STEP_NAME_LENGTH_MAX,
+    Control,
+    RunEnd,
+    RunHistory,
+    RunStatus,
+    StepState,
+)
+from tickwork.errors import ClaimLost, StepFailed, StoreError
+from tickwork.service.worker.invoke import describe
+from tickwork.store.contract import Store
+from tickwork.workflow.map_steps import OnMap
+from tickwork.workflow.record import RunRecord
+from tickwork.workflow.step import ContinueAs, Step
+from tickwork.workflow.steps import AtBoundary, CarryOut, Steps
+from tickwork.workflow.work import (
+    STEP_TIMEOUT_SECONDS,
+    BodyHandling,
+    Work,
+    carry_out,
+    check_size,
+)
+
+IDLE_TURNS = 25
+"""Turns of the event loop without a call of a step after which a body counts as waiting. A result
+needs some turns to reach a body through nested gathers and task groups."""
+
+AGAIN_SECONDS = 5.0
+"""Seconds until a run is tried again whose record could not be read or written."""
+
+DROP_SECONDS_MAX = 5.0
+"""Seconds that a dropped body may take to clean up."""
+
+CHECK_SECONDS = 2.0
+"""Maximum number of seconds between two looks for events while a step runs and another waits."""
+
+_log = logging.getLogger("tickwork")
+
+
+class Execution:
+    """Runs the body of one run. `monotonic` is the worker's clock."""
+
+    def __init__(
+        self,
+        store: Store,
+        message: ClaimedMessage[Any],
+        history: RunHistory,
+        declared: WorkflowDeclaration,
+        *,
+        monotonic: Callable[[], float],
+        carry_out: CarryOut = carry_out,
+        at_boundary: AtBoundary | None = None,
+        on_map: OnMap | None = None,
+    ) -> None:
+        self._message, self._declared = message, declared
+        self._record = RunRecord(store, message.stored, history, monotonic)
+        self._steps = Steps(self._record, message, carry_out, at_boundary, on_map)
+        self._failed_compensations: list[str] = []
+        self._tasks: list[asyncio.Task[Any]] = []
+
+    async def execute(self) -> Outcome:
+        """Runs the body as far as it goes; the outcome of the run's message."""
+        run = self._record.run
+        if not self._record.has_message:
+            return self._ended(run.status, run.error)
+        if run.paused:
+            return self._suspended()
+        self._steps.is_stopping = run.control is not None or self._record.is_past_deadline()
+        try:
+            await self._record.load_maps()
+            return await self._conclude(await self._drive(self._body()))
+        except ClaimLost:
+            return Snoozed(0.0)  # The store refuses it: another worker has the message.
+        except StoreError:
+            return Snoozed(AGAIN_SECONDS)
+        finally:
+            await self._drop()
+
+    async def _body(self) -> bytes:
+        """Calls the function of the workflow; its result as JSON."""
+        declared = self._declared
+        given: tuple[Any, ...] = (Step(self._steps),)
+        if declared.takes_params:
+            given += (declared.params.decode(self._record.run.params, ContentType.JSON),)
+        try:
+            returned = await declared.function(*given)
+        finally:
+            if not self._steps.is_dropped:
+                await self._await_forgotten()
+        output = declared.result.encode(returned)
+        check_size("the result of the run", output)
+        return output
+
+    async def _await_forgotten(self) -> None:
+        """A step that nobody awaited ends before its run does."""
+        if forgotten := self._steps.forgotten():
+            keys = ", ".join(each.key for each in forgotten)
+            _log.warning("run %s: nobody awaits the steps %s", self._record.run.id, keys)
+            await asyncio.gather(*forgotten, return_exceptions=True)
+
+    async def _drive(self, body: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Runs a body until it ends, or until it only waits. Raises `ClaimLost` if another worker
+        has the run, and `StoreError` if it cannot be recorded."""
+        steps, before = self._steps, enter(BodyHandling(self._message))
+        try:
+            task = asyncio.create_task(body)
+        finally:
+            leave(before)
+        self._tasks.append(task)
+        task.add_done_callback(lambda _: steps.changed.set())
+        while not task.done() and not steps.is_lost and not steps.is_broken:
+            steps.changed.clear()
+            if steps.running:
+                await self._wait_for_change()
+            elif not steps.wake_due() and await self._is_idle(task):
+                break
+        while steps.running and not steps.is_lost:  # What runs is recorded in any case.
+            steps.changed.clear()
+            await self._wait_for_change()
+        if steps.is_lost:
+            raise ClaimLost([self._message.stored.id])
+        if steps.is_broken:
+            raise StoreError("a step could not be recorded")
+        return task
+
+    async def _is_idle(self, task: asyncio.Task[Any]) -> bool:
+        """Whether a body awaits nothing but steps that wait."""
+        steps, seen = self._steps, self._steps.called
+        for _ in range(IDLE_TURNS):
+            await asyncio.sleep(0)
+            if task.done() or steps.running or steps.called != seen:
+                return False
+        if steps.is_stopping or steps.is_awaited:
+            return True
+        await self._wait_for_change()  # The body awaits something that is no step.
+        return False
+
+    async def _wait_for_change(self) -> None:
+        """Waits until a step or the body ends, or a step that waits can go on."""
+        steps, seconds = self._steps, CHECK_SECONDS
+        if not steps.waiting:
+            await steps.changed.wait()
+            return
+        if (wake_at := steps.next_wake()) is not None:
+            left = (wake_at - self._record.now()).total_seconds()
+            seconds = min(max(left, 0.01), seconds)
+        try:
+            async with asyncio.timeout(seconds):
+                await steps.changed.wait()
+        except TimeoutError:
+            if steps.waits_for_signal:
+                await steps.refresh()
+        steps.wake_due()
+
+    async def _conclude(self, task: asyncio.Task[Any]) -> Outcome:
+        if not task.done():
+            return await self._conclude_waiting()
+        if task.cancelled():
+            return await self._undo_and_end(RunStatus.FAILED, "the body was cancelled from within")
+        error = task.exception()
+        if error is None:
+            return await self._end(RunStatus.COMPLETED, result=task.result())
+        if isinstance(error, ContinueAs):
+            return await self._continue_as(error.params)
+        return await self._undo_and_end(RunStatus.FAILED, _failure_text(error))
+
+    async def _conclude_waiting(self) -> Outcome:
+        run = self._record.run
+        if run.paused:
+            return self._suspended()
+        if run.control is Control.CANCEL:
+            return await self._end(RunStatus.CANCELLED)
+        if run.control is Control.COMPENSATE:
+            return await self._undo_and_end(RunStatus.CANCELLED, None)
+        if self._record.is_past_deadline():
+            text = f"the run did not end before its deadline at {run.deadline_at}"
+            return await self._undo_and_end(RunStatus.FAILED, text)
+        return self._suspended()
+
+    async def _undo_and_end(self, status: RunStatus, error: str | None) -> Outcome:
+        """Runs the compensations, and then ends the run."""
+        steps = self._steps
+        steps.waiting.clear()
+        if steps.compensations:
+            steps.is_stopping, steps.is_compensating = self._record.run.paused, True
+            task = await self._drive(self._undo())
+            if not task.done():
+                return self._suspended()
+            task.result()
+        return await self._end(status, error=error)
+
+    async def _undo(self) -> None:
+        """Undoes the steps that have started, the last one first."""
+        recorded = self._record.steps
+        started = [each for each in self._steps.compensations if each.key in recorded]
+        started.sort(key=lambda each: recorded[each.key].position, reverse=True)
+        for each in started:
+            step = recorded[each.key]
+            output = step.output if step.state is StepState.DONE else None
+            value = None if output is None else msgspec.json.decode(output)
+            work = Work(each.compensate, (value, *each.args), each.retries, STEP_TIMEOUT_SECONDS)
+            name = f"compensate {each.key}"[:STEP_NAME_LENGTH_MAX]
+            try:
+                await self._steps.do(name, None, work)
+            except StepFailed as error:
+                self._failed_compensations.append(str(error))
+
+    async def _end(
+        self, status: RunStatus, *, result: bytes | None = None, error: str | None = None
+    ) -> Outcome:
+        run = self._record.run
+        end = RunEnd(
+            uid=run.uid,
+            status=status,
+            result=result,
+            error=None if error is None else clean_error(error),
+            divergence=self._divergence() if status is RunStatus.COMPLETED else None,
+        )
+        outcome = self._ended(status, error)
+        if self._failed_compensations:
+            outcome = Permanent(f"run {run.id}: {'; '.join(self._failed_compensations)}")
+        if isinstance(outcome, Succeeded):
+            return RunEnded(end)
+        await self._record.end(end)
+        return outcome
+
+    def _ended(self, status: RunStatus, error: str | None) -> Outcome:
+        """The outcome of the message of a run that has ended. A slot succeeds with its run only."""
+        if self._message.stored.schedule_id is None or status is RunStatus.COMPLETED:
+            return Succeeded()
+        return Permanent(f"run {self._record.run.id} {status}" + (f": {error}" if error else ""))
+
+    async def _continue_as(self, params: object) -> Outcome:
+        encoded = self._declared.params.encode(params)
+        check_size("the params of the run", encoded)
+        await self._record.end(RunEnd(uid=self._record.run.uid, params=encoded))
+        return Suspended(0.0, self._record.run.signals)
+
+    def _divergence(self) -> str | None:
+        found = self._steps.divergence()
+        if found is not None:
+            _log.warning("run %s diverges from its record: %s", self._record.run.id, found)
+        return found
+
+    def _suspended(self) -> Outcome:
+        """The run waits, until its next time or its next signal."""
+        run, seconds = self._record.run, float(DELAY_SECONDS_MAX)
+        times = [self._steps.next_wake(), run.deadline_at]
+        wake_at = min((each for each in times if each is not None), default=None)
+        if wake_at is None or run.paused:
+            return Suspended(seconds, run.signals)
+        left = max((wake_at - self._record.now()).total_seconds(), 0.0)
+        if left > seconds:
+            return Suspended(seconds, run.signals)
+        return Suspended(left, run.signals, wake_at)
+
+    async def _drop(self) -> None:
+        """Ends the tasks of a body that waits, and of steps whose claim is lost."""
+        left: list[asyncio.Task[Any]] = [*self._steps.drop()]
+        left += [each for each in self._tasks if not each.done()]
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=DROP_SECONDS_MAX)
+        for task in left:
+            if task.done() and not task.cancelled():
+                task.exception()  # What a dropped body raises says nothing.
+
+
+def _failure_text(error: BaseException) -> str:
+    """Why a run failed."""
+    cause = single_error(error)
+    return str(cause) if isinstance(cause, StepFailed) else describe(error)

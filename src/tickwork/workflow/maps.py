@@ -1,0 +1,138 @@
+"""The maps of a run, on both sides: a parent fills a batch and collects results, and a child finds
+the function that it calls.
+
+A function cannot be stored. The node that ran the parent knows it; another one replays the body of
+the parent up to the map, without running a step, and remembers it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+from msgspec import structs
+
+from tickwork.app.workflows import WorkflowDeclaration, item_payload, result_payload
+from tickwork.core.message.batch import BatchStatus
+from tickwork.core.model import ContentType, Scope
+from tickwork.core.workflow.children import (
+    ChildCall,
+    MapItem,
+    MapRecord,
+    child_label,
+    child_uid,
+)
+from tickwork.core.workflow.model import RunResult, RunStatus, RunStep, StepError, StepState
+from tickwork.errors import NotFound
+from tickwork.store.contract import Store
+from tickwork.workflow.step import Step
+from tickwork.workflow.work import Work
+
+RESULTS_READ = 1_000
+"""Number of results of children that are read at once."""
+
+FUNCTIONS_KNOWN_MAX = 256
+"""Maximum number of maps whose functions a node remembers."""
+
+
+class LoadedMap(NamedTuple):
+    """What is stored for a map: whether its batch is there in full, and the results of its
+    children by their name, once all have ended."""
+
+    is_filled: bool
+    children: dict[str, RunResult] | None = None
+
+
+async def load_map(store: Store, scope: Scope, step: RunStep, record: MapRecord) -> LoadedMap:
+    """Reads how far a map is, and the results if all its items have ended."""
+    if step.state is not StepState.DONE:
+        try:
+            batch = await store.batches.get(scope, record.batch_id)
+        except NotFound:
+            return LoadedMap(is_filled=False)
+        if batch.status is not BatchStatus.COMPLETED:
+            return LoadedMap(is_filled=batch.status is not BatchStatus.FILLING)
+    uids = [child_uid(record.batch_id, number) for number in range(record.items)]
+    children: dict[str, RunResult] = {}
+    for at in range(0, len(uids), RESULTS_READ):
+        found = await store.workflows.results(scope, uids[at : at + RESULTS_READ])
+        children |= {str(each.parent_step): each for each in found}
+    return LoadedMap(is_filled=True, children=children)
+
+
+def results_in_order(
+    step: str, items: Sequence[MapItem], children: dict[str, RunResult], function: Any
+) -> list[Any]:
+    """The results of the items of a map that has succeeded."""
+    payload = result_payload(function)
+    found = [children[child_label(step, each.key)] for each in items]
+    return [payload.decode(each.result or b"null", ContentType.JSON) for each in found]
+
+
+def first_failed(
+    step: str, items: Sequence[MapItem], children: dict[str, RunResult]
+) -> tuple[str, RunResult | None] | None:
+    """The first item that did not complete: its name, and its run if it has one."""
+    for each in items:
+        label = child_label(step, each.key)
+        child = children.get(label)
+        if child is None or child.status is not RunStatus.COMPLETED:
+            return label, child
+    return None
+
+
+async def child_error(store: Store, scope: Scope, label: str, child: RunResult | None) -> StepError:
+    """Why an item failed, as data."""
+    if child is None:
+        return StepError("ItemLost", "it was purged or cancelled before it ran", step=label)
+    history = await store.workflows.history(scope, child.id)
+    for step in history.steps:
+        if step.state is StepState.FAILED and step.error is not None:
+            error = msgspec.json.decode(step.error, type=StepError)
+            return structs.replace(error, step=label)
+    return StepError("ItemFailed", f"it {child.status}: {child.error}", step=label)
+
+
+class MapFunctions:
+    """The functions of maps that this node knows, those used last."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[UUID, Work] = OrderedDict()
+
+    def note(self, batch_id: UUID, work: Work) -> None:
+        """Remembers what the items of a map call."""
+        self._known[batch_id] = work
+        self._known.move_to_end(batch_id)
+        if len(self._known) > FUNCTIONS_KNOWN_MAX:
+            self._known.popitem(last=False)
+
+    def get(self, batch_id: UUID) -> Work | None:
+        """What the items of a map call."""
+        return self._known.get(batch_id)
+
+
+def child_declaration(
+    declared: WorkflowDeclaration, call: ChildCall, work: Work
+) -> WorkflowDeclaration:
+    """The body of a child: one step, which calls the function of its map with its item."""
+
+    async def call_function(step: Step, item: Any) -> Any:
+        return await step.do(
+            call.name,
+            work.function,
+            item,
+            retries=work.retries,
+            timeout_seconds=work.timeout_seconds,
+            key=call.key,
+        )
+
+    return structs.replace(
+        declared,
+        function=call_function,
+        params=item_payload(work.function),
+        result=result_payload(work.function),
+        takes_params=True,
+    )

@@ -1,0 +1,197 @@
+"""The record of a run while a worker has it: its steps and events, and how more are written.
+
+Every write is fenced by the worker's claim on the run's message. `ClaimLost` is raised if another
+worker has the run, or somebody has ended or restarted it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+from tickwork.app.invocation import NOTHING_MADE, Made, Written
+from tickwork.app.message import Permanent
+from tickwork.core.message.decide import with_effects
+from tickwork.core.model import SYSTEM, Ending, Fate, Message, Scope, Settlement
+from tickwork.core.workflow.children import (
+    MapItem,
+    child_messages,
+    map_batch,
+    output_bytes,
+    read_map,
+)
+from tickwork.core.workflow.model import (
+    RUN_BYTES_MAX,
+    Checkpoint,
+    Run,
+    RunEnd,
+    RunEvent,
+    RunHistory,
+    RunResult,
+    RunStep,
+    StepError,
+    StepKind,
+    StepState,
+)
+from tickwork.errors import ClaimLost, EventDone, StoreUnavailable
+from tickwork.store.contract import Store
+from tickwork.workflow.maps import LoadedMap, child_error, load_map
+
+STORE_ATTEMPTS_MAX = 5
+
+STORE_PAUSE_SECONDS = 0.5
+"""Seconds between two attempts to record a step while the database does not answer; doubled each
+time."""
+
+
+class RunRecord:
+    """What is known of a run. `monotonic` is the worker's clock."""
+
+    def __init__(
+        self, store: Store, message: Message, history: RunHistory, monotonic: Callable[[], float]
+    ) -> None:
+        self._store, self._message = store, message
+        self._claim = message.current_claim
+        self._read(history, monotonic)
+
+    def _read(self, history: RunHistory, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self.run: Run = history.run
+        self.steps = {each.key: each for each in history.steps}
+        self._events: list[RunEvent] = []
+        self._newest_event = 0
+        self._add_events(history)
+        self._read_at, self._read_monotonic = history.now, monotonic()
+        self._position = max((each.position for each in history.steps), default=0)
+        self._bytes = sum(map(output_bytes, history.steps))
+        self.maps: dict[str, LoadedMap] = {}
+
+    @property
+    def scope(self) -> Scope:
+        """The tenant of the run."""
+        return Scope(self.run.tenant)
+
+    def now(self) -> datetime:
+        """The database's time, as far as it is known here."""
+        return self._read_at + timedelta(seconds=self._monotonic() - self._read_monotonic)
+
+    @property
+    def has_message(self) -> bool:
+        """Whether the claimed message stands for the run, and the run has not ended."""
+        return self.run.message_id == self._claim.id and not self.run.status.is_final
+
+    def is_past_deadline(self) -> bool:
+        """Whether the run should have ended by now."""
+        deadline = self.run.deadline_at
+        return deadline is not None and deadline <= self.now()
+
+    def seconds_left(self) -> float | None:
+        """Seconds until the deadline of the run, if it has one."""
+        deadline = self.run.deadline_at
+        return None if deadline is None else max((deadline - self.now()).total_seconds(), 0.001)
+
+    def take_event(self, type_: str | None) -> RunEvent | None:
+        """The first event of a type that no step has."""
+        for index, event in enumerate(self._events):
+            if event.type == type_:
+                return self._events.pop(index)
+        return None
+
+    def new(self, key: str, kind: StepKind, state: StepState) -> RunStep:
+        """A step that starts now, after all others."""
+        self._position += 1
+        return RunStep(
+            key=key, position=self._position, kind=kind, state=state, started_at=self.now()
+        )
+
+    async def write(
+        self,
+        step: RunStep,
+        *,
+        event: int | None = None,
+        made: Made = NOTHING_MADE,
+        rows: Written | None = None,
+    ) -> None:
+        """Records a step, with the event that it consumes, and what it sends and writes."""
+        size = self._bytes + output_bytes(step)
+        if size > RUN_BYTES_MAX:
+            text = f"step {step.key!r}: the results of a run have at most {RUN_BYTES_MAX} bytes"
+            raise Permanent(text)
+        signals = await self._write(Checkpoint(self.run.uid, step, event), made, rows)
+        self.steps[step.key], self._bytes = step, size
+        if signals != self.run.signals:
+            await self.refresh()
+
+    async def _write(self, checkpoint: Checkpoint, made: Made, rows: Written | None) -> int | None:
+        """The signals of the run; None if they are not known."""
+        for attempt in range(1, STORE_ATTEMPTS_MAX + 1):
+            try:
+                if made or rows is not None:
+                    await self._write_with_effects(checkpoint, made, rows)
+                    return None
+                signals = await self._store.workflows.checkpoint(SYSTEM, self._claim, checkpoint)
+            except StoreUnavailable:
+                if attempt == STORE_ATTEMPTS_MAX:
+                    raise
+            else:
+                if signals is None:
+                    raise ClaimLost([self._claim.id])
+                return signals
+            await asyncio.sleep(STORE_PAUSE_SECONDS * 2 ** (attempt - 1))
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _write_with_effects(
+        self, checkpoint: Checkpoint, made: Made, rows: Written | None
+    ) -> None:
+        ending = Ending(claim=self._claim, fate=Fate.KEEP, checkpoint=checkpoint)
+        settlement = Settlement((with_effects(self._message, ending, *made),))
+        if rows is not None:
+            with suppress(EventDone):  # It is recorded, and the answer was lost.
+                await self._store.messages.settle_jointly(SYSTEM, settlement, rows.joined)
+        elif (await self._store.messages.settle(SYSTEM, settlement)).refused:
+            raise ClaimLost([self._claim.id])
+
+    async def refresh(self) -> None:
+        """Reads what happened to the run from outside."""
+        history = await self._store.workflows.history(self.scope, self.run.id, with_steps=False)
+        self.run = history.run
+        self._add_events(history)
+        if not self.has_message:
+            raise ClaimLost([self._claim.id])
+        await self.load_maps()
+
+    def _add_events(self, history: RunHistory) -> None:
+        """Adds the events that are new here. Steps that refresh at the same time read the same, and
+        an event that a step has taken may not be recorded yet."""
+        new = [each for each in history.events if each.number > self._newest_event]
+        self._events += [each for each in new if each.consumed_by is None]
+        self._newest_event = max((each.number for each in new), default=self._newest_event)
+
+    async def load_maps(self) -> None:
+        """Reads how far the maps of the run are."""
+        for step in self.steps.values():
+            loaded = self.maps.get(step.key)
+            if step.state is StepState.FAILED or (loaded and loaded.children is not None):
+                continue
+            if (record := read_map(step)) is not None:
+                self.maps[step.key] = await load_map(self._store, self.scope, step, record)
+
+    async def fill_map(
+        self, step: RunStep, name: str, items: Sequence[MapItem], concurrency: int
+    ) -> None:
+        """Stores the children of a map, those that are not stored yet. `Conflict` if others are."""
+        record, run = read_map(step), self.run
+        assert record is not None
+        messages = child_messages(self._message, run, record, step.key, name, items, concurrency)
+        await self._store.batches.create(self.scope, map_batch(run, record), messages)
+
+    async def child_error(self, label: str, child: RunResult | None) -> StepError:
+        """Why an item of a map failed."""
+        return await child_error(self._store, self.scope, label, child)
+
+    async def end(self, end: RunEnd) -> None:
+        """Ends the run, or gives it new params."""
+        if not await self._store.workflows.end(SYSTEM, self._claim, end):
+            raise ClaimLost([self._claim.id])

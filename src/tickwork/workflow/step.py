@@ -1,0 +1,277 @@
+"""`Step`: what the body of a workflow is given to call its steps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, NoReturn, Protocol, TypeVar, overload
+
+from tickwork.app.workflows import item_payload
+from tickwork.core.fields import shown
+from tickwork.core.limits import DELAY_SECONDS_MAX, TEXT_LENGTH_MAX, text_faults
+from tickwork.core.workflow.children import MapItem
+from tickwork.core.workflow.model import ITEM_BYTES_MAX, MAP_ITEMS_MAX
+from tickwork.core.workflow.retries import Retries, check_retries
+from tickwork.core.workflow.step_key import check_step_text
+from tickwork.errors import FieldError, InvalidInput
+from tickwork.workflow.call import StepCall
+from tickwork.workflow.work import STEP_TIMEOUT_SECONDS, Work
+
+T = TypeVar("T")
+
+DEFAULT_RETRIES = Retries()
+
+
+class ContinueAs(BaseException):
+    """Ends the body; the run goes on from its start with these params. No `except Exception`
+    catches it."""
+
+    def __init__(self, params: object) -> None:
+        self.params = params
+        super().__init__("the run continues with new params")
+
+
+class Caller(Protocol):
+    """Runs and records the steps of one execution of a body."""
+
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def tenant(self) -> str: ...
+    def do(self, name: object, key: object, work: Work) -> StepCall[Any]: ...
+    def sleep(
+        self, name: object, seconds: float | None, until: datetime | None
+    ) -> StepCall[None]: ...
+    def wait_for_event(
+        self, name: object, type_: str, timeout_seconds: float | None
+    ) -> StepCall[Any]: ...
+    def patched(self, name: object) -> StepCall[bool]: ...
+    def map(
+        self, name: object, work: Work, items: Sequence[MapItem], concurrency: int
+    ) -> StepCall[list[Any]]: ...
+
+
+class Step:
+    """Calls the steps of a run. A step that is recorded returns its result at once.
+
+    A step starts when it is called. Await it, or several with `gather` or a `TaskGroup`.
+    """
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return self._caller.run_id
+
+    @property
+    def tenant(self) -> str:
+        """The tenant of the run."""
+        return self._caller.tenant
+
+    @overload
+    def do(
+        self,
+        name: str,
+        function: Callable[..., Coroutine[Any, Any, T]],
+        /,
+        *args: Any,
+        retries: Retries = DEFAULT_RETRIES,
+        timeout_seconds: float = STEP_TIMEOUT_SECONDS,
+        compensate: Callable[..., Any] | None = None,
+        key: str | None = None,
+    ) -> StepCall[T]: ...
+
+    @overload
+    def do(
+        self,
+        name: str,
+        function: Callable[..., T],
+        /,
+        *args: Any,
+        retries: Retries = DEFAULT_RETRIES,
+        timeout_seconds: float = STEP_TIMEOUT_SECONDS,
+        compensate: Callable[..., Any] | None = None,
+        key: str | None = None,
+    ) -> StepCall[T]: ...
+
+    def do(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        /,
+        *args: Any,
+        retries: Retries = DEFAULT_RETRIES,
+        timeout_seconds: float = STEP_TIMEOUT_SECONDS,
+        compensate: Callable[..., Any] | None = None,
+        key: str | None = None,
+    ) -> StepCall[Any]:
+        """Calls a function once and records its result, which must be JSON.
+
+        What it sends commits with the record. An error is retried; `Permanent` is not. After the
+        last attempt `StepFailed` is raised here. If the run fails later, or is cancelled,
+        `compensate(output, *args)` undoes the step. `key` tells steps apart that have one name. A
+        plain function runs in a thread.
+        """
+        work = _work(name, function, args, retries, timeout_seconds, compensate)
+        return self._caller.do(name, key, work)
+
+    def transaction(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        /,
+        *args: Any,
+        retries: Retries = DEFAULT_RETRIES,
+        timeout_seconds: float = STEP_TIMEOUT_SECONDS,
+        key: str | None = None,
+    ) -> StepCall[Any]:
+        """Calls `function(rows, *args)`, which notes its own rows with `rows.execute(…)`. They
+        commit together with the record of the step."""
+        work = _work(name, function, args, retries, timeout_seconds, None, has_rows=True)
+        return self._caller.do(name, key, work)
+
+    async def gather(self, *steps: Awaitable[Any]) -> list[Any]:
+        """Awaits several steps and returns their results in order. If one fails, the others finish
+        before its error is raised."""
+        results = await asyncio.gather(*steps, return_exceptions=True)
+        for each in results:
+            if isinstance(each, BaseException):
+                raise each
+        return results
+
+    def map(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        items: Iterable[Any],
+        /,
+        *,
+        key: Callable[[Any], str] | None = None,
+        concurrency: int = 50,
+        retries: Retries = DEFAULT_RETRIES,
+        timeout_seconds: float = STEP_TIMEOUT_SECONDS,
+    ) -> StepCall[list[Any]]:
+        """Calls a function for each item, at most `concurrency` at a time, and returns the results
+        in order. `key` names an item; by default its index does.
+
+        Each item is a run of its own, on any node, and gets its item as JSON. If one fails, the
+        others finish before `StepFailed` is raised here.
+        """
+        given: object = concurrency
+        if isinstance(given, bool) or not isinstance(given, int) or not given >= 1:
+            fault = f"must be a whole number, 1 or more, not {shown(given)}"
+            raise InvalidInput([FieldError("concurrency", fault)])
+        work = _work(name, function, (), retries, timeout_seconds, None)
+        return self._caller.map(name, work, _map_items(name, function, items, key), concurrency)
+
+    def sleep(self, name: str, seconds: float) -> StepCall[None]:
+        """Waits. The time at which it ends is recorded, and holds over crashes and pauses."""
+        if not _is_number(seconds) or not seconds >= 0:
+            fault = f"must be a number of seconds, 0 or more, not {shown(seconds)}"
+            raise InvalidInput([FieldError(f"step {name!r}", fault)])
+        if seconds > 100 * DELAY_SECONDS_MAX:
+            fault = f"must sleep at most {100 * DELAY_SECONDS_MAX} seconds"
+            raise InvalidInput([FieldError(f"step {name!r}", fault)])
+        return self._caller.sleep(name, float(seconds), None)
+
+    def sleep_until(self, name: str, when: datetime) -> StepCall[None]:
+        """Waits until a time with a zone. A time in the past returns at once."""
+        given: object = when
+        if not isinstance(given, datetime) or given.tzinfo is None:
+            fault = f"must be a datetime with a time zone, not {shown(when)}"
+            raise InvalidInput([FieldError(f"step {name!r}", fault)])
+        return self._caller.sleep(name, None, when.astimezone(UTC))
+
+    def wait_for_event(
+        self,
+        name: str,
+        *,
+        type: str,  # noqa: A002  the common word for it
+        timeout_seconds: float | None = None,
+    ) -> StepCall[Any]:
+        """Waits for an event of a type and returns its data. Events come in order, each once; one
+        that was sent before is taken. Raises `EventTimedOut` after `timeout_seconds`."""
+        faults = text_faults("type", type, TEXT_LENGTH_MAX)
+        if timeout_seconds is not None and not 0 <= timeout_seconds <= 100 * DELAY_SECONDS_MAX:
+            faults.append(FieldError("timeout_seconds", f"cannot be {shown(timeout_seconds)}"))
+        if faults:
+            raise InvalidInput(faults)
+        return self._caller.wait_for_event(name, type, timeout_seconds)
+
+    def patched(self, name: str) -> StepCall[bool]:
+        """Whether a run takes the new way of a change: `if await step.patched("new-flow"):`. A run
+        that had recorded steps beyond this point when it got here keeps to the old way."""
+        return self._caller.patched(name)
+
+    def continue_as(self, params: object) -> NoReturn:
+        """Ends the body. The run starts again with new params and an empty record; events that wait
+        are kept. For runs without an end."""
+        raise ContinueAs(params)
+
+
+def _map_items(
+    name: str,
+    function: Callable[..., Any],
+    items: Iterable[Any],
+    key: Callable[[Any], str] | None,
+) -> list[MapItem]:
+    """The items of a map as they are stored. Raises `InvalidInput`."""
+    payload, made, keys = item_payload(function), list[MapItem](), set[str]()
+    for index, item in enumerate(items):
+        field = f"step {name!r}: items[{index}]"
+        item_key = str(index) if key is None else check_step_text(f"{field}: its key", key(item))
+        try:
+            encoded = payload.encode(item)
+        except InvalidInput as error:
+            faults = [FieldError(field, each.message) for each in error.errors]
+            raise InvalidInput(faults) from None
+        if item_key in keys:
+            fault = f"has the key {item_key!r} of another item; each needs its own"
+            raise InvalidInput([FieldError(field, fault)])
+        if len(encoded) > ITEM_BYTES_MAX:
+            fault = f"has {len(encoded)} bytes; at most {ITEM_BYTES_MAX}; use a reference instead"
+            raise InvalidInput([FieldError(field, fault)])
+        keys.add(item_key)
+        made.append(MapItem(item_key, encoded))
+        if len(made) > MAP_ITEMS_MAX:
+            fault = f"maps more than {MAP_ITEMS_MAX} items; map the rest in another step"
+            raise InvalidInput([FieldError(f"step {name!r}", fault)])
+    return made
+
+
+def _work(
+    name: str,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    retries: Retries,
+    timeout_seconds: float,
+    compensate: Callable[..., Any] | None,
+    *,
+    has_rows: bool = False,
+) -> Work:
+    called: tuple[object, ...] = (function, compensate)
+    faults = [
+        FieldError(f"step {name!r}", f"calls {shown(each)}, which is not a function")
+        for each in called
+        if each is not None and not callable(each)
+    ]
+    if not _is_number(timeout_seconds) or not 0 < timeout_seconds <= 86_400 * 365:
+        fault = f"must be above 0 seconds and at most a year, not {shown(timeout_seconds)}"
+        faults.append(FieldError("timeout_seconds", fault))
+    if faults:
+        raise InvalidInput(faults)
+    return Work(
+        function,
+        args,
+        retries if retries is DEFAULT_RETRIES else check_retries("retries", retries),
+        timeout_seconds,
+        compensate,
+        has_rows=has_rows,
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

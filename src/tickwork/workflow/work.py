@@ -1,0 +1,189 @@
+"""The work of one step: calls its function and collects what it sends and writes."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, NoReturn, TypeVar
+from uuid import UUID
+
+from msgspec import Struct
+
+from tickwork.app.invocation import Handling, Made, Rows, Written, enter, leave
+from tickwork.app.message import ClaimedMessage, Permanent
+from tickwork.app.payloads import PayloadInvalid
+from tickwork.app.workflows import result_payload
+from tickwork.core.model import BatchWithItems, ContentType, Send
+from tickwork.core.stable_hash import derived_id
+from tickwork.core.workflow.model import OUTPUT_BYTES_MAX
+from tickwork.core.workflow.retries import Retries
+from tickwork.errors import FieldError, InvalidInput
+from tickwork.service.worker.permits import go_on
+
+T = TypeVar("T")
+
+STEP_TIMEOUT_SECONDS = 600.0
+"""Seconds that one attempt at a step may take, unless the step says otherwise."""
+
+
+class Identity(NamedTuple):
+    """Gives the ids of a step's effects: the same in each attempt, and others after a restart.
+    Most steps have no effects, so the id is made when it is needed."""
+
+    run: UUID
+    step: str
+
+    @property
+    def id(self) -> UUID:
+        return derived_id(self.run, self.step)
+
+
+class Work(Struct, frozen=True):
+    """What a step does, and how it is retried."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    retries: Retries
+    timeout_seconds: float
+    compensate: Callable[..., Any] | None = None
+    has_rows: bool = False
+    identity: Identity | None = None
+
+
+class Unrecordable(Permanent):
+    """The result of a step is no JSON, or too large. Another attempt would not help."""
+
+
+class Done(NamedTuple):
+    """The result of one attempt: its output as JSON and as the body sees it, and its effects."""
+
+    output: bytes
+    value: Any
+    made: Made
+    rows: Written | None
+
+
+class StepHandling(Handling):
+    """Collects what a step sends. Its ids differ from those of the run's other steps."""
+
+    __slots__ = ("_identity",)
+
+    def __init__(self, given: object, identity: Identity) -> None:
+        super().__init__(given)
+        self._identity = identity
+
+    def detached_id(self, number: int) -> UUID:
+        return derived_id(self._identity.id, f"batch {number}")
+
+    def next_event_id(self) -> str:
+        self._check_open()
+        self._events_named += 1
+        return f"{self._identity.id}:{self._events_named}"
+
+    def next_call_key(self) -> str:
+        self._check_open()
+        self._calls_named += 1
+        return f"{self._identity.id}:{self._calls_named}"
+
+
+class BodyHandling(Handling):
+    """Refuses what would happen again whenever the body runs again."""
+
+    __slots__ = ()
+
+    def send(self, send: Send) -> NoReturn:
+        self._refuse(f"sends to {send.queue}")
+
+    def batch(self, batch: BatchWithItems) -> NoReturn:
+        self._refuse(f"makes a batch in {batch.queue}")
+
+    def number_batch(self) -> NoReturn:
+        self._refuse("makes a batch")
+
+    def next_event_id(self) -> NoReturn:
+        self._refuse("publishes an event")
+
+    def next_call_key(self) -> NoReturn:
+        self._refuse("calls an entity")
+
+    def check_effect(self, what: str) -> NoReturn:
+        self._refuse(what)
+
+    def _refuse(self, what: str) -> NoReturn:
+        fault = f"{what} outside a step, and would do so again on every replay; use step.do(…)"
+        raise InvalidInput([FieldError("the body of the workflow", fault)])
+
+
+async def carry_out(work: Work, key: str, message: ClaimedMessage[Any]) -> Done:
+    """Makes one attempt. Raises what the function raises, or `TimeoutError`."""
+    assert work.identity is not None
+    handling, written = StepHandling(message, work.identity), None
+    args = work.args
+    if work.has_rows:
+        written = Written()
+        args = (Rows(written), *args)
+    before, function = enter(handling), work.function
+    handling.loop = loop = asyncio.get_running_loop()
+    until = loop.time() + work.timeout_seconds
+    try:
+        if _makes_coroutine(function):
+            running = function(*args)
+            try:
+                wanted = running.send(None)
+            except StopIteration as end:
+                returned = end.value  # It did not wait, so it needs no timer.
+            else:
+                returned = await _within(work, until, go_on(running, wanted))
+        else:
+            returned = await _within(work, until, _call(function, args))
+        if handling.has_background:
+            await _within(work, until, handling.finish())
+    finally:
+        made = handling.end()
+        leave(before)
+        if written is not None:
+            written.end()
+    payload = result_payload(work.function)
+    try:
+        output = payload.encode(returned)
+        check_size(f"step {key!r}", output)
+        value = payload.decode(output, ContentType.JSON)
+    except (InvalidInput, PayloadInvalid) as error:
+        raise Unrecordable(f"the result of step {key!r} cannot be recorded: {error}") from error
+    rows = None if written is None or written.is_empty else written
+    return Done(output, value, made, rows)
+
+
+async def _within(work: Work, until: float, awaited: Awaitable[T]) -> T:
+    """Awaits something until the time of a step is over."""
+    limit = asyncio.timeout_at(until)
+    try:
+        async with limit:
+            return await awaited
+    except TimeoutError as error:
+        if not limit.expired():
+            raise  # It is the function's own.
+        text = f"the step took longer than {work.timeout_seconds:g} seconds"
+        raise TimeoutError(text) from error
+
+
+def _makes_coroutine(function: Callable[..., Any]) -> bool:
+    """Whether it is an `async def` itself, and no wrapper that may return any awaitable."""
+    code = getattr(function, "__code__", None)
+    return code is not None and bool(code.co_flags & inspect.CO_COROUTINE)
+
+
+async def _call(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Calls a plain function in a thread, and a wrapper of a coroutine function here."""
+    if inspect.iscoroutinefunction(inspect.unwrap(function)):
+        return await function(*args)
+    returned = await asyncio.to_thread(function, *args)
+    return await returned if inspect.isawaitable(returned) else returned
+
+
+def check_size(field: str, value: bytes) -> None:
+    """Raises `InvalidInput` for JSON that is too large to store."""
+    if len(value) > OUTPUT_BYTES_MAX:
+        fault = f"has {len(value)} bytes; at most {OUTPUT_BYTES_MAX}; keep a reference instead"
+        raise InvalidInput([FieldError(field, fault)])

@@ -1,0 +1,64 @@
+"""Forecast, topology and types over HTTP."""
+
+from __future__ import annotations
+
+import httpx
+
+from tests.api.acts import make_queue, problem
+from tests.kit.api import bearer, new_key
+from tests.stores.home import Home
+
+Http = httpx.AsyncClient
+
+
+async def test_a_forecast_counts_the_firings_of_each_minute(http: Http) -> None:
+    await make_queue(http)
+    target = {"type": "queue", "queue": "q"}
+    for _ in range(12):
+        body = {"daily_time": {"hour": 9, "minute": 30}, "target": target}
+        assert (await http.post("/v1/schedules", json=body)).status_code == 201
+    found = (await http.get("/v1/forecast?hours=24&window_seconds=120")).json()
+    assert (found["firings"], found["schedules"], len(found["minutes"])) == (12, 12, 1_440)
+    assert found["peak_at"][11:16] == "09:30"
+    (herd,) = found["herds"]
+    assert herd["causes"][0]["firings"] == 12
+    peaks = {each["fire_window_seconds"]: each["peak_firings"] for each in found["windows"]}
+    assert peaks[120] == 6
+    assert (found["targets"][0]["kind"], found["targets"][0]["name"]) == ("queue", "q")
+    problem(await http.get("/v1/forecast?hours=0"), 422, "invalid_input")
+    problem(await http.get("/v1/forecast?hour=1"), 400, "unknown_field")
+
+
+async def test_only_the_operator_forecasts_other_tenants(http: Http, home: Home) -> None:
+    store = await home.open()
+    reader = await new_key(store, scopes=["read"])
+    await store.close()
+    assert (await http.get("/v1/forecast?tenant=*")).status_code == 200
+    assert (await http.get("/v1/forecast?tenant=default")).status_code == 200
+    for tenant in ("*", "other"):
+        refused = await http.get(f"/v1/forecast?tenant={tenant}", headers=bearer(reader))
+        problem(refused, 403, "needs_admin")
+
+
+async def test_the_topology_is_what_the_database_has(http: Http) -> None:
+    await make_queue(http)
+    body = {"types": "content.*", "queue": "q"}
+    assert (await http.post("/v1/subscriptions", json=body)).status_code in (200, 201)
+    found = (await http.get("/v1/topology")).json()
+    assert [each["name"] for each in found["queues"]] == ["q"]
+    assert found["subscriptions"] == [{"types": "content.*", "queue": "q", "shared": False}]
+
+
+async def test_types_are_listed_with_who_sends_and_who_gets_them(http: Http) -> None:
+    await make_queue(http, "q")
+    await make_queue(http, "copies")
+    await http.post("/v1/subscriptions", json={"types": "content.*", "queue": "copies"})
+    sent = {"body": 1, "type": "content.published", "source": "cms"}
+    assert (await http.post("/v1/queues/q/messages", json=sent)).status_code == 201
+    found = {each["type"]: each for each in (await http.get("/v1/types")).json()["items"]}
+    assert found["content.*"]["messages"] == {}
+    published = found["content.published"]
+    assert published["sources"] == ["cms"]
+    assert published["subscribers"] == ["copies"]
+    assert "q" in published["queues"]
+    assert published["messages"]["sent"] >= 1

@@ -1,0 +1,120 @@
+"""`tickwork entities`."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.kit import Desk
+from tickwork import Entity, Tickwork, exposed
+
+
+class Brand(Entity):
+    @exposed
+    async def describe(self, word: str, times: int = 1) -> dict[str, str]:
+        if times < 1:
+            raise ValueError("too few")
+        return {self.key: " ".join([word] * times)}
+
+    async def rename(self, name: str) -> None:
+        await self.storage.put("name", name)
+
+
+@pytest.fixture
+def office(desk: Desk) -> Desk:
+    app = Tickwork(desk.url)
+    app.entities.register(Brand)
+
+    async def fill() -> None:
+        for key in ("abc", "llc", "x/y"):
+            await app.entity(Brand, key).rename(key.upper())
+        await app.close()
+
+    asyncio.run(fill())
+    return desk
+
+
+def test_entities_are_listed_shown_changed_and_deleted(office: Desk) -> None:
+    assert office.json("entities", "list") == [{"type": "Brand", "entities": 3}]
+    assert [each["key"] for each in office.json("entities", "list", "Brand")] == [
+        "abc",
+        "llc",
+        "x/y",
+    ]
+    assert "llc" in office.answer("entities", "list", "Brand", "--prefix", "l")
+    shown = office.answer("entities", "show", "Brand", "llc")
+    assert 'name  "LLC"' in shown
+    assert "alarm: none" in shown
+    office.answer("entities", "put", "Brand", "x/y", "a/b", "[1]")
+    assert office.json("entities", "show", "Brand", "x/y")["storage"]["a/b"] == [1]
+    office.answer("entities", "put", "Brand", "llc", "count", "[1]")
+    assert office.json("entities", "show", "Brand", "llc")["storage"] == {
+        "count": [1],
+        "name": "LLC",
+    }
+    office.answer("entities", "delete-value", "Brand", "llc", "count")
+    at = "2027-01-01T00:00:00Z"
+    assert office.json("entities", "alarm", "Brand", "llc", "--at", at)["alarm_at"] == at
+    assert "none" in office.answer("entities", "alarm", "Brand", "llc", "--delete")
+    office.answer("entities", "delete", "Brand", "llc")
+    assert [each["key"] for each in office.json("entities", "list", "Brand")] == ["abc", "x/y"]
+
+
+@pytest.fixture
+def staffed(office: Desk) -> Iterator[Desk]:
+    """The office with a worker in a thread."""
+    app = Tickwork(office.url)
+    app.entities.register(Brand)
+    stop = asyncio.Event()
+
+    async def work() -> None:
+        async with app.running():
+            await stop.wait()
+
+    with asyncio.Runner() as runner:
+        loop = runner.get_loop()
+        thread = threading.Thread(target=lambda: runner.run(work()))
+        thread.start()
+        try:
+            yield office
+        finally:
+            loop.call_soon_threadsafe(stop.set)
+            thread.join()
+
+
+def test_an_exposed_method_is_called_and_its_result_printed(staffed: Desk) -> None:
+    call = ("entities", "call", "Brand", "llc", "describe")
+    assert staffed.answer(*call, "--args", '["tax"]') == '{"llc":"tax"}\n'
+    by_name = ("--args", '{"word": "tax", "times": 2}', "--idempotency-key", "a")
+    assert staffed.json(*call, *by_name) == {"result": {"llc": "tax tax"}}
+    for words, says in (
+        (call[2:4], "METHOD is missing"),
+        ((*call[2:], "--args", "7"), "--args: must be a JSON list or object"),
+        ((*call[2:], "--args", "{"), "--args: must be JSON, such as '[5]'"),
+        ((*call[2:], "--args", '["tax", 0]'), "Brand 'llc' failed in describe"),
+        (("Brand", "llc", "rename"), "there is no method of Brand rename"),
+        (("Brnd", "llc", "describe"), "there is no entity Brnd; did you mean Brand?"),
+    ):
+        refused = staffed.run("entities", "call", *words)
+        assert refused.exit_code in (1, 2), words
+        assert says in refused.stderr
+
+
+def test_bad_input_names_the_argument(office: Desk) -> None:
+    for words, says in (
+        (["show", "Brand"], "KEY is missing"),
+        (["show", "Brand", "nobody"], "there is no Brand 'nobody'"),
+        (["list", "Brnd"], "there is no entity Brnd; did you mean Brand?"),
+        (["put", "Brand", "abc", "x", "{"], "VALUE: must be JSON"),
+        (["put", "Brand", "nobody", "x", "1"], "there is no Brand 'nobody'"),
+        (["delete-value", "Brand", "abc", "x"], "there is no key in the storage of Brand 'abc' x"),
+        (["alarm", "Brand", "abc", "--at", "soon"], "--at: "),
+        (["alarm", "Brand", "abc", "--delete"], "there is no alarm of Brand 'abc'"),
+        (["delete", "Brand", "nobody"], "there is no Brand 'nobody'"),
+    ):
+        refused = office.run("entities", *words)
+        assert refused.exit_code in (1, 2), words
+        assert says in refused.stderr

@@ -1,0 +1,100 @@
+"""`tickwork workflows`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import pytest
+
+from tests.cli.kit import Desk
+from tickwork.ops.workflows import ensure_workflow
+from tickwork.store.contract import Store
+
+APP = """
+from tickwork import Step, Tickwork
+
+app = Tickwork({url!r})
+
+@app.workflow()
+async def content(step: Step, params: str) -> str:
+    first = await step.do("fetch", str.upper, params)
+    return await step.do("{second}", str.lower, first)
+"""
+
+
+async def declare(store: Store) -> None:
+    await ensure_workflow(store, "content")
+
+
+def test_a_run_is_started_shown_and_controlled(desk: Desk) -> None:
+    desk.store(declare)
+    assert desk.answer("workflows", "list") == "there are no runs\n"
+    params = '{"keyword": "tax"}'
+    started = desk.answer("workflows", "start", "content", "--id", "a", "--params", params)
+    assert started == "a\n"
+    assert desk.answer("workflows", "send", "a", "approved", "--data", "[1]") == (
+        "a has the event\n"
+    )
+    (event,) = desk.json("workflows", "events", "a")
+    assert (event["type"], event["data"], event["consumed_by"]) == ("approved", [1], None)
+    assert desk.answer("workflows", "pause", "a") == "a is paused\n"
+    (listed,) = desk.json("workflows", "list", "--workflow", "content")
+    assert (listed["id"], listed["status"], listed["params"]) == ("a", "paused", {"keyword": "tax"})
+    assert desk.json("workflows", "resume", "a")["status"] == "running"
+    shown = desk.answer("workflows", "show", "a")
+    assert "workflow" in shown
+    assert "it has recorded no steps" in shown
+    assert desk.answer("workflows", "cancel", "a", "--yes") == "a is being cancelled\n"
+    assert desk.json("workflows", "terminate", "a", "--yes")["status"] == "terminated"
+    assert desk.answer("workflows", "restart", "a", "--yes") == "a starts again\n"
+    assert "a    content" in desk.answer("workflows", "list")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["start"], 2, "WORKFLOW is missing"),
+        (["start", "unknown"], 1, "there is no workflow unknown; an app declares it"),
+        (["start", "content", "--params", "{"], 2, "--params: is not JSON"),
+        (["start", "content", "--on-conflict", "x"], 2, "--on-conflict: must be one of error"),
+        (["list", "--status", "x"], 2, "--status: must be one of running"),
+        (["show", "nobody"], 1, "there is no run nobody"),
+        (["restart", "nobody"], 1, "nothing was done"),
+        (["replay"], 2, "--app is missing"),
+    ],
+)
+def test_bad_input_names_the_option(desk: Desk, words: list[str], code: int, says: str) -> None:
+    desk.store(declare)
+    refused = desk.run("workflows", *words)
+    assert (refused.exit_code, says in refused.stderr) == (code, True), refused.stderr
+
+
+def test_replay_reports_what_the_code_does_not_call(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(desk.folder)
+    monkeypatch.syspath_prepend(desk.folder)
+    for name, second in (("first_shop", "write"), ("second_shop", "rewrite")):
+        (desk.folder / f"{name}.py").write_text(APP.format(url=desk.url, second=second))
+
+    async def run() -> None:
+        from first_shop import app, content  # type: ignore[import-not-found]
+
+        async with app.running():
+            handle = await app.workflows.start(content, "Tax", id="a")
+            assert await handle.result(timeout_seconds=10) == "tax"
+        await app.close()
+
+    desk.store(declare)
+    asyncio.run(run())
+    runner = desk._runner
+    from tickwork.cli import app as cli
+
+    same = runner.invoke(cli, ["workflows", "replay", "--app", "first_shop:app"])
+    assert (same.exit_code, "none" in same.stdout) == (0, True), same.output
+    other = runner.invoke(cli, ["workflows", "replay", "--app", "second_shop:app"])
+    assert other.exit_code == 1
+    assert "recorded, but not called by this code: write" in other.stdout
+    for name in ("first_shop", "second_shop"):
+        sys.modules.pop(name, None)

@@ -1,0 +1,1 @@
+"""The console: its sessions, its build, and its pages in a real browser."""

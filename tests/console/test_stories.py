@@ -1,0 +1,213 @@
+"""What people do with the console, in a real browser: an operator repairs, a newcomer makes a first
+schedule, a reader changes nothing, tenants do not meet, sessions end, tabs share one stream."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.console.conftest import Normal, Tab, Tabs
+from tests.console.served import LARGE, grow_old, kill, make
+from tickwork.core.api_key import parse_token
+from tickwork.ops import authenticate
+
+
+def press(tab: Tab, name: str) -> None:
+    tab.page.get_by_role("button", name=name, exact=True).first.click()
+
+
+def test_an_operator_sees_what_is_late_and_what_died_and_repairs_it(operator: Tab) -> None:
+    tab, page, http = operator, operator.page, operator.server.http
+    make(http, "PUT", "/v1/queues/mails", {"max_retries": 0})
+    for _ in range(2):
+        body = {"to": "nobody", "order": LARGE}
+        make(http, "POST", "/v1/queues/mails/messages", {"body": body, "type": "welcome"})
+    grow_old(operator.server.database, "mails", 300)
+    tab.open("/")
+    row = page.get_by_role("region", name="Queues that need a look").get_by_role("row").filter(
+        has=page.get_by_role("link", name="mails")
+    )  # fmt: skip
+    assert "5 min" in row.inner_text()
+    row.get_by_role("link", name="mails").click()
+    page.get_by_role("region", name="Messages").get_by_role("link").first.click()
+    page.get_by_role("heading", name="Why is it here?").wait_for()
+    page.locator(".box strong").first.wait_for()
+    kill(http, "mails", 2)
+    tab.open("/")
+    page.get_by_role("region", name="Queues that need a look").get_by_role(
+        "link", name="2 dead letters"
+    ).click()
+    page.get_by_role("region", name="Groups").wait_for()
+    page.get_by_role("region", name="Dead letters").get_by_role("link").first.click()
+    press(tab, "Edit the body")
+    editor = page.locator("textarea[name=body]")
+    text = editor.input_value()
+    assert f'"order": {LARGE}' in text
+    editor.fill(text.replace("nobody", "ada"))
+    press(tab, "Save the body")
+    page.get_by_text('"to": "ada"').wait_for()
+    press(tab, "Replay")
+    page.get_by_text("It was fixed").wait_for()
+    (ready,) = make(http, "GET", "/v1/queues/mails/messages")["items"]
+    assert ready["body"] == {"to": "ada", "order": LARGE}
+    page.get_by_role("link", name="mails").first.click()
+    press(tab, "Discard 1")
+    dialog = page.get_by_role("dialog")
+    assert "1 dead letter of mails" in dialog.inner_text()
+    dialog.get_by_role("button", name="Discard 1 dead letter").click()
+    page.get_by_text("1 dead letter discarded.").wait_for()
+    page.get_by_text("This queue has no unresolved dead letter.").wait_for()
+    tab.check()
+
+
+def test_a_newcomer_makes_a_first_schedule_and_changes_it(operator: Tab) -> None:
+    tab, http = operator, operator.server.http
+    make(http, "PUT", "/v1/queues/reports", {})
+    page = tab.open("/console/schedules")
+    press(tab, "New schedule")
+    page.get_by_label("Name").fill("first")
+    page.get_by_label("Target: a queue, or a URL").fill("reports")
+    page.get_by_label("Cron expression").fill("61 * * * *")
+    page.get_by_role("alert").wait_for()
+    tab.wrong.clear()  # The browser reports the refused preview.
+    page.get_by_label("Cron expression").fill("30 2 * * *")
+    page.get_by_label("Time zone").fill("America/New_York")
+    page.get_by_role("region", name="Next fires").get_by_text("America/New_York").first.wait_for()
+    page.get_by_label("Payload").fill(f'{{"n": {LARGE}}}')
+    press(tab, "Create the schedule")
+    page.get_by_role("heading", name="first").wait_for()
+    page.get_by_role("region", name="Next fires").wait_for()
+    assert page.get_by_role("region", name="Next fires").locator("tbody tr").count() == 10
+    (made,) = make(http, "GET", "/v1/schedules?name=first")["items"]
+    assert (made["payload"], made["timezone"]) == ({"n": LARGE}, "America/New_York")
+    page.get_by_role("region", name="Next fires").get_by_role("button").first.click()
+    page.wait_for_url(re.compile("at="))
+    page.get_by_role("region", name="Why").locator("strong").wait_for()
+    press(tab, "Change the timing")
+    page.get_by_label("Cron expression").fill("30 2 * * MON-FRI")
+    page.get_by_role("heading", name=re.compile(r"^\d+ slots of the next \d+ change$")).wait_for()
+    press(tab, "Save the timing")
+    page.get_by_role("button", name="Change the timing").wait_for()
+    changed = make(http, "GET", f"/v1/schedules/{made['id']}")
+    assert changed["cron_expr"] == "30 2 * * MON-FRI"
+    press(tab, "Pause")
+    page.get_by_role("button", name="Resume").wait_for()
+    tab.check()
+
+
+ALLOWED = {"Days", "Month", "Ask", "← slot before", "slot after →", "First page", "Next page"}
+"""Buttons that only change what is shown."""
+
+
+def test_a_reader_has_no_button_that_changes_anything(tabs: Tabs, normal: Normal) -> None:
+    tab = tabs.sign_in(normal.server, normal.server.key_of("read"))
+    for path in [*normal.pages.values(), "/", "/console/schedules?new=yes", "/console/queues",
+                 "/console/endpoints", "/console/settings"]:  # fmt: skip
+        if "edit=" in path:
+            continue
+        page = tab.open(path)
+        shown = page.locator("main button:not(.plain)").all_inner_texts()
+        assert {*map(str.strip, shown)} <= ALLOWED | {"List", "Open", "← before", "after →"}, path
+    refused = tab.page.evaluate(
+        """async () => {
+            const who = await (await fetch('/v1/session')).json()
+            const headers = {'X-CSRF-Token': who.csrf_token}
+            const answer = await fetch('/v1/queues/orders/purge', {method: 'POST', headers})
+            return answer.status
+        }"""
+    )
+    assert refused == 403
+    assert tab.page.get_by_role("link", name="Nodes").count() == 0
+
+
+def test_two_tenants_never_meet(tabs: Tabs, operator: Tab) -> None:
+    server = operator.server
+    make(server.http, "POST", "/v1/tenants", {"id": "berta"})
+    server.http.headers["Tickwork-Tenant"] = "berta"
+    make(server.http, "PUT", "/v1/queues/canary-berta", {})
+    del server.http.headers["Tickwork-Tenant"]
+    own = tabs.sign_in(server, server.key_of("read", tenant="berta"))
+    other = tabs.sign_in(server, server.key_of("read"))
+    assert "canary-berta" in own.open("/console/queues").content()
+    for path in ("/console/queues", "/", "/console/audit", "/console/settings"):
+        assert "canary-berta" not in other.open(path).content()
+        assert "orders" not in own.open(path).locator("main").inner_text()
+    refused = other.open("/console/queues?tenant=berta")
+    assert (
+        "nly a key with the scope admin may name another tenant"
+        in refused.locator("body").inner_text()
+    )
+    operator.page.goto(f"{server.url}/console/queues")  # Which reads the tenants again.
+    operator.page.get_by_label("tenant").select_option("berta")
+    operator.page.get_by_role("link", name="canary-berta").wait_for()
+    assert "tenant=berta" in operator.page.url
+    operator.page.get_by_role("link", name="Audit").click()
+    assert "tenant=berta" in operator.page.url
+
+
+def test_a_session_ends_on_the_page_that_it_was_on(
+    tabs: Tabs, normal: Normal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(authenticate, "CACHE_SECONDS", 0.0)
+    server = normal.server
+    token = server.key_of("read")
+    tab = tabs.sign_in(server, token)
+    tab.open("/console/audit")
+    parsed = parse_token(token)
+    assert parsed is not None
+    make(server.http, "DELETE", f"/v1/tenants/default/keys/{parsed.key_id}")
+    tab.page.get_by_role("heading", name="Sign in").wait_for()
+    assert "revoked" in tab.page.locator("main").inner_text()
+    tab.page.get_by_label("API key").fill(server.key)
+    tab.page.get_by_role("button", name="Sign in").click()
+    tab.page.get_by_role("heading", name="Audit").wait_for()
+    press(tab, "Sign out")
+    tab.page.get_by_text("You are signed out.").wait_for()
+    tab.page.reload()
+    tab.page.get_by_role("heading", name="Sign in").wait_for()
+
+
+def test_two_tabs_share_one_stream_and_show_what_happens(tabs: Tabs, normal: Normal) -> None:
+    server = normal.server
+    first = tabs.sign_in(server)
+    asked: list[str] = []
+    context = tabs.contexts[-1]
+    context.on("request", lambda sent: asked.append(sent.url))
+    first.page.reload()
+    second = tabs.tab(context, server)
+    for tab in (first, second):
+        tab.open("/console/queues")
+    first.page.get_by_role("button", name="● Live").wait_for()
+    streams = [each for each in asked if each.endswith("/v1/stream")]
+    assert len(streams) == 1
+    make(server.http, "PUT", "/v1/queues/brand-new", {})
+    for tab in (first, second):
+        tab.page.get_by_role("link", name="brand-new").wait_for()
+    press(first, "● Live")
+    first.page.get_by_role("button", name="‖ Paused").wait_for()
+    before = len(asked)
+    make(server.http, "PUT", "/v1/queues/unseen", {})
+    second.page.get_by_role("link", name="unseen").wait_for()
+    assert len(asked) > before
+    assert first.page.get_by_role("link", name="unseen").count() == 0
+
+
+def test_the_keyboard_reaches_everything(operator: Tab) -> None:
+    tab = operator
+    page = tab.open("/console/queues?name=orders")
+    page.keyboard.press("j")
+    assert page.evaluate("document.activeElement.textContent") == "orders"
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="orders").wait_for()
+    page.keyboard.press("g")
+    page.keyboard.press("s")
+    page.get_by_role("heading", name="Schedules").wait_for()
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.type") == "search"
+    page.keyboard.press("Tab")
+    page.locator("h1").focus()
+    page.keyboard.press("?")
+    page.get_by_role("dialog").get_by_text("next and previous row").wait_for()
+    page.keyboard.press("Escape")
+    tab.check()

@@ -1,0 +1,317 @@
+"""The storage of an entity: reads its own writes, lists in byte order, and keeps its limits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from random import Random
+from typing import Any, ClassVar
+
+import pytest
+
+from tickwork import Conflict, Entity, InvalidInput, read
+from tickwork.core.entity import call as limits
+from tickwork.core.entity.call import prefix_end
+from tickwork.core.model import DEFAULT
+from tickwork.facade.app import Tickwork
+from tickwork.testing import Harness, harness
+
+Script = Callable[[Entity], Awaitable[Any]]
+
+
+class Box(Entity):
+    """Runs a function of the test as its method."""
+
+    _script: ClassVar[Script]
+    migrations: ClassVar[list[int]] = []
+
+    async def run(self) -> Any:
+        return await type(self)._script(self)
+
+    @read
+    async def look(self) -> Any:
+        return await type(self)._script(self)
+
+    async def migrate(self, from_version: int) -> None:
+        self.migrations.append(from_version)
+        if from_version == 8:
+            raise ValueError("cannot migrate")
+        await self.storage.put("version", from_version)
+
+
+@pytest.fixture
+async def h(app: Tickwork, database: str | None) -> AsyncIterator[Harness]:
+    app.entities.register(Box)
+    Box.schema_version = 1
+    Box.migrations.clear()
+    async with harness(app, database=database) as made:
+        yield made
+
+
+async def run(app: Tickwork, script: Script, key: str = "a") -> Any:
+    Box._script = staticmethod(script)
+    return await app.entity(Box, key).run()
+
+
+async def look(app: Tickwork, script: Script, key: str = "a") -> Any:
+    Box._script = staticmethod(script)
+    return await app.entity(Box, key).look()
+
+
+async def all_values(box: Entity) -> Any:
+    return await box.storage.list()
+
+
+KEYS = ["", "a", "ab", "b", "é", "z", "\U0001f600", "￿", "a￿", "a\U0010ffff", "A", "~"][1:]
+
+
+@pytest.mark.usefixtures("h")
+async def test_the_storage_is_a_sorted_map_that_reads_its_own_writes(app: Tickwork) -> None:
+    """Against a dict, with a commit after every call, over random calls."""
+    draw, model = Random(7), dict[str, int]()
+
+    def expected(**selected: Any) -> dict[str, int]:
+        prefix, reverse = selected.get("prefix", ""), selected.get("reverse", False)
+        start, after = selected.get("start"), selected.get("start_after")
+        end, limit = selected.get("end"), selected.get("limit", 1000)
+        found = [
+            name
+            for name in sorted(model, key=str.encode, reverse=reverse)
+            if name.startswith(prefix)
+            and (start is None or name.encode() >= start.encode())
+            and (after is None or name.encode() > after.encode())
+            and (end is None or name.encode() < end.encode())
+        ]
+        return {name: model[name] for name in found[:limit]}
+
+    async def steps(box: Entity) -> None:
+        for _ in range(12):
+            name = draw.choice(KEYS)
+            match draw.randrange(7):
+                case 0 | 1:
+                    model[name] = draw.randrange(100)
+                    await box.storage.put(name, model[name])
+                case 2:
+                    assert await box.storage.delete(name) == (model.pop(name, None) is not None)
+                case 3 if draw.random() < 0.2:
+                    model.clear()
+                    await box.storage.delete_all()
+                case 4:
+                    assert await box.storage.get(name, -1) == model.get(name, -1)
+                case _:
+                    options: dict[str, Any] = {
+                        "prefix": draw.choice(["", "", *KEYS]),
+                        "start": draw.choice([None, None, *KEYS]),
+                        "start_after": draw.choice([None, None, *KEYS]),
+                        "end": draw.choice([None, None, *KEYS]),
+                        "reverse": draw.random() < 0.5,
+                        "limit": draw.choice([1, 2, 1000]),
+                    }
+                    found = await box.storage.list(**options)
+                    wanted = expected(**options)
+                    assert (found, [*found]) == (wanted, [*wanted])
+
+    for _ in range(25):
+        await run(app, steps)
+        assert await look(app, all_values) == model
+
+
+async def test_several_keys_are_read_and_written_at_once(app: Tickwork, h: Harness) -> None:
+    async def write(box: Entity) -> Any:
+        await box.storage.put({"a": 1, "b": [2], "c": None})
+        return await box.storage.get(["a", "b", "x"]), await box.storage.delete(["b", "x"])
+
+    assert await run(app, write) == [{"a": 1, "b": [2]}, 1]
+    assert await look(app, all_values) == {"a": 1, "c": None}
+    (record,) = await h.store.entities.list(DEFAULT, "Box", 10)
+    assert (record.key, record.storage_bytes, record.schema_version) == ("a", 1 + 1 + 1 + 4, 1)
+
+    async def clear(box: Entity) -> None:
+        await box.storage.delete_all()
+
+    await run(app, clear)
+    assert await h.store.entities.list(DEFAULT, "Box", 10) == ()
+
+
+async def test_entities_of_a_type_are_listed_by_prefix(app: Tickwork, h: Harness) -> None:
+    async def write(box: Entity) -> None:
+        await box.storage.put("n", 1)
+
+    for key in ("b/2", "a/1", "b/1", "c"):
+        await run(app, write, key)
+    listed = h.store.entities.list
+    found = [each.key for each in await listed(DEFAULT, "Box", 10)]
+    assert found == ["a/1", "b/1", "b/2", "c"]
+    assert [each.key for each in await listed(DEFAULT, "Box", 10, prefix="b/")] == ["b/1", "b/2"]
+    assert [each.key for each in await listed(DEFAULT, "Box", 1, after="b/1")] == ["b/2"]
+    assert await listed(DEFAULT, "Other", 10) == ()
+
+
+WRITES: dict[str, tuple[Script, str]] = {
+    "key too long": (lambda box: box.storage.put("ä" * 1025, 1), "storage key"),
+    "no key": (lambda box: box.storage.put("", 1), "storage key"),
+    "no text": (lambda box: box.storage.get(7), "storage key"),  # type: ignore[call-overload]
+    "no JSON": (lambda box: box.storage.put("a", object()), "storage['a']"),
+    "too large": (lambda box: box.storage.put("a", "x" * 131_071), "storage['a']"),
+    "too many keys": (lambda box: box.storage.put({str(n): 1 for n in range(129)}), "storage"),
+    "bad limit": (lambda box: box.storage.list(limit=1001), "limit"),
+}
+
+
+@pytest.mark.usefixtures("h")
+@pytest.mark.parametrize("name", WRITES)
+async def test_what_breaks_a_limit_is_refused_by_name_and_nothing_is_stored(
+    app: Tickwork, name: str
+) -> None:
+    refused, field = WRITES[name]
+
+    async def write(box: Entity) -> None:
+        await box.storage.put("before", 1)
+        await refused(box)
+
+    with pytest.raises(InvalidInput) as caught:
+        await run(app, write)
+    assert [each.field for each in caught.value.errors] == [field]
+    assert await look(app, all_values) == {}
+
+
+@pytest.mark.usefixtures("h")
+async def test_the_largest_key_and_value_are_stored(app: Tickwork) -> None:
+    async def write(box: Entity) -> None:
+        await box.storage.put("ä" * 1024, "x" * 131_070)
+
+    await run(app, write, "k" * 512)
+    (value,) = (await look(app, all_values, "k" * 512)).values()
+    assert len(value) == 131_070
+
+
+@pytest.mark.usefixtures("h")
+async def test_a_storage_has_a_largest_size(app: Tickwork, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tickwork.entity.storage.STORAGE_BYTES_MAX", 100)
+
+    async def put(box: Entity, **sizes: int) -> None:
+        await box.storage.put({name: "x" * (size - 3) for name, size in sizes.items()})
+
+    await run(app, lambda box: put(box, a=50, b=40))
+    await run(app, lambda box: put(box, a=60))  # It replaces the one before.
+    with pytest.raises(InvalidInput, match="more than 100 bytes"):
+        await run(app, lambda box: put(box, c=10))
+
+    async def replace(box: Entity) -> None:
+        await box.storage.delete("a")
+        await put(box, c=60)
+
+    await run(app, replace)
+    assert [*await look(app, all_values)] == ["b", "c"]
+
+
+@pytest.mark.usefixtures("h")
+async def test_a_call_changes_a_limited_number_of_keys(
+    app: Tickwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tickwork.core.entity.overlay.CHANGES_MAX", 2)
+    with pytest.raises(InvalidInput, match="at most 2 keys"):
+        await run(app, lambda box: box.storage.put({"a": 1, "b": 1, "c": 1}))
+
+
+@pytest.mark.usefixtures("h")
+async def test_a_result_is_json_of_a_limited_size(
+    app: Tickwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def returns(value: Any) -> Any:
+        return value
+
+    with pytest.raises(InvalidInput, match="the result of run: must be JSON"):
+        await run(app, lambda _: returns(object()))
+    monkeypatch.setattr(limits, "RESULT_BYTES_MAX", 10)
+    with pytest.raises(InvalidInput, match="has 11 bytes; at most 10"):
+        await run(app, lambda _: returns("x" * 9))
+
+
+@pytest.mark.usefixtures("h")
+async def test_a_call_that_has_ended_cannot_use_its_storage(app: Tickwork) -> None:
+    kept: list[Entity] = []
+
+    async def keep(box: Entity) -> None:
+        kept.append(box)
+
+    await run(app, keep)
+    for late in (kept[0].storage.get("a"), kept[0].storage.put("a", 1), kept[0].storage.list()):
+        with pytest.raises(InvalidInput, match="a call that has ended"):
+            await late
+
+
+# Reads
+
+
+@pytest.mark.usefixtures("h")
+async def test_a_read_sees_one_state_even_if_calls_change_it_meanwhile(app: Tickwork) -> None:
+    """A call that commits between two reads makes the method start again."""
+    # A small storage is read as a whole.
+    await run(app, lambda box: box.storage.put({"a": 0, "b": 0, "large": "x" * 20_000}))
+    attempts = list[int]()
+
+    async def both(box: Entity) -> Any:
+        first = await box.storage.get("a")
+        attempts.append(first)
+        if len(attempts) < 3:
+            reader = Box._script
+            number = len(attempts)
+            await run(app, lambda box: box.storage.put({"a": number, "b": number}))
+            Box._script = staticmethod(reader)
+        return [first, await box.storage.get("b")]
+
+    assert await look(app, both) == [2, 2]
+    assert attempts == [0, 1, 2]
+
+
+@pytest.mark.usefixtures("h")
+async def test_a_read_waits_for_no_call(app: Tickwork) -> None:
+    entered, leave = asyncio.Event(), asyncio.Event()
+
+    async def write(box: Entity) -> None:
+        await box.storage.put("n", 1)
+        entered.set()
+        await leave.wait()
+
+    writing = asyncio.create_task(run(app, write))
+    await entered.wait()
+    assert await look(app, all_values) == {}
+    leave.set()
+    await writing
+    assert await look(app, all_values) == {"n": 1}
+
+
+# Migrations
+
+
+@pytest.mark.usefixtures("h")
+async def test_a_newer_class_migrates_what_is_stored_once(app: Tickwork) -> None:
+    await run(app, lambda box: box.storage.put("n", 1))
+    Box.schema_version = 3
+    assert await look(app, all_values) == {"n": 1, "version": 1}  # A read migrates, too.
+    assert await run(app, all_values) == {"n": 1, "version": 1}
+    assert await run(app, all_values, "new") == {}
+    assert Box.migrations == [1]
+    Box.schema_version = 2
+    with pytest.raises(Conflict, match="has schema_version 3, this process knows 2"):
+        await run(app, all_values)
+
+
+@pytest.mark.usefixtures("h")
+async def test_a_migration_that_fails_changes_nothing(app: Tickwork) -> None:
+    Box.schema_version = 8
+    await run(app, lambda box: box.storage.put("n", 1))
+    Box.schema_version = 9
+    with pytest.raises(ValueError, match="cannot migrate"):
+        await run(app, all_values)
+    Box.schema_version = 8
+    assert await run(app, all_values) == {"n": 1}
+
+
+@pytest.mark.parametrize(
+    ("prefix", "end"),
+    [("", None), ("a", "b"), ("a\U0010ffff", "b"), ("\U0010ffff", None), ("\ud7ff", "\ue000")],
+)
+def test_the_end_of_a_prefix_is_the_first_text_after_it(prefix: str, end: str | None) -> None:
+    assert prefix_end(prefix) == end

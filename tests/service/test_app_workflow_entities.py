@@ -1,0 +1,73 @@
+"""Workflows that call entities: each step calls once, however often it is tried."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tickwork import Entity, Retries, RunFailed, Step
+from tickwork.facade.app import Tickwork
+from tickwork.testing import harness
+
+
+class Counter(Entity):
+    """Counts."""
+
+    async def add(self, number: int) -> int:
+        total: int = await self.storage.get("n", 0) + number
+        await self.storage.put("n", total)
+        return total
+
+
+async def test_a_step_calls_an_entity_once_and_again_after_a_restart_or_with_new_params(
+    app: Tickwork, database: str | None
+) -> None:
+    app.entities.register(Counter)
+    attempts: list[int] = []
+
+    async def add(number: int) -> list[int]:
+        counter = app.entity(Counter, "a")
+        totals = [await counter.add(number), await counter.add(number)]
+        attempts.append(number)
+        if len(attempts) == 1:
+            raise ValueError("after the calls, and before the record")
+        return totals
+
+    @app.workflow()
+    async def count(step: Step, params: int) -> Any:
+        retries = Retries(2, delay_seconds=1)
+        totals = [await step.do(name, add, 1, retries=retries) for name in ("one", "two")]
+        if params:
+            step.continue_as(params - 1)
+        return totals
+
+    async with harness(app, database=database) as h:
+        run = await app.workflows.start(count, 0)
+        await h.advance(minutes=1)
+        assert await run.result() == [[1, 2], [3, 4]]
+        assert len(attempts) == 3
+        await run.restart(from_step="two")
+        await h.drain()
+        assert await run.result() == [[1, 2], [5, 6]]
+        again = await app.workflows.start(count, 1)
+        await h.drain()
+        assert await again.result() == [[11, 12], [13, 14]]
+        assert [(await each.status()).generation for each in (run, again)] == [1, 1]
+
+
+async def test_a_body_that_calls_an_entity_outside_a_step_is_refused(
+    app: Tickwork, database: str | None
+) -> None:
+    app.entities.register(Counter)
+
+    @app.workflow()
+    async def count(_step: Step) -> Any:
+        return await app.entity(Counter, "a").add(1)
+
+    async with harness(app, database=database) as h:
+        run = await app.workflows.start(count)
+        await h.drain()
+        with pytest.raises(RunFailed, match="calls an entity outside a step"):
+            await run.result()
+        assert await app.entity(Counter, "a").add(1) == 1

@@ -1,0 +1,296 @@
+"""Steps of workflows: their keys, rows and limits."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tickwork import InvalidInput, Retries, RunFailed, Step, StepFailed
+from tickwork.core.workflow.model import RUN_BYTES_MAX
+from tickwork.core.workflow.queue import runs_queue
+from tickwork.facade.app import Tickwork
+from tickwork.testing import harness
+from tickwork.workflow import record
+
+NO_RETRIES = Retries(0)
+
+
+async def test_rows_of_a_step_commit_with_its_record_and_only_with_it(
+    app: Tickwork, database: str | None
+) -> None:
+    mark = "?" if database is None else "$1"
+
+    def save(rows: Any, value: str) -> str:
+        rows.execute(f"INSERT INTO own_rows (value) VALUES ({mark})", value)
+        return f"saved {value}"
+
+    def save_badly(rows: Any) -> None:
+        rows.execute("INSERT INTO no_such_table (value) VALUES (1)")
+
+    @app.workflow()
+    async def saving(step: Step) -> list[str]:
+        first = await step.transaction("first", save, "x")
+        try:
+            await step.transaction("second", save_badly, retries=NO_RETRIES)
+        except StepFailed as error:
+            return [first, error.error_type]
+        return []
+
+    async with harness(app, database=database) as h:
+        await run_sql(h.store, "CREATE TABLE own_rows (value TEXT)")
+        try:
+            run = await app.workflows.start(saving)
+            await h.drain()
+            first, error = await run.result()
+            assert first == "saved x"
+            assert error in ("OperationalError", "UndefinedTableError")
+            assert await run_sql(h.store, "SELECT value FROM own_rows") == [("x",)]
+        finally:
+            await run_sql(h.store, "DROP TABLE own_rows")
+
+
+async def run_sql(store: Any, statement: str) -> list[tuple[Any, ...]]:
+    """Runs a statement of the app on the database of the store."""
+    database = store._database
+    if hasattr(database, "transact"):
+        found = await database.transact(lambda connection: connection.fetch(statement))
+        return [tuple(row.values()) for row in found]
+    rows: list[tuple[Any, ...]] = await database.write(
+        lambda transaction: transaction.execute(statement).fetchall()
+    )
+    return rows
+
+
+async def test_a_name_that_two_tasks_use_is_refused_and_a_key_tells_them_apart(
+    app: Tickwork, database: str | None
+) -> None:
+    @app.workflow()
+    async def branches(step: Step, params: bool) -> list[int]:
+        async def branch(number: int) -> int:
+            key = str(number) if params else None
+            result: int = await step.do("same", abs, number, key=key)
+            return result
+
+        return [*await asyncio.gather(branch(-1), branch(-2))]
+
+    async with harness(app, database=database) as h:
+        refused = await app.workflows.start(branches, False)
+        with_keys = await app.workflows.start(branches, True)
+        await h.drain()
+        with pytest.raises(RunFailed, match="step 'same': is used by two tasks"):
+            await refused.result()
+        assert await with_keys.result() == [1, 2]
+        keys = {each.key for each in (await with_keys.status()).steps}
+        assert keys == {"same[-1]", "same[-2]"}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda step: step.do("", abs, 1),
+        lambda step: step.do(7, abs, 1),
+        lambda step: step.do("x", "abs"),
+        lambda step: step.do("x", abs, 1, retries=5),
+        lambda step: step.do("x", abs, 1, timeout_seconds=0),
+        lambda step: step.sleep("x", -1),
+        lambda step: step.sleep("x", float("nan")),
+        lambda step: step.sleep_until("x", "tomorrow"),
+        lambda step: step.wait_for_event("x", type=""),
+        lambda step: step.map("x", abs, [1], concurrency=0),
+        lambda step: step.map("x", abs, range(10_001)),
+        lambda step: step.do("x", abs, 1, retries=Retries(-1)),
+    ],
+)
+async def test_a_wrong_call_is_refused_with_the_name_of_the_field(
+    app: Tickwork, wrong: Any
+) -> None:
+    @app.workflow()
+    async def careless(step: Step) -> str:
+        try:
+            await wrong(step)
+        except InvalidInput as error:
+            return str(error)
+        return "nothing was refused"
+
+    async with harness(app) as h:
+        run = await app.workflows.start(careless)
+        await h.drain()
+        assert (
+            "must" in (await run.result())
+            or "is not" in (await run.result())
+            or "maps" in (await run.result())
+        )
+
+
+@pytest.mark.parametrize(
+    ("effect", "what"),
+    [
+        (lambda app: app.workflows.start("other"), "starts a run"),
+        (lambda app: app.workflows.start_many("other", [1]), "starts runs"),
+        (lambda app: app.workflows.get("x").send_event("go"), "sends an event"),
+        (lambda app: app.workflows.get("x").cancel(), "cancels a run"),
+        (lambda app: app.workflows.get("x").restart(), "restarts a run"),
+    ],
+)
+async def test_what_a_body_does_to_runs_outside_a_step_is_refused(
+    app: Tickwork, effect: Any, what: str
+) -> None:
+    @app.workflow()
+    async def careless(step: Step) -> None:  # noqa: ARG001  what a body is given
+        await effect(app)
+
+    async with harness(app) as h:
+        run = await app.workflows.start(careless)
+        await h.drain()
+        with pytest.raises(RunFailed, match=f"the body of the workflow: {what} outside a step"):
+            await run.result()
+
+
+@pytest.mark.parametrize("is_pinned", [True, False])
+async def test_a_pinned_run_waits_for_its_version_and_another_goes_on_with_the_newest(
+    app: Tickwork, database: str | None, is_pinned: bool
+) -> None:
+    @app.workflow(name="content", version="1")
+    async def one(step: Step) -> str:
+        await step.sleep("rest", 60)
+        return "one"
+
+    @app.workflow(name="content", version="2", pin=is_pinned)
+    async def two(step: Step) -> str:
+        await step.sleep("rest", 60)
+        return "two"
+
+    async with harness(app, database=database) as h:
+        run = await app.workflows.start(one)
+        await h.drain()
+        versions: Any = app._engine.registry.workflows["content"]
+        old, new = versions.pop("1"), versions["2"]  # A deploy without the old version.
+        await h.advance(minutes=2)
+        if is_pinned:
+            assert (await run.status()).status == "running"
+            versions.clear()
+            versions.update({"1": old, "2": new})  # The next one has it again.
+            await h.advance(minutes=2)
+        assert await run.result() == ("one" if is_pinned else "two")
+        assert (await run.status()).version == "1"
+
+
+async def test_a_step_that_nobody_awaits_ends_before_its_run(
+    app: Tickwork, database: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    done: list[str] = []
+
+    async def slow() -> None:
+        await asyncio.sleep(0.02)
+        done.append("slow")
+
+    @app.workflow()
+    async def forgetful(step: Step) -> str:
+        step.do("forgotten", slow)
+        return "ready"
+
+    async with harness(app, database=database) as h:
+        run = await app.workflows.start(forgetful, id="f")
+        await h.drain()
+        assert (await run.result(), done) == ("ready", ["slow"])
+    assert "run f: nobody awaits the steps forgotten" in caplog.text
+
+
+async def test_a_run_has_a_limit_of_bytes_and_the_step_is_named(
+    app: Tickwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert RUN_BYTES_MAX == 104_857_600
+    monkeypatch.setattr(record, "RUN_BYTES_MAX", 100)
+
+    @app.workflow()
+    async def growing(step: Step) -> None:
+        for name in ("one", "two"):
+            await step.do(name, str.upper, "x" * 60)
+
+    async with harness(app) as h:
+        run = await app.workflows.start(growing)
+        await h.drain()
+        with pytest.raises(RunFailed, match=r"step 'two'.*at most 100 bytes"):
+            await run.result()
+
+
+async def test_a_compensation_that_fails_is_a_dead_letter_and_the_others_go_on(
+    app: Tickwork, database: str | None
+) -> None:
+    undone: list[int] = []
+
+    def undo(_: Any, number: int) -> None:
+        if number == 2:
+            raise ValueError("cannot be undone")
+        undone.append(number)
+
+    @app.workflow()
+    async def order(step: Step) -> None:
+        for number in (1, 2, 3):
+            await step.do(f"step {number}", abs, number, compensate=undo, retries=NO_RETRIES)
+        raise ValueError("no luck")
+
+    async with harness(app, database=database) as h:
+        run = await app.workflows.start(order, id="x")
+        await h.drain()
+        assert (await run.status()).status == "failed"
+        (dead,) = await h.dead(runs_queue("order"))
+        assert dead.error is not None
+        assert "run x: step 'compensate step 2' failed: ValueError: cannot be undone" in dead.error
+    assert undone == [3, 1]
+
+
+async def test_a_body_that_catches_everything_is_dropped_all_the_same(
+    app: Tickwork, database: str | None
+) -> None:
+    seen: list[str] = []
+
+    @app.workflow()
+    async def stubborn(step: Step) -> str:
+        try:
+            await step.sleep("rest", 60)
+        except Exception:
+            seen.append("caught")
+        finally:
+            seen.append("cleaned up")
+            await step.do("after", seen.append, "after")
+        return "done"
+
+    async with harness(app, database=database) as h:
+        run = await app.workflows.start(stubborn)
+        await h.drain()
+        assert seen == ["cleaned up"]
+        await h.advance(minutes=2)
+        assert await run.result() == "done"
+    assert "caught" not in seen
+    assert seen.count("after") == 1
+
+
+async def test_a_step_that_takes_too_long_is_stopped_and_a_timeout_of_its_own_is_its_error(
+    app: Tickwork,
+) -> None:
+    async def hang() -> None:
+        await asyncio.sleep(30)
+
+    async def give_up() -> None:
+        raise TimeoutError("the bank does not answer")
+
+    @app.workflow()
+    async def slow(step: Step) -> list[str]:
+        errors = []
+        for name, function in (("hang", hang), ("give up", give_up)):
+            try:
+                await step.do(name, function, retries=NO_RETRIES, timeout_seconds=0.01)
+            except StepFailed as error:
+                errors.append(error.error_message)
+        return errors
+
+    async with harness(app) as h:
+        run = await app.workflows.start(slow)
+        await h.drain()
+        assert await run.result() == [
+            "the step took longer than 0.01 seconds",
+            "the bank does not answer",
+        ]

@@ -1,0 +1,257 @@
+"""Every list reads the rows that it shows, however many there are: keys, tenants, audit, limits,
+streams and what is upcoming, on both stores. Lists of endpoints and deliveries are in their own
+modules."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.store.filled import filled_with_and_without_statistics, unchanged
+from tests.store.query_plans import connection as connection_to_file
+from tests.store.query_plans import plan, reached, way
+from tests.store.test_postgres_plans import Connection, nodes
+from tests.stores.clock import VirtualClock
+from tests.stores.open_homes import Homes
+from tickwork.core.message.message_list import MessageSelection
+from tickwork.core.model import DEFAULT, QueueSettings
+from tickwork.store.postgres.engine.database import Database
+from tickwork.store.postgres.engine.sql import SQL
+
+file_connection = connection_to_file
+
+WAYS = {
+    "list_api_keys": "tickwork_api_keys_tenant",
+    "list_all_api_keys": "PRIMARY",
+    "list_tenants": "PRIMARY",
+    "list_audit": "tickwork_audit_tenant",
+    "list_limits": "tickwork_limits_name",
+    "list_endpoints": "sqlite_autoindex_tickwork_endpoints_2",
+    "schedules_by_due": "tickwork_schedules_due",
+    "schedules_of_owner_by_due": "tickwork_schedules_owner",
+    "recent_dead": "tickwork_tallies_dead",
+}
+"""The index by which SQLite finds the rows of each list."""
+
+SORTED = {"schedules_of_owner_by_due", "recent_dead"}
+"""Sorts what one user has, and the counters of dead messages by type."""
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_a_list_is_read_by_an_index_on_sqlite(
+    file_connection: sqlite3.Connection, name: str
+) -> None:
+    steps = plan(file_connection, name)
+    (found,) = [step for step in steps if step.startswith(("SCAN", "SEARCH"))][:1]
+    assert (found.startswith("SEARCH"), way(found)) == (True, WAYS[name])
+    has_sort = any("TEMP B-TREE" in step for step in steps)
+    assert has_sort == (name in SORTED)
+
+
+STREAMS = {
+    "list_stream": ["tickwork_stream_events_tenant", "tickwork_audit_tenant"],
+    "list_whole_stream": [
+        "sqlite_autoindex_tickwork_stream_events_1",
+        "sqlite_autoindex_tickwork_audit_1",
+    ],
+}
+"""The indexes by which SQLite finds the events and the changes of a stream."""
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_stream_is_read_by_indexes_on_sqlite(
+    file_connection: sqlite3.Connection, name: str
+) -> None:
+    tables = [step for step in plan(file_connection, name) if " tickwork_" in step]
+    assert all(step.startswith("SEARCH") for step in tables)
+    assert [way(step) for step in tables] == STREAMS[name]
+
+
+BOUNDED = {
+    "list_ready": "(visible_at,id)>(?,?) AND (visible_at,id)<(?,?)",
+    "ready_window_end": "(visible_at,id)>(?,?) AND (visible_at,id)<(?,?)",
+    "list_of_key": "key=? AND place>? AND place<?",
+    "key_window_end": "key=? AND place>? AND place<?",
+    "list_of_keys": "key>? AND key<?",
+    "keys_window_end": "key>? AND key<?",
+    "list_correlated": "id>? AND id<?",
+    "correlated_window_end": "id>? AND id<?",
+}
+"""The rows of its index that SQLite reads for each part of a list of messages."""
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_a_page_of_messages_reads_one_stretch_of_an_index_on_sqlite(
+    file_connection: sqlite3.Connection, name: str
+) -> None:
+    (found,) = reached(plan(file_connection, name), "m")
+    assert found.startswith("SEARCH")
+    assert BOUNDED[name] in found
+    if name.startswith("list"):
+        assert not any("TEMP B-TREE" in step for step in plan(file_connection, name))
+
+
+async def test_messages_are_listed_with_a_plan_for_their_filters_on_postgres(
+    homes: Homes, clock: VirtualClock
+) -> None:
+    """A plan for any values would read a queue of a million messages and sort them."""
+    async with homes.take("postgres") as home:
+        store = await home.open(clock)
+        try:
+            await store.queues.put(DEFAULT, "q", QueueSettings())
+            for _ in range(3):
+                await store.messages.list(DEFAULT, "q", MessageSelection(), 10)
+            database: Database = vars(store.messages)["_database"]
+            rows = await database.run(lambda connection: connection.fetch(_PLANS_MADE))
+        finally:
+            await store.close()
+    assert {(row["custom_plans"] > 0, row["generic_plans"]) for row in rows} == {(True, 0)}
+    assert len(rows) == 2  # The claimed messages, and the ready ones.
+
+
+_PLANS_MADE = """
+SELECT custom_plans, generic_plans FROM pg_prepared_statements
+WHERE statement LIKE '-- % messages of one tenant%' AND statement LIKE '%LIMIT $5%'
+"""
+"""The statements of a list that a session has prepared, and which plans it used."""
+
+
+TABLES = (
+    "tickwork_api_keys",
+    "tickwork_audit",
+    "tickwork_limits",
+    "tickwork_messages",
+    "tickwork_schedules",
+    "tickwork_stream_events",
+)
+ROWS, TENANTS, LIMIT = 20_000, 1_000, 10
+
+_FILL = [
+    f"INSERT INTO tickwork_tenants (id) SELECT 'tenant-' || n FROM generate_series(1, {TENANTS}) n",
+    f"""
+    INSERT INTO tickwork_api_keys (id, tenant, name, scopes, created_at, secret_hash)
+    SELECT md5(n::text), 'tenant-' || 1 + n % {TENANTS}, 'key', '{{read}}', now(), 'x'
+    FROM generate_series(1, {ROWS}) AS n
+    """,
+    f"""
+    INSERT INTO tickwork_audit (id, tenant, at, actor, action, subject)
+    SELECT md5(n::text)::uuid, 'tenant-' || 1 + n % {TENANTS}, now(), 'a', 'b', 'c'
+    FROM generate_series(1, {ROWS}) AS n
+    """,
+    f"""
+    INSERT INTO tickwork_stream_events (id, tenant, at, type, data)
+    SELECT md5('event' || n)::uuid, 'tenant-' || 1 + n % {TENANTS}, now(), 'message.dead', '{{}}'
+    FROM generate_series(1, {ROWS}) AS n
+    """,
+    """
+    INSERT INTO tickwork_queues (id, name, settings, max_retries, retention_seconds)
+    VALUES (md5('queue')::uuid, 'work', '{}', 3, 1000)
+    """,
+    f"""
+    INSERT INTO tickwork_messages (id, queue_id, tenant, visible_at, sent_at, body, correlation_id)
+    SELECT md5(n::text)::uuid, md5('queue')::uuid, 'tenant-1', now(), now(), 'x', 'story'
+    FROM generate_series(1, {ROWS}) AS n
+    """,
+    f"""
+    INSERT INTO tickwork_messages (
+        id, queue_id, tenant, visible_at, sent_at, body, state, key, place
+    )
+    SELECT md5('keyed' || n)::uuid, md5('queue')::uuid, 'tenant-1', now(), now(), 'x', 'held',
+        'key-' || n % 4, n
+    FROM generate_series(1, {ROWS}) AS n
+    """,
+    f"""
+    INSERT INTO tickwork_limits (tenant, name, rate, period_seconds)
+    SELECT 'tenant-' || 1 + n % {TENANTS}, 'limit-' || n, 1, 1
+    FROM generate_series(1, {ROWS}) AS n
+    """,
+    f"""
+    INSERT INTO tickwork_schedules (
+        tenant, id, queue_id, bucket, status, next_slot, due_at, look_at, grace_seconds, priority,
+        overlap, on_dead, rule, queue, type, content_type, owner, created_at, updated_at,
+        changed_at, metadata, body
+    )
+    SELECT
+        'tenant-' || CASE WHEN n % 2 = 0 THEN 1 ELSE 1 + n % {TENANTS} END, md5(n::text)::uuid,
+        md5('queue')::uuid, n % 4096, 'active', slot, slot, slot, 60, 4, 'allow', 'continue',
+        '{{}}', 'work', 'fired', 'json', 'owner-' || n % 2000, now(), now(), now(), '', 'x'
+    FROM generate_series(1, {ROWS}) AS n, LATERAL (SELECT now() + n * interval '1 second' AS slot)
+    """,
+]
+database = filled_with_and_without_statistics(TABLES, _FILL)
+
+NOTHING = "'00000000-0000-0000-0000-000000000000'"
+LAST = "'ffffffff-ffff-ffff-ffff-ffffffffffff'"
+A_ZERO = "-0000-0000-0000-000000000000"
+ANY_TIME = "'-infinity', 'infinity'"
+MESSAGES = f"md5('queue')::uuid, 'tenant-1', NULL, NULL, {LIMIT}"
+OF_NO_TYPE = f"md5('queue')::uuid, 'tenant-1', 'none', NULL, {LIMIT}"
+LISTS = {
+    "list_api_keys": f"'tenant-7', '', {LIMIT}",
+    "list_all_api_keys": f"'5', {LIMIT}",
+    "list_tenants": f"'tenant-7', 'tenant-7', '', {LIMIT}",
+    "list_audit": f"'tenant-7', 'ffffffff-ffff-ffff-ffff-ffffffffffff', {LIMIT}",
+    "list_limits": "'tenant-7'",
+    "list_ready": (
+        f"{MESSAGES}, ARRAY[4], ARRAY['-infinity'::timestamptz], ARRAY[{NOTHING}::uuid], "
+        f"ARRAY['infinity'::timestamptz], ARRAY[{NOTHING}::uuid]"
+    ),
+    "list_ready of few": (
+        f"{OF_NO_TYPE}, ARRAY[4], ARRAY[now()], ARRAY['80000000{A_ZERO}'::uuid], "
+        f"ARRAY[now()], ARRAY['80200000{A_ZERO}'::uuid]"
+    ),
+    "list_of_key": f"{MESSAGES}, 'held', {ANY_TIME}, 'key-2', 9000, 20000",
+    "list_of_key of few": f"{OF_NO_TYPE}, 'held', {ANY_TIME}, 'key-2', 9000, 9040",
+    "list_of_keys": f"{MESSAGES}, 'held', {ANY_TIME}, 'key-1', 'key-3'",
+    "list_of_keys of few": f"{OF_NO_TYPE}, 'held', {ANY_TIME}, 'key-2', 'key-3'",
+    "list_correlated": f"{MESSAGES}, NULL, {ANY_TIME}, 'story', NULL, {NOTHING}, {LAST}",
+    "list_correlated of few": (
+        f"{OF_NO_TYPE}, NULL, {ANY_TIME}, 'story', NULL, '80000000{A_ZERO}', '80200000{A_ZERO}'"
+    ),
+    "ready_window_end": (
+        f"md5('queue')::uuid, 'tenant-1', {LIMIT}, 4, '-infinity', {NOTHING}, 'infinity', {LAST}"
+    ),
+    "key_window_end": f"md5('queue')::uuid, 'tenant-1', {LIMIT}, 'key-2', 9000, 20000",
+    "keys_window_end": f"md5('queue')::uuid, 'tenant-1', {LIMIT}, 'key-1', 'key-3'",
+    "correlated_window_end": f"'tenant-1', 'story', {LIMIT}, {NOTHING}, {LAST}",
+    "list_stream": f"'tenant-7', {NOTHING}, {LIMIT}",
+    "list_whole_stream": f"'7fffffff-0000-0000-0000-000000000000', {LIMIT}",
+    "schedules_by_due": (
+        f"'tenant-1', 'tenant-1', NULL, {NOTHING}, NULL, NULL, NULL, NULL, {LIMIT}, "
+        "NULL, NULL, NULL"
+    ),
+}
+"""Statements with the values of a list for one tenant."""
+
+MADE_FOR_VALUES = {
+    *("list_ready", "list_of_key", "list_of_keys", "list_correlated", "schedules_by_due")
+}
+"""Have a plan for their values, because their filters are optional."""
+
+READ_MAX = 2 * ROWS // TENANTS
+"""Most rows that a list may read."""
+
+
+@pytest.fixture
+async def connection(database: str) -> AsyncIterator[Connection]:
+    async with unchanged(database) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("name", LISTS)
+async def test_a_list_reads_what_it_shows_on_postgres(connection: Connection, name: str) -> None:
+    statement = name.removesuffix(" of few")
+    mode = "custom" if statement in MADE_FOR_VALUES else "generic"
+    await connection.execute(f"SET plan_cache_mode = force_{mode}_plan; SET enable_seqscan = off")
+    await connection.execute(f"PREPARE list AS {getattr(SQL, statement)}")
+    explained = f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE list ({LISTS[name]})"
+    found = json.loads(await connection.fetchval(explained))[0]["Plan"]
+    scans = [each for each in nodes(found) if "Scan" in each["Node Type"]]
+    assert scans
+    for each in scans:
+        assert each["Node Type"] != "Seq Scan"
+        read = each["Actual Rows"] + each.get("Rows Removed by Filter", 0)
+        assert read * each["Actual Loops"] <= READ_MAX, name
