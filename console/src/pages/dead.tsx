@@ -1,0 +1,289 @@
+// The workbench of dead letters: groups, edit, replay with a canary, discard.
+
+import type { TargetedSubmitEvent } from 'preact'
+import { useState } from 'preact/hooks'
+import { get, patch, post, type Problem, type Schemas } from '../api'
+import { stringify } from '../json'
+import { ROWS, useList, useLoad } from '../load'
+import { A, Act, amount, ask, bounded, count, Facts, Failure, Filter, Input, Json, List, say, Show, State, Table, Text, Time, Title } from '../parts'
+import { path, usePlace } from '../place'
+import { WhyBox } from './messages'
+
+export function DeadQueues() {
+  const { query } = usePlace()
+  const loaded = useLoad(`stats ${query.cursor}`, (signal) => get('/v1/stats', { query: { limit: ROWS, cursor: query.cursor }, signal }), ['message.', 'queue.', 'dead'])
+  const page = { ...loaded, data: loaded.data && { items: loaded.data.queues.filter((each) => each.counts.dead), next_cursor: loaded.data.next_cursor } }
+  return (
+    <>
+      <Title>Dead letters</Title>
+      <p>A dead letter is a message that will not be retried. It is kept for 14 days with its body, its error and the reason.</p>
+      <List
+        label="Queues with dead letters"
+        of={page}
+        id={(each) => each.queue}
+        empty="No queue has a dead letter."
+        columns={[
+          ['queue', (each) => <A to={path('dead', each.queue)}><Text>{each.queue}</Text></A>],
+          ['dead letters', (each) => bounded(each, 'dead'), 'num'],
+        ]}
+      />
+    </>
+  )
+}
+
+interface Chosen {
+  reason?: string
+  fingerprint?: string
+  type?: string
+}
+
+const chosenBy = (group: Schemas['DeadGroup']): Chosen => ({ reason: group.reason, fingerprint: group.fingerprint, type: group.type ?? undefined })
+
+const words = (chosen: Chosen): string =>
+  Object.entries(chosen)
+    .filter(([, value]) => value)
+    .map(([name, value]) => `${name} ${value}`)
+    .join(', ')
+
+function askReplay(queue: string, chosen: Chosen, letters: number | undefined, done: () => void): void {
+  const what = letters === undefined ? 'all that fit' : count(letters, 'dead letter')
+  ask({
+    title: `Replay ${what} of ${queue}?`,
+    text: words(chosen) || 'All dead letters of the queue.',
+    fields: (
+      <>
+        <Input label="Canaries: so many first, the rest only if they succeed" name="canary" type="number" min={0} value={letters && letters > 10 ? '1' : '0'} />
+        <Input label="Messages a second (empty: no limit)" name="rate" type="number" min={0} step="any" />
+        <Input label="At most" name="limit" type="number" min={1} />
+      </>
+    ),
+    act: `Replay ${what}`,
+    run: async ({ canary, rate, limit }) => {
+      const answer = await post('/v1/queues/{queue}/dead/replay', {
+        path: { queue },
+        body: { ...chosen, canary: Number(canary), rate: rate ? Number(rate) : undefined, limit: limit ? Number(limit) : undefined },
+      })
+      say(`${count(answer.replayed, 'message')} replayed.${answer.stopped ? ` Stopped: ${answer.stopped}.` : ''}`)
+      done()
+    },
+  })
+}
+
+function askDiscard(queue: string, chosen: Chosen, letters: number, done: () => void): void {
+  ask({
+    title: `Discard ${count(letters, 'dead letter')} of ${queue}?`,
+    text: `${words(chosen)}. They are marked as discarded, and cannot be replayed any more.`,
+    act: `Discard ${count(letters, 'dead letter')}`,
+    isDanger: true,
+    run: async () => {
+      const { discarded } = await post('/v1/queues/{queue}/dead/discard', { path: { queue }, body: { ...chosen, limit: letters } })
+      say(`${count(discarded, 'dead letter')} discarded.`)
+      done()
+    },
+  })
+}
+
+export function DeadLetters({ queue }: { queue: string }) {
+  const { query, set } = usePlace()
+  const { reason, fingerprint, type, failed_before } = query
+  const topics = ['message.', 'queue.', 'dead']
+  const groups = useLoad(`groups ${queue}`, (signal) => get('/v1/queues/{queue}/dead/groups', { path: { queue }, query: { limit: ROWS }, signal }), topics)
+  const filters = { reason, fingerprint, type, failed_before }
+  const letters = useList(
+    `letters ${queue} ${JSON.stringify(filters)}`,
+    (page, signal) => get('/v1/queues/{queue}/dead', { path: { queue }, query: { ...filters, ...page }, signal }),
+    topics,
+    { limit: 50 },
+  )
+  const reload = () => {
+    groups.reload()
+    letters.reload()
+  }
+  return (
+    <>
+      <Title kind="Dead letters of">{queue}</Title>
+      <h2>Groups</h2>
+      <Show of={groups}>
+        {(data) => (
+          <Table
+            label="Groups"
+            items={data.groups}
+            id={(each) => stringify(chosenBy(each))}
+            empty="This queue has no unresolved dead letter."
+            columns={[
+              ['reason', (each) => <button type="button" class="plain" onClick={() => set({ ...chosenBy(each) })}>{each.reason}</button>],
+              ['error', (each) => <Text>{each.fingerprint}</Text>, 'wide'],
+              ['type', (each) => <Text>{each.type}</Text>],
+              ['dead letters', (each) => amount(each.letters), 'num'],
+              ['first', (each) => <Time at={each.first_failed_at} />],
+              ['last', (each) => <Time at={each.last_failed_at} />],
+              [
+                'actions',
+                (each) => (
+                  <div class="acts">
+                    <Act needs="manage" onAct={() => askReplay(queue, chosenBy(each), each.letters, reload)}>
+                      Replay {amount(each.letters)}
+                    </Act>
+                    <Act needs="manage" isDanger onAct={() => askDiscard(queue, chosenBy(each), each.letters, reload)}>
+                      Discard {amount(each.letters)}
+                    </Act>
+                  </div>
+                ),
+              ],
+            ]}
+          />
+        )}
+      </Show>
+      <h2>Dead letters</h2>
+      <div class="row">
+        <Filter name="reason" label="Reason" />
+        <Filter name="fingerprint" label="Error group" />
+        <Filter name="type" label="Type" />
+        <Filter name="failed_before" label="Failed before" hint="2027-01-01T00:00:00Z" />
+        <Act needs="manage" onAct={() => askReplay(queue, { reason, fingerprint, type }, undefined, reload)}>
+          Replay what fits these filters
+        </Act>
+      </div>
+      <List
+        label="Dead letters"
+        of={letters}
+        id={(each) => each.id}
+        empty={Object.values(filters).some(Boolean) ? 'No dead letter fits these filters.' : 'This queue has no dead letter.'}
+        columns={[
+          ['failed', (each) => <A to={path('letters', each.id)}><Time at={each.failed_at} /></A>],
+          ['reason', (each) => each.reason],
+          ['error', (each) => <Text>{each.error?.slice(0, 200)}</Text>, 'wide'],
+          ['type', (each) => <Text>{each.type}</Text>],
+          ['attempts', (each) => each.attempts, 'num'],
+          ['now', (each) => (each.resolution ? <State is={each.resolution} /> : each.edited_at ? 'edited' : <span class="soft">unresolved</span>)],
+        ]}
+      />
+    </>
+  )
+}
+
+export function Letter({ id }: { id: string }) {
+  const loaded = useLoad(id, (signal) => get('/v1/dead/{dead_letter}', { path: { dead_letter: id }, signal }), ['message.', 'dead'])
+  const why = useLoad(`why ${id}`, (signal) => get('/v1/dead/{dead_letter_id}/why', { path: { dead_letter_id: id }, signal }))
+  return (
+    <>
+      <Title kind="Dead letter">{id}</Title>
+      <WhyBox of={why} />
+      <Show of={loaded}>{(data) => <Whole letter={data} reload={loaded.reload} />}</Show>
+    </>
+  )
+}
+
+function Whole({ letter, reload }: { letter: Schemas['DeadLetterAnswer']; reload: () => void }) {
+  const { query, set } = usePlace()
+  const named = { path: { dead_letter: letter.id } }
+  const isOpen = letter.resolution === null
+  return (
+    <>
+      {isOpen ? (
+        <div class="row">
+          <Act
+            needs="manage"
+            isMain
+            onAct={async () => {
+              const { replayed_as } = await post('/v1/dead/{dead_letter}/replay', named)
+              say(`Replayed as ${replayed_as}.`)
+              reload()
+            }}
+          >
+            Replay
+          </Act>
+          {!query.edit && (
+            <Act needs="manage" onAct={() => set({ edit: 'yes' })}>
+              Edit the body
+            </Act>
+          )}
+          <Act
+            needs="manage"
+            isDanger
+            onAct={() =>
+              ask({
+                title: 'Discard this dead letter?',
+                text: 'It cannot be replayed any more.',
+                act: 'Discard 1 dead letter',
+                isDanger: true,
+                run: async () => {
+                  await post('/v1/dead/{dead_letter}/discard', named)
+                  say('Discarded.')
+                  reload()
+                },
+              })
+            }
+          >
+            Discard
+          </Act>
+          {letter.correlation_id && <A to={path('trace', letter.correlation_id)}>Trace</A>}
+        </div>
+      ) : (
+        <p class="box good">
+          It was {letter.resolution}
+          {letter.replayed_as && (
+            <>
+              {' '}
+              as <A to={path('messages', letter.replayed_as)}>{letter.replayed_as}</A>
+            </>
+          )}
+          , <Time at={letter.resolved_at} isLong />
+        </p>
+      )}
+      <Facts
+        of={[
+          ['queue', letter.queue && <A to={path('dead', letter.queue)}>{letter.queue}</A>],
+          ['reason', letter.reason],
+          ['attempts', letter.attempts],
+          ['failed', letter.failed_at && <Time at={letter.failed_at} isLong />],
+          ['sent', letter.sent_at && <Time at={letter.sent_at} isLong />],
+          ['edited', letter.edited_at && <Time at={letter.edited_at} isLong />],
+          ['type', letter.type && <Text>{letter.type}</Text>],
+          ['key', letter.key && <Text>{letter.key}</Text>],
+          ['source', letter.source && <Text>{letter.source}</Text>],
+          ['message', <code>{letter.message_id}</code>],
+          ['schedule', letter.schedule_id && <A to={path('schedules', letter.schedule_id)}>{letter.schedule_id}</A>],
+          ['batch', letter.batch_id && <A to={path('batches', letter.batch_id)}>{letter.batch_id}</A>],
+        ]}
+      />
+      <h2>Error</h2>
+      <Json value={letter.error ?? 'none'} label="Error" isText />
+      <h2>Body ({letter.content_type})</h2>
+      {query.edit && isOpen ? <EditBody letter={letter} onDone={() => (reload(), set({ edit: undefined }))} /> : <Json value={letter.body} label="Body" isText={letter.content_type !== 'json'} />}
+    </>
+  )
+}
+
+/** The text is sent as it is, so that numbers keep their digits. */
+function EditBody({ letter, onDone }: { letter: Schemas['DeadLetterAnswer']; onDone: () => void }) {
+  const isJson = letter.content_type === 'json'
+  const [error, setError] = useState<Problem>()
+  const submit = async (event: TargetedSubmitEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    const text = String(new FormData(event.currentTarget).get('body'))
+    try {
+      const raw = `{"body":${isJson ? text : JSON.stringify(text)},"content_type":"${letter.content_type}"}`
+      await patch('/v1/dead/{dead_letter}', { path: { dead_letter: letter.id }, raw })
+      say('Saved. Replay it when you are ready.')
+      onDone()
+    } catch (failed) {
+      setError(failed as Problem)
+    }
+  }
+  return (
+    <form onSubmit={submit}>
+      <label class="field">
+        Body
+        <textarea name="body" rows={14} spellcheck={false} dir="auto" defaultValue={isJson ? stringify(letter.body, 2) : String(letter.body)} />
+      </label>
+      {error && <Failure error={error} />}
+      <div class="row">
+        <button type="submit" class="main">
+          Save the body
+        </button>
+        <A to={path('letters', letter.id)}>Cancel</A>
+      </div>
+    </form>
+  )
+}

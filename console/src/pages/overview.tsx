@@ -1,0 +1,209 @@
+// Is all well? Numbers, what waits, what fires next, and who changed what.
+
+import type { ComponentChildren } from 'preact'
+import { can, get, type Schemas } from '../api'
+import { Chart } from '../chart'
+import { useLoad, type Loaded, type Page } from '../load'
+import { A, amount, bounded, count, List, Show, Subject, Table, Text, Time, Title } from '../parts'
+import { path } from '../place'
+import { ago, duration } from '../time'
+
+const SLOW_SECONDS = 60
+
+type Queue = Schemas['QueueView']
+const failedOf = (queue: Queue): number => queue.minutes.reduce((sum, { counts }) => sum + (counts.dead ?? 0) + (counts.retried ?? 0), 0)
+const isSlow = (queue: Queue): boolean => (queue.oldest_age_seconds ?? 0) > SLOW_SECONDS
+const needsALook = (queue: Queue): boolean => isSlow(queue) || failedOf(queue) > 0 || queue.counts.dead > 0
+
+export function Overview() {
+  const stats = useLoad('stats', (signal) => get('/v1/stats', { signal }), ['message.', 'queue.', 'firing.'])
+  const usage = useLoad('usage', (signal) => get('/v1/usage', { signal }), ['message.', 'queue.', 'schedule.'])
+  const next = useLoad('upcoming', (signal) => get('/v1/upcoming', { query: { count: 6 }, signal }), ['schedule.', 'firing.'])
+  const parked = useLoad('parked', (signal) => get('/v1/schedules', { query: { status: 'parked', limit: 20 }, signal }), ['schedule.'])
+  const late = useLoad(
+    'late',
+    (signal) => get('/v1/schedules', { query: { status: 'active', order: 'next_due_at', before: new Date(Date.now() - SLOW_SECONDS * 1000).toISOString(), limit: 20 }, signal }),
+    ['schedule.', 'firing.'],
+  )
+  const ready = useLoad('ready', (signal) => get('/readyz', { signal }), ['node.', 'shard.'])
+  const changes = useLoad('changes', (signal) => get('/v1/audit', { query: { limit: 6 }, signal }), [''])
+  const queues = stats.data?.queues ?? []
+  const isWell = stats.data && !queues.some(needsALook) && parked.data?.items.length === 0 && late.data?.items.length === 0 && ready.data?.missing.length === 0
+  return (
+    <>
+      <Title>Overview</Title>
+      {isWell && (
+        <p class="box good">
+          <strong>✓ All is well.</strong> Nothing is late, no message waits longer than a minute, and nothing failed in the last 30 minutes.
+        </p>
+      )}
+      <Missing roles={ready.data?.missing ?? []} />
+      <Waiting of={parked} tone="bad" text="cannot be planned. They wait until somebody repairs them.">
+        {(each) => <Text>{each.last_error}</Text>}
+      </Waiting>
+      <Waiting of={late} tone="warn" text="late by over a minute.">
+        {(each) => (
+          <>
+            was due <Time at={each.next_due_at} zone={each.timezone} />
+          </>
+        )}
+      </Waiting>
+      <Show of={usage}>
+        {({ schedules, queues, messages, at_least }) => {
+          const known = { counts: messages, at_least }
+          return (
+            <div class="cards">
+              <Card to="/schedules" name="schedules" number={amount(schedules)} />
+              <Card to="/queues" name="queues" number={amount(queues)} />
+              <Card to="/queues" name="ready" number={bounded(known, 'ready')} />
+              <Card to="/queues" name="running" number={bounded(known, 'claimed')} />
+              <Card to="/queues" name="delayed" number={bounded(known, 'delayed')} />
+              <Card to="/dead" name="dead letters" number={bounded(known, 'dead')} isBad={messages.dead > 0} />
+            </div>
+          )
+        }}
+      </Show>
+      <Show of={stats}>
+        {(data) => (
+          <>
+            {queues.some(needsALook) && (
+              <>
+                <h2>Queues that need a look</h2>
+                <Table
+                  label="Queues that need a look"
+                  items={queues.filter(needsALook).slice(0, 50)}
+                  id={(each) => each.queue}
+                  empty=""
+                  columns={[
+                    ['queue', (each) => <A to={path('queues', each.queue)}><Text>{each.queue}</Text></A>],
+                    ['ready', (each) => bounded(each, 'ready'), 'num'],
+                    ['oldest waits', (each) => <span class={isSlow(each) ? 'warn' : ''}>{each.oldest_age_seconds === null ? '–' : duration(each.oldest_age_seconds)}</span>, 'num'],
+                    ['failed or dead, 30 min', (each) => amount(failedOf(each)), 'num'],
+                    [
+                      'dead letters',
+                      (each) => (each.counts.dead ? <A to={path('dead', each.queue)}>{each.counts.dead === 1 ? '1 dead letter' : `${bounded(each, 'dead')} dead letters`}</A> : 0),
+                      'num',
+                    ],
+                  ]}
+                />
+              </>
+            )}
+            {data.next_cursor && (
+              <p class="soft">
+                These are of the first {count(queues.length, 'queue')}, by name. <A to="/queues">All queues</A>
+              </p>
+            )}
+          </>
+        )}
+      </Show>
+      <h2>Messages a minute</h2>
+      <Show of={stats}>{() => <Chart minutes={summed(queues)} />}</Show>
+      <div class="columns">
+        <section>
+          <h2>Next fires</h2>
+          <Show of={next}>
+            {(data) => (
+              <Table
+                label="Next fires"
+                items={data.fires}
+                id={(each) => `${each.schedule_id} ${each.fire_at}`}
+                empty={<NoSchedule />}
+                columns={[
+                  ['schedule', (each) => <A to={path('schedules', each.schedule_id ?? '')}><Text>{each.name ?? each.schedule_id}</Text></A>],
+                  ['at, in its zone and UTC', (each) => <><Time at={each.fire_at} zone={each.timezone} /> <span class="soft">{each.timezone === 'UTC' ? '' : each.timezone}</span></>],
+                  ['in', (each) => ago(each.fire_at), 'num'],
+                ]}
+              />
+            )}
+          </Show>
+        </section>
+        <section>
+          <h2>Latest changes</h2>
+          <List
+            label="Latest changes"
+            of={{ ...changes, data: changes.data && { items: changes.data.items } }}
+            id={(each) => each.id}
+            empty="Nobody has changed anything yet."
+            columns={[
+              ['at', (each) => <Time at={each.at} />],
+              ['who', (each) => <Text>{each.actor}</Text>],
+              ['did', (each) => each.action],
+              ['what', (each) => <Subject action={each.action} subject={each.subject} />],
+            ]}
+          />
+        </section>
+      </div>
+    </>
+  )
+}
+
+/** The counters of several queues by minute. */
+function summed(queues: Queue[]): Schemas['LabeledCounts'][] {
+  const found = new Map<string, Record<string, number>>()
+  for (const { label, counts } of queues.flatMap((each) => each.minutes)) {
+    const sums = found.get(label) ?? {}
+    for (const [name, number] of Object.entries(counts)) sums[name] = (sums[name] ?? 0) + number
+    found.set(label, sums)
+  }
+  return [...found].map(([label, counts]) => ({ label, counts }))
+}
+
+const NoSchedule = () => (
+  <>
+    No schedule fires. {can('manage') && <A to="/schedules" values={{ new: 'yes' }}>Create the first schedule</A>}
+  </>
+)
+
+function Card({ to, name, number, isBad }: { to: string; name: string; number: string; isBad?: boolean }) {
+  return (
+    <A to={to} class="card">
+      <b class={isBad ? 'bad' : ''}>{number}</b> {name}
+    </A>
+  )
+}
+
+type Schedules = Loaded<Page<Schemas['ScheduleAnswer']>>
+
+/** Schedules with a problem, if there are any. */
+function Waiting({ of, tone, text, children }: { of: Schedules; tone: string; text: string; children: (each: Schemas['ScheduleAnswer']) => ComponentChildren }) {
+  return (
+    <Show of={of}>
+      {({ items, next_cursor }) =>
+        items.length > 0 && (
+          <div class={`box ${tone}`}>
+            <p>
+              <strong>
+                {count(items.length, 'schedule')}
+                {next_cursor && ' or more'} {text}
+              </strong>
+            </p>
+            <ul>
+              {items.map((each) => (
+                <li key={each.id}>
+                  <A to={path('schedules', each.id)}>
+                    <Text>{each.name ?? each.id}</Text>
+                  </A>{' '}
+                  {children(each)}
+                </li>
+              ))}
+            </ul>
+          </div>
+        )
+      }
+    </Show>
+  )
+}
+
+const MEANS: Record<string, string> = { scheduler: 'Schedules do not fire.', worker: 'No message is handled and nothing is delivered.' }
+
+/** Without these roles nothing fires or runs. */
+const Missing = ({ roles }: { roles: string[] }) =>
+  roles.length > 0 && (
+    <div class="box warn">
+      {roles.map((role) => (
+        <p key={role}>
+          <strong>No process has the role {role}.</strong> {MEANS[role]} Start one: <code>tickwork run your.module:app --roles {role}</code>
+        </p>
+      ))}
+    </div>
+  )

@@ -1,0 +1,246 @@
+// All queues, and one: rates, states, ages, and the messages in it.
+
+import { get, post, put, type Schemas } from '../api'
+import { Chart } from '../chart'
+import { ROWS, useList, useLoad } from '../load'
+import { A, Act, amount, Area, ask, bounded, count, Facts, Filter, Input, List, say, Show, State, Table, Text, Time, Title, type Column } from '../parts'
+import { path, usePlace } from '../place'
+import { ago, duration } from '../time'
+
+type State = keyof Schemas['Counts']
+
+export function Queues() {
+  const { query } = usePlace()
+  const loaded = useList('queues', (page, signal) => get('/v1/queues', { query: page, signal }), ['queue.', 'message.'])
+  const stats = useLoad(`stats ${query.cursor}`, (signal) => get('/v1/stats', { query: { limit: ROWS, cursor: query.cursor }, signal }), ['queue.', 'message.'])
+  const known = new Map((stats.data?.queues ?? []).map((each) => [each.queue, each]))
+  const shown = { ...loaded, data: loaded.data && { ...loaded.data, items: loaded.data.items.filter((each) => each.name.includes(query.name ?? '')) } }
+  // The numbers come with the statistics, a moment later than the queues.
+  const number = (name: State): Column<Schemas['QueueAnswer']> => [name, (each) => (known.has(each.name) ? bounded(known.get(each.name)!, name) : '…'), 'num']
+  return (
+    <>
+      <Title>Queues</Title>
+      <div class="row">
+        <Filter name="name" label="Name contains, on this page" />
+        <Act
+          needs="manage"
+          onAct={() =>
+            ask({
+              title: 'New queue',
+              text: 'A queue made here is for consumers that pull. Queues of an app are declared in its code.',
+              fields: <Input label="Name" name="name" required maxLength={120} />,
+              act: 'Create the queue',
+              run: async ({ name }) => {
+                await put('/v1/queues/{queue}', { path: { queue: name ?? '' }, body: {} })
+                say('Created.')
+                loaded.reload()
+              },
+            })
+          }
+        >
+          New queue
+        </Act>
+      </div>
+      <List
+        label="Queues"
+        of={shown}
+        id={(each) => each.name}
+        empty={query.name ? 'No queue on this page has such a name.' : 'There is no queue yet. An app declares its queues when it starts; make one here for consumers that pull.'}
+        columns={[
+          ['queue', (each) => <A to={path('queues', each.name)}><Text>{each.name}</Text></A>],
+          ['state', (each) => <State is={each.paused ? 'paused' : 'active'} />],
+          number('ready'),
+          number('delayed'),
+          number('claimed'),
+          number('blocked'),
+          [
+            'dead letters',
+            ({ name }) => {
+              const of = known.get(name)
+              return of?.counts.dead ? <A to={path('dead', name)}>{bounded(of, 'dead')}</A> : of ? 0 : '…'
+            },
+            'num',
+          ],
+          ['oldest waits', ({ name }) => (known.get(name)?.oldest_age_seconds == null ? '–' : duration(known.get(name)!.oldest_age_seconds!)), 'num'],
+          [
+            'served by',
+            (each) => (
+              <>
+                {each.mode} {each.declared_by && <span class="soft">of the app <Text>{each.declared_by}</Text></span>} {each.shared && <span class="soft">shared</span>}
+              </>
+            ),
+          ],
+        ]}
+      />
+    </>
+  )
+}
+
+const NOTHING = { counts: { ready: 0, delayed: 0, claimed: 0, blocked: 0, dead: 0 }, at_least: [] }
+
+export function Queue({ name }: { name: string }) {
+  const queue = useLoad(name, (signal) => get('/v1/queues/{queue}', { path: { queue: name }, signal }), ['queue.', 'message.'])
+  const stats = useLoad(`stats ${name}`, (signal) => get('/v1/stats', { query: { queue: name }, signal }), ['queue.', 'message.'])
+  const own = stats.data?.queues[0]
+  const named = { path: { queue: name } }
+  const done = (text: string) => {
+    say(text)
+    queue.reload()
+  }
+  return (
+    <>
+      <Title kind="Queue" note={queue.data && <State is={queue.data.paused ? 'paused' : 'active'} />}>{name}</Title>
+      <Show of={queue}>
+        {(data) => {
+          const known = data.counts ? { counts: data.counts, at_least: data.at_least } : (own ?? NOTHING)
+          const { counts, at_least } = known
+          const all = counts.ready + counts.delayed + counts.blocked
+          const many = `${at_least.length ? 'at least ' : ''}${count(all, 'message')}`
+          return (
+            <>
+              <div class="row">
+                {data.paused ? (
+                  <Act needs="manage" isMain onAct={() => post('/v1/queues/{queue}/resume', named).then(() => done('Resumed.'))}>
+                    Resume
+                  </Act>
+                ) : (
+                  <Act needs="manage" onAct={() => post('/v1/queues/{queue}/pause', named).then(() => done('Paused: no message is claimed.'))}>
+                    Pause
+                  </Act>
+                )}
+                <Act
+                  needs="send"
+                  onAct={() =>
+                    ask({
+                      title: `Send a message to ${name}`,
+                      fields: (
+                        <>
+                          <Area label="Body, as JSON" name="body" required value="{}" />
+                          <Input label="Type (optional)" name="type" />
+                          <Input label="Delay in seconds" name="delay" type="number" min={0} value="0" />
+                        </>
+                      ),
+                      act: 'Send 1 message',
+                      run: async ({ body, type, delay }) => {
+                        const fields = JSON.stringify({ type: type || undefined, delay_seconds: Number(delay) })
+                        await post('/v1/queues/{queue}/messages', { ...named, raw: `${fields.slice(0, -1)},"body":${body}}` })
+                        done('Sent.')
+                      },
+                    })
+                  }
+                >
+                  Send a message
+                </Act>
+                <Act
+                  needs="manage"
+                  isDanger
+                  onAct={() =>
+                    ask({
+                      title: `Delete all waiting messages of ${name}?`,
+                      text: `${many[0]!.toUpperCase()}${many.slice(1)} ${all === 1 ? 'waits' : 'wait'} now. Messages that run go on. This cannot be undone.`,
+                      act: `Delete ${many}`,
+                      isDanger: true,
+                      run: async () => {
+                        const { purged } = await post('/v1/queues/{queue}/purge', named)
+                        done(`${count(purged, 'message')} deleted.`)
+                      },
+                    })
+                  }
+                >
+                  Purge
+                </Act>
+                {counts.dead > 0 && <A to={path('dead', name)}>{counts.dead === 1 ? '1 dead letter' : `${bounded(known, 'dead')} dead letters`}</A>}
+              </div>
+              <div class="cards">
+                {(['ready', 'delayed', 'claimed', 'blocked', 'dead'] as const).map((each) => (
+                  <span class="card" key={each}>
+                    <b class={each === 'dead' && counts.dead ? 'bad' : ''}>{bounded(known, each)}</b> {each === 'dead' ? 'dead letters' : each}
+                  </span>
+                ))}
+                <span class="card">
+                  <b>{own?.oldest_age_seconds == null ? '–' : duration(own.oldest_age_seconds)}</b> oldest waits
+                </span>
+              </div>
+              <h2>Messages a minute</h2>
+              {own?.minutes.length ? <Chart minutes={own.minutes} /> : <p class="soft">Nothing happened in the last 30 minutes.</p>}
+              {own && own.kinds.length > 0 && (
+                <>
+                  <h2>Types and sources, last hour</h2>
+                  <Table
+                    label="Types and sources"
+                    items={own.kinds.slice(0, 50)}
+                    id={(each) => each.label}
+                    empty=""
+                    columns={[
+                      ['type', (each) => <Text>{each.label}</Text>],
+                      ...(['sent', 'done', 'retried', 'dead'] as const).map((name): Column<Schemas['LabeledCounts']> => [name, (each) => amount(each.counts[name] ?? 0), 'num']),
+                    ]}
+                  />
+                </>
+              )}
+              <h2>Settings</h2>
+              <Facts
+                of={[
+                  ['served by', `${data.mode}${data.declared_by ? `, app ${data.declared_by}` : ''}`],
+                  ['batches', `${data.max_batch_size} messages or ${data.max_batch_timeout} s`],
+                  ['retries', data.max_retries],
+                  ['timeout', duration(data.timeout_seconds)],
+                  ['retention', duration(data.retention_seconds)],
+                  ['dead-letter queue', data.dead_letter_queue && <A to={path('queues', data.dead_letter_queue)}>{data.dead_letter_queue}</A>],
+                  ['rate per second', data.rate_per_second],
+                  ['claimed by a tenant at most', data.tenant_claimed_max],
+                  ['pushed to', data.push_to],
+                  ['limit', data.limit],
+                ]}
+              />
+            </>
+          )
+        }}
+      </Show>
+      <Messages queue={name} />
+    </>
+  )
+}
+
+const STATES = ['ready', 'delayed', 'claimed', 'blocked'] as const
+
+/** A filtered look into the queue; it takes nothing out. */
+function Messages({ queue }: { queue: string }) {
+  const { query } = usePlace()
+  const { state, type, key, correlation_id, older_than } = query
+  const filters = { state, type, key, correlation_id, older_than }
+  const loaded = useList(
+    `messages ${queue} ${JSON.stringify(filters)}`,
+    (page, signal) => get('/v1/queues/{queue}/messages', { path: { queue }, query: { ...filters, ...page }, signal }),
+    ['message.', 'queue.'],
+    { limit: 50 },
+  )
+  return (
+    <section aria-label="Messages">
+      <h2>Messages</h2>
+      <div class="row">
+        <Filter name="state" label="State" choices={STATES} />
+        <Filter name="type" label="Type" />
+        <Filter name="key" label="Key" />
+        <Filter name="correlation_id" label="Correlation id" />
+        <Filter name="older_than" label="Older than, in seconds" hint="3600" />
+      </div>
+      <List
+        label="Messages"
+        of={loaded}
+        id={(each) => each.id}
+        empty={Object.values(filters).some(Boolean) ? 'No message fits these filters.' : 'No message waits here.'}
+        columns={[
+          ['message', (each) => <A to={path('messages', each.id)}>…{each.id.slice(-8)}</A>],
+          ['state', (each) => <><State is={each.state} /> <Text>{each.node ?? ''}</Text></>],
+          ['type', (each) => <Text>{each.type}</Text>],
+          ['key', (each) => <Text>{each.key}</Text>],
+          ['attempts', (each) => each.attempts, 'num'],
+          ['sent', (each) => <span title={each.sent_at}>{ago(each.sent_at)}</span>],
+          ['visible', (each) => <Time at={each.visible_at} />],
+          ['last error', (each) => <Text>{each.last_error?.slice(0, 120)}</Text>, 'wide'],
+        ]}
+      />
+    </section>
+  )
+}

@@ -1,0 +1,120 @@
+// Nodes and shards, and who changed what.
+
+import { get, post } from '../api'
+import { stringify } from '../json'
+import { useList, useLoad } from '../load'
+import { Act, ask, count, List, Show, State, Subject, Table, Text, say, Time, Title } from '../parts'
+import { ago } from '../time'
+
+export function Nodes() {
+  const loaded = useLoad('cluster', (signal) => get('/v1/cluster', { signal }), ['node.', 'shard.'])
+  return (
+    <>
+      <Title>Nodes and shards</Title>
+      <Show of={loaded}>
+        {(data) => (
+          <>
+            {data.paused_at && (
+              <p class="box warn">
+                <strong>Everything is paused</strong> since <Time at={data.paused_at} isLong />: no message of any tenant is claimed.
+              </p>
+            )}
+            <div class="row">
+              {data.paused_at ? (
+                <Act needs="admin" isMain onAct={() => post('/v1/cluster/resume').then(() => (say('Resumed.'), loaded.reload()))}>
+                  Resume everything
+                </Act>
+              ) : (
+                <Act
+                  needs="admin"
+                  isDanger
+                  onAct={() =>
+                    ask({
+                      title: 'Pause everything?',
+                      text: 'No message of any tenant is claimed until it is resumed. What runs goes on.',
+                      act: 'Pause all tenants',
+                      isDanger: true,
+                      run: async () => {
+                        await post('/v1/cluster/pause')
+                        say('Paused.')
+                        loaded.reload()
+                      },
+                    })
+                  }
+                >
+                  Pause everything
+                </Act>
+              )}
+            </div>
+            {data.shards_without_leader.length > 0 && (
+              <p class="box bad">
+                <strong>{count(data.shards_without_leader.length, 'shard')} without a leader.</strong> Their schedules do not fire: {ranges(data.shards_without_leader)}
+              </p>
+            )}
+            <Table
+              label="Nodes"
+              items={data.nodes}
+              id={(each) => each.id}
+              empty="No process runs on this database."
+              columns={[
+                ['node', (each) => <Text>{each.name}</Text>],
+                ['state', (each) => <State is={each.is_alive ? 'active' : 'dead'} />],
+                ['roles', (each) => each.roles.join(', ')],
+                ['shards', (each) => <>{each.shards.length} <span class="soft">{ranges(each.shards)}</span></>],
+                ['claims', (each) => each.claims, 'num'],
+                ['started', (each) => <span title={each.started_at}>{ago(each.started_at)}</span>],
+                ['lease until', (each) => <Time at={each.expires_at} />],
+              ]}
+            />
+            <p class="soft">
+              Time of the database: <Time at={data.now} zone="UTC" /> · schema {data.schema_version} · epoch {data.epoch}
+            </p>
+          </>
+        )}
+      </Show>
+    </>
+  )
+}
+
+/** 1, 2, 3, 7 as 1–3, 7. */
+function ranges(numbers: number[]): string {
+  const found: [number, number][] = []
+  for (const each of [...numbers].sort((a, b) => a - b)) {
+    const last = found.at(-1)
+    if (last && last[1] === each - 1) last[1] = each
+    else found.push([each, each])
+  }
+  return found.map(([from, to]) => (from === to ? `${from}` : `${from}–${to}`)).join(', ')
+}
+
+export function Audit() {
+  const loaded = useList('audit', (page, signal) => get('/v1/audit', { query: page, signal }), [''])
+  return (
+    <>
+      <Title>Audit</Title>
+      <p>Who changed what, for a year.</p>
+      <List
+        label="Changes"
+        of={loaded}
+        id={(each) => each.id}
+        empty="Nobody has changed anything yet."
+        columns={[
+          ['at', (each) => <Time at={each.at} />],
+          ['who', (each) => <Text>{each.actor}</Text>],
+          ['did', (each) => each.action],
+          ['what', (each) => <Subject action={each.action} subject={each.subject} />],
+          [
+            'before and after',
+            ({ before, after }) =>
+              (before || after) && (
+                <details>
+                  <summary>show</summary>
+                  <pre>{`${before ? `before ${stringify(before, 2)}\n` : ''}${after ? `after ${stringify(after, 2)}` : ''}`}</pre>
+                </details>
+              ),
+          ],
+        ]}
+      />
+    </>
+  )
+}
