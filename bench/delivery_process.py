@@ -54,17 +54,18 @@ def worker(asked: argparse.Namespace) -> Seen:
     """Until so many messages are delivered."""
     seen, left, beats, began = Seen(), asked.messages, list[float](), 0.0
     began_cpu = 0.0
-    handle, renewed = Deliverer.handle, Node._renewed  # noqa: SLF001  each heartbeat
+    attempt, renewed = Deliverer._try, Node._renewed  # noqa: SLF001  each delivery, each heartbeat
 
-    async def counted(deliverer: Deliverer, message: Any) -> None:
+    async def counted(deliverer: Deliverer, *given: Any) -> Any:
         nonlocal left
-        await handle(deliverer, message)
+        outcome = await attempt(deliverer, *given)
         left -= 1
         if left == 0:
             seen.seconds = time.perf_counter() - began
             seen.cpu_seconds = time.process_time() - began_cpu
             beats.append(time.monotonic())
             os.kill(os.getpid(), signal.SIGTERM)
+        return outcome
 
     def beaten(node: Node, at: float) -> None:
         beats.append(time.monotonic())
@@ -74,7 +75,7 @@ def worker(asked: argparse.Namespace) -> Seen:
         nonlocal began, began_cpu
         began, began_cpu = time.perf_counter(), time.process_time()
 
-    with patch.object(Deliverer, "handle", counted), patch.object(Node, "_renewed", beaten):
+    with patch.object(Deliverer, "_try", counted), patch.object(Node, "_renewed", beaten):
         Tickwork(asked.url).run(on_started=on_started)
     seen.heartbeat_gap_seconds = max(after - before for before, after in pairwise(beats))
     return seen

@@ -82,7 +82,7 @@ def _beside(
     ours: dict[int, list[float]] = {0: [], SIZE: []}
     if not any(was_tried(name) for name in names):
         for name in names:
-            yield _missing(f"worker.peer.{name}", "not installed: make bench-peers", None)
+            yield missing(f"worker.peer.{name}", "not installed: make bench-peers", None)
         return
     for _ in range(ROUNDS):
         for size, rates in ours.items():
@@ -98,7 +98,7 @@ def _beside(
             goal = ratio_at_least(bound) if way == "tuned" else None
             row = f"worker.peer.{name}_{way}" + ("_batches" if size else "")
             if (name, way) in failed:
-                yield _missing(row, failed[name, way], goal)
+                yield missing(row, failed[name, way], goal)
                 continue
             beside = median(theirs[name, way])
             yield judge(row, median(rates), "messages/s", reference=beside, goal=goal)
@@ -114,7 +114,7 @@ def _rate(name: str, where: str, setting: tuple[int, ...]) -> float:
     return messages / seconds_of(name, "drain", where, messages, *setting)
 
 
-def _missing(name: str, why: str, goal: Goal | None) -> Result:
+def missing(name: str, why: str, goal: Goal | None) -> Result:
     """A row for what could not be measured: with a goal it is a goal missed."""
     return Result(
         name=name,

