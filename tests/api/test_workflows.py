@@ -32,6 +32,8 @@ async def test_runs_are_started_listed_and_shown(http: Http) -> None:
     assert {each["id"] for each in listed} >= {"a", "b"}
     assert await every_page(http, RUNS, status="failed") == []
     assert await every_page(http, "/v1/workflows/other/runs") == []
+    odd = await http.get(f"{RUNS}/a", params={"steps_from": -1, "steps_limit": 10_001})
+    assert fields_of(problem(odd, 422, "invalid_input")) == ["steps_from", "steps_limit"]
     problem(await http.get("/v1/workflows/other/runs/a"), 404, "not_found")
     problem(await http.get("/v1/workflows/unknown/runs"), 404, "not_found")
 

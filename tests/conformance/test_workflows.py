@@ -3,6 +3,7 @@ whole."""
 
 import asyncio
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import msgspec
@@ -39,7 +40,9 @@ from tickwork.core.model import (
 )
 from tickwork.core.workflow import control
 from tickwork.core.workflow.model import (
+    NO_STEPS,
     RUN_RETENTION_SECONDS,
+    STEPS_MAX,
     Checkpoint,
     ConflictPolicy,
     Control,
@@ -53,6 +56,7 @@ from tickwork.core.workflow.model import (
     RunStep,
     StepKind,
     StepState,
+    StepWindow,
 )
 from tickwork.core.workflow.queue import RUNS_SETTINGS, runs_queue
 from tickwork.errors import ClaimLost, Conflict, EventDone, NotFound
@@ -281,6 +285,31 @@ async def test_runs_read_together_have_each_their_own_steps_and_events(
         assert [each.type for each in one.events] == ([at] if is_even else [])
         assert (less.steps, less.events) == ((), one.events)
     assert all(isinstance(each, NotFound) for each in (*missing, read[-1]))
+
+
+async def test_a_page_has_a_window_of_steps_and_all_that_are_open(
+    store: Store, clock: VirtualClock
+) -> None:
+    (run,) = await start(store)
+    message = await claim_run(store)
+    times = [None, *(clock.now() + timedelta(seconds=each) for each in (-1, 0, 1))]
+    every = [*product(StepKind, StepState, times)]
+    for at, (kind, state, wake_at) in enumerate(every):
+        done = step(clock, f"step {at}", position=-at // 2, kind=kind, state=state, wake_at=wake_at)
+        await record(store, message, run, done)
+    await store.workflows.change(DEFAULT, "a", event())
+    whole = await store.workflows.history(DEFAULT, "a")
+    assert len(whole.steps) == len(every)
+    open_steps = tuple(each for each in whole.steps if each.is_open(clock.now()))
+    assert {each.state.is_final for each in open_steps} == {False}
+    for offset, limit in ((0, 7), (7, 1), (90, 100), (100, 5), (3, 0), (0, STEPS_MAX)):
+        page = await store.workflows.page(DEFAULT, "a", StepWindow(offset, limit))
+        assert page.steps == whole.steps[offset : offset + limit]
+        assert (page.steps_total, page.open_steps) == (len(every), open_steps)
+        assert (page.run, page.events, page.now) == (whole.run, whole.events, whole.now)
+    for scope, run_id in ((DEFAULT, "b"), (Scope("other"), "a"), (DEFAULT, "\0")):
+        with pytest.raises(NotFound):
+            await store.workflows.page(scope, run_id, NO_STEPS)
 
 
 async def test_many_checkpoints_together_are_each_fenced(store: Store, clock: VirtualClock) -> None:

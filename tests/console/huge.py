@@ -202,5 +202,5 @@ def enlarge(http: httpx.Client, url: str, sizes: Sizes | None = None) -> dict[st
         "a schedule of many": f"/console/schedules/{schedule['id']}",
         "late schedules": "/console/schedules?order=next_due_at",
         "huge run": "/console/workflows/content/run",
-        "end of the huge run": f"/console/workflows/content/run?from={size.steps - 100}",
+        "end of the huge run": f"/console/workflows/content/run?from={size.steps - 50}",
     }

@@ -1,12 +1,15 @@
 """Runs of workflows, as people see them."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from tickwork.core.workflow.model import Run, RunHistory, RunStatus, RunStep, StepKind, StepState
+from msgspec import structs
+
+from tickwork.core.workflow.model import Run, RunPage, RunStatus, RunStep, StepKind, StepState
 from tickwork.ops.workflow_views import view
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
+LATER = NOW + timedelta(hours=1)
 
 
 def test_some_of_many_steps_are_shown_with_their_number_and_what_the_run_waits_for() -> None:
@@ -16,17 +19,20 @@ def test_some_of_many_steps_are_shown_with_their_number_and_what_the_run_waits_f
         correlation_id=None, deadline_at=None, created_at=NOW, finished_at=None, divergence=None,
         error=None, params=b"null", result=None,
     )  # fmt: skip
-    steps = [
-        RunStep(key=str(n), position=n, kind=StepKind.DO, state=StepState.DONE, started_at=NOW)
-        for n in range(9)
-    ]
+    slept = RunStep(
+        key="nap", position=1, kind=StepKind.SLEEP, state=StepState.WAITING, wake_at=NOW,
+        started_at=NOW - timedelta(seconds=5),
+    )  # fmt: skip
     last = RunStep(
-        key="9", position=9, kind=StepKind.EVENT, state=StepState.WAITING, started_at=NOW
-    )
-    history = RunHistory(run, (*steps, last), (), NOW)
-    for first, limit, shown in (
-        (0, None, "0123456789"), (0, 2, "01"), (8, 5, "89"), (10, 5, ""), (3, 0, "")
-    ):  # fmt: skip
-        seen = view(history, first, limit)
-        assert "".join(each.key for each in seen.steps) == shown
-        assert (seen.steps_total, seen.waits_for) == (10, ("step 9: an event",))
+        key="go", position=9, kind=StepKind.EVENT, state=StepState.WAITING, wake_at=LATER,
+        started_at=NOW,
+    )  # fmt: skip
+    seen = view(RunPage(run, (slept,), 10, (last,), (), NOW))
+    assert [(each.key, each.state, each.finished_at) for each in seen.steps] == [
+        ("nap", StepState.DONE, NOW)
+    ]
+    assert (seen.steps_total, seen.wake_at) == (10, LATER)
+    assert seen.waits_for == ("step go: an event",)
+    ended = structs.replace(run, status=RunStatus.TERMINATED)
+    seen = view(RunPage(ended, (), 10, (last,), (), NOW))
+    assert (seen.waits_for, seen.wake_at) == ((), None)

@@ -26,6 +26,7 @@ DURABLE_TABLES = (
 )
 OF_RUNS_AND_ENTITIES = (
     "adopt_runs",
+    "count_run_steps",
     "delete_alarms",
     "delete_entities",
     "delete_entity_values",
@@ -35,12 +36,14 @@ OF_RUNS_AND_ENTITIES = (
     "find_runs",
     "finish_runs",
     "lock_keys",
+    "open_run_steps",
     "put_entities",
     "put_entity_results",
     "record_checkpoints",
     "record_dead_letters",
     "run_events",
     "run_steps",
+    "run_steps_window",
     "unblock_keys",
     "wake_signalled_runs",
 )

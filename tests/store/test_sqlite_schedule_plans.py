@@ -97,7 +97,9 @@ def test_every_statement_on_schedules_is_tested(connection: sqlite3.Connection) 
         "list_entity_storage",
         "list_entity_storage_reversed",
         "list_subscriptions",
+        "open_run_steps",
         "run_steps",
+        "run_steps_window",
         "subscriptions_of",
     }
     sorting = {"schedules_of_owner_by_due"}  # Tested with the other lists.

@@ -75,7 +75,6 @@ STANDALONE = {
     "tickwork.store.workflow_contract": "part of the contract",
     "tickwork.store.entity_contract": "part of the contract",
     "tickwork.store.sqlite.entities.write": "the stores have one skeleton",
-    "tickwork.store.sqlite.workflows.histories": "the stores have one skeleton",
     "tickwork.store.postgres.messages.progress": "the stores have one skeleton",
     "tickwork.store.sqlite.messages.progress": "the stores have one skeleton",
     "tickwork.store.postgres.requests": "the stores have one skeleton",

@@ -183,7 +183,7 @@ export function Run({ name, id }: { name: string; id: string }) {
                 <h2>Events</h2>
                 <Table
                   label="Events"
-                  items={run.events.slice(0, 100)}
+                  items={run.events.slice(0, EVENTS_MAX)}
                   id={(each) => `${each.type} ${each.sent_at}`}
                   empty=""
                   columns={[
@@ -223,7 +223,8 @@ function askRestart(named: { path: { workflow: string; run: string } }, step: st
   })
 }
 
-const STEPS_MAX = 200
+const STEPS_MAX = 100
+const EVENTS_MAX = 100
 const IDLE_SHARE = 0.1
 
 /** A bar for each step. Long times in which nothing ran are folded to a tenth of the width. */
@@ -245,6 +246,9 @@ function Steps({ run, restart }: { run: Schemas['RunView']; restart: (step: stri
           </button>
           <button type="button" disabled={from + STEPS_MAX >= total} onClick={() => set({ from: from + STEPS_MAX })}>
             After
+          </button>
+          <button type="button" disabled={from + STEPS_MAX >= total} onClick={() => set({ from: total - STEPS_MAX })}>
+            Last
           </button>
         </div>
       )}

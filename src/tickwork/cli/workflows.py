@@ -172,7 +172,9 @@ def events_command(
 ) -> None:
     """List the events of a run, and the steps that received them."""
     which = required(run, "RUN")
-    found = ask(database, tenant, lambda client: client.workflows.get(which).status()).events
+    found = ask(
+        database, tenant, lambda client: client.workflows.get(which).status(steps_limit=0)
+    ).events
     if as_json:
         print_json(found)
         return

@@ -30,6 +30,7 @@ from tickwork.client.call import (
 from tickwork.client.run_answers import AlarmBody, CallAnswer, RunView, StorageEntry, Wait
 from tickwork.clock import monotonic
 from tickwork.core.entity.model import CountedType, EntityRecord
+from tickwork.core.workflow.model import STEPS_MAX
 from tickwork.errors import EntityBusy, FieldError, InvalidInput, RunFailed
 
 OnConflict = Literal["error", "use_existing", "restart_if_finished"]
@@ -67,9 +68,11 @@ class Run(Noun[M]):
         return f"Run({self.id!r})"
 
     @verb
-    def status(self) -> Call[RunView]:
-        """The run with its steps and events. Raises `NotFound`."""
-        return Call("GET", _run(self.id), _RUN)
+    def status(self, *, steps_from: int = 0, steps_limit: int = STEPS_MAX) -> Call[RunView]:
+        """The run with its steps and events. Of many steps, `steps_limit` are read after the first
+        `steps_from`; `steps_total` is their number. Raises `NotFound`."""
+        query = {"steps_from": steps_from, "steps_limit": steps_limit}
+        return Call("GET", _run(self.id), _RUN, query=query)
 
     @verb
     def result(self, *, timeout_seconds: float | None = None) -> Plan[Any]:
@@ -80,7 +83,7 @@ class Run(Noun[M]):
         """
         pause, started = POLL_SECONDS_MIN, monotonic()
         while True:
-            found: RunView = yield Call("GET", _run(self.id), _RUN)
+            found: RunView = yield Call("GET", _run(self.id), _RUN, query={"steps_limit": 0})
             if found.status == "completed":
                 return found.result
             if found.status in _ENDED:

@@ -12,6 +12,7 @@ from tickwork.app.invocation import correlation_now, current_handling
 from tickwork.app.workflows import WorkflowDeclaration, payload_of
 from tickwork.core.fields import shown
 from tickwork.core.model import ContentType
+from tickwork.core.workflow.model import STEPS_MAX
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.facade.engine import AppEngine
 from tickwork.ops import workflows
@@ -38,10 +39,17 @@ class RunHandle:
     def __repr__(self) -> str:
         return f"RunHandle({self.id!r})"
 
-    async def status(self) -> RunView:
-        """The run with its steps and events. Raises `NotFound`."""
+    async def status(self, *, steps_from: int = 0, steps_limit: int = STEPS_MAX) -> RunView:
+        """The run with its steps and events. Of many steps, `steps_limit` are read after the first
+        `steps_from`; `steps_total` is their number. Raises `NotFound`."""
         engine = self._engine
-        return await workflows.get_run(await engine.ready(), engine.scope, self.id)
+        return await workflows.get_run(
+            await engine.ready(),
+            engine.scope,
+            self.id,
+            steps_from=steps_from,
+            steps_limit=steps_limit,
+        )
 
     async def result(self, *, timeout_seconds: float | None = None) -> Any:
         """Waits for the run to end, and returns what its body returned.

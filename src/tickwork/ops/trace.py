@@ -12,7 +12,7 @@ from tickwork.core.limits import TEXT_LENGTH_MAX, text_faults
 from tickwork.core.model import Scope
 from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.trace import RECORDS_MAX, Trace, TraceNode, TraceRecord, trace_of
-from tickwork.core.workflow.model import RunHistory, StepError
+from tickwork.core.workflow.model import RunPage, StepError, StepWindow
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.ops.why import why_waits
 from tickwork.store.contract import Store
@@ -50,7 +50,9 @@ async def read_trace(store: Store, scope: Scope, correlation_id: str) -> Trace:
             break
         if each.kind == "run":
             with suppress(NotFound):
-                inside[each.id] = _steps(await store.workflows.history(scope, each.name))
+                page = await store.workflows.page(scope, each.name, StepWindow(0, STEPS_MAX))
+                inside[each.id] = _steps(page)
+                is_cut = is_cut or page.steps_total > STEPS_MAX
         elif each.schedule_id is not None and each.slot is not None:
             inside[each.id] = await _firings(store, scope, each, each.schedule_id, each.slot)
     return trace_of(correlation_id, records, inside, is_cut=is_cut)
@@ -63,7 +65,7 @@ def _as_id(text: str) -> UUID | None:
         return None
 
 
-def _steps(history: RunHistory) -> tuple[TraceNode, ...]:
+def _steps(page: RunPage) -> tuple[TraceNode, ...]:
     return tuple(
         TraceNode(
             kind="step",
@@ -75,7 +77,7 @@ def _steps(history: RunHistory) -> tuple[TraceNode, ...]:
             attempts=each.attempts,
             error=_error(each.error),
         )
-        for each in history.steps[:STEPS_MAX]
+        for each in page.steps
     )
 
 

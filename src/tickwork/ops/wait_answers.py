@@ -17,7 +17,7 @@ from tickwork.core.message.dead_letter import DeadLetter
 from tickwork.core.model import Message, QueueSettings, State
 from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.when import iso
-from tickwork.core.workflow.model import RunHistory, RunStatus, RunStep, StepKind, StepState
+from tickwork.core.workflow.model import RunPage, RunStatus, RunStep, StepKind, StepState
 
 _ERROR_LENGTH_MAX = 200
 """Characters of an error in a sentence."""
@@ -162,10 +162,9 @@ def dead_letter_wait(letter: DeadLetter, queue: str) -> Wait:
     )
 
 
-def run_wait(history: RunHistory, facts: MessageFacts | None) -> Wait:
+def run_wait(page: RunPage, facts: MessageFacts | None) -> Wait:
     """Why a run waits. `facts` are those of its message, if it has one."""
-    run, now = history.run, history.now
-    steps = [each for each in history.steps if _is_open(each, now)]
+    run, now, steps = page.run, page.now, page.open_steps
     wakes = [each.wake_at for each in steps if each.wake_at is not None]
     until = min([*wakes, *([run.deadline_at] if run.deadline_at else [])], default=None)
     since = max((each.started_at for each in steps), default=run.created_at)
@@ -211,12 +210,6 @@ def run_wait(history: RunHistory, facts: MessageFacts | None) -> Wait:
         correlation_id=run.correlation_id or str(run.message_id),
         details=tuple(details),
     )
-
-
-def _is_open(step: RunStep, now: datetime) -> bool:
-    if step.state.is_final or step.kind is StepKind.PATCH:
-        return False
-    return not (step.kind is StepKind.SLEEP and step.wake_at is not None and step.wake_at <= now)
 
 
 def _step_words(step: RunStep) -> str:

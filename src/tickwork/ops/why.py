@@ -18,7 +18,7 @@ from tickwork.core.limits import is_hidden, text_faults
 from tickwork.core.message.message_list import MessageSelection
 from tickwork.core.model import SYSTEM, IdKind, Message, Scope, State, StoredQueue
 from tickwork.core.public_id import Prefix, parse_public_id
-from tickwork.core.workflow.model import RUN_ID_LENGTH_MAX, Run
+from tickwork.core.workflow.model import NO_STEPS, RUN_ID_LENGTH_MAX, Run
 from tickwork.core.workflow.queue import runs_queue, workflow_of_queue
 from tickwork.errors import NotFound
 from tickwork.ops.ids import find_id, find_schedule_id, parse_short_id
@@ -107,10 +107,10 @@ async def why_run(store: Store, scope: Scope, run_id: str, *, workflow: str | No
     `workflow`."""
     if text_faults("id", run_id, RUN_ID_LENGTH_MAX):
         raise NotFound("run", shown(run_id))
-    history = await store.workflows.history(scope, run_id)
-    if workflow not in (None, history.run.workflow):
+    page = await store.workflows.page(scope, run_id, NO_STEPS)
+    if workflow not in (None, page.run.workflow):
         raise NotFound(f"run of workflow {workflow}", run_id)
-    return run_wait(history, await _run_facts(store, scope, history.run))
+    return run_wait(page, await _run_facts(store, scope, page.run))
 
 
 async def why_entity(store: Store, scope: Scope, type_name: str, key: str) -> tuple[Wait, ...]:

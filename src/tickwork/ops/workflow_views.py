@@ -12,7 +12,7 @@ from tickwork.core.workflow.children import read_map
 from tickwork.core.workflow.model import (
     Run,
     RunEvent,
-    RunHistory,
+    RunPage,
     RunStatus,
     RunStep,
     StepError,
@@ -73,19 +73,18 @@ class RunView(Struct, frozen=True, kw_only=True):
     events: tuple[EventView, ...] = ()
 
 
-def view(history: RunHistory, steps_from: int = 0, steps_limit: int | None = None) -> RunView:
-    """A run with its steps, or some of them, and events, as people see it."""
-    steps = [_as_of(each, history.now) for each in history.steps]
-    waiting = [each for each in steps if not each.state.is_final]
-    run, times = history.run, [each.wake_at for each in waiting if each.wake_at is not None]
-    is_waiting = run.status is RunStatus.RUNNING
+def view(page: RunPage) -> RunView:
+    """A run with some of its steps, and its events, as people see it."""
+    run = page.run
+    waiting = page.open_steps if run.status is RunStatus.RUNNING else ()
+    times = [each.wake_at for each in waiting if each.wake_at is not None]
     return msgspec.structs.replace(
         summary(run),
-        waits_for=tuple(map(_waits_for, waiting)) if is_waiting else (),
-        wake_at=min(times, default=None) if is_waiting else None,
-        steps=tuple(map(_step_view, steps[steps_from:][:steps_limit])),
-        steps_total=len(steps),
-        events=tuple(map(_event_view, history.events)),
+        waits_for=tuple(map(_waits_for, waiting)),
+        wake_at=min(times, default=None),
+        steps=tuple(_step_view(_as_of(each, page.now)) for each in page.steps),
+        steps_total=page.steps_total,
+        events=tuple(map(_event_view, page.events)),
     )
 
 
@@ -114,8 +113,8 @@ def summary(run: Run) -> RunView:
 
 
 def _as_of(step: RunStep, now: datetime) -> RunStep:
-    """A step at a time. A sleep whose time has come is over; nothing is recorded for that."""
-    if step.kind is not StepKind.SLEEP or step.wake_at is None or step.wake_at > now:
+    """A step at a time: a sleep that is over is done."""
+    if step.state.is_final or step.is_open(now):
         return step
     return msgspec.structs.replace(step, state=StepState.DONE, finished_at=step.wake_at)
 

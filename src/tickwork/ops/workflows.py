@@ -23,12 +23,14 @@ from tickwork.core.workflow.model import (
     OUTPUT_BYTES_MAX,
     RUN_ID_LENGTH_MAX,
     STARTS_MAX,
+    STEPS_MAX,
     ConflictPolicy,
     NewEvent,
     NewRun,
     Run,
     RunSelection,
     RunStatus,
+    StepWindow,
 )
 from tickwork.core.workflow.queue import RUNS_SETTINGS, runs_queue, workflow_of_queue
 from tickwork.errors import FieldError, InvalidInput, NotFound, RunFailed
@@ -165,14 +167,23 @@ async def get_run(
     *,
     workflow: str | None = None,
     steps_from: int = 0,
-    steps_limit: int | None = None,
+    steps_limit: int = STEPS_MAX,
 ) -> RunView:
     """Returns a run, of a workflow if one is given, with its steps, or some of them, and events;
     raises `NotFound`."""
-    history = await store.workflows.history(scope, _checked_id(run_id))
-    if workflow not in (None, history.run.workflow):
+    window = StepWindow(
+        _checked_steps("steps_from", steps_from), _checked_steps("steps_limit", steps_limit)
+    )
+    page = await store.workflows.page(scope, _checked_id(run_id), window)
+    if workflow not in (None, page.run.workflow):
         raise NotFound("run", run_id)
-    return view(history, steps_from, steps_limit)
+    return view(page)
+
+
+def _checked_steps(name: str, number: int) -> int:
+    if not 0 <= number <= STEPS_MAX:
+        raise InvalidInput([FieldError(name, f"must be from 0 to {STEPS_MAX}, not {number}")])
+    return number
 
 
 async def list_runs(

@@ -20,8 +20,10 @@ from tickwork.core.workflow.model import (
     Run,
     RunEnd,
     RunHistory,
+    RunPage,
     RunResult,
     RunSelection,
+    StepWindow,
 )
 
 
@@ -43,7 +45,11 @@ class Workflows(Protocol):
         """Returns one run."""
 
     async def history(self, scope: Scope, run_id: str, *, with_steps: bool = True) -> RunHistory:
-        """Returns a run with its steps and events."""
+        """Returns a run with all its steps and its events."""
+
+    async def page(self, scope: Scope, run_id: str, window: StepWindow) -> RunPage:
+        """Returns a run with its events, a window of its steps, those that are open, and how many
+        it has. The cost grows with the window and the open steps, hardly with the others."""
 
     async def list(
         self,

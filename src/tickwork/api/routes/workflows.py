@@ -36,8 +36,7 @@ StepsFrom = Annotated[
     int, QueryParameter(ge=0, le=STEPS_MAX, description="How many steps to leave out at first.")
 ]
 StepsLimit = Annotated[
-    int | None,
-    QueryParameter(ge=0, le=STEPS_MAX, description="Maximum number of steps; by default all."),
+    int, QueryParameter(ge=0, le=STEPS_MAX, description="Maximum number of steps; by default all.")
 ]
 
 
@@ -161,7 +160,7 @@ async def get_run(
     context: NamedDependency[Context],
     caller: NamedDependency[Caller],
     steps_from: StepsFrom = 0,
-    steps_limit: StepsLimit = None,
+    steps_limit: StepsLimit = STEPS_MAX,
 ) -> RunView:
     """Returns a run with its steps, its events, and what it waits for."""
     return await workflows.get_run(
@@ -191,7 +190,8 @@ async def send_run_event(
     context: NamedDependency[Context],
     caller: NamedDependency[Caller],
 ) -> RunView:
-    """Sends an event. It is kept until the run waits for its type; 409 if the run has ended."""
+    """Sends an event. It is kept until the run waits for its type; 409 if the run has ended.
+    Returns the run without its steps, as all these verbs do."""
     reader = body_reader(data, *RunEventRequest.__struct_fields__)
     type_ = reader.text("type")
     event_id = reader.text("id") if reader.has("id") else None
@@ -304,8 +304,11 @@ async def restart_run(
 
 
 async def _shown(context: Context, caller: Caller, workflow: str, run: str) -> RunView:
+    """A run of a workflow, without its steps; `NotFound` if it belongs to another one."""
     name = named_workflow(workflow)
-    return await workflows.get_run(store_of(context), caller.scope, run, workflow=name)
+    return await workflows.get_run(
+        store_of(context), caller.scope, run, workflow=name, steps_limit=0
+    )
 
 
 def named_workflow(workflow: str) -> str | None:

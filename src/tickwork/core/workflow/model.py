@@ -176,6 +176,12 @@ class RunStep(Struct, frozen=True, kw_only=True, gc=False):
     started_at: datetime
     finished_at: datetime | None = None
 
+    def is_open(self, now: datetime) -> bool:
+        """Whether the run may wait for it. A sleep whose time has come is over; nothing is recorded
+        for that."""
+        is_over = self.kind is StepKind.SLEEP and self.wake_at is not None and self.wake_at <= now
+        return not (self.state.is_final or is_over)
+
 
 class RunEvent(Struct, frozen=True, kw_only=True, gc=False):
     """An event of a run. `consumed_by` is the key of the step that received it."""
@@ -216,6 +222,28 @@ class RunHistory(Struct, frozen=True, gc=False):
     steps: tuple[RunStep, ...]
     events: tuple[RunEvent, ...]
     now: datetime
+
+
+class RunPage(Struct, frozen=True, gc=False):
+    """A run with some of its steps, as people look at it. `steps` are those of a window, and
+    `open_steps` all that are open, both in the order in which they started."""
+
+    run: Run
+    steps: tuple[RunStep, ...]
+    steps_total: int
+    open_steps: tuple[RunStep, ...]
+    events: tuple[RunEvent, ...]
+    now: datetime
+
+
+class StepWindow(Struct, frozen=True):
+    """Which steps of a run to read: at most `limit`, after the first `offset`."""
+
+    offset: int = 0
+    limit: int = STEPS_MAX
+
+
+NO_STEPS = StepWindow(0, 0)
 
 
 class RunSelection(Struct, frozen=True, kw_only=True):

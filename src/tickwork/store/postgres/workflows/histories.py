@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from tickwork.core.workflow.model import (
     RunEvent,
     RunHistory,
+    RunPage,
     RunStep,
     StepKind,
     StepState,
+    StepWindow,
 )
 from tickwork.store.ids import Moment
 from tickwork.store.postgres.engine.database import Connection, Database
@@ -49,6 +51,12 @@ class Histories:
         """A run; None if there is none."""
         return await self._coalescer.submit(asked)
 
+    async def page(self, tenant: str, run_id: str, window: StepWindow) -> RunPage | None:
+        """A run with a window of its steps; None if there is none."""
+        return await self._database.run(
+            lambda connection: self._page_on(connection, (tenant, run_id), window)
+        )
+
     async def _read(self, asked: Sequence[Asked]) -> list[RunHistory | None]:
         return await self._database.run(lambda connection: self._read_on(connection, asked))
 
@@ -74,6 +82,28 @@ class Histories:
             for one, each in zip(asked, runs, strict=True)
         ]
 
+    async def _page_on(
+        self, connection: Connection, named: tuple[str, str], window: StepWindow
+    ) -> RunPage | None:
+        found = (await find_runs(connection, self._moment, [named])).get(named)
+        if found is None:
+            return None
+        uid, now = found.run.uid, found.now
+        steps: Sequence[Any] = ()
+        if window.limit:
+            steps = await connection.fetch(SQL.run_steps_window, uid, window.offset, window.limit)
+        open_steps = await connection.fetch(SQL.open_run_steps, uid, now)
+        total = await connection.fetchval(SQL.count_run_steps, uid)
+        events = (await _events(connection, {uid})).get(uid, ())
+        return RunPage(
+            found.run,
+            tuple(map(_step, steps)),
+            total,
+            tuple(map(_step, open_steps)),
+            tuple(events),
+            now,
+        )
+
 
 async def find_runs(
     connection: Connection, moment: Moment, named: Iterable[tuple[str, str]]
@@ -89,10 +119,14 @@ async def _steps(connection: Connection, uids: Collection[UUID]) -> dict[UUID, l
     found: dict[UUID, list[RunStep]] = {}
     if uids:
         for uid, *values in await connection.fetch(SQL.run_steps, [*uids]):
-            fields = dict(zip(_STEP_FIELDS, values, strict=True))
-            fields["kind"], fields["state"] = _KINDS[fields["kind"]], _STATES[fields["state"]]
-            found.setdefault(uid, []).append(RunStep(**fields))
+            found.setdefault(uid, []).append(_step(values))
     return found
+
+
+def _step(values: Iterable[Any]) -> RunStep:
+    fields = dict(zip(_STEP_FIELDS, values, strict=True))
+    fields["kind"], fields["state"] = _KINDS[fields["kind"]], _STATES[fields["state"]]
+    return RunStep(**fields)
 
 
 async def _events(connection: Connection, uids: Collection[UUID]) -> dict[UUID, list[RunEvent]]:

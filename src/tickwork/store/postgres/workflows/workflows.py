@@ -24,9 +24,11 @@ from tickwork.core.workflow.model import (
     Run,
     RunEnd,
     RunHistory,
+    RunPage,
     RunResult,
     RunSelection,
     RunStatus,
+    StepWindow,
 )
 from tickwork.core.workflow.queue import run_message, runs_queue
 from tickwork.errors import NotFound, TooMany
@@ -138,6 +140,14 @@ class PostgresWorkflows:
 
     async def history(self, scope: Scope, run_id: str, *, with_steps: bool = True) -> RunHistory:
         return await self._read(scope, run_id, with_steps=with_steps, with_events=True)
+
+    async def page(self, scope: Scope, run_id: str, window: StepWindow) -> RunPage:
+        tenant, found = own_tenant(scope), None
+        if is_name(tenant) and is_name(run_id):
+            found = await self._histories.page(tenant, run_id, window)
+        if found is None:
+            raise NotFound("run", run_id)
+        return found
 
     async def _read(self, scope: Scope, run_id: str, **what: bool) -> RunHistory:
         tenant, found = own_tenant(scope), None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tickwork.core.limits import is_name
-from tickwork.core.workflow.model import Run, RunHistory
+from tickwork.core.workflow.model import Run, RunHistory, RunPage, StepWindow
 from tickwork.store.shared.group_commit import Coalescer
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds
@@ -39,6 +39,12 @@ class Histories:
         """A run; None if there is none."""
         return await self._coalescer.submit(asked)
 
+    async def page(self, tenant: str, run_id: str, window: StepWindow) -> RunPage | None:
+        """A run with a window of its steps; None if there is none."""
+        return await self._database.read(
+            lambda transaction: _read_page(transaction, tenant, run_id, window)
+        )
+
     async def _read(self, asked: Sequence[Asked]) -> list[RunHistory | None]:
         return await self._database.read(
             lambda transaction: [read_history(transaction, each) for each in asked]
@@ -65,6 +71,29 @@ def read_history(transaction: Transaction, asked: Asked) -> RunHistory | None:
     return RunHistory(
         run,
         tuple(map(checkpoints.run_step, steps)),
+        tuple(map(checkpoints.run_event, events)),
+        from_microseconds(transaction.now),
+    )
+
+
+def _read_page(
+    transaction: Transaction, tenant: str, run_id: str, window: StepWindow
+) -> RunPage | None:
+    run = find_run(transaction, tenant, run_id)
+    if run is None:
+        return None
+    execute, uid = transaction.execute, run.uid.bytes
+    steps: Sequence[Any] = ()
+    if window.limit:
+        steps = execute(SQL.run_steps_window, (uid, window.offset, window.limit)).fetchall()
+    open_steps = execute(SQL.open_run_steps, (uid, transaction.now)).fetchall()
+    (total,) = execute(SQL.count_run_steps, (uid,)).fetchone()
+    events = execute(SQL.run_events, (uid,)).fetchall()
+    return RunPage(
+        run,
+        tuple(map(checkpoints.run_step, steps)),
+        total,
+        tuple(map(checkpoints.run_step, open_steps)),
         tuple(map(checkpoints.run_event, events)),
         from_microseconds(transaction.now),
     )
