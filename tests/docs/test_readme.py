@@ -38,6 +38,12 @@ def test_it_fits_on_two_screens() -> None:
     assert len(README.splitlines()) <= SCREEN_LINES * 2
 
 
+def test_the_first_picture_is_the_console() -> None:
+    first = re.search(r"!\[.*?\]\((.*?)\)|```mermaid", README)
+    assert first is not None
+    assert first[1] == "docs/pictures/overview-light.webp"
+
+
 def test_every_make_target_exists() -> None:
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert {*re.findall(r"^make (\w+)", DEMO, re.MULTILINE)} <= {*targets}
