@@ -60,7 +60,7 @@ export interface Page<T> {
   next_cursor?: string | null
 }
 
-type ReadPage<T> = (page: { cursor?: string; limit: number }, stop: AbortSignal) => Promise<Page<T>>
+export type ReadPage<T> = (page: { cursor?: string; limit: number }, stop: AbortSignal) => Promise<Page<T>>
 
 /** Reads a page of a list. Its cursor is in the URL, by the name `cursor` or another one. */
 export function useList<T>(key: string, read: ReadPage<T>, topics: string[] = [], { name = 'cursor', limit = ROWS } = {}): Loaded<Page<T>> {

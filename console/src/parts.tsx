@@ -189,8 +189,21 @@ export function Table<T>({ label, items, columns, id, empty }: Rows<T> & { items
   )
 }
 
+type ListOf<T> = Rows<T> & { of: Loaded<Page<T>>; cursor?: string }
+
+/** A list with a heading, and what makes one more. */
+export function Section<T>({ title, children, ...list }: ListOf<T> & { title?: string; children?: ComponentChildren }) {
+  return (
+    <section aria-label={list.label}>
+      <h2>{title ?? list.label}</h2>
+      {children && <div class="row">{children}</div>}
+      <List {...list} />
+    </section>
+  )
+}
+
 /** A page of a list, with the way to the next one. `cursor` is the name of its cursor in the URL. */
-export function List<T>({ of, cursor = 'cursor', empty, ...rows }: Rows<T> & { of: Loaded<Page<T>>; cursor?: string }) {
+export function List<T>({ of, cursor = 'cursor', empty, ...rows }: ListOf<T>) {
   const { query, set } = usePlace()
   return (
     <Show of={of}>
@@ -364,6 +377,21 @@ export function Act({ needs, children, onAct, isMain, isDanger }: { needs: Scope
       {children}
     </button>
   )
+}
+
+/** A button that asks before it acts. */
+export function Ask({ needs, children, ...question }: Asked & { needs: Scope; children: ComponentChildren }) {
+  return (
+    <Act needs={needs} isDanger={question.isDanger} onAct={() => ask(question)}>
+      {children}
+    </Act>
+  )
+}
+
+/** Says that something was done, and reads again what it changed. */
+export const sayAndReload = (text: string, changed: { reload: () => void }): void => {
+  say(text)
+  changed.reload()
 }
 
 /** A field. `value` is what it has at first: what is typed stays when the server refuses it. */
