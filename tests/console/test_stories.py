@@ -97,6 +97,25 @@ def test_a_newcomer_makes_a_first_schedule_and_changes_it(operator: Tab) -> None
     tab.check()
 
 
+def test_an_operator_widens_the_windows_from_the_forecast_and_narrows_them(operator: Tab) -> None:
+    tab, page, http = operator, operator.page, operator.server.http
+    tab.open("/console/forecast")
+    press(tab, "Widen all windows")
+    dialog = page.get_by_role("dialog")
+    assert "all tenants" in dialog.inner_text()
+    assert make(http, "GET", "/v1/cluster")["widened_seconds"] == 0
+    dialog.get_by_label("Seconds").fill("90")
+    dialog.get_by_role("button", name="Widen the windows of all tenants").click()
+    page.get_by_text("up to 90 seconds late").wait_for()
+    assert make(http, "GET", "/v1/cluster")["widened_seconds"] == 90
+    tab.open("/console/nodes")
+    press(tab, "Narrow the windows")
+    page.get_by_text("Fire windows are widened").wait_for(state="detached")
+    assert make(http, "GET", "/v1/cluster")["widened_seconds"] == 0
+    page.get_by_role("button", name="Widen the fire windows").wait_for()
+    tab.check()
+
+
 ALLOWED = {"Days", "Month", "Ask", "← slot before", "slot after →", "First page", "Next page"}
 """Buttons that only change what is shown."""
 
@@ -104,7 +123,7 @@ ALLOWED = {"Days", "Month", "Ask", "← slot before", "slot after →", "First p
 def test_a_reader_has_no_button_that_changes_anything(tabs: Tabs, normal: Normal) -> None:
     tab = tabs.sign_in(normal.server, normal.server.key_of("read"))
     for path in [*normal.pages.values(), "/", "/console/schedules?new=yes", "/console/queues",
-                 "/console/endpoints", "/console/settings"]:  # fmt: skip
+                 "/console/endpoints", "/console/forecast", "/console/settings"]:  # fmt: skip
         if "edit=" in path:
             continue
         page = tab.open(path)

@@ -1,10 +1,11 @@
 // Firings a minute for the hours to come, and the minutes with too many of them.
 
-import { get, type Schemas } from '../api'
+import { can, get, type Schemas } from '../api'
 import { useLoad } from '../load'
-import { A, amount, count, Show, Table, Text, Time, Title } from '../parts'
+import { A, amount, count, Show, Table, Text, Time, Title, type Column } from '../parts'
 import { path, usePlace } from '../place'
 import { browserZone, clockInZone } from '../time'
+import { useWidened, Widen } from './system'
 
 const WIDTH = 960
 const HEIGHT = 160
@@ -15,9 +16,11 @@ export function Forecast() {
   const hours = Number(query.hours) || 24
   const window_seconds = query.window ?? ''
   const loaded = useLoad(`forecast ${hours} ${window_seconds}`, (signal) => get('/v1/forecast', { query: { hours, window_seconds }, signal }), ['schedule.'])
+  const widened = useWidened()
   return (
     <>
       <Title>Forecast</Title>
+      {widened.box}
       <div class="row">
         <label class="field">
           Hours ahead
@@ -76,6 +79,7 @@ export function Forecast() {
               columns={[
                 ['window', (each) => `${each.fire_window_seconds} s`],
                 ['firings in the busiest minute', (each) => amount(each.peak_firings), 'num'],
+                ...(can('admin') ? [['actions', (each) => <Widen seconds={each.fire_window_seconds} changed={widened.changed}>Widen all windows</Widen>] as Column<Schemas['Forecast']['windows'][number]>] : []),
               ]}
             />
             <h2>Targets</h2>
