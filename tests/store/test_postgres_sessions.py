@@ -76,7 +76,8 @@ async def test_a_callers_own_statements_are_planned_as_usual(
     await migrate(postgres_url)
     store = await PostgresStore.open(postgres_url, connections_max=1)
     await make_queue(store)
-    asked = "SELECT current_setting('enable_seqscan'), current_setting('plan_cache_mode')"
+    names = ("enable_seqscan", "jit_above_cost", "plan_cache_mode")
+    asked = "SELECT " + ", ".join(f"current_setting('{each}')" for each in names)
     found = []
 
     async def looks(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
@@ -89,10 +90,10 @@ async def test_a_callers_own_statements_are_planned_as_usual(
             for message in await pull(store)
         )
     )
-    assert found == [("on", "auto")] * together
+    assert found == [("on", "100000", "auto")] * together
     ours = await store._database.run(lambda connection: connection.fetchrow(asked))
     await store.close()
-    assert tuple(ours or ()) == ("off", "force_generic_plan")
+    assert tuple(ours or ()) == ("off", "-1", "force_generic_plan")
 
 
 async def test_a_caller_gets_a_real_connection(store: PostgresStore) -> None:

@@ -47,6 +47,9 @@ SESSION = {
     "default_transaction_isolation": "read committed",
     # A cached plan made while a table was empty would scan the whole table after it has grown.
     "enable_seqscan": "off",
+    # Where it has to scan one all the same, the plan costs so much that the server would compile
+    # it on each execution, which takes hundreds of milliseconds.
+    "jit_above_cost": "-1",
     # One generic plan from the first execution on. By default the server plans the first five
     # executions on each connection, which takes longer than a claim, and may keep doing so.
     "plan_cache_mode": "force_generic_plan",
@@ -56,7 +59,10 @@ TRANSACTION_TIMEOUT = {"transaction_timeout": str(int(_COMMAND_TIMEOUT_SECONDS *
 """Session settings for PostgreSQL 17 and newer. The idle timeout does not apply to a process that
 is frozen while it prepares a statement; this limit does."""
 
-_DEFAULT_PLANNER = "SET LOCAL enable_seqscan = on; SET LOCAL plan_cache_mode = auto"
+_DEFAULT_PLANNER = (
+    "SET LOCAL enable_seqscan = on; SET LOCAL jit_above_cost = 100000; "
+    "SET LOCAL plan_cache_mode = auto"
+)
 
 _CONNECTION_LOST = (
     asyncpg.PostgresConnectionError,
