@@ -1,5 +1,6 @@
 """Schedules: stored completely or not at all, visible to their tenant, within its limits."""
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -230,6 +231,26 @@ async def test_a_tenant_sees_only_its_own_schedules(store: Store, clock: Virtual
         await store.schedules.change(two, made.id, WithdrawScope.NOTHING, lambda *_: None)
     with pytest.raises(NotFound):
         await store.schedules.get(DEFAULT, new_id())
+
+
+async def test_schedules_that_are_read_together_are_each_within_their_own_scope(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store, scope=SYSTEM)
+    (two,) = await make_tenants(store, "two")
+    own, foreign = await create(store, clock), await create(store, clock, scope=two)
+    found = await asyncio.gather(
+        *(
+            store.schedules.get(scope, each)
+            for scope in (DEFAULT, two, SYSTEM)
+            for each in (own.id, foreign.id, new_id())
+        ),
+        return_exceptions=True,
+    )
+    told = [each if isinstance(each, Schedule) else type(each) for each in found]
+    assert told[:3] == [own, NotFound, NotFound]
+    assert told[3:6] == [NotFound, foreign, NotFound]
+    assert told[6:] == [own, foreign, NotFound]
 
 
 async def test_a_schedules_own_queue_takes_precedence_over_a_shared_one(

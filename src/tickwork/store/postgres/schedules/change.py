@@ -128,7 +128,7 @@ class Changer:
     ) -> _Changed:
         seen = None
         if scope.tenant is None or is_name(scope.tenant):
-            seen = await connection.fetchrow(SQL.get_schedule, scope.tenant, schedule_id)
+            seen = await connection.fetchrow(SQL.get_schedule, [scope.tenant], [schedule_id])
         if seen is None or not scope.reaches(seen["owner"]):
             raise NotFound("schedule", schedule_id)
         tenant: str = seen["tenant"]

@@ -85,7 +85,9 @@ class PostgresFirings:
 
         async def work(connection: Connection) -> Sequence[Any]:
             if scope.owner is not None:
-                schedule = await connection.fetchrow(SQL.get_schedule, scope.tenant, schedule_id)
+                schedule = await connection.fetchrow(
+                    SQL.get_schedule, [scope.tenant], [schedule_id]
+                )
                 if schedule is None or schedule["owner"] != scope.owner:
                     return []
             found: Sequence[Any] = await connection.fetch(

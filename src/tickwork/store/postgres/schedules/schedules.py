@@ -36,6 +36,7 @@ from tickwork.store.postgres.schedules import rows as schedule_rows
 from tickwork.store.postgres.schedules.change import Changer
 from tickwork.store.postgres.schedules.create import Creator
 from tickwork.store.postgres.schedules.plan import Planner
+from tickwork.store.shared.group_commit import Coalescer
 
 _FIRST_ID = UUID(int=0)
 _AFTER_ALL_NAMES = "\U0010ffff" * (NAME_LENGTH_MAX + 1)
@@ -49,6 +50,7 @@ class PostgresSchedules:
     ) -> None:
         self._database = database
         self._creator, self._changer, self._planner = creator, changer, planner
+        self._gets: Coalescer[tuple[str | None, UUID], Schedule | None] = Coalescer(self._get)
 
     async def create(self, scope: Scope, new: Sequence[NewSchedule]) -> tuple[Schedule, ...]:
         return await self._creator.create(scope, new)
@@ -57,14 +59,21 @@ class PostgresSchedules:
         return await self._creator.create_bulk(scope, new)
 
     async def get(self, scope: Scope, schedule_id: UUID) -> Schedule:
-        row = None
+        found = None
         if scope.tenant is None or is_name(scope.tenant):
-            row = await self._database.run(
-                lambda connection: connection.fetchrow(SQL.get_schedule, scope.tenant, schedule_id)
-            )
-        if row is None or not scope.reaches(row["owner"]):
+            found = await self._gets.submit((scope.tenant, schedule_id))
+        if found is None or not scope.reaches(found.owner):
             raise NotFound("schedule", schedule_id)
-        return schedule_rows.schedule(row)
+        return found
+
+    async def _get(self, asked: Sequence[tuple[str | None, UUID]]) -> list[Schedule | None]:
+        """The schedules that are asked for at the same time, in one statement."""
+        columns = [list(each) for each in zip(*asked, strict=True)]
+        rows = await self._database.run(
+            lambda connection: connection.fetch(SQL.get_schedule, *columns)
+        )
+        found = {row["number"]: schedule_rows.schedule(row) for row in rows}
+        return [found.get(number) for number in range(1, len(asked) + 1)]
 
     async def find(self, scope: Scope, name: str) -> Schedule | None:
         named = (own_tenant(scope), name)

@@ -296,7 +296,9 @@ async def _rewind(connection: Connection, planned: Sequence[Planned], now: datet
     for each in planned:
         by_schedule.setdefault(each.schedule, []).append(each.withdrawn)
     for named, withdrawn in by_schedule.items():
-        schedule = rows.schedule(await connection.fetchrow(SQL.get_schedule, *named))
+        tenant, schedule_id = named
+        row = await connection.fetchrow(SQL.get_schedule, [tenant], [schedule_id])
+        schedule = rows.schedule(row)
         change = pause(schedule, withdrawn, now)
         await record_skips(connection, named, change.skips, now)
         await connection.execute(

@@ -68,6 +68,14 @@ class Changer:
 
 def find(transaction: Transaction, scope: Scope, schedule_id: UUID) -> StoredSchedule:
     """One schedule, also a deleted one; `NotFound` if the scope has none of this id."""
+    found = find_if_any(transaction, scope, schedule_id)
+    if found is None:
+        raise NotFound("schedule", schedule_id)
+    return found
+
+
+def find_if_any(transaction: Transaction, scope: Scope, schedule_id: UUID) -> StoredSchedule | None:
+    """One schedule, also a deleted one; None if the scope has none of this id."""
     row = None
     if scope.tenant is None:
         row = transaction.execute(SQL.get_schedule, (schedule_id.bytes,)).fetchone()
@@ -75,9 +83,7 @@ def find(transaction: Transaction, scope: Scope, schedule_id: UUID) -> StoredSch
         values = (scope.tenant, schedule_id.bytes)
         row = transaction.execute(SQL.get_tenant_schedule, values).fetchone()
     found = None if row is None else read_schedule(row)
-    if found is None or not scope.reaches(found.schedule.owner):
-        raise NotFound("schedule", schedule_id)
-    return found
+    return found if found is not None and scope.reaches(found.schedule.owner) else None
 
 
 def _is_granted(transaction: Transaction, grant: Grant) -> bool:

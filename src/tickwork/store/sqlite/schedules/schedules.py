@@ -30,17 +30,19 @@ from tickwork.core.schedule.slot_outcome import LaterSlots
 from tickwork.core.schedule.tzdata_change import WaitingSchedule
 from tickwork.core.schedule.withdraw import WithdrawScope
 from tickwork.core.when.model import EPOCH
+from tickwork.errors import NotFound
 from tickwork.store.ids import FIRST_TENANT, LAST_TENANT, own_tenant
+from tickwork.store.shared.group_commit import Coalescer
 from tickwork.store.shared.shard_layout import ShardLayout
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.queue_rows import is_storable, tenants_of
-from tickwork.store.sqlite.schedules.change import Changer, find
+from tickwork.store.sqlite.schedules.change import Changer, find, find_if_any
 from tickwork.store.sqlite.schedules.create import Creator
 from tickwork.store.sqlite.schedules.plan import Planner
-from tickwork.store.sqlite.schedules.rows import read_alike, read_schedule
+from tickwork.store.sqlite.schedules.rows import StoredSchedule, read_alike, read_schedule
 
 _FIRST_ID = b""
 _NEVER = 2**62
@@ -183,6 +185,7 @@ class SqliteSchedules:
         self._database = database
         self._maker, self._lister = Creator(database), Lister(database)
         self._changer, self._planner = Changer(database), Planner(database, layout)
+        self._gets: Coalescer[tuple[Scope, UUID], StoredSchedule | None] = Coalescer(self._get)
 
     async def create(self, scope: Scope, new: Sequence[NewSchedule]) -> tuple[Schedule, ...]:
         return await self._maker.create(scope, new)
@@ -191,8 +194,16 @@ class SqliteSchedules:
         return await self._maker.create_bulk(scope, new)
 
     async def get(self, scope: Scope, schedule_id: UUID) -> Schedule:
-        found = await self._database.read(lambda transaction: find(transaction, scope, schedule_id))
+        found = await self._gets.submit((scope, schedule_id))
+        if found is None:
+            raise NotFound("schedule", schedule_id)
         return found.schedule
+
+    async def _get(self, asked: Sequence[tuple[Scope, UUID]]) -> list[StoredSchedule | None]:
+        """The schedules that are asked for at the same time, in one turn of a reader."""
+        return await self._database.read(
+            lambda transaction: [find_if_any(transaction, *each) for each in asked]
+        )
 
     async def find(self, scope: Scope, name: str) -> Schedule | None:
         values = (own_tenant(scope), name)

@@ -1,11 +1,11 @@
--- One schedule by id: of one tenant, or of any tenant for the system.
-SELECT /*schedule*/
-FROM (
-    SELECT id FROM tickwork_tenants WHERE $1::text IS NULL
+-- Schedules by id, each of one tenant, or of any tenant for the system, with the number of its place in the question.
+SELECT asked.number, /*schedule*/
+FROM unnest($1::text[], $2::uuid[]) WITH ORDINALITY AS asked (tenant, id, number)
+CROSS JOIN LATERAL (
+    SELECT t.id FROM tickwork_tenants AS t WHERE asked.tenant IS NULL
     UNION ALL
-    SELECT $1 WHERE $1 IS NOT NULL
+    SELECT asked.tenant WHERE asked.tenant IS NOT NULL
 ) AS owner
 CROSS JOIN LATERAL (
-    SELECT * FROM tickwork_schedules WHERE tenant = owner.id AND id = $2 LIMIT 1
+    SELECT * FROM tickwork_schedules WHERE tenant = owner.id AND id = asked.id LIMIT 1
 ) AS s
-LIMIT 1
