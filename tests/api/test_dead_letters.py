@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.api.acts import every_page, fields_of, make_queue, problem, pull, send
+from tickwork.ops import dead_letters
 
 Http = httpx.AsyncClient
 DEAD = "/v1/queues/q/dead"
@@ -45,6 +47,22 @@ async def test_dead_letters_are_listed_page_by_page_and_grouped(http: Http) -> N
     assert await every_page(http, DEAD, failed_before="2020-01-01T00:00:00Z") == []
     groups = (await http.get(f"{DEAD}/groups")).json()["groups"]
     assert [(each["type"], each["letters"]) for each in groups] == [("a", 2), ("b", 1)]
+
+
+async def test_a_page_of_few_dead_letters_is_short_and_goes_on_where_it_ended(
+    http: Http, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "LOOKED_AT_MAX", 2)
+    ids = [(await die(http, type="rare" if number == 4 else "common"))["id"] for number in range(5)]
+    pages: list[list[str]] = []
+    query: dict[str, str] = {"type": "rare", "limit": "1000"}
+    while True:
+        page = (await http.get(DEAD, params=query)).json()
+        pages.append([each["id"] for each in page["items"]])
+        if page["next_cursor"] is None:
+            break
+        query["cursor"] = page["next_cursor"]
+    assert pages == [[], [], ids[4:]]
 
 
 async def test_dead_letters_of_a_queue_are_replayed_and_discarded(http: Http) -> None:

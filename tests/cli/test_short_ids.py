@@ -49,7 +49,7 @@ def test_batches_dead_letters_and_schedules_have_short_ids_too(desk: Desk) -> No
         await put(store)
         await kill(store, "emails", reason="permanent", error="no")
         batch = await create_batch(store, DEFAULT, "emails", [1])
-        letters = await store.dead_letters.list(DEFAULT, "emails", Selection())
+        letters = (await store.dead_letters.list(DEFAULT, "emails", Selection())).letters
         return batch.id, letters[0].id
 
     batch, letter = desk.store(work)

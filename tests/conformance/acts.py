@@ -179,7 +179,7 @@ async def counts(store: Store, queue: str = WORK, *, scope: Scope = DEFAULT) -> 
 async def letters(
     store: Store, queue: str = WORK, *, scope: Scope = DEFAULT
 ) -> tuple[DeadLetter, ...]:
-    return await store.dead_letters.list(scope, queue, Selection(limit=ALL))
+    return (await store.dead_letters.list(scope, queue, Selection(limit=ALL))).letters
 
 
 async def kill(

@@ -98,7 +98,7 @@ class Comparison:
         age orders them."""
         first, answers = next(self._sequences), []
         for each in self._tested:
-            found = await each.store.dead_letters.list(scope, queue, Selection(limit=ALL))
+            found = (await each.store.dead_letters.list(scope, queue, Selection(limit=ALL))).letters
             letters = sorted(found, key=_letter_order)
             picked = [letters[-1 - pick % len(letters)] for pick in chosen if letters]
             by_age = {letter.failed_at: letter.id for letter in picked}

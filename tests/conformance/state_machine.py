@@ -13,6 +13,7 @@ from hypothesis.stateful import initialize, rule
 from msgspec import structs
 
 from tests.conformance.acts import ALL
+from tests.conformance.acts import letters as open_letters
 from tests.conformance.comparison import Failed
 from tests.conformance.state_machine_more import MoreSteps
 from tests.conformance.state_machine_steps import (
@@ -30,7 +31,6 @@ from tests.conformance.state_machine_steps import (
     several_messages,
     steps,
 )
-from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import SYSTEM, ClaimRequest, Ending, Fate, Scope, Send, Tenant
 from tickwork.core.schedule.firing import (
     FIRINGS_KEPT_SECONDS,
@@ -243,7 +243,8 @@ class StoreMachine(MoreSteps):
         counts = self._ask(lambda store: store.queues.counts(*place))
         ready = self._ask(lambda store: store.messages.peek(*place, ALL))
         self._ask(lambda store: store.messages.next_visible_at(*place))
-        letters = self._ask(lambda store: store.dead_letters.list(*place, Selection(limit=ALL)))
+        scope, queue = place
+        letters = self._ask(lambda store: open_letters(store, queue, scope=scope))
         assert (counts.ready, counts.dead) == (len(ready), len(letters))
         stats = self._ask(lambda store: store.stats.queue(*place))
         assert stats.counts == counts

@@ -100,7 +100,7 @@ async def state_of(store: Store) -> list[object]:
         await store.limits.list(DEFAULT), await store.subscriptions.list(DEFAULT),
         await store.calendars.list(DEFAULT), await store.keys.list(DEFAULT, 10),
         await store.endpoints.list(DEFAULT, 10), await store.secrets.get(DEFAULT, "o", "f"),
-        await store.dead_letters.list(DEFAULT, "work", Selection(limit=10)),
+        (await store.dead_letters.list(DEFAULT, "work", Selection(limit=10))).letters,
         await store.batches.list(DEFAULT, 10), len(await store.shards.list(SYSTEM)),
     ]  # fmt: skip
 
@@ -112,7 +112,7 @@ async def changes(store: Store, clock: VirtualClock) -> dict[str, Act]:
     waiting = await send(store)
     await kill_all(store)
     waiting = await send(store)
-    (letter,) = await store.dead_letters.list(DEFAULT, "work", Selection(limit=10))
+    (letter,) = (await store.dead_letters.list(DEFAULT, "work", Selection(limit=10))).letters
     known = await schedule_acts.create(store, clock)
     endpoint = await make_endpoint(store)
     limit, batch = NamedLimit(name="l", rate=1.0), NewBatch(id=new_id(), queue="empty")

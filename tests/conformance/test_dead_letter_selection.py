@@ -40,7 +40,9 @@ async def test_only_dead_letters_that_failed_before_a_time_are_listed(
     for number, letter in enumerate(made, 1):
         for later, expected in ((0, number), (0.5, number), (-0.000001, number - 1)):
             until = letter.failed_at + timedelta(seconds=later)
-            found = await store.dead_letters.list(DEFAULT, WORK, Selection(failed_before=until))
+            found = (
+                await store.dead_letters.list(DEFAULT, WORK, Selection(failed_before=until))
+            ).letters
             assert [*found] == made[:expected]
 
 
@@ -55,10 +57,12 @@ async def test_failed_before_combines_with_other_conditions(
         (Selection(failed_before=until, reason="y"), []),
         (Selection(failed_before=until, ids=(made[0].id, made[3].id)), made[:1]),
     ):
-        assert [*await store.dead_letters.list(DEFAULT, WORK, selection)] == expected
-    after = await store.dead_letters.list(
-        DEFAULT, WORK, Selection(failed_before=until), after=made[0].id
-    )
+        assert [*(await store.dead_letters.list(DEFAULT, WORK, selection)).letters] == expected
+    after = (
+        await store.dead_letters.list(
+            DEFAULT, WORK, Selection(failed_before=until), after=made[0].id
+        )
+    ).letters
     assert [*after] == made[1:3]
 
 
@@ -73,7 +77,7 @@ async def test_the_system_lists_dead_letters_of_all_tenants_before_a_time(
     clock.advance(seconds=1)
     await send(store)
     await kill_all(store)
-    found = await store.dead_letters.list(SYSTEM, WORK, Selection(failed_before=until))
+    found = (await store.dead_letters.list(SYSTEM, WORK, Selection(failed_before=until))).letters
     assert sorted(each.tenant for each in found) == ["one", "two"]
 
 
@@ -126,7 +130,7 @@ async def test_a_resolved_dead_letter_is_not_selected_by_its_id(
         assert len(await store.dead_letters.replay(DEFAULT, WORK, first, Pace())) == 1
     sent = ids(await pull(store))
     both = Selection(ids=(resolved.id, still_open.id, new_id()), limit=ALL)
-    assert await store.dead_letters.list(DEFAULT, WORK, both) == (still_open,)
+    assert (await store.dead_letters.list(DEFAULT, WORK, both)).letters == (still_open,)
     (replayed,) = await store.dead_letters.replay(DEFAULT, WORK, both, Pace())
     assert replayed.dead_letter_id == still_open.id
     assert ids(await pull(store)) == [replayed.message_id]
@@ -146,7 +150,7 @@ async def test_ids_of_another_queue_or_tenant_are_not_selected(
     await make_queue(store, WORK, scope=stranger)
     selection = Selection(ids=(letter.id,))
     for scope, queue in ((DEFAULT, "other"), (stranger, WORK)):
-        assert await store.dead_letters.list(scope, queue, selection) == ()
+        assert (await store.dead_letters.list(scope, queue, selection)).letters == ()
         assert await store.dead_letters.replay(scope, queue, selection, Pace()) == ()
         assert await store.dead_letters.discard(scope, queue, selection) == 0
     assert await counts(store) == Counts(dead=1)

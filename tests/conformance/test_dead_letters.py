@@ -1,5 +1,7 @@
 """Dead letters: listed, grouped, edited and discarded."""
 
+from typing import Any
+
 import pytest
 
 from tests.conformance.acts import (
@@ -93,10 +95,51 @@ async def test_dead_letters_are_listed_oldest_first_in_pages(
     everything = await letters(store)
     assert [*everything] == sorted(everything, key=lambda each: (each.failed_at, each.id))
     found: list[DeadLetter] = []
-    for _ in range(4):
-        after = found[-1].id if found else None
-        found += await store.dead_letters.list(DEFAULT, WORK, Selection(limit=3), after=after)
-    assert found == [*everything]
+    after = None
+    for size in (3, 3, 3, 1):
+        page = await store.dead_letters.list(DEFAULT, WORK, Selection(limit=3), after=after)
+        assert len(page.letters) == size
+        found += page.letters
+        after = page.next
+    assert (found, after) == ([*everything], None)
+
+
+async def test_a_page_of_few_matches_looks_at_some_dead_letters_and_goes_on_behind_them(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store, scope=SYSTEM)
+    for number in range(9):
+        await send(store, type="rare" if number in (3, 7) else "common")
+        await kill_all(store, reason="timeout", error="no route")
+        clock.advance(seconds=number % 2)
+    everything = [*await letters(store)]
+    (third, seventh) = rare = [each for each in everything if each.type == "rare"]
+
+    async def pages(scope: Scope, **fields: Any) -> list[list[DeadLetter]]:
+        found, after = list[list[DeadLetter]](), None
+        while True:
+            page = await store.dead_letters.list(
+                scope, WORK, Selection(**fields), after=after, looked_at_max=2
+            )
+            found.append([*page.letters])
+            after = page.next
+            if after is None:
+                return found
+
+    windows = [everything[start : start + 2] for start in range(0, 9, 2)]
+    few = [[each for each in window if each in rare] for window in windows]
+    for scope in (DEFAULT, SYSTEM):
+        assert await pages(scope, type="rare") == few
+        assert await pages(scope, type="rare", reason="timeout", limit=1) == few
+        for name in ("reason", "fingerprint", "type"):
+            assert await pages(scope, **{name: "none"}) == [[]] * 5
+        one_by_one = [[each] for each in everything]
+        assert await pages(scope, fingerprint=fingerprint("no route"), limit=1) == one_by_one
+        until = everything[5].failed_at
+        assert await pages(scope, type="rare", failed_before=until) == [*few[:3], []]
+        # Without a filter, and by id, a page is full.
+        assert await pages(scope) == [everything]
+        assert await pages(scope, ids=(seventh.id, third.id), type="rare") == [rare]
 
 
 async def test_paging_continues_after_a_dead_letter_that_was_resolved_meanwhile(
@@ -105,7 +148,7 @@ async def test_paging_continues_after_a_dead_letter_that_was_resolved_meanwhile(
     await make_queue(store)
     first, second, third = await several(store, clock, 3)
     await store.dead_letters.discard(DEFAULT, WORK, Selection(ids=(second.id,)))
-    rest = await store.dead_letters.list(DEFAULT, WORK, Selection(), after=second.id)
+    rest = (await store.dead_letters.list(DEFAULT, WORK, Selection(), after=second.id)).letters
     assert rest == (third,)
     with pytest.raises(NotFound):
         await store.dead_letters.list(DEFAULT, WORK, Selection(), after=new_id())
@@ -128,7 +171,7 @@ async def test_a_selection_matches_all_its_conditions(store: Store, clock: Virtu
     alike = fingerprint("after 7 s")
 
     async def found(**fields: object) -> list[DeadLetter]:
-        return [*await store.dead_letters.list(DEFAULT, WORK, Selection(**fields))]  # type: ignore[arg-type]
+        return [*(await store.dead_letters.list(DEFAULT, WORK, Selection(**fields))).letters]  # type: ignore[arg-type]
 
     assert await found(reason="timeout") == [first, second, third]
     assert await found(fingerprint=alike) == [first, second, fourth]

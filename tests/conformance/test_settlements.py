@@ -189,7 +189,7 @@ async def test_dead_letters_are_listed_oldest_first(store: Store, clock: Virtual
         await settle(store, dead(message, reason="late"))
         clock.advance(seconds=1)
     assert [letter.message_id for letter in await letters(store)] == ids(sent)[::-1]
-    assert len(await store.dead_letters.list(DEFAULT, WORK, Selection(limit=2))) == 2
+    assert len((await store.dead_letters.list(DEFAULT, WORK, Selection(limit=2))).letters) == 2
 
 
 async def test_one_settlement_can_end_messages_in_different_ways(store: Store) -> None:

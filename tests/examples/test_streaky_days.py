@@ -107,7 +107,7 @@ async def test_a_bad_credential_becomes_a_dead_letter_and_the_day_completes(
     assert [row[1:] for row in await streaky.rows("streaky_days")] == [(7, 6, 1)]
     assert list(await streaky.rows("streaky_checks")) == expected_checks(users)
     store = await home.open()
-    (letter,) = await store.dead_letters.list(DEFAULT, "checks", Selection(limit=10))
+    (letter,) = (await store.dead_letters.list(DEFAULT, "checks", Selection(limit=10))).letters
     await store.close()
     assert (letter.reason, letter.attempts) == ("permanent", 1)
     assert "Bad credentials" in str(letter.error)
@@ -168,7 +168,7 @@ async def test_a_check_that_exceeds_its_cpu_limit_fails_and_the_others_finish(
     assert list(await streaky.rows("streaky_checks")) == expected_checks(users)
     assert await keys(streaky) == sorted(expected_keys(users))
     store = await home.open()
-    letters = await store.dead_letters.list(DEFAULT, "checks", Selection(limit=10))
+    letters = (await store.dead_letters.list(DEFAULT, "checks", Selection(limit=10))).letters
     assert await store.queues.counts(DEFAULT, "checks") == Counts(dead=2)
     await store.close()
     assert all("CPU time" in str(letter.error) for letter in letters), letters

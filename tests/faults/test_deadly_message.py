@@ -61,7 +61,7 @@ async def test_a_message_that_kills_its_workers_is_dead_after_four_and_harms_no_
             for _ in range(WORKERS):
                 workers.start()
             await eventually(workers.all_have_ended, timeout_seconds=BOUND_SECONDS)
-        (letter,) = await store.dead_letters.list(DEFAULT, QUEUE, Selection())
+        (letter,) = (await store.dead_letters.list(DEFAULT, QUEUE, Selection())).letters
         assert await store.queues.counts(DEFAULT, QUEUE) == Counts(dead=1)
     assert workers.deaths == LOST_CLAIMS_MAX
     assert (letter.message_id, letter.reason) == (deadly.id, REASON_WORKER_LOST)

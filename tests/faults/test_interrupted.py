@@ -53,7 +53,9 @@ async def check_nothing_was_charged(url: str) -> None:
             for each in messages:
                 assert (each.state, each.attempts, each.lost) == ("ready", 0, 0), each
         for name in found:
-            assert not await store.dead_letters.list(DEFAULT, name, Selection(limit=10)), name
+            assert not (
+                await store.dead_letters.list(DEFAULT, name, Selection(limit=10))
+            ).letters, name
         schedule = await store.schedules.find(DEFAULT, SCHEDULE)
         assert schedule is not None
         assert schedule.error_count == 0

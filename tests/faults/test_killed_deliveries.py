@@ -164,11 +164,14 @@ class Campaign:
         selection = Selection(limit=1_000)
         dead: dict[str, str] = {}
         after = None
-        while found := await self._store.dead_letters.list(
-            DEFAULT, DELIVERIES_QUEUE, selection, after=after
-        ):
-            dead |= {str(each.idempotency_key): each.reason for each in found}
-            after = found[-1].id
+        while True:
+            page = await self._store.dead_letters.list(
+                DEFAULT, DELIVERIES_QUEUE, selection, after=after
+            )
+            dead |= {str(each.idempotency_key): each.reason for each in page.letters}
+            after = page.next
+            if after is None:
+                break
         assert {*dead.values()} <= {"outcome_unknown", "max_retries"}
         assert all(work.startswith("once") for work in dead)
         assert {*self.works} - {*dead} <= self.receiver.succeeded

@@ -123,7 +123,7 @@ async def test_every_noun_works_through_a_pooler(store: Store) -> None:
     assert await store.nodes.give_back_unknown(SYSTEM, node_id, [first]) == 1
     (held,) = await claim(store, node_id)
     assert await settled(store, ending(held, Fate.DEAD)) == SettleResult()
-    (letter,) = await store.dead_letters.list(DEFAULT, QUEUE, Selection())
+    (letter,) = (await store.dead_letters.list(DEFAULT, QUEUE, Selection())).letters
     assert letter.message_id == held.id
     assert await store.nodes.leave(SYSTEM, node_id) == 1
     assert await store.queues.purge(DEFAULT, QUEUE) == 1

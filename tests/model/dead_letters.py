@@ -13,12 +13,14 @@ from tickwork.core.limits import check_body, check_limit, check_pace, check_sele
 from tickwork.core.message.dead_letter import (
     DeadGroup,
     DeadLetter,
+    DeadLetterPage,
     Pace,
     Replayed,
     Resolution,
     Selection,
     replay_of,
 )
+from tickwork.core.message.message_list import LOOKED_AT_MAX
 from tickwork.core.model import ContentType, Scope
 from tickwork.core.queue.stats import CounterName
 from tickwork.errors import Conflict, NotFound
@@ -32,12 +34,32 @@ class MemoryDeadLetters:
         self._tables, self._now, self._arrivals = tables, now, arrivals
 
     async def list(
-        self, scope: Scope, queue: str, selection: Selection, *, after: UUID | None = None
-    ) -> tuple[DeadLetter, ...]:
+        self,
+        scope: Scope,
+        queue: str,
+        selection: Selection,
+        *,
+        after: UUID | None = None,
+        looked_at_max: int = LOOKED_AT_MAX,
+    ) -> DeadLetterPage:
         check_selection(selection)
-        self._tables.queue(scope, queue)
+        letters = self._tables.open_letters(scope, self._tables.queue(scope, queue))
         begin = None if after is None else letter_order(await self.get(scope, after))
-        return tuple(self._selected(scope, queue, selection, begin))
+        found: list[DeadLetter] = []
+        looked_at = 0
+        for letter in letters:
+            if begin is not None and letter_order(letter) <= begin:
+                continue
+            if selection.failed_before is not None and letter.failed_at > selection.failed_before:
+                break
+            if _is_selected(letter, selection):
+                if len(found) == selection.limit:
+                    return DeadLetterPage(tuple(found), found[-1].id)
+                found.append(letter)
+            looked_at += selection.has_window
+            if looked_at == looked_at_max:
+                return DeadLetterPage(tuple(found), letter.id)
+        return DeadLetterPage(tuple(found), None)
 
     async def get(self, scope: Scope, dead_letter_id: UUID) -> DeadLetter:
         letter = self._tables.letters.get(dead_letter_id)
@@ -99,26 +121,10 @@ class MemoryDeadLetters:
             self._tables.tally(CounterName.DISCARDED, letter)
         return len(letters)
 
-    def _selected(
-        self,
-        scope: Scope,
-        queue: str,
-        selection: Selection,
-        after: tuple[object, ...] | None = None,
-    ) -> Sequence[DeadLetter]:
+    def _selected(self, scope: Scope, queue: str, selection: Selection) -> Sequence[DeadLetter]:
         """The open dead letters that match all conditions, oldest first."""
         letters = self._tables.open_letters(scope, self._tables.queue(scope, queue))
-        fitting = [
-            letter
-            for letter in letters
-            if (after is None or letter_order(letter) > after)
-            and (selection.ids is None or letter.id in selection.ids)
-            and selection.reason in (None, letter.reason)
-            and selection.fingerprint in (None, letter.fingerprint)
-            and selection.type in (None, letter.type)
-            and (selection.failed_before is None or letter.failed_at <= selection.failed_before)
-        ]
-        return fitting[: selection.limit]
+        return [each for each in letters if _is_selected(each, selection)][: selection.limit]
 
     def _resolve(
         self, letter: DeadLetter, resolution: Resolution, replayed_as: UUID | None
@@ -126,6 +132,16 @@ class MemoryDeadLetters:
         self._tables.letters[letter.id] = structs.replace(
             letter, resolution=resolution, resolved_at=self._now(), replayed_as=replayed_as
         )
+
+
+def _is_selected(letter: DeadLetter, selection: Selection) -> bool:
+    return (
+        (selection.ids is None or letter.id in selection.ids)
+        and selection.reason in (None, letter.reason)
+        and selection.fingerprint in (None, letter.fingerprint)
+        and selection.type in (None, letter.type)
+        and (selection.failed_before is None or letter.failed_at <= selection.failed_before)
+    )
 
 
 def _largest_first(group: DeadGroup) -> tuple[int, str, str, str]:

@@ -35,8 +35,9 @@ ALL = Selection()
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sets the size of a chunk from a thousand to four."""
+    """Sets the size of a chunk from a thousand to four, and a page looks at three rows."""
     monkeypatch.setattr(dead_letters, "DEAD_LETTERS_AT_ONCE_MAX", 4)
+    monkeypatch.setattr(dead_letters, "LOOKED_AT_MAX", 3)
 
 
 async def make_dead_letters(
@@ -75,7 +76,7 @@ async def handle_all(store: Store, *, dying: int = 0) -> list[Message]:
 async def test_all_are_replayed_in_chunks_oldest_first(store: Store) -> None:
     await make_queue(store)
     await make_dead_letters(store, 10)
-    bodies = [letter.body for letter in await store.dead_letters.list(DEFAULT, WORK, ALL)]
+    bodies = [letter.body for letter in (await store.dead_letters.list(DEFAULT, WORK, ALL)).letters]
     told: list[tuple[int, int]] = []
     summary = await replay(
         store, DEFAULT, WORK, ALL, on_progress=lambda done, most: told.append((done, most))
@@ -90,9 +91,9 @@ async def test_all_are_replayed_in_chunks_oldest_first(store: Store) -> None:
 async def test_a_limit_leaves_the_newer_ones(store: Store) -> None:
     await make_queue(store)
     await make_dead_letters(store, 10)
-    letters = await store.dead_letters.list(DEFAULT, WORK, ALL)
+    letters = (await store.dead_letters.list(DEFAULT, WORK, ALL)).letters
     assert (await replay(store, DEFAULT, WORK, ALL, limit=7)).replayed == 7
-    assert await store.dead_letters.list(DEFAULT, WORK, ALL) == letters[7:]
+    assert (await store.dead_letters.list(DEFAULT, WORK, ALL)).letters == letters[7:]
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -101,8 +102,10 @@ async def test_only_selected_dead_letters_are_replayed(store: Store) -> None:
     await make_dead_letters(store, 6, kind="a")
     await make_dead_letters(store, 6, kind="b")
     assert (await replay(store, DEFAULT, WORK, Selection(type="b"))).replayed == 6
-    assert {each.type for each in await store.dead_letters.list(DEFAULT, WORK, ALL)} == {"a"}
-    (first, *_) = await store.dead_letters.list(DEFAULT, WORK, ALL)
+    assert {each.type for each in (await store.dead_letters.list(DEFAULT, WORK, ALL)).letters} == {
+        "a"
+    }
+    (first, *_) = (await store.dead_letters.list(DEFAULT, WORK, ALL)).letters
     assert (await replay(store, DEFAULT, WORK, Selection(ids=(first.id,)))).replayed == 1
     assert (await store.dead_letters.get(DEFAULT, first.id)).resolution is Resolution.REPLAYED
 
@@ -163,7 +166,7 @@ async def test_a_selected_message_that_dies_again_is_not_replayed_again(
     await make_queue(store)
     await make_dead_letters(store, 20, kind="b")
     await make_dead_letters(store, 6, kind="a")
-    before = await store.dead_letters.list(DEFAULT, WORK, Selection(type="a"))
+    before = (await store.dead_letters.list(DEFAULT, WORK, Selection(type="a"))).letters
     consumed: Store = Consumed(store, clock, step_seconds=step_seconds)  # type: ignore[assignment]
     told: list[int] = []
     summary = await replay(
@@ -364,7 +367,7 @@ async def test_a_rate_that_takes_over_a_year_is_refused(
     with pytest.raises(InvalidInput, match="more than a year"):
         await replay(store, DEFAULT, WORK, ALL, rate_per_second=0.001)
     # What is not chosen takes no time.
-    first, _ = await store.dead_letters.list(DEFAULT, WORK, ALL)
+    first, _ = (await store.dead_letters.list(DEFAULT, WORK, ALL)).letters
     one = Selection(ids=(first.id,))
     assert (await replay(store, DEFAULT, WORK, one, rate_per_second=0.001)).replayed == 1
     await make_dead_letters(store, 1, kind="b")

@@ -15,7 +15,12 @@ from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import DEFAULT, Counts
 from tickwork.errors import NotFound
 from tickwork.ops import dead_letters
-from tickwork.ops.dead_letters import discard, replay, select_dead_letters
+from tickwork.ops.dead_letters import (
+    discard,
+    first_dead_letters,
+    replay,
+    select_dead_letters,
+)
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -37,7 +42,7 @@ async def test_dead_letters_must_match_every_criterion(store: Store) -> None:
     await make_queue(store)
     await make_dead_letters(store, 3, kind="a")
     await make_dead_letters(store, 2, kind="b", error="why")
-    first, *_ = await store.dead_letters.list(DEFAULT, WORK, ALL)
+    first, *_ = (await store.dead_letters.list(DEFAULT, WORK, ALL)).letters
 
     async def number(limit: int | None = None, **which: Any) -> int:
         selected = await select_dead_letters(store, DEFAULT, WORK, Selection(**which), limit=limit)
@@ -52,6 +57,24 @@ async def test_dead_letters_must_match_every_criterion(store: Store) -> None:
     assert await number(ids=(first.id,)) == 1
     assert await number(ids=(first.id,), type="b") == 0
     assert await number(ids=()) == 0
+
+
+async def test_the_first_dead_letters_are_found_however_many_it_has_to_look_at(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "LOOKED_AT_MAX", 2)
+    await make_queue(store)
+    for kind in ("common", "rare") * 2:
+        await make_dead_letters(store, 4 if kind == "common" else 1, kind=kind)
+    every = (await store.dead_letters.list(DEFAULT, WORK, ALL)).letters
+    rare = tuple(each for each in every if each.type == "rare")
+    assert len(rare) == 2
+    for limit in (1, 2, 3):
+        which = Selection(type="rare", limit=limit)
+        assert await first_dead_letters(store, DEFAULT, WORK, which) == rare[:limit]
+    behind = Selection(type="rare")
+    found = await first_dead_letters(store, DEFAULT, WORK, behind, after=rare[0].id)
+    assert found == rare[1:]
 
 
 async def test_with_an_incomplete_list_of_groups_the_queue_is_counted(
@@ -72,7 +95,7 @@ async def test_ids_that_are_not_open_are_refused_before_anything_is_done(
     await make_queue(store)
     await make_queue(store, "other")
     await make_dead_letters(store, 2)
-    first, second = await store.dead_letters.list(DEFAULT, WORK, ALL)
+    first, second = (await store.dead_letters.list(DEFAULT, WORK, ALL)).letters
     await discard(store, DEFAULT, WORK, Selection(ids=(second.id,)))
     stranger = new_id()
     asked = Selection(ids=(stranger, first.id, second.id, stranger))
@@ -80,4 +103,6 @@ async def test_ids_that_are_not_open_are_refused_before_anything_is_done(
         await verb(store, DEFAULT, WORK, asked)
     with pytest.raises(NotFound, match=f"letter {first.id} in queue other; nothing"):
         await verb(store, DEFAULT, "other", Selection(ids=(first.id,)))
-    assert [each.id for each in await store.dead_letters.list(DEFAULT, WORK, ALL)] == [first.id]
+    assert [each.id for each in (await store.dead_letters.list(DEFAULT, WORK, ALL)).letters] == [
+        first.id
+    ]

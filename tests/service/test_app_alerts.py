@@ -78,7 +78,7 @@ async def test_an_alert_that_cannot_be_delivered_causes_no_alert(
         await app.queue("work").send(1)
         await h.advance(days=2)
         asked = len(h.deliveries.webhooks)
-        dead = await h.store.dead_letters.list(SYSTEM, ALERTS_QUEUE, Selection(limit=10))
+        dead = (await h.store.dead_letters.list(SYSTEM, ALERTS_QUEUE, Selection(limit=10))).letters
         await h.advance(days=2)
         again = len(h.deliveries.webhooks)
     assert len(dead) == 1
@@ -144,7 +144,7 @@ async def test_a_tenant_whose_alert_cannot_be_sent_does_not_hold_up_the_others(
         await h.store.secrets.rotate(broken, OWNER, FIELD, good, keep_seconds=0)
         await h.advance(hours=1)
         later = [each.url.rpartition("/")[2] for each in h.deliveries.webhooks[len(told) :]]
-        dead = await h.store.dead_letters.list(SYSTEM, ALERTS_QUEUE, Selection(limit=10))
+        dead = (await h.store.dead_letters.list(SYSTEM, ALERTS_QUEUE, Selection(limit=10))).letters
     assert sorted(told) == ["acme", "cut-off", "zoo"]
     assert later == ["broken"]
     assert dead == ()

@@ -327,7 +327,7 @@ async def test_an_email_of_another_tenant_that_is_stored_is_not_sent(
         scope = Scope("acme")
         await h.store.messages.send(scope, QUEUE, NewMessage(id=new_id(), body=body))
         await h.drain()
-        (dead,) = await h.store.dead_letters.list(scope, QUEUE, Selection(limit=10))
+        (dead,) = (await h.store.dead_letters.list(scope, QUEUE, Selection(limit=10))).letters
         assert h.deliveries.emails == []
     assert (dead.reason, dead.attempts) == ("permanent", 1)
     assert (dead.error or "").startswith("email is off for the tenant acme")

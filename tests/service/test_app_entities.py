@@ -127,7 +127,7 @@ async def test_a_send_that_fails_is_retried_and_then_a_dead_letter(
     await counter.send.add_and_fail(10)
     await counter.send.reject()
     await h.advance(minutes=5)
-    dead = await h.store.dead_letters.list(SYSTEM, COUNTERS, Selection(limit=100))
+    dead = (await h.store.dead_letters.list(SYSTEM, COUNTERS, Selection(limit=100))).letters
     assert [(each.reason, each.attempts) for each in dead] == [("max_retries", 7), ("permanent", 1)]
     assert await counter.value() == 0
     assert await totals(h) == []

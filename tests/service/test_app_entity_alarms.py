@@ -195,7 +195,7 @@ async def test_an_alarm_that_used_up_its_retries_is_a_dead_letter_that_can_be_re
     await sleeper.wake_in(10)
     Sleeper.failures = failures
     await h.advance(minutes=10)
-    (dead,) = await h.store.dead_letters.list(SYSTEM, SLEEPERS, Selection(limit=10))
+    (dead,) = (await h.store.dead_letters.list(SYSTEM, SLEEPERS, Selection(limit=10))).letters
     assert (dead.attempts, len(Sleeper.seen)) == (attempts, attempts)
     assert (await sleeper.rung(), await sleeper.alarm_in()) == ([], None)
     (event,) = await h.sent("events")

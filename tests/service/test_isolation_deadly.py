@@ -45,7 +45,7 @@ async def test_who_ends_its_worker_is_dead_in_the_end_and_the_others_are_done_on
         return (counts.dead, counts.ready + counts.delayed + counts.claimed) == (2, 0)
 
     await eventually(is_done, what="all to be done or dead")
-    letters = await store.dead_letters.list(DEFAULT, "work", Selection())
+    letters = (await store.dead_letters.list(DEFAULT, "work", Selection())).letters
     dead = {decode_body(each.body, each.content_type): each for each in letters}
     out = await store.messages.peek(DEFAULT, "out", 100)
     assert sorted(decode_body(each.body, each.content_type) for each in out) == OTHERS

@@ -226,7 +226,7 @@ async def test_rows_that_cost_their_session_its_life_each_time_fail_in_the_end(
         await work.send(1)
 
         async def dead() -> Any:
-            return await store.dead_letters.list(DEFAULT, "work", Selection(limit=10))
+            return (await store.dead_letters.list(DEFAULT, "work", Selection(limit=10))).letters
 
         (letter,) = await eventually(dead, what="its death")
     assert (runs, "terminating connection" in letter.error) == ([1], True)

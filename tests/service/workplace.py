@@ -79,7 +79,7 @@ class Workplace:
     async def dead(self) -> list[DeadLetter]:
         """The dead letters of `work`."""
         store = await self.app._engine.open()
-        return list(await store.dead_letters.list(DEFAULT, "work", Selection(limit=100)))
+        return list((await store.dead_letters.list(DEFAULT, "work", Selection(limit=100))).letters)
 
     async def errors(self) -> list[str]:
         """What they died of."""

@@ -183,7 +183,7 @@ async def test_dead_letters_are_read_in_index_order(connection: Connection, lock
     await connection.execute("SET plan_cache_mode = force_custom_plan")
     for name, more, index in PICKED:
         await connection.execute(f"PREPARE {name} AS {getattr(SQL, name)}{lock}")
-        values = f"{QUEUE}, now(), {QUEUE}, NULL, NULL, NULL, 5, NULL{more}"
+        values = f"{QUEUE}, now(), {QUEUE}, NULL, NULL, NULL, 5, 'infinity', {QUEUE}{more}"
         plan = await plan_of(connection, f"EXECUTE {name} ({values})")
         assert ways_to(LETTERS, plan) == {f"{LETTERS}_{index}"}
         assert not has_sort(plan), f"{name} reads more than it gives, to sort it"
@@ -194,6 +194,7 @@ async def test_dead_letters_are_read_in_index_order(connection: Connection, lock
 async def test_dead_letters_are_found_by_their_ids(connection: Connection) -> None:
     await connection.execute("SET plan_cache_mode = force_custom_plan")
     await connection.execute(f"PREPARE chosen AS {SQL.pick_dead_letters_by_id}")
-    values = f"{QUEUE}, NULL, NULL, NULL, NULL, NULL, 100, NULL, NULL, ARRAY [{QUEUE}, {QUEUE}]"
+    span = f"'-infinity', {QUEUE}, NULL, NULL, NULL, 100, 'infinity', {QUEUE}"
+    values = f"{QUEUE}, {span}, NULL, ARRAY [{QUEUE}, {QUEUE}]"
     plan = await plan_of(connection, f"EXECUTE chosen ({values})")
     assert ways_to(LETTERS, plan) == {f"{LETTERS}_id"}

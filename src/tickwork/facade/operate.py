@@ -224,7 +224,10 @@ class DeadLetters:
         limit: int = 100,
         after: Id | None = None,
     ) -> tuple[DeadLetter, ...]:
-        """Open dead letters, oldest first. The next page: `after=letters[-1].id`."""
+        """Open dead letters, oldest first. The next page: `after=letters[-1].id`.
+
+        With a filter that few dead letters match, it looks at every one of the queue.
+        """
         which = Selection(
             reason=reason,
             fingerprint=fingerprint,
@@ -234,7 +237,7 @@ class DeadLetters:
         )
         behind = None if after is None else read_id("after", after)
         store = await _store(self._engine, queue)
-        return await dead_letters.list_dead_letters(
+        return await dead_letters.first_dead_letters(
             store, self._engine.scope, queue, which, after=behind
         )
 

@@ -40,9 +40,11 @@ from tickwork.core.message.dead_letter import (
     DEAD_LETTERS_AT_ONCE_MAX,
     DeadGroup,
     DeadLetter,
+    DeadLetterPage,
     Pace,
     Selection,
 )
+from tickwork.core.message.message_list import LOOKED_AT_MAX
 from tickwork.core.model import ContentType, Scope
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.errors import BacklogFull, FieldError, InvalidInput, NotFound
@@ -100,12 +102,29 @@ class ReplaySummary(Struct, frozen=True, kw_only=True):
 
 async def list_dead_letters(
     store: Store, scope: Scope, queue: str, which: Selection, *, after: UUID | None = None
-) -> tuple[DeadLetter, ...]:
+) -> DeadLetterPage:
     """Returns the open dead letters of a queue that are selected, oldest first.
 
-    `after` is the id of the last dead letter of the page before.
+    `after` is `next` of the page before, or the id of a dead letter. A page may be short, or empty,
+    and have a next one: where few dead letters match a filter, it looks at `LOOKED_AT_MAX` of them.
     """
-    return await store.dead_letters.list(scope, queue, which, after=after)
+    return await store.dead_letters.list(
+        scope, queue, which, after=after, looked_at_max=LOOKED_AT_MAX
+    )
+
+
+async def first_dead_letters(
+    store: Store, scope: Scope, queue: str, which: Selection, *, after: UUID | None = None
+) -> tuple[DeadLetter, ...]:
+    """Returns the first of the selected dead letters, however many it has to look at."""
+    found: tuple[DeadLetter, ...] = ()
+    while True:
+        rest = structs.replace(which, limit=which.limit - len(found))
+        page = await list_dead_letters(store, scope, queue, rest, after=after)
+        found += page.letters
+        after = page.next
+        if after is None or len(found) == which.limit:
+            return found
 
 
 async def group_dead_letters(
@@ -320,7 +339,8 @@ async def _by_id(store: Store, scope: Scope, queue: str, which: Selection) -> fr
     # With no ids, query anyway: it raises NotFound if there is no such queue.
     for start in range(0, max(len(ids), 1), size):
         some = structs.replace(which, ids=ids[start : start + size], limit=size)
-        found.update(each.id for each in await store.dead_letters.list(scope, queue, some))
+        page = await store.dead_letters.list(scope, queue, some)
+        found.update(each.id for each in page.letters)
     return frozenset(found)
 
 
@@ -442,11 +462,11 @@ async def _find_dead(
     found: set[UUID] = set()
     after: UUID | None = None
     while True:
-        letters = await store.dead_letters.list(scope, queue, selection, after=after)
-        found.update(each.message_id for each in letters if each.message_id in wanted)
-        if len(letters) < selection.limit:
+        page = await list_dead_letters(store, scope, queue, selection, after=after)
+        found.update(each.message_id for each in page.letters if each.message_id in wanted)
+        after = page.next
+        if after is None:
             return found
-        after = letters[-1].id
 
 
 def _check(

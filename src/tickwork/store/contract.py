@@ -31,7 +31,14 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from tickwork.core.message.batch import Batch, BatchItem, ItemStatus, NewBatch
-from tickwork.core.message.dead_letter import DeadGroup, DeadLetter, Pace, Replayed, Selection
+from tickwork.core.message.dead_letter import (
+    DeadGroup,
+    DeadLetter,
+    DeadLetterPage,
+    Pace,
+    Replayed,
+    Selection,
+)
 from tickwork.core.message.message_list import (
     LOOKED_AT_MAX,
     MessagePage,
@@ -245,9 +252,19 @@ class DeadLetters(Protocol):
     """Dead letters. Of a shared queue a tenant sees its own."""
 
     async def list(
-        self, scope: Scope, queue: str, selection: Selection, *, after: UUID | None = None
-    ) -> tuple[DeadLetter, ...]:
-        """Returns the selected open dead letters of a queue, oldest first, after a given one."""
+        self,
+        scope: Scope,
+        queue: str,
+        selection: Selection,
+        *,
+        after: UUID | None = None,
+        looked_at_max: int = LOOKED_AT_MAX,
+    ) -> DeadLetterPage:
+        """Returns the selected open dead letters of a queue, oldest first, after a given one.
+
+        A page may be short, or empty, and have a next one: it looks at `looked_at_max` rows to find
+        dead letters that match.
+        """
 
     async def get(self, scope: Scope, dead_letter_id: UUID) -> DeadLetter:
         """Returns one dead letter, open or resolved."""

@@ -187,10 +187,10 @@ class Harness:
         """The dead letters of a queue, oldest first."""
         check_queue_name("queue", queue)
         selection = Selection(limit=DEAD_LETTERS_AT_ONCE_MAX)
-        found = await self.store.dead_letters.list(self._scope(queue), queue, selection)
+        page = await self.store.dead_letters.list(self._scope(queue), queue, selection)
         return [
             Dead(_plain(each.body, each.content_type), each.reason, each.error, each.attempts, each)
-            for each in found
+            for each in page.letters
         ]
 
     # Time

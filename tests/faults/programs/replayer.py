@@ -45,7 +45,8 @@ class Replayer:
         self._chance = random.Random(orders.seed)
 
     async def run(self) -> None:
-        while letters := await self._letters.list(DEFAULT, self._queue, Selection(limit=LOOK_AT)):
+        look = Selection(limit=LOOK_AT)
+        while letters := (await self._letters.list(DEFAULT, self._queue, look)).letters:
             chosen = self._chance.sample(letters, min(CHOSEN_MAX, len(letters)))
             selection = Selection(limit=len(chosen))
             if self._chance.random() < CHOSEN:

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from tickwork.api.context import Context, store_of
 from tickwork.api.operation import operation
-from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
+from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, read_cursor, write_cursor
 from tickwork.api.query import body_reader, finished
 from tickwork.core.access import Caller, Permission
 from tickwork.core.fields import Reader, read_id, read_instant, shown
@@ -145,21 +145,25 @@ async def list_dead_letters(
     limit: Limit = PAGE_LIMIT,
     cursor: Cursor = None,
 ) -> Page[DeadLetterAnswer]:
-    """Returns the open dead letters of a queue, oldest first."""
+    """Returns the open dead letters of a queue, oldest first.
+
+    A page looks at 10,000 dead letters at most. Where few of them match a filter it is short or
+    empty, and its `next_cursor` goes on behind them: the last page is the one without a
+    `next_cursor`.
+    """
     selection = Selection(
         reason=reason,
         fingerprint=fingerprint,
         type=of_type,
         failed_before=read_instant("failed_before", failed_before),
-        limit=limit + 1,
+        limit=limit,
     )
     after: UUID | None = read_cursor(cursor, UUID)
     found = await dead_letters.list_dead_letters(
         store_of(context), caller.scope, queue, selection, after=after
     )
-    return page_of(
-        found, limit, lambda each: each.id, lambda each: DeadLetterAnswer.of(each, queue)
-    )
+    shown = tuple(DeadLetterAnswer.of(each, queue) for each in found.letters)
+    return Page(shown, None if found.next is None else write_cursor(found.next))
 
 
 @operation(

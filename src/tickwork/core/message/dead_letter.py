@@ -140,6 +140,21 @@ class Selection(Struct, frozen=True, kw_only=True):
     failed_before: datetime | None = None
     limit: int = 100
 
+    @property
+    def has_window(self) -> bool:
+        """Whether few dead letters may match, so that a page looks at a limited number of them.
+        Ids have an index."""
+        filters = (self.reason, self.fingerprint, self.type)
+        return self.ids is None and any(each is not None for each in filters)
+
+
+class DeadLetterPage(Struct, frozen=True):
+    """Dead letters of a list, and the id of the one behind which the next page starts; None on the
+    last."""
+
+    letters: tuple[DeadLetter, ...]
+    next: UUID | None
+
 
 class Pace(Struct, frozen=True, kw_only=True):
     """When replayed messages become visible: a delay for the first, and the spacing of the rest."""

@@ -10,21 +10,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 import asyncpg
+from msgspec import structs
 
 from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE, delivery_of
 from tickwork.core.limits import check_body, check_limit, check_pace, check_selection, is_name
 from tickwork.core.message.dead_letter import (
     DeadGroup,
     DeadLetter,
+    DeadLetterPage,
     Pace,
     Replayed,
     Resolution,
     Selection,
     replay_of,
+)
+from tickwork.core.message.message_list import (
+    END_OF_TIME,
+    LAST_ID,
+    LOOKED_AT_MAX,
+    NO_ID,
+    START_OF_TIME,
 )
 from tickwork.core.model import ContentType, NewMessage, Scope
 from tickwork.core.queue.stats import CounterName
@@ -47,11 +56,21 @@ _RESOLUTIONS: dict[str | None, Resolution | None] = {None: None} | {
 }
 
 
+_Position: TypeAlias = tuple[datetime, UUID]
+"""The time of failure and the id of a dead letter, by which they are sorted."""
+
+
 class _Selected(NamedTuple):
-    """Tenants and ids of selected dead letters, oldest first."""
+    """Tenants and ids of selected dead letters, oldest first; and the last one that was looked at,
+    if more follow."""
 
     tenants: list[str]
     ids: list[UUID]
+    end: UUID | None = None
+
+    @property
+    def columns(self) -> tuple[list[str], list[UUID]]:
+        return self.tenants, self.ids
 
 
 class PostgresDeadLetters:
@@ -69,16 +88,29 @@ class PostgresDeadLetters:
         self._queues, self._sender, self._counters = queues, sender, counters
 
     async def list(
-        self, scope: Scope, queue: str, selection: Selection, *, after: UUID | None = None
-    ) -> tuple[DeadLetter, ...]:
+        self,
+        scope: Scope,
+        queue: str,
+        selection: Selection,
+        *,
+        after: UUID | None = None,
+        looked_at_max: int = LOOKED_AT_MAX,
+    ) -> DeadLetterPage:
         check_selection(selection)
         queue_id = await self._queues.id_of(scope, queue)
+        limit = selection.limit
+        one_more = structs.replace(selection, limit=limit + 1)
 
-        async def work(connection: Connection) -> list[asyncpg.Record]:
-            selected = await _select(connection, scope, queue_id, selection, after=after)
-            return await connection.fetch(SQL.read_dead_letters, *selected)
+        async def work(connection: Connection) -> DeadLetterPage:
+            tenants, ids, end = await _select(
+                connection, scope, queue_id, one_more, after=after, looked_at_max=looked_at_max
+            )
+            asked = tenants[:limit], ids[:limit]
+            found = await connection.fetch(SQL.read_dead_letters, *asked)
+            last = ids[limit - 1] if len(ids) > limit else end
+            return DeadLetterPage(tuple(map(read_dead_letter, found)), last)
 
-        return tuple(read_dead_letter(row) for row in await self._database.transact(work))
+        return await self._database.transact(work)
 
     async def get(self, scope: Scope, dead_letter_id: UUID) -> DeadLetter:
         row = None
@@ -125,7 +157,9 @@ class PostgresDeadLetters:
         async def work(connection: Connection) -> tuple[list[Replayed], list[Group]]:
             selected = await _select(connection, scope, queue_id, selection, lock=_SKIP_LOCKED)
             ids = [new_id() for _ in selected.ids]
-            rows = await connection.fetch(SQL.replay_dead_letters, self._moment(), *selected, ids)
+            rows = await connection.fetch(
+                SQL.replay_dead_letters, self._moment(), *selected.columns, ids
+            )
             dead_letters = sorted(
                 map(read_dead_letter, rows),
                 key=lambda dead_letter: (dead_letter.failed_at, dead_letter.id),
@@ -158,7 +192,9 @@ class PostgresDeadLetters:
 
         async def work(connection: Connection) -> list[asyncpg.Record]:
             selected = await _select(connection, scope, queue_id, selection, lock=_SKIP_LOCKED)
-            return await connection.fetch(SQL.discard_dead_letters, self._moment(), *selected)
+            return await connection.fetch(
+                SQL.discard_dead_letters, self._moment(), *selected.columns
+            )
 
         discarded = await self._database.change(work, repeatable=False)
         self._counters.add_all(
@@ -181,37 +217,36 @@ async def _select(
     selection: Selection,
     *,
     after: UUID | None = None,
+    looked_at_max: int | None = None,
     lock: str = "",
 ) -> _Selected:
-    """Returns the selected open dead letters, oldest first."""
+    """Returns the selected open dead letters, oldest first. Of those that may not match it looks at
+    `looked_at_max`."""
     filters = (selection.reason, selection.fingerprint, selection.type)
     if not all(text is None or _is_storable(text) for text in filters):
         return _Selected([], [])
-    position: tuple[datetime | None, UUID | None] = (None, None)
+    start: _Position = (START_OF_TIME, NO_ID)
+    until: _Position = (selection.failed_before or END_OF_TIME, LAST_ID)
     if after is not None:
         found = await connection.fetchrow(SQL.dead_letter_position, scope.tenant, after)
         if found is None:
             raise NotFound("dead letter", after)
-        position = (found["failed_at"], after)
-    wanted: tuple[Any, ...] = (
-        queue_id,
-        *position,
-        *filters,
-        selection.limit,
-        selection.failed_before,
-    )
-    if selection.ids is not None:
-        statement, wanted = (
-            SQL.pick_dead_letters_by_id,
-            (*wanted, scope.tenant, list(selection.ids)),
-        )
-    elif scope.tenant is not None:
-        statement, wanted = SQL.pick_tenant_dead_letters, (*wanted, scope.tenant)
-    else:
-        statement = SQL.pick_dead_letters
+        start = (found["failed_at"], after)
+    own: tuple[Any, ...] = () if scope.tenant is None else (scope.tenant,)
+    end: UUID | None = None
     await connection.execute(CUSTOM_PLAN)
-    rows = await connection.fetch(statement + lock, *wanted)
-    return _Selected([row["tenant"] for row in rows], [row["id"] for row in rows])
+    if looked_at_max is not None and selection.has_window:
+        window = SQL.tenant_dead_letters_window_end if own else SQL.dead_letters_window_end
+        last = await connection.fetchrow(window, queue_id, looked_at_max, *start, *until, *own)
+        if last is not None and last["number"] == looked_at_max:
+            until = (last["failed_at"], end := last["id"])
+    wanted: tuple[Any, ...] = (queue_id, *start, *filters, selection.limit, *until)
+    if selection.ids is not None:
+        statement, own = SQL.pick_dead_letters_by_id, (scope.tenant, list(selection.ids))
+    else:
+        statement = SQL.pick_tenant_dead_letters if own else SQL.pick_dead_letters
+    rows = await connection.fetch(statement + lock, *wanted, *own)
+    return _Selected([row["tenant"] for row in rows], [row["id"] for row in rows], end)
 
 
 def _is_storable(text: str) -> bool:

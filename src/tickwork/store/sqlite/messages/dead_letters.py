@@ -7,20 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
+
+from msgspec import structs
 
 from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE, delivery_of
 from tickwork.core.limits import check_body, check_limit, check_pace, check_selection
 from tickwork.core.message.dead_letter import (
     DeadGroup,
     DeadLetter,
+    DeadLetterPage,
     Pace,
     Replayed,
     Selection,
     replay_of,
 )
 from tickwork.core.message.error_summary import fingerprint
+from tickwork.core.message.message_list import END_OF_TIME, LAST_ID, LOOKED_AT_MAX
 from tickwork.core.model import ContentType, NewMessage, Scope
 from tickwork.core.queue.stats import CounterName
 from tickwork.errors import Conflict, NotFound
@@ -58,9 +62,10 @@ from tickwork.store.sqlite.schedules.slot_outcome import (
     slots_of_dead_messages,
 )
 
-_FIRST = (-1, b"")
-_LAST = 2**63 - 1
-"""Positions before and after every dead letter, by its time of failure and its id."""
+_Position: TypeAlias = tuple[int, bytes]
+"""The time of failure and the id of a dead letter, by which they are sorted."""
+
+_FIRST: _Position = (-1, b"")
 
 
 class SqliteDeadLetters:
@@ -70,20 +75,31 @@ class SqliteDeadLetters:
         self._database = database
 
     async def list(
-        self, scope: Scope, queue: str, selection: Selection, *, after: UUID | None = None
-    ) -> tuple[DeadLetter, ...]:
+        self,
+        scope: Scope,
+        queue: str,
+        selection: Selection,
+        *,
+        after: UUID | None = None,
+        looked_at_max: int = LOOKED_AT_MAX,
+    ) -> DeadLetterPage:
         check_selection(selection)
+        limit = selection.limit
+        one_more = structs.replace(selection, limit=limit + 1)
 
-        def work(transaction: Transaction) -> list[rows.Row]:
+        def work(transaction: Transaction) -> tuple[list[rows.Row], UUID | None]:
             queue_id = find_queue(transaction, scope, queue).id
             start = _FIRST
             if after is not None:
                 _, failed_at = _find(transaction, scope, after)
                 start = (failed_at, after.bytes)
-            rowids = _select(transaction, scope, queue_id, selection, start)
-            return transaction.execute(SQL.read_dead_letters, (rows.as_json(rowids),)).fetchall()
+            rowids, end = _select(transaction, scope, queue_id, one_more, start, looked_at_max)
+            found = transaction.execute(SQL.read_dead_letters, (rows.as_json(rowids),)).fetchall()
+            return found, end
 
-        return rows.dead_letters(await self._database.read(work))
+        found, end = await self._database.read(work)
+        letters = rows.dead_letters(found[:limit])
+        return DeadLetterPage(letters, letters[-1].id if len(found) > limit else end)
 
     async def get(self, scope: Scope, dead_letter_id: UUID) -> DeadLetter:
         def work(transaction: Transaction) -> list[rows.Row]:
@@ -137,7 +153,7 @@ class SqliteDeadLetters:
 
         def work(transaction: Transaction) -> int:
             queue_id = find_queue(transaction, scope, queue).id
-            rowids = _select(transaction, scope, queue_id, selection)
+            rowids, _ = _select(transaction, scope, queue_id, selection)
             values = (rows.as_json(rowids), transaction.now)
             discarded = transaction.execute(SQL.discard_dead_letters, values).fetchall()
             for queue_id, tenant, type_, source in discarded:
@@ -153,7 +169,7 @@ def _replay(
 ) -> tuple[Replayed, ...]:
     """Resolves each dead letter once and sends its replay."""
     queue = find_queue(transaction, scope, name)
-    rowids = _select(transaction, scope, queue.id, selection)
+    rowids, _ = _select(transaction, scope, queue.id, selection)
     found = transaction.execute(SQL.read_dead_letters, (rows.as_json(rowids),)).fetchall()
     by_tenant: dict[str, list[NewMessage]] = {}
     replayed: list[Replayed] = []
@@ -212,23 +228,34 @@ def _select(
     scope: Scope,
     queue_id: bytes,
     selection: Selection,
-    after: tuple[int, bytes] = _FIRST,
-) -> list[int]:
-    """The rowids of the selected open dead letters, oldest first."""
+    after: _Position = _FIRST,
+    looked_at_max: int | None = None,
+) -> tuple[list[int], UUID | None]:
+    """The rowids of the selected open dead letters, oldest first. Of those that may not match it
+    looks at `looked_at_max`, and returns the last one of them if more follow."""
     wanted = (selection.reason, selection.fingerprint, selection.type)
     if not all(is_storable(text) for text in wanted if text is not None):
-        return []
-    until = _LAST if selection.failed_before is None else to_microseconds(selection.failed_before)
-    values: tuple[Any, ...] = (queue_id, scope.tenant, *wanted, *after, until)
+        return [], None
+    until: _Position = (to_microseconds(selection.failed_before or END_OF_TIME), LAST_ID.bytes)
+    end: UUID | None = None
+    own = (queue_id, scope.tenant)
+    if looked_at_max is not None and selection.has_window:
+        window = (
+            SQL.dead_letters_window_end if scope.is_system else SQL.tenant_dead_letters_window_end
+        )
+        last = transaction.execute(window, (*own, looked_at_max, *after, *until)).fetchone()
+        if last is not None and last[-1] == looked_at_max:
+            until, end = last[:-1], UUID(bytes=last[1])
+    values: tuple[Any, ...] = (*own, *wanted, *after, *until)
     if selection.ids is None:
         statement = SQL.pick_dead_letters if scope.is_system else SQL.pick_tenant_dead_letters
         found = transaction.execute(statement, (*values, selection.limit))
-        return [rowid for (rowid,) in found]
+        return [rowid for (rowid,) in found], end
     chosen: list[rows.Row] = []
     for some in in_chunks([each.bytes for each in dict.fromkeys(selection.ids)]):
         statement = for_rows(SQL.pick_dead_letters_by_id, len(some))
         chosen += transaction.execute(statement, (*values, *some))
-    return [rowid for rowid, *_ in _oldest_first(chosen)[: selection.limit]]
+    return [rowid for rowid, *_ in _oldest_first(chosen)[: selection.limit]], end
 
 
 def _oldest_first(chosen: Sequence[rows.Row]) -> list[rows.Row]:
