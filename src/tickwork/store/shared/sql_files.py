@@ -19,16 +19,41 @@ def load(package: str, own: Mapping[str, str] | None = None) -> SimpleNamespace:
     """The statements of a package's `sql` folder and its subfolders as attributes. Each name is
     used once.
 
-    Their placeholders are filled in: `columns`, `constants`, and the store's `own`.
+    Their placeholders are filled in: `columns`, `constants`, the store's `own`, and the files in
+    the folder `fragments`, which several statements share.
     """
     statements: dict[str, str] = {}
     known = CONSTANTS | dict(own or {})
-    for noun in files(package).joinpath("sql").iterdir():
+    folder = files(package).joinpath("sql")
+    fragments = {
+        entry.name.removesuffix(".sql"): entry.read_text("utf-8").strip()
+        for entry in folder.joinpath(_FRAGMENTS).iterdir()
+    }
+    for noun in folder.iterdir():
+        if noun.name == _FRAGMENTS:
+            continue
         for entry in noun.iterdir() if noun.is_dir() else (noun,):
             name = entry.name.removesuffix(".sql")
             assert name not in statements, f"{name}.sql is in two folders"
-            statements[name] = fill_in(entry.read_text("utf-8"), known)
+            statements[name] = fill_in(_put_in(entry.read_text("utf-8"), fragments), known)
     return SimpleNamespace(**statements)
+
+
+_FRAGMENTS = "fragments"
+_FRAGMENT = re.compile(r"/\*(\w+)(?: ([$?]\d+))?\*/")
+
+
+def _put_in(sql: str, fragments: Mapping[str, str]) -> str:
+    """Replaces `/*lanes*/` by the fragment of that name. `/*lanes $4*/` has a parameter, which
+    takes the place of `/*start*/` in the fragment; without one that is an empty text."""
+    return _FRAGMENT.sub(
+        lambda found: (
+            fragments[found[1]].replace("/*start*/", found[2] or "''")
+            if found[1] in fragments
+            else found[0]
+        ),
+        sql,
+    )
 
 
 _NAME = re.compile(r"^(\d{4})_[a-z_]+\.sql$")

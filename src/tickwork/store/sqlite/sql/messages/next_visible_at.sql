@@ -1,27 +1,7 @@
 -- When the next message of a queue becomes visible, for one tenant or all. Skips from one tenant and priority
 -- to the next.
 WITH RECURSIVE lane (place) AS (
-    SELECT (
-        SELECT place FROM tickwork_messages
-        WHERE queue_id = ?1 AND state = 'ready' AND tenant >= coalesce(?2, '')
-        ORDER BY tenant, priority DESC LIMIT 1
-    )
-    UNION ALL
-    SELECT coalesce(
-        (
-            SELECT place FROM tickwork_messages
-            WHERE queue_id = ?1 AND state = 'ready'
-                AND tenant = last.tenant AND priority < last.priority
-            ORDER BY priority DESC LIMIT 1
-        ),
-        (
-            SELECT place FROM tickwork_messages
-            WHERE queue_id = ?1 AND state = 'ready' AND tenant > last.tenant AND ?2 IS NULL
-            ORDER BY tenant, priority DESC LIMIT 1
-        )
-    )
-    FROM lane JOIN tickwork_messages AS last ON last.place = lane.place
-    WHERE ?2 IS NULL OR last.tenant = ?2
+    /*lanes*/
     LIMIT ?4
 )
 SELECT min((

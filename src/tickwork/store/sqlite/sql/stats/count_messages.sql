@@ -3,27 +3,7 @@
 -- Reads the rows of claimed messages, and for the others only indexes; ready ones by tenant and priority, so
 -- that delayed ones are found behind many visible ones. (Every text sorts before an empty blob.)
 WITH RECURSIVE lane (place) AS (
-    SELECT (
-        SELECT place FROM tickwork_messages
-        WHERE queue_id = ?1 AND state = 'ready' AND tenant >= coalesce(?2, '')
-        ORDER BY tenant, priority DESC LIMIT 1
-    )
-    UNION ALL
-    SELECT coalesce(
-        (
-            SELECT place FROM tickwork_messages
-            WHERE queue_id = ?1 AND state = 'ready'
-                AND tenant = last.tenant AND priority < last.priority
-            ORDER BY priority DESC LIMIT 1
-        ),
-        (
-            SELECT place FROM tickwork_messages
-            WHERE queue_id = ?1 AND state = 'ready' AND tenant > last.tenant AND ?2 IS NULL
-            ORDER BY tenant, priority DESC LIMIT 1
-        )
-    )
-    FROM lane JOIN tickwork_messages AS last ON last.place = lane.place
-    WHERE ?2 IS NULL OR last.tenant = ?2
+    /*lanes*/
 ), ready (tenant, priority) AS MATERIALIZED (
     SELECT first.tenant, first.priority
     FROM lane JOIN tickwork_messages AS first ON first.place = lane.place
