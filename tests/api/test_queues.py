@@ -9,7 +9,7 @@ from tests.api.acts import every_page, fields_of, make_queue, problem, send
 from tests.stores.home import Home
 from tickwork import Message, Tickwork
 from tickwork.api.routes.queues import QueueAnswer, QueueRequest
-from tickwork.core.model import DEFAULT, QueueSettings
+from tickwork.core.model import DEFAULT, SYSTEM, QueueSettings
 from tickwork.ops import queues
 
 Http = httpx.AsyncClient
@@ -76,6 +76,19 @@ async def test_a_paused_queue_hands_out_nothing_and_a_purge_empties_it(http: Htt
     assert (await http.post("/v1/queues/q/purge")).json() == {"purged": 1}
     assert (await http.post("/v1/queues/q/resume")).json()["paused"] is False
     assert (await http.delete("/v1/queues/q")).status_code == 204
+
+
+async def test_a_page_of_queues_is_full_although_some_are_hidden(http: Http, home: Home) -> None:
+    store = await home.open()
+    hidden = ("tickwork.alerts", *(f"tickwork.entities.E{number}" for number in range(5)))
+    for name in ("a", "b", *hidden, "tickwork-2", "z"):
+        await store.queues.put(SYSTEM, name, QueueSettings())
+    await store.close()
+    page = (await http.get("/v1/queues", params={"limit": 3})).json()
+    assert [each["name"] for each in page["items"]] == ["a", "b", "tickwork-2"]
+    rest = (await http.get("/v1/queues", params={"cursor": page["next_cursor"]})).json()
+    assert [each["name"] for each in rest["items"]] == ["z"]
+    assert rest["next_cursor"] is None
 
 
 @pytest.mark.parametrize("name", ["tickwork.deliveries", "tickwork.endpoints", "tickwork.alerts"])

@@ -12,6 +12,7 @@ from tests.conformance.acts import (
     dead,
     ids,
     make_queue,
+    make_tenants,
     new,
     pull,
     pull_one,
@@ -30,10 +31,11 @@ from tickwork.core.model import (
     Counts,
     QueueSettings,
     Reaped,
+    Scope,
     SettleResult,
     StoredQueue,
 )
-from tickwork.errors import Conflict, NotFound
+from tickwork.errors import Conflict, InvalidInput, NotFound
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -90,6 +92,32 @@ async def test_queues_are_listed_by_name(store: Store) -> None:
     for name in ("b", "c", "a", "ä", "B"):
         await make_queue(store, name)
     assert [queue.name for queue in await store.queues.list(DEFAULT)] == ["B", "a", "b", "c", "ä"]
+
+
+async def test_a_page_of_queues_goes_on_after_the_last_of_the_page_before(store: Store) -> None:
+    (other,) = await make_tenants(store, "other")
+    for name, scope in (
+        *(("b", DEFAULT), ("b", SYSTEM), ("b", other), ("d", SYSTEM), ("d", DEFAULT)),
+        *(("a", SYSTEM), ("a", other), ("c", DEFAULT), ("e", other)),
+    ):
+        await make_queue(store, name, scope=scope)
+    for scope, expected in ((DEFAULT, 6), (other, 6), (SYSTEM, 9)):
+        every = await store.queues.list(scope)
+        assert [each.position for each in every] == sorted({each.position for each in every})
+        assert len(every) == expected
+        for limit in (1, 2, 5, expected, 100):
+            found: list[StoredQueue] = []
+            after = None
+            while page := await store.queues.list(scope, limit=limit, after=after):
+                assert len(page) == min(limit, expected - len(found))
+                found += page
+                after = page[-1].position
+            assert tuple(found) == every
+        with pytest.raises(InvalidInput):
+            await store.queues.list(scope, limit=0)
+    assert await store.queues.list(Scope("nobody"), limit=9) == await store.queues.list(
+        Scope("nobody")
+    )
 
 
 async def test_a_pause_is_visible_and_can_be_repeated(store: Store) -> None:

@@ -87,7 +87,7 @@ async def test_the_system_addresses_shared_queues_and_lists_all(store: Store) ->
     await make_queue(store, "another", scope=one)
     assert (await store.queues.get(SYSTEM, WORK)).id == shared
     listed = [(queue.name, queue.tenant) for queue in await store.queues.list(SYSTEM)]
-    assert listed == [("another", "one"), (WORK, "one"), (WORK, "two"), (WORK, None)]
+    assert listed == [("another", "one"), (WORK, None), (WORK, "one"), (WORK, "two")]
 
 
 async def test_a_tenant_lists_its_own_and_the_shared_queues(store: Store) -> None:

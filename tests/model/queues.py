@@ -11,7 +11,16 @@ from tests.model.state import Now, Tables
 from tickwork.core.limits import check_limit, check_queue, check_subscription
 from tickwork.core.message.batch import REASON_PURGED
 from tickwork.core.message.subscription import Subscription
-from tickwork.core.model import SYSTEM, Counts, QueueSettings, Scope, State, StoredQueue, Tenant
+from tickwork.core.model import (
+    SYSTEM,
+    Counts,
+    QueuePosition,
+    QueueSettings,
+    Scope,
+    State,
+    StoredQueue,
+    Tenant,
+)
 from tickwork.core.tenant_limits import MessageQuota, check_tenant
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.contract import CheckQueue
@@ -91,14 +100,18 @@ class MemoryQueues:
     async def get(self, scope: Scope, name: str) -> StoredQueue:
         return self._tables.queue(scope, name)
 
-    async def list(self, scope: Scope) -> tuple[StoredQueue, ...]:
+    async def list(
+        self, scope: Scope, *, limit: int | None = None, after: QueuePosition | None = None
+    ) -> tuple[StoredQueue, ...]:
+        if limit is not None:
+            check_limit(limit)
         seen = [
             queue
             for queue in self._tables.queues.values()
-            if scope.is_system or queue.tenant in (scope.tenant, None)
+            if (scope.is_system or queue.tenant in (scope.tenant, None))
+            and (after is None or queue.position > after)
         ]
-        # A tenant's own queues come before shared ones of the same name.
-        return tuple(sorted(seen, key=lambda each: (each.name, each.tenant is None, each.tenant)))
+        return tuple(sorted(seen, key=lambda each: each.position)[:limit])
 
     async def delete(self, scope: Scope, name: str, *, check: CheckQueue | None = None) -> None:
         assert check is None, "the model checks no versions"

@@ -33,11 +33,12 @@ WAYS = {
     "schedules_by_due": "tickwork_schedules_due",
     "schedules_of_owner_by_due": "tickwork_schedules_owner",
     "recent_dead": "tickwork_tallies_dead",
+    "page_queues": "tickwork_queues_name",
 }
 """The index by which SQLite finds the rows of each list."""
 
-SORTED = {"schedules_of_owner_by_due", "recent_dead"}
-"""Sorts what one user has, and the counters of dead messages by type."""
+SORTED = {"schedules_of_owner_by_due", "recent_dead", "page_queues"}
+"""Sorts what one user has, the counters of dead messages by type, and two pages of queues."""
 
 
 @pytest.mark.parametrize("name", WAYS)
@@ -49,6 +50,16 @@ def test_a_list_is_read_by_an_index_on_sqlite(
     assert (found.startswith("SEARCH"), way(found)) == (True, WAYS[name])
     has_sort = any("TEMP B-TREE" in step for step in steps)
     assert has_sort == (name in SORTED)
+
+
+def test_a_page_of_queues_reads_two_stretches_of_an_index_on_sqlite(
+    file_connection: sqlite3.Connection,
+) -> None:
+    steps = [step for step in plan(file_connection, "page_queues") if "tickwork_queues" in step]
+    assert [step.partition("_name ")[2] for step in steps] == [
+        "(<expr>=? AND name>?)",
+        "(<expr>=? AND name>?)",
+    ]
 
 
 STREAMS = {
@@ -129,6 +140,7 @@ TABLES = (
     "tickwork_dead_letters",
     "tickwork_limits",
     "tickwork_messages",
+    "tickwork_queues",
     "tickwork_schedules",
     "tickwork_stream_events",
 )
@@ -154,6 +166,12 @@ _FILL = [
     """
     INSERT INTO tickwork_queues (id, name, settings, max_retries, retention_seconds)
     VALUES (md5('queue')::uuid, 'work', '{}', 3, 1000)
+    """,
+    f"""
+    INSERT INTO tickwork_queues (id, tenant, name, settings, max_retries, retention_seconds)
+    SELECT md5(n::text)::uuid, CASE n % 3 WHEN 0 THEN 'tenant-1' WHEN 1 THEN 'tenant-2' END,
+        'queue-' || n, '{{}}', 3, 1000
+    FROM generate_series(1, {ROWS}) AS n
     """,
     f"""
     INSERT INTO tickwork_messages (id, queue_id, tenant, visible_at, sent_at, body, correlation_id)
@@ -238,6 +256,7 @@ LISTS = {
     "key_window_end": f"md5('queue')::uuid, 'tenant-1', {LIMIT}, 'key-2', 9000, 20000",
     "keys_window_end": f"md5('queue')::uuid, 'tenant-1', {LIMIT}, 'key-1', 'key-3'",
     "correlated_window_end": f"'tenant-1', 'story', {LIMIT}, {NOTHING}, {LAST}",
+    "page_queues": f"'tenant-1', 'queue-5', '', {LIMIT}",
     "pick_dead_letters": DEAD,
     "pick_dead_letters of few": DEAD_OF_NO_REASON,
     "dead_letters_window_end": DEAD_WINDOW,

@@ -184,6 +184,13 @@ class QueueSettings(
         return self.tenant_claimed_max is not None or self.limit is not None
 
 
+QueuePosition = tuple[str, str]
+"""The name and tenant of a queue, by which queues are sorted. The tenant of a shared one is
+empty."""
+
+BEFORE_QUEUES: QueuePosition = ("", "")
+
+
 class StoredQueue(Struct, frozen=True, kw_only=True):
     """A queue of one tenant, or a shared one (`tenant` None). `declared_by` is the app whose code
     gave its settings."""
@@ -194,6 +201,10 @@ class StoredQueue(Struct, frozen=True, kw_only=True):
     settings: QueueSettings = QueueSettings()
     paused: bool = False
     declared_by: str | None = None
+
+    @property
+    def position(self) -> QueuePosition:
+        return self.name, self.tenant or ""
 
 
 class NewMessage(Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from tickwork.app.declarations import Registry
 from tickwork.app.handlers import check_own_queue, queue_settings
 from tickwork.app.invocation import current_handling
 from tickwork.core.limits import is_hidden
-from tickwork.core.model import Counts, QueueSettings, Scope, StoredQueue
+from tickwork.core.model import Counts, QueuePosition, QueueSettings, Scope, StoredQueue
 from tickwork.core.queue.stats import CounterName, QueueStats
 from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound
 from tickwork.ops.audit import recorded
@@ -23,10 +23,22 @@ from tickwork.store.contract import CheckQueue, Store
 _log = logging.getLogger("tickwork")
 
 
-async def list_queues(store: Store, scope: Scope) -> tuple[StoredQueue, ...]:
-    """Returns the queues of a scope by name; those of a tenant include the shared queues. Hidden
-    queues are left out."""
-    return tuple(each for each in await store.queues.list(scope) if not is_hidden(each.name))
+async def list_queues(
+    store: Store,
+    scope: Scope,
+    *,
+    limit: int | None = None,
+    after: QueuePosition | None = None,
+) -> tuple[StoredQueue, ...]:
+    """Returns the queues of a scope by name and tenant; those of a tenant include the shared
+    queues. With a limit the first ones after a position. Hidden queues are left out."""
+    found: list[StoredQueue] = []
+    while True:
+        page = await store.queues.list(scope, limit=limit, after=after)
+        found += [each for each in page if not is_hidden(each.name)]
+        if limit is None or len(page) < limit or len(found) >= limit:
+            return tuple(found[:limit])
+        after = page[-1].position
 
 
 async def get_queue(store: Store, scope: Scope, name: str) -> StoredQueue:
@@ -318,10 +330,6 @@ def queue_view(
     )
 
 
-QueuePosition = tuple[str, str]
-"""The name and tenant of a queue, by which queues are sorted."""
-
-
 async def overview(
     store: Store,
     scope: Scope,
@@ -334,15 +342,9 @@ async def overview(
     statistics; those after a given one, up to a limit."""
     if queue is not None:
         return (await _view(store, scope, await get_queue(store, scope, queue), COUNTED_MAX),)
-    found = sorted(await list_queues(store, scope), key=position_of)
-    wanted = [each for each in found if after is None or position_of(each) > after][:limit]
+    wanted = await list_queues(store, scope, limit=limit, after=after)
     at_most = _counted_of_each(len(wanted))
     return tuple([await _view(store, scope, each, at_most) for each in wanted])
-
-
-def position_of(queue: StoredQueue) -> QueuePosition:
-    """The position of a queue in lists."""
-    return queue.name, queue.tenant or ""
 
 
 async def _view(store: Store, scope: Scope, queue: StoredQueue, at_most: int) -> QueueView:

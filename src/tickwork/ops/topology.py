@@ -169,14 +169,19 @@ async def _stored(store: Store, scope: Scope) -> tuple[list[StoredQueue], list[S
     """The queues and subscriptions of a tenant, and the shared ones."""
     queues = [
         queue
-        for queue in await list_queues(store, SYSTEM)
+        for queue in await list_queues(store, scope)
         if queue.tenant is None or queue.tenant == scope.tenant
     ]
+    return queues, await _subscriptions(store, scope)
+
+
+async def _subscriptions(store: Store, scope: Scope) -> list[Subscription]:
+    """The subscriptions of a tenant, and the shared ones."""
     subscriptions = [
         *await store.subscriptions.list(scope),
         *(each for each in await store.subscriptions.list(SYSTEM) if each.tenant is None),
     ]
-    return queues, [*dict.fromkeys(subscriptions)]
+    return [*dict.fromkeys(subscriptions)]
 
 
 def _queue_pairs(topology: Topology, found: list[StoredQueue]) -> Iterator[_Pair]:
@@ -259,7 +264,7 @@ async def list_types(store: Store, scope: Scope) -> MessageTypes:
     """Returns the types that were counted in the last hour, and those that queues or endpoints of
     the tenant subscribe to."""
     seen: dict[str, _Seen] = {}
-    counted = await list_queues(store, scope)
+    counted = await list_queues(store, scope, limit=QUEUES_MAX + 1)
     for queue in counted[:QUEUES_MAX]:
         for kind in (await store.stats.queue(scope, queue.name, at_most=1)).kinds:
             if kind.type is not None:
@@ -267,7 +272,7 @@ async def list_types(store: Store, scope: Scope) -> MessageTypes:
                 known.queues.add(queue.name)
                 known.messages[str(kind.counter)] += kind.messages
                 known.sources |= set() if kind.source is None else {kind.source}
-    _, subscriptions = await _stored(store, scope)
+    subscriptions = await _subscriptions(store, scope)
     queues = {(each.types, each.queue) for each in subscriptions}
     endpoints = {
         (pattern, endpoint.name)

@@ -58,6 +58,7 @@ from tickwork.core.model import (
     NewMessage,
     Node,
     Pruned,
+    QueuePosition,
     QueueSettings,
     Reaped,
     Scope,
@@ -113,8 +114,12 @@ class Queues(Protocol):
     async def get(self, scope: Scope, name: str) -> StoredQueue:
         """Returns one queue."""
 
-    async def list(self, scope: Scope) -> tuple[StoredQueue, ...]:
-        """Returns the scope's queues by name, for a tenant including the shared ones."""
+    async def list(
+        self, scope: Scope, *, limit: int | None = None, after: QueuePosition | None = None
+    ) -> tuple[StoredQueue, ...]:
+        """Returns the scope's queues by name and tenant, for a tenant including the shared ones;
+        with a limit the first ones after a position. A shared queue comes before a tenant's own of
+        the same name."""
 
     async def delete(self, scope: Scope, name: str, *, check: CheckQueue | None = None) -> None:
         """Deletes an empty queue; `Conflict` if it has messages or dead letters. `check` as for

@@ -16,7 +16,7 @@ from tickwork.api.operation import operation
 from tickwork.api.pages import Cursor, page_of, read_cursor
 from tickwork.api.problems import described
 from tickwork.core.access import Caller, Permission, acting_for, check_access
-from tickwork.core.model import SYSTEM
+from tickwork.core.model import SYSTEM, QueuePosition
 from tickwork.core.schedule.forecast import (
     FORECAST_HOURS,
     FORECAST_HOURS_MAX,
@@ -35,7 +35,6 @@ from tickwork.ops.cluster import (
 from tickwork.ops.forecast import forecast as count_firings
 from tickwork.ops.queues import (
     QUEUES_MAX,
-    QueuePosition,
     QueueView,
     Usage,
     check_visible,

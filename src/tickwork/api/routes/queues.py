@@ -18,7 +18,7 @@ from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cu
 from tickwork.api.versions import IfMatch, check_match, etag_of, with_etag
 from tickwork.core.access import Caller, Permission
 from tickwork.core.message.backoff import Backoff
-from tickwork.core.model import Counts, StoredQueue
+from tickwork.core.model import Counts, QueuePosition, StoredQueue
 from tickwork.ops import pull, queues
 
 _EXAMPLES = [
@@ -139,14 +139,9 @@ async def list_queues(
     cursor: Cursor = None,
 ) -> Page[QueueAnswer]:
     """Returns the queues by name, shared ones too. `/v1/stats` takes the same cursors."""
-    after: queues.QueuePosition | None = read_cursor(cursor, queues.QueuePosition)
-    found = [
-        each
-        for each in await queues.list_queues(store_of(context), caller.scope)
-        if after is None or queues.position_of(each) > after
-    ]
-    found.sort(key=queues.position_of)
-    return page_of(found, limit, queues.position_of, QueueAnswer.of)
+    after: QueuePosition | None = read_cursor(cursor, QueuePosition)
+    found = await queues.list_queues(store_of(context), caller.scope, limit=limit + 1, after=after)
+    return page_of(found, limit, lambda each: each.position, QueueAnswer.of)
 
 
 @operation(

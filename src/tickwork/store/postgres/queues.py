@@ -8,8 +8,15 @@ from uuid import UUID
 import asyncpg
 
 from tickwork.clock import monotonic
-from tickwork.core.limits import check_queue, is_name
-from tickwork.core.model import Counts, QueueSettings, Scope, StoredQueue
+from tickwork.core.limits import check_limit, check_queue, is_name
+from tickwork.core.model import (
+    BEFORE_QUEUES,
+    Counts,
+    QueuePosition,
+    QueueSettings,
+    Scope,
+    StoredQueue,
+)
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.contract import CheckQueue
 from tickwork.store.ids import Moment, new_id
@@ -117,10 +124,15 @@ class PostgresQueues:
             name: each for name, each in self._known.items() if each.queue.id not in queue_ids
         }
 
-    async def list(self, scope: Scope) -> tuple[StoredQueue, ...]:
-        found = await self._database.run(
-            lambda connection: connection.fetch(SQL.list_queues, scope.tenant)
-        )
+    async def list(
+        self, scope: Scope, *, limit: int | None = None, after: QueuePosition | None = None
+    ) -> tuple[StoredQueue, ...]:
+        if limit is not None:
+            check_limit(limit)
+        is_page = limit is not None and not scope.is_system
+        statement = SQL.page_queues if is_page else SQL.list_queues
+        values = (scope.tenant, *(after or BEFORE_QUEUES), limit)
+        found = await self._database.run(lambda connection: connection.fetch(statement, *values))
         return tuple(rows.queue(row) for row in found)
 
     async def delete(self, scope: Scope, name: str, *, check: CheckQueue | None = None) -> None:

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from tickwork.core.limits import check_queue, is_name
+from tickwork.core.limits import check_limit, check_queue, is_name
 from tickwork.core.message.batch import REASON_PURGED
-from tickwork.core.model import Counts, QueueSettings, Scope, StoredQueue
+from tickwork.core.model import (
+    BEFORE_QUEUES,
+    Counts,
+    QueuePosition,
+    QueueSettings,
+    Scope,
+    StoredQueue,
+)
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.contract import CheckQueue
 from tickwork.store.ids import new_id
@@ -66,11 +73,18 @@ class SqliteQueues:
         found = await self._database.read(lambda transaction: find_queue(transaction, scope, name))
         return rows.queue(found[:5])
 
-    async def list(self, scope: Scope) -> tuple[StoredQueue, ...]:
+    async def list(
+        self, scope: Scope, *, limit: int | None = None, after: QueuePosition | None = None
+    ) -> tuple[StoredQueue, ...]:
+        if limit is not None:
+            check_limit(limit)
+        is_page = limit is not None and not scope.is_system
+        statement = SQL.page_queues if is_page else SQL.list_queues
         # No tenant has an empty name: a tenant that cannot exist sees only the shared queues.
         tenant = scope.tenant if scope.tenant is None or is_name(scope.tenant) else ""
+        values = (tenant, *(after or BEFORE_QUEUES), limit)
         found = await self._database.read(
-            lambda transaction: transaction.execute(SQL.list_queues, (tenant,)).fetchall()
+            lambda transaction: transaction.execute(statement, values).fetchall()
         )
         return tuple(rows.queue(row) for row in found)
 
