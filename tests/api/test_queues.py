@@ -66,6 +66,20 @@ async def test_queues_are_listed_by_name_page_by_page(http: Http) -> None:
     assert fields_of(told) == ["limits"]
 
 
+JSON = {"content-type": "application/json"}
+
+
+async def test_the_error_for_an_unknown_queue_has_the_nearest_name(http: Http) -> None:
+    await make_queue(http, "emails")
+    for method, rest in (("GET", ""), ("POST", "/messages/pull"), ("GET", "/dead"), ("DELETE", "")):
+        body = b"{}" if method == "POST" else None
+        asked = await http.request(method, f"/v1/queues/emials{rest}", content=body, headers=JSON)
+        told = problem(asked, 404, "not_found")
+        assert told["detail"] == "There is no queue emials; did you mean 'emails'?"
+    told = problem(await http.get("/v1/queues/other"), 404, "not_found")
+    assert told["detail"] == "There is no queue other."
+
+
 async def test_a_paused_queue_hands_out_nothing_and_a_purge_empties_it(http: Http) -> None:
     await make_queue(http)
     await send(http)

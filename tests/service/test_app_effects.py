@@ -122,7 +122,7 @@ async def test_a_send_that_is_refused_when_it_commits_fails_its_message(
         await h.drain()
         found = {each.body: each.error or "" for each in await h.dead("work")}
         assert found.keys() == {"to nowhere", "too much"}
-        assert "'nowhere' is not declared" in found["to nowhere"]
+        assert "there is no queue 'nowhere'; " in found["to nowhere"]
         assert "queue full is at its limit" in found["too much"]
 
 
@@ -538,7 +538,7 @@ async def test_a_send_to_an_unknown_queue_is_refused_where_the_handler_calls_it(
         await h.drain()
         found = {each.body: each.error or "" for each in await h.dead("work")}
     assert reached == []
-    assert "queue: 'emials' is not declared; did you mean 'emails'?" in found["typo"]
+    assert "queue: there is no queue 'emials'; did you mean 'emails'?" in found["typo"]
     assert "give 'emails'" in found["object"]
 
 

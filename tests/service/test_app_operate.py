@@ -107,6 +107,25 @@ async def test_dead_letters_are_grouped_edited_replayed_and_discarded(
         assert await app.dead_letters.list("emails") == ()
 
 
+async def test_the_error_for_an_unknown_queue_has_the_nearest_name(
+    app: Tickwork, database: str | None
+) -> None:
+    app.queue("emails")
+    async with harness(app, database=database):
+        for asked in (
+            app.queues.get("emials"),
+            app.queues.pause("emials"),
+            app.messages.list("emials"),
+            app.dead_letters.replay("emials"),
+        ):
+            with pytest.raises(NotFound) as refused:
+                await asked
+            assert str(refused.value) == "there is no queue emials; did you mean 'emails'?"
+        with pytest.raises(NotFound) as refused:
+            await app.queues.get("other")
+        assert str(refused.value) == "there is no queue other"
+
+
 async def test_batches_are_found_by_their_id(app: Tickwork, database: str | None) -> None:
     app.queue("emails")
     async with harness(app, database=database):

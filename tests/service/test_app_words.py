@@ -79,7 +79,7 @@ async def test_a_batch_for_a_queue_that_is_not_there_is_told_the_nearest(
 
     async with harness(app, database=database, raise_errors=True) as h:
         with pytest.raises(
-            InvalidInput, match="queue: 'emals' is not declared; did you mean 'emails'"
+            InvalidInput, match="queue: there is no queue 'emals'; did you mean 'emails'"
         ):
             await app.batch("emals", [1])
         await app.queue("emails").send(1)
@@ -100,7 +100,7 @@ async def test_a_completion_queue_that_nobody_has_is_refused_where_it_is_named(
         told.append(str(refused.value))
 
     async with harness(app, database=database, raise_errors=True) as h:
-        with pytest.raises(InvalidInput, match="completion_queue: 'emals' is not declared; did"):
+        with pytest.raises(InvalidInput, match="completion_queue: there is no queue 'emals'; did"):
             await app.batch("emails", [1], completion_queue="emals")
         assert not await h.store.batches.list(DEFAULT, 10)
         await emails.send(1)
@@ -108,7 +108,7 @@ async def test_a_completion_queue_that_nobody_has_is_refused_where_it_is_named(
         app.queue("done")
         await app.batch("emails", [], completion_queue="done")
         assert len(await h.sent("done")) == 1
-    assert told == ["completion_queue: 'done' is not declared; add app.queue('done') before it"]
+    assert told == ["completion_queue: there is no queue 'done'; add app.queue('done') before it"]
 
 
 async def test_one_event_id_for_several_messages_is_refused(

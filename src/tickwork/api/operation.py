@@ -11,6 +11,7 @@ The name of the function is the route's `operationId`, its docstring the descrip
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, Literal
 
 from litestar.connection import ASGIConnection
@@ -19,8 +20,11 @@ from litestar.openapi.datastructures import ResponseSpec
 
 from tickwork.api.access import SECURITY_SCHEME
 from tickwork.api.bodies import Documented
+from tickwork.api.context import Context, store_of
 from tickwork.api.problems import described
-from tickwork.core.access import Permission
+from tickwork.core.access import Caller, Permission
+from tickwork.errors import NotFound
+from tickwork.ops.queues import with_nearest
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
@@ -64,6 +68,7 @@ def operation(
         answers[201] = ResponseSpec(created, generate_examples=False, description="It is new")
 
     def declare(function: Callable[..., Any]) -> HTTPRouteHandler:
+        handler = _with_nearest_queue(function) if "{queue:" in path else function
         return _Route(
             path,
             http_method=method,
@@ -76,9 +81,22 @@ def operation(
             responses={**answers, **described(*sorted(usual))},
             return_dto=None,
             **options,
-        )(function)
+        )(handler)
 
     return declare
+
+
+def _with_nearest_queue(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A route that names the nearest queue in its answer if the one in its path does not exist."""
+
+    @wraps(function)
+    async def answer(*, context: Context, caller: Caller, **given: Any) -> Any:
+        try:
+            return await function(context=context, caller=caller, **given)
+        except NotFound as error:
+            raise await with_nearest(store_of(context), caller.scope, error) from None
+
+    return answer
 
 
 def _documented(body: type[Any]) -> type[Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, ClassVar
 from weakref import WeakSet
@@ -24,7 +23,7 @@ from tickwork.app.http import HttpHandlerDeclaration
 from tickwork.app.payloads import Payload, ReadAs
 from tickwork.app.services import ServiceDeclaration
 from tickwork.app.workflows import WorkflowDeclaration
-from tickwork.core.fields import Reader, reader_of
+from tickwork.core.fields import Reader, nearest, no_queue, reader_of
 from tickwork.core.model import QueueSettings
 from tickwork.errors import FieldError, InvalidInput
 
@@ -229,13 +228,17 @@ class Registry:
         check_own_queue("queue", queue)
         if self.stored is not None and queue not in self.stored:
             self.on_unknown()
-            fault = f"{queue!r} is not declared; {self.nearest(queue)}"
-            raise InvalidInput([FieldError("queue", fault)])
+            raise InvalidInput([FieldError("queue", self.no_queue(queue))])
+
+    def no_queue(self, queue: str) -> str:
+        """The fault of a queue that is neither declared nor stored."""
+        known = [*self.queues, *(self.stored or ())]
+        return no_queue(queue, known, otherwise=f"add app.queue({queue!r}) before it")
 
     def nearest(self, queue: str) -> str:
         """A hint for a queue that is not declared: the nearest name, or how to declare it."""
-        near = get_close_matches(queue, [*self.queues, *(self.stored or ())], n=1)
-        return f"did you mean {near[0]!r}?" if near else f"add app.queue({queue!r}) before it"
+        near = nearest(queue, [*self.queues, *(self.stored or ())])
+        return f"add app.queue({queue!r}) before it" if near is None else f"did you mean {near!r}?"
 
     def add_completion(self, queue: str) -> str:
         """Declares the queue for the completion events of a queue's batches; returns its name."""

@@ -389,6 +389,13 @@ def nearest(name: str, known: Collection[str]) -> str | None:
     return found[0] if found else None
 
 
+def no_queue(name: str, known: Collection[str], *, otherwise: str) -> str:
+    """The fault of a queue that does not exist: with the nearest name, or with what to do."""
+    near = nearest(name, known)
+    advice = otherwise if near is None else f"did you mean {near!r}?"
+    return f"there is no queue {shown(name)}; {advice}"
+
+
 def shown(value: object) -> str:
     """A value as an error quotes it, shortened."""
     try:

@@ -188,7 +188,7 @@ def problem_of(error: TickworkError) -> Refusal | None:
 
 def _sentence(error: Exception) -> str:
     text = str(error)
-    return f"{text[:1].upper()}{text[1:]}."
+    return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith("?") else ".")
 
 
 _REFUSALS: dict[type[TickworkError], tuple[int, str]] = {

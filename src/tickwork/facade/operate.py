@@ -50,7 +50,8 @@ class Queues:
     async def put(self, name: str, **settings: Unpack[QueueOptions]) -> StoredQueue:
         """Creates a queue for consumers that pull over HTTP, or replaces all its settings; a
         setting that is left out has its default. `app.queue` declares one with handlers."""
-        store = await _store(self._engine, name)
+        check_queue_name("queue", name)
+        store = await self._engine.ready()
         stored, _ = await queues.put_queue(store, self._engine.scope, name, {**settings})
         return stored
 
@@ -161,7 +162,8 @@ class Subscriptions:
 
     async def delete(self, types: str, queue: str) -> None:
         """Ends a subscription. Raises `NotFound`."""
-        store = await _store(self._engine, queue)
+        check_queue_name("queue", queue)
+        store = await self._engine.ready()
         if not await subscriptions.unsubscribe(store, self._engine.scope, types, queue):
             raise NotFound("subscription", f"of {queue} to {types}")
 
@@ -385,10 +387,16 @@ class Nodes:
         return await cluster.list_nodes(await self._engine.ready())
 
 
-async def _store(engine: AppEngine, queue: object) -> Store:
-    """The store, for a call that names a queue. Raises `InvalidInput` unless it is a name."""
+async def _store(engine: AppEngine, queue: str) -> Store:
+    """The store, for a call that names a queue. Raises `InvalidInput` unless it is a name, and
+    `NotFound` with the nearest name if there is no such queue."""
     check_queue_name("queue", queue)
-    return await engine.ready()
+    store = await engine.ready()
+    try:
+        await queues.get_queue(store, engine.scope, queue)
+    except NotFound as error:
+        raise await queues.with_nearest(store, engine.scope, error) from None
+    return store
 
 
 def _selection(

@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 from tickwork.app.declarations import Registry
 from tickwork.app.handlers import check_own_queue, queue_settings
 from tickwork.app.invocation import current_handling
+from tickwork.core.fields import nearest
 from tickwork.core.limits import is_hidden
 from tickwork.core.model import Counts, QueuePosition, QueueSettings, Scope, StoredQueue
 from tickwork.core.queue.stats import CounterName, QueueStats
@@ -39,6 +40,20 @@ async def list_queues(
         if limit is None or len(page) < limit or len(found) >= limit:
             return tuple(found[:limit])
         after = page[-1].position
+
+
+QUEUES_COMPARED_MAX = 1_000
+"""Maximum number of names that are compared with the name of a queue that does not exist."""
+
+
+async def with_nearest(store: Store, scope: Scope, error: NotFound) -> NotFound:
+    """Returns the error, for a queue that does not exist with the nearest name."""
+    if error.kind != "queue" or error.hint is not None:
+        return error
+    name = str(error.name)
+    known = {each.name for each in await list_queues(store, scope, limit=QUEUES_COMPARED_MAX)}
+    near = nearest(name, known - {name})
+    return error if near is None else NotFound("queue", name, f"did you mean {near!r}?")
 
 
 async def get_queue(store: Store, scope: Scope, name: str) -> StoredQueue:
@@ -239,8 +254,7 @@ async def check_queues_exist(
         if name in registry.queues or (handling is not None and not handling.has_store):
             continue
         if not await has_queue(await open_store(), scope, name):
-            fault = f"{name!r} is not declared; {registry.nearest(name)}"
-            raise InvalidInput([FieldError(field, fault)])
+            raise InvalidInput([FieldError(field, registry.no_queue(name))])
 
 
 QUEUES_MAX = 100

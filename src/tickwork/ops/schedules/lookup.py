@@ -15,7 +15,7 @@ from msgspec import structs
 from tickwork.core import when
 from tickwork.core.delivery.endpoint import ENDPOINTS_MAX
 from tickwork.core.entity.call import queue_of
-from tickwork.core.fields import nearest, shown
+from tickwork.core.fields import nearest, no_queue, shown
 from tickwork.core.limits import ENTITIES_PREFIX, is_hidden
 from tickwork.core.message.body import decode_body
 from tickwork.core.model import SYSTEM, ContentType, QueueSettings, Scope
@@ -243,14 +243,12 @@ async def _workflows(store: Store) -> list[str]:
 
 async def missing_queue(store: Store, scope: Scope, field: str, queue: str) -> FieldError:
     """Returns the fault of a target queue that does not exist, with the nearest name."""
-    near = nearest(queue, [each.name for each in await store.queues.list(scope)])
-    if near is not None:
-        return FieldError(field, f"there is no queue {queue!r}; did you mean {near!r}?")
-    fault = (
-        f"there is no queue {queue!r}; create it first: app.queue({queue!r}) in your app, "
+    known = [each.name for each in await store.queues.list(scope)]
+    advice = (
+        f"create it first: app.queue({queue!r}) in your app, "
         f"or [[queues]] with name = {queue!r} in {TOPOLOGY_FILE}, and tickwork topology apply"
     )
-    return FieldError(field, fault)
+    return FieldError(field, no_queue(queue, known, otherwise=advice))
 
 
 async def target_faults(
