@@ -158,6 +158,25 @@ async def test_a_stream_is_closed_with_the_reason(
     assert not context_of(http).streams._streams
 
 
+async def test_a_stream_with_many_events_ends_with_its_key_too(
+    http: Http, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tickwork.api.routes.stream.HEARTBEAT_SECONDS", 0.5)
+    await make_queue(http)
+    store = await home.open()
+    token = await new_key(store, scopes=["read"])
+    async with streaming(http, authorization=bearer(token)["Authorization"]) as stream:
+        await revoke_key(store, DEFAULT, token.split("_")[1])
+        context_of(http).authenticator._cached.clear()  # type: ignore[union-attr]
+        for _ in range(2_000):
+            await http.post("/v1/queues/q/pause")
+            if "closed" in [name for name, _ in stream.events]:
+                break
+        assert stream.events[-1][1]["reason"] == "key_revoked"
+        assert ": heartbeat" not in stream.text  # There was always an event to send.
+    await store.close()
+
+
 async def test_a_slow_reader_makes_nothing_grow(http: Http) -> None:
     await make_queue(http)
     async with streaming(http) as stream:

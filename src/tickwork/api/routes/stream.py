@@ -31,7 +31,8 @@ from tickwork.errors import FieldError, Forbidden, InvalidInput, Unauthorized
 from tickwork.ops.stream import StreamBehind, StreamReader
 
 HEARTBEAT_SECONDS = 15.0
-"""Seconds between two comments that keep the connection open. The key is checked again then."""
+"""Seconds between two comments that keep the connection open, and between two checks of the key,
+however many events there are."""
 
 WAKE_SECONDS = 1.0
 """Seconds after which a waiting stream notices that the server stops."""
@@ -93,7 +94,7 @@ async def _pieces(
     taken the last ones."""
     yield f"retry: {RETRY_MILLISECONDS}\n\n"
     with context.streams.watching(store_of(context), caller.tenant) as news:
-        heartbeat_at = monotonic() + HEARTBEAT_SECONDS
+        heartbeat_at = check_at = monotonic() + HEARTBEAT_SECONDS
         while True:
             piece, reason = "", "stopping" if context.is_stopping else None
             news.clear()
@@ -101,9 +102,12 @@ async def _pieces(
                 piece = "".join(map(_text, await reader.new_events()))
             except StreamBehind:
                 reason = "behind"
+            if monotonic() >= check_at:
+                check_at = monotonic() + HEARTBEAT_SECONDS
+                if (refusal := await _refusal(context, request)) is not None:
+                    piece, reason = "", refusal
             if not piece and monotonic() >= heartbeat_at:
                 piece = ": heartbeat\n\n"
-                reason = reason or await _refusal(context, request)
             if piece:
                 began = monotonic()
                 yield piece
