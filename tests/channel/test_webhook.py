@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from tests.channel.receiver import Behaviour, Receiver, certificate_context, receiver, wire
 from tests.kit.waiting import delay, eventually
 from tickwork.channel.guard import Guard
-from tickwork.channel.webhook import ANSWER_BYTES_MAX, WebhookChannel
+from tickwork.channel.webhook import ANSWER_BYTES_MAX, WebhookChannel, explained
 from tickwork.clock import monotonic
 from tickwork.core.delivery.outcome import EXCERPT_CHARACTERS_MAX, Delivery, ErrorKind
 from tickwork.core.delivery.request import WebhookRequest
@@ -436,3 +436,25 @@ def test_no_url_header_or_method_makes_a_delivery_raise(
     assert not result.is_delivered
     assert result.kind is not None
     assert result.error
+
+
+async def test_an_answer_does_not_show_the_secrets_of_its_request(
+    channel: WebhookChannel, server: Receiver
+) -> None:
+    repeated = "Basic c2VjcmV0OnNlY3JldA=="
+    server.answer = lambda: web.Response(
+        status=400, text="x" * 990 + server.requests[-1][0].headers["X-Shop"]
+    )
+    request = to(server.url, headers={"X-Shop": repeated}, secrets=frozenset({repeated, "x"}))
+    result = await bounded(channel, request)
+    assert result.excerpt == "x" * 990 + "***"
+
+
+async def test_an_error_does_not_show_the_url(channel: WebhookChannel) -> None:
+    async with wire(sends(b"HTTP/1.1 nonsense\r\n\r\n")) as url:
+        result = await bounded(channel, to(f"{url}services/T0/secret?of=mine"))
+    assert result.kind is ErrorKind.CONNECT
+    assert "secret" not in str(result.error)
+    timed_out = aiohttp.ConnectionTimeoutError("Connection timeout to host https://a.b/secret")
+    kind, error = explained(timed_out)
+    assert (kind, error) == (ErrorKind.TIMEOUT, "no connection within 10 s")

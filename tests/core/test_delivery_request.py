@@ -22,7 +22,7 @@ from tickwork.core.delivery.request import (
     webhook_request,
 )
 from tickwork.core.delivery.target import ChatTarget, EmailTarget, WebhookTarget
-from tickwork.core.delivery.templates import MissingValue
+from tickwork.core.delivery.templates import NotFilled
 from tickwork.core.message.outcome import Delivered, Failed, Permanent, RetryRequested, Succeeded
 from tickwork.core.model import Message
 from tickwork.core.schedule.firing import ChannelOutcome
@@ -189,7 +189,7 @@ def test_values_are_escaped_in_the_html_of_an_email_only() -> None:
 
 
 def test_an_email_whose_value_is_missing_is_not_built() -> None:
-    with pytest.raises(MissingValue):
+    with pytest.raises(NotFilled):
         mail(EmailTarget(("a@b.c",), "{{ payload.x }}", "text"), {})
 
 
@@ -201,3 +201,24 @@ def test_the_id_of_an_email_has_the_domain_of_its_sender(sender: str, domain: st
     first, second = mail(target, 1, sender), mail(target, 1, sender)
     expected = f"<{delivery_id(slot_message(), 'email')}@{domain}>"
     assert first.message_id == second.message_id == expected
+
+
+def test_the_subject_of_an_email_has_a_limit_with_its_values() -> None:
+    target = EmailTarget(("a@b.c",), "{{ payload.name }}", "text")
+    with pytest.raises(NotFilled, match="more than 998 characters"):
+        email_request(
+            target, values_of({"name": "x" * 999}, slot_message(), None), slot_message(), "email",
+            sender="shop@example.com", sent_at=NOON, timeout_seconds=5.0,
+        )  # fmt: skip
+
+
+def test_a_request_knows_the_secrets_that_its_receiver_may_repeat() -> None:
+    own = {"Authorization": "Basic c2VjcmV0", "Accept": "text/html"}
+    assert hook(slot_message(), headers=own).secrets == {"Basic c2VjcmV0"}
+    asked = webhook_request(
+        WebhookTarget("https://example.com/in?token=abc"), None, slot_message(), "webhook",
+        keys=[KEY], sent_at=NOON, timeout_seconds=5.0,
+    )  # fmt: skip
+    assert asked.secrets == {"token=abc"}
+    slack = ChatTarget("slack", "https://hooks.slack.com/services/T0/B0/x", "hi")
+    assert chat_request(slack, {}, timeout_seconds=5.0).secrets == {"services/T0/B0/x"}

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from tickwork.core.delivery.templates import (
     TEMPLATE_CHARACTERS_MAX,
-    MissingValue,
+    TEXT_CHARACTERS_MAX,
+    NotFilled,
     check_template,
     fill_in,
 )
@@ -81,7 +82,7 @@ def test_a_long_text_is_checked_in_linear_time(part: str) -> None:
     ["payload.missing", "payload.name.x", "payload.tags.2", "payload.tags.x", "payload.none.x"],
 )
 def test_a_value_that_the_payload_lacks_is_named(name: str) -> None:
-    with pytest.raises(MissingValue, match=rf"there is no value for \{{\{{ {name} \}}\}}"):
+    with pytest.raises(NotFilled, match=rf"there is no value for \{{\{{ {name} \}}\}}"):
         fill_in(f"{{{{ {name} }}}}", VALUES)
 
 
@@ -89,7 +90,7 @@ def test_a_value_that_the_payload_lacks_is_named(name: str) -> None:
 def test_any_payload_may_lack_a_value_and_be_shown_as_a_whole(payload: Any) -> None:
     values = {**VALUES, "payload": payload}
     assert isinstance(fill_in("{{ payload }}", values), str)
-    with pytest.raises(MissingValue):
+    with pytest.raises(NotFilled):
         fill_in("{{ payload.name }}", values)
 
 
@@ -130,3 +131,17 @@ def test_a_text_is_filled_in_or_lacks_a_value_if_its_check_passed(text: str) -> 
     except InvalidInput:
         return
     assert isinstance(fill_in(text, VALUES), str)
+
+
+def test_a_text_that_repeats_a_large_payload_ends_at_a_limit() -> None:
+    text = "{{ payload }}" * (TEMPLATE_CHARACTERS_MAX // 13)
+    check_template(text, field="text")
+    large = {"payload": "<" * 128_000}
+    with pytest.raises(NotFilled, match="more than 1000000 characters with its values"):
+        fill_in(text, large)
+    most = {"payload": "x" * (TEXT_CHARACTERS_MAX - 2)}
+    assert len(fill_in("a{{ payload }}b", most)) == TEXT_CHARACTERS_MAX
+    with pytest.raises(NotFilled):
+        fill_in("a{{ payload }}bc", most)
+    with pytest.raises(NotFilled):  # Escaped it has four times as many.
+        fill_in("{{ payload }}", {"payload": "<" * 300_000}, is_html=True)

@@ -107,6 +107,7 @@ class WebhookChannel:
                 text,
                 self._clock(),
                 permanent_statuses=request.permanent_statuses,
+                secrets=request.secrets,
             )
 
 
@@ -137,8 +138,13 @@ def explained(error: Exception) -> tuple[ErrorKind, str]:
         return ErrorKind.DNS, f"the name of the host was not resolved: {cause}"
     if isinstance(error, aiohttp.ClientSSLError) or isinstance(cause, ssl.SSLError):
         return ErrorKind.TLS, f"TLS failed: {cause}"
+    # Some errors of aiohttp quote the URL, whose path or query may be a secret.
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return ErrorKind.TIMEOUT, f"no connection within {CONNECT_SECONDS:g} s"
     if isinstance(error, aiohttp.ServerTimeoutError):
-        return ErrorKind.TIMEOUT, str(error) or "the receiver did not answer in time"
+        return ErrorKind.TIMEOUT, "the receiver did not answer in time"
     if isinstance(error, aiohttp.ClientConnectorError):
         return ErrorKind.CONNECT, f"the connection failed: {cause}"
+    if isinstance(error, aiohttp.ClientResponseError):
+        return ErrorKind.CONNECT, f"the answer is not HTTP: {error.message}"
     return ErrorKind.CONNECT, f"the connection broke: {str(error) or type(error).__name__}"

@@ -108,6 +108,7 @@ def endpoint_request(
         body=body,
         timeout_seconds=float(settings.timeout_seconds),
         permanent_statuses=frozenset(settings.permanent_statuses),
+        secrets=frozenset(keys.headers.values()),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 
@@ -14,6 +14,9 @@ EXCERPT_CHARACTERS_MAX = 1_000
 
 RETRY_AFTER_SECONDS_MAX = 86_400.0
 """Longest `Retry-After` that is honoured."""
+
+SECRET_CHARACTERS_MIN = 8
+"""Characters from which on a secret of the request is not shown in its answer."""
 
 _GONE = 410
 _SECRET_TEXT = re.compile(
@@ -68,10 +71,11 @@ def answered(
     now: datetime,
     *,
     permanent_statuses: frozenset[int] = frozenset(),
+    secrets: Collection[str] = (),
 ) -> Delivery:
     """The meaning of an answer: 2xx succeeds, everything else is retried, except what the endpoint
-    calls permanent. 410 also disables an endpoint."""
-    kept = excerpt(text)
+    calls permanent. 410 also disables an endpoint. The `secrets` of the request are not shown."""
+    kept = excerpt(text, secrets)
     if 200 <= status < 300:
         return Delivery(is_delivered=True, code=status, excerpt=kept)
     return Delivery(
@@ -104,8 +108,11 @@ def retry_after(text: str | None, now: datetime) -> float | None:
     return min(max(seconds, 0.0), RETRY_AFTER_SECONDS_MAX)
 
 
-def excerpt(text: str) -> str | None:
-    """The start of an answer, without secrets and unprintable characters."""
+def excerpt(text: str, secrets: Collection[str] = ()) -> str | None:
+    """The start of an answer, without these and other secrets and unprintable characters."""
     shown = _UNPRINTABLE.sub("\ufffd", text)
+    for each in sorted(secrets, key=len, reverse=True):
+        if len(each) >= SECRET_CHARACTERS_MIN:
+            shown = shown.replace(each, "***")
     shown = _SECRET_TEXT.sub("***", shown)
     return shown[:EXCERPT_CHARACTERS_MAX].strip() or None

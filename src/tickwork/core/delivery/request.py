@@ -11,8 +11,14 @@ import msgspec
 from msgspec import Struct
 
 from tickwork.core.delivery.headers import percent_encoded
+from tickwork.core.delivery.sealed import secrets_in
 from tickwork.core.delivery.signature import signature_headers
-from tickwork.core.delivery.target import ChatTarget, EmailTarget, WebhookTarget
+from tickwork.core.delivery.target import (
+    SUBJECT_CHARACTERS_MAX,
+    ChatTarget,
+    EmailTarget,
+    WebhookTarget,
+)
 from tickwork.core.delivery.templates import fill_in
 from tickwork.core.model import Message
 from tickwork.core.stable_hash import derived_id
@@ -25,7 +31,8 @@ _DELIVERIES = UUID("b1f5f6f0-2c5e-5f0b-8a0e-6d1f1f3c9d57")
 
 
 class WebhookRequest(Struct, frozen=True, kw_only=True):
-    """A request that is ready to be sent: signed, with all headers."""
+    """A request that is ready to be sent: signed, with all headers. Its `secrets` are not shown,
+    also if its receiver repeats them."""
 
     url: str
     headers: Mapping[str, str]
@@ -33,6 +40,7 @@ class WebhookRequest(Struct, frozen=True, kw_only=True):
     method: str = "POST"
     timeout_seconds: float = 30.0
     permanent_statuses: frozenset[int] = frozenset()
+    secrets: frozenset[str] = frozenset()
 
 
 class EmailRequest(Struct, frozen=True, kw_only=True):
@@ -75,6 +83,7 @@ def webhook_request(
         },
         body=body,
         timeout_seconds=timeout_seconds,
+        secrets=secrets_in(target),
     )
 
 
@@ -95,6 +104,7 @@ def chat_request(
         headers={"Content-Type": "application/json"},
         body=msgspec.json.encode(body),
         timeout_seconds=timeout_seconds,
+        secrets=secrets_in(target),
     )
 
 
@@ -108,12 +118,14 @@ def email_request(
     sent_at: datetime,
     timeout_seconds: float,
 ) -> EmailRequest:
-    """The email of a message. Raises `MissingValue`."""
+    """The email of a message. Raises `NotFilled`."""
     domain = sender.rpartition("@")[2].rstrip(">") or EMAIL_DOMAIN
     return EmailRequest(
         sender=sender,
         to=target.to,
-        subject=" ".join(fill_in(target.subject, values).split()),
+        subject=" ".join(
+            fill_in(target.subject, values, characters_max=SUBJECT_CHARACTERS_MAX).split()
+        ),
         text=None if target.text is None else fill_in(target.text, values),
         html=None if target.html is None else fill_in(target.html, values, is_html=True),
         message_id=f"<{delivery_id(message, channel)}@{domain}>",

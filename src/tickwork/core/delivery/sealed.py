@@ -133,6 +133,14 @@ def open_channel(channel: Channel, decrypt: Callable[[SealedText, str], str]) ->
     return _with_secrets(channel, change)
 
 
+def secrets_in(channel: Channel) -> frozenset[str]:
+    """The secrets of an open channel as a receiver sees them: of a URL what is not shown."""
+    return frozenset(
+        value.removeprefix(_shown(channel, field, value).removesuffix(MASK))
+        for field, value in _secrets(channel)
+    )
+
+
 def read_sealed(text: str) -> SealedText | None:
     """A sealed text; None for any other one."""
     if not text.startswith(_PREFIX):

@@ -1,8 +1,8 @@
 """Fills in the texts of an email or a chat message: `Hello {{ payload.name }}`.
 
 There are three placeholders: `payload` with a path, `slot`, and `schedule.name`. A text is checked
-when it is stored, and filled in when it is delivered. A value that the payload lacks makes the
-delivery fail for good: sending it again would not help.
+when it is stored, and filled in when it is delivered. A value that the payload lacks, or values
+that are too long, make the delivery fail for good: sending it again would not help.
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ from tickwork.errors import FieldError, InvalidInput
 
 TEMPLATE_CHARACTERS_MAX = 65_536
 
+TEXT_CHARACTERS_MAX = 1_000_000
+"""Characters of a text with its values. A text may name a large payload thousands of times."""
+
 _MARK = re.compile(r"\{\{((?:(?!\{\{|\}\}).)*)\}\}", re.DOTALL)
 _NAME = r"[A-Za-z_][A-Za-z0-9_-]{0,63}"
 _KNOWN = re.compile(rf"payload(?:\.(?:{_NAME}|[0-9]{{1,4}}))+|payload|slot|schedule\.name")
 
 
-class MissingValue(ValueError):
-    """The payload has no value for a placeholder."""
+class NotFilled(ValueError):
+    """A text cannot be filled in: the payload lacks a value, or the values are too long."""
 
 
 def check_template(text: object, *, field: str) -> None:
@@ -45,12 +48,24 @@ def check_template(text: object, *, field: str) -> None:
         raise InvalidInput(faults)
 
 
-def fill_in(text: str, values: Mapping[str, Any], *, is_html: bool = False) -> str:
-    """The text with its values. Raises `MissingValue`. Values in HTML are escaped."""
+def fill_in(
+    text: str,
+    values: Mapping[str, Any],
+    *,
+    is_html: bool = False,
+    characters_max: int = TEXT_CHARACTERS_MAX,
+) -> str:
+    """The text with its values. Raises `NotFilled`. Values in HTML are escaped."""
+    room = characters_max - len(text)
 
     def value(found: re.Match[str]) -> str:
+        nonlocal room
         shown = _shown(_looked_up(found[1].strip(), values))
-        return escape(shown) if is_html else shown
+        shown = escape(shown) if is_html else shown
+        room -= len(shown) - len(found[0])
+        if room < 0:
+            raise NotFilled(f"the text has more than {characters_max} characters with its values")
+        return shown
 
     return _MARK.sub(value, text)
 
@@ -63,7 +78,7 @@ def _looked_up(name: str, values: Mapping[str, Any]) -> Any:
         elif isinstance(found, list) and part.isdigit() and int(part) < len(found):
             found = found[int(part)]
         else:
-            raise MissingValue(f"there is no value for {{{{ {name} }}}}")
+            raise NotFilled(f"there is no value for {{{{ {name} }}}}")
     return found
 
 
