@@ -16,7 +16,7 @@ from tickwork.core.delivery.outcome import Delivery, answered
 from tickwork.core.delivery.request import EmailRequest, WebhookRequest
 from tickwork.core.message.backoff import Fixed, Listed
 from tickwork.core.model import DEFAULT, SYSTEM, Fate
-from tickwork.errors import InvalidInput
+from tickwork.errors import InvalidInput, StoreUnavailable
 from tickwork.facade.app import Tickwork
 from tickwork.testing import Harness, harness
 
@@ -175,6 +175,30 @@ async def test_at_most_once_has_one_attempt_and_a_replay_sends_nothing(
     assert (made.target, made.delivery) == (HOOK, "at_most_once")
     assert (dead.reason, dead.error) == ("max_retries", "the receiver answered 503")
     assert (again.reason, again.error) == ("max_retries", "the receiver answered 503")
+
+
+async def test_at_most_once_is_sent_after_the_database_was_away(
+    app: Tickwork, database: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named: Any = {
+        "type": "slack", "url": "https://example.com/a", "text": "{{ schedule.name }}",
+    }  # fmt: skip
+    async with harness(app, database=database, start=START) as h:
+        await app.schedules.create(**DAILY, target=named, delivery="at_most_once")
+        read, failed = h.store.schedules.get, list[object]()
+
+        async def away_once(*asked: Any) -> Any:
+            if not failed:
+                failed.append(asked)
+                raise StoreUnavailable("the database restarts")
+            return await read(*asked)
+
+        monkeypatch.setattr(h.store.schedules, "get", away_once)
+        await h.advance(hours=1)
+        assert len(failed) == 1
+        (request,) = h.deliveries.webhooks
+        assert msgspec.json.decode(request.body) == {"text": "morning"}
+        assert await app.dead_letters.list(QUEUE) == ()
 
 
 async def test_at_most_once_with_some_failed_channels_is_partial(
@@ -368,7 +392,7 @@ async def test_settings_that_contradict_each_other_are_refused(
     app: Tickwork, database: str | None
 ) -> None:
     app.queue("work")
-    once = "at_most_once"
+    once: Any = "at_most_once"
     cases: list[tuple[Any, Any, str]] = [
         (both(retry_failed_channels=True), once, "delivery"),
         (HOOK | {"completion": "callback"}, once, "delivery"),
@@ -393,6 +417,13 @@ async def test_settings_that_contradict_each_other_are_refused(
             assert field in [each.field for each in refused.value.errors], target
         with pytest.raises(InvalidInput, match="a field of the schedule, beside target"):
             await app.schedules.create(**DAILY, target=HOOK | {"delivery": once})
+        with pytest.raises(InvalidInput, match="retry: cannot be combined with delivery at_most"):
+            await app.schedules.create(**DAILY, **ONCE, retry={"max_attempts": 3})
+        await app.schedules.create(**DAILY, target=HOOK, retry={"max_attempts": 3})
+        with pytest.raises(InvalidInput, match="retry: cannot be combined with delivery at_most"):
+            await app.schedules.update("morning", delivery=once)
+        changed = await app.schedules.update("morning", delivery=once, retry=None)
+        assert (changed.delivery, changed.retry) == (once, None)
 
 
 async def test_a_schedule_shows_its_delivery_and_an_update_changes_it(

@@ -25,7 +25,7 @@ from tickwork.core.delivery.target import (
     EmailTarget,
     email_fault,
 )
-from tickwork.core.delivery.templates import MissingValue
+from tickwork.core.delivery.templates import NotFilled
 from tickwork.core.model import Message
 
 NO_RELAY = (
@@ -123,16 +123,14 @@ class Channels:
         message: Message,
         *,
         keys: Sequence[bytes],
-        schedule_name: Callable[[], Awaitable[str | None]],
+        schedule_name: str | None,
         timeout_seconds: float,
         arrived: Callable[[str, Delivery], Awaitable[None]],
         headers: Mapping[str, str] = {},
     ) -> dict[str, Delivery]:
         """Delivers over channels at once; the results are by channel. `arrived` is told each result
         when it is there. Webhooks get the `headers` besides their own."""
-        is_named = any(map(_names_schedule, channels.values()))
-        name = await schedule_name() if is_named else None
-        values = values_of(payload, message, name)
+        values = values_of(payload, message, schedule_name)
 
         async def deliver_one(name: str, channel: Channel) -> Delivery:
             result = await self._deliver(
@@ -189,10 +187,11 @@ class Channels:
                     headers=headers,
                 )
             )
-        except MissingValue as error:
+        except NotFilled as error:
             return failed(ErrorKind.PAYLOAD, str(error), is_permanent=True)
 
 
-def _names_schedule(channel: Channel) -> bool:
+def names_schedule(channel: Channel) -> bool:
+    """Whether the texts of a channel have the name of the schedule."""
     texts = [getattr(channel, field, None) for field in ("subject", "text", "html")]
     return any("schedule.name" in each for each in texts if each)

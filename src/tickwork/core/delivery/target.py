@@ -285,6 +285,10 @@ def read_delivery(
         fault = "cannot be combined with the target's retry_failed_channels"
     if fault is not None:
         schedule.fault("delivery", f"{AT_MOST_ONCE} {fault}")
+    if schedule.has("retry"):
+        schedule.fault(
+            "retry", f"cannot be combined with delivery {AT_MOST_ONCE}: it has one attempt"
+        )
     return AT_MOST_ONCE
 
 

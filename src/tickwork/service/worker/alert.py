@@ -109,7 +109,7 @@ class Alerter:
             alert_payload([(each.type or "", each.body) for each in messages]),
             first,
             keys=keys,
-            schedule_name=_no_name,
+            schedule_name=None,
             timeout_seconds=TIMEOUT_SECONDS,
             arrived=_ignore,
         )
@@ -131,10 +131,6 @@ class Alerter:
 def alerts_consumer(alerter: Alerter) -> Consumer:
     """The consumer of the hidden queue. One batch at a time: a node has one row."""
     return hidden_consumer(ALERTS_QUEUE, ALERTS_SETTINGS, alerter.handle, 1, is_batch=True)
-
-
-async def _no_name() -> None:
-    """An alert belongs to no schedule."""
 
 
 async def _ignore(_name: str, _result: Delivery) -> None:

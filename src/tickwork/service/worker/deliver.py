@@ -16,7 +16,7 @@ import msgspec
 from tickwork.app.declarations import Consumer, HandlerDeclaration, QueueDeclaration
 from tickwork.app.message import ClaimedMessage, Message
 from tickwork.app.payloads import Payload
-from tickwork.channel.channels import Channels
+from tickwork.channel.channels import Channels, names_schedule
 from tickwork.channel.host_limits import HostLimits
 from tickwork.clock import monotonic
 from tickwork.core.delivery.callback import (
@@ -168,6 +168,8 @@ class Deliverer:
         try:
             keys = await self._keys_of(stored.tenant) if envelope.is_signed else ()
             known = await self._progress.known(stored, envelope)
+            # Everything is read before the record: what may be sent only once is sent after it.
+            name = await self._schedule_name(stored, envelope, channels)
             await self._progress.begin(stored, envelope, known)
             headers = {}
             if callback := callback_target(envelope):
@@ -180,7 +182,7 @@ class Deliverer:
             _log.error("tenant %s: its signing secret cannot be read: %s", stored.tenant, error)
             return Snoozed(spread(NO_SECRET_SECONDS, stored.id))
         rest = {name: each for name, each in channels.items() if name not in known}
-        results = known | await self._deliver(stored, envelope, rest, keys, headers)
+        results = known | await self._deliver(stored, envelope, rest, keys, headers, name)
         if callback is not None and [each.code for each in results.values()] == [ACCEPTED]:
             return waiting(stored, callback)
         in_order = {name: results[name] for name in channels}
@@ -194,17 +196,9 @@ class Deliverer:
         channels: Mapping[str, Channel],
         keys: Sequence[bytes],
         headers: Mapping[str, str],
+        schedule_name: str | None,
     ) -> dict[str, Delivery]:
         seen, is_single = as_first_sent(stored, envelope), len(envelope.channels) == 1
-
-        async def schedule_name() -> str | None:
-            if seen.schedule_id is None:
-                return None
-            try:
-                scope = Scope(stored.tenant)
-                return (await get_schedule(self._store, scope, seen.schedule_id)).name
-            except NotFound:
-                return None
 
         async def arrived(channel: str, result: Delivery) -> None:
             # The settlement is the record of a single channel. A replay reads a failure.
@@ -223,6 +217,18 @@ class Deliverer:
             arrived=arrived,
             headers=headers,
         )
+
+    async def _schedule_name(
+        self, stored: Stored, envelope: Envelope, channels: Mapping[str, Channel]
+    ) -> str | None:
+        """The name of the schedule, if a text of a channel has it."""
+        schedule_id = as_first_sent(stored, envelope).schedule_id
+        if schedule_id is None or not any(map(names_schedule, channels.values())):
+            return None
+        try:
+            return (await get_schedule(self._store, Scope(stored.tenant), schedule_id)).name
+        except NotFound:
+            return None
 
     async def _keys_of(self, tenant: str) -> tuple[bytes, ...]:
         async def read() -> tuple[bytes, ...]:
