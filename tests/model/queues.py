@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 from msgspec import structs
 
@@ -36,6 +37,12 @@ class MemoryTenants:
     async def put(self, scope: Scope, tenant: Tenant) -> None:
         check_tenant(scope, tenant)
         self._tables.tenants[tenant.id] = tenant
+
+    async def change(
+        self, scope: Scope, tenant_id: str, decide: Callable[[Tenant], Tenant]
+    ) -> Tenant:
+        await self.put(scope, changed := decide(await self.get(scope, tenant_id)))
+        return changed
 
     async def get(self, scope: Scope, tenant_id: str) -> Tenant:
         if tenant_id in self._tables.tenants and (scope.is_system or scope.tenant == tenant_id):

@@ -67,11 +67,13 @@ async def resume_tenant(store: Store, tenant_id: str) -> Tenant:
 async def _replace(
     store: Store, action: str, tenant_id: str, change: Callable[[Tenant], Tenant]
 ) -> Tenant:
-    before = await store.tenants.get(SYSTEM, tenant_id)
-    after = change(before)
-    async with recorded(store, Scope(tenant_id), action, tenant_id, before=before, after=after):
-        await store.tenants.put(SYSTEM, after)
-    return after
+    async with recorded(store, Scope(tenant_id), action, tenant_id) as record:
+
+        def decide(before: Tenant) -> Tenant:
+            record.before, record.after = before, (after := change(before))
+            return after
+
+        return await store.tenants.change(SYSTEM, tenant_id, decide)
 
 
 def _read_id(tenant_id: object) -> str:

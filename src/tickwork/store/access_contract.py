@@ -128,6 +128,12 @@ class Tenants(Protocol):
     async def put(self, scope: Scope, tenant: Tenant) -> None:
         """Creates a tenant or replaces its settings; system only."""
 
+    async def change(
+        self, scope: Scope, tenant_id: str, decide: Callable[[Tenant], Tenant]
+    ) -> Tenant:
+        """Replaces the settings of a tenant by those decided from the stored ones, in one
+        transaction; system only."""
+
     async def get(self, scope: Scope, tenant_id: str) -> Tenant:
         """Returns one tenant."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tickwork.core.limits import check_limit, is_name
 from tickwork.core.model import Scope, Tenant
@@ -25,13 +25,25 @@ class PostgresTenants:
     async def put(self, scope: Scope, tenant: Tenant) -> None:
         check_tenant(scope, tenant)
 
-        async def work(connection: Connection) -> None:
-            await connection.execute(SQL.put_tenant, *tenant_values(tenant))
-            if tenant.claimed_max is not None:
-                await connection.execute(SQL.count_tenant_claims, tenant.id)
-
-        await self._database.change(work)
+        await self._database.change(lambda connection: _write(connection, tenant))
         self._quotas.forget(tenant.id)
+
+    async def change(
+        self, scope: Scope, tenant_id: str, decide: Callable[[Tenant], Tenant]
+    ) -> Tenant:
+        async def work(connection: Connection) -> Tenant:
+            row = None
+            if is_name(tenant_id):
+                row = await connection.fetchrow(SQL.lock_tenant_settings, tenant_id)
+            if row is None:
+                raise NotFound("tenant", tenant_id)
+            check_tenant(scope, decided := decide(read_tenant(row)))
+            await _write(connection, decided)
+            return decided
+
+        changed = await self._database.change(work)
+        self._quotas.forget(tenant_id)
+        return changed
 
     async def get(self, scope: Scope, tenant_id: str) -> Tenant:
         found = None
@@ -82,6 +94,12 @@ class PostgresTenants:
                 await connection.execute(SQL.spend_message_rate, tenant, spent_until)
 
         await self._database.transact(work, repeatable=False)
+
+
+async def _write(connection: Connection, tenant: Tenant) -> None:
+    await connection.execute(SQL.put_tenant, *tenant_values(tenant))
+    if tenant.claimed_max is not None:
+        await connection.execute(SQL.count_tenant_claims, tenant.id)
 
 
 async def claim_rooms(connection: Connection, tenants: Sequence[str]) -> dict[str, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tickwork.core.limits import check_limit, is_name
 from tickwork.core.model import Scope, Tenant
 from tickwork.core.tenant_limits import MessageQuota, check_tenant, spend_rate
@@ -23,15 +25,25 @@ class SqliteTenants:
 
     async def put(self, scope: Scope, tenant: Tenant) -> None:
         check_tenant(scope, tenant)
-        values = tenant_values(tenant)
-
-        def work(transaction: Transaction) -> None:
-            transaction.execute(SQL.put_tenant, values)
-            if tenant.claimed_max is not None:
-                transaction.execute(SQL.count_tenant_claims, (tenant.id,))
-
-        await self._database.change(work)
+        await self._database.change(lambda transaction: _write(transaction, tenant))
         self._quotas.forget(tenant.id)
+
+    async def change(
+        self, scope: Scope, tenant_id: str, decide: Callable[[Tenant], Tenant]
+    ) -> Tenant:
+        def work(transaction: Transaction) -> Tenant:
+            row = None
+            if is_name(tenant_id):
+                row = transaction.execute(SQL.get_tenant, (tenant_id,)).fetchone()
+            if row is None:
+                raise NotFound("tenant", tenant_id)
+            check_tenant(scope, decided := decide(read_tenant(row)))
+            _write(transaction, decided)
+            return decided
+
+        changed = await self._database.change(work)
+        self._quotas.forget(tenant_id)
+        return changed
 
     async def get(self, scope: Scope, tenant_id: str) -> Tenant:
         found = None
@@ -88,3 +100,9 @@ class SqliteTenants:
                 transaction.execute(SQL.spend_message_rate, (tenant, to_microseconds(until)))
 
         await self._database.write(work)
+
+
+def _write(transaction: Transaction, tenant: Tenant) -> None:
+    transaction.execute(SQL.put_tenant, tenant_values(tenant))
+    if tenant.claimed_max is not None:
+        transaction.execute(SQL.count_tenant_claims, (tenant.id,))
