@@ -7,6 +7,7 @@ import httpx
 from tests.api.acts import make_queue, problem
 from tests.kit.api import bearer, new_key
 from tests.stores.home import Home
+from tickwork.core.model import SYSTEM, QueueSettings
 
 Http = httpx.AsyncClient
 
@@ -38,6 +39,7 @@ async def test_only_the_operator_forecasts_other_tenants(http: Http, home: Home)
     for tenant in ("*", "other"):
         refused = await http.get(f"/v1/forecast?tenant={tenant}", headers=bearer(reader))
         problem(refused, 403, "needs_admin")
+    problem(await http.get("/v1/forecast?tenant=nobody"), 404, "not_found")
 
 
 async def test_the_topology_is_what_the_database_has(http: Http) -> None:
@@ -62,3 +64,15 @@ async def test_types_are_listed_with_who_sends_and_who_gets_them(http: Http) -> 
     assert published["subscribers"] == ["copies"]
     assert "q" in published["queues"]
     assert published["messages"]["sent"] >= 1
+
+
+async def test_the_topology_of_a_tenant_has_nothing_of_another(http: Http, home: Home) -> None:
+    await http.post("/v1/tenants", json={"id": "other"})
+    theirs = {"Tickwork-Tenant": "other"}
+    assert (await http.put("/v1/queues/theirs", json={}, headers=theirs)).status_code == 201
+    await make_queue(http)
+    store = await home.open()
+    await store.queues.put(SYSTEM, "q", QueueSettings(max_retries=9))  # Shared, of the same name.
+    await store.close()
+    found = (await http.get("/v1/topology")).json()["queues"]
+    assert [(each["name"], each["shared"]) for each in found] == [("q", False), ("q", True)]

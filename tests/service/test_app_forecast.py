@@ -46,7 +46,7 @@ def bodies(number: int) -> Iterator[dict[str, Any]]:
 
 
 async def compared(
-    database: str | None, number: int, *, hours: int = 24
+    database: str | None, number: int, *, hours: int = 24, widened_seconds: int = 0
 ) -> tuple[Forecast, Counter[datetime]]:
     """A forecast after two hours of life, and the minutes of what was then due."""
     app = Tickwork(database, name="forecast")
@@ -63,6 +63,7 @@ async def compared(
         target: Any = {"type": "queue", "queue": "work"}
         for body in bodies(number):
             await app.schedules.create(target=target, **body)
+        await app.widen_windows(widened_seconds)
         await h.advance(hours=2)
         forecast = await app.schedules.forecast(hours=hours, window_seconds=120)
         fired.clear()
@@ -130,3 +131,26 @@ async def test_a_forecast_names_the_herds_and_what_a_window_makes_of_them(
     assert targets["host", "hooks.example.com"] == 1
     assert [each.tenant for each in found.tenants] == ["default"]
     assert found.schedules == 242
+
+
+async def test_a_forecast_knows_the_windows_that_the_operator_widened(
+    database: str | None,
+) -> None:
+    check_close(*await compared(database, 42, hours=6, widened_seconds=1_200), fired=60)
+
+
+async def test_a_herd_is_flat_while_windows_are_widened(database: str | None) -> None:
+    app = Tickwork(database, name="flat")
+    app.queue("mail")
+    async with harness(app, database=database, start=START):
+        mail: Any = {"type": "queue", "queue": "mail"}
+        every_morning: Any = {"daily_time": {"hour": 9, "minute": 0}, "target": mail}
+        exact: Any = {**every_morning, "fire_window_seconds": 0}
+        await app.schedules.create_many([every_morning] * 240 + [exact] * 7)
+        herd = await app.schedules.forecast()
+        await app.widen_windows(3_600)
+        flat = await app.schedules.forecast()
+    assert (herd.peak_firings, herd.firings, herd.widened_seconds) == (247, 247, 0)
+    # Four a minute for an hour, and those that keep their minute.
+    assert (flat.peak_firings, flat.firings, flat.widened_seconds) == (11, 247, 3_600)
+    assert sorted({*flat.minutes}) == [0, 4, 11]

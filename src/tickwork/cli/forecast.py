@@ -99,6 +99,8 @@ def _print(found: Forecast, *, with_tenants: bool) -> None:
 
 def _summary(found: Forecast) -> Iterator[str]:
     yield f"{found.firings} firings of {found.schedules} schedules in the next {found.hours} hours"
+    if found.widened_seconds:
+        yield f"fire windows are widened to {found.widened_seconds} s (tickwork cluster narrow)"
     if found.firings:
         yield (
             f"median {found.median:g} per minute, "

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 
 from msgspec import structs
 
-from tickwork.core.model import Scope
+from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.schedule.forecast import (
     FORECAST_HOURS,
     FORECAST_HOURS_MAX,
@@ -51,7 +51,8 @@ async def forecast(
     if faults:
         raise InvalidInput(faults)
     now = await store.now()
-    tally, days = Tally(now, hours), _Days(store)
+    widened = await store.nodes.widened_seconds(SYSTEM)
+    tally, days = Tally(now, hours, widened_seconds=widened), _Days(store)
     after, done, is_complete = None, 0, False
     while not is_complete:
         page = await store.schedules.alike(

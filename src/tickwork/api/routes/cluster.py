@@ -41,6 +41,7 @@ from tickwork.ops.queues import (
     overview,
     tenant_usage,
 )
+from tickwork.ops.tenants import get_tenant
 from tickwork.ops.topology import MessageType, list_types, stored_topology
 
 ALL_TENANTS = "*"
@@ -206,6 +207,7 @@ async def types(context: NamedDependency[Context], caller: NamedDependency[Calle
     needs=Permission.READ,
     tag="operating",
     summary="Forecast of firings per minute",
+    problems=(404,),
 )
 async def forecast(
     context: NamedDependency[Context],
@@ -221,6 +223,8 @@ async def forecast(
         scope = SYSTEM
     else:
         scope = acting_for(caller, tenant).scope
+        if scope != caller.scope:
+            await get_tenant(store_of(context), SYSTEM, str(scope.tenant))
     return await count_firings(store_of(context), scope, hours=hours, window_seconds=window_seconds)
 
 

@@ -11,7 +11,7 @@ the same rule and target are counted once and multiplied. Schedules whose times 
 spread evenly, and `H` is taken from a sample.
 
 It assumes that every run takes no time: no slot is skipped because of an overlap, and a fixed delay
-starts at once.
+starts at once. While the operator has widened the windows, it assumes that they stay as they are.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from tickwork.core.limits import ENTITIES_PREFIX, RUNS_QUEUE_PREFIX
-from tickwork.core.schedule.due_times import due_times, spread_shares
+from tickwork.core.schedule.due_times import NOBODY, due_times, spread_shares
 from tickwork.core.schedule.model import depends_on_id
 from tickwork.core.when import (
     EPOCH,
@@ -170,7 +170,8 @@ class WindowEffect(Struct, frozen=True):
 
 
 class Forecast(Struct, frozen=True, kw_only=True):
-    """Firings per minute, from the minute `start` on; overdue ones count in the first."""
+    """Firings per minute, from the minute `start` on; overdue ones count in the first. The operator
+    has given all schedules that are not exact a fire window of at least `widened_seconds`."""
 
     now: datetime
     start: datetime
@@ -185,15 +186,18 @@ class Forecast(Struct, frozen=True, kw_only=True):
     tenants: tuple[TenantShare, ...]
     herds: tuple[Herd, ...]
     windows: tuple[WindowEffect, ...]
+    widened_seconds: int = 0
 
 
 class _Times(NamedTuple):
-    """What decides the due times of a schedule: two with equal values fire together."""
+    """What decides the due times of a schedule: two with equal values fire together. The id is that
+    of a single schedule whose window is widened."""
 
     rule: Rule
     next_slot: datetime | None
     last_slot: datetime | None
     fired: int
+    schedule_id: UUID | None = None
 
 
 class _Span(NamedTuple):
@@ -222,12 +226,14 @@ Minutes = tuple[tuple[int, float], ...]
 
 
 class Tally:
-    """Counts the firings of schedules that are added page by page."""
+    """Counts the firings of schedules that are added page by page. `widened_seconds` is the window
+    that the operator gives to all schedules that are not exact."""
 
-    def __init__(self, now: datetime, hours: int) -> None:
+    def __init__(self, now: datetime, hours: int, *, widened_seconds: int = 0) -> None:
+        self._widened_seconds = widened_seconds
         start = now.replace(second=0, microsecond=0)
         self._span = _Span(now, start, start + timedelta(hours=hours))
-        self._hours, self._schedules, self._exact = hours, 0, 0
+        self._hours, self._schedules, self._exact, self._singles = hours, 0, 0, 0
         size = hours * 60
         self._all, self._unspread = [0.0] * size, [0.0] * size
         self._targets: dict[Target, list[float]] = {}
@@ -242,6 +248,10 @@ class Tally:
         for alike in page:
             self._schedules += alike.count
             times = _normal(alike, self._span)
+            is_spread = bool(self._widened(alike.rule))
+            if is_spread and alike.count == 1 and self._singles < EXACT_TOTAL_MAX:
+                self._singles, own = self._singles + 1, alike.last_id
+                times = _Times(alike.rule, alike.next_slot, alike.last_slot, alike.fired, own)
             plain = structs.replace(times.rule, seed="")
             # Per tenant until they are counted: a tenant's sum needs its own number.
             key = (alike.target, plain, alike.tenant)
@@ -250,7 +260,7 @@ class Tally:
                 waiting = _Waiting(alike.name or str(alike.last_id))
                 self._waiting[key] = waiting
             waiting.count += alike.count
-            if len(waiting.seen) < EXACT_MAX or not depends_on_id(times.rule):
+            if len(waiting.seen) < EXACT_MAX or not (is_spread or depends_on_id(times.rule)):
                 waiting.seen.append((times, alike.count))
         if len(self._waiting) > RULES_AT_ONCE_MAX:
             self._count()
@@ -280,6 +290,7 @@ class Tally:
             ),
             herds=tuple(self._herds(counts, usual)),
             windows=tuple(WindowEffect(each, self._peak_with(each)) for each in windows),
+            widened_seconds=self._widened_seconds,
         )
 
     def _target(self, target: Target, minutes: list[float]) -> TargetShare:
@@ -302,7 +313,7 @@ class Tally:
                 total += number
                 self._all[minute] += number
                 of_target[minute] += number
-                if not rule.fire_window_seconds:
+                if not rule.fire_window_seconds and not self._widened(rule):
                     self._unspread[minute] += number
                 causes = self._causes[minute]
                 known = causes.get(cause, (0.0, 0, waiting.name))
@@ -315,18 +326,24 @@ class Tally:
 
     def _minutes(self, rule: Rule, waiting: _Waiting) -> Minutes:
         counts: dict[int, float] = {}
-        seen, weight = waiting.seen, 1.0
-        if depends_on_id(rule):
+        seen, weight, widened = waiting.seen, 1.0, self._widened(rule)
+        if widened or depends_on_id(rule):
             is_exact = waiting.count <= EXACT_MAX and self._exact < EXACT_TOTAL_MAX
+            is_exact = is_exact and all(number == 1 for _, number in seen)
             if not is_exact and not _uses_hash(rule):
-                return _evenly(seen[0][0], waiting.count, self._span)
+                return _evenly(seen[0][0], waiting.count, self._span, widened)
             seen = seen if self._exact < EXACT_TOTAL_MAX else seen[:SAMPLE_MIN]
             self._exact += len(seen)
             weight = waiting.count / sum(number for _, number in seen)
         for times, number in seen:
-            for minute, fires in _minutes_of(times, self._span):
+            for minute, fires in _minutes_of(times, self._span, widened):
                 counts[minute] = counts.get(minute, 0.0) + fires * number * weight
         return tuple(counts.items())
+
+    def _widened(self, rule: Rule) -> int:
+        """The window that the operator gives to a schedule; 0 if it keeps its own."""
+        seconds = self._widened_seconds
+        return 0 if rule.is_exact or seconds <= rule.fire_window_seconds else seconds
 
     def _herds(self, counts: list[int], usual: float) -> Iterator[Herd]:
         least = max(usual * HERD_FACTOR, HERD_FIRINGS_MIN - 1)
@@ -354,11 +371,18 @@ class Tally:
 
 
 @lru_cache(maxsize=4_096)
-def _minutes_of(times: _Times, span: _Span) -> Minutes:
+def _minutes_of(times: _Times, span: _Span, widened_seconds: int) -> Minutes:
     counts: dict[int, float] = {}
-    rule, next_slot, last_slot, fired = times
+    rule, next_slot, last_slot, fired, schedule_id = times
     for at in due_times(
-        rule, next_slot=next_slot, last_slot=last_slot, fired=fired, now=span.now, end=span.end
+        rule,
+        next_slot=next_slot,
+        last_slot=last_slot,
+        fired=fired,
+        now=span.now,
+        end=span.end,
+        schedule_id=schedule_id or NOBODY,
+        widened_seconds=widened_seconds,
     ):
         minute = span.minute(at)
         counts[minute] = counts.get(minute, 0.0) + 1.0
@@ -390,14 +414,17 @@ def _uses_hash(rule: Rule) -> bool:
     return depends_on_id(structs.replace(rule, jitter_seconds=0, fire_window_seconds=0))
 
 
-def _evenly(times: _Times, count: int, span: _Span) -> Minutes:
+def _evenly(times: _Times, count: int, span: _Span, widened_seconds: int) -> Minutes:
     """The expected firings of many schedules whose slots are spread by jitter and window."""
     jitter, window = times.rule.jitter_seconds, times.rule.fire_window_seconds
     rule = structs.replace(times.rule, jitter_seconds=0, fire_window_seconds=0, seed="")
     following = next_after(rule, span.now)
     after = None if following is None else next_after(rule, following)
     if following is not None and after is not None:
-        jitter = min(jitter, int((after - following).total_seconds()))
+        gap_seconds = int((after - following).total_seconds())
+        jitter = min(jitter, gap_seconds)
+        widened_seconds = min(widened_seconds, gap_seconds)
+    window = max(window, widened_seconds)
     first = just_before(span.now - timedelta(seconds=jitter + window))
     slots = [*slots_between(rule, first, times.last_slot)] if times.last_slot else []
     slots += due_times(
