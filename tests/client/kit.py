@@ -24,7 +24,7 @@ class InProcess:
         )
         return Answer(found.status_code, dict(found.headers), found.content)
 
-    async def pieces(self, request: Request) -> AsyncIterator[Answer | bytes]:
+    async def pieces(self, request: Request) -> AsyncIterator[Answer | Lost | bytes]:
         answer = await self.send(request)
         assert isinstance(answer, Answer)
         yield answer
@@ -46,8 +46,8 @@ class Scripted:
         reply = self._replies.pop(0)
         return reply(request) if callable(reply) else reply
 
-    def pieces(self, request: Request) -> Iterator[Answer | bytes]:
-        yield self.send(request)  # type: ignore[misc]
+    def pieces(self, request: Request) -> Iterator[Answer | Lost | bytes]:
+        yield self.send(request)
 
     def close(self) -> None:
         pass

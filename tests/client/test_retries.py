@@ -81,10 +81,12 @@ def client_of(*replies: Reply) -> tuple[SyncClient, Scripted]:
         (KEYED, [NO_ANSWER, SENT]),
         (KEYED, [UNAVAILABLE, NO_ANSWER, SENT]),
         (KEYED, [NO_ANSWER, RUNNING, RUNNING, SENT]),
+        (KEYED, [UNAVAILABLE, RUNNING, SENT]),
         (KEYED, [BUSY, SENT]),
         (SAFE, [NO_ANSWER, UNAVAILABLE, OK]),
         (ONCE, [NOT_SENT, BUSY, Answer(200, {}, b'{"purged": 3}')]),
         (DELETE, [NO_ANSWER, GONE]),
+        (DELETE, [UNAVAILABLE, GONE]),
         (DELETE, [NO_ANSWER, Answer(204, {}, b"")]),
     ],
 )
@@ -209,7 +211,10 @@ def test_a_list_goes_on_to_the_last_page_and_stops_at_the_limit() -> None:
     assert len(scripted.requests) == 2
 
 
-@pytest.mark.parametrize("url", ["", "localhost:8080", "ftp://a", "http://"])
+@pytest.mark.parametrize(
+    "url",
+    ["", "localhost:8080", "ftp://a", "http://", "http://a:b", "http://a:99999", "http://[::1"],
+)
 def test_a_bad_address_is_refused_at_once(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TICKWORK_URL", raising=False)
     with pytest.raises(InvalidInput, match="url: "):

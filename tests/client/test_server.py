@@ -83,6 +83,17 @@ async def test_both_clients_talk_to_a_server(children: Children, tmp_path: Path)
                 break
         assert (await asking).type == "queue.pause"
         await stream.aclose()
+        cut = client.stream()
+        opened = asyncio.ensure_future(anext(cut))
+        for _ in range(50):
+            await client.queues.resume("emails")
+            if (await asyncio.wait([opened], timeout=0.1))[0]:
+                break
+        assert (await opened).type == "queue.resume"
+        server.kill9()
+        with pytest.raises(ServiceUnavailable):
+            [each async for each in cut]
+    server, url = await started(children, tmp_path)
     async with Client(url, key="tw_wrong_key") as stranger:
         with pytest.raises(Unauthorized):
             await stranger.queues.list()
@@ -91,6 +102,10 @@ async def test_both_clients_talk_to_a_server(children: Children, tmp_path: Path)
     async with Client(url, key=key, retry_seconds=0.2) as late:
         with pytest.raises(ServiceUnavailable, match="cannot be reached"):
             await late.health()
+        with pytest.raises(ServiceUnavailable, match="cannot be reached"):
+            await anext(late.stream())
+    with SyncClient(url, key=key) as late_too, pytest.raises(ServiceUnavailable):
+        next(late_too.stream())
 
 
 def without_asyncio(url: str, key: str) -> None:

@@ -263,7 +263,7 @@ class Client(Verbs[Async]):
     async def stream(self, *, after: str | None = None) -> AsyncGenerator[StreamedEvent]:
         """Yields what happens in the tenant, as it happens, until the server ends the stream. Each
         event is a hint to read again what it names. `after` is the id of the last event seen, of
-        the last day."""
+        the last day. Raises `ServiceUnavailable` if the connection is lost."""
         lines = EventLines(self._own.server)
         async for piece in self._own.transport.pieces(stream_call(self._own.server, after)):
             for each in lines.events(piece):
@@ -313,7 +313,7 @@ class SyncClient(Verbs[Sync]):
     def stream(self, *, after: str | None = None) -> Generator[StreamedEvent]:
         """Yields what happens in the tenant, as it happens, until the server ends the stream. Each
         event is a hint to read again what it names. `after` is the id of the last event seen, of
-        the last day."""
+        the last day. Raises `ServiceUnavailable` if the connection is lost."""
         lines = EventLines(self._own.server)
         for piece in self._own.transport.pieces(stream_call(self._own.server, after)):
             yield from lines.events(piece)

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import msgspec
 
 from tickwork.client.call import Call, at, nothing
-from tickwork.client.exchange import Answer, Request, Server
+from tickwork.client.exchange import Answer, Lost, Request, Server
 from tickwork.client.problem import error_of
 from tickwork.client.run_answers import StreamedEvent
+from tickwork.errors import ServiceUnavailable
 
 CLOSED = "closed"
 """The type of the last event: its data has the reason."""
@@ -31,8 +32,11 @@ class EventLines:
     def __init__(self, server: Server) -> None:
         self._server, self._rest = server, b""
 
-    def events(self, piece: Answer | bytes) -> Iterator[StreamedEvent]:
-        """The events that this piece completes. Raises the error of a refused request."""
+    def events(self, piece: Answer | Lost | bytes) -> Iterator[StreamedEvent]:
+        """The events that this piece completes. Raises the error of a refused request, and
+        `ServiceUnavailable` if the connection is lost."""
+        if isinstance(piece, Lost):
+            raise ServiceUnavailable(self._server.name, piece.reason)
         if isinstance(piece, Answer):
             if piece.status >= _ERRORS_FROM:
                 raise error_of(piece.status, piece.body, piece.headers, self._server.name)

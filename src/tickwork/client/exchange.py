@@ -4,7 +4,7 @@
 |---|---|
 | no connection, 429 | the request had no effect: send it again |
 | the answer is lost, 503 | send it again if a repeat has no further effect |
-| 409 `request_running` | the first attempt still runs: ask again |
+| then 409 `request_running` | the first attempt still runs: ask again |
 | any other answer | the result, or its error |
 
 A request that creates something has an idempotency key, made once for all its attempts.
@@ -147,6 +147,8 @@ class Server:
                 was_lost = was_lost or outcome.is_sent
             elif was_lost and (call.method, outcome.status) == ("DELETE", _NOT_FOUND):
                 return call.read(b"null")  # The attempt before has deleted it.
+            elif outcome.status == _UNAVAILABLE:
+                was_lost = True  # The change may be done, or still run.
             if isinstance(error, RequestRunning) and was_lost:
                 until = max(until, monotonic() - self.retry_seconds + RUNNING_SECONDS_MAX)
                 may_repeat = True
@@ -193,9 +195,14 @@ class Server:
 def checked_url(url: object) -> str:
     """The URL of a server, without a slash at its end. Raises `InvalidInput`."""
     fault = "must be the address of a server, such as http://127.0.0.1:8080"
-    if not isinstance(url, str) or urlsplit(url).scheme not in ("http", "https"):
+    if not isinstance(url, str):
         raise InvalidInput([FieldError("url", f"{fault}, not {url!r}")])
-    if not urlsplit(url).hostname:
+    try:
+        parts = urlsplit(url)
+        is_valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # The port, or an address in brackets.
+        is_valid = False
+    if not is_valid:  # The URL may have a password.
         raise InvalidInput([FieldError("url", fault)])
     return url.rstrip("/")
 

@@ -20,6 +20,9 @@ CONNECTIONS_MAX = 20
 IDLE_SECONDS = 30.0
 """Seconds after which an unused connection is closed."""
 
+SILENCE_SECONDS_MAX = 60.0
+"""Seconds after which a stream that sends nothing is lost. The server sends something in 15."""
+
 _NOT_SENT = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.PoolTimeout)
 _LOST = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError)
 _POOL: dict[str, Any] = {"max_connections": CONNECTIONS_MAX, "keepalive_expiry": IDLE_SECONDS}
@@ -30,7 +33,7 @@ class AsyncTransport(Protocol):
 
     async def send(self, request: Request) -> Answer | Lost: ...
 
-    def pieces(self, request: Request) -> AsyncIterator[Answer | bytes]: ...
+    def pieces(self, request: Request) -> AsyncIterator[Answer | Lost | bytes]: ...
 
     async def close(self) -> None: ...
 
@@ -40,7 +43,7 @@ class SyncTransport(Protocol):
 
     def send(self, request: Request) -> Answer | Lost: ...
 
-    def pieces(self, request: Request) -> Iterator[Answer | bytes]: ...
+    def pieces(self, request: Request) -> Iterator[Answer | Lost | bytes]: ...
 
     def close(self) -> None: ...
 
@@ -55,18 +58,22 @@ class AsyncHttp:
         try:
             return _answer(await self._pool.request(**_arguments(request)))
         except (*_NOT_SENT, *_LOST) as error:
-            return _lost(error, request)
+            return _lost(error, request.timeout_seconds)
 
-    async def pieces(self, request: Request) -> AsyncIterator[Answer | bytes]:
-        """The head of the answer, with its body if it is an error; then the body in pieces."""
-        async with self._pool.stream(**_arguments(request, is_stream=True)) as response:
-            if response.status >= _ERRORS_FROM:
-                await response.aread()
-                yield _answer(response)
-                return
-            yield Answer(response.status, {}, b"")
-            async for piece in response.aiter_stream():
-                yield piece
+    async def pieces(self, request: Request) -> AsyncIterator[Answer | Lost | bytes]:
+        """The head of the answer, with its body if it is an error; then the body in pieces. The
+        last one is `Lost` if the connection is."""
+        try:
+            async with self._pool.stream(**_arguments(request, SILENCE_SECONDS_MAX)) as response:
+                if response.status >= _ERRORS_FROM:
+                    await response.aread()
+                    yield _answer(response)
+                    return
+                yield Answer(response.status, {}, b"")
+                async for piece in response.aiter_stream():
+                    yield piece
+        except (*_NOT_SENT, *_LOST) as error:
+            yield _lost(error, SILENCE_SECONDS_MAX)
 
     async def close(self) -> None:
         await self._pool.aclose()
@@ -82,17 +89,21 @@ class SyncHttp:
         try:
             return _answer(self._pool.request(**_arguments(request)))
         except (*_NOT_SENT, *_LOST) as error:
-            return _lost(error, request)
+            return _lost(error, request.timeout_seconds)
 
-    def pieces(self, request: Request) -> Iterator[Answer | bytes]:
-        """The head of the answer, with its body if it is an error; then the body in pieces."""
-        with self._pool.stream(**_arguments(request, is_stream=True)) as response:
-            if response.status >= _ERRORS_FROM:
-                response.read()
-                yield _answer(response)
-                return
-            yield Answer(response.status, {}, b"")
-            yield from response.iter_stream()
+    def pieces(self, request: Request) -> Iterator[Answer | Lost | bytes]:
+        """The head of the answer, with its body if it is an error; then the body in pieces. The
+        last one is `Lost` if the connection is."""
+        try:
+            with self._pool.stream(**_arguments(request, SILENCE_SECONDS_MAX)) as response:
+                if response.status >= _ERRORS_FROM:
+                    response.read()
+                    yield _answer(response)
+                    return
+                yield Answer(response.status, {}, b"")
+                yield from response.iter_stream()
+        except (*_NOT_SENT, *_LOST) as error:
+            yield _lost(error, SILENCE_SECONDS_MAX)
 
     def close(self) -> None:
         self._pool.close()
@@ -151,11 +162,10 @@ class SyncRunner:
                 got = self.transport.send(step)
 
 
-def _arguments(request: Request, *, is_stream: bool = False) -> dict[str, Any]:
+def _arguments(request: Request, read_seconds: float | None = None) -> dict[str, Any]:
     seconds = request.timeout_seconds
-    timeout = {"connect": seconds, "read": seconds, "write": seconds, "pool": seconds}
-    if is_stream:
-        timeout["read"] = None  # type: ignore[assignment]
+    timeout = {"connect": seconds, "write": seconds, "pool": seconds}
+    timeout["read"] = seconds if read_seconds is None else read_seconds
     return {
         "method": request.method,
         "url": request.url,
@@ -171,9 +181,9 @@ def _answer(response: httpcore.Response) -> Answer:
     return Answer(response.status, names, response.content)
 
 
-def _lost(error: Exception, request: Request) -> Lost:
+def _lost(error: Exception, seconds: float) -> Lost:
     if isinstance(error, httpcore.TimeoutException):
-        reason = f"did not answer within {request.timeout_seconds:g} s"
+        reason = f"did not answer within {seconds:g} s"
     else:
         reason = str(error) or "the connection was lost"
     if isinstance(error, _NOT_SENT):
