@@ -156,6 +156,20 @@ def test_a_server_is_a_node_with_its_roles(
         assert (node["roles"], node["is_alive"]) == (shown, True)
 
 
+@pytest.mark.parametrize(("allowed", "status"), [(("queue:q",), 201), ((), 403)])
+def test_owners_may_target_what_the_settings_list(
+    tmp_path: Path, allowed: tuple[str, ...], status: int
+) -> None:
+    database = f"sqlite:///{tmp_path / 'server.db'}"
+    settings = Settings(database=database, owner_targets=allowed)
+    key, ada = new_key_of(settings), new_key_of(settings, owner="ada", scopes=["manage"])
+    body = {"cron_expr": "@daily", "target": {"type": "queue", "queue": "q"}}
+    with TestClient(build_api(settings)) as client:
+        assert client.put("/v1/queues/q", json={}, headers=bearer(key)).status_code == 201
+        made = client.post("/v1/schedules", json=body, headers=bearer(ada))
+        assert made.status_code == status
+
+
 JWT_FILE = """
 [[jwt]]
 issuer = "https://login.example.com"
@@ -180,6 +194,22 @@ def test_issuers_are_read_from_the_file_and_the_environment(tmp_path: Path) -> N
     (issuer,) = load(tmp_path, {}, environ, JWT_FILE).jwt
     assert (issuer.issuer, issuer.owner_claim) == ("us", "sub")
     assert "sss" not in repr(issuer)
+    short = {name: environ[name] for name in environ if not name.endswith(("ALGORITHM", "TENANTS"))}
+    assert load(tmp_path, {}, short, JWT_FILE).jwt == (issuer,)
+    del short["TICKWORK_JWT_SECRET"]
+    (issuer,) = load(tmp_path, {}, {**short, "TICKWORK_JWT_JWKS_URL": "https://a.b/keys"}, "").jwt
+    assert (issuer.algorithm, issuer.tenants) == ("RS256", ("default",))
+    with pytest.raises(InvalidInput, match="TICKWORK_JWT_TENANTS"):
+        claimed = {"TICKWORK_JWT_TENANTS": "", "TICKWORK_JWT_TENANT_CLAIM": "org"}
+        load(tmp_path, {}, {**environ, **claimed}, "")
+
+
+def test_targets_of_owners_are_queues_unless_they_say_otherwise(tmp_path: Path) -> None:
+    environ = {"TICKWORK_OWNER_TARGETS": "reminders, email,webhook:https://example.com/in"}
+    found = load(tmp_path, {}, environ, "").owner_targets
+    assert found == ("queue:reminders", "email", "webhook:https://example.com/in")
+    with pytest.raises(InvalidInput, match="TICKWORK_OWNER_TARGETS: must be queue:NAME"):
+        load(tmp_path, {}, {"TICKWORK_OWNER_TARGETS": "fax:12"}, "")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -47,7 +47,10 @@ def build_api(settings: Settings, *, registry: CollectorRegistry | None = None) 
     metrics = registry or registry_of_process()
     box = partial(secret_box, settings)
     rules = OutsideRules(
-        lambda url: guard(settings).check_url(url), lambda: settings.public_url, box
+        lambda url: guard(settings).check_url(url),
+        lambda: settings.public_url,
+        box,
+        settings.owner_targets,
     )
     sink = partial(webhook_channel, settings)
     return create_api(
@@ -85,10 +88,11 @@ async def hosted(
     settings: Settings,
     work: Callable[..., AbstractAsyncContextManager[Worker]],
     handlers: AsgiApp,
+    on_api: Callable[[str], Awaitable[None]],
 ) -> AsyncIterator[Worker]:
     """Runs a worker in a process of ours: configures logging as the settings say, passes a metrics
     `registry` to `work`, and serves it if `metrics_port` is set. With the role `http` it serves the
-    HTTP `handlers` of the app."""
+    HTTP `handlers` of the app. With the role `api`, `on_api` gets its URL when it is up."""
     from tickwork.service.observe.log_set_up import LogSetUp
     from tickwork.service.observe.metrics import registry_of_process, serve_metrics
 
@@ -104,7 +108,7 @@ async def hosted(
             served.enter_context(serve_metrics(registry, host=host, port=port))
         async with (
             work(registry=registry) as worker,
-            _served(settings, registry),
+            _served(settings, registry, on_api),
             _handlers_served(settings, handlers),
         ):
             yield worker
@@ -133,7 +137,9 @@ async def _handlers_served(settings: Settings, handlers: AsgiApp) -> AsyncIterat
 
 
 @asynccontextmanager
-async def _served(settings: Settings, registry: CollectorRegistry) -> AsyncIterator[None]:
+async def _served(
+    settings: Settings, registry: CollectorRegistry, on_api: Callable[[str], Awaitable[None]]
+) -> AsyncIterator[None]:
     """Serves the API in this process, if it has that role."""
     if Role.API not in settings.roles:
         yield
@@ -146,4 +152,5 @@ async def _served(settings: Settings, registry: CollectorRegistry) -> AsyncItera
         api, host=settings.host, port=settings.port, on_stop=lambda: stop_streams(api)
     ) as address:
         logging.getLogger("tickwork").info("the API is up at %s", address)
+        await on_api(address)
         yield

@@ -31,7 +31,9 @@ The first that is given wins: a flag, an environment variable, an entry in the s
  email_key = "the key of the provider"                  TICKWORK_EMAIL_KEY
  email_url = "https://mail.example.com/send"            TICKWORK_EMAIL_URL
  secret_key = "32 random bytes in base64"               TICKWORK_SECRET_KEY
+ admin_key = "the first API key"                        TICKWORK_ADMIN_KEY
  public_url = "https://jobs.example.com"                TICKWORK_PUBLIC_URL
+ owner_targets = ["reminders"]                          TICKWORK_OWNER_TARGETS
  tracing = "on"                                         TICKWORK_TRACING
  archive_directory = "/var/lib/tickwork/archive"        TICKWORK_ARCHIVE_DIRECTORY
 ```
@@ -54,6 +56,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from tickwork.core.api_key import CHOSEN_KEY, parse_token
 from tickwork.core.fields import FieldReader, Reader, nearest, shown
 from tickwork.core.jwt_issuer import Issuer, read_issuer_variables, read_issuers
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
@@ -65,7 +68,7 @@ SECTION = "server"
 JWT_SECTION = "jwt"
 VARIABLES = "TICKWORK_"
 JWT_VARIABLES = "TICKWORK_JWT_"
-SECRETS = frozenset({"smtp_url", "email_key", "secret_key"})
+SECRETS = frozenset({"smtp_url", "email_key", "secret_key", "admin_key"})
 """Settings whose value is not shown."""
 
 _OTHER_VARIABLES = frozenset({"DEBUG", "KEY", "URL"})
@@ -124,7 +127,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     email_key: str | None = None
     email_url: str | None = None
     secret_key: str | None = None
+    admin_key: str | None = None
     public_url: str | None = None
+    owner_targets: tuple[str, ...] = ()
     archive_directory: str | None = None
     tracing: str = "off"
     jwt: tuple[Issuer, ...] = ()
@@ -311,11 +316,29 @@ def _host_rate(reader: Reader, name: str) -> float | None:
 
 
 def _targets(reader: Reader, name: str) -> tuple[str, ...] | None:
-    """Hosts and networks: a list, or a text with commas between them."""
+    """Hosts and networks."""
+    return _texts(reader, name, "hosts and networks, such as localhost,10.0.0.0/8")
+
+
+def _owner_targets(reader: Reader, name: str) -> tuple[str, ...] | None:
+    """Targets of owners, as a tenant lists them; a name alone is that of a queue."""
+    from tickwork.core.owner_targets import CHANNELS, check_owner_targets
+
+    found = _texts(reader, name, "queues and other targets, such as reminders,email")
+    if found is None:
+        return None
+    targets = tuple(each if ":" in each or each in CHANNELS else f"queue:{each}" for each in found)
+    for fault in check_owner_targets(targets):
+        reader.fault(name, fault.message)
+    return targets
+
+
+def _texts(reader: Reader, name: str, what: str) -> tuple[str, ...] | None:
+    """A list of texts, or one text with commas between them."""
     value = reader.value(name)
     items = value.split(",") if isinstance(value, str) else value
     if not isinstance(items, list | tuple) or not all(isinstance(each, str) for each in items):
-        reader.fault(name, "must be hosts and networks, such as localhost,10.0.0.0/8")
+        reader.fault(name, f"must be {what}")
         return None
     return tuple(each.strip() for each in items if each.strip())
 
@@ -337,6 +360,15 @@ def _secret(reader: Reader, name: str) -> str | None:
     if isinstance(value, str) and value.strip():
         return value
     reader.fault(name, "must be a text")
+    return None
+
+
+def _admin_key(reader: Reader, name: str) -> str | None:
+    """The error does not show the value."""
+    value = reader.value(name)
+    if isinstance(value, str) and parse_token(value) is not None:
+        return value
+    reader.fault(name, f"must be {CHOSEN_KEY}")
     return None
 
 
@@ -367,7 +399,9 @@ _READERS: dict[str, FieldReader] = {
     "email_key": _secret,
     "email_url": lambda reader, name: reader.text(name),
     "secret_key": _secret,
+    "admin_key": _admin_key,
     "public_url": _public_url,
+    "owner_targets": _owner_targets,
     "tracing": lambda reader, name: reader.one_of(name, ("off", "on")),
     "archive_directory": lambda reader, name: reader.text(name),
 }

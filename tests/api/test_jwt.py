@@ -90,6 +90,7 @@ async def client(
     await store.tenants.put(SYSTEM, Tenant(id="acme"))
     issuers = [
         issuer("shared", Algorithm.HS256, secret=SECRET, admin_claim="is_admin"),
+        issuer("roles", Algorithm.HS256, secret=SECRET, admin_claim="role=admin"),
         issuer("rsa", Algorithm.RS256, public_key=pem(RSA_KEY)),
         issuer("ec", Algorithm.ES256, public_key=pem(EC_KEY)),
         issuer("keys", Algorithm.RS256, jwks_url=key_server.url),
@@ -206,6 +207,10 @@ async def test_a_token_reads_and_manages_as_its_owner(client: Client) -> None:
     assert (await stats(client, token(is_admin=True, sub=None))).status_code == 200
     for odd in ("true", 1, [True]):
         assert refused(await stats(client, token(is_admin=odd))) == (403, "owner_bound")
+    for role in ("admin", ["user", "admin"]):
+        assert (await stats(client, token("roles", role=role))).status_code == 200
+    for other in ("administrator", "user", ["user"], True, None, {"admin": True}):
+        assert refused(await stats(client, token("roles", role=other))) == (403, "owner_bound")
     cluster = await client.get("/v1/cluster", headers=bearer(token(is_admin=True)))
     assert refused(cluster) == (403, "needs_admin")
     named = bearer(token(is_admin=True)) | {"Tickwork-Tenant": "acme"}

@@ -9,6 +9,8 @@ import httpx
 import pytest
 
 from tests.api.acts import every_page, fields_of, make_queue, problem
+from tests.kit.api import bearer, new_key
+from tests.stores.home import Home
 
 Http = httpx.AsyncClient
 TARGET = {"type": "queue", "queue": "q"}
@@ -231,3 +233,23 @@ async def test_a_trigger_and_a_backfill_happen_once_even_if_the_server_dies_befo
         if verb == "backfill":
             assert len(again.json()["slots"]) == 2
         assert await every_page(http, "/v1/queues/q/messages") == waiting
+
+
+async def test_an_owner_is_not_told_what_its_tenant_has(http: Http, home: Home) -> None:
+    await make_queue(http, "payroll")
+    named = {"name": "payroll-hook", "url": "https://example.com", "types": ["a"]}
+    assert (await http.post("/v1/endpoints", json=named)).status_code == 201
+    store = await home.open()
+    ada = bearer(await new_key(store, owner="ada", scopes=["read", "manage"]))
+    await store.close()
+    targets = [
+        {"type": "queue", "queue": "payrol"},
+        {"type": "webhook", "endpoint": "payrol-hook"},
+    ]
+    for target in targets:
+        body = {"cron_expr": "@daily", "target": target}
+        hint = await http.post("/v1/schedules", json=body)
+        assert (hint.status_code, "payroll" in hint.text) == (422, True)
+        refused = await http.post("/v1/schedules", json=body, headers=ada)
+        assert refused.status_code == 422
+        assert "payroll" not in refused.text

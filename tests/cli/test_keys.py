@@ -100,3 +100,33 @@ def test_a_file_has_no_readers(desk: Desk) -> None:
     result = desk.run("readers", "grant", "reports")
     assert result.exit_code == 2
     assert "--tenant" in result.stderr
+
+
+MAKING = [
+    ("keys", "create", "ci", "--scope", "read"),
+    ("tenants", "create", "acme"),
+    ("limits", "put", "partner", "--rate", "5"),
+    ("queues", "create", "emails"),
+]
+LOOKING = [
+    ("keys", "list"),
+    ("tenants", "list"),
+    ("tenants", "suspend", "default", "--yes"),
+    ("limits", "list"),
+    ("queues", "send", "emails", "1"),
+]
+
+
+@pytest.mark.parametrize("words", MAKING)
+def test_what_needs_nothing_else_is_made_before_the_first_start(
+    desk: Desk, words: tuple[str, ...]
+) -> None:
+    desk.answer(*words)
+    assert (desk.folder / "tickwork.db").exists()
+
+
+@pytest.mark.parametrize("words", LOOKING)
+def test_any_other_command_makes_no_database(desk: Desk, words: tuple[str, ...]) -> None:
+    refused = desk.run(*words)
+    assert (refused.exit_code, "does not exist" in refused.stderr) == (1, True)
+    assert not (desk.folder / "tickwork.db").exists()

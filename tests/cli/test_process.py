@@ -9,8 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
+from tests.kit.api import bearer
 from tests.kit.process import Children
 
 CLI = (sys.executable, "-m", "tickwork")
@@ -64,12 +66,18 @@ async def test_the_server_shuts_down_cleanly_on_a_signal(
     assert server.stderr() == ""
 
 
-async def test_a_port_in_use_is_one_line_and_a_failure(children: Children) -> None:
+async def test_a_port_in_use_is_one_line_and_a_failure(children: Children, tmp_path: Path) -> None:
+    database = ("--database", f"sqlite:///{tmp_path}/new.db")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        server = children.spawn("tickwork", "up", "--port", str(port))
+        server = children.spawn("tickwork", "up", "--port", str(port), *database)
         assert await server.wait() == 1
     assert server.lines() == []
+    # It made no key that nobody has seen: the next start prints the first one.
+    again = children.spawn("tickwork", "up", "--port", "0", *database)
+    await again.line("  tw_admin_")
+    again.terminate()
+    await again.succeeded()
     assert server.stderr() == (
         f"tickwork: port {port} of 127.0.0.1 cannot be used (address already in use); "
         "choose another with --port\n"
@@ -120,3 +128,34 @@ def test_a_shell_completes_commands_and_options(typed: str, completed: str) -> N
     command = [sys.executable, "-c", script]
     ended = subprocess.run(command, capture_output=True, text=True, env=environ)
     assert (ended.returncode, ended.stdout.split(), ended.stderr) == (0, [completed], "")
+
+
+async def test_the_operator_may_choose_the_first_key(children: Children, tmp_path: Path) -> None:
+    chosen = "Chosen/first+key=with-40~characters_0123"
+    environ = {"TICKWORK_ADMIN_KEY": chosen}
+    words = ("up", "--port", "0", "--database", f"sqlite:///{tmp_path}/new.db")
+    server = children.spawn("tickwork", *words, env=environ)
+    url = (await server.line("listens on")).split()[-1]
+    curl = await server.line("curl -H")
+    assert curl.strip() == f'curl -H "Authorization: Bearer $TICKWORK_ADMIN_KEY" {url}/v1/stats'
+    async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
+        for key, status in ((chosen, 200), (chosen.replace("C", "c"), 401)):
+            asked = await client.get("/v1/stats", headers=bearer(key))
+            assert asked.status_code == status
+        assert (await client.post("/v1/session", json={"key": chosen})).status_code == 201
+    server.terminate()
+    await server.succeeded()
+    assert chosen not in "".join(server.lines()) + server.stderr()
+
+
+@pytest.mark.parametrize(
+    "key", ["too-short", "x" * 31, "with a space " * 4, "tw_admin_12", "a.b" * 20]
+)
+def test_a_first_key_that_can_be_guessed_is_refused(key: str, tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [*CLI, "up"], capture_output=True, text=True, cwd=tmp_path,
+        env={**os.environ, "TICKWORK_ADMIN_KEY": key},
+    )  # fmt: skip
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("tickwork: TICKWORK_ADMIN_KEY: must be 32 to 256 letters")
+    assert key not in ended.stderr

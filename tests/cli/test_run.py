@@ -572,6 +572,34 @@ async def test_a_log_line_announces_what_the_process_does(
     assert (first["event"], first["queues"], first["roles"]) == (event, queues, [roles])
 
 
+@pytest.mark.parametrize("log_format", ["json", "console"])
+async def test_the_first_start_of_an_app_with_the_api_prints_its_key_once(
+    children: Children,
+    tmp_path: Path,
+    write: Write,
+    monkeypatch: pytest.MonkeyPatch,
+    log_format: str,
+) -> None:
+    write(RUNNING)
+    monkeypatch.chdir(tmp_path)
+    asked = {"TICKWORK_DATABASE": f"sqlite:///{tmp_path}/own.db", "TICKWORK_LOG_FORMAT": log_format}
+    words = ("run", "shop:app", "--roles", "api,worker", "--port", "0")
+    first = children.spawn("tickwork", *words, env=asked)
+    token = (await first.line("  tw_admin_")).strip()
+    curl = (await first.line("curl -H")).split()
+    async with httpx.AsyncClient(trust_env=False) as client:
+        answer = await client.get(curl[-1], headers={"Authorization": f"Bearer {token}"})
+    assert (answer.status_code, token in " ".join(curl)) == (200, True)
+    first.terminate()
+    await first.succeeded()
+    assert token not in first.stderr()
+    second = children.spawn("tickwork", *words, env=asked)
+    await eventually(lambda: "Ctrl-C stops" in second.stderr() or '"roles"' in second.stderr())
+    second.terminate()
+    await second.succeeded()
+    assert not any("tw_" in line for line in second.lines())
+
+
 ANSWERING = """
     import asyncio
     from tickwork import Tickwork

@@ -61,13 +61,14 @@ def outside_of(database: str) -> Outside:
     )
 
 
-def new_key_of(settings: Settings) -> str:
-    """Creates a key with all scopes in the database of some settings, and the database too."""
+def new_key_of(settings: Settings, **fields: Any) -> str:
+    """Creates a key, by default with all scopes, in the database of some settings, and the database
+    too."""
 
     async def create() -> str:
         store = await open_store(settings)
         try:
-            return await new_key(store)
+            return await new_key(store, **fields)
         finally:
             await store.close()
 

@@ -11,7 +11,7 @@ from types import FrameType
 import uvicorn
 
 from tickwork.app.services import AsgiApp
-from tickwork.service.process_lifecycle import listen
+from tickwork.service.process_lifecycle import listen, shown_url
 
 STOP_SECONDS_MAX = 10
 """Seconds open requests may take to finish on shutdown."""
@@ -67,7 +67,7 @@ async def serving(
         server = _Server(config)
         task = asyncio.create_task(server.serve(sockets=[listener]))
         try:
-            yield "http://{}:{}".format(*listener.getsockname()[:2])
+            yield shown_url(*listener.getsockname()[:2])
         finally:
             on_stop()
             server.should_exit = True

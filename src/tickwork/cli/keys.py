@@ -70,7 +70,7 @@ def create_command(
         database,
         tenant,
         lambda client: client.keys.create(name, **fields),
-        create=True,  # The operator may make a key before the first start.
+        create=True,
         names=_OPTIONS,
     )
     _print_token(made, as_json=as_json)

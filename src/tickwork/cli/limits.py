@@ -68,6 +68,7 @@ def put_command(
             which, rate=per, period_seconds=seconds, concurrency=at_once
         ),
         shared=shared,
+        create=True,
         names=_OPTIONS,
     )
     if as_json:

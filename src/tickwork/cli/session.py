@@ -50,7 +50,8 @@ def ask(
     create: bool = False,
     names: Mapping[str, str] = OPTION_OF_FIELD,
 ) -> T:
-    """Runs the work with a client and returns its result; exits if that fails."""
+    """Runs the work with a client and returns its result; exits if that fails. `create` as for
+    `with_store`."""
     import asyncio
 
     async def run() -> T:

@@ -73,7 +73,8 @@ def with_store(
     """Opens the store, runs the work and returns its result; exits if that fails.
 
     `names` maps fields to the options that the user gave. The database and the tenant must exist,
-    because a mistyped one would look empty. With `create` a missing SQLite file is created.
+    because a mistyped one would look empty. With `create` a missing SQLite file is created: for
+    commands that make something which needs nothing else, before the first start or after it.
     """
     import asyncio
 

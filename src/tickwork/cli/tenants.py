@@ -108,6 +108,7 @@ def create_command(
         lambda client: client.tenants.create(tenant_id, **given),
         "created",
         as_json=as_json,
+        create=True,
     )
 
 
@@ -209,9 +210,14 @@ def _number(value: str, name: str) -> float:
 
 
 def _run(
-    database: str | None, work: Callable[[Client], Awaitable[Tenant]], done: str, *, as_json: bool
+    database: str | None,
+    work: Callable[[Client], Awaitable[Tenant]],
+    done: str,
+    *,
+    as_json: bool,
+    create: bool = False,
 ) -> None:
-    tenant = ask(database, None, work, names=_OPTIONS)
+    tenant = ask(database, None, work, names=_OPTIONS, create=create)
     if as_json:
         print_json(tenant)
     else:

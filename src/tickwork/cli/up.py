@@ -14,6 +14,7 @@ from tickwork.cli.store_session import load_settings, warn_of_variables
 from tickwork.errors import InvalidInput, MissingExtra, TickworkError
 
 if TYPE_CHECKING:
+    from tickwork.ops.keys import CreatedKey
     from tickwork.wiring import Settings
 
 DRAIN_SECONDS_MAX = 10
@@ -52,8 +53,9 @@ def up_command(
         fault = "--roles: http needs an app; use `tickwork run MODULE:APP --roles http`"
         fail(fault, code=EXIT_BAD_USAGE)
     _require_server()
-    first_key = _prepare_database(settings)
     with _listen(settings) as listener:
+        # After the port is ours: the first key is printed once, so nothing may fail in between.
+        first_key = _prepare_database(settings)
         _serve(settings, listener, first_key)
 
 
@@ -68,7 +70,7 @@ def _require_server() -> None:
         fail(str(error))
 
 
-def _prepare_database(settings: Settings) -> str | None:
+def _prepare_database(settings: Settings) -> CreatedKey | None:
     """Opens the database once, so that errors are reported before the server starts. Returns the
     first API key if there was none."""
     import asyncio
@@ -76,13 +78,12 @@ def _prepare_database(settings: Settings) -> str | None:
     from tickwork.ops.keys import create_first_key
     from tickwork.wiring import open_store
 
-    async def prepare() -> str | None:
+    async def prepare() -> CreatedKey | None:
         store = await open_store(settings)
         try:
-            first = await create_first_key(store)
+            return await create_first_key(store, settings.admin_key)
         finally:
             await store.close()
-        return None if first is None else first.token
 
     try:
         return asyncio.run(prepare())
@@ -101,7 +102,7 @@ def _listen(settings: Settings) -> socket.socket:
         fail(f"{fault.message} with --{fault.field}")
 
 
-def _serve(settings: Settings, listener: socket.socket, first_key: str | None) -> None:
+def _serve(settings: Settings, listener: socket.socket, first_key: CreatedKey | None) -> None:
     import logging
 
     import uvicorn
@@ -110,6 +111,7 @@ def _serve(settings: Settings, listener: socket.socket, first_key: str | None) -
     from tickwork.api.serve import ServerWithStreams
     from tickwork.ops.keys import first_key_text
     from tickwork.server import build_api
+    from tickwork.service.process_lifecycle import shown_url
 
     logging.basicConfig(
         level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -133,16 +135,9 @@ def _serve(settings: Settings, listener: socket.socket, first_key: str | None) -
     # These handlers make a stop signal exit with 0 before, during and after that.
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    base = _url(listener)
+    base = shown_url(*listener.getsockname()[:2])
     typer.echo(f"Tickwork listens on {base}\n  {base}/docs  API documentation")
     if first_key is not None:
-        typer.echo(first_key_text(first_key, base))
+        typer.echo(first_key_text(first_key, base, is_chosen=settings.admin_key is not None))
     typer.echo("Press Ctrl-C to stop.")
     server.run(sockets=[listener])
-
-
-def _url(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    any_address = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 (only shown)
-    shown = any_address.get(host, host)
-    return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"

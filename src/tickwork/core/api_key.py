@@ -1,7 +1,8 @@
 """API keys: `tw_<id>_<secret>`, of which only the SHA-256 hash of the secret is stored.
 
 The secret has 256 random bits, so nobody can guess it from its hash: a slow password hash would
-protect nothing and cost each request milliseconds. Rotation gives a key a second secret; the one
+protect nothing and cost each request milliseconds. The operator may choose the first key: its text
+is then the secret of the key `admin`. Rotation gives a key a second secret; the one
 before stays valid for some time, so that programs can change theirs without an interruption.
 """
 
@@ -35,7 +36,11 @@ LAST_USED_SECONDS = 60.0
 FIRST_KEY_ID = "admin"
 """Id of the key that the first start on an empty database makes."""
 
+CHOSEN_KEY = "32 to 256 letters, digits and - _ + / = ~, such as that of openssl rand -hex 32"
+"""What a key must be that the operator chooses."""
+
 _TOKEN = re.compile(r"tw_([a-z0-9]{1,32})_([0-9a-f]{64})", re.ASCII)
+_CHOSEN = re.compile(r"(?!tw_)[A-Za-z0-9_+/=~-]{32,256}", re.ASCII)
 
 
 class ApiKey(Struct, frozen=True, kw_only=True):
@@ -97,9 +102,12 @@ def new_token(key_id: str, secret: bytes) -> str:
 
 
 def parse_token(text: str) -> Token | None:
-    """The parts of a key, or None if the text does not have its form."""
+    """The parts of a key, or None if the text does not have its form. A text that only the operator
+    can have chosen is the secret of the first key."""
     match = _TOKEN.fullmatch(text)
-    return None if match is None else Token(match[1], match[2])
+    if match is not None:
+        return Token(match[1], match[2])
+    return Token(FIRST_KEY_ID, text) if _CHOSEN.fullmatch(text) else None
 
 
 def hash_of(secret: str) -> bytes:

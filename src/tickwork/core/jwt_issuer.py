@@ -3,6 +3,7 @@
 Each issuer has one algorithm, so a token cannot choose how it is checked. It lists its tenants;
 with a `tenant_claim` a token names one of them, without it the issuer has exactly one. The
 `owner_claim` names the user; the `admin_claim`, if it is true, only lifts the bound to that user.
+It may name a value: `role=admin` is true for a claim `role` that is `admin`, or a list with it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tickwork.core.fields import FieldReader, Reader, shown
 from tickwork.core.limits import NAME_LENGTH_MAX, is_name
 from tickwork.errors import FieldError, Unauthorized
 
+DEFAULT_TENANT = "default"
 ISSUERS_MAX = 20
 TENANTS_MAX = 1_000
 
@@ -63,7 +65,7 @@ def caller_of_claims(issuer: Issuer, claims: Mapping[str, Any]) -> Caller:
     if not isinstance(tenant, str) or tenant not in issuer.tenants:
         raise _invalid(f"its claim {issuer.tenant_claim} must name a tenant of this issuer")
     owner = claims.get(issuer.owner_claim)
-    is_admin = issuer.admin_claim is not None and claims.get(issuer.admin_claim) is True
+    is_admin = _is_admin(issuer.admin_claim, claims)
     if owner is None and is_admin:
         return Caller(tenant=tenant, scopes=SCOPES, subject="admin")
     if not isinstance(owner, str) or not is_name(owner):
@@ -72,6 +74,14 @@ def caller_of_claims(issuer: Issuer, claims: Mapping[str, Any]) -> Caller:
         )
     bound = None if is_admin else owner
     return Caller(tenant=tenant, scopes=SCOPES, owner=bound, subject=owner)
+
+
+def _is_admin(admin_claim: str | None, claims: Mapping[str, Any]) -> bool:
+    name, has_value, value = (admin_claim or "").partition("=")
+    found = claims.get(name)
+    if not has_value:
+        return admin_claim is not None and found is True
+    return found == value or (isinstance(found, list) and value in found)
 
 
 def _invalid(why: str) -> Unauthorized:
@@ -97,7 +107,8 @@ def read_issuers(
 def read_issuer_variables(
     variables: Mapping[str, str], faults: list[FieldError], prefix: str
 ) -> tuple[Issuer, ...]:
-    """The issuer that environment variables describe: `TICKWORK_JWT_ISSUER` and others."""
+    """The issuer that environment variables describe: `TICKWORK_JWT_ISSUER` and others. By default
+    the algorithm fits the key, and without a claim for it there is one tenant, `default`."""
     given = {
         key.removeprefix(prefix).lower(): value
         for key, value in variables.items()
@@ -105,6 +116,10 @@ def read_issuer_variables(
     }
     if not given:
         return ()
+    usual = Algorithm.HS256 if "secret" in given else Algorithm.RS256
+    given.setdefault("algorithm", str(usual))
+    if "tenant_claim" not in given:
+        given.setdefault("tenants", DEFAULT_TENANT)
     names = {each: f"{prefix}{each.upper()}" for each in {*given, *_READERS}}
     issuer = _read_issuer(given, faults, "", names)
     return () if issuer is None else (issuer,)

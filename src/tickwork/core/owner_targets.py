@@ -36,7 +36,8 @@ from tickwork.errors import FieldError, Forbidden
 
 OWNER_TARGETS_MAX = 100
 
-_CHANNELS = frozenset({"email", *CHATS})
+CHANNELS = frozenset({"email", *CHATS})
+"""Channels that are allowed to any address."""
 
 
 def check_owner_targets(targets: Sequence[str]) -> list[FieldError]:
@@ -51,10 +52,10 @@ def check_owner_targets(targets: Sequence[str]) -> list[FieldError]:
             faults += text_faults(field, rest, NAME_LENGTH_MAX)
         elif kind == "webhook" and _has_host(rest):
             faults += text_faults(field, rest, TEXT_LENGTH_MAX)
-        elif each not in _CHANNELS:
+        elif each not in CHANNELS:
             fault = (
                 f"must be queue:NAME, endpoint:NAME, entity:NAME, workflow:NAME, "
-                f"webhook:https://host/path or one of {', '.join(sorted(_CHANNELS))}, "
+                f"webhook:https://host/path or one of {', '.join(sorted(CHANNELS))}, "
                 f"not {shown(each)}"
             )
             faults.append(FieldError(field, fault))

@@ -54,9 +54,9 @@ from tickwork.service.http_application import HttpApplication
 from tickwork.service.process_lifecycle import (
     ShutdownReport,
     announce,
-    is_console,
     run_until_stopped,
     tell,
+    tell_once,
 )
 from tickwork.service.worker.entities import entity_consumer
 
@@ -337,12 +337,11 @@ class AppEngine:
             if coming := (await upcoming(store, self.scope, count=1)).fires:
                 at, name = coming[0].due_at.astimezone(), coming[0].name or coming[0].schedule_id
                 opening.append(f"next tick {at:%Y-%m-%d %H:%M:%S %Z}: {name}")
-            # A log must not show a key, so without a terminal an operator creates the first one.
-            if wiring.Role.API in chosen.roles and is_console(chosen.log_format):
-                first = await create_first_key(store)
-                if first is not None:
-                    base_url = f"http://{chosen.host}:{chosen.port}"
-                    opening.append(first_key_text(first.token, base_url))
+
+        async def tell_first_key(url: str) -> None:
+            made = await create_first_key(await self.open(), chosen.admin_key)
+            if made is not None:
+                tell_once(first_key_text(made, url, is_chosen=chosen.admin_key is not None))
 
         def started() -> None:
             for each in opening:
@@ -352,7 +351,7 @@ class AppEngine:
             on_started()
 
         def hosted() -> AbstractAsyncContextManager[Worker]:
-            return server.hosted(chosen, running, self.http_application)
+            return server.hosted(chosen, running, self.http_application, tell_first_key)
 
         drain_seconds = chosen.drain_seconds
         running = partial(

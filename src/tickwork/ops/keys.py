@@ -16,6 +16,7 @@ from tickwork.core.api_key import (
     NewApiKey,
     hash_of,
     new_token,
+    parse_token,
     read_key_fields,
 )
 from tickwork.core.model import DEFAULT, SYSTEM, Scope
@@ -23,6 +24,9 @@ from tickwork.errors import Conflict, FieldError, InvalidInput
 from tickwork.ops.audit import recorded
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id, random_bytes
+
+ADMIN_KEY_VARIABLE = "TICKWORK_ADMIN_KEY"
+"""Environment variable with the first key, if the operator chooses it."""
 
 _TIME_DIGITS = 12
 """Hexadecimal digits of an id that are the time it was made, so that ids sort by it."""
@@ -43,28 +47,31 @@ async def create_key(store: Store, scope: Scope, given: Mapping[str, object]) ->
     """Makes a key of a tenant with the fields `name`, `scopes`, `owner` and `expires_at`."""
     checked = read_key_fields(given, await store.now())
     key_id = new_id().hex[:_TIME_DIGITS] + random_bytes(_RANDOM_ID_BYTES).hex()
-    fields = checked._asdict()
+    token, fields = new_token(key_id, random_bytes(SECRET_BYTES)), checked._asdict()
     async with recorded(store, scope, "key.create", key_id, after=fields):
-        return await _create(store, scope, key_id, **fields)
+        return await _create(store, scope, token, **fields)
 
 
-async def create_first_key(store: Store) -> CreatedKey | None:
-    """Makes the operator's first key if there is no key at all; else None."""
+async def create_first_key(store: Store, chosen: str | None = None) -> CreatedKey | None:
+    """Makes the operator's first key if there is no key at all; else None. `chosen` is its text, if
+    the operator has chosen one."""
     if await store.keys.list(SYSTEM, 1):
         return None
+    token = chosen or new_token(FIRST_KEY_ID, random_bytes(SECRET_BYTES))
     try:
-        return await _create(
-            store, DEFAULT, FIRST_KEY_ID, name="first start", scopes=tuple(Permission)
-        )
+        return await _create(store, DEFAULT, token, name="first start", scopes=tuple(Permission))
     except Conflict:  # Another process was first.
         return None
 
 
-def first_key_text(token: str, base_url: str) -> str:
+def first_key_text(made: CreatedKey, base_url: str, *, is_chosen: bool) -> str:
     """What the first start says about the key that it made."""
+    about = f"it is not shown again:\n  {made.token}"
+    token = made.token
+    if is_chosen:
+        about, token = f"that of {ADMIN_KEY_VARIABLE}.", f"${ADMIN_KEY_VARIABLE}"
     return (
-        "This database had no API key. This is the first one, with all scopes; it is not shown "
-        f"again:\n  {token}\n"
+        f"This database had no API key. This is the first one, with all scopes; {about}\n"
         f'Try it:\n  curl -H "Authorization: Bearer {token}" {base_url}/v1/stats'
     )
 
@@ -103,8 +110,9 @@ async def revoke_key(store: Store, scope: Scope, key_id: str) -> ApiKey:
         return await store.keys.revoke(scope, key_id)
 
 
-async def _create(store: Store, scope: Scope, key_id: str, **fields: object) -> CreatedKey:
-    token = new_token(key_id, secret := random_bytes(SECRET_BYTES))
-    new = NewApiKey(id=key_id, secret_hash=hash_of(secret.hex()), **fields)  # type: ignore[arg-type]
+async def _create(store: Store, scope: Scope, token: str, **fields: object) -> CreatedKey:
+    parsed = parse_token(token)
+    assert parsed is not None
+    new = NewApiKey(id=parsed.key_id, secret_hash=hash_of(parsed.secret), **fields)  # type: ignore[arg-type]
     created = await store.keys.create(scope, new)
     return CreatedKey(**structs.asdict(created), token=token)

@@ -137,6 +137,20 @@ def tell(text: str, log_format: str | None) -> None:
         _write(text)
 
 
+def tell_once(text: str) -> None:
+    """Tells something that is not told again, with or without a terminal. On stdout: it is no log
+    line, and logs are on stderr."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def shown_url(host: str, port: int) -> str:
+    """The URL at which this machine reaches a server that listens there."""
+    any_address = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 (only shown)
+    shown = any_address.get(host, host)
+    return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
+
+
 def announce(queues: Iterable[str], roles: Iterable[str], log_format: str | None) -> None:
     """Reports what this process does: on a terminal as a sentence, otherwise as a log line."""
     known = sorted(roles)

@@ -167,7 +167,7 @@ async def replace(
     if found:
         raise InvalidInput(found)
     await ensure_deliveries(store, [definition])
-    await check_owner_target(store, scope, definition)
+    await check_owner_target(store, scope, definition, outside.owner_targets)
     (await payload_check(store, scope))(definition)
     definition = seal_secrets(scope, known.id, definition, outside, known.definition)
     anchor = anchor_after_update(rule, known.definition.rule, is_anew=is_anew)

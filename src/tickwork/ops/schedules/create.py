@@ -137,7 +137,7 @@ async def create_many(
     check = await payload_check(store, scope)
     for each in new:
         check(each.definition)
-        await check_owner_target(store, scope, each.definition)
+        await check_owner_target(store, scope, each.definition, outside.owner_targets)
     await ensure_deliveries(store, [each.definition for each in new])
     rules = outside.with_one_box()
     new = [_sealed(scope, each, rules) for each in new]

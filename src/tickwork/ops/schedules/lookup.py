@@ -92,12 +92,14 @@ def owned(bodies: Sequence[Mapping[str, object]], scope: Scope) -> Sequence[Mapp
     return [{**each, "owner": each.get("owner", scope.owner)} for each in bodies]
 
 
-async def check_owner_target(store: Store, scope: Scope, definition: Definition) -> None:
-    """Raises `Forbidden` if the scope is an owner's, and the tenant does not let its owners use
-    the target."""
+async def check_owner_target(
+    store: Store, scope: Scope, definition: Definition, everywhere: Sequence[str]
+) -> None:
+    """Raises `Forbidden` if the scope is an owner's, and neither the tenant nor the installation,
+    in its list for `everywhere`, lets owners use the target."""
     if scope.owner is not None and scope.tenant is not None:
         tenant = await store.tenants.get(Scope(scope.tenant), scope.tenant)
-        check_target(definition, tenant.owner_targets)
+        check_target(definition, (*tenant.owner_targets, *everywhere))
 
 
 async def limits_of(store: Store, scope: Scope, usual: when.Limits) -> when.Limits:
@@ -165,8 +167,8 @@ async def check_targets(
             if not known[queue]:
                 faults.append(await missing_queue(store, scope, f"[{index}].{field}.queue", queue))
         faults += await _missing_endpoints(store, scope, f"[{index}].", fields)
-        faults += await _missing_entity(store, f"[{index}].", fields)
-        faults += await _missing_workflows(store, f"[{index}].", fields)
+        faults += await _missing_entity(store, scope, f"[{index}].", fields)
+        faults += await _missing_workflows(store, scope, f"[{index}].", fields)
     if faults:
         raise InvalidInput(faults)
 
@@ -197,8 +199,8 @@ async def _missing_endpoints(
             try:
                 await store.endpoints.get(scope, endpoint_id or name)
             except (NotFound, InvalidInput):
-                names = [each.name for each in await store.endpoints.list(scope, ENDPOINTS_MAX)]
-                near = nearest(name, names)
+                known = await store.endpoints.list(scope, ENDPOINTS_MAX)
+                near = _nearest(scope, name, [each.name for each in known])
                 advice = "give the name of one" if near is None else f"did you mean {near!r}?"
                 fault = f"there is no endpoint {shown(name)}; {advice}"
                 faults.append(FieldError(f"{prefix}{field}.endpoint", fault))
@@ -206,7 +208,7 @@ async def _missing_endpoints(
 
 
 async def _missing_entity(
-    store: Store, prefix: str, fields: Mapping[str, object]
+    store: Store, scope: Scope, prefix: str, fields: Mapping[str, object]
 ) -> list[FieldError]:
     """The fault of a target whose type of entities no app has registered."""
     name = entity_named(fields)
@@ -214,13 +216,13 @@ async def _missing_entity(
         return []
     queues = await store.queues.list(SYSTEM)
     known = [each.name.removeprefix(ENTITIES_PREFIX) for each in queues if is_hidden(each.name)]
-    near = nearest(name, known)
+    near = _nearest(scope, name, known)
     advice = "register it in an app, and run that" if near is None else f"did you mean {near!r}?"
     return [FieldError(f"{prefix}target.entity", f"there is no entity {shown(name)}; {advice}")]
 
 
 async def _missing_workflows(
-    store: Store, prefix: str, fields: Mapping[str, object]
+    store: Store, scope: Scope, prefix: str, fields: Mapping[str, object]
 ) -> list[FieldError]:
     """The faults of workflows that no app has declared, of the target and of results."""
     faults: list[FieldError] = []
@@ -228,7 +230,7 @@ async def _missing_workflows(
         name = workflow_named(fields, field)
         if name is None or await has_queue(store, SYSTEM, runs_queue(name)):
             continue
-        near = nearest(name, await _workflows(store))
+        near = _nearest(scope, name, await _workflows(store))
         advice = "declare it in an app, and run that" if near is None else f"did you mean {near!r}?"
         fault = f"there is no workflow {shown(name)}; {advice}"
         faults.append(FieldError(f"{prefix}{field}.workflow", fault))
@@ -243,12 +245,17 @@ async def _workflows(store: Store) -> list[str]:
 
 async def missing_queue(store: Store, scope: Scope, field: str, queue: str) -> FieldError:
     """Returns the fault of a target queue that does not exist, with the nearest name."""
-    known = [each.name for each in await store.queues.list(scope)]
+    known = [] if scope.owner else [each.name for each in await store.queues.list(scope)]
     advice = (
         f"create it first: app.queue({queue!r}) in your app, "
         f"or [[queues]] with name = {queue!r} in {TOPOLOGY_FILE}, and tickwork topology apply"
     )
     return FieldError(field, no_queue(queue, known, otherwise=advice))
+
+
+def _nearest(scope: Scope, name: str, known: Sequence[str]) -> str | None:
+    """The nearest known name. There is none for an owner, who does not see what its tenant has."""
+    return None if scope.owner is not None else nearest(name, known)
 
 
 async def target_faults(

@@ -45,12 +45,14 @@ def _no_box() -> Box:
 
 
 class OutsideRules(NamedTuple):
-    """What an installation allows: the URLs of targets, and callbacks if it has a public URL; and
-    what encrypts the secrets of targets. The settings are read only for targets that need them."""
+    """What an installation allows: the URLs of targets, callbacks if it has a public URL, and the
+    targets of owners in every tenant; and what encrypts the secrets of targets. The settings are
+    read only for targets that need them."""
 
     check_url: CheckUrl = _refuse
     public_url: Callable[[], str | None] = lambda: None
     box: Callable[[], Box] = _no_box
+    owner_targets: tuple[str, ...] = ()
 
     def with_one_box(self) -> OutsideRules:
         """The same rules for many schedules: the key is read once, when it is first needed."""
