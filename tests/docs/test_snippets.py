@@ -19,6 +19,7 @@ PAGES = (
     "entities",
     "exactly-once",
     "queues",
+    "queue-settings",
     "subscriptions",
     "limits",
     "dead-letters",
@@ -58,7 +59,7 @@ PAGES = (
     "forecast",
 )
 
-WALKS = ("first-hour", "what-to-look-at", "outbox")
+WALKS = ("first-hour", "what-to-look-at", "leader-or-disk", "outbox")
 """Pages that other tests follow: with two terminals (`terminals`), or on PostgreSQL."""
 
 

@@ -19,7 +19,8 @@ from tests.docs.terminals import Walk
 from tests.kit.waiting import eventually_blocking
 from tickwork import Tickwork
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "what-to-look-at.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGES = ("what-to-look-at", "leader-or-disk")
 SMALL_DISK_KIBIBYTES = 2048
 
 SHOP = """
@@ -48,8 +49,9 @@ async def tick(firing):
 
 
 def section(heading: str) -> str:
-    """The text of the page under a heading."""
-    parts = re.split(r"^## (.+)\n", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    """The text of the pages under a heading."""
+    text = "\n".join((DOCS / f"{each}.md").read_text(encoding="utf-8") for each in PAGES)
+    parts = re.split(r"^## (.+)\n", text, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))[heading]
 
 
