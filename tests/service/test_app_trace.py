@@ -68,6 +68,9 @@ async def test_a_trace_is_a_tree_of_messages_dead_letters_runs_and_steps(
         assert await app.trace("run-2") == own
         with pytest.raises(NotFound, match="nothing with this correlation id is left"):
             await app.trace("other")
+        await h.advance(hours=2)
+        (ended,) = [each for each in (await app.trace("story")).nodes if each.kind == "run"]
+        assert (ended.state, shape(ended.children)) == ("completed", [["step", "sleep", "done"]])
 
 
 async def test_a_message_that_died_first_is_found_by_its_id(database: str | None) -> None:

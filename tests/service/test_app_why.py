@@ -13,6 +13,7 @@ from tickwork.core.public_id import Prefix, public_id
 from tickwork.ops.wait_answers import Wait
 from tickwork.ops.why import why_entity
 from tickwork.testing import harness
+from tickwork.testing.clock import START
 
 
 async def ask(app: Tickwork, reference: str) -> Wait:
@@ -81,7 +82,8 @@ async def test_a_run_says_which_step_it_waits_for_and_until_when(database: str |
         await step.sleep("cool-down", 3_600)
         await step.wait_for_event("approval", type="approved", timeout_seconds=60)
 
-    async with harness(app, database=database) as h:
+    start = START.replace(microsecond=250_000)
+    async with harness(app, database=database, start=start) as h:
         run = await app.workflows.start(content, id="brand-7")
         ready = await ask(app, "brand-7")
         assert (ready.kind, ready.id, ready.code) == ("run", "brand-7", "ready")
@@ -93,7 +95,10 @@ async def test_a_run_says_which_step_it_waits_for_and_until_when(database: str |
         asleep = await ask(app, "brand-7")
         assert (asleep.code, asleep.until) == ("sleeping", h.now + timedelta(hours=1))
         assert asleep.answer == "Run brand-7 of content waits for cool-down."
-        assert asleep.details[0].startswith("step cool-down: sleeps since ")
+        until = h.now + timedelta(hours=1)
+        assert asleep.next == f"It wakes at {until:%Y-%m-%dT%H:%M:%S}Z."
+        slept = f"since {h.now:%Y-%m-%dT%H:%M:%S}Z until {until:%Y-%m-%dT%H:%M:%S}Z"
+        assert asleep.details == (f"step cool-down: sleeps {slept}",)
         await h.advance(hours=1)
         waiting = await ask(app, "brand-7")
         assert (waiting.code, waiting.until) == ("event", h.now + timedelta(minutes=1))

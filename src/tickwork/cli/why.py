@@ -96,7 +96,7 @@ def _why_here(
 def _slot_lines(found: WhyAnswer) -> Iterator[str]:
     from tickwork.core.when import iso
 
-    yield f"{iso(found.at)}: {found.answer}"
+    yield f"{iso(found.at.replace(microsecond=0))}: {found.answer}"
     if found.previous_slot is not None:
         yield f"previous slot: {iso(found.previous_slot)}"
     if found.next_slot is not None:

@@ -15,6 +15,7 @@ from tickwork.core.trace import RECORDS_MAX, Trace, TraceNode, TraceRecord, trac
 from tickwork.core.workflow.model import RunPage, StepError, StepWindow
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.ops.why import why_waits
+from tickwork.ops.workflow_views import step_at
 from tickwork.store.contract import Store
 
 INSIDE_MAX = 50
@@ -77,7 +78,7 @@ def _steps(page: RunPage) -> tuple[TraceNode, ...]:
             attempts=each.attempts,
             error=_error(each.error),
         )
-        for each in page.steps
+        for each in (step_at(step, page.now) for step in page.steps)
     )
 
 

@@ -16,8 +16,8 @@ from tickwork.core.limits import ENTITIES_PREFIX, FOREVER_SECONDS
 from tickwork.core.message.dead_letter import DeadLetter
 from tickwork.core.model import Message, QueueSettings, State
 from tickwork.core.public_id import Prefix, public_id
-from tickwork.core.when import iso
 from tickwork.core.workflow.model import RunPage, RunStatus, RunStep, StepKind, StepState
+from tickwork.ops.schedules.why_answers import iso_second
 
 _ERROR_LENGTH_MAX = 200
 """Characters of an error in a sentence."""
@@ -79,7 +79,7 @@ def message_wait(facts: MessageFacts) -> Wait:
             code, answer = "retrying", f"{subject} failed and waits for its next attempt"
         else:
             code, answer = "delayed", f"{subject} is delayed"
-        then = f"a worker runs it at {iso(until)}{obstacles}"
+        then = f"a worker runs it at {iso_second(until)}{obstacles}"
     else:
         code, answer = "ready", f"{subject} is ready and waits for a worker"
         then = f"a worker runs it as soon as one is free{obstacles}"
@@ -171,7 +171,7 @@ def run_wait(page: RunPage, facts: MessageFacts | None) -> Wait:
     name = f"run {run.id} of {run.workflow}"
     details = [*map(_step_words, steps)]
     if run.deadline_at is not None and not run.status.is_final:
-        details.append(f"its deadline is {iso(run.deadline_at)}")
+        details.append(f"its deadline is {iso_second(run.deadline_at)}")
     if run.divergence is not None:
         details.append(f"its code diverges from its record: {run.divergence}")
     if run.status is not RunStatus.RUNNING:
@@ -213,8 +213,8 @@ def run_wait(page: RunPage, facts: MessageFacts | None) -> Wait:
 
 
 def _step_words(step: RunStep) -> str:
-    until = "" if step.wake_at is None else f" until {iso(step.wake_at)}"
-    since = f"since {iso(step.started_at)}"
+    until = "" if step.wake_at is None else f" until {iso_second(step.wake_at)}"
+    since = f"since {iso_second(step.started_at)}"
     match step:
         case RunStep(state=StepState.RETRYING):
             return f"step {step.key}: attempt {step.attempts + 1} {since}{until}"
@@ -237,7 +237,7 @@ def _run_code(steps: Sequence[RunStep]) -> str:
 
 def _run_next(steps: Sequence[RunStep]) -> str:
     for step in steps:
-        until = "" if step.wake_at is None else f" at {iso(step.wake_at)}"
+        until = "" if step.wake_at is None else f" at {iso_second(step.wake_at)}"
         if step.kind is StepKind.EVENT:
             late = f", or the step times out{until}" if until else ""
             return f"it goes on when the event is sent{late}"

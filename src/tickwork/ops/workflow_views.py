@@ -82,7 +82,7 @@ def view(page: RunPage) -> RunView:
         summary(run),
         waits_for=tuple(map(_waits_for, waiting)),
         wake_at=min(times, default=None),
-        steps=tuple(_step_view(_as_of(each, page.now)) for each in page.steps),
+        steps=tuple(_step_view(step_at(each, page.now)) for each in page.steps),
         steps_total=page.steps_total,
         events=tuple(map(_event_view, page.events)),
     )
@@ -112,7 +112,7 @@ def summary(run: Run) -> RunView:
     )
 
 
-def _as_of(step: RunStep, now: datetime) -> RunStep:
+def step_at(step: RunStep, now: datetime) -> RunStep:
     """A step at a time: a sleep that is over is done."""
     if step.state.is_final or step.is_open(now):
         return step

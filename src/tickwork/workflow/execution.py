@@ -27,6 +27,7 @@ from tickwork.core.message.outcome import (
     Suspended,
 )
 from tickwork.core.model import ContentType
+from tickwork.core.when import iso
 from tickwork.core.workflow.model import (
     STEP_NAME_LENGTH_MAX,
     Control,
@@ -202,7 +203,9 @@ class Execution:
         if run.control is Control.COMPENSATE:
             return await self._undo_and_end(RunStatus.CANCELLED, None)
         if self._record.is_past_deadline():
-            text = f"the run did not end before its deadline at {run.deadline_at}"
+            assert run.deadline_at is not None
+            at = iso(run.deadline_at.replace(microsecond=0))
+            text = f"the run did not end before its deadline at {at}"
             return await self._undo_and_end(RunStatus.FAILED, text)
         return self._suspended()
 

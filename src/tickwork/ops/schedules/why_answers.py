@@ -109,7 +109,7 @@ def answer_from(facts: Facts) -> Answer:
             return Answer("to_come", None, f"it is due {_at(due)}")
         since = f"it was due {_at(due)}"
         if isinstance(facts.rule.timing, when.Once) and facts.rule.timing.at < at:
-            since = f"its time {_iso(facts.rule.timing.at)} was over, so it fires at once"
+            since = f"its time {iso_second(facts.rule.timing.at)} was over, so it fires at once"
         return Answer("not_planned", None, f"{since}, but no scheduler has planned it yet")
     words = (
         "there is no record of it: it is older than the retention, its message was purged, "
@@ -150,7 +150,8 @@ def _not_fired(last: FiringRecord, error: str, *, is_certain: bool) -> Answer:
     recorded = f"recorded {_at(last.finished_at)}"
     if last.count == 1:
         return Answer(reason, False, f"it did not fire: {why}; {recorded}")
-    run = f"{last.count} slots from {_iso(last.slot)} to {_iso(last.last_slot or last.slot)}"
+    until = iso_second(last.last_slot or last.slot)
+    run = f"{last.count} slots from {iso_second(last.slot)} to {until}"
     if is_certain:
         return Answer(reason, False, f"it did not fire: {why}; one of {run}; {recorded}")
     words = f"it did not fire; whether it was a slot is unknown: one record covers {run}"
@@ -187,14 +188,14 @@ def _running(message: Message) -> str:
     if (since := message.claimed_at or message.waits_since) is not None:
         words += f" started {_at(since)}"
     if message.state is State.READY:
-        words += f"; its receiver has until {_iso(message.visible_at)} to complete it"
+        words += f"; its receiver has until {iso_second(message.visible_at)} to complete it"
     return words
 
 
 def _before_creation(facts: Facts) -> Answer:
     words = f"it did not fire: the schedule was created only {_at(facts.schedule.created_at)}"
     if facts.following is not None:
-        words += f", and its first slot is {_iso(facts.following)}"
+        words += f", and its first slot is {iso_second(facts.following)}"
     return Answer("before_creation", False, words)
 
 
@@ -217,7 +218,7 @@ def _not_active(facts: Facts) -> Answer:
 
 
 def _status_words(schedule: Schedule) -> str:
-    words = f"the schedule has been {schedule.status} since {_iso(schedule.changed_at)}"
+    words = f"the schedule has been {schedule.status} since {iso_second(schedule.changed_at)}"
     if schedule.last_error and schedule.status is not ScheduleStatus.COMPLETED:
         words += f" (its last error: {schedule.last_error})"
     remedy = _REMEDIES.get(schedule.status)
@@ -259,7 +260,7 @@ def _no_slot(facts: Facts) -> Answer:
     if rule.start_at is not None and at < rule.start_at:
         words = f"{_verb(facts)}: the schedule starts {_at(rule.start_at)}"
         if facts.following is not None:
-            words += f", and its first slot is {_iso(facts.following)}"
+            words += f", and its first slot is {iso_second(facts.following)}"
         return Answer("before_start", False, words + still)
     if rule.end_at is not None and at > rule.end_at:
         ends = "ended" if rule.end_at <= facts.now else "ends"
@@ -270,10 +271,10 @@ def _no_slot(facts: Facts) -> Answer:
         by = "its calendar" if day in rule.holidays else "its own list"
         words = f"{_verb(facts)}: {day} is excluded by {by}"
         if facts.following is not None:
-            words += f"; the next slot is {_iso(facts.following)}"
+            words += f"; the next slot is {iso_second(facts.following)}"
         return Answer(EXCLUDED, False, words + still)
     near = [
-        f"the {word} one is {_iso(slot)}"
+        f"the {word} one is {iso_second(slot)}"
         for word, slot in (("previous", facts.previous), ("next", facts.following))
         if slot is not None
     ]
@@ -319,8 +320,9 @@ def _in_words(span: timedelta) -> str:
 
 
 def _at(instant: datetime) -> str:
-    return f"at {_iso(instant)}"
+    return f"at {iso_second(instant)}"
 
 
-def _iso(instant: datetime) -> str:
+def iso_second(instant: datetime) -> str:
+    """An instant for a sentence, to the second."""
     return when.iso(instant.replace(microsecond=0))
