@@ -24,28 +24,48 @@ DURABLE_TABLES = (
     "tickwork_run_steps",
     "tickwork_runs",
 )
-OF_RUNS_AND_ENTITIES = (
+LOOKED_UP = (
+    "ack_plain",
     "adopt_runs",
+    "assign_version",
+    "bury_alarm",
     "count_run_steps",
+    "count_waiting_calls",
+    "count_waiting_events",
     "delete_alarms",
+    "delete_calls",
     "delete_entities",
     "delete_entity_values",
     "end_runs",
     "enter_call",
+    "entered_call",
     "entity_head",
+    "entity_values",
     "find_runs",
     "finish_runs",
+    "forget_events",
+    "forget_steps",
+    "get_run",
+    "list_entity_storage",
+    "list_entity_storage_reversed",
     "lock_keys",
+    "lock_run",
+    "lock_run_message",
     "open_run_steps",
     "put_entities",
     "put_entity_results",
     "record_checkpoints",
     "record_dead_letters",
     "run_events",
+    "run_results",
     "run_steps",
     "run_steps_window",
+    "take_run_message",
     "unblock_keys",
+    "update_run",
+    "wake_run_message",
     "wake_signalled_runs",
+    "withdrawable_call",
 )
 HOT = (
     "ack",
@@ -74,15 +94,15 @@ async def test_a_plan_made_on_an_empty_table_does_no_sequential_scan(
             await connection.close()
 
 
-async def test_a_plan_made_without_runs_and_entities_looks_up_each_by_its_key(
+async def test_a_plan_made_on_empty_tables_looks_up_each_row_by_its_key(
     postgres_url: str,
 ) -> None:
     await migrate(postgres_url)  # A database that was used before may have empty pages.
     connection: Connection = await asyncpg.connect(postgres_url, server_settings=database.SESSION)
-    tables = (*DURABLE_TABLES, MESSAGES)
+    tables = (*DURABLE_TABLES, MESSAGES, SCHEDULES)
     try:
         await connection.execute(f"VACUUM (ANALYZE) {', '.join(tables)}")
-        for name in OF_RUNS_AND_ENTITIES:
+        for name in LOOKED_UP:
             for node in nodes(await generic_plan(connection, name)):
                 is_scan = node["Node Type"].endswith("Scan")
                 if is_scan and node.get("Relation Name") in tables:

@@ -89,12 +89,14 @@ shown AS (
                     WHERE m.tenant = slots.tenant AND m.schedule_id = slots.schedule_id
                         AND m.schedule_id IS NOT NULL AND m.run = 0 AND m.slot > slots.slot
                 )
+            LIMIT 1
         ) AS over ON true
         GROUP BY slots.tenant, slots.schedule_id, slots.now
         -- In a fixed order, so that concurrent transactions do not deadlock.
         ORDER BY slots.tenant, slots.schedule_id
     ) AS ended
-    WHERE s.tenant = ended.tenant AND s.id = ended.schedule_id AND s.status <> 'deleted'
+    -- Arrays of one element: a plan that was made while the table was empty must not join by reading all of it.
+    WHERE s.tenant = ANY (ARRAY[ended.tenant]) AND s.id = ANY (ARRAY[ended.schedule_id]) AND s.status <> 'deleted'
         AND (
             (s.error_count, s.last_error, s.last_status) IS DISTINCT FROM (/*after_success*/)
             OR s.version = ended.over_at_version
