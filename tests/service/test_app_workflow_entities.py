@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from tickwork import Entity, Retries, RunFailed, Step
+from tickwork import Entity, NotFound, Retries, RunFailed, Step
+from tickwork.core.model import DEFAULT, SYSTEM, Scope, Tenant
 from tickwork.facade.app import Tickwork
+from tickwork.ops.workflows import RunStart, start_runs
 from tickwork.testing import harness
 
 
@@ -71,3 +73,35 @@ async def test_a_body_that_calls_an_entity_outside_a_step_is_refused(
         with pytest.raises(RunFailed, match="calls an entity outside a step"):
             await run.result()
         assert await app.entity(Counter, "a").add(1) == 1
+
+
+async def test_what_a_step_does_to_runs_and_entities_is_done_for_the_tenant_of_its_run(
+    app: Tickwork, database: str | None
+) -> None:
+    app.entities.register(Counter)
+    counted: list[int] = []
+
+    @app.workflow()
+    async def child(step: Step) -> Any:
+        return await step.wait_for_event("go", type="go")
+
+    async def work() -> None:
+        run = await app.workflows.start(child, id="child")
+        await run.send_event("go", 7)
+        await app.entity(Counter, "a").add(5)
+        counted.append(len(await app.entities.list("Counter")))
+
+    @app.workflow()
+    async def parent(step: Step) -> None:
+        await step.do("work", work)
+
+    ann = Scope("ann")
+    async with harness(app, database=database) as h:
+        await h.store.tenants.put(SYSTEM, Tenant(id="ann"))
+        await start_runs(h.store, ann, [RunStart(workflow="parent", id="parent")])
+        await h.drain()
+        assert (await h.store.workflows.get(ann, "child")).result == b"7"
+        with pytest.raises(NotFound):
+            await h.store.workflows.get(DEFAULT, "child")
+        assert await app.workflows.list() == ()
+    assert counted == [1]

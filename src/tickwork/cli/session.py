@@ -92,7 +92,7 @@ async def _app_on(database: str | None, scope: Scope, *, create: bool) -> AsyncI
         min_interval_seconds=settings.min_interval_seconds,
     )
     engine = engine_of(app)
-    engine.scope = scope
+    engine.own_scope = scope
     async with opened_store(settings, scope, create=create) as store:
         with engine.stores.using(store):
             yield as_client(app)

@@ -74,7 +74,7 @@ class AppEngine:
     """The shared parts of an app."""
 
     def __init__(self, flags: dict[str, Any], tenant: str, app_name: str) -> None:
-        self._flags, self.tenant, self.scope = flags, tenant, Scope(tenant)
+        self._flags, self.tenant, self.own_scope = flags, tenant, Scope(tenant)
         self.registry = Registry(app_name)
         self.registry.home = self._home
         self.registry.on_unknown = self._read_queues_soon
@@ -164,11 +164,18 @@ class AppEngine:
         for message in messages:
             handling.send(Send(queue, message))
 
+    @property
+    def scope(self) -> Scope:
+        """The tenant of the message that is being handled; outside handlers that of the app."""
+        handling = self.composer.handling()
+        cause = None if handling is None else handling.cause
+        return self.own_scope if cause is None else Scope(cause.tenant)
+
     def scope_of(self, name: str, *, is_owner: bool = False) -> Scope:
         """The scope of a queue. The system owns shared queues: it creates them and claims from
         them."""
         declared = self.registry.queues.get(name)
-        return SYSTEM if is_owner and declared and declared.is_shared else self.scope
+        return SYSTEM if is_owner and declared and declared.is_shared else self.own_scope
 
     def limits(self) -> Limits:
         """The limits of this installation."""
@@ -219,12 +226,6 @@ class AppEngine:
             await ensure_entity_type(store, type_name)
             self.registry.created.add(queue)
         return store
-
-    def message_scope(self) -> Scope:
-        """The scope of the message that is being handled; outside handlers that of the app."""
-        handling = self.composer.handling()
-        cause = None if handling is None else handling.cause
-        return self.scope if cause is None else Scope(cause.tenant)
 
     def caller(self, store: Store) -> Caller:
         """Makes direct calls on a store. This process joins as a node with the first one."""
@@ -334,7 +335,7 @@ class AppEngine:
         opening = [f"version {_version()}, database {wiring.shown_database(chosen)}"]
 
         async def look_ahead(store: Store) -> None:
-            if coming := (await upcoming(store, self.scope, count=1)).fires:
+            if coming := (await upcoming(store, self.own_scope, count=1)).fires:
                 at, name = coming[0].due_at.astimezone(), coming[0].name or coming[0].schedule_id
                 opening.append(f"next tick {at:%Y-%m-%d %H:%M:%S %Z}: {name}")
 
@@ -384,7 +385,7 @@ class AppEngine:
         await self._read_queues(store)
 
     async def _read_queues(self, store: Store) -> None:
-        names = await queue_names(store, self.scope)
+        names = await queue_names(store, self.own_scope)
         self.registry.stored = frozenset(names.values())
 
     def _read_queues_soon(self) -> None:
@@ -429,7 +430,7 @@ class AppEngine:
     async def _declare_schedules(self, store: Store) -> None:
         declared = self.registry.schedules.values()
         await declare_schedules(
-            store, self.scope, declared, app=self.registry.app_name, limits=self.limits()
+            store, self.own_scope, declared, app=self.registry.app_name, limits=self.limits()
         )
 
 

@@ -189,8 +189,9 @@ class EntityHandle:
             # As a send would carry it, so that both get the same values.
             called = read_call(encode_call(named))
             caller = engine.caller(store)
-            scope = engine.message_scope()
-            return msgspec.json.decode(await caller.call(scope, Runner(store, type_), called))
+            return msgspec.json.decode(
+                await caller.call(engine.scope, Runner(store, type_), called)
+            )
 
         return call
 
