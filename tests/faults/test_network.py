@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.conformance import barriers
 from tests.faults import tables
 from tests.faults.steps import (
     OUTPUTS,
@@ -23,6 +24,7 @@ from tests.faults.steps import (
 from tests.kit.postgres_proxy import PostgresProxy
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
+from tickwork import Entity, Tickwork
 from tickwork.core.model import DEFAULT, SYSTEM, Message, Settlement, SettleResult
 from tickwork.errors import StoreUnavailable
 from tickwork.store.contract import Store
@@ -318,3 +320,32 @@ async def _listened(past: Store, wait: Callable[[float], Awaitable[bool]]) -> No
 async def _awaited(wanted: Awaitable[None] | None) -> None:
     assert wanted is not None
     await wanted
+
+
+class Door(Entity):
+    async def pass_by(self) -> str:
+        return "passed"
+
+
+async def test_a_call_that_is_stored_after_its_connection_broke_frees_its_entity(
+    home: Home, proxy: PostgresProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server does not see that its client is gone while its statement waits."""
+    monkeypatch.setattr("tickwork.entity.caller.CALL_WAIT_SECONDS_MAX", 10.0)
+    app = Tickwork(proxy.url)
+    app.entities.register(Door)
+    assert await app.entity(Door, "a").pass_by() == "passed"
+    caller = app._engine.caller(await app._engine.open())
+    try:
+        async with barriers.barrier(home.url, before=barriers.SEND) as barrier:
+            calling = asyncio.ensure_future(app.entity(Door, "a").pass_by())
+            await barrier.reached()
+            proxy.cut()
+            with pytest.raises(StoreUnavailable):
+                await calling
+            # It has looked for the call, which is not stored yet.
+            await eventually(lambda: not caller._ending, timeout_seconds=BOUND_SECONDS)
+            await barrier.opens()
+            assert await app.entity(Door, "a").pass_by() == "passed"
+    finally:
+        await app.close()

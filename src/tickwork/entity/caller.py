@@ -47,6 +47,13 @@ from tickwork.store.ids import new_id
 NODE_PAUSE_SECONDS = 0.1
 """Seconds until a call is tried again whose node has lost its lease and joins anew."""
 
+LATE_SECONDS_MAX = 150.0
+"""Seconds for which a call is looked for whose storing failed. A server that has lost the
+connection carries its statement out all the same, when it has got its locks."""
+
+LOOK_SECONDS_MAX = 5.0
+"""Maximum number of seconds between two of these looks."""
+
 CLOSE_SECONDS_MAX = 5.0
 """Seconds that calls which did not commit may take to end when the app closes."""
 
@@ -73,6 +80,7 @@ class Caller:
         self._retry = SettleRetry(store.nodes, report)
         self._wait, self._on_blocked = CallWait(store), on_blocked
         self._ending: set[asyncio.Task[Any]] = set()
+        self._looking: set[asyncio.Task[Any]] = set()
 
     async def call(self, scope: Scope, runner: Runner, call: Call) -> bytes:
         """Calls a method and returns its result as JSON, after it was committed."""
@@ -96,6 +104,8 @@ class Caller:
     async def close(self) -> None:
         """Waits for calls that were cancelled to end. If the database does not answer in time, the
         reaper deletes them together with the node of this process."""
+        for task in self._looking:
+            task.cancel()
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS_MAX):
                 while self._ending:
@@ -125,7 +135,7 @@ class Caller:
                 await asyncio.sleep(NODE_PAUSE_SECONDS)
             except (StoreError, asyncio.CancelledError):
                 # It may be stored, and would keep the entity as long as this process lives.
-                self._end_soon(self._remove(scope, message.id, holder, entering))
+                self._end_soon(self._remove_entered(scope, message.id, holder, entering))
                 raise
 
     async def _wait_for(self, scope: Scope, call: Call, message: Message) -> Message:
@@ -212,28 +222,43 @@ class Caller:
         ending = decide.settle(message, Succeeded(), ENTITY_SETTINGS)
         await self._retry.settle(partial(self._store_ending, ending))
 
-    async def _remove(
-        self, scope: Scope, id_: UUID, holder: UUID, entering: asyncio.Future[Any] | None = None
+    async def _remove_entered(
+        self, scope: Scope, id_: UUID, holder: UUID, entering: asyncio.Future[Any]
     ) -> None:
-        """Removes a call that may be stored, and may be claimed; one that is being stored, after
-        that."""
-        if entering is not None:
-            await asyncio.wait([entering])
-        pause = NODE_PAUSE_SECONDS
+        """Removes a call after it was stored; one whose storing failed, also if it is stored
+        later."""
+        await asyncio.wait([entering])
+        if await self._remove(scope, id_, holder) or entering.exception() is None:
+            return
+        task = asyncio.create_task(self._remove_late(scope, id_, holder))
+        self._looking.add(task)
+        task.add_done_callback(self._looking.discard)
+
+    async def _remove_late(self, scope: Scope, id_: UUID, holder: UUID) -> None:
+        until, pause = monotonic() + LATE_SECONDS_MAX, NODE_PAUSE_SECONDS
+        while monotonic() < until:
+            await asyncio.sleep(pause)
+            if await self._remove(scope, id_, holder):
+                return
+            pause = min(pause * 2, LOOK_SECONDS_MAX)
+
+    async def _remove(self, scope: Scope, id_: UUID, holder: UUID) -> bool:
+        """Removes a call that may be stored, and may be claimed; whether there was one."""
         while True:
             with suppress(StoreError):
                 if await self._store.entities.withdraw(scope, id_):
-                    return
+                    return True
                 found = await self._store.entities.entered(scope, [id_])
                 break
-            await asyncio.sleep(pause)
+            await asyncio.sleep(NODE_PAUSE_SECONDS)
         if id_ in found:
             # A direct call is claimed once.
             claim = Claim(scope.tenant or "default", id_, 1, holder)
             ending = Ending(claim=claim, fate=Fate.ACK)
             await self._retry.settle(partial(self._store_ending, ending))
+        return id_ in found
 
-    def _end_soon(self, work: Coroutine[Any, Any, None]) -> None:
+    def _end_soon(self, work: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.create_task(work)
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
