@@ -133,6 +133,22 @@ async def test_an_entity_has_several_schedules_by_name(app: Tickwork, h: Harness
     assert await diary.notes() == ["once", "hour", "hour", "slow", "again"]
 
 
+async def test_a_schedule_that_is_set_again_keeps_nothing_of_the_one_before(
+    app: Tickwork, h: Harness
+) -> None:
+    diary = app.entity(Diary, "a")
+    await diary.plan("x", every=60, payload="p", jitter_seconds=5, metadata={"mine": 1})
+    await h.drain()
+    await diary.plan("x", every=120)
+    await h.drain()
+    (again,) = await app.schedules.list()
+    await diary.plan("y", every=120)
+    await h.drain()
+    other = next(each for each in await app.schedules.list() if each.id != again.id)
+    assert (again.jitter_seconds, again.payload) == (other.jitter_seconds, other.payload)
+    assert again.metadata == {"entity": "Diary", "key": "a", "schedule": "x"}
+
+
 async def test_the_schedules_of_an_entity_go_with_delete_all(app: Tickwork, h: Harness) -> None:
     diary = app.entity(Diary, "a")
     await diary.plan("a", every=60)

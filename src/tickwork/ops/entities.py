@@ -36,15 +36,8 @@ from tickwork.core.limits import ENTITIES_PREFIX
 from tickwork.core.model import SYSTEM, NewMessage, Scope
 from tickwork.core.schedule.model import ScheduleStatus
 from tickwork.core.when import Limits
-from tickwork.errors import (
-    Conflict,
-    EntityCallFailed,
-    FieldError,
-    InvalidInput,
-    NotFound,
-    TickworkError,
-)
-from tickwork.ops.schedules.change import delete, update
+from tickwork.errors import Conflict, NotFound
+from tickwork.ops.schedules.change import delete, replace
 from tickwork.ops.schedules.create import create
 from tickwork.ops.schedules.lookup import ensure_hidden_queue, get_schedule, has_queue
 from tickwork.store.contract import Store
@@ -115,8 +108,11 @@ async def put_entity_schedule(store: Store, scope: Scope, call: Call, limits: Li
         known = await get_schedule(store, scope, name)
     except NotFound:
         known = None
+    own = {"entity": call.entity, "key": call.key, "schedule": call.schedule}
+    metadata = {**(fields.get("metadata") or {}), **own}
+    body = {**fields, "name": name, "metadata": metadata}
     if known is not None and known.status is ScheduleStatus.ACTIVE:
-        await update(store, scope, known.id, fields, limits=limits)
+        await replace(store, scope, known, body, is_anew=True, limits=limits)
         return
     if known is not None:  # It has completed, or was paused: begin anew.
         await delete(store, scope, known.id)
