@@ -239,6 +239,9 @@ async def test_a_call_that_has_ended_cannot_use_its_storage(app: Tickwork) -> No
     for late in (kept[0].storage.get("a"), kept[0].storage.put("a", 1), kept[0].storage.list()):
         with pytest.raises(InvalidInput, match="a call that has ended"):
             await late
+    for late in (kept[0].set_alarm(kept[0].now), kept[0].delete_alarm(), kept[0].unschedule("x")):
+        with pytest.raises(InvalidInput, match="a call that has ended"):
+            await late
 
 
 # Reads

@@ -133,6 +133,7 @@ class EntityCall:
         return is_gone
 
     def _check_writable(self, field: str) -> None:
+        self.storage.check_open(field)
         if self._is_read_only:
             fault = "cannot be changed by a method with @read; remove @read"
             raise InvalidInput([FieldError(field, fault)])

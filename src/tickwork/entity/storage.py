@@ -83,7 +83,7 @@ class Storage:
             reverse: From the last key to the first.
             limit: Number of keys, up to 1,000.
         """
-        self._check_open()
+        self.check_open()
         if not 1 <= limit <= STORAGE_LIST_MAX:
             fault = f"must be from 1 to {STORAGE_LIST_MAX}"
             raise InvalidInput([FieldError("limit", fault)])
@@ -175,7 +175,7 @@ class Storage:
             raise InvalidInput([FieldError("storage", fault)])
 
     async def _values(self, names: Sequence[str]) -> dict[str, bytes]:
-        self._check_open()
+        self.check_open()
         _check_names(names)
         overlay = self._overlay
         unknown = [name for name in names if not overlay.knows(name)]
@@ -198,13 +198,14 @@ class Storage:
             raise StateChanged
         return found.values
 
-    def _check_open(self) -> None:
+    def check_open(self, field: str = "storage") -> None:
+        """Raises `InvalidInput` after the call has ended."""
         if self._has_ended:
             fault = "belongs to a call that has ended; await it inside the method"
-            raise InvalidInput([FieldError("storage", fault)])
+            raise InvalidInput([FieldError(field, fault)])
 
     def _check_writable(self) -> None:
-        self._check_open()
+        self.check_open()
         if self._is_read_only:
             fault = "cannot be written by a method with @read; remove @read"
             raise InvalidInput([FieldError("storage", fault)])
