@@ -10,12 +10,20 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.kit.waiting import delay, eventually
-from tickwork import Entity, EntityBusy, EntityMoved, NotFound, TooMany
+from tickwork import (
+    Entity,
+    EntityBusy,
+    EntityMoved,
+    InvalidInput,
+    NotFound,
+    TooMany,
+    exposed,
+)
 from tickwork.core.entity.call import Call, call_message, queue_of
 from tickwork.core.model import DEFAULT, SYSTEM, Claim, Ending, Fate, Settlement, State
-from tickwork.errors import NodeExpired, StoreUnavailable
+from tickwork.errors import EntityCallFailed, NodeExpired, StoreUnavailable
 from tickwork.facade.app import Tickwork
-from tickwork.ops.entities import get_value, request_call
+from tickwork.ops.entities import get_value, new_call, request_call
 from tickwork.ops.entity_edits import put_value
 from tickwork.store.ids import new_id
 from tickwork.store.postgres.queues import PostgresQueues
@@ -221,6 +229,35 @@ async def test_a_change_by_an_operator_is_stored_with_its_audit_record_or_not_at
         await put_value(h.store, DEFAULT, "Gate", "a", "stayed", 2)
     assert await get_value(h.store, DEFAULT, "Gate", "a", "stayed") == 1
     await eventually(lambda: is_empty(h))
+
+
+async def test_an_operator_replaces_a_value_of_a_full_storage(
+    app: Tickwork, h: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Gate.leave.set()
+    await app.entity(Gate, "a").stay()
+    monkeypatch.setattr("tickwork.ops.entity_edits.STORAGE_BYTES_MAX", len("stayed") + len("true"))
+    await put_value(h.store, DEFAULT, "Gate", "a", "stayed", None)
+    with pytest.raises(InvalidInput, match="more than 10 bytes"):
+        await put_value(h.store, DEFAULT, "Gate", "a", "stayed", "long")
+    assert await get_value(h.store, DEFAULT, "Gate", "a", "stayed") is None
+
+
+async def test_an_error_that_was_the_answer_to_a_call_is_no_result_of_its_repeat(
+    app: Tickwork, h: Harness
+) -> None:
+    """Also if the call was made over HTTP, and its repeat is a direct one."""
+    asked = new_call("Gate", "a", "refuse", (), {}, "same key")
+    answering = asyncio.ensure_future(request_call(h.store, DEFAULT, asked, wait_seconds=30))
+    await eventually(lambda: has_call(h))
+    await h.drain()
+    with pytest.raises(EntityCallFailed, match="as asked"):
+        await answering
+    with pytest.raises(EntityCallFailed, match="failed in refuse: TypeError: as asked"):
+        await app.entity(Gate, "a", idempotency_key="same key").refuse()
+    for _ in range(2):
+        with pytest.raises(EntityCallFailed, match="failed in refuse: TypeError: as asked"):
+            await request_call(h.store, DEFAULT, asked, wait_seconds=1)
 
 
 # The store

@@ -13,9 +13,9 @@ from msgspec import structs
 
 from tickwork.core.entity.call import (
     Call,
-    call_message,
     encode_result,
     entity_id,
+    error_of,
     fingerprint,
     queue_of,
 )
@@ -23,8 +23,9 @@ from tickwork.core.entity.decide import (
     change_of,
     check_alarm_time,
     effects_before,
+    has_new_alarm,
     is_alarm_due,
-    schedule_calls,
+    own_messages,
     schedule_fields,
     version_to_migrate,
     with_schedule,
@@ -160,15 +161,12 @@ class EntityCall:
             schema_version=schema_version,
             result=result,
         )
-        call = self._call
-        messages = [
-            call_message(each, new_id())
-            for each in schedule_calls(call, before, self.effects, self._schedules)
-        ]
-        if after is not None and (before is None or before.alarm != after):
-            ahead = (after.at - await self._store.now()).total_seconds()
-            alarm = Call(entity=call.entity, key=call.key, alarm=after.id, alarm_at=after.at)
-            messages.append(call_message(alarm, after.id, delay_seconds=max(ahead, 0.0)))
+        now = self.now
+        if has_new_alarm(before, self.effects):  # The call may have taken long.
+            now = await self._store.now()
+        messages = own_messages(
+            call, before, self.effects, self._schedules, now=now, make_id=new_id
+        )
         return Committed(change, tuple(Send(queue_of(call.entity), each) for each in messages))
 
 

@@ -27,14 +27,13 @@ from tickwork.core.entity.call import (
     queue_of,
 )
 from tickwork.core.entity.decide import (
-    Effects,
     change_of,
     check_alarm_time,
     effects_before,
-    schedule_calls,
+    own_messages,
 )
 from tickwork.core.entity.model import Alarm, EntityHead, EntityState
-from tickwork.core.entity.overlay import Overlay
+from tickwork.core.entity.overlay import Overlay, sizes
 from tickwork.core.model import SYSTEM, Ending, Fate, Message, Scope, Send, Settlement, State
 from tickwork.errors import EntityBusy, EntityMoved, FieldError, InvalidInput, NotFound
 from tickwork.ops.audit import recorded
@@ -57,7 +56,9 @@ async def put_value(
     encoded = encode_value(name, value)
     async with _taken(store, scope, type_name, key) as taken:
         taken.overlay.put(name, encoded)
-        if taken.head.storage_bytes + taken.overlay.put_bytes > STORAGE_BYTES_MAX:
+        replaced = (await store.entities.values(scope, taken.id, [name])).values
+        others = taken.head.storage_bytes - sizes(replaced, [name])
+        if others + taken.overlay.put_bytes > STORAGE_BYTES_MAX:
             fault = f"would have more than {STORAGE_BYTES_MAX} bytes; delete some keys"
             raise InvalidInput([FieldError("storage", fault)])
         await taken.commit("entity.put_value", {"name": name, "value": value})
@@ -123,11 +124,14 @@ class _Taken:
             message_id=self._message.id,
             schema_version=self._state.schema_version,
         )
+        messages = own_messages(
+            call, self._state, self.effects, {}, now=self.head.now, make_id=new_id
+        )
         ending = Ending(
             claim=self._message.current_claim,
             fate=Fate.ACK,
             entity=change,
-            sends=tuple(self._sends(self.effects)),
+            sends=tuple(Send(queue_of(call.entity), each) for each in messages),
         )
         subject = f"{call.entity}/{call.key}"
         async with recorded(self._store, self._scope, action, subject, after=after):
@@ -139,19 +143,6 @@ class _Taken:
         if result.refused:
             text = "was lost before the change was stored; try again"
             raise EntityMoved(self._call.entity, self._call.key, text)
-
-    def _sends(self, effects: Effects) -> list[Send]:
-        call, queue = self._call, queue_of(self._call.entity)
-        sends = [
-            Send(queue, call_message(each, new_id()))
-            for each in schedule_calls(call, self._state, effects, {})
-        ]
-        alarm = effects.alarm
-        if alarm is not None and alarm != self._state.alarm:
-            ahead = max((alarm.at - self.head.now).total_seconds(), 0.0)
-            fired = Call(entity=call.entity, key=call.key, alarm=alarm.id, alarm_at=alarm.at)
-            sends.append(Send(queue, call_message(fired, alarm.id, delay_seconds=ahead)))
-        return sends
 
 
 @asynccontextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -13,12 +13,14 @@ from tickwork.core.entity.call import (
     SCHEDULE_NAME_LENGTH_MAX,
     SCHEDULES_MAX,
     Call,
+    call_message,
     entity_id,
 )
 from tickwork.core.entity.model import Alarm, CallResult, EntityChange, EntityState
 from tickwork.core.entity.overlay import Overlay
 from tickwork.core.fields import shown
 from tickwork.core.limits import DELAY_SECONDS_MAX
+from tickwork.core.model import NewMessage
 from tickwork.errors import Conflict, FieldError, InvalidInput
 
 
@@ -85,13 +87,38 @@ def change_of(
     )
 
 
-def schedule_calls(
+def own_messages(
+    call: Call,
+    before: EntityState | None,
+    effects: Effects,
+    put: Mapping[str, Mapping[str, Any]],
+    *,
+    now: datetime,
+    make_id: Callable[[], UUID],
+) -> list[NewMessage]:
+    """The messages of an entity to itself after a call that `put` schedules: those change its
+    schedules, and the last one is a new alarm."""
+    calls = _schedule_calls(call, before, effects, put)
+    messages = [call_message(each, make_id()) for each in calls]
+    if has_new_alarm(before, effects) and (alarm := effects.alarm) is not None:
+        ahead = max((alarm.at - now).total_seconds(), 0.0)
+        fired = Call(entity=call.entity, key=call.key, alarm=alarm.id, alarm_at=alarm.at)
+        messages.append(call_message(fired, alarm.id, delay_seconds=ahead))
+    return messages
+
+
+def has_new_alarm(before: EntityState | None, effects: Effects) -> bool:
+    """Whether a call has set an alarm."""
+    return effects.alarm is not None and (before is None or before.alarm != effects.alarm)
+
+
+def _schedule_calls(
     call: Call,
     before: EntityState | None,
     effects: Effects,
     put: Mapping[str, Mapping[str, Any]],
 ) -> list[Call]:
-    """What to do to the schedules of an entity after a call that `put` some of them."""
+    """What to do to the schedules of an entity."""
     old = () if before is None else before.schedules
     named = Call(entity=call.entity, key=call.key)
     gone = [each for each in old if each not in effects.schedules]
