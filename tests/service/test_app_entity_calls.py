@@ -51,6 +51,10 @@ class Gate(Entity):
     async def fail(self) -> None:
         raise TypeError("as asked")
 
+    @exposed
+    async def refuse(self) -> None:
+        raise TypeError("as asked")
+
     async def count(self) -> int:
         count: int = await self.storage.get("count", 0) + 1
         await self.storage.put("count", count)
@@ -261,6 +265,10 @@ async def test_an_error_that_was_the_answer_to_a_call_is_no_result_of_its_repeat
 
 
 # The store
+
+
+async def has_call(h: Harness) -> bool:
+    return not await is_empty(h)
 
 
 async def enter(h: Harness, node: Any, key: str = "a") -> Any:

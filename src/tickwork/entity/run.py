@@ -151,9 +151,9 @@ class EntityCall:
     ) -> Committed:
         """What the call commits with its message."""
         await self.storage.check_size(self.head.storage_bytes)
-        before, after = self.head.state, self.effects.alarm
+        call, before = self._call, self.head.state
         change = change_of(
-            self._call,
+            call,
             before,
             overlay=self.storage.changes,
             effects=self.effects,
@@ -303,10 +303,13 @@ def _link(scope: Scope, call: Call) -> Link:
 
 
 def _known(result: CallResult, call: Call) -> Returned:
-    """The kept result of an earlier call with the same key."""
+    """The kept result of an earlier call with the same key. For whoever waits for an answer, the
+    store has it."""
     if result.fingerprint != fingerprint(call):
         raise Conflict(
             f"idempotency_key {result.key!r} was used for another call of {call.entity} "
             f"{call.key!r}; use a new one"
         )
+    if result.error is not None and not call.answers:
+        raise error_of(call, result.error)
     return Returned(result.value or b"null", Committed())

@@ -17,13 +17,13 @@ from tickwork.core.entity.call import (
     ENTITY_SETTINGS,
     WAITING_CALLS_MAX,
     Call,
-    CallError,
     call_message,
     check_idempotency_key,
     check_key,
     check_storage_key,
     check_type_name,
     entity_id,
+    error_of,
     fingerprint,
     is_type_name,
     queue_of,
@@ -98,7 +98,7 @@ async def send_call(store: Store, scope: Scope, call: Call) -> UUID:
 
 
 async def put_entity_schedule(store: Store, scope: Scope, call: Call, limits: Limits) -> None:
-    """Creates, replaces or deletes a schedule of an entity. A repeat has no effect."""
+    """Creates, replaces or deletes a schedule of an entity."""
     name, fields = schedule_name(call), call.schedule_fields
     if fields is None:
         with suppress(NotFound):
@@ -116,9 +116,6 @@ async def put_entity_schedule(store: Store, scope: Scope, call: Call, limits: Li
         return
     if known is not None:  # It has completed, or was paused: begin anew.
         await delete(store, scope, known.id)
-    own = {"entity": call.entity, "key": call.key, "schedule": call.schedule}
-    metadata = {**(fields.get("metadata") or {}), **own}
-    body = {**fields, "name": name, "metadata": metadata}
     await create(store, scope, body, limits=limits)
 
 
@@ -239,7 +236,7 @@ async def request_call(
     if known.fingerprint != fingerprint(asked):
         raise Conflict(f"idempotency key {key!r} was used for another call; use a new one")
     if known.error is not None:
-        raise _error_of(call, known.error)
+        raise error_of(call, known.error)
     return known.value or b"null"
 
 
@@ -254,15 +251,3 @@ async def _answer(
             return known
         pause = min(pause * 1.5, ANSWER_POLL_SECONDS_MAX)
     return None
-
-
-def _error_of(call: Call, text: str) -> TickworkError:
-    """The error that a call was answered with."""
-    error = msgspec.json.decode(text, type=CallError)
-    if error.code == NotFound.code:
-        return NotFound(f"method of {call.entity}", call.method)
-    if error.code == InvalidInput.code:
-        return InvalidInput([FieldError("args", error.message)])
-    if error.code == Conflict.code:
-        return Conflict(error.message)
-    return EntityCallFailed(call.entity, call.key, f"failed in {call.method}: {error.message}")

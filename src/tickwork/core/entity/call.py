@@ -29,7 +29,15 @@ from tickwork.core.limits import (
 from tickwork.core.message.backoff import Exponential
 from tickwork.core.model import FORMAT_VERSION, Message, NewMessage, QueueSettings, State
 from tickwork.core.stable_hash import derived_id
-from tickwork.errors import FieldError, InvalidInput, TooMany
+from tickwork.errors import (
+    Conflict,
+    EntityCallFailed,
+    FieldError,
+    InvalidInput,
+    NotFound,
+    TickworkError,
+    TooMany,
+)
 
 KEY_BYTES_MAX = 512
 """Bytes of the key of an entity, in UTF-8."""
@@ -109,6 +117,18 @@ class CallError(Struct, frozen=True):
 
     code: str
     message: str
+
+
+def error_of(call: Call, answer: str) -> TickworkError:
+    """The error that a call was answered with, from its text in the store."""
+    error = msgspec.json.decode(answer, type=CallError)
+    if error.code == NotFound.code:
+        return NotFound(f"method of {call.entity}", call.method)
+    if error.code == InvalidInput.code:
+        return InvalidInput([FieldError("args", error.message)])
+    if error.code == Conflict.code:
+        return Conflict(error.message)
+    return EntityCallFailed(call.entity, call.key, f"failed in {call.method}: {error.message}")
 
 
 _CALL = msgspec.json.Decoder(Call)
