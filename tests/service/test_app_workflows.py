@@ -166,6 +166,20 @@ async def test_an_event_reaches_its_wait_whether_it_comes_before_or_after(
         assert [each.type for each in (await made.status()).events] == ["approved"]
 
 
+async def test_events_that_start_a_run_at_the_same_time_all_reach_it(
+    app: Tickwork, database: str | None
+) -> None:
+    @app.workflow()
+    async def collect(step: Step) -> list[int]:
+        return sorted([await step.wait_for_event(f"{at}", type="go") for at in range(5)])
+
+    async with harness(app, database=database) as h:
+        send = app.workflows.send_event
+        await asyncio.gather(*(send(collect, "x", "go", number) for number in range(5)))
+        await h.drain()
+        assert await app.workflows.get("x").result(timeout_seconds=1) == [0, 1, 2, 3, 4]
+
+
 WRONG: list[tuple[Any, str]] = [
     (lambda _, run: run.send_event(""), "type"),
     (lambda _, run: run.send_event(7), "type"),

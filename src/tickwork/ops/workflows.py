@@ -9,7 +9,7 @@ from math import inf
 from typing import Any
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tickwork.clock import monotonic
 from tickwork.core.fields import FieldReader, Reader, choice_error, shown, type_faults
@@ -236,14 +236,15 @@ async def send_event_or_start(store: Store, scope: Scope, start: RunStart) -> Ru
     """Sends the event of a start to its run, or starts the run with it if there is none."""
     assert start.id is not None
     assert start.event is not None
-    decide = control.send_event(start.event)
+    decide, uid = control.send_event(start.event), start.uid or new_id()
     try:
         return await store.workflows.change(scope, _checked_id(start.id), decide)
     except NotFound:
-        (run,) = await start_runs(store, scope, [start], ConflictPolicy.USE_EXISTING)
-        if run.signals:
+        new = structs.replace(start, uid=uid)
+        (run,) = await start_runs(store, scope, [new], ConflictPolicy.USE_EXISTING)
+        if run.uid == uid:
             return run
-        # Another caller has started it meanwhile, without the event.
+        # Another caller has started it meanwhile, without this event.
         return await store.workflows.change(scope, start.id, decide)
 
 
