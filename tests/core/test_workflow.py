@@ -48,8 +48,10 @@ def test_a_key_is_the_name_and_how_often_it_was_used() -> None:
     keys = StepKeys()
     assert [keys.next("a") for _ in range(3)] == ["a", "a#2", "a#3"]
     assert keys.next("a", "x") == "a[x]"
-    with pytest.raises(InvalidInput, match="is the key of two steps named 'a'"):
+    with pytest.raises(InvalidInput, match=r"key 'x': makes a second step 'a\[x\]'"):
         keys.next("a", "x")
+    with pytest.raises(InvalidInput, match="step 'a#2': makes a second step 'a#2'"):
+        keys.next("a#2")
     with pytest.raises(InvalidInput, match="is used by two tasks"):
         keys.next("a", task=object())
 

@@ -24,11 +24,11 @@ class StepKeys:
         checked = check_step_text("the name of a step", name)
         if key is not None:
             made = f"{checked}[{check_step_text('the key of a step', key)}]"
-            if made in self._keys:
-                fault = f"is the key of two steps named {checked!r}; each needs its own"
-                raise InvalidInput([FieldError(f"key {key!r}", fault)])
+            named = f"key {key!r}"
         else:
-            made = self._numbered(checked, task)
+            made, named = self._numbered(checked, task), f"step {checked!r}"
+        if made in self._keys:
+            raise InvalidInput([FieldError(named, f"makes a second step {made!r}; rename one")])
         if len(self._keys) >= STEPS_MAX:
             fault = f"is one step too many: a run has at most {STEPS_MAX}; use step.continue_as"
             raise InvalidInput([FieldError(made, fault)])
