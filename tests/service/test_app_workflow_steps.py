@@ -216,6 +216,93 @@ async def test_a_run_has_a_limit_of_bytes_and_the_step_is_named(
             await run.result()
 
 
+async def test_steps_that_end_together_have_the_limit_of_bytes_together(
+    app: Tickwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record, "RUN_BYTES_MAX", 100)
+
+    async def large() -> str:
+        return "x" * 60
+
+    @app.workflow()
+    async def growing(step: Step) -> None:
+        await step.gather(step.do("one", large), step.do("two", large))
+
+    async with harness(app) as h:
+        run = await app.workflows.start(growing)
+        await h.drain()
+        with pytest.raises(RunFailed, match="at most 100 bytes"):
+            await run.result()
+
+
+async def test_no_step_starts_while_the_lease_is_not_trusted(
+    app: Tickwork, database: str | None
+) -> None:
+    """Another worker may have the run by then, and may have recorded the step."""
+    ran: list[str] = []
+    nodes: list[Any] = []
+
+    async def lose_trust() -> None:
+        ran.append("first")
+        nodes[0].trusted_until = float("-inf")
+
+    async def beside() -> str:
+        ran.append("beside")
+        return "recorded"
+
+    @app.workflow()
+    async def leased(step: Step) -> str:
+        _, result = await step.gather(step.do("first", lose_trust), step.do("beside", beside))
+        await step.do("second", ran.append, "second")
+        return str(result)
+
+    async with harness(app, database=database) as h:
+        nodes.append(h._node)
+        run = await app.workflows.start(leased)
+        await h.drain()
+        assert (await run.status()).status == "running"
+        assert "second" not in ran
+        nodes[0].trusted_until = float("inf")
+        await h.advance(minutes=1)
+        assert await run.result() == "recorded"
+    assert sorted(ran) == ["beside", "first", "second"]
+
+
+async def test_a_step_goes_on_while_the_database_does_not_tell_what_happens_to_its_run(
+    app: Tickwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+    has_failed = asyncio.Event()
+
+    async def work() -> str:
+        ran.append("work")
+        await has_failed.wait()
+        return "done"
+
+    @app.workflow()
+    async def both(step: Step) -> list[Any]:
+        return await step.gather(step.do("work", work), step.wait_for_event("go", type="go"))
+
+    async with harness(app) as h:
+        history = h.store.workflows.history
+
+        async def fail(scope: Any, run_id: str, *, with_steps: bool = True) -> Any:
+            if with_steps:
+                return await history(scope, run_id)
+            has_failed.set()
+            raise StoreUnavailable("gone")
+
+        monkeypatch.setattr("tickwork.workflow.execution.CHECK_SECONDS", 0.01)
+        run = await app.workflows.start(both)
+        with monkeypatch.context() as outage:
+            outage.setattr(h.store.workflows, "history", fail)
+            await h.drain()
+        await run.send_event("go", 7)
+        await h.advance(minutes=1)
+        assert await run.result() == ["done", 7]
+    assert ran == ["work"]
+
+
 async def test_a_compensation_that_fails_is_a_dead_letter_and_the_others_go_on(
     app: Tickwork, database: str | None
 ) -> None:

@@ -72,6 +72,10 @@ Composer = Callable[..., Send]
 """Builds a message for a queue from the queue's name, the body and options."""
 
 
+def _always(_: Stored) -> bool:
+    return True
+
+
 class Message(Generic[T]):
     """A message that a handler processes. `T` is the type of its body."""
 
@@ -80,6 +84,7 @@ class Message(Generic[T]):
         "_deadline",
         "_handling",
         "_has_ended",
+        "_is_ours",
         "_make_rows",
         "_monotonic",
         "_outcome",
@@ -98,8 +103,9 @@ class Message(Generic[T]):
         monotonic: Callable[[], float],
         deadline: float,
         make_rows: Callable[[Written], Rows] = Rows,
+        is_ours: Callable[[Stored], bool] = _always,
     ) -> None:
-        self._stored, self.body = stored, body
+        self._stored, self.body, self._is_ours = stored, body, is_ours
         self._outcome: Outcome | None = None
         self._handling: Handling | None = None
         self._make_rows, self._has_ended = make_rows, False
@@ -233,6 +239,12 @@ class ClaimedMessage(Message[T]):
     def stored(self) -> Stored:
         """The stored message."""
         return self._stored
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether its claim is certainly valid: the node's lease is trusted, and is still the one
+        it was claimed under."""
+        return self._is_ours(self._stored)
 
     @property
     def outcome(self) -> Outcome | None:

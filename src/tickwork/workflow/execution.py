@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -36,7 +37,7 @@ from tickwork.core.workflow.model import (
     RunStatus,
     StepState,
 )
-from tickwork.errors import ClaimLost, StepFailed, StoreError
+from tickwork.errors import ClaimLost, StepFailed, StoreError, StoreUnavailable
 from tickwork.service.worker.invoke import describe
 from tickwork.store.contract import Store
 from tickwork.workflow.map_steps import OnMap
@@ -168,7 +169,7 @@ class Execution:
     async def _wait_for_change(self) -> None:
         """Waits until a step or the body ends, or a step that waits can go on."""
         steps, seconds = self._steps, CHECK_SECONDS
-        if not steps.waiting:
+        if not steps.waiting or steps.is_stopping:
             await steps.changed.wait()
             return
         if (wake_at := steps.next_wake()) is not None:
@@ -179,7 +180,8 @@ class Execution:
                 await steps.changed.wait()
         except TimeoutError:
             if steps.waits_for_signal:
-                await steps.refresh()
+                with suppress(StoreUnavailable):  # The steps that run go on; the next look may see.
+                    await steps.refresh()
         steps.wake_due()
 
     async def _conclude(self, task: asyncio.Task[Any]) -> Outcome:

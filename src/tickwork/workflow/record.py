@@ -115,12 +115,18 @@ class RunRecord:
         rows: Written | None = None,
     ) -> None:
         """Records a step, with the event that it consumes, and what it sends and writes."""
-        size = self._bytes + output_bytes(step)
-        if size > RUN_BYTES_MAX:
+        size = output_bytes(step)
+        if self._bytes + size > RUN_BYTES_MAX:
             text = f"step {step.key!r}: the results of a run have at most {RUN_BYTES_MAX} bytes"
             raise Permanent(text)
-        signals = await self._write(Checkpoint(self.run.uid, step, event), made, rows)
-        self.steps[step.key], self._bytes = step, size
+        self._bytes += size  # Before it is written: steps that end together count each other.
+        is_written = False
+        try:
+            signals = await self._write(Checkpoint(self.run.uid, step, event), made, rows)
+            is_written = True
+        finally:
+            self._bytes -= 0 if is_written else size
+        self.steps[step.key] = step
         if signals != self.run.signals:
             await self.refresh()
 

@@ -24,7 +24,7 @@ from tickwork.core.workflow.children import MapItem
 from tickwork.core.workflow.model import RunEvent, RunStep, StepError, StepKind, StepState
 from tickwork.core.workflow.retries import Retries
 from tickwork.core.workflow.step_key import StepKeys
-from tickwork.errors import ClaimLost, StepFailed, StoreError
+from tickwork.errors import ClaimLost, StepFailed, StoreError, StoreUnavailable
 from tickwork.service.worker.invoke import describe
 from tickwork.workflow.call import StepCall, Waiting, resolve_call, step_failed
 from tickwork.workflow.map_steps import Mapped, Maps, OnMap
@@ -264,6 +264,9 @@ class Steps:
             await self.write(step)
             if self.is_stopping:
                 return
+        if not self._message.is_ours:
+            # Another worker may have the run, and may have recorded this step.
+            raise StoreUnavailable("the lease of this node is not renewed; no step starts")
         try:
             self.at_boundary("start", call.key)
             done = await self._carry_out(self._limited(work, call.key), call.key, self._message)

@@ -3,8 +3,9 @@
     python -m tests.faults.programs.order_runs URL LOG
 
 A step appends a line to the file LOG each time its function runs: its run, its name, and `again` if
-its result was recorded before. What it sends commits with its record. Points: `worked` in the
-middle of a step, `await` at each await, and those of `exactly_once` around claims and settlements.
+its result was recorded before, and the run is still this worker's. What it sends commits with its
+record. Points: `worked` in the middle of a step, `await` at each await, and those of `exactly_once`
+around claims and settlements.
 """
 
 import sys
@@ -18,6 +19,8 @@ from tests.faults import tables
 from tests.faults.programs.awaits import stop_at_awaits
 from tests.faults.programs.exactly_once import blame_nobody, find_the_dead_soon, stop_at_commits
 from tests.kit.points import reach
+from tickwork.app.invocation import current_handling
+from tickwork.app.message import ClaimedMessage
 from tickwork.facade.app import Tickwork
 from tickwork.store.sqlite.engine.writer import Writer
 from tickwork.workflow.step import Step
@@ -42,7 +45,9 @@ def build(url: str, log: str) -> Tickwork:
 
     async def work(run: str, name: str) -> str:
         is_recorded = [run, name] in await sent_by_steps(url)
-        note(f"{run} {name}{' again' if is_recorded else ''}\n")
+        # A worker that has lost its claim since the step started does not know better.
+        is_again = is_recorded and current_message().is_ours
+        note(f"{run} {name}{' again' if is_again else ''}\n")
         with between_writes:
             reach("worked")
         await out.send([run, name])
@@ -69,6 +74,14 @@ def build(url: str, log: str) -> Tickwork:
         return [first, *pair, saved, *items, event]
 
     return app
+
+
+def current_message() -> ClaimedMessage[Any]:
+    """The message of the run whose step is running."""
+    handling = current_handling()
+    assert handling is not None
+    assert isinstance(handling.given, ClaimedMessage)
+    return handling.given
 
 
 async def sent_by_steps(url: str) -> list[Any]:

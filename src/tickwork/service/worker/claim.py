@@ -194,3 +194,7 @@ class WorkerContext(NamedTuple):
     def is_trusted(self) -> bool:
         """Whether the claims are certainly still ours."""
         return self.monotonic() <= self.trusted_until()
+
+    def is_ours(self, message: Message) -> bool:
+        """Whether the claim of a message is certainly still ours."""
+        return message.holder == self.holder() and self.is_trusted()

@@ -297,6 +297,7 @@ class QueueConsumer:
             compose=self._context.compose,
             monotonic=self._now,
             deadline=deadline,
+            is_ours=self._context.is_ours,
         )
 
     def _report_unhandled(self, type_: str | None) -> None:
