@@ -40,6 +40,7 @@ from tickwork.core.model import (
 )
 from tickwork.core.workflow import control
 from tickwork.core.workflow.model import (
+    EVENT_RETENTION_SECONDS,
     NO_STEPS,
     RUN_RETENTION_SECONDS,
     STEPS_MAX,
@@ -491,11 +492,18 @@ async def test_a_run_continues_with_new_params_and_an_empty_record(
     (run,) = await start(store)
     message = await claim_run(store)
     await record(store, message, run, step(clock))
+    for number, id_ in enumerate(("old", None, "new", "unseen"), start=1):
+        await store.workflows.change(DEFAULT, "a", event(id=id_))
+        if id_ != "unseen":
+            await record(store, message, run, step(clock, f"wait {number}"), number)
+        clock.advance(seconds=EVENT_RETENTION_SECONDS if id_ == "old" else 1)
     goes_on = RunEnd(uid=run.uid, params=b"2")
     assert await store.workflows.end(SYSTEM, message.current_claim, goes_on)
     changed = await store.workflows.get(DEFAULT, "a")
     assert (changed.status, changed.params, changed.generation) == ("running", b"2", 1)
     assert await keys(store) == []
+    kept = (await store.workflows.history(DEFAULT, "a")).events
+    assert [each.id for each in kept] == ["new", "unseen"]
     assert changed.finished_at is None
 
 

@@ -256,6 +256,7 @@ STATEMENTS: dict[Path, Listed] = {
             "workflows/create_run",
             "workflows/end_run",
             "workflows/fail_dead_run",
+            "workflows/forget_received_events",
             "workflows/record_checkpoint",
             "workflows/run_message_queue",
             "workflows/run_signals",

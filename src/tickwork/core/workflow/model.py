@@ -41,6 +41,10 @@ RUN_BYTES_MAX = 100 * 1_048_576
 EVENTS_MAX = 10_000
 """Maximum number of events that wait for one run."""
 
+EVENT_RETENTION_SECONDS = 86_400
+"""Seconds for which a run that continues with new params remembers the ids of events that it has
+received."""
+
 ITEM_BYTES_MAX = 120_000
 """Maximum bytes of an item of a map, as JSON. It travels in a message."""
 

@@ -29,6 +29,7 @@ from tickwork.core.schedule.slot_outcome import (
     HANDLED,
     LATER_SLOTS_MAX,
 )
+from tickwork.core.workflow.model import EVENT_RETENTION_SECONDS
 
 
 def _literal(value: object) -> str:
@@ -60,6 +61,7 @@ CONSTANTS = {
     "waiting_since": _literal(f"{WAITING_SINCE}%"),
     "small_storage_bytes_max": _literal(SMALL_STORAGE_BYTES_MAX),
     "result_retention_seconds": _literal(RESULT_RETENTION_SECONDS),
+    "event_retention_seconds": _literal(EVENT_RETENTION_SECONDS),
     "deliveries_queue": _literal(DELIVERIES_QUEUE),
     "endpoints_queue": _literal(ENDPOINTS_QUEUE),
     "entities_prefix": _literal(ENTITIES_PREFIX),

@@ -179,6 +179,7 @@ class SqliteWorkflows:
             transaction.execute(SQL.end_run, (end.uid.bytes, str(end.status), *values))
             if end.params is not None:
                 transaction.execute(SQL.forget_steps, (end.uid.bytes, 0))
+                transaction.execute(SQL.forget_received_events, (end.uid.bytes, transaction.now))
             return True
 
         return await self._database.write(work)

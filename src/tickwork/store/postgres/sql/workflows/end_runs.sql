@@ -29,5 +29,14 @@ ended AS (
 ),
 forgotten AS (
     DELETE FROM tickwork_run_steps WHERE uid = ANY (ARRAY (SELECT uid FROM ended WHERE params IS NOT NULL))
+),
+received AS (
+    -- Else a run without an end would keep all its events. An id is remembered for a while.
+    DELETE FROM tickwork_run_events WHERE uid = ANY (ARRAY (SELECT uid FROM ended WHERE params IS NOT NULL))
+        AND consumed_by IS NOT NULL AND (
+            id IS NULL
+            OR sent_at < coalesce($1::timestamptz, clock_timestamp())
+                - make_interval(secs => /*event_retention_seconds*/)
+        )
 )
 SELECT number FROM ended
