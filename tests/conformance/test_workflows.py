@@ -155,8 +155,10 @@ async def test_a_start_is_repeated_refused_used_or_restarted_as_its_policy_says(
     end = RunEnd(uid=run.uid, status=RunStatus.COMPLETED, result=b"1")
     assert await store.workflows.end(SYSTEM, message.current_claim, end)
     await settle(store, ack(message), scope=SYSTEM)
-    (restarted,) = await start(store, new_run(params=b"7"), on_conflict=again)
+    new = new_run(params=b"7")
+    (restarted,) = await start(store, new, on_conflict=again)
     assert (restarted.status, restarted.params, restarted.result) == ("running", b"7", None)
+    assert await start(store, new, on_conflict=again) == (restarted,)
     assert await keys(store) == []
     assert (await claim_run(store)).id == restarted.message_id != run.message_id
     other = NewRun(id="a", uid=new_id(), message_id=new_id(), workflow="other")

@@ -149,6 +149,11 @@ def revive(message_id: UUID) -> Decision:
     return decide
 
 
+def is_repeat(existing: Run, new: NewRun) -> bool:
+    """Whether this very start has made the run, or restarted it, and its answer was lost."""
+    return existing.uid == new.uid or existing.message_id == new.message_id
+
+
 def check_conflict(existing: Run, new: NewRun, on_conflict: ConflictPolicy) -> None:
     """Raises `Conflict` unless the policy lets a start use or restart the run that has its id."""
     if existing.workflow != new.workflow:

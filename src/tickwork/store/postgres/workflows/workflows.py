@@ -15,7 +15,13 @@ from msgspec import structs
 
 from tickwork.core.limits import check_limit, is_name, is_possible_claim
 from tickwork.core.model import Claim, Scope
-from tickwork.core.workflow.control import Decision, RunChange, check_conflict, restart
+from tickwork.core.workflow.control import (
+    Decision,
+    RunChange,
+    check_conflict,
+    is_repeat,
+    restart,
+)
 from tickwork.core.workflow.model import (
     EVENTS_MAX,
     Checkpoint,
@@ -99,8 +105,8 @@ class PostgresWorkflows:
                         await self._add_event(connection, each.uid, 1, each)
                     continue
                 found = existing.get(each.id)
-                if found is None or found.uid == each.uid:
-                    continue  # The call is repeated after its answer was lost.
+                if found is None or is_repeat(found, each):
+                    continue
                 check_conflict(found, each, on_conflict)
                 if on_conflict is ConflictPolicy.RESTART_IF_FINISHED:
                     changed = await self._change_in(

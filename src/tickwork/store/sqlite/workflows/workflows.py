@@ -15,6 +15,7 @@ from tickwork.core.workflow.control import (
     RunChange,
     check_conflict,
     deadline_of,
+    is_repeat,
     restart,
 )
 from tickwork.core.workflow.model import (
@@ -68,8 +69,8 @@ class SqliteWorkflows:
                     parcel.store(transaction)
                     continue
                 existing = _get(transaction, tenant, each.id)
-                if existing.uid == each.uid:
-                    continue  # The call is repeated after its answer was lost.
+                if is_repeat(existing, each):
+                    continue
                 check_conflict(existing, each, on_conflict)
                 if on_conflict is ConflictPolicy.RESTART_IF_FINISHED:
                     _change(transaction, tenant, each.id, restart(each.message_id, new=each))
