@@ -186,13 +186,18 @@ async def test_a_stale_claim_records_and_ends_nothing(store: Store, clock: Virtu
     assert not await store.workflows.end(SYSTEM, stale.current_claim, end)
     assert not await store.workflows.assign_version(SYSTEM, stale.current_claim, run.uid, "2")
     ended = Ending(claim=stale.current_claim, fate=Fate.ACK, run_end=end)
-    for each in (effects, ended):
+    dead_run = Ending(claim=stale.current_claim, fate=Fate.DEAD, reason="permanent", run_end=end)
+    waiting = release(stale, signals_seen=0)
+    for each in (effects, ended, dead_run, waiting):
         assert (await settle(store, each, scope=SYSTEM)).refused == (stale.current_claim,)
     with pytest.raises(ClaimLost):
         await store.messages.settle_jointly(SYSTEM, Settlement((effects,)), lambda _: None)
     assert await keys(store) == ["fetch"]
     assert (await counts(store)).ready == 0
     assert (await store.workflows.get(DEFAULT, "a")).status is RunStatus.RUNNING
+    await die(store, clock)
+    (again,) = await claim(store, await join(store), queue=QUEUE, scope=SYSTEM, separate=True)
+    assert again.lost == 2
 
 
 async def test_a_checkpoint_and_a_wait_clear_the_lost_claims(
@@ -237,6 +242,21 @@ async def test_a_run_ends_with_the_ack_of_its_message(store: Store, clock: Virtu
         ("running", None, None, None),
     ]
     assert [each.finished_at for each in stored] == [clock.now(), clock.now(), None]
+
+
+async def test_a_run_ends_with_the_dead_letter_of_its_message(
+    store: Store, clock: VirtualClock
+) -> None:
+    (run,) = await start(store)
+    message = await claim_run(store)
+    end = RunEnd(uid=run.uid, status=RunStatus.CANCELLED, error="as asked")
+    await settle(
+        store, dead(message, reason="x", error="cannot be undone", run_end=end), scope=SYSTEM
+    )
+    ended = await store.workflows.get(DEFAULT, "a")
+    assert (ended.status, ended.error, ended.finished_at) == ("cancelled", "as asked", clock.now())
+    (letter,) = await letters(store, QUEUE)
+    assert letter.error == "cannot be undone"
 
 
 async def test_a_run_wakes_at_its_time_however_late_it_is_released(
@@ -345,6 +365,27 @@ async def test_a_step_and_what_it_sends_commit_together_and_keep_the_claim(
     assert (await counts(store)).ready == 1
     assert await keys(store) == ["fetch"]
     assert await record(store, message, run, step(clock, "more", position=2)) == 0
+
+
+async def test_steps_that_end_together_are_all_recorded_with_what_they_send(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    (run,) = await start(store)
+    message = await claim_run(store)
+    endings = [
+        Ending(
+            claim=message.current_claim,
+            fate=Fate.KEEP,
+            checkpoint=Checkpoint(run.uid, step(clock, name)),
+            sends=(sending("work"),),
+        )
+        for name in ("left", "right")
+    ]
+    settled = await asyncio.gather(*(settle(store, each, scope=SYSTEM) for each in endings))
+    assert settled == [SettleResult(), SettleResult()]
+    assert await keys(store) == ["left", "right"]
+    assert (await counts(store)).ready == 2
 
 
 async def test_a_step_that_is_recorded_again_after_a_lost_answer_sends_nothing_again(

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.kit.waiting import delay, eventually
 from tickwork import InvalidInput, Retries, RunFailed, Step, StepFailed
 from tickwork.core.workflow.model import RUN_BYTES_MAX
 from tickwork.core.workflow.queue import runs_queue
+from tickwork.errors import StoreUnavailable
 from tickwork.facade.app import Tickwork
 from tickwork.testing import harness
 from tickwork.workflow import record
@@ -327,6 +329,68 @@ async def test_a_compensation_that_fails_is_a_dead_letter_and_the_others_go_on(
         assert dead.error is not None
         assert "run x: step 'compensate step 2' failed: ValueError: cannot be undone" in dead.error
     assert undone == [3, 1]
+
+
+async def test_a_paused_run_is_not_read_again_and_again_while_its_last_step_runs(
+    app: Tickwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end, reads = asyncio.Event(), list[bool]()
+
+    @app.workflow()
+    async def both(step: Step) -> None:
+        await step.gather(step.do("work", may_end.wait), step.wait_for_event("go", type="go"))
+
+    monkeypatch.setattr("tickwork.workflow.execution.CHECK_SECONDS", 0.01)
+    async with harness(app) as h:
+        history = h.store.workflows.history
+
+        async def read(scope: Any, run_id: str, *, with_steps: bool = True) -> Any:
+            found = await history(scope, run_id, with_steps=with_steps)
+            reads.append(found.run.paused)
+            return found
+
+        monkeypatch.setattr(h.store.workflows, "history", read)
+        run = await app.workflows.start(both)
+        draining = asyncio.create_task(h.drain())
+        await eventually(lambda: len(reads) > 1)
+        await run.pause()
+        await eventually(lambda: any(reads))
+        seen = len(reads)
+        await delay(0.1)
+        assert len(reads) == seen
+        may_end.set()
+        await draining
+
+
+async def test_the_dead_letter_of_a_compensation_is_stored_with_the_end_of_its_run(
+    app: Tickwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that dies after the one would not store the other."""
+
+    def undo(_: Any) -> None:
+        raise ValueError("cannot be undone")
+
+    @app.workflow()
+    async def order(step: Step) -> None:
+        await step.do("charge", int, compensate=undo, retries=NO_RETRIES)
+        raise ValueError("no luck")
+
+    async with harness(app) as h:
+        run = await app.workflows.start(order)
+        seen: list[tuple[str, int]] = []
+        for noun, verb in ((h.store.workflows, "end"), (h.store.messages, "settle")):
+            write = getattr(noun, verb)
+
+            async def look(*given: Any, write: Any = write) -> Any:
+                answer = await write(*given)
+                dead = await h.dead(runs_queue("order"))
+                seen.append(((await run.status()).status, len(dead)))
+                return answer
+
+            monkeypatch.setattr(noun, verb, look)
+        await h.drain()
+    assert ("failed", 1) in seen
+    assert ("failed", 0) not in seen
 
 
 async def test_a_body_that_catches_everything_is_dropped_all_the_same(

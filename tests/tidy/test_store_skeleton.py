@@ -64,6 +64,7 @@ CLASSES: dict[Path, Listed] = {
             "schedules/slot_outcome:EffectAndSlot",
         ),
         "messages of many callers in one statement": ("messages/send:Group",),
+        "ends of many runs in one statement": ("workflows/checkpoints:FencedEnd",),
         "locks the keys of endpoints before it locks schedules": (
             "messages/system_events:Receivers",
         ),

@@ -377,7 +377,8 @@ class Ending(Struct, frozen=True, kw_only=True, gc=False):
     For a run of a workflow: `checkpoint` is a step to record, which keeps the claim. If the step is
     done already, the ending is a duplicate: the answer to the first one was lost. With
     `signals_seen`, a released message is visible at once if its run has other signals by now; else
-    at `wake_at`, if that is given instead of a delay. `run_end` ends the run with the ack.
+    at `wake_at`, if that is given instead of a delay. `run_end` ends the run with the ack,
+    or with the dead letter.
     """
 
     claim: Claim

@@ -22,6 +22,7 @@ from tickwork.core.message.decide import clean_error
 from tickwork.core.message.outcome import (
     Outcome,
     Permanent,
+    RunDead,
     RunEnded,
     Snoozed,
     Succeeded,
@@ -191,7 +192,7 @@ class Execution:
             return await self._undo_and_end(RunStatus.FAILED, "the body was cancelled from within")
         error = task.exception()
         if error is None:
-            return await self._end(RunStatus.COMPLETED, result=task.result())
+            return self._end(RunStatus.COMPLETED, result=task.result())
         if isinstance(error, ContinueAs):
             return await self._continue_as(error.params)
         return await self._undo_and_end(RunStatus.FAILED, _failure_text(error))
@@ -201,7 +202,7 @@ class Execution:
         if run.paused:
             return self._suspended()
         if run.control is Control.CANCEL:
-            return await self._end(RunStatus.CANCELLED)
+            return self._end(RunStatus.CANCELLED)
         if run.control is Control.COMPENSATE:
             return await self._undo_and_end(RunStatus.CANCELLED, None)
         if self._record.is_past_deadline():
@@ -221,7 +222,7 @@ class Execution:
             if not task.done():
                 return self._suspended()
             task.result()
-        return await self._end(status, error=error)
+        return self._end(status, error=error)
 
     async def _undo(self) -> None:
         """Undoes the steps that have started, the last one first."""
@@ -239,9 +240,10 @@ class Execution:
             except StepFailed as error:
                 self._failed_compensations.append(str(error))
 
-    async def _end(
+    def _end(
         self, status: RunStatus, *, result: bytes | None = None, error: str | None = None
     ) -> Outcome:
+        """Ends the run, in one commit with the end of its message."""
         run = self._record.run
         end = RunEnd(
             uid=run.uid,
@@ -250,15 +252,12 @@ class Execution:
             error=None if error is None else clean_error(error),
             divergence=self._divergence() if status is RunStatus.COMPLETED else None,
         )
-        outcome = self._ended(status, error)
         if self._failed_compensations:
-            outcome = Permanent(f"run {run.id}: {'; '.join(self._failed_compensations)}")
-        if isinstance(outcome, Succeeded):
-            return RunEnded(end)
-        await self._record.end(end)
-        return outcome
+            return RunDead(f"run {run.id}: {'; '.join(self._failed_compensations)}", end)
+        outcome = self._ended(status, error)
+        return RunDead(outcome.error, end) if isinstance(outcome, Permanent) else RunEnded(end)
 
-    def _ended(self, status: RunStatus, error: str | None) -> Outcome:
+    def _ended(self, status: RunStatus, error: str | None) -> Succeeded | Permanent:
         """The outcome of the message of a run that has ended. A slot succeeds with its run only."""
         if self._message.stored.schedule_id is None or status is RunStatus.COMPLETED:
             return Succeeded()
@@ -267,7 +266,7 @@ class Execution:
     async def _continue_as(self, params: object) -> Outcome:
         encoded = self._declared.params.encode(params)
         check_size("the params of the run", encoded)
-        await self._record.end(RunEnd(uid=self._record.run.uid, params=encoded))
+        await self._record.continue_as(encoded)
         return Suspended(0.0, self._record.run.signals)
 
     def _divergence(self) -> str | None:

@@ -38,6 +38,7 @@ from tickwork.core.message.outcome import (
     OutcomeUnknown,
     Permanent,
     RetryRequested,
+    RunDead,
     RunEnded,
     Snoozed,
     Succeeded,
@@ -148,6 +149,9 @@ def _ending(
             return _retried(message, settings, jitter, delay=delay, error=cleaned)
         case Failed(error):
             return _retried(message, settings, jitter, error=clean_error(error))
+        case RunDead(error, end):
+            dead = _dead(message, REASON_PERMANENT, clean_error(error))
+            return structs.replace(dead, run_end=end)
         case Permanent(error):
             return _dead(message, REASON_PERMANENT, clean_error(error))
         case Snoozed(seconds, note):

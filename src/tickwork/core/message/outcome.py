@@ -55,6 +55,13 @@ class Permanent(Struct, frozen=True):
     error: str
 
 
+class RunDead(Permanent, frozen=True):
+    """A run of a workflow has ended, which is stored with the dead letter of its message: the run
+    of a slot failed, or a compensation did."""
+
+    end: RunEnd
+
+
 class Snoozed(Struct, frozen=True):
     """The handler postponed the message. It counts no attempt. `note` replaces its last error."""
 

@@ -45,7 +45,7 @@ from tickwork.store.postgres.schedules.slot_outcome import (
     result_groups,
     successes,
 )
-from tickwork.store.postgres.workflows.checkpoints import Fenced, finish_runs, record
+from tickwork.store.postgres.workflows.checkpoints import end_dead_runs, finish_runs, record_steps
 from tickwork.store.shared.counters import CounterKey, Counters
 from tickwork.store.shared.row_hints import RowHints
 
@@ -115,16 +115,13 @@ class EndingWriter:
     async def carry_out(
         self, connection: Connection, endings: Sequence[Ending], caused: CausedMessages
     ) -> Settled:
-        """Carries out endings. Of several endings of one claim the first counts."""
-        indexes: dict[Claim, int] = {}
-        for index, ending in enumerate(endings):
-            indexes.setdefault(ending.claim, index)
-        recorded = await self._slots.record(
-            connection, [endings[index] for index in indexes.values()]
-        )
+        """Carries out endings. Of several endings of one claim the first counts, but steps of a run
+        that end together are all recorded under its claim."""
+        first = _first_indexes(endings)
+        recorded = await self._slots.record(connection, [endings[index] for index in first])
         ended = EndedMessages.nothing()
         for _ in range(LOOKS_MAX):
-            remaining = [index for index in indexes.values() if index not in ended.done]
+            remaining = [index for index in first if index not in ended.done]
             if not remaining:
                 break
             await self._end(connection, endings, remaining, ended)
@@ -339,6 +336,7 @@ class EndingWriter:
         """Makes dead letters of messages that are still claimed, and notes those for a dead-letter
         queue."""
         chosen = [endings[index] for index in indexes]
+        await end_dead_runs(connection, self._moment, chosen)
         dead_rows = await connection.fetch(
             SQL.record_dead_letters,
             self._moment(),
@@ -363,16 +361,20 @@ def counter_key(row: Any, counter: CounterName) -> CounterKey:
     return CounterKey(row["queue_id"], row["tenant"], counter, *kind)
 
 
+def _first_indexes(endings: Sequence[Ending]) -> list[int]:
+    """The indexes of the endings that count: the first of each claim, and of each step."""
+    indexes: dict[tuple[Claim, str | None], int] = {}
+    for index, ending in enumerate(endings):
+        step = None if ending.checkpoint is None else ending.checkpoint.step.key
+        indexes.setdefault((ending.claim, step), index)
+    return [*indexes.values()]
+
+
 async def _record_checkpoints(
     connection: Connection, endings: Sequence[Ending], indexes: Sequence[int], ended: EndedMessages
 ) -> None:
     """Records steps of runs that are still claimed. One that is done already is a duplicate."""
-    fenced = [
-        Fenced(ending.claim, ending.checkpoint)
-        for ending in (endings[index] for index in indexes)
-        if ending.checkpoint is not None
-    ]
-    recorded = await record(connection, fenced)
+    recorded = await record_steps(connection, [endings[index] for index in indexes])
     ended.done.update(indexes[index] for index in recorded)
     ended.duplicates.update(indexes[at] for at, each in recorded.items() if not each.is_fresh)
 

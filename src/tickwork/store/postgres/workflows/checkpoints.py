@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tickwork.core.model import Claim, Ending
-from tickwork.core.workflow.model import Checkpoint
+from tickwork.core.model import Claim, Ending, Fate
+from tickwork.core.workflow.model import Checkpoint, RunEnd
 from tickwork.store.ids import Moment
 from tickwork.store.postgres.engine.database import Connection
 from tickwork.store.postgres.engine.sql import SQL, once
@@ -45,6 +45,12 @@ async def record(connection: Connection, fenced: Sequence[Fenced]) -> dict[int, 
     return {row["number"] - 1: Recorded(row["signals"], row["fresh"]) for row in found}
 
 
+async def record_steps(connection: Connection, kept: Sequence[Ending]) -> dict[int, Recorded]:
+    """Records the checkpoints of endings whose claims are valid, by index."""
+    fenced = [Fenced(each.claim, each.checkpoint) for each in kept if each.checkpoint is not None]
+    return await record(connection, fenced)
+
+
 def claim_columns(claims: Sequence[Claim]) -> tuple[list[Any], ...]:
     """Claims as columns, in the order in which statements take them."""
     return (
@@ -55,9 +61,43 @@ def claim_columns(claims: Sequence[Claim]) -> tuple[list[Any], ...]:
     )
 
 
-async def finish_runs(connection: Connection, moment: Moment, acked: Sequence[Ending]) -> None:
+class FencedEnd(NamedTuple):
+    """The end of a run, and the claim that fences it."""
+
+    claim: Claim
+    end: RunEnd
+
+
+async def end_runs(connection: Connection, moment: Moment, ends: Sequence[FencedEnd]) -> set[int]:
+    """Ends the runs whose claims are valid, or gives them new params; returns their indexes."""
+    found = await connection.fetch(
+        SQL.end_runs,
+        moment(),
+        *claim_columns([each.claim for each in ends]),
+        [each.end.uid for each in ends],
+        [each.end.status for each in ends],
+        [each.end.result for each in ends],
+        [each.end.error for each in ends],
+        [each.end.divergence for each in ends],
+        [each.end.params for each in ends],
+    )
+    return {row["number"] - 1 for row in found}
+
+
+async def end_dead_runs(connection: Connection, moment: Moment, dead: Sequence[Ending]) -> None:
+    """Ends runs before their messages become dead letters, which fails all others."""
+    ends = [FencedEnd(each.claim, each.run_end) for each in dead if each.run_end is not None]
+    if ends:
+        await end_runs(connection, moment, ends)
+
+
+async def finish_runs(connection: Connection, moment: Moment, ended: Sequence[Ending]) -> None:
     """Ends the runs of messages that were acked in this transaction."""
-    ends = [(each.claim.id, each.run_end) for each in acked if each.run_end is not None]
+    ends = [
+        (each.claim.id, each.run_end)
+        for each in ended
+        if each.run_end is not None and each.fate is Fate.ACK
+    ]
     if ends:
         await connection.execute(
             SQL.finish_runs,

@@ -43,18 +43,19 @@ from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.messages.backlog import BacklogChange, change_backlog
 from tickwork.store.postgres.messages.send import Group, Sender
-from tickwork.store.postgres.workflows.checkpoints import Fenced, claim_columns, record
+from tickwork.store.postgres.workflows.checkpoints import (
+    Fenced,
+    FencedEnd,
+    claim_columns,
+    end_runs,
+    record,
+)
 from tickwork.store.postgres.workflows.histories import Asked, Histories, find_runs
 from tickwork.store.shared.columns import read_run, run_values
 from tickwork.store.shared.group_commit import Coalescer
 
 LOOKS_MAX = 3
 """Maximum number of searches for the message of a run, which a restart may replace."""
-
-
-class _FencedEnd(NamedTuple):
-    claim: Claim
-    end: RunEnd
 
 
 class _FencedRun(NamedTuple):
@@ -76,7 +77,7 @@ class PostgresWorkflows:
     def __init__(self, database: Database, moment: Moment, sender: Sender) -> None:
         self._database, self._moment, self._sender = database, moment, sender
         self._checkpoints: Coalescer[Fenced, int | None] = Coalescer(self._record, flights_max=2)
-        self._ends: Coalescer[_FencedEnd, bool] = Coalescer(self._end)
+        self._ends: Coalescer[FencedEnd, bool] = Coalescer(self._end)
         self._adopted: Coalescer[_FencedRun, bool] = Coalescer(self._adopt)
         self._histories = Histories(database, moment)
 
@@ -178,7 +179,7 @@ class PostgresWorkflows:
     async def end(self, scope: Scope, claim: Claim, end: RunEnd) -> bool:
         if not _is_own(scope, claim):
             return False
-        return await self._ends.submit(_FencedEnd(claim, end))
+        return await self._ends.submit(FencedEnd(claim, end))
 
     async def assign_version(self, scope: Scope, claim: Claim, uid: UUID, version: str) -> bool:
         if not _is_own(scope, claim):
@@ -213,21 +214,10 @@ class PostgresWorkflows:
         found = (recorded.get(index) for index in range(len(fenced)))
         return [None if each is None else each.signals for each in found]
 
-    async def _end(self, ends: Sequence[_FencedEnd]) -> list[bool]:
-        found = await self._database.run(
-            lambda connection: connection.fetch(
-                SQL.end_runs,
-                self._moment(),
-                *claim_columns([each.claim for each in ends]),
-                [each.end.uid for each in ends],
-                [each.end.status for each in ends],
-                [each.end.result for each in ends],
-                [each.end.error for each in ends],
-                [each.end.divergence for each in ends],
-                [each.end.params for each in ends],
-            )
+    async def _end(self, ends: Sequence[FencedEnd]) -> list[bool]:
+        ended = await self._database.run(
+            lambda connection: end_runs(connection, self._moment, ends)
         )
-        ended = {row["number"] - 1 for row in found}
         return [index in ended for index in range(len(ends))]
 
     async def _adopt(self, adopted: Sequence[_FencedRun]) -> list[bool]:

@@ -189,11 +189,12 @@ def _put_back(transaction: Transaction, endings: Mapping[Fence, Ending]) -> set[
         if ending.signals_seen is not None:
             (signals,) = transaction.execute(SQL.run_signals, (fence[1],)).fetchone() or (None,)
             visible_at = visible_at if signals == ending.signals_seen else transaction.now
-            transaction.execute(SQL.clear_lost_claims, fence[:2])
         values = (*fence, int(ending.counts_attempt), visible_at, ending.error)
         row = transaction.execute(SQL.retry, values).fetchone()
         if row is not None:
             done.add(fence)
+            if ending.signals_seen is not None:
+                transaction.execute(SQL.clear_lost_claims, fence[:2])
             queue_id, type_, source = row
             if visible_at <= transaction.now:
                 transaction.queues_to_wake.add(UUID(bytes=queue_id))
@@ -229,5 +230,7 @@ def _make_dead(
         if row is not None:
             reason, counted = ending.reason or "failed", int(ending.counts_attempt)
             dead_letters[fence] = NewDeadLetter(row[0], reason, ending.error, counted)
+    # Before the dead letters, which fail the runs that have not ended.
+    finish_runs(transaction, [endings[fence] for fence in dead_letters])
     add_dead_letters(transaction, [*dead_letters.values()], later=batches)
     return set(dead_letters)

@@ -48,9 +48,9 @@ def record(transaction: Transaction, claim: Claim, checkpoint: Checkpoint) -> Re
     return Recorded(signals, written.rowcount > 0)
 
 
-def finish_runs(transaction: Transaction, acked: Iterable[Ending]) -> None:
-    """Ends the runs of messages that were acked in this transaction."""
-    for each in acked:
+def finish_runs(transaction: Transaction, ended: Iterable[Ending]) -> None:
+    """Ends the runs of messages that end in this transaction, each by a valid claim."""
+    for each in ended:
         if (end := each.run_end) is not None:
             ids = (end.uid.bytes, each.claim.id.bytes)
             values = (str(end.status), end.result, end.error, end.divergence, transaction.now)
