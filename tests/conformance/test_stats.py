@@ -32,7 +32,7 @@ from tests.conformance.acts import (
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
 from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS, Pace, Selection
-from tickwork.core.model import DEFAULT, SYSTEM, Scope
+from tickwork.core.model import DEFAULT, SYSTEM, QueueSettings, Scope
 from tickwork.core.queue.stats import CounterName, DeadCount, TypeCount
 from tickwork.errors import InvalidInput
 from tickwork.store.contract import Store
@@ -355,3 +355,36 @@ async def test_sources_that_are_ids_share_one_counter(store: Store) -> None:
         await send(store, source=str(new_id()))
     stats = await store.stats.queue(DEFAULT, WORK)
     assert [(each.source, each.messages) for each in stats.kinds] == [("(id)", 3)]
+
+
+async def test_the_statistics_of_many_queues_are_those_of_each(store: Store) -> None:
+    other = Scope("other")
+    await make_tenants(store, "other")
+    for scope, name in ((DEFAULT, "a"), (DEFAULT, "b"), (SYSTEM, "shared"), (other, "b")):
+        await store.queues.put(scope, name, QueueSettings())
+    for scope, name, number in (
+        (DEFAULT, "a", 3), (DEFAULT, "shared", 2), (other, "shared", 1), (other, "b", 4)
+    ):  # fmt: skip
+        for each in range(number):
+            await send(store, queue=name, scope=scope, type=f"{name} {each % 2}")
+    for scope, expected in (
+        (DEFAULT, {"a": 3, "b": 0, "shared": 2}), (other, {"b": 4, "shared": 1})
+    ):  # fmt: skip
+        seen = await store.queues.list(scope)
+        found = await store.stats.queues(scope, seen, at_most=100)
+        assert found == tuple([await store.stats.queue(scope, each.name) for each in seen])
+        assert {each.name: stats.counts.ready for each, stats in zip(seen, found, strict=True)} == (
+            expected
+        )
+        assert (await store.stats.queues(scope, seen[::-1], at_most=2))[-1].counts.ready == (
+            min(expected[seen[0].name], 2)
+        )
+    every = await store.queues.list(SYSTEM)
+    counted = {
+        (each.tenant, each.name): stats.counts.ready
+        for each, stats in zip(every, await store.stats.queues(SYSTEM, every), strict=True)
+    }
+    assert counted == {
+        ("default", "a"): 3, ("default", "b"): 0, (None, "shared"): 3, ("other", "b"): 4,
+    }  # fmt: skip
+    assert await store.stats.queues(DEFAULT, ()) == ()

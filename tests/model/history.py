@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TypeVar
 from uuid import UUID
@@ -58,7 +59,17 @@ class MemoryStats:
         self._flush()
 
     async def queue(self, scope: Scope, name: str, *, at_most: int | None = None) -> QueueStats:
-        queue = self._tables.queue(scope, name)
+        return self._read(scope, self._tables.queue(scope, name), at_most)
+
+    async def queues(
+        self, scope: Scope, queues: Sequence[StoredQueue], *, at_most: int | None = None
+    ) -> tuple[QueueStats, ...]:
+        return tuple(
+            self._read(Scope(each.tenant) if scope.is_system else scope, each, at_most)
+            for each in queues
+        )
+
+    def _read(self, scope: Scope, queue: StoredQueue, at_most: int | None) -> QueueStats:
         self._flush()
         ready = [row for row in self._tables.rows(scope, queue) if row.is_ready(self._now())]
         late = sum(row.is_ready(self._now() - timedelta(seconds=60)) for row in ready)

@@ -85,8 +85,9 @@ async def _queues(
     store: Store, scope: Scope, now: datetime, seconds: float
 ) -> tuple[LateQueue, ...]:
     late: list[LateQueue] = []
-    for queue in (await store.queues.list(scope))[:QUEUES_MAX]:
-        stats = await store.stats.queue(scope, queue.name, at_most=COUNTED_MAX)
+    queues = (await store.queues.list(scope))[:QUEUES_MAX]
+    found = await store.stats.queues(scope, queues, at_most=COUNTED_MAX)
+    for queue, stats in zip(queues, found, strict=True):
         age = stats.oldest_age_seconds
         if age is not None and age >= seconds:
             waiting_since = now - timedelta(seconds=age)

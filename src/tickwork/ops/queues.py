@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -355,17 +355,19 @@ async def overview(
     """Returns the queues of a scope, or the one of a name, by name and tenant, with their
     statistics; those after a given one, up to a limit."""
     if queue is not None:
-        return (await _view(store, scope, await get_queue(store, scope, queue), COUNTED_MAX),)
+        return await _views(store, scope, [await get_queue(store, scope, queue)], COUNTED_MAX)
     wanted = await list_queues(store, scope, limit=limit, after=after)
-    at_most = _counted_of_each(len(wanted))
-    return tuple([await _view(store, scope, each, at_most) for each in wanted])
+    return await _views(store, scope, wanted, _counted_of_each(len(wanted)))
 
 
-async def _view(store: Store, scope: Scope, queue: StoredQueue, at_most: int) -> QueueView:
-    # For the system in the owner's scope, so that a shared queue counts every tenant's messages.
-    owner = Scope(queue.tenant) if scope.is_system else scope
-    stats = await store.stats.queue(owner, queue.name, at_most=at_most)
-    return queue_view(queue, stats, at_least=stopped_counts(stats.counts, at_most))
+async def _views(
+    store: Store, scope: Scope, queues: Sequence[StoredQueue], at_most: int
+) -> tuple[QueueView, ...]:
+    found = await store.stats.queues(scope, queues, at_most=at_most)
+    return tuple(
+        queue_view(queue, stats, at_least=stopped_counts(stats.counts, at_most))
+        for queue, stats in zip(queues, found, strict=True)
+    )
 
 
 class Usage(Struct, frozen=True, kw_only=True):
@@ -386,9 +388,8 @@ async def tenant_usage(store: Store, scope: Scope) -> Usage:
     """Returns what a tenant uses now."""
     found = await list_queues(store, scope)
     at_most = _counted_of_each(min(len(found), QUEUES_MAX))
-    counted = [
-        await store.queues.counts(scope, each.name, at_most=at_most) for each in found[:QUEUES_MAX]
-    ]
+    stats = await store.stats.queues(scope, found[:QUEUES_MAX], at_most=at_most)
+    counted = [each.counts for each in stats]
     fields = Counts.__struct_fields__
     totals = {name: sum(getattr(each, name) for each in counted) for name in fields}
     stopped = {name for each in counted for name in stopped_counts(each, at_most)}

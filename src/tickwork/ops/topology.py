@@ -265,8 +265,10 @@ async def list_types(store: Store, scope: Scope) -> MessageTypes:
     the tenant subscribe to."""
     seen: dict[str, _Seen] = {}
     counted = await list_queues(store, scope, limit=QUEUES_MAX + 1)
-    for queue in counted[:QUEUES_MAX]:
-        for kind in (await store.stats.queue(scope, queue.name, at_most=1)).kinds:
+    shown = counted[:QUEUES_MAX]
+    stats = await store.stats.queues(scope, shown, at_most=1)
+    for queue, found_there in zip(shown, stats, strict=True):
+        for kind in found_there.kinds:
             if kind.type is not None:
                 known = seen.setdefault(kind.type, _Seen())
                 known.queues.add(queue.name)

@@ -367,6 +367,12 @@ class Stats(Protocol):
         """Returns the statistics of a queue, including the counters of this process. Each count of
         messages stops at `at_most`."""
 
+    async def queues(
+        self, scope: Scope, queues: Sequence[StoredQueue], *, at_most: int | None = None
+    ) -> tuple[QueueStats, ...]:
+        """Returns those of queues that the scope sees, in order, in as few statements as for one.
+        The system counts all tenants in a shared queue, and in another one its owner."""
+
 
 class Pruner(Protocol):
     """Deletes records after their retention."""

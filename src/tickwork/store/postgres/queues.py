@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
@@ -160,18 +161,17 @@ class PostgresQueues:
         return await self.purger.purge(scope, await self.id_of(scope, name))
 
     async def counts(self, scope: Scope, name: str, *, at_most: int | None = None) -> Counts:
-        counts, _ = await self.counts_and_late(scope, name, at_most)
+        ids = [await self.id_of(scope, name)]
+        [(counts, _)] = await self.counts_and_late(ids, scope.tenant, at_most)
         return counts
 
     async def counts_and_late(
-        self, scope: Scope, name: str, at_most: int | None
-    ) -> tuple[Counts, int]:
-        """Also returns how many ready messages are late."""
-        queue_id = await self.id_of(scope, name)
-        asked = (self._moment(), queue_id, scope.tenant, at_most)
-        [row] = await self._database.fetch_with_custom_plan(SQL.count_messages, *asked)
-        *counts, late = row
-        return Counts(*counts), late
+        self, ids: Sequence[UUID], tenant: str | None, at_most: int | None
+    ) -> tuple[tuple[Counts, int], ...]:
+        """The counts of queues in order, and how many of their ready messages are late."""
+        asked = (self._moment(), ids, tenant, at_most)
+        found = await self._database.fetch_with_custom_plan(SQL.count_messages, *asked)
+        return tuple((Counts(*counts), late) for *counts, late in found)
 
     async def _set_paused(self, scope: Scope, name: str, *, paused: bool) -> UUID:
         queue_id = await self._own(scope, name)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 import asyncpg
 
 from tickwork.core.limits import check_system
-from tickwork.core.model import Scope
+from tickwork.core.model import Scope, StoredQueue
 from tickwork.core.queue.stats import (
     RECENT_DEAD_SECONDS,
     RECENT_KINDS_SECONDS,
@@ -40,36 +41,56 @@ class PostgresStats:
         await self._flush()
 
     async def queue(self, scope: Scope, name: str, *, at_most: int | None = None) -> QueueStats:
-        queue_id = await self._queues.id_of(scope, name)
-        await self._flush()
-        counts, late = await self._queues.counts_and_late(scope, name, at_most)
-        asked = (self._moment(), queue_id, scope.tenant)
+        queue = await self._queues.remembered(scope, name)
+        [found] = await self.queues(scope, [queue], at_most=at_most)
+        return found
 
-        async def work(
-            connection: Connection,
-        ) -> tuple[float | None, list[asyncpg.Record], list[asyncpg.Record], list[asyncpg.Record]]:
-            return (
-                await connection.fetchval(SQL.oldest_visible, *asked),
+    async def queues(
+        self, scope: Scope, queues: Sequence[StoredQueue], *, at_most: int | None = None
+    ) -> tuple[QueueStats, ...]:
+        await self._flush()
+        found: dict[UUID, QueueStats] = {}
+        # The system counts all tenants in a shared queue, and in another one its owner.
+        counted = {each.id: each.tenant if scope.is_system else scope.tenant for each in queues}
+        for tenant in {*counted.values()}:
+            ids = [each for each, its in counted.items() if its == tenant]
+            found |= zip(ids, await self._read(ids, tenant, at_most), strict=True)
+        return tuple(found[each.id] for each in queues)
+
+    async def _read(
+        self, ids: Sequence[UUID], tenant: str | None, at_most: int | None
+    ) -> list[QueueStats]:
+        counts = await self._queues.counts_and_late(ids, tenant, at_most)
+        asked = (self._moment(), ids, tenant)
+
+        async def work(connection: Connection) -> list[list[asyncpg.Record]]:
+            return [
+                await connection.fetch(SQL.oldest_visible, *asked),
                 await connection.fetch(SQL.recent_minutes, *asked, RECENT_MINUTES),
                 await connection.fetch(SQL.recent_kinds, *asked, RECENT_KINDS_SECONDS),
                 await connection.fetch(SQL.recent_dead, *asked, RECENT_DEAD_SECONDS),
-            )
+            ]
 
-        oldest_age_seconds, minutes, kinds, dead = await self._database.run(work)
-        return QueueStats(
-            counts=counts,
-            late=late,
-            oldest_age_seconds=oldest_age_seconds,
-            minutes=tuple(
-                MinuteCount(row["minute"], CounterName(row["passing"]), row["messages"])
-                for row in minutes
-            ),
-            kinds=tuple(
-                TypeCount(row["type"], row["source"], CounterName(row["passing"]), row["messages"])
-                for row in kinds
-            ),
-            dead=tuple(DeadCount(row["type"], row["messages"]) for row in dead),
-        )
+        oldest, minutes, kinds, dead = map(_by_queue, await self._database.run(work))
+        return [
+            QueueStats(
+                counts=counted,
+                late=late,
+                oldest_age_seconds=oldest[each][0]["age_seconds"] if each in oldest else None,
+                minutes=tuple(
+                    MinuteCount(row["minute"], CounterName(row["passing"]), row["messages"])
+                    for row in minutes.get(each, ())
+                ),
+                kinds=tuple(
+                    TypeCount(
+                        row["type"], row["source"], CounterName(row["passing"]), row["messages"]
+                    )
+                    for row in kinds.get(each, ())
+                ),
+                dead=tuple(DeadCount(row["type"], row["messages"]) for row in dead.get(each, ())),
+            )
+            for each, (counted, late) in zip(ids, counts, strict=True)
+        ]
 
     async def _flush(self) -> None:
         counted = self._counters.take()
@@ -86,6 +107,13 @@ class PostgresStats:
         except StoreError:
             self._counters.give_back(counted)
             raise
+
+
+def _by_queue(rows: list[asyncpg.Record]) -> dict[UUID, list[asyncpg.Record]]:
+    found: dict[UUID, list[asyncpg.Record]] = {}
+    for row in rows:
+        found.setdefault(row["queue_id"], []).append(row)
+    return found
 
 
 def _columns(

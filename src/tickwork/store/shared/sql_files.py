@@ -40,15 +40,18 @@ def load(package: str, own: Mapping[str, str] | None = None) -> SimpleNamespace:
 
 
 _FRAGMENTS = "fragments"
-_FRAGMENT = re.compile(r"/\*(\w+)(?: ([$?]\d+))?\*/")
+_FRAGMENT = re.compile(r"/\*(\w+)(?: ([$?]\d+))?(?: of ([\w.]+))?\*/")
 
 
 def _put_in(sql: str, fragments: Mapping[str, str]) -> str:
     """Replaces `/*lanes*/` by the fragment of that name. `/*lanes $4*/` has a parameter, which
-    takes the place of `/*start*/` in the fragment; without one that is an empty text."""
+    takes the place of `/*start*/` in the fragment; without one that is an empty text. `/*lanes of
+    queue.id*/` takes the place of `/*queue*/`; without one that is `$2`."""
     return _FRAGMENT.sub(
         lambda found: (
-            fragments[found[1]].replace("/*start*/", found[2] or "''")
+            fragments[found[1]]
+            .replace("/*start*/", found[2] or "''")
+            .replace("/*queue*/", found[3] or "$2")
             if found[1] in fragments
             else found[0]
         ),

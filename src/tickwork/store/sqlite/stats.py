@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tickwork.core.limits import check_system
-from tickwork.core.model import Counts, Scope
+from tickwork.core.model import Counts, Scope, StoredQueue
 from tickwork.core.queue.stats import (
     RECENT_DEAD_SECONDS,
     RECENT_KINDS_SECONDS,
@@ -37,11 +37,30 @@ class SqliteStats:
         await self._flush()
 
     async def queue(self, scope: Scope, name: str, *, at_most: int | None = None) -> QueueStats:
-        await self._database.read(lambda transaction: find_queue(transaction, scope, name))
+        queue = await self._database.read(lambda transaction: find_queue(transaction, scope, name))
         await self._flush()
         return await self._database.read(
-            lambda transaction: _read_stats(transaction, scope, name, at_most)
+            lambda transaction: _read_stats(transaction, queue.id, scope.tenant, at_most)
         )
+
+    async def queues(
+        self, scope: Scope, queues: Sequence[StoredQueue], *, at_most: int | None = None
+    ) -> tuple[QueueStats, ...]:
+        await self._flush()
+
+        def work(transaction: Transaction) -> tuple[QueueStats, ...]:
+            # The system counts all tenants in a shared queue, and in another one its owner.
+            return tuple(
+                _read_stats(
+                    transaction,
+                    each.id.bytes,
+                    each.tenant if scope.is_system else scope.tenant,
+                    at_most,
+                )
+                for each in queues
+            )
+
+        return await self._database.read(work)
 
     async def _flush(self) -> None:
         counting = self._database.counters
@@ -76,11 +95,10 @@ def _write_counts(transaction: Transaction, counted: Sequence[tuple[CounterKey, 
 
 
 def _read_stats(
-    transaction: Transaction, scope: Scope, name: str, at_most: int | None
+    transaction: Transaction, queue_id: bytes, tenant: str | None, at_most: int | None
 ) -> QueueStats:
-    queue_id, now = find_queue(transaction, scope, name).id, transaction.now
-    execute = transaction.execute
-    asked = (queue_id, scope.tenant, now, at_most)
+    execute, now = transaction.execute, transaction.now
+    asked = (queue_id, tenant, now, at_most)
     *counts, late, oldest = execute(SQL.count_messages, asked).fetchone()
     minutes_from = now - microseconds(RECENT_MINUTES * _MINUTE_SECONDS)
     kinds_from = now - microseconds(RECENT_KINDS_SECONDS)
@@ -92,17 +110,17 @@ def _read_stats(
         minutes=tuple(
             MinuteCount(from_microseconds(minute), CounterName(passing), messages)
             for minute, passing, messages in execute(
-                SQL.recent_minutes, (queue_id, scope.tenant, minutes_from)
+                SQL.recent_minutes, (queue_id, tenant, minutes_from)
             )
         ),
         kinds=tuple(
             TypeCount(type_ or None, source or None, CounterName(passing), messages)
             for type_, source, passing, messages in execute(
-                SQL.recent_kinds, (queue_id, scope.tenant, kinds_from)
+                SQL.recent_kinds, (queue_id, tenant, kinds_from)
             )
         ),
         dead=tuple(
             DeadCount(type_ or None, messages)
-            for type_, messages in execute(SQL.recent_dead, (queue_id, scope.tenant, dead_from))
+            for type_, messages in execute(SQL.recent_dead, (queue_id, tenant, dead_from))
         ),
     )

@@ -3,7 +3,7 @@
 SELECT first.tenant, first.priority
 FROM (
     SELECT tenant, priority FROM tickwork_messages
-    WHERE queue_id = $2 AND state = 'ready' AND tenant >= coalesce($3::text, /*start*/)
+    WHERE queue_id = /*queue*/ AND state = 'ready' AND tenant >= coalesce($3::text, /*start*/)
     ORDER BY tenant, priority DESC LIMIT 1
 ) AS first
 WHERE $3::text IS NULL OR first.tenant = $3
@@ -12,14 +12,14 @@ SELECT following.tenant, following.priority
 FROM lane CROSS JOIN LATERAL (
     (
         SELECT tenant, priority FROM tickwork_messages
-        WHERE queue_id = $2 AND state = 'ready'
+        WHERE queue_id = /*queue*/ AND state = 'ready'
             AND tenant = lane.tenant AND priority < lane.priority
         ORDER BY priority DESC LIMIT 1
     )
     UNION ALL
     (
         SELECT tenant, priority FROM tickwork_messages
-        WHERE queue_id = $2 AND state = 'ready'
+        WHERE queue_id = /*queue*/ AND state = 'ready'
             AND tenant > lane.tenant AND $3::text IS NULL
         ORDER BY tenant, priority DESC LIMIT 1
     )

@@ -1,7 +1,12 @@
--- How many messages of a queue died recently, by type, for one tenant or all.
-SELECT nullif(type, '') AS type, sum(messages)::bigint AS messages
-FROM tickwork_tallies
-WHERE queue_id = $2 AND passing = 'dead' AND ($3::text IS NULL OR tenant = $3)
-    AND minute > coalesce($1::timestamptz, clock_timestamp()) - make_interval(secs => $4)
-GROUP BY tickwork_tallies.type
-ORDER BY tickwork_tallies.type
+-- How many messages of each queue died recently, by type, for one tenant or all.
+SELECT queue.id AS queue_id, nullif(t.type, '') AS type, sum(t.messages)::bigint AS messages
+FROM unnest($2::uuid[]) AS queue (id)
+-- OFFSET keeps the planner from joining in another order.
+CROSS JOIN LATERAL (
+    SELECT * FROM tickwork_tallies
+    WHERE queue_id = queue.id AND passing = 'dead' AND ($3::text IS NULL OR tenant = $3)
+        AND minute > coalesce($1::timestamptz, clock_timestamp()) - make_interval(secs => $4)
+    OFFSET 0
+) AS t
+GROUP BY queue.id, t.type
+ORDER BY t.type
