@@ -205,6 +205,8 @@ async def test_a_count_that_stops_at_its_bound_says_so(
         (stats,) = (await http.get("/v1/stats", params={"queue": name})).json()["queues"]
         for each in (shown, stats):
             assert (each["counts"]["ready"], each["at_least"]) == (counted, at_least)
+        bare = (await http.get(f"/v1/queues/{name}", params={"counts": "false"})).json()
+        assert "counts" not in bare
     usage = (await http.get("/v1/usage")).json()
     assert (usage["messages"]["ready"], usage["at_least"]) == (3, ["ready"])
     assert usage["messages"]["dead"] == 0

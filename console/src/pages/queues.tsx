@@ -76,12 +76,16 @@ export function Queues() {
   )
 }
 
-const NOTHING = { counts: { ready: 0, delayed: 0, claimed: 0, blocked: 0, dead: 0 }, at_least: [] }
-
 export function Queue({ name }: { name: string }) {
-  const queue = useLoad(name, (signal) => get('/v1/queues/{queue}', { path: { queue: name }, signal }), ['queue.', 'message.'])
-  const stats = useLoad(`stats ${name}`, (signal) => get('/v1/stats', { query: { queue: name }, signal }), ['queue.', 'message.'])
-  const own = stats.data?.queues[0]
+  const queue = useLoad(
+    name,
+    async (signal) => {
+      const asked = [get('/v1/queues/{queue}', { path: { queue: name }, query: { counts: false }, signal }), get('/v1/stats', { query: { queue: name }, signal })] as const
+      const [data, { queues }] = await Promise.all(asked)
+      return { ...data, own: queues[0]! }
+    },
+    ['queue.', 'message.'],
+  )
   const named = { path: { queue: name } }
   const done = (text: string) => {
     say(text)
@@ -92,8 +96,8 @@ export function Queue({ name }: { name: string }) {
       <Title kind="Queue" note={queue.data && <State is={queue.data.paused ? 'paused' : 'active'} />}>{name}</Title>
       <Show of={queue}>
         {(data) => {
-          const known = data.counts ? { counts: data.counts, at_least: data.at_least } : (own ?? NOTHING)
-          const { counts, at_least } = known
+          const { own } = data
+          const { counts, at_least } = own
           const all = counts.ready + counts.delayed + counts.blocked
           const many = `${at_least.length ? 'at least ' : ''}${count(all, 'message')}`
           return (
@@ -149,21 +153,21 @@ export function Queue({ name }: { name: string }) {
                 >
                   Purge
                 </Act>
-                {counts.dead > 0 && <A to={path('dead', name)}>{counts.dead === 1 ? '1 dead letter' : `${bounded(known, 'dead')} dead letters`}</A>}
+                {counts.dead > 0 && <A to={path('dead', name)}>{counts.dead === 1 ? '1 dead letter' : `${bounded(own, 'dead')} dead letters`}</A>}
               </div>
               <div class="cards">
                 {(['ready', 'delayed', 'claimed', 'blocked', 'dead'] as const).map((each) => (
                   <span class="card" key={each}>
-                    <b class={each === 'dead' && counts.dead ? 'bad' : ''}>{bounded(known, each)}</b> {each === 'dead' ? 'dead letters' : each}
+                    <b class={each === 'dead' && counts.dead ? 'bad' : ''}>{bounded(own, each)}</b> {each === 'dead' ? 'dead letters' : each}
                   </span>
                 ))}
                 <span class="card">
-                  <b>{own?.oldest_age_seconds == null ? '–' : duration(own.oldest_age_seconds)}</b> oldest waits
+                  <b>{own.oldest_age_seconds == null ? '–' : duration(own.oldest_age_seconds)}</b> oldest waits
                 </span>
               </div>
               <h2>Messages a minute</h2>
-              {own?.minutes.length ? <Chart minutes={own.minutes} /> : <p class="soft">Nothing happened in the last 30 minutes.</p>}
-              {own && own.kinds.length > 0 && (
+              {own.minutes.length ? <Chart minutes={own.minutes} /> : <p class="soft">Nothing happened in the last 30 minutes.</p>}
+              {own.kinds.length > 0 && (
                 <>
                   <h2>Types and sources, last hour</h2>
                   <Table

@@ -9,7 +9,7 @@ import msgspec
 from litestar import Response
 from litestar.di import NamedDependency
 from litestar.openapi.spec import Example
-from litestar.params import Body, FromPath
+from litestar.params import Body, FromPath, QueryParameter
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from tickwork.api.context import Context, store_of
@@ -148,14 +148,21 @@ async def list_queues(
     "GET", "/v1/queues/{queue:str}", needs=Permission.READ, tag="queues", summary="Get a queue"
 )
 async def get_queue(
-    queue: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+    queue: FromPath[str],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    counts: Annotated[
+        bool, QueryParameter(description="Whether to count its messages, as `/v1/stats` does too.")
+    ] = True,
 ) -> Response[QueueAnswer]:
     """Returns one queue with its settings and how many messages are in each state."""
     queues.check_visible(queue)
     store = store_of(context)
     stored = await queues.get_queue(store, caller.scope, queue)
-    counted = await queues.count_messages(store, caller.scope, queue)
-    return with_etag(QueueAnswer.of(stored, *counted), _etag(stored))
+    answer = QueueAnswer.of(stored)
+    if counts:
+        answer = QueueAnswer.of(stored, *await queues.count_messages(store, caller.scope, queue))
+    return with_etag(answer, _etag(stored))
 
 
 @operation(
