@@ -39,10 +39,10 @@ def due_times(
     """When the firings of a schedule are due from now to the end: planned ones that wait for their
     due time, and those that a leader will plan. Overdue ones are due now. The operator may have
     widened the windows, by which the `schedule_id` decides."""
-    waiting = _planned(rule, next_slot, last_slot, now, schedule_id, widened_seconds)
+    waiting = [*_planned(rule, next_slot, last_slot, now, schedule_id, widened_seconds)]
     yield from (at for at in waiting if at < end)
     if next_slot is None and is_fixed_delay(rule):
-        next_slot = next_after(rule, now, fired=fired)
+        next_slot = next_after(rule, max([now, *waiting]), fired=fired)
     due = None if next_slot is None else _due(rule, schedule_id, next_slot, fired)
     ahead_seconds = (end - now).total_seconds()
     while due is not None and due.next_slot < end:
