@@ -191,6 +191,18 @@ async def test_dead_letters_are_read_in_index_order(connection: Connection, lock
 
 
 @pytest.mark.parametrize("database", ["analysed"], indirect=True)
+@pytest.mark.parametrize(("tenant", "index"), [("NULL", "open"), ("'tenant-6'", "own")])
+async def test_dead_letters_are_counted_by_queue_also_if_one_has_all_of_them(
+    connection: Connection, tenant: str, index: str
+) -> None:
+    await connection.execute(f"DELETE FROM {LETTERS} WHERE queue_id <> {QUEUE}; ANALYZE {LETTERS}")
+    await connection.execute("SET plan_cache_mode = force_custom_plan; SET enable_seqscan = off")
+    await connection.execute(f"PREPARE counts AS {SQL.count_messages}")
+    plan = await plan_of(connection, f"EXECUTE counts (NULL, ARRAY [{QUEUE}], {tenant}, 100)")
+    assert ways_to(LETTERS, plan) == {f"{LETTERS}_{index}"}
+
+
+@pytest.mark.parametrize("database", ["analysed"], indirect=True)
 async def test_dead_letters_are_found_by_their_ids(connection: Connection) -> None:
     await connection.execute("SET plan_cache_mode = force_custom_plan")
     await connection.execute(f"PREPARE chosen AS {SQL.pick_dead_letters_by_id}")
