@@ -16,12 +16,15 @@ from tests.store.query_plans import connection as connection_to_file
 from tests.store.query_plans import plan, reached, way
 from tests.store.test_postgres_plans import Connection, nodes
 from tests.stores.clock import VirtualClock
+from tests.stores.home import KINDS, Kind
 from tests.stores.open_homes import Homes
 from tickwork.core.message.message_list import MessageSelection
 from tickwork.core.model import DEFAULT, ClaimRequest, QueueSettings
+from tickwork.errors import StoreError
 from tickwork.store.ids import new_id
 from tickwork.store.postgres.engine.database import Database
 from tickwork.store.postgres.engine.sql import SQL
+from tickwork.store.sqlite.engine.sql import SQL as SQLITE
 
 file_connection = connection_to_file
 
@@ -62,6 +65,22 @@ def test_a_page_of_queues_reads_two_stretches_of_an_index_on_sqlite(
         "(<expr>=? AND name>?)",
         "(<expr>=? AND name>?)",
     ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_page_of_queues_of_a_tenant_is_not_cut_from_the_whole_list(
+    homes: Homes, kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SQL if kind == "postgres" else SQLITE, "list_queues", "not a statement")
+    async with homes.take(kind) as home:
+        store = await home.open()
+        try:
+            queue = await store.queues.put(DEFAULT, "q", QueueSettings())
+            assert await store.queues.list(DEFAULT, limit=1) == (queue,)
+            with pytest.raises(StoreError):
+                await store.queues.list(DEFAULT)
+        finally:
+            await store.close()
 
 
 STREAMS = {
