@@ -3,12 +3,16 @@ a real PostgreSQL."""
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
+import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import asyncpg
+import psycopg
 import pytest
 
 from tests.docs.snippets import blocks
@@ -21,6 +25,11 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "outbox.md"
 def block(language: str) -> str:
     (found,) = [each.text for each in blocks(PAGE.read_text()) if each.language == language]
     return found
+
+
+def set_up() -> str:
+    """The SQL of the page, also on a database on which another test was."""
+    return f"DROP FUNCTION IF EXISTS send_message; {block('sql')}"
 
 
 def app_of_the_page(folder: Path) -> Any:
@@ -43,7 +52,7 @@ async def test_a_message_in_the_outbox_is_sent_once_if_its_transaction_commits(
 ) -> None:
     monkeypatch.setenv("TICKWORK_DATABASE", home.url)
     connection = await asyncpg.connect(home.url)
-    await connection.execute(block("sql") + "CREATE TABLE orders (id int)")
+    await connection.execute(set_up() + "CREATE TABLE orders (id int)")
     send = "SELECT send_message($1, $2)"
     for number in (1, 2, 3):
         transaction = connection.transaction()
@@ -71,3 +80,25 @@ async def test_a_message_in_the_outbox_is_sent_once_if_its_transaction_commits(
     assert [row["id"] for row in stored] == [1, 3, 4]
     await connection.close()
     await app.close()
+
+
+@pytest.mark.parametrize("home", ["postgres"], indirect=True)
+async def test_the_function_is_called_as_django_and_psycopg_call_it(home: Home) -> None:
+    statements = re.findall(r'cursor\.execute\("(SELECT [^"]+)"', PAGE.read_text())
+    assert statements == ["SELECT send_message(%s, %s)"]
+
+    def write() -> Any:
+        connection: Any = psycopg.connect(home.url)
+        with connection:
+            connection.execute(set_up())
+            # Django binds values in the client, plain psycopg in the server.
+            kinds: Any = (psycopg.ClientCursor, psycopg.Cursor)
+            for number, kind in enumerate(kinds * 2):
+                with suppress(KeyError), connection.transaction(), kind(connection) as cursor:
+                    cursor.execute(statements[0], ["orders", json.dumps({"order": number})])
+                    if number > 1:
+                        raise KeyError(number)
+            return connection.execute("SELECT queue, body FROM outbox ORDER BY place").fetchall()
+
+    sent = await asyncio.to_thread(write)
+    assert sent == [("orders", {"order": 0}), ("orders", {"order": 1})]
