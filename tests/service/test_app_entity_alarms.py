@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from tests.conformance.acts import TTL_SECONDS, claim, join
+from tests.conformance.acts import TTL_SECONDS, claim, dead, join, settle
 from tickwork import Entity, InvalidInput, Permanent, read
 from tickwork.core.entity.call import queue_of
 from tickwork.core.message.dead_letter import Selection
@@ -26,6 +26,8 @@ class Sleeper(Entity):
 
     failures: int = 0
     seen: list[Any]
+    entered: ClassVar[asyncio.Event]
+    leave: ClassVar[asyncio.Event]
 
     async def wake_in(self, seconds: float) -> None:
         await self.set_alarm(self.now + seconds * SECOND)
@@ -49,6 +51,11 @@ class Sleeper(Entity):
 
     async def touch(self) -> None:
         await self.storage.put("touched", value=True)
+
+    async def touch_slowly(self) -> None:
+        self.entered.set()
+        await self.leave.wait()
+        await self.touch()
 
     @read
     async def alarm_in(self) -> float | None:
@@ -88,6 +95,7 @@ async def h(app: Tickwork, database: str | None) -> AsyncIterator[Harness]:
 
     app.entities.register(Sleeper)
     Sleeper.failures, Sleeper.seen = 0, []
+    Sleeper.entered, Sleeper.leave = asyncio.Event(), asyncio.Event()
     async with harness(app, database=database, start=START) as made:
         yield made
 
@@ -225,6 +233,23 @@ async def test_an_alarm_that_kills_its_workers_is_dead_and_reported_like_any_oth
     (event,) = await h.sent("events")
     assert (event.body["key"], event.body["reason"]) == ("a/b", REASON_WORKER_LOST)
     assert (await sleeper.rung(), await sleeper.alarm_in()) == ([], None)
+    await app.dead_letters.replay(SLEEPERS)
+    await h.advance(seconds=1)
+    assert len(await sleeper.rung()) == 1
+
+
+async def test_an_alarm_that_dies_during_a_call_is_not_set_again_by_its_commit(
+    app: Tickwork, h: Harness
+) -> None:
+    sleeper = app.entity(Sleeper, "a")
+    await sleeper.wake_in(0)
+    touching = asyncio.ensure_future(sleeper.touch_slowly())
+    await Sleeper.entered.wait()
+    (message,) = await claim(h.store, await join(h.store), queue=SLEEPERS, scope=SYSTEM)
+    await settle(h.store, dead(message, reason=REASON_WORKER_LOST), scope=SYSTEM)
+    Sleeper.leave.set()
+    await touching
+    assert await sleeper.alarm_in() is None
     await app.dead_letters.replay(SLEEPERS)
     await h.advance(seconds=1)
     assert len(await sleeper.rung()) == 1

@@ -225,18 +225,6 @@ class Runner:
             b"null", await running.commit(message_id, self.type.cls.schema_version, None)
         )
 
-    async def drop_alarm(self, scope: Scope, call: Call, message_id: UUID) -> Returned:
-        """Removes an alarm that used up its retries. Its dead letter can be replayed."""
-        assert call.alarm is not None
-        head = await self._store.entities.head(scope, entity_id(call.entity, call.key))
-        if not is_alarm_due(head.state, call.alarm):
-            return Returned(b"null", Committed())
-        assert head.state is not None
-        running = EntityCall(self._store, scope, self.type, call, head)
-        running.effects = structs.replace(running.effects, alarm=None, dead_alarm=call.alarm)
-        version = head.state.schema_version
-        return Returned(b"null", await running.commit(message_id, version, None))
-
     async def read(self, scope: Scope, call: Call) -> bytes | None:
         """Runs a method that only reads, without a claim; None if it must wait for its turn."""
         self.check(call)

@@ -15,9 +15,8 @@ import msgspec
 from msgspec import structs
 
 from tickwork.app.declarations import Consumer
-from tickwork.app.message import ClaimedMessage, Message, Permanent
+from tickwork.app.message import ClaimedMessage, Message
 from tickwork.core.entity.call import (
-    ALARM_RETRIES_MAX,
     ENTITY_SETTINGS,
     Call,
     CallError,
@@ -119,21 +118,12 @@ class EntityHandler:
             )
 
     async def _alarm(self, scope: Scope, call: Call, stored: Stored) -> None:
-        caller, runner = self._caller(), self._runner
-        try:
-            await caller.take(
-                scope,
-                call,
-                lambda message: runner.run_alarm(scope, call, message.id, retries=stored.attempts),
-            )
-        except (EntityBusy, EntityMoved, StoreError):
-            raise
-        except Exception as error:
-            if stored.attempts >= ALARM_RETRIES_MAX or isinstance(error, Permanent):
-                await caller.take(
-                    scope, call, lambda message: runner.drop_alarm(scope, call, message.id)
-                )
-            raise
+        runner = self._runner
+        await self._caller().take(
+            scope,
+            call,
+            lambda message: runner.run_alarm(scope, call, message.id, retries=stored.attempts),
+        )
 
 
 def entity_consumer(store: Store, type_: EntityType, caller: Callable[[], Caller]) -> Consumer:

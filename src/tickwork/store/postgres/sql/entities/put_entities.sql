@@ -39,6 +39,9 @@ LEFT JOIN replaced ON replaced.tenant = new.tenant AND replaced.entity_id = new.
 LEFT JOIN added ON added.tenant = new.tenant AND added.entity_id = new.id
 ORDER BY new.tenant, new.id
 ON CONFLICT (tenant, id) DO UPDATE SET
-    changed_by = excluded.changed_by, schema_version = excluded.schema_version, alarm_id = excluded.alarm_id,
-    alarm_at = excluded.alarm_at, dead_alarm_id = excluded.dead_alarm_id, schedules = excluded.schedules,
+    changed_by = excluded.changed_by, schema_version = excluded.schema_version, schedules = excluded.schedules,
+    -- An alarm that the call keeps may have become a dead letter meanwhile.
+    alarm_id = CASE WHEN e.dead_alarm_id = excluded.alarm_id THEN NULL ELSE excluded.alarm_id END,
+    alarm_at = CASE WHEN e.dead_alarm_id = excluded.alarm_id THEN NULL ELSE excluded.alarm_at END,
+    dead_alarm_id = CASE WHEN e.dead_alarm_id = excluded.alarm_id THEN e.dead_alarm_id ELSE excluded.dead_alarm_id END,
     bytes = e.bytes + excluded.bytes, updated_at = excluded.updated_at
