@@ -201,7 +201,7 @@ class MemoryMessages:
                     return MessagePage(tuple(found), last)
                 found.append(_readable(message))
                 last = position
-            looked_at += 1
+            looked_at += position.order is not ListOrder.CLAIMED
             if looked_at == looked_at_max and selection != MessageSelection():
                 return MessagePage(tuple(found), position)
         return MessagePage(tuple(found), None)
@@ -320,9 +320,7 @@ def _listed(
         if message.key is not None:
             found.append((message, keyed, is_blocked))
         if message.state is State.CLAIMED:
-            assert message.holder is not None
-            claimed = MessagePosition(ListOrder.CLAIMED, id=message.id, holder=message.holder)
-            found.append((message, claimed, True))
+            found.append((message, MessagePosition(ListOrder.CLAIMED, id=message.id), True))
         if message.state is State.READY:
             order = (ListOrder.READY, message.priority, message.visible_at, message.id)
             found.append((message, MessagePosition(*order), True))
@@ -332,6 +330,6 @@ def _listed(
 def _list_order(position: MessagePosition) -> tuple[object, ...]:
     section = _ORDERS.index(position.order)
     return (
-        *(section, -position.priority, position.visible_at, position.holder, position.id),
+        *(section, -position.priority, position.visible_at, position.id),
         *(position.key, position.rank),
     )

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.conformance.acts import new
 from tests.store.filled import filled_with_and_without_statistics, unchanged
 from tests.store.query_plans import connection as connection_to_file
 from tests.store.query_plans import plan, reached, way
@@ -19,9 +18,8 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS, Kind
 from tests.stores.open_homes import Homes
 from tickwork.core.message.message_list import MessageSelection
-from tickwork.core.model import DEFAULT, ClaimRequest, QueueSettings
+from tickwork.core.model import DEFAULT, QueueSettings
 from tickwork.errors import StoreError
-from tickwork.store.ids import new_id
 from tickwork.store.postgres.engine.database import Database
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.sqlite.engine.sql import SQL as SQLITE
@@ -103,8 +101,6 @@ def test_a_stream_is_read_by_indexes_on_sqlite(
 
 
 BOUNDED = {
-    "list_claimed": "holder=? AND queue_id=? AND tenant=? AND id>? AND id<?",
-    "claimed_window_end": "holder=? AND queue_id=? AND tenant=? AND id>? AND id<?",
     "list_ready": "(visible_at,id)>(?,?) AND (visible_at,id)<(?,?)",
     "ready_window_end": "(visible_at,id)>(?,?) AND (visible_at,id)<(?,?)",
     "list_of_key": "key=? AND place>? AND place<?",
@@ -140,9 +136,6 @@ async def test_messages_are_listed_with_a_plan_for_their_filters_on_postgres(
         store = await home.open(clock)
         try:
             await store.queues.put(DEFAULT, "q", QueueSettings())
-            await store.messages.send(DEFAULT, "q", new())
-            request = ClaimRequest(queue="q", holder=new_id(), limit=1, lease_seconds=60)
-            assert await store.messages.claim(DEFAULT, request)
             for _ in range(3):
                 await store.messages.list(DEFAULT, "q", MessageSelection(), 10)
             database: Database = vars(store.messages)["_database"]
@@ -213,14 +206,6 @@ _FILL = [
     FROM generate_series(1, {ROWS}) AS n
     """,
     f"""
-    INSERT INTO tickwork_messages (
-        id, queue_id, tenant, visible_at, sent_at, body, state, holder, claim
-    )
-    SELECT md5('claimed' || n)::uuid, md5('queue')::uuid, 'tenant-' || 1 + n % 2, now(), now(), 'x',
-        'claimed', md5('holder' || n % 4)::uuid, 1
-    FROM generate_series(1, {ROWS}) AS n
-    """,
-    f"""
     INSERT INTO tickwork_dead_letters (
         id, tenant, queue_id, message_id, reason, attempts, failed_at, hops, priority, run,
         content_type, format, sent_at, body
@@ -268,18 +253,6 @@ LISTS = {
     "list_tenants": f"'tenant-7', 'tenant-7', '', {LIMIT}",
     "list_audit": f"'tenant-7', 'ffffffff-ffff-ffff-ffff-ffffffffffff', {LIMIT}",
     "list_limits": "'tenant-7'",
-    "holders": NOTHING,
-    "list_claimed": (
-        f"{MESSAGES}, ARRAY[md5('holder1')::uuid, md5('holder3')::uuid], "
-        f"ARRAY[{NOTHING}::uuid, '80000000{A_ZERO}'::uuid], ARRAY[{LAST}::uuid, {LAST}::uuid]"
-    ),
-    "list_claimed of few": (
-        f"{OF_NO_TYPE}, ARRAY[md5('holder1')::uuid], "
-        f"ARRAY['80000000{A_ZERO}'::uuid], ARRAY['80800000{A_ZERO}'::uuid]"
-    ),
-    "claimed_window_end": (
-        f"md5('queue')::uuid, 'tenant-1', {LIMIT}, md5('holder1')::uuid, {NOTHING}, {LAST}"
-    ),
     "list_ready": (
         f"{MESSAGES}, ARRAY[4], ARRAY['-infinity'::timestamptz], ARRAY[{NOTHING}::uuid], "
         f"ARRAY['infinity'::timestamptz], ARRAY[{NOTHING}::uuid]"
@@ -320,7 +293,7 @@ LISTS = {
 
 MADE_FOR_VALUES = {
     *("list_ready", "list_of_key", "list_of_keys", "list_correlated", "schedules_by_due"),
-    *("list_claimed", "pick_dead_letters", "pick_tenant_dead_letters"),
+    *("pick_dead_letters", "pick_tenant_dead_letters"),
 }
 """Have a plan for their values, because their filters are optional."""
 

@@ -16,7 +16,6 @@ BY_SLOT = "tickwork_messages_slot"
 SORTED = {
     *("find_claimable_suspects", "claimed_kinds", "newer_due", "find_trace"),
     *("ready_window_end", "key_window_end", "keys_window_end", "correlated_window_end"),
-    "claimed_window_end",
 }
 """Statements that may sort: a trace by time, settlements sort by kind, newer slots are counted, as
 are the rows that a page looks at, up to a limit, and suspects are sorted by lost claims."""
@@ -76,9 +75,6 @@ SEARCHES = {
     "show_successes": {BY_PLACE},
     "next_expiry": {"tickwork_messages_lease", "tickwork_messages_expiring"},
     "list_ready": {"tickwork_messages_ready"},
-    "list_claimed": {"tickwork_messages_holder"},
-    "claimed_window_end": {"tickwork_messages_holder"},
-    "holders": {"tickwork_messages_holder"},
     "list_of_key": {"tickwork_messages_key"},
     "list_of_keys": {"tickwork_messages_key"},
     "list_correlated": {"tickwork_messages_correlation"},
@@ -131,7 +127,7 @@ SEARCHES |= {
 
 SELDOM = {
     *("recount_backlog", "count_claims", "count_messages", "delete_queue", "processing_items"),
-    *("claims_of_holders", "ids_ending"),
+    *("claims_of_holders", "ids_ending", "list_claimed"),
     *("count_tenant_messages", "count_tenant_claims", "count_claimed_of_tenants"),
 }
 """These use an index, too, but read all matching rows, or sort them."""

@@ -228,7 +228,7 @@ class Messages(Protocol):
         `core.message.message_list`. In the system scope those of `default`.
 
         A page may be short, or empty, and have a next one: it looks at `looked_at_max` rows to find
-        messages that match.
+        messages that match, and at every claimed message.
         """
 
     async def next_visible_at(self, scope: Scope, queue: str) -> datetime | None:

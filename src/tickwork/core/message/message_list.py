@@ -1,5 +1,5 @@
-"""The list of a queue's messages: claimed ones first, by holder, then ready and delayed ones in the
-order in which they are claimed, then blocked ones by key.
+"""The list of a queue's messages: claimed ones first, then ready and delayed ones in the order in
+which they are claimed, then blocked ones by key.
 
 The messages of one key are listed as they wait in line, those of one correlation id by their ids.
 
@@ -9,7 +9,6 @@ matches few messages, a page looks at `LOOKED_AT_MAX` rows, and the next one goe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, TypeAlias
@@ -57,7 +56,7 @@ class ListOrder(StrEnum):
     """By what the messages of a part are sorted."""
 
     CLAIMED = "claimed"
-    """Claimed messages by holder and id."""
+    """Claimed messages by id."""
     READY = "ready"
     """Ready and delayed messages by priority, visibility and id."""
     KEYED = "keyed"
@@ -75,7 +74,6 @@ class MessagePosition(Struct, frozen=True, array_like=True):
     id: UUID = NO_ID
     key: Annotated[str, Meta(max_length=len(LAST_KEY), pattern=r"\A[^\x00]*\Z")] = ""
     rank: Annotated[int, Meta(ge=0, le=LAST_RANK)] = 0
-    holder: UUID = NO_ID
 
 
 class MessagePage(Struct, frozen=True):
@@ -86,11 +84,9 @@ class MessagePage(Struct, frozen=True):
 
 
 class ClaimedPart(Struct, frozen=True):
-    """The messages that one holder has claimed, between two ids."""
+    """The claimed messages after an id."""
 
-    holder: UUID
     after: UUID = NO_ID
-    until: UUID = LAST_ID
 
 
 class Lane(Struct, frozen=True):
@@ -135,29 +131,10 @@ class StateFilter(Struct, frozen=True):
     visible_until: datetime = END_OF_TIME
 
 
-def has_claims(selection: MessageSelection, after: MessagePosition | None) -> bool:
-    """Whether claimed messages are a part of the list behind a position: then it needs to know who
-    has claimed any."""
-    is_behind = after is not None and after.order in (ListOrder.READY, ListOrder.KEYED)
-    is_found_by_name = selection.key is not None or selection.correlation_id is not None
-    return (
-        not is_behind
-        and not is_found_by_name
-        and _stored(selection.state)
-        in (
-            None,
-            State.CLAIMED,
-        )
-    )
-
-
 def parts_after(
-    selection: MessageSelection,
-    after: MessagePosition | None,
-    now: datetime,
-    holders: Sequence[UUID],
+    selection: MessageSelection, after: MessagePosition | None, now: datetime
 ) -> tuple[Part, ...]:
-    """The parts of a list behind a position, in order. `holders` have claimed messages."""
+    """The parts of a list behind a position, in order."""
     order = None if after is None else after.order
     if selection.correlation_id is not None:
         if after is not None and order is ListOrder.CORRELATED:
@@ -168,8 +145,8 @@ def parts_after(
             return (KeyPart(selection.key, after.rank),)
         return (KeyPart(selection.key),)
     wanted, parts = _stored(selection.state), list[Part]()
-    if has_claims(selection, after):
-        parts += _claims_after(after, holders)
+    if wanted in (None, State.CLAIMED) and order not in (ListOrder.READY, ListOrder.KEYED):
+        parts.append(ClaimedPart(after.id if after and order is ListOrder.CLAIMED else NO_ID))
     if wanted in (None, State.READY) and order is not ListOrder.KEYED:
         parts += _lanes_after(selection, after, now)
     if wanted in (None, State.BLOCKED):
@@ -178,16 +155,6 @@ def parts_after(
         else:
             parts.append(KeysPart())
     return tuple(parts)
-
-
-def _claims_after(
-    after: MessagePosition | None, holders: Sequence[UUID]
-) -> tuple[ClaimedPart, ...]:
-    """The holders of claimed messages, by their id."""
-    if after is None or after.order is not ListOrder.CLAIMED:
-        return tuple(ClaimedPart(each) for each in sorted(holders))
-    others = sorted(each for each in holders if each > after.holder)
-    return ClaimedPart(after.holder, after.id), *(ClaimedPart(each) for each in others)
 
 
 def _lanes_after(
@@ -207,10 +174,15 @@ def _lanes_after(
 
 
 def has_window(part: Part, selection: MessageSelection) -> bool:
-    """Whether few rows of a part may match, so that a page looks at a limited number of them."""
+    """Whether few rows of a part may match, so that a page looks at a limited number of them.
+
+    The claimed messages are read whole: there are no more than workers and leases have.
+    """
     is_filtered = selection.type is not None or selection.sent_until is not None
     match part:
-        case ClaimedPart() | Lane():
+        case ClaimedPart():
+            return False
+        case Lane():
             return is_filtered
         case KeyPart():
             return is_filtered or selection.state is not None
@@ -238,21 +210,23 @@ def position_of(message: Message, rank: int | None, selection: MessageSelection)
         return MessagePosition(ListOrder.CORRELATED, id=message.id)
     if message.key is not None and (selection.key is not None or message.state is State.BLOCKED):
         return MessagePosition(ListOrder.KEYED, key=message.key, rank=rank or 0)
-    if message.holder is not None:
-        return MessagePosition(ListOrder.CLAIMED, id=message.id, holder=message.holder)
+    if message.state is State.CLAIMED:
+        return MessagePosition(ListOrder.CLAIMED, id=message.id)
     return MessagePosition(ListOrder.READY, message.priority, message.visible_at, message.id)
 
 
 def cut(part: Part, end: MessagePosition) -> tuple[Part, ...]:
     """A part up to a position, that row included."""
     match part:
+        case ClaimedPart():
+            return (part,)
         case Lane():
             return (structs.replace(part, until=(end.visible_at, end.id)),)
         case KeyPart():
             return (structs.replace(part, until=end.rank),)
         case KeysPart():
             return KeysPart(part.after, end.key), KeyPart(end.key, 0, end.rank)
-        case ClaimedPart() | CorrelatedPart():
+        case CorrelatedPart():
             return (structs.replace(part, until=end.id),)
 
 

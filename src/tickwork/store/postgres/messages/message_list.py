@@ -10,7 +10,6 @@ from uuid import UUID
 
 from tickwork.core.limits import check_limit
 from tickwork.core.message.message_list import (
-    NO_ID,
     ClaimedPart,
     CorrelatedPart,
     KeyPart,
@@ -22,7 +21,6 @@ from tickwork.core.message.message_list import (
     MessageSelection,
     Part,
     cut,
-    has_claims,
     has_window,
     parts_after,
     position_of,
@@ -54,11 +52,7 @@ async def list_messages(
         await connection.execute(CUSTOM_PLAN)
         now = moment() or await connection.fetchval(SQL.read_clock)
         reader = _Reader(connection, queue_id, own_tenant(scope), selection, now)
-        holders = []
-        if has_claims(selection, after):
-            first = NO_ID if after is None else after.holder
-            holders = [row["holder"] for row in await connection.fetch(SQL.holders, first)]
-        parts = parts_after(selection, after, now, holders)
+        parts = parts_after(selection, after, now)
         return await reader.read(parts, limit + 1, looked_at_max)
 
     found, end = await database.transact(work)
@@ -86,7 +80,7 @@ class _Reader:
         self, parts: Sequence[Part], limit: int, rest: int
     ) -> tuple[list[Any], MessagePosition | None]:
         """The first rows of the parts, and where it ends if it has looked at `rest` rows before the
-        end of the list. All holders are read at once, and all priorities."""
+        end of the list. All priorities are read at once."""
         found: list[Any] = []
         for _, group in groupby(parts, type):
             if len(found) == limit:
@@ -112,9 +106,6 @@ class _Reader:
     async def _window_end(self, part: Part, rest: int) -> Any:
         fetch, own = self._connection.fetchrow, (self._queue_id, self._tenant, rest)
         match part:
-            case ClaimedPart(holder=holder):
-                bounds = holder, part.after, part.until
-                return await fetch(SQL.claimed_window_end, *own, *bounds)
             case Lane(priority=priority, after=start, until=end):
                 return await fetch(SQL.ready_window_end, *own, priority, *start, *end)
             case KeyPart(key=key, after=first, until=last):
@@ -127,25 +118,26 @@ class _Reader:
                 return await fetch(SQL.correlated_window_end, *named, part.after, part.until)
 
     async def _read_all(self, parts: Sequence[Part], limit: int) -> list[Any]:
-        if parts and isinstance(parts[0], ClaimedPart | Lane):
-            return await self._read(parts[0], parts, limit)
+        lanes = [part for part in parts if isinstance(part, Lane)]
+        if lanes:
+            return await self._read(lanes[0], lanes, limit)
         found: list[Any] = []
         for part in parts:
             if len(found) < limit:
-                found += await self._read(part, (part,), limit - len(found))
+                found += await self._read(part, lanes, limit - len(found))
         return found
 
-    async def _read(self, part: Part, alike: Sequence[Part], limit: int) -> list[Any]:
+    async def _read(self, part: Part, lanes: Sequence[Lane], limit: int) -> list[Any]:
         fetch, selection = self._connection.fetch, self._selection
         filters = (self._queue_id, self._tenant, selection.type, selection.sent_until, limit)
         wanted = state_filter(selection, self._now)
         state = None if wanted.state is None else str(wanted.state)
         states = state, wanted.visible_after, wanted.visible_until
         match part:
-            case ClaimedPart():
-                return await fetch(SQL.list_claimed, *filters, *_claim_columns(alike))
+            case ClaimedPart(after=after):
+                return await fetch(SQL.list_claimed, *filters, after)
             case Lane():
-                return await fetch(SQL.list_ready, *filters, *_lane_columns(alike))
+                return await fetch(SQL.list_ready, *filters, *_columns(lanes))
             case KeyPart(key=key, after=low, until=high):
                 return await fetch(SQL.list_of_key, *filters, *states, key, low, high)
             case KeysPart(after=key, before=before):
@@ -155,17 +147,7 @@ class _Reader:
                 return await fetch(SQL.list_correlated, *filters, *states, *own, first, last)
 
 
-def _claim_columns(parts: Sequence[Part]) -> tuple[list[UUID], ...]:
-    claims = [each for each in parts if isinstance(each, ClaimedPart)]
-    return (
-        [each.holder for each in claims],
-        [each.after for each in claims],
-        [each.until for each in claims],
-    )
-
-
-def _lane_columns(parts: Sequence[Part]) -> tuple[list[Any], ...]:
-    lanes = [each for each in parts if isinstance(each, Lane)]
+def _columns(lanes: Sequence[Lane]) -> tuple[list[Any], ...]:
     return (
         [lane.priority for lane in lanes],
         [lane.after[0] for lane in lanes],
@@ -178,8 +160,6 @@ def _lane_columns(parts: Sequence[Part]) -> tuple[list[Any], ...]:
 def _position(part: Part, row: Any) -> MessagePosition:
     """The position of the last row of a window."""
     match part:
-        case ClaimedPart(holder=holder):
-            return MessagePosition(ListOrder.CLAIMED, id=row["id"], holder=holder)
         case Lane(priority=priority):
             return MessagePosition(ListOrder.READY, priority, row["visible_at"], row["id"])
         case KeyPart(key=key):

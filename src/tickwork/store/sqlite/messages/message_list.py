@@ -7,7 +7,6 @@ from uuid import UUID
 
 from tickwork.core.limits import check_limit
 from tickwork.core.message.message_list import (
-    NO_ID,
     ClaimedPart,
     CorrelatedPart,
     KeyPart,
@@ -19,7 +18,6 @@ from tickwork.core.message.message_list import (
     MessageSelection,
     Part,
     cut,
-    has_claims,
     has_window,
     parts_after,
     position_of,
@@ -50,12 +48,7 @@ async def list_messages(
     def work(transaction: Transaction) -> tuple[list[rows.Row], MessagePosition | None]:
         queue_id = find_queue(transaction, scope, queue).id
         reader = _Reader(transaction, queue_id, own_tenant(scope), selection)
-        holders = []
-        if has_claims(selection, after):
-            first = NO_ID if after is None else after.holder
-            found = transaction.execute(SQL.holders, (first.bytes,))
-            holders = [UUID(bytes=holder) for (holder,) in found]
-        parts = parts_after(selection, after, from_microseconds(transaction.now), holders)
+        parts = parts_after(selection, after, from_microseconds(transaction.now))
         return reader.read(parts, limit + 1, looked_at_max)
 
     found, end = await database.read(work)
@@ -103,8 +96,6 @@ class _Reader:
     def _window_end(self, part: Part, rest: int) -> rows.Row | None:
         own: tuple[object, ...] = (self._queue_id, self._tenant, rest)
         match part:
-            case ClaimedPart():
-                statement = SQL.claimed_window_end
             case KeyPart():
                 statement = SQL.key_window_end
             case KeysPart():
@@ -147,10 +138,10 @@ class _Reader:
 
 def _bounds(part: Part) -> tuple[object, ...]:
     match part:
-        case ClaimedPart(holder=holder, after=after, until=until):
-            return holder.bytes, after.bytes, until.bytes
-        case Lane(priority=priority, after=(visible_at, id_), until=(last, last_id)):
-            start, end = to_microseconds(visible_at), to_microseconds(last)
+        case ClaimedPart(after=after):
+            return (after.bytes,)
+        case Lane(priority=priority, after=(visible_at, id_), until=(until, last_id)):
+            start, end = to_microseconds(visible_at), to_microseconds(until)
             return priority, start, id_.bytes, end, last_id.bytes
         case KeyPart(key=key, after=low, until=high):
             return key, low, high
@@ -163,8 +154,6 @@ def _bounds(part: Part) -> tuple[object, ...]:
 def _position(part: Part, row: rows.Row) -> MessagePosition:
     """The position of the last row of a window."""
     match part:
-        case ClaimedPart(holder=holder):
-            return MessagePosition(ListOrder.CLAIMED, id=UUID(bytes=row[0]), holder=holder)
         case Lane(priority=priority):
             at, id_ = from_microseconds(row[0]), UUID(bytes=row[1])
             return MessagePosition(ListOrder.READY, priority, at, id_)
