@@ -223,7 +223,7 @@ function askRestart(named: { path: { workflow: string; run: string } }, step: st
   })
 }
 
-const STEPS_MAX = 100
+const STEPS_MAX = 50
 const EVENTS_MAX = 100
 const IDLE_SHARE = 0.1
 

@@ -260,7 +260,7 @@ async def check_queues_exist(
 QUEUES_MAX = 100
 """Maximum number of queues on a page of an overview."""
 
-COUNTED_MAX = 100_000
+COUNTED_MAX = 50_000
 """Messages in each state that one answer counts, over all its queues: some tens of milliseconds. A
 count that stops is marked."""
 

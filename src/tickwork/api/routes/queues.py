@@ -60,7 +60,7 @@ class QueueRequest(Struct, frozen=True, kw_only=True):
 
 AtLeast = Annotated[
     tuple[str, ...],
-    Meta(description="States of which there may be more messages: counting stops at 100,000."),
+    Meta(description="States of which there may be more messages: counting stops at 50,000."),
 ]
 
 
