@@ -23,9 +23,12 @@ WAIT_SECONDS = 120.0
 TOGETHER_MAX = 6
 """Number of processes that run, and die, at the same time."""
 
-RUN_AWAITS, CALL_AWAITS = 300, 50
-"""About as many awaits as a run and three calls have; a later one is that of the next run. On a
-busy machine writes share their commits, and a run has some fewer."""
+RUN_AWAITS, CALL_AWAITS = 330, 50
+"""About as many awaits as a run and three calls have; a later one is that of the next run."""
+
+RUNS_A_PROCESS = 2
+"""So that there is a next run. On a busy machine writes share their commits, and a run has fewer
+awaits."""
 
 QUICK_RUN_AWAITS = (3, 17, 48, 120)
 QUICK_CALL_AWAITS = (1, 3, 6, 10)
@@ -71,7 +74,7 @@ async def history_of(store: Store, url: str, log: Path, runs: Sequence[str]) -> 
 
 
 async def kill_runs(home: Home, children: Children, log: Path, after: Sequence[int]) -> None:
-    runs = [f"run-{number}" for number in range(len(after))]
+    runs = [f"run-{number}" for number in range(RUNS_A_PROCESS * len(after))]
     async with opened(home.url) as store:
         await tables.fetch(home.url, tables.EFFECTS)
         await start(store, runs)
