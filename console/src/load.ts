@@ -1,7 +1,7 @@
 // How a page gets its data: read when the inputs change, and read again on hints.
 
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { Problem } from './api'
+import { Problem, tenant } from './api'
 import { hint } from './live'
 import { usePlace } from './place'
 
@@ -16,8 +16,9 @@ export interface Loaded<T> {
   reload: () => void
 }
 
-/** Reads what `key` names. Hints whose names begin with one of `topics` make it read again. */
-export function useLoad<T>(key: string, read: (stop: AbortSignal) => Promise<T>, topics: string[] = []): Loaded<T> {
+/** Reads what `name` names, of the tenant that is looked at. Hints whose names begin with one of `topics` make it read again. */
+export function useLoad<T>(name: string, read: (stop: AbortSignal) => Promise<T>, topics: string[] = []): Loaded<T> {
+  const key = `${tenant.value} ${name}` // What another tenant has is read again.
   const [state, setState] = useState<{ key: string; data?: T; error?: Problem }>({ key: '' })
   const [round, setRound] = useState(0)
   const running = useRef(false)
