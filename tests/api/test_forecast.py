@@ -75,4 +75,4 @@ async def test_the_topology_of_a_tenant_has_nothing_of_another(http: Http, home:
     await store.queues.put(SYSTEM, "q", QueueSettings(max_retries=9))  # Shared, of the same name.
     await store.close()
     found = (await http.get("/v1/topology")).json()["queues"]
-    assert [(each["name"], each["shared"]) for each in found] == [("q", False), ("q", True)]
+    assert [(each["name"], each["shared"]) for each in found] == [("q", True), ("q", False)]

@@ -30,9 +30,10 @@ CHANNELS, SCHEDULES = 3, 4
 HOURS_ON_SQLITE, HOURS_ON_POSTGRES, HOURS_OF_A_SOAK = 4, 2, 24 * 10
 HOOKS = [{"type": "webhook", "url": f"https://example.com/{at}"} for at in range(CHANNELS)]
 SEVERAL = {"type": "channels", "channels": HOOKS}
+RETRY = {"max_attempts": 3, "backoff": Fixed(60)}
 KINDS: dict[str, Any] = {
-    "plain": {"target": SEVERAL},
-    "retried": {"target": {**SEVERAL, "retry_failed_channels": True}},
+    "plain": {"target": SEVERAL, "retry": RETRY},
+    "retried": {"target": {**SEVERAL, "retry_failed_channels": True}, "retry": RETRY},
     "once": {"target": SEVERAL, "delivery": "at_most_once"},
 }
 DOWN, LOST, DEAD = 0.4, 0.1, 0.03
@@ -86,7 +87,6 @@ async def deliver_at_random(app: Tickwork, database: str | None, *, hours: int, 
                     name=f"{kind}-{number}",
                     cron_expr="*/15 * * * *",
                     **KINDS[kind],
-                    retry={"max_attempts": 3, "backoff": Fixed(60)},
                 )
                 kinds[str(made.id)] = kind
         for _ in range(hours):
