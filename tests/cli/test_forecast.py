@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from tests.cli.kit import Desk
 from tickwork.cli.forecast import sparkline
 from tickwork.core import when
@@ -12,7 +14,8 @@ from tickwork.store.contract import Store
 
 async def fill(store: Store) -> None:
     await store.queues.put(DEFAULT, "mail", QueueSettings())
-    body = {"cron_expr": "0 9 * * *", "target": {"type": "queue", "queue": "mail"}}
+    hour = (datetime.now(UTC).hour + 12) % 24  # Never the present minute.
+    body = {"cron_expr": f"0 {hour} * * *", "target": {"type": "queue", "queue": "mail"}}
     await create_many(store, DEFAULT, [body] * 30, limits=when.Limits())
 
 

@@ -24,7 +24,7 @@ name.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any, Protocol
@@ -77,7 +77,7 @@ from tickwork.store.access_contract import (
     Stream,
     Tenants,
 )
-from tickwork.store.delivery_contract import Endpoints, Limits, Secrets
+from tickwork.store.delivery_contract import Endpoints, Limits, Progress, Secrets
 from tickwork.store.entity_contract import Entities
 from tickwork.store.schedule_contract import Calendars, Firings, Schedules, Shards
 from tickwork.store.shared.archive import Archive
@@ -239,18 +239,6 @@ class Messages(Protocol):
 
     async def delete(self, scope: Scope, queue: str, message_id: UUID) -> bool:
         """Deletes a message that is not claimed; False if there is none."""
-
-
-class Progress(Protocol):
-    """What claimed messages have completed so far: named JSON texts under a work key. Rows are kept
-    for 30 days."""
-
-    async def record(self, scope: Scope, claim: Claim, work: str, rows: Mapping[str, str]) -> bool:
-        """Records rows and keeps the claim; False, and no row, if the claim is no longer valid. A
-        row of the same name is replaced."""
-
-    async def get(self, scope: Scope, work: str) -> dict[str, str]:
-        """Returns the rows of a work key by name."""
 
 
 class DeadLetters(Protocol):

@@ -1,11 +1,11 @@
-"""The contract of a store for deliveries: endpoints, what is published to them, and secrets.
+"""The contract of a store for deliveries: endpoints and what is published, progress, and secrets.
 
 It continues `contract.py`, whose rules hold here too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 from uuid import UUID
@@ -169,3 +169,15 @@ class Secrets(Protocol):
 
     async def delete(self, scope: Scope, owner: str) -> None:
         """Deletes all values of an owner."""
+
+
+class Progress(Protocol):
+    """What claimed messages have completed so far: named JSON texts under a work key. Rows are kept
+    for 30 days."""
+
+    async def record(self, scope: Scope, claim: Claim, work: str, rows: Mapping[str, str]) -> bool:
+        """Records rows and keeps the claim; False, and no row, if the claim is no longer valid. A
+        row of the same name is replaced."""
+
+    async def get(self, scope: Scope, work: str) -> dict[str, str]:
+        """Returns the rows of a work key by name."""
