@@ -57,9 +57,10 @@ def test_next_imports_nothing_slow() -> None:
 
 @pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
 async def test_the_server_shuts_down_cleanly_on_a_signal(
-    children: Children, told: signal.Signals
+    children: Children, told: signal.Signals, tmp_path: Path
 ) -> None:
-    server = children.spawn("tickwork", "up", "--port", "0")
+    database = f"sqlite:///{tmp_path}/served.db"  # Else it would make one in the checkout.
+    server = children.spawn("tickwork", "up", "--port", "0", "--database", database)
     await server.line("listens on")
     os.kill(server.pid, told)
     await server.succeeded()
@@ -84,8 +85,15 @@ async def test_a_port_in_use_is_one_line_and_a_failure(children: Children, tmp_p
     )
 
 
-async def test_environment_and_options_configure_the_server(children: Children) -> None:
-    busy = {"TICKWORK_PORT": "not a port", "TICKWORK_HOST": "127.0.0.2"}
+async def test_environment_and_options_configure_the_server(
+    children: Children, tmp_path: Path
+) -> None:
+    database = f"sqlite:///{tmp_path}/served.db"
+    busy = {
+        "TICKWORK_PORT": "not a port",
+        "TICKWORK_HOST": "127.0.0.2",
+        "TICKWORK_DATABASE": database,
+    }
     server = children.spawn("tickwork", "up", "--port", "0", env=busy)
     line = await server.line("listens on")
     assert "http://127.0.0.2:" in line
