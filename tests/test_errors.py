@@ -18,6 +18,7 @@ EVERY_ERROR: list[TickworkError] = [
     errors.NotFound("queue", "emails"),
     errors.Conflict("it is there already"),
     errors.RequestRunning("it is still running"),
+    errors.OlderCode("it has schema_version 2"),
     errors.PreconditionFailed("queue", "emails"),
     errors.BacklogFull("emails", 1_000_000),
     errors.Unauthorized("key_expired", "API key k1 has expired"),

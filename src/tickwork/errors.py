@@ -7,7 +7,8 @@ TickworkError
 ├── Forbidden            the caller may not do this; the code names what is missing
 ├── NotFound             it does not exist in this scope
 ├── Conflict             it already exists, or is still in use
-│   └── RequestRunning       the same request is still running; repeat it in a moment
+│   ├── RequestRunning       the same request is still running; repeat it in a moment
+│   └── OlderCode            newer code has written the entity; update this process
 ├── PreconditionFailed   it is not the version that the caller named; read it again
 ├── BacklogFull          the queue is at its size limit; send again later
 ├── TooMany              the tenant is at its limit or over its rate; raise the limit or wait
@@ -125,6 +126,12 @@ class RequestRunning(Conflict):
     """A request with the same idempotency key is still running. A repeat gets its answer."""
 
     code = "request_running"
+
+
+class OlderCode(Conflict):
+    """An entity was written by a newer `schema_version` of its class. The call did not run here."""
+
+    code = "older_code"
 
 
 class PreconditionFailed(TickworkError):

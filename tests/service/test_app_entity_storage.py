@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
 from random import Random
 from typing import Any, ClassVar
 
 import pytest
 
-from tickwork import Conflict, Entity, InvalidInput, read
+from tickwork import Entity, InvalidInput, exposed, read
 from tickwork.core.entity import call as limits
 from tickwork.core.entity.call import prefix_end
 from tickwork.core.model import DEFAULT
+from tickwork.entity.entity import AlarmInfo
+from tickwork.errors import OlderCode
 from tickwork.facade.app import Tickwork
+from tickwork.ops.entities import new_call, request_call
+from tickwork.ops.why import why_entity
 from tickwork.testing import Harness, harness
 
 Script = Callable[[Entity], Awaitable[Any]]
@@ -39,9 +44,32 @@ class Box(Entity):
         await self.storage.put("version", from_version)
 
 
+class Deployed(Entity):
+    """Notes its calls."""
+
+    @exposed
+    async def note(self, text: str = "-") -> str:
+        await self.storage.put("notes", [*await self.storage.get("notes", []), text])
+        return text
+
+    async def wake_in(self, seconds: float) -> None:
+        await self.set_alarm(self.now + timedelta(seconds=seconds))
+
+    async def alarm(self, info: AlarmInfo) -> None:
+        await self.note(f"alarm, retries: {info.retries}")
+
+    async def note_in(self, seconds: float) -> None:
+        await self.schedule("s", at=self.now + timedelta(seconds=seconds), method="note")
+
+    @read
+    async def notes(self) -> Any:
+        return await self.storage.get("notes", [])
+
+
 @pytest.fixture
 async def h(app: Tickwork, database: str | None) -> AsyncIterator[Harness]:
     app.entities.register(Box)
+    app.entities.register(Deployed)
     Box.schema_version = 1
     Box.migrations.clear()
     async with harness(app, database=database) as made:
@@ -297,7 +325,7 @@ async def test_a_newer_class_migrates_what_is_stored_once(app: Tickwork) -> None
     assert await run(app, all_values, "new") == {}
     assert Box.migrations == [1]
     Box.schema_version = 2
-    with pytest.raises(Conflict, match="has schema_version 3, this process knows 2"):
+    with pytest.raises(OlderCode, match="has schema_version 3, this process knows 2"):
         await run(app, all_values)
 
 
@@ -318,3 +346,35 @@ async def test_a_migration_that_fails_changes_nothing(app: Tickwork) -> None:
 )
 def test_the_end_of_a_prefix_is_the_first_text_after_it(prefix: str, end: str | None) -> None:
     assert prefix_end(prefix) == end
+
+
+@pytest.mark.parametrize("kind", ["alarm", "slot", "send", "request"])
+async def test_a_node_with_older_code_puts_calls_back_for_a_newer_one(
+    app: Tickwork, h: Harness, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    Deployed.schema_version = 2
+    deployed, asked = app.entity(Deployed, "a"), new_call("Deployed", "a", "note", [], {}, "once")
+    await deployed.note("first")
+    match kind:
+        case "alarm":
+            await deployed.wake_in(10)
+        case "slot":
+            await deployed.note_in(10)
+            await h.drain()
+        case "send":
+            await deployed.send.note(kind)
+        case "request":
+            assert await request_call(h.store, DEFAULT, asked, wait_seconds=0.0) is None
+    Deployed.schema_version = 1
+    await h.advance(minutes=3)  # Longer than its retries last.
+    assert caplog.text.count("has schema_version 2, this process knows 1") == 1
+    waits = await why_entity(h.store, DEFAULT, "Deployed", "a")
+    if kind != "slot":  # It is no call of the entity yet.
+        assert [each.code for each in waits] == ["delayed"]
+        assert "this process knows 1" in waits[0].details[0]
+    Deployed.schema_version = 2
+    await h.advance(seconds=10)
+    noted = {"alarm": "alarm, retries: 0", "request": "-", "slot": "-"}.get(kind, kind)
+    assert await deployed.notes() == ["first", noted]
+    if kind == "request":
+        assert await request_call(h.store, DEFAULT, asked) == b'"-"'

@@ -21,7 +21,7 @@ from tickwork.core.entity.overlay import Overlay
 from tickwork.core.fields import shown
 from tickwork.core.limits import DELAY_SECONDS_MAX
 from tickwork.core.model import NewMessage
-from tickwork.errors import Conflict, FieldError, InvalidInput
+from tickwork.errors import FieldError, InvalidInput, OlderCode
 
 
 class Effects(Struct, frozen=True, kw_only=True):
@@ -194,12 +194,12 @@ def check_alarm_time(at: object, now: datetime) -> None:
 
 
 def version_to_migrate(state: EntityState | None, schema_version: int, call: Call) -> int | None:
-    """The stored version, if the class has a newer one. Raises `Conflict` if the class is older
-    than what is stored."""
+    """The stored version, if the class has a newer one. Raises `OlderCode` if the class is
+    older than what is stored."""
     if state is None or state.schema_version == schema_version:
         return None
     if state.schema_version > schema_version:
-        raise Conflict(
+        raise OlderCode(
             f"{call.entity} {call.key!r} has schema_version {state.schema_version}, this process "
             f"knows {schema_version}; update this process"
         )

@@ -2,7 +2,7 @@
 
 A send has the entity's key, so the claim of its message is the claim of the entity. An alarm and a
 slot have none: a direct call takes the entity for them while they run, so that their retries block
-no calls.
+no calls. A message for which this node's code is too old is put back for another node.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from tickwork.errors import (
     EntityBusy,
     EntityCallFailed,
     EntityMoved,
+    OlderCode,
     StoreError,
     TickworkError,
 )
@@ -48,6 +49,9 @@ from tickwork.store.contract import Store
 
 BUSY_SECONDS = 1.0
 """Seconds until an alarm or a slot is tried again whose entity was busy."""
+
+OLDER_CODE_SECONDS = 5.0
+"""Seconds until a call is tried again that needs newer code than this node has."""
 
 IN_FLIGHT_MAX = 1_000
 """Number of sends, alarms and slots of a type that a node runs at the same time. Those that run
@@ -61,6 +65,7 @@ class EntityHandler:
 
     def __init__(self, store: Store, type_: EntityType, caller: Callable[[], Caller]) -> None:
         self._store, self._runner, self._caller = store, Runner(store, type_), caller
+        self._has_warned = False
 
     async def handle(self, message: Message[Any]) -> None:
         """Runs the call that a message carries."""
@@ -86,6 +91,11 @@ class EntityHandler:
                 message.settle(returned.committed)
         except (EntityBusy, EntityMoved):
             message.settle(Snoozed(BUSY_SECONDS))
+        except OlderCode as error:
+            if not self._has_warned:
+                self._has_warned = True
+                _log.warning("%s; its calls wait for a node with newer code", error)
+            message.settle(Snoozed(OLDER_CODE_SECONDS, str(error)))
 
     async def _slot(self, scope: Scope, call: Call, stored: Stored) -> None:
         once = structs.replace(call, idempotency_key=stored.work_key)
@@ -96,7 +106,7 @@ class EntityHandler:
         assert call.idempotency_key is not None
         try:
             return (await self._runner.run(scope, call, stored.id)).committed
-        except StoreError:
+        except (StoreError, OlderCode):
             raise
         except Exception as error:
             if isinstance(error, TickworkError):
