@@ -31,6 +31,7 @@ from tickwork.core.model import (
     QueueSettings,
     Settlement,
 )
+from tickwork.service.process_lifecycle import new_loop
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 from tickwork.store.postgres import PostgresStore
@@ -212,7 +213,7 @@ def counted() -> Iterator[Counted]:
 
 @contextmanager
 def _loop() -> Iterator[asyncio.AbstractEventLoop]:
-    loop = asyncio.new_event_loop()
+    loop = new_loop()
     try:
         yield loop
     finally:

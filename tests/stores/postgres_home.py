@@ -123,6 +123,7 @@ class KeptPools:
     async def give_back(self, database: KeptDatabase) -> None:
         """Keeps the pool if all of its connections are idle; a test may have broken one."""
         pool = database._pool
+        await database.return_kept()
         is_whole = not pool.is_closing() and pool.get_idle_size() == pool.get_size() > 0
         if is_whole:
             self._free[database.url].append(pool)

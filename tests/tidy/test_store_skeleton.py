@@ -258,7 +258,6 @@ STATEMENTS: dict[Path, Listed] = {
             "workflows/end_run",
             "workflows/fail_dead_run",
             "workflows/forget_received_events",
-            "workflows/record_checkpoint",
             "workflows/run_message_queue",
             "workflows/run_signals",
         ),

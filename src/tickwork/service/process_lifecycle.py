@@ -175,7 +175,7 @@ def run_until_stopped(
     check_may_run()
     _check_no_loop()
     tune_process()
-    loop = _new_loop()
+    loop = new_loop()
     threads = DaemonThreadExecutor()
     loop.set_default_executor(threads)
     shutdown = _Shutdown(loop, report or ShutdownReport())
@@ -260,7 +260,8 @@ class _Shutdown:
             self.is_cancelled = self._task.cancel()  # It still starts, or closes the API.
 
 
-def _new_loop() -> asyncio.AbstractEventLoop:
+def new_loop() -> asyncio.AbstractEventLoop:
+    """The event loop of a process that serves an app."""
     try:
         import uvloop
     except ImportError:  # Not available on this system.

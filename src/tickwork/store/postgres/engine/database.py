@@ -36,6 +36,10 @@ _GIVE_BACK_TIMEOUT_SECONDS = 1.0
 caller whose own time is up must not wait for a server that does not answer."""
 
 
+_KEEP_SECONDS = 1.0
+"""Seconds after which connections that nobody uses go back to the driver's pool, which closes those
+that stay idle."""
+
 _IDLE_IN_TRANSACTION_SECONDS = 4.0
 """Seconds that a transaction may be idle: less than a third of a node's lease. Without this limit a
 process that is frozen, or whose machine has crashed, would keep its row locks."""
@@ -86,10 +90,19 @@ _CORRUPT = ("XX001", "XX002")
 
 
 class Database:
-    """A pool of connections to one database."""
+    """A pool of connections to one database.
+
+    The driver's pool takes longer to lend a connection and to take it back than a small statement
+    takes. So a connection that was given back in order is kept for the next call, unless a call
+    waits for the pool.
+    """
 
     def __init__(self, pool: asyncpg.Pool[asyncpg.Record], url: str, *, pooled: bool) -> None:
         self._pool, self.url, self._pooled = pool, url, pooled
+        self._kept: list[Connection] = []
+        self._waiting = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._returning: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(cls, url: str, *, connections_max: int, pooled: bool) -> Database:
@@ -129,6 +142,7 @@ class Database:
         Each statement runs once with NULL parameters, so that the driver caches its types and the
         server its plan. With NULL parameters a statement must not change anything.
         """
+        await self.return_kept()
         # At most half of the pool: other tasks need connections, too.
         wanted = min(connections, max(self._pool.get_max_size() // 2, 1))
         try:
@@ -169,6 +183,7 @@ class Database:
 
     async def _close(self) -> None:
         with suppress(*_CONNECTION_LOST):  # Then the driver has dropped all connections.
+            await self.return_kept()
             await self._pool.close()
 
     async def run(
@@ -254,17 +269,63 @@ class Database:
         raise AssertionError("the last attempt returns or raises")
 
     async def _on_connection(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
-        connection = await self._pool.acquire(timeout=_CONNECT_TIMEOUT_SECONDS)
+        connection, is_in_order = await self._take(), False
         try:
-            return await work(connection)
+            result = await work(connection)
+            is_in_order = True
         except asyncpg.InternalClientError:
             connection.terminate()  # The driver would give it to others.
             raise
         finally:
-            # The driver drops a connection that it cannot give back. The outcome of the work is
-            # what counts, above all if it was cancelled.
-            with suppress(asyncpg.PostgresError, *_CONNECTION_LOST, TimeoutError):
-                await self._pool.release(connection, timeout=_GIVE_BACK_TIMEOUT_SECONDS)
+            if is_in_order and not self._waiting and not self._pool.is_closing():
+                self._keep(connection)
+            else:
+                await self._return(connection)
+        return result
+
+    async def _take(self) -> Connection:
+        """A connection that is open, as far as is known."""
+        while self._kept:
+            connection = self._kept.pop()
+            if _is_open(connection):
+                return connection
+            await self._return(connection)
+        self._waiting += 1
+        try:
+            return await self._pool.acquire(timeout=_CONNECT_TIMEOUT_SECONDS)
+        finally:
+            self._waiting -= 1
+
+    def _keep(self, connection: Connection) -> None:
+        self._kept.append(connection)
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(_KEEP_SECONDS, self._return_soon)
+
+    def _return_soon(self) -> None:
+        self._timer = None
+        self._returning = asyncio.ensure_future(self.return_kept())
+
+    async def return_kept(self) -> None:
+        """Gives the connections that are kept back to the driver's pool."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._kept:
+            await self._return(self._kept.pop())
+
+    async def _return(self, connection: Connection) -> None:
+        # The driver drops a connection that it cannot take back. The outcome of the work is what
+        # counts, above all if it was cancelled.
+        with suppress(asyncpg.PostgresError, *_CONNECTION_LOST, TimeoutError):
+            await self._pool.release(connection, timeout=_GIVE_BACK_TIMEOUT_SECONDS)
+
+
+def _is_open(connection: Connection) -> bool:
+    try:
+        return not connection.is_closed()
+    except asyncpg.InterfaceError:  # It broke, and the driver's pool has it back.
+        return False
 
 
 async def _opened(

@@ -45,6 +45,22 @@ async def record(connection: Connection, fenced: Sequence[Fenced]) -> dict[int, 
     return {row["number"] - 1: Recorded(row["signals"], row["fresh"]) for row in found}
 
 
+async def record_one(connection: Connection, fenced: Fenced) -> int | None:
+    """Records a checkpoint without an event: the signals of its run; None if its claim is not
+    valid."""
+    claim, step = fenced.claim, fenced.checkpoint.step
+    signals: int | None = await connection.fetchval(
+        SQL.record_checkpoint,
+        claim.tenant,
+        claim.id,
+        claim.number,
+        claim.holder,
+        fenced.checkpoint.uid,
+        *(getattr(step, name) for name, _ in RUN_STEP),
+    )
+    return signals
+
+
 async def record_steps(connection: Connection, kept: Sequence[Ending]) -> dict[int, Recorded]:
     """Records the checkpoints of endings whose claims are valid, by index."""
     fenced = [Fenced(each.claim, each.checkpoint) for each in kept if each.checkpoint is not None]

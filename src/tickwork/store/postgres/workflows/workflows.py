@@ -49,6 +49,7 @@ from tickwork.store.postgres.workflows.checkpoints import (
     claim_columns,
     end_runs,
     record,
+    record_one,
 )
 from tickwork.store.postgres.workflows.histories import Asked, Histories, find_runs
 from tickwork.store.shared.columns import read_run, run_values
@@ -210,6 +211,8 @@ class PostgresWorkflows:
         await self._adopted.drain()
 
     async def _record(self, fenced: Sequence[Fenced]) -> list[int | None]:
+        if len(fenced) == 1 and fenced[0].checkpoint.event is None:
+            return [await self._database.run(lambda connection: record_one(connection, fenced[0]))]
         recorded = await self._database.run(lambda connection: record(connection, fenced))
         found = (recorded.get(index) for index in range(len(fenced)))
         return [None if each is None else each.signals for each in found]
