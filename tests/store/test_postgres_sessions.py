@@ -158,6 +158,47 @@ async def test_make_ready_opens_a_workers_connections(
     assert others == ready
 
 
+async def test_a_connection_is_kept_for_the_next_call_and_given_to_one_that_waits(
+    postgres_url: str,
+) -> None:
+    await migrate(postgres_url)
+    store = await PostgresStore.open(postgres_url, connections_max=1)
+
+    async def backend() -> int:
+        async def work(connection: Any) -> int:
+            pid: int = await connection.fetchval("SELECT pg_backend_pid() FROM pg_sleep(0.01)")
+            return pid
+
+        return await store._database.run(work)
+
+    async with asyncio.timeout(5):
+        first = await backend()
+        together = await asyncio.gather(*(backend() for _ in range(5)))
+    assert {first, *together} == {first}
+    pool = store._database._pool
+
+    async def is_back() -> bool:
+        return pool.get_idle_size() == 1
+
+    await eventually(is_back, what="the driver's pool has the connection, and may close it")
+    await store.close()
+
+
+async def test_a_kept_connection_that_the_server_has_closed_is_replaced(postgres_url: str) -> None:
+    await migrate(postgres_url)
+    store = await PostgresStore.open(postgres_url, connections_max=1)
+    await make_queue(store)
+    watcher = await asyncpg.connect(postgres_url)
+    await watcher.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    await watcher.close()
+    await send(store)
+    assert await store.queues.counts(DEFAULT, "work") == Counts(ready=1)
+    await store.close()
+
+
 async def test_preparing_statements_changes_nothing(
     store: PostgresStore, postgres_url: str
 ) -> None:

@@ -56,14 +56,14 @@ def stop_at_awaits() -> None:
     """From now on, in the workers of this process."""
     for kind in (Runner, EntityHandler):
         setattr(kind, "handle", _reaching_method(kind.handle))  # noqa: B010
-    new_loop = vars(process_lifecycle)["_new_loop"]
+    new_loop = vars(process_lifecycle)["new_loop"]
 
     def make_loop() -> asyncio.AbstractEventLoop:
         loop: asyncio.AbstractEventLoop = new_loop()
         loop.set_task_factory(make_task)
         return loop
 
-    vars(process_lifecycle)["_new_loop"] = make_loop
+    vars(process_lifecycle)["new_loop"] = make_loop
 
 
 def _reaching_method(
