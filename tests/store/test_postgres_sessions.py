@@ -171,9 +171,9 @@ async def test_a_connection_is_kept_for_the_next_call_and_given_to_one_that_wait
 
         return await store._database.run(work)
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(10):
         first = await backend()
-        together = await asyncio.gather(*(backend() for _ in range(5)))
+        together = await asyncio.gather(*(backend() for _ in range(20)))
     assert {first, *together} == {first}
     pool = store._database._pool
 

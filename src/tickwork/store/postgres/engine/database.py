@@ -20,7 +20,8 @@ from tickwork.store.shared.database_url import migrate_command
 from tickwork.store.shared.joined_writes import changes_nothing, waiting_writes
 from tickwork.store.shared.watches import within
 
-Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[Any]"
+Pooled: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | Pooled"
 Result = TypeVar("Result")
 
 ATTEMPTS_MAX = 7
@@ -99,7 +100,7 @@ class Database:
 
     def __init__(self, pool: asyncpg.Pool[asyncpg.Record], url: str, *, pooled: bool) -> None:
         self._pool, self.url, self._pooled = pool, url, pooled
-        self._kept: list[Connection] = []
+        self._kept: list[Pooled] = []
         self._waiting = 0
         self._timer: asyncio.TimerHandle | None = None
         self._returning: asyncio.Task[None] | None = None
@@ -283,7 +284,7 @@ class Database:
                 await self._return(connection)
         return result
 
-    async def _take(self) -> Connection:
+    async def _take(self) -> Pooled:
         """A connection that is open, as far as is known."""
         while self._kept:
             connection = self._kept.pop()
@@ -296,7 +297,7 @@ class Database:
         finally:
             self._waiting -= 1
 
-    def _keep(self, connection: Connection) -> None:
+    def _keep(self, connection: Pooled) -> None:
         self._kept.append(connection)
         if self._timer is None:
             loop = asyncio.get_running_loop()
@@ -314,14 +315,14 @@ class Database:
         while self._kept:
             await self._return(self._kept.pop())
 
-    async def _return(self, connection: Connection) -> None:
+    async def _return(self, connection: Pooled) -> None:
         # The driver drops a connection that it cannot take back. The outcome of the work is what
         # counts, above all if it was cancelled.
         with suppress(asyncpg.PostgresError, *_CONNECTION_LOST, TimeoutError):
             await self._pool.release(connection, timeout=_GIVE_BACK_TIMEOUT_SECONDS)
 
 
-def _is_open(connection: Connection) -> bool:
+def _is_open(connection: Pooled) -> bool:
     try:
         return not connection.is_closed()
     except asyncpg.InterfaceError:  # It broke, and the driver's pool has it back.
