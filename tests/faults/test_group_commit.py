@@ -32,6 +32,10 @@ class Database:
         return [item.upper() for item in group]
 
 
+async def submit(coalescer: Coalescer[str, str], item: str) -> str:
+    return await coalescer.submit(item)
+
+
 @pytest.mark.parametrize("turns", range(TURNS))
 async def test_a_call_that_arrives_as_the_last_commit_ends_is_answered(turns: int) -> None:
     database = Database()
@@ -44,7 +48,7 @@ async def test_a_call_that_arrives_as_the_last_commit_ends_is_answered(turns: in
         return await coalescer.submit("late")
 
     async with asyncio.timeout(BOUND_SECONDS), asyncio.TaskGroup() as group:
-        first = group.create_task(coalescer.submit("early"))
+        first = group.create_task(submit(coalescer, "early"))
         second = group.create_task(submit_late())
         await eventually(lambda: database.groups)
         database.gate.set()
@@ -55,10 +59,10 @@ async def test_calls_during_a_commit_share_the_next_one() -> None:
     database = Database()
     coalescer = Coalescer(database.commit)
     async with asyncio.timeout(BOUND_SECONDS), asyncio.TaskGroup() as group:
-        group.create_task(coalescer.submit("a"))
+        group.create_task(submit(coalescer, "a"))
         await eventually(lambda: database.groups)
         for item in "bcd":
-            group.create_task(coalescer.submit(item))
+            group.create_task(submit(coalescer, item))
         await asyncio.sleep(0)
         database.gate.set()
     assert database.groups == [["a"], ["b", "c", "d"]]
@@ -68,9 +72,9 @@ async def test_a_call_that_nobody_waits_for_any_more_is_carried_out() -> None:
     database = Database()
     coalescer = Coalescer(database.commit)
     async with asyncio.timeout(BOUND_SECONDS):
-        calls = [asyncio.create_task(coalescer.submit(item)) for item in "abc"]
+        calls = [asyncio.create_task(submit(coalescer, item)) for item in "abc"]
         await eventually(lambda: database.groups)
-        calls += [asyncio.create_task(coalescer.submit(item)) for item in "def"]
+        calls += [asyncio.create_task(submit(coalescer, item)) for item in "def"]
         await asyncio.sleep(0)
         for call in (calls[1], calls[4]):
             call.cancel()

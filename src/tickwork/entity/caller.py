@@ -21,6 +21,7 @@ from tickwork.core.entity.call import (
     CALL_WAIT_SECONDS_MAX,
     ENTITY_SETTINGS,
     Call,
+    Entered,
     as_claimed,
     call_message,
     queue_of,
@@ -60,8 +61,8 @@ CLOSE_SECONDS_MAX = 5.0
 CALLER_ROLE = "caller"
 """The role of a node that makes direct calls of entities."""
 
-Run = Callable[[Message], Awaitable[Returned]]
-"""Runs something under the claim of a direct call's message."""
+Run = Callable[[Entered], Awaitable[Returned]]
+"""Runs something under the claim of a direct call."""
 
 
 class Caller:
@@ -91,15 +92,19 @@ class Caller:
                 return value
         check_cycle(scope, call)
         return await self.take(
-            scope, call, lambda message: runner.run(scope, call, message.id, is_checked=True)
+            scope,
+            call,
+            lambda entered: runner.run(
+                scope, call, entered.message.id, head=entered.head, is_checked=True
+            ),
         )
 
     async def take(self, scope: Scope, call: Call, run: Run) -> bytes:
         """Takes the entity of a call, runs something, and commits what it returns."""
-        message = await self._enter(scope, call)
-        if message.state is State.BLOCKED:
-            message = await self._wait_for(scope, call, message)
-        return await self._run(call, message, run)
+        entered = await self._enter(scope, call)
+        if entered.message.state is State.BLOCKED:
+            entered = Entered(await self._wait_for(scope, call, entered.message))
+        return await self._run(call, entered, run)
 
     async def close(self) -> None:
         """Waits for calls that were cancelled to end. If the database does not answer in time, the
@@ -115,7 +120,7 @@ class Caller:
 
     # Taking the entity
 
-    async def _enter(self, scope: Scope, call: Call) -> Message:
+    async def _enter(self, scope: Scope, call: Call) -> Entered:
         cause = _cause()
         named = Call(entity=call.entity, key=call.key, method=call.method)
         message = call_message(named, new_id())
@@ -125,7 +130,13 @@ class Caller:
         while True:
             holder = await self._holder()
             entering = asyncio.ensure_future(
-                self._store.entities.enter(scope, queue_of(call.entity), message, holder)
+                self._store.entities.enter(
+                    scope,
+                    queue_of(call.entity),
+                    message,
+                    holder,
+                    result_key=call.idempotency_key,
+                )
             )
             try:
                 return await asyncio.shield(entering)
@@ -162,10 +173,10 @@ class Caller:
 
     # Running
 
-    async def _run(self, call: Call, message: Message, run: Run) -> bytes:
-        returned = None
+    async def _run(self, call: Call, entered: Entered, run: Run) -> bytes:
+        returned, message = None, entered.message
         try:
-            returned, made = await self._invoke(message, run)
+            returned, made = await self._invoke(entered, run)
         finally:
             if returned is None:
                 self._end_soon(self._give_up(message))
@@ -182,17 +193,17 @@ class Caller:
         await asyncio.shield(settling)
         return returned.value
 
-    async def _invoke(self, message: Message, run: Run) -> tuple[Returned, Made]:
+    async def _invoke(self, entered: Entered, run: Run) -> tuple[Returned, Made]:
         """Runs the method as a handler, so that what it sends is kept for the commit."""
         claimed: ClaimedMessage[None] = ClaimedMessage(
-            message, None, compose=self._compose, monotonic=monotonic, deadline=float("inf")
+            entered.message, None, compose=self._compose, monotonic=monotonic, deadline=float("inf")
         )
         handling = claimed.handling = Handling(claimed, is_repeated=False)
         handling.loop = asyncio.get_running_loop()
         before = enter(handling)
         try:
             try:
-                returned = await run(message)
+                returned = await run(entered)
                 if handling.has_background:
                     await handling.finish()
             finally:

@@ -13,6 +13,7 @@ from msgspec import structs
 
 from tickwork.core.entity.call import (
     Call,
+    Entered,
     encode_result,
     entity_id,
     error_of,
@@ -186,11 +187,19 @@ class Runner:
             raise InvalidInput([FieldError("args", fault)]) from None
 
     async def run(
-        self, scope: Scope, call: Call, message_id: UUID, *, is_checked: bool = False
+        self,
+        scope: Scope,
+        call: Call,
+        message_id: UUID,
+        *,
+        head: EntityHead | None = None,
+        is_checked: bool = False,
     ) -> Returned:
-        """Runs a method under the entity's claim."""
-        id_, key = entity_id(call.entity, call.key), call.idempotency_key
-        head = await self._store.entities.head(scope, id_, key)
+        """Runs a method under the entity's claim. `head` was read under the same claim."""
+        key = call.idempotency_key
+        if head is None:
+            id_ = entity_id(call.entity, call.key)
+            head = await self._store.entities.head(scope, id_, key)
         if head.result is not None:
             return _known(head.result, call)
         if not is_checked:
@@ -209,11 +218,13 @@ class Runner:
         return Returned(value, committed)
 
     async def run_alarm(
-        self, scope: Scope, call: Call, message_id: UUID, *, retries: int
+        self, scope: Scope, call: Call, entered: Entered, *, retries: int
     ) -> Returned:
         """Runs the alarm's handler under the entity's claim, unless the alarm was replaced."""
         assert call.alarm is not None
-        head = await self._store.entities.head(scope, entity_id(call.entity, call.key))
+        head = entered.head
+        if head is None:
+            head = await self._store.entities.head(scope, entity_id(call.entity, call.key))
         if not is_alarm_due(head.state, call.alarm):
             return Returned(b"null", Committed())
         running = EntityCall(self._store, scope, self.type, call, head, is_alarm=True)
@@ -221,9 +232,8 @@ class Runner:
         late_seconds = max((head.now - at).total_seconds(), 0.0)
         info = AlarmInfo(at, late_seconds, retries)
         await self._invoke(running, scope, call, lambda entity: entity.alarm(info))
-        return Returned(
-            b"null", await running.commit(message_id, self.type.cls.schema_version, None)
-        )
+        version = self.type.cls.schema_version
+        return Returned(b"null", await running.commit(entered.message.id, version, None))
 
     async def read(self, scope: Scope, call: Call) -> bytes | None:
         """Runs a method that only reads, without a claim; None if it must wait for its turn."""

@@ -173,7 +173,7 @@ async def _taken(store: Store, scope: Scope, type_name: str, key: str) -> AsyncI
 async def _enter(store: Store, scope: Scope, call: Call, node: UUID) -> Message:
     message = call_message(call, new_id())
     async with store.wakeups.watch([node]) as watch:
-        entered = await store.entities.enter(scope, queue_of(call.entity), message, node)
+        entered = (await store.entities.enter(scope, queue_of(call.entity), message, node)).message
         if entered.state is State.CLAIMED:
             return entered
         until = monotonic() + CALL_WAIT_SECONDS_MAX

@@ -6,10 +6,11 @@ its message (`Ending.entity`). An entity is addressed by its id, `core.entity.ca
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Protocol
 from uuid import UUID
 
+from tickwork.core.entity.call import Entered
 from tickwork.core.entity.model import (
     CallResult,
     EntityHead,
@@ -17,18 +18,28 @@ from tickwork.core.entity.model import (
     StorageSelection,
     StorageValues,
 )
-from tickwork.core.model import Message, NewMessage, Scope
+from tickwork.core.model import NewMessage, Scope
 
 
 class Entities(Protocol):
     """Entities of a tenant."""
 
-    async def enter(self, scope: Scope, queue: str, message: NewMessage, caller: UUID) -> Message:
+    def enter(
+        self,
+        scope: Scope,
+        queue: str,
+        message: NewMessage,
+        caller: UUID,
+        *,
+        result_key: str | None = None,
+    ) -> Awaitable[Entered]:
         """Stores a direct call of a node: claimed if its key is free, else blocked behind it.
 
-        A blocked call is claimed by the node, and by no other, in the transaction that frees its
-        key. It is deleted when the node is dead. `NodeExpired` if the node's lease has expired,
-        `TooMany` if too many calls wait for the key.
+        The key of the message is the id of the entity. With a claimed call a store may return the
+        head, as `head` does, if it reads it in the same transaction. A blocked call is claimed by
+        the node, and by no other, in the transaction that frees its key. It is deleted when the
+        node is dead. `NodeExpired` if the node's lease has expired, `TooMany` if too many calls
+        wait for the key.
         """
 
     async def count_waiting(self, scope: Scope, queue: str, key: str) -> int:

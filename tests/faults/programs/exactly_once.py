@@ -117,10 +117,10 @@ def between(
     before: str, method: Callable[..., Awaitable[Any]], after: str
 ) -> Callable[..., Awaitable[Any]]:
     @wraps(method)
-    async def asked(*arguments: Any) -> Any:
+    async def asked(*arguments: Any, **named: Any) -> Any:
         reach(before)
         try:
-            answer = await method(*arguments)
+            answer = await method(*arguments, **named)
         except ClaimLost:
             reach("refused")
             raise

@@ -18,6 +18,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct, structs
 
+from tickwork.core.entity.model import EntityHead
 from tickwork.core.fields import shown
 from tickwork.core.limits import (
     ENTITIES_PREFIX,
@@ -169,6 +170,14 @@ def call_message(call: Call, message_id: UUID, *, delay_seconds: float = 0.0) ->
     )
     check_message(message)
     return message
+
+
+class Entered(Struct, frozen=True):
+    """A direct call that was stored, and what it reads first: None if its entity is not free, or
+    if the store does not read it in the same transaction."""
+
+    message: Message
+    head: EntityHead | None = None
 
 
 def entered_message(

@@ -132,7 +132,7 @@ class EntityHandler:
         await self._caller().take(
             scope,
             call,
-            lambda message: runner.run_alarm(scope, call, message.id, retries=stored.attempts),
+            lambda entered: runner.run_alarm(scope, call, entered, retries=stored.attempts),
         )
 
 

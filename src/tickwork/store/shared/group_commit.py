@@ -28,11 +28,12 @@ class _Waiting(NamedTuple, Generic[Item, Answer]):
 
 
 class Coalescer(Generic[Item, Answer]):
-    """Groups single calls. `commit` returns the answers of a group in order, or raises."""
+    """Groups single calls. `commit` returns the answers of a group in order, or raises. An answer
+    that is an exception is raised in its own call."""
 
     def __init__(
         self,
-        commit: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]],
+        commit: Callable[[Sequence[Item]], Awaitable[Sequence[Answer | Exception]]],
         *,
         flights_max: int = 1,
         rows_max: int = ROWS_MAX,
@@ -42,8 +43,8 @@ class Coalescer(Generic[Item, Answer]):
         self._waiting: deque[_Waiting[Item, Answer]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def submit(self, item: Item, rows: int = 1) -> Answer:
-        """Commits the item with others that wait, and returns its answer.
+    def submit(self, item: Item, rows: int = 1) -> asyncio.Future[Answer]:
+        """Commits the item with others that wait; returns its answer.
 
         A submitted item is carried out even if its caller stops waiting: that cancels its answer
         only.
@@ -54,7 +55,7 @@ class Coalescer(Generic[Item, Answer]):
             task = asyncio.create_task(self._commit_groups())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        return await answer
+        return answer
 
     async def drain(self) -> None:
         """Waits until no commit is running."""
@@ -91,7 +92,9 @@ class Coalescer(Generic[Item, Answer]):
             raise
         else:
             for each, answer in zip(group, answers, strict=True):
-                if not each.answer.done():
+                if isinstance(answer, Exception):
+                    _fail([each], answer)
+                elif not each.answer.done():
                     each.answer.set_result(answer)
             return
         middle = len(group) // 2

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from tickwork.core.entity.call import WAITING_CALLS_MAX, entered_message, too_many_waiting
+from tickwork.core.entity.call import (
+    WAITING_CALLS_MAX,
+    Entered,
+    entered_message,
+    too_many_waiting,
+)
 from tickwork.core.entity.model import (
     SMALL_STORAGE_BYTES_MAX,
     CallResult,
@@ -17,7 +23,7 @@ from tickwork.core.entity.model import (
 )
 from tickwork.core.limits import check_limit, check_message
 from tickwork.core.message.batch import REASON_DELETED
-from tickwork.core.model import Message, NewMessage, Scope, State
+from tickwork.core.model import NewMessage, Scope, State
 from tickwork.core.queue.stats import CounterName
 from tickwork.errors import NodeExpired
 from tickwork.store.ids import Moment, own_tenant
@@ -52,21 +58,26 @@ class PostgresEntities:
         self._database, self._moment, self._queues = database, moment, queues
         self._removal, self._counters = removal, counters
         # One at a time, so that the calls of a process are stored in order.
-        self._coalescer: Coalescer[_Entry, Message | Exception] = Coalescer(self._enter)
+        self._coalescer: Coalescer[_Entry, Entered] = Coalescer(self._enter)
         self._heads: Coalescer[tuple[str, UUID, str | None], EntityHead] = Coalescer(
             self._read_heads, flights_max=2
         )
 
-    async def enter(self, scope: Scope, queue: str, message: NewMessage, caller: UUID) -> Message:
+    def enter(
+        self,
+        scope: Scope,
+        queue: str,
+        message: NewMessage,
+        caller: UUID,
+        *,
+        result_key: str | None = None,  # noqa: ARG002  see below
+    ) -> asyncio.Future[Entered]:
+        # Without the head: the snapshot of the statement that stores the call may be older than the
+        # commit that frees the entity.
         check_message(message)
-        stored = await self._coalescer.submit(_Entry(caller, scope, queue, message))
-        if isinstance(stored, Exception):
-            raise stored
-        counter = CounterKey(stored.queue_id, stored.tenant, CounterName.SENT, "", "")
-        self._counters.add(counter, 1)
-        return stored
+        return self._coalescer.submit(_Entry(caller, scope, queue, message))
 
-    async def _enter(self, entries: Sequence[_Entry]) -> list[Message | Exception]:
+    async def _enter(self, entries: Sequence[_Entry]) -> list[Entered | Exception]:
         # The queues are looked up here, so that no call overtakes another.
         queue_ids = {
             (scope, queue): await self._queues.id_of(scope, queue)
@@ -90,10 +101,17 @@ class PostgresEntities:
             repeatable=False,
         )
         rows = {row["number"]: row for row in found}
-        return [
+        stored = [
             _stored(each, queue_ids[each.scope, each.queue], rows.get(number))
             for number, each in enumerate(entries, start=1)
         ]
+        for each in stored:
+            if isinstance(each, Entered):
+                sent = CounterKey(
+                    each.message.queue_id, each.message.tenant, CounterName.SENT, "", ""
+                )
+                self._counters.add(sent, 1)
+        return stored
 
     async def count_waiting(self, scope: Scope, queue: str, key: str) -> int:
         queue_id, tenant = await self._queues.id_of(scope, queue), own_tenant(scope)
@@ -196,19 +214,21 @@ class PostgresEntities:
         await self._coalescer.drain()
 
 
-def _stored(entry: _Entry, queue_id: UUID, row: Any | None) -> Message | Exception:
-    """The message of a direct call, or why it was not stored."""
+def _stored(entry: _Entry, queue_id: UUID, row: Any | None) -> Entered | Exception:
+    """A direct call that was stored, or why it was not."""
     if row is None:
         return NodeExpired(entry.caller)
     if row["state"] is None:
         return too_many_waiting(entry.message)
-    return entered_message(
-        own_tenant(entry.scope),
-        queue_id,
-        entry.message,
-        entry.caller,
-        is_claimed=row["state"] == State.CLAIMED,
-        at=row["now"],
+    return Entered(
+        entered_message(
+            own_tenant(entry.scope),
+            queue_id,
+            entry.message,
+            entry.caller,
+            is_claimed=row["state"] == State.CLAIMED,
+            at=row["now"],
+        )
     )
 
 

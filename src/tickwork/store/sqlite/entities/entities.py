@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
 
-from tickwork.core.entity.call import WAITING_CALLS_MAX, entered_message, too_many_waiting
+from tickwork.core.entity.call import (
+    WAITING_CALLS_MAX,
+    Entered,
+    entered_message,
+    too_many_waiting,
+)
 from tickwork.core.entity.model import (
     SMALL_STORAGE_BYTES_MAX,
     CallResult,
@@ -19,7 +25,7 @@ from tickwork.core.entity.model import (
 )
 from tickwork.core.limits import check_limit, check_message
 from tickwork.core.message.batch import REASON_DELETED
-from tickwork.core.model import Message, NewMessage, Scope
+from tickwork.core.model import NewMessage, Scope
 from tickwork.core.queue.stats import CounterName
 from tickwork.errors import NodeExpired
 from tickwork.store.ids import own_tenant
@@ -39,6 +45,7 @@ class _Entry(NamedTuple):
     scope: Scope
     queue: str
     message: NewMessage
+    result_key: str | None
 
 
 class SqliteEntities:
@@ -47,20 +54,25 @@ class SqliteEntities:
     def __init__(self, database: Database) -> None:
         self._database = database
         # One at a time, so that the calls of a process are stored in order.
-        self._entries: Coalescer[_Entry, Message | Exception] = Coalescer(self._enter)
+        self._entries: Coalescer[_Entry, Entered] = Coalescer(self._enter)
         self._heads: Coalescer[tuple[str, UUID, str | None], EntityHead] = Coalescer(
             self._read_heads, flights_max=2
         )
 
-    async def enter(self, scope: Scope, queue: str, message: NewMessage, caller: UUID) -> Message:
+    def enter(
+        self,
+        scope: Scope,
+        queue: str,
+        message: NewMessage,
+        caller: UUID,
+        *,
+        result_key: str | None = None,
+    ) -> asyncio.Future[Entered]:
         check_message(message)
-        stored = await self._entries.submit(_Entry(caller, scope, queue, message))
-        if isinstance(stored, Exception):
-            raise stored
-        return stored
+        return self._entries.submit(_Entry(caller, scope, queue, message, result_key))
 
-    async def _enter(self, entries: Sequence[_Entry]) -> list[Message | Exception]:
-        def work(transaction: Transaction) -> list[Message | Exception]:
+    async def _enter(self, entries: Sequence[_Entry]) -> list[Entered | Exception]:
+        def work(transaction: Transaction) -> list[Entered | Exception]:
             queues = {
                 (scope, queue): find_queue(transaction, scope, queue).id
                 for scope, queue in {(each.scope, each.queue) for each in entries}
@@ -161,8 +173,8 @@ class SqliteEntities:
         return int(entities)
 
 
-def _enter(transaction: Transaction, queue_id: bytes, entry: _Entry) -> Message | Exception:
-    """The stored message of a direct call, or why it was not stored."""
+def _enter(transaction: Transaction, queue_id: bytes, entry: _Entry) -> Entered | Exception:
+    """A direct call that was stored, or why it was not."""
     m, now, tenant = entry.message, transaction.now, own_tenant(entry.scope)
     values = (
         *(entry.caller.bytes, tenant, queue_id, m.key, m.id.bytes, m.body),
@@ -172,14 +184,19 @@ def _enter(transaction: Transaction, queue_id: bytes, entry: _Entry) -> Message 
     if row is None:
         return too_many_waiting(m)
     transaction.counted.append(CountedMessages(queue_id, tenant, CounterName.SENT, None, None, 1))
-    return entered_message(
+    is_claimed = row[0] == "claimed"
+    stored = entered_message(
         tenant,
         UUID(bytes=queue_id),
         m,
         entry.caller,
-        is_claimed=row[0] == "claimed",
+        is_claimed=is_claimed,
         at=from_microseconds(now),
     )
+    if not is_claimed:
+        return Entered(stored)
+    assert m.key is not None
+    return Entered(stored, _head(transaction, tenant, UUID(m.key), entry.result_key))
 
 
 def _head(
