@@ -231,10 +231,15 @@ class StepFailed(TickworkError):
 
     def __init__(self, step: str, error_type: str, error_message: str) -> None:
         self.step, self.error_type, self.error_message = step, error_type, error_message
-        super().__init__(f"step {step!r} failed: {error_type}: {error_message}")
+        super().__init__(f"{step_failure(step)}{error_type}: {error_message}")
 
     def _init_args(self) -> tuple[object, ...]:
         return self.step, self.error_type, self.error_message
+
+
+def step_failure(step: str) -> str:
+    """How the text of a `StepFailed` begins."""
+    return f"step {step!r} failed: "
 
 
 class EventTimedOut(StepFailed):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -329,6 +331,113 @@ async def test_a_compensation_that_fails_is_a_dead_letter_and_the_others_go_on(
         assert dead.error is not None
         assert "run x: step 'compensate step 2' failed: ValueError: cannot be undone" in dead.error
     assert undone == [3, 1]
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_a_replay_tries_failed_compensations_again_and_only_those(
+    app: Tickwork, database: str | None, is_cancelled: bool
+) -> None:
+    undone, broken = list[int](), {2, 1}
+    once = Retries(1, delay_seconds=60)
+
+    def undo(_: Any, number: int) -> None:
+        if number in broken:
+            raise ValueError("cannot be undone")
+        undone.append(number)
+
+    @app.workflow()
+    async def order(step: Step) -> None:
+        for number in (1, 2, 3):
+            await step.do(f"step {number}", abs, number, compensate=undo, retries=once)
+        if not is_cancelled:
+            raise ValueError("no luck")
+        await step.wait_for_event("wait", type="never")
+
+    queue, status = runs_queue("order"), "cancelled" if is_cancelled else "failed"
+    async with harness(app, database=database) as h:
+        run = await app.workflows.start(order, id="x")
+        await h.drain()
+        if is_cancelled:
+            await run.cancel(compensate=True)
+        await h.advance(minutes=10)
+        assert undone == [3]
+        assert [(await run.status()).status, len(await h.dead(queue))] == [status, 1]
+
+        await app.dead_letters.replay(queue)
+        await h.drain()  # The first attempt fails, the second one succeeds.
+        broken.clear()
+        await h.advance(minutes=10)
+        assert undone == [3, 2, 1]
+        assert [(await run.status()).status, await h.dead(queue)] == [status, []]
+
+
+async def test_a_run_that_was_undone_starts_no_step_of_changed_code(
+    app: Tickwork, database: str | None
+) -> None:
+    ran, is_fixed = list[str](), False
+
+    def note(text: str) -> None:
+        ran.append(text)
+
+    def undo(_: Any, text: str) -> None:
+        if not is_fixed:
+            raise ValueError("cannot be undone")
+        ran.append(f"undo {text}")
+
+    @app.workflow()
+    async def order(step: Step) -> None:
+        await step.do("charge", note, "charge", compensate=undo, retries=NO_RETRIES)
+        if not is_fixed:
+            raise ValueError("no luck")
+        await step.do("ship", note, "ship")
+
+    queue = runs_queue("order")
+    async with harness(app, database=database) as h:
+        run = await app.workflows.start(order)
+        await h.drain()
+        is_fixed = True
+        await app.dead_letters.replay(queue)
+        await h.drain()
+        assert [(await run.status()).status, await h.dead(queue)] == ["failed", []]
+    assert ran == ["charge", "undo charge"]
+
+
+async def test_the_replay_of_a_slot_tries_the_step_again_that_failed_its_run(
+    app: Tickwork, database: str | None
+) -> None:
+    ran, is_fixed = list[str](), False
+
+    def fetch() -> str:
+        ran.append("fetch")
+        return "page"
+
+    def store(page: str) -> str:
+        if not is_fixed:
+            raise ValueError("no space")
+        return f"{page} stored"
+
+    @app.workflow()
+    async def report(step: Step) -> str:
+        with suppress(StepFailed):
+            await step.do("cache", store, "?", retries=NO_RETRIES)
+        return await step.do("store", store, await step.do("fetch", fetch), retries=NO_RETRIES)
+
+    queue = runs_queue("report")
+    async with harness(app, database=database) as h:
+        made = await app.schedules.create(
+            once_at=h.now + timedelta(hours=1), target={"type": "workflow", "workflow": "report"}
+        )
+        await h.advance(hours=2)
+        is_fixed = True
+        await app.dead_letters.replay(queue)
+        await h.drain()
+        assert await h.dead(queue) == []
+        (run,) = await app.workflows.list()
+        steps = {each.key: each.state for each in (await app.workflows.get(run.id).status()).steps}
+        assert (run.status, run.result, ran) == ("completed", "page stored", ["fetch"])
+        assert steps == {"cache": "failed", "fetch": "done", "store": "done"}
+        fired = await app.schedules.firings(made.id)
+        assert [each.status for each in fired] == ["succeeded", "dead"]
 
 
 async def test_a_paused_run_is_not_read_again_and_again_while_its_last_step_runs(

@@ -19,7 +19,12 @@ from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.firing import slot_key
 from tickwork.core.schedule.result_message import is_result, result_run
 from tickwork.core.workflow.children import ChildCall, child_uid, map_batch_id
-from tickwork.core.workflow.control import children_ended, revive
+from tickwork.core.workflow.control import (
+    can_revive,
+    children_ended,
+    revive,
+    steps_to_retry,
+)
 from tickwork.core.workflow.model import NewRun, RunEnd, RunHistory, RunStatus
 from tickwork.core.workflow.queue import RUNS_SETTINGS, runs_queue
 from tickwork.errors import Conflict, NotFound, StoreUnavailable
@@ -183,11 +188,13 @@ class Runner:
         )
 
     async def _revived(self, scope: Scope, stored: Stored, history: RunHistory) -> RunHistory:
-        """The record of a run. After the replay of a dead letter it goes on where it died."""
+        """The record of a run. After the replay of a dead letter it goes on where it died, and
+        tries again what failed."""
         run = history.run
-        if run.status is not RunStatus.FAILED or run.message_id == stored.id:
+        if run.message_id == stored.id or not can_revive(run):
             return history
-        await self._store.workflows.change(scope, run.id, revive(stored.id))
+        again = revive(stored.id, steps_to_retry(run, history.steps))
+        await self._store.workflows.change(scope, run.id, again)
         return await self._store.workflows.history(scope, run.id)
 
     @property

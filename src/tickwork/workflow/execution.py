@@ -31,13 +31,13 @@ from tickwork.core.message.outcome import (
 from tickwork.core.model import ContentType
 from tickwork.core.when import iso
 from tickwork.core.workflow.model import (
-    STEP_NAME_LENGTH_MAX,
     Control,
     RunEnd,
     RunHistory,
     RunStatus,
     StepState,
 )
+from tickwork.core.workflow.step_key import compensation_name
 from tickwork.errors import ClaimLost, StepFailed, StoreError, StoreUnavailable
 from tickwork.service.worker.invoke import describe
 from tickwork.store.contract import Store
@@ -65,6 +65,9 @@ DROP_SECONDS_MAX = 5.0
 
 CHECK_SECONDS = 2.0
 """Maximum number of seconds between two looks for events while a step runs and another waits."""
+
+UNDONE = "its steps were undone, so its changed code did not go on; restart it"
+"""Why a run failed whose body failed before, and would not any more."""
 
 _log = logging.getLogger("tickwork")
 
@@ -191,6 +194,8 @@ class Execution:
         if task.cancelled():
             return await self._undo_and_end(RunStatus.FAILED, "the body was cancelled from within")
         error = task.exception()
+        if self._steps.is_undone and (error is None or isinstance(error, ContinueAs)):
+            return await self._undo_and_end(RunStatus.FAILED, UNDONE)
         if error is None:
             return self._end(RunStatus.COMPLETED, result=task.result())
         if isinstance(error, ContinueAs):
@@ -210,6 +215,8 @@ class Execution:
             at = iso(run.deadline_at.replace(microsecond=0))
             text = f"the run did not end before its deadline at {at}"
             return await self._undo_and_end(RunStatus.FAILED, text)
+        if self._steps.is_undone:
+            return await self._undo_and_end(RunStatus.FAILED, UNDONE)
         return self._suspended()
 
     async def _undo_and_end(self, status: RunStatus, error: str | None) -> Outcome:
@@ -234,9 +241,8 @@ class Execution:
             output = step.output if step.state is StepState.DONE else None
             value = None if output is None else msgspec.json.decode(output)
             work = Work(each.compensate, (value, *each.args), each.retries, STEP_TIMEOUT_SECONDS)
-            name = f"compensate {each.key}"[:STEP_NAME_LENGTH_MAX]
             try:
-                await self._steps.do(name, None, work)
+                await self._steps.do(compensation_name(each.key), None, work)
             except StepFailed as error:
                 self._failed_compensations.append(str(error))
 

@@ -23,7 +23,7 @@ from tickwork.core.model import ContentType
 from tickwork.core.workflow.children import MapItem
 from tickwork.core.workflow.model import RunEvent, RunStep, StepError, StepKind, StepState
 from tickwork.core.workflow.retries import Retries
-from tickwork.core.workflow.step_key import StepKeys
+from tickwork.core.workflow.step_key import StepKeys, compensation_name
 from tickwork.errors import ClaimLost, StepFailed, StoreError, StoreUnavailable
 from tickwork.service.worker.invoke import describe
 from tickwork.workflow.call import StepCall, Waiting, resolve_call, step_failed
@@ -87,6 +87,7 @@ class Steps:
         self.changed, self.called = asyncio.Event(), 0
         self.is_stopping = self.is_lost = self.is_broken = self.is_dropped = False
         self.is_compensating = False
+        self._undone: list[str] = []
 
     # What a body calls
 
@@ -104,6 +105,8 @@ class Steps:
             self.compensations.append(
                 Compensation(call.key, work.compensate, work.args, work.retries)
             )
+            if (undo := compensation_name(call.key)) in self.record.steps:
+                self._undone.append(undo)
         if known is not None and known.state is StepState.DONE:
             _resolve_recorded(call, work.function, known)
         elif known is not None and known.state is StepState.FAILED:
@@ -155,6 +158,11 @@ class Steps:
         return call
 
     # What drives a body
+
+    @property
+    def is_undone(self) -> bool:
+        """Whether compensations have run, after which the body may start nothing any more."""
+        return any(each not in self.calls for each in self._undone)
 
     def wake_due(self) -> bool:
         """Lets steps go on whose time has come or whose event is there; whether there are any."""
@@ -232,6 +240,8 @@ class Steps:
             text = f"step {made} is a {known.kind} in the record and a {kind} in this code"
             self.mismatches.append(text)
             known = None
+        if known is None and self.is_undone and not self.is_compensating:
+            self.is_stopping = True
         return call, known
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:

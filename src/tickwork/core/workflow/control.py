@@ -7,7 +7,7 @@ cannot do it now.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TypeAlias
 from uuid import UUID
@@ -21,8 +21,12 @@ from tickwork.core.workflow.model import (
     NewRun,
     Run,
     RunStatus,
+    RunStep,
+    StepKind,
+    StepState,
 )
-from tickwork.errors import Conflict
+from tickwork.core.workflow.step_key import compensation_name
+from tickwork.errors import Conflict, step_failure
 
 
 class RunChange(Struct, frozen=True, kw_only=True):
@@ -30,7 +34,8 @@ class RunChange(Struct, frozen=True, kw_only=True):
 
     `wakes` makes its message visible now. `takes` also ends the claim of a worker, whose records
     are refused from then on. With `sends` it gets a new message. `steps_from` is the position of
-    the first step to forget, `drops_events` forgets the events, and `event` adds one.
+    the first step to forget, `retried` are the keys of failed steps to try again, `drops_events`
+    forgets the events, and `event` adds one.
     """
 
     run: Run
@@ -38,6 +43,7 @@ class RunChange(Struct, frozen=True, kw_only=True):
     takes: bool = False
     sends: bool = False
     steps_from: int | None = None
+    retried: tuple[str, ...] = ()
     drops_events: bool = False
     event: NewEvent | None = None
 
@@ -135,18 +141,39 @@ def restart(
     return decide
 
 
-def revive(message_id: UUID) -> Decision:
-    """The run goes on with a message that replaces its dead one."""
+def revive(message_id: UUID, retried: tuple[str, ...] = ()) -> Decision:
+    """The run goes on with a message that replaces its dead one, and tries failed steps again."""
 
     def decide(run: Run, has_message: bool, _now: datetime) -> RunChange:
-        if has_message or run.status is not RunStatus.FAILED:
+        if has_message or not can_revive(run):
             raise Conflict(f"run {run.id} does not wait for a replay")
         again = structs.replace(
             run, status=RunStatus.RUNNING, finished_at=None, error=None, message_id=message_id
         )
-        return RunChange(run=again)
+        return RunChange(run=again, retried=retried)
 
     return decide
+
+
+def can_revive(run: Run) -> bool:
+    """Whether a run may have a dead letter that can be replayed: it failed, or a compensation did
+    after it was cancelled."""
+    is_undone = run.status is RunStatus.CANCELLED and run.control is Control.COMPENSATE
+    return is_undone or run.status is RunStatus.FAILED
+
+
+def steps_to_retry(run: Run, steps: Sequence[RunStep]) -> tuple[str, ...]:
+    """The keys of the failed steps that a replay tries again: the compensations, or before any the
+    step with whose error the run failed. A failure that the body has caught stays as it is."""
+    undoing = {compensation_name(each.key) for each in steps}
+    if not any(each.key in undoing for each in steps):
+        error = run.error or ""
+        undoing = {each.key for each in steps if error.startswith(step_failure(each.key))}
+    return tuple(
+        each.key
+        for each in steps
+        if each.key in undoing and each.kind is StepKind.DO and each.state is StepState.FAILED
+    )
 
 
 def is_repeat(existing: Run, new: NewRun) -> bool:

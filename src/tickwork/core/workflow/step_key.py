@@ -47,6 +47,11 @@ class StepKeys:
         return name if count == 0 else f"{name}#{count + 1}"
 
 
+def compensation_name(key: str) -> str:
+    """The name of the step that undoes a step."""
+    return f"compensate {key}"[:STEP_NAME_LENGTH_MAX]
+
+
 def check_step_text(field: str, text: object) -> str:
     """The name or key of a step; raises `InvalidInput` for one that cannot be stored."""
     if not isinstance(text, str):

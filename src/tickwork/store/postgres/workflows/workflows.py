@@ -267,6 +267,8 @@ class PostgresWorkflows:
         await connection.execute(SQL.update_run, tenant, run_id, *run_values(changed))
         if change.steps_from is not None:
             await connection.execute(SQL.forget_steps, run.uid, change.steps_from)
+        for key in change.retried:
+            await connection.execute(SQL.retry_step, run.uid, key, now)
         if change.drops_events:
             await connection.execute(SQL.forget_events, run.uid)
         sent: Sequence[Group] = ()

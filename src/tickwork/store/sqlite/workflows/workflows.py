@@ -245,6 +245,8 @@ def _change(transaction: Transaction, tenant: str, run_id: str, decide: Decision
     transaction.execute(SQL.update_run, values)
     if change.steps_from is not None:
         transaction.execute(SQL.forget_steps, (run.uid.bytes, change.steps_from))
+    for key in change.retried:
+        transaction.execute(SQL.retry_step, (run.uid.bytes, key, transaction.now))
     if change.drops_events:
         transaction.execute(SQL.forget_events, (run.uid.bytes,))
     if change.sends:
