@@ -13,6 +13,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 import aiohttp
+from aiohttp import hdrs
 from msgspec import structs
 from yarl import URL
 
@@ -35,6 +36,12 @@ USER_AGENT = "Tickwork"
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
 
 
+class _Request(aiohttp.ClientRequest):
+    """A request without `Accept-Encoding`: a small answer may be a very large text."""
+
+    DEFAULT_HEADERS = {hdrs.ACCEPT: "*/*"}  # noqa: RUF012
+
+
 class WebhookChannel:
     """Sends requests over connections that it keeps; the first request opens them."""
 
@@ -55,9 +62,9 @@ class WebhookChannel:
                     limit=IN_FLIGHT_MAX, keepalive_timeout=KEEPALIVE_SECONDS
                 ),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=False,  # A small answer may be a very large text.
+                auto_decompress=False,
                 trust_env=False,
-                skip_auto_headers=("Accept-Encoding",),
+                request_class=_Request,
             )
         return self._session
 
@@ -82,21 +89,24 @@ class WebhookChannel:
     async def _send(self, request: WebhookRequest) -> Delivery:
         self._guard.check_url(request.url)
         url = URL(request.url, encoded=True)  # As it was given: `%2F` in a query stays.
+        own = {"User-Agent": USER_AGENT}
+        if not spans.is_on():
+            return await self._exchange(request, url, own)
         where = {"http.request.method": request.method, "server.address": url.host or ""}
         with spans.span(request.method, "client", where) as span:
-            result = await self._exchange(request, url)
+            if (current := spans.traceparent()) is not None:
+                own[spans.TRACEPARENT] = current
+            result = await self._exchange(request, url, own)
             if span is not None and result.code is not None:
                 span.set_attribute("http.response.status_code", result.code)
         return result
 
-    async def _exchange(self, request: WebhookRequest, url: URL) -> Delivery:
-        current = spans.traceparent()
-        own = {} if current is None else {spans.TRACEPARENT: current}
+    async def _exchange(self, request: WebhookRequest, url: URL, own: dict[str, str]) -> Delivery:
         async with self._opened().request(
             request.method,
             url,
             data=request.body,
-            headers={"User-Agent": USER_AGENT, **own, **request.headers},
+            headers={**own, **request.headers},
             allow_redirects=False,
             timeout=_TIMEOUT,
         ) as response:
@@ -116,9 +126,9 @@ async def _start_of(response: aiohttp.ClientResponse) -> str:
     if response.headers.get("Content-Encoding", "identity").lower() != "identity":
         response.close()
         return ""
-    read = bytearray()
-    async for chunk in response.content.iter_any():
-        read += chunk
+    content, read = response.content, bytearray()
+    while not content.at_eof():
+        read += await content.readany()
         if len(read) > ANSWER_BYTES_MAX:
             response.close()
             break
