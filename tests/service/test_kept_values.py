@@ -22,8 +22,9 @@ async def test_all_who_ask_at_once_share_one_read_until_the_value_is_old() -> No
     kept: KeptValues[int] = KeptValues(30.0, lambda: now)
     assert await asyncio.gather(*(kept.get("a", read) for _ in range(100))) == [1] * 100
     now = 29.9
-    assert await kept.get("a", read) == 1
+    assert await kept.get("a", read) == kept.kept("a") == 1
     now = 30.0
+    assert kept.kept("a") is None
     assert await kept.get("a", read) == 2
     kept.forget("a")
     assert await kept.get("a", read) == 3
@@ -40,4 +41,5 @@ async def test_an_error_is_not_kept() -> None:
     for _ in range(2):
         with pytest.raises(NotFound):
             await kept.get("a", fail)
+        assert kept.kept("a") is None
     assert await kept.get("a", succeed) == 1

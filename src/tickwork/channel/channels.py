@@ -22,7 +22,7 @@ from tickwork.core.delivery.request import (
 from tickwork.core.delivery.target import (
     Channel,
     ChatTarget,
-    EmailTarget,
+    WebhookTarget,
     email_fault,
 )
 from tickwork.core.delivery.templates import NotFilled
@@ -125,22 +125,23 @@ class Channels:
         keys: Sequence[bytes],
         schedule_name: str | None,
         timeout_seconds: float,
-        arrived: Callable[[str, Delivery], Awaitable[None]],
+        arrived: Callable[[str, Delivery], Awaitable[None]] | None = None,
         headers: Mapping[str, str] = {},
     ) -> dict[str, Delivery]:
         """Delivers over channels at once; the results are by channel. `arrived` is told each result
         when it is there. Webhooks get the `headers` besides their own."""
-        values = values_of(payload, message, schedule_name)
 
         async def deliver_one(name: str, channel: Channel) -> Delivery:
             result = await self._deliver(
-                name, channel, values, message, keys, timeout_seconds, headers
+                name, channel, payload, message, keys, schedule_name, timeout_seconds, headers
             )
-            await arrived(name, result)
+            if arrived is not None:
+                await arrived(name, result)
             return result
 
         if len(channels) == 1:
-            return {name: await deliver_one(name, each) for name, each in channels.items()}
+            ((name, channel),) = channels.items()
+            return {name: await deliver_one(name, channel)}
         results = await asyncio.gather(*(deliver_one(*each) for each in channels.items()))
         return dict(zip(channels, results, strict=True))
 
@@ -148,43 +149,45 @@ class Channels:
         self,
         name: str,
         channel: Channel,
-        values: Mapping[str, Any],
+        payload: Any,
         message: Message,
         keys: Sequence[bytes],
+        schedule_name: str | None,
         usual_seconds: float,
         headers: Mapping[str, str],
     ) -> Delivery:
-        try:
-            if isinstance(channel, EmailTarget):
-                if self._email is None or self._sender is None:
-                    return failed(ErrorKind.SMTP, NO_RELAY)
-                if (fault := email_fault(message.tenant)) is not None:
-                    return failed(ErrorKind.REFUSED, fault, is_permanent=True)
-                return await self._email.deliver(
-                    email_request(
-                        channel,
-                        values,
-                        message,
-                        name,
-                        sender=self._sender,
-                        sent_at=self._clock(),
-                        timeout_seconds=usual_seconds,
-                    )
-                )
-            if isinstance(channel, ChatTarget):
-                return await self._webhooks.deliver(
-                    chat_request(channel, values, timeout_seconds=usual_seconds)
-                )
+        if isinstance(channel, WebhookTarget):
             return await self._webhooks.deliver(
                 webhook_request(
                     channel,
-                    values["payload"],
+                    payload,
                     message,
                     name,
                     keys=keys,
                     sent_at=self._clock(),
                     timeout_seconds=float(channel.timeout_seconds or usual_seconds),
                     headers=headers,
+                )
+            )
+        values = values_of(payload, message, schedule_name)
+        try:
+            if isinstance(channel, ChatTarget):
+                return await self._webhooks.deliver(
+                    chat_request(channel, values, timeout_seconds=usual_seconds)
+                )
+            if self._email is None or self._sender is None:
+                return failed(ErrorKind.SMTP, NO_RELAY)
+            if (fault := email_fault(message.tenant)) is not None:
+                return failed(ErrorKind.REFUSED, fault, is_permanent=True)
+            return await self._email.deliver(
+                email_request(
+                    channel,
+                    values,
+                    message,
+                    name,
+                    sender=self._sender,
+                    sent_at=self._clock(),
+                    timeout_seconds=usual_seconds,
                 )
             )
         except NotFilled as error:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from urllib.parse import urlsplit
@@ -67,28 +67,28 @@ class HostLimits:
             async with asyncio.timeout(SHARE_WAIT_SECONDS):
                 await ended
 
-    @contextmanager
     def admitted(
         self, tenant: str, urls: Iterable[str], others: Mapping[str, Limit] | None = None
-    ) -> Iterator[float]:
-        """Yields 0 if a tenant's deliveries to all these URLs may start, which then run until the
-        block ends; else the seconds after which to ask again. `others` are limits by name
-        besides."""
+    ) -> _Admission:
+        """A block that is given 0 if a tenant's deliveries to all these URLs may start, which then
+        run until the block ends; else the seconds after which to ask again. `others` are limits by
+        name besides."""
         name_of_tenant = f"tenant {tenant}"
-        limits = dict.fromkeys((f"host {_host(each)}" for each in urls), self._limit)
+        limits = {f"host {_host(each)}": self._limit for each in urls}
         limits[name_of_tenant] = NO_LIMIT
-        limits.update(others or {})
-        wait_seconds = self._start(limits, name_of_tenant)
-        try:
-            yield wait_seconds
-        finally:
-            if not wait_seconds:
-                self._running -= 1
-                for name in limits:
-                    self._paces[name] = finished(self._paces[name])
-                self._wake()
+        if others:
+            limits.update(others)
+        return _Admission(self, limits, name_of_tenant)
 
-    def _start(self, limits: Mapping[str, Limit], tenant: str) -> float:
+    def end(self, limits: Mapping[str, Limit]) -> None:
+        """Deliveries that `start` let through have ended."""
+        self._running -= 1
+        for name in limits:
+            self._paces[name] = finished(self._paces[name])
+        self._wake()
+
+    def start(self, limits: Mapping[str, Limit], tenant: str) -> float:
+        """Starts deliveries under limits by name, and returns 0; or the seconds to wait."""
         now, paces = self._clock(), self._paces
         full = [
             name
@@ -97,15 +97,16 @@ class HostLimits:
         ]
         if self._is_above_share(tenant):
             full.append(tenant)
-        waits = [0.0]
-        for name in full:
-            paces[name], seconds = sent_away(paces.get(name, IDLE), limits[name], now)
-            waits.append(seconds)
         if not full:
             self._note_start(tenant, now)
             for name, limit in limits.items():
                 paces[name] = started(paces.get(name, IDLE), limit, now)
             self._forget(now)
+            return 0.0
+        waits = []
+        for name in full:
+            paces[name], seconds = sent_away(paces.get(name, IDLE), limits[name], now)
+            waits.append(seconds)
         return max(waits)
 
     def _is_above_share(self, tenant: str) -> bool:
@@ -143,6 +144,23 @@ class HostLimits:
             }
             # Not again before many have come, however many are busy.
             self._forget_above = max(RECEIVERS_MAX, 2 * len(self._paces))
+
+
+class _Admission:
+    """Deliveries from the start to the end of a block. A generator would be shorter, and slower."""
+
+    __slots__ = ("_host_limits", "_limits", "_tenant", "_wait_seconds")
+
+    def __init__(self, host_limits: HostLimits, limits: Mapping[str, Limit], tenant: str) -> None:
+        self._host_limits, self._limits, self._tenant = host_limits, limits, tenant
+
+    def __enter__(self) -> float:
+        self._wait_seconds = self._host_limits.start(self._limits, self._tenant)
+        return self._wait_seconds
+
+    def __exit__(self, *_: object) -> None:
+        if not self._wait_seconds:
+            self._host_limits.end(self._limits)
 
 
 @lru_cache(RECEIVERS_MAX)

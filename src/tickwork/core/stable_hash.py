@@ -16,8 +16,13 @@ def stable_hash(text: str) -> int:
 
 def derived_id(base: UUID, purpose: str) -> UUID:
     """A deterministic UUID derived from another id and a purpose."""
-    digest = blake2b(purpose.encode(), key=base.bytes, digest_size=16).digest()
+    return UUID(bytes=derived_bytes(base, purpose))
+
+
+def derived_bytes(base: UUID, purpose: str) -> bytes:
+    """The bytes of a derived id."""
+    digest = bytearray(blake2b(purpose.encode(), key=base.bytes, digest_size=16).digest())
     # UUIDv8, set by hand: Python 3.11 to 3.13 cannot create one.
-    number = int.from_bytes(digest, "big")
-    number = number & ~(0xF << 76) | 8 << 76
-    return UUID(int=number & ~(0b11 << 62) | 0b10 << 62)
+    digest[6] = digest[6] & 0x0F | 0x80
+    digest[8] = digest[8] & 0x3F | 0x80
+    return bytes(digest)

@@ -139,7 +139,9 @@ CallbackTarget: TypeAlias = WebhookTarget | EndpointTarget
 def callback_target(envelope: Envelope) -> CallbackTarget | None:
     """The target of a delivery that its receiver may complete later."""
     target = envelope.target
-    return target if isinstance(target, CallbackTarget) and target.is_callback else None
+    if isinstance(target, (WebhookTarget, EndpointTarget)) and target.is_callback:
+        return target
+    return None
 
 
 def callback_headers(public_url: str, message: Message, token: str) -> dict[str, str]:

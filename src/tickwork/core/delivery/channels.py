@@ -137,6 +137,8 @@ def outcome_of(
         () if is_single else tuple(_channel(*each, retries) for each in results.items()),
         retry=retry,
     )
+    if not failures:
+        return delivered
     error = "; ".join(
         each.error or FAILED if is_single else f"{name}: {each.error}"
         for name, each in failures.items()

@@ -24,7 +24,11 @@ _RESERVED = frozenset({
 
 def percent_encoded(text: str) -> str:
     """A text as the value of a header, which is ASCII: `%` and two digits for each other byte."""
-    return _ENCODED.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text)
+    return _ENCODED.sub(_percents, text)
+
+
+def _percents(found: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in found[0].encode())
 
 
 def check_headers(headers: Mapping[str, object], *, field: str = "headers") -> None:

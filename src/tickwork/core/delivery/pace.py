@@ -73,12 +73,12 @@ def started(pace: Pace, limit: Limit, now: datetime) -> Pace:
     """The pace after a start."""
     rate = limit.rate_per_second
     spent = pace.spent_until if rate is None else spend(pace.spent_until, now, rate, 1)
-    return structs.replace(pace, running=pace.running + 1, spent_until=spent)
+    return Pace(pace.running + 1, spent, pace.returns)
 
 
 def finished(pace: Pace) -> Pace:
     """The pace after an end."""
-    return structs.replace(pace, running=pace.running - 1)
+    return Pace(pace.running - 1, pace.spent_until, pace.returns)
 
 
 def sent_away(pace: Pace, limit: Limit, now: datetime) -> tuple[Pace, float]:

@@ -21,7 +21,7 @@ from tickwork.core.delivery.target import (
 )
 from tickwork.core.delivery.templates import fill_in
 from tickwork.core.model import Message
-from tickwork.core.stable_hash import derived_id
+from tickwork.core.stable_hash import derived_bytes
 
 EMAIL_DOMAIN = "tickwork.invalid"
 """Domain of message ids if the sender's address has none."""
@@ -70,7 +70,7 @@ def webhook_request(
     """A signed webhook of a message. Its id is the same for every attempt and every replay.
     `headers` are more of our own."""
     body = b"" if target.method == "GET" else msgspec.json.encode(payload)
-    has_type = any(name.lower() == "content-type" for name in target.headers)
+    has_type = "content-type" in map(str.lower, target.headers)
     return WebhookRequest(
         url=target.url,
         method=target.method,
@@ -138,7 +138,8 @@ def delivery_id(message: Message, channel: str) -> str:
     """The id of a delivery, which a receiver can use to drop repeats. The retries and the replays
     of a slot have the same."""
     named = "" if channel in ("webhook", "email") else f".{percent_encoded(channel)}"
-    return f"msg_{derived_id(_DELIVERIES, f'{message.tenant}:{message.work_key}').hex}{named}"
+    own = derived_bytes(_DELIVERIES, f"{message.tenant}:{message.work_key}")
+    return f"msg_{own.hex()}{named}"
 
 
 def values_of(payload: Any, message: Message, schedule_name: str | None) -> dict[str, Any]:

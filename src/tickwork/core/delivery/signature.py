@@ -16,7 +16,6 @@ from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from hashlib import sha256
 from typing import TypeAlias
 
 from tickwork.errors import FieldError, InvalidInput
@@ -82,14 +81,14 @@ def signature_headers(
     return {
         "webhook-id": delivery_id,
         "webhook-timestamp": timestamp,
-        "webhook-signature": " ".join(_signature(key, signed) for key in keys),
+        "webhook-signature": " ".join([_signature(key, signed) for key in keys]),
     }
 
 
 def _signature(key: bytes | Sign, signed: bytes) -> str:
     if not isinstance(key, bytes):
         return key(signed)
-    return f"v1,{b64encode(hmac.new(key, signed, sha256).digest()).decode()}"
+    return f"v1,{b64encode(hmac.digest(key, signed, 'sha256')).decode()}"
 
 
 def _is_valid(key: bytes | Check, signed: bytes, given: str) -> bool:

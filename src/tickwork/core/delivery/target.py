@@ -163,13 +163,12 @@ class Envelope(Struct, frozen=True):
     @property
     def channels(self) -> dict[str, Channel]:
         """The channels by name; none for an endpoint or a queue."""
-        if isinstance(self.target, EndpointTarget | LostQueueTarget):
+        target = self.target
+        if isinstance(target, ChannelsTarget):
+            return dict(zip(names_of_channels(target.channels), target.channels, strict=True))
+        if isinstance(target, (EndpointTarget, LostQueueTarget)):
             return {}
-        if not isinstance(self.target, ChannelsTarget):
-            name = _kind(self.target) if self.first is UNSET else self.first.channel
-            return {name: self.target}
-        channels = self.target.channels
-        return dict(zip(names_of_channels(channels), channels, strict=True))
+        return {_kind(target) if self.first is UNSET else self.first.channel: target}
 
     @property
     def channel_names(self) -> tuple[str, ...]:
@@ -184,11 +183,6 @@ class Envelope(Struct, frozen=True):
         target = self.target
         is_retried = isinstance(target, ChannelsTarget) and target.retry_failed_channels
         return RETRY_BYTES_MAX if is_retried else 0
-
-    @property
-    def is_signed(self) -> bool:
-        """Whether a channel is signed: webhooks are, email and chat messages are not."""
-        return any(isinstance(each, WebhookTarget) for each in self.channels.values())
 
     @property
     def is_at_most_once(self) -> bool:
@@ -231,8 +225,9 @@ def names_of_channels(channels: tuple[Channel, ...]) -> tuple[str, ...]:
 
 def _kind(channel: Channel) -> str:
     """The name of a channel that is the only one of its type."""
-    tag = channel.__struct_config__.tag
-    return channel.service if isinstance(channel, ChatTarget) else str(tag)
+    if isinstance(channel, ChatTarget):
+        return channel.service
+    return "email" if isinstance(channel, EmailTarget) else "webhook"
 
 
 OUTSIDE_TYPES = ("webhook", "email", *CHATS, "channels")

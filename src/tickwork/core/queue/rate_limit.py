@@ -34,9 +34,15 @@ def bucket_size(rate_per_second: float) -> int:
     return max(int(rate_per_second), 1)
 
 
+@lru_cache(_RATES_KEPT)
+def _bucket(rate_per_second: float) -> timedelta:
+    """The time that a whole bucket uses up."""
+    return bucket_size(rate_per_second) * interval(rate_per_second)
+
+
 def _unspent_since(spent_until: datetime | None, now: datetime, rate_per_second: float) -> datetime:
     """The time since which the rate is unspent, at most one bucket ago."""
-    bucket = bucket_size(rate_per_second) * interval(rate_per_second)
+    bucket = _bucket(rate_per_second)
     if spent_until is None or spent_until > now + bucket:
         # The clock went back. Waiting until `spent_until` could take too long.
         return now - bucket

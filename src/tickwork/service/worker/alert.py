@@ -39,7 +39,6 @@ from tickwork.core.delivery.alert import (
     rest_seconds,
 )
 from tickwork.core.delivery.endpoint_request import spread
-from tickwork.core.delivery.outcome import Delivery
 from tickwork.core.delivery.target import TIMEOUT_SECONDS
 from tickwork.core.message.outcome import Failed, Outcome, Permanent, Snoozed, Succeeded
 from tickwork.core.model import Message as Stored
@@ -111,7 +110,6 @@ class Alerter:
             keys=keys,
             schedule_name=None,
             timeout_seconds=TIMEOUT_SECONDS,
-            arrived=_ignore,
         )
         result = results[target.way]
         if result.is_delivered:
@@ -131,7 +129,3 @@ class Alerter:
 def alerts_consumer(alerter: Alerter) -> Consumer:
     """The consumer of the hidden queue. One batch at a time: a node has one row."""
     return hidden_consumer(ALERTS_QUEUE, ALERTS_SETTINGS, alerter.handle, 1, is_batch=True)
-
-
-async def _ignore(_name: str, _result: Delivery) -> None:
-    """There is one channel: its result is that of the alert."""

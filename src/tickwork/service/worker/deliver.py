@@ -42,11 +42,13 @@ from tickwork.core.delivery.target import (
     DELIVERIES_SETTINGS,
     TIMEOUT_SECONDS,
     Channel,
+    ChannelsTarget,
+    EmailTarget,
     EndpointTarget,
     Envelope,
     LostQueueTarget,
+    WebhookTarget,
     read_envelope,
-    urls_of,
 )
 from tickwork.core.message.outcome import Delivered, Failed, Outcome, Permanent, Snoozed, Succeeded
 from tickwork.core.model import Message as Stored
@@ -124,7 +126,7 @@ class Deliverer:
             _log.error("tenant %s: secrets of a schedule cannot be read: %s", stored.tenant, error)
             message.settle(Snoozed(spread(NO_SECRET_SECONDS, stored.id)))
             return
-        urls = [url for each in channels.values() for _, url in urls_of(each)]
+        urls = [each.url for each in channels.values() if not isinstance(each, EmailTarget)]
         outcome: Delivered | Snoozed
         await self._limits.wait_for_share(stored.tenant)
         with self._limits.admitted(stored.tenant, urls) as wait_seconds:
@@ -166,7 +168,8 @@ class Deliverer:
     ) -> Delivered | Snoozed:
         """Delivers over the channels that may be sent to."""
         try:
-            keys = await self._keys_of(stored.tenant) if envelope.is_signed else ()
+            is_signed = WebhookTarget in map(type, channels.values())
+            keys = await self._keys_of(stored.tenant) if is_signed else ()
             known = await self._progress.known(stored, envelope)
             # Everything is read before the record: what may be sent only once is sent after it.
             name = await self._schedule_name(stored, envelope, channels)
@@ -181,7 +184,9 @@ class Deliverer:
         except (InvalidInput, StoreBroken) as error:  # Another node may have the key.
             _log.error("tenant %s: its signing secret cannot be read: %s", stored.tenant, error)
             return Snoozed(spread(NO_SECRET_SECONDS, stored.id))
-        rest = {name: each for name, each in channels.items() if name not in known}
+        rest = channels
+        if known:
+            rest = {name: each for name, each in channels.items() if name not in known}
         results = known | await self._deliver(stored, envelope, rest, keys, headers, name)
         if callback is not None and [each.code for each in results.values()] == [ACCEPTED]:
             return waiting(stored, callback)
@@ -198,7 +203,8 @@ class Deliverer:
         headers: Mapping[str, str],
         schedule_name: str | None,
     ) -> dict[str, Delivery]:
-        seen, is_single = as_first_sent(stored, envelope), len(envelope.channels) == 1
+        target = envelope.target
+        is_single = not isinstance(target, ChannelsTarget) or len(target.channels) == 1
 
         async def arrived(channel: str, result: Delivery) -> None:
             # The settlement is the record of a single channel. A replay reads a failure.
@@ -210,11 +216,11 @@ class Deliverer:
         return await self._channels.deliver(
             channels,
             envelope.payload,
-            seen,
+            as_first_sent(stored, envelope),
             keys=keys,
             schedule_name=schedule_name,
             timeout_seconds=TIMEOUT_SECONDS if is_single else CHANNEL_TIMEOUT_SECONDS,
-            arrived=arrived,
+            arrived=None if is_single and not envelope.is_at_most_once else arrived,
             headers=headers,
         )
 
@@ -231,6 +237,9 @@ class Deliverer:
             return None
 
     async def _keys_of(self, tenant: str) -> tuple[bytes, ...]:
+        if (kept := self._keys.kept(tenant)) is not None:
+            return kept
+
         async def read() -> tuple[bytes, ...]:
             return await signing_keys(self._store, Scope(tenant), self._box())
 

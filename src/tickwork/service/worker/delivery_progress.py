@@ -35,8 +35,9 @@ class DeliveryProgress:
     ) -> None:
         """Records the channels that are about to be sent, if they are sent at most once. Raises
         `ClaimLost` if another worker may send them."""
-        rest = [each for each in envelope.channel_names if each not in known]
-        if envelope.is_at_most_once and rest:
+        if not envelope.is_at_most_once:
+            return
+        if rest := [each for each in envelope.channel_names if each not in known]:
             await self._must_record(message, sending_rows(rest))
 
     async def callback_headers(self, message: Message, public_url: str) -> dict[str, str]:

@@ -21,6 +21,14 @@ class KeptValues(Generic[Value]):
         self._seconds, self._monotonic = seconds, monotonic
         self._found: dict[Hashable, tuple[float, asyncio.Future[Value]]] = {}
 
+    def kept(self, key: Hashable) -> Value | None:
+        """The value, if it is there already. `get` costs a coroutine."""
+        until, found = self._found.get(key, (0.0, None))
+        if found is None or not found.done() or until <= self._monotonic():
+            return None
+        has_failed = found.cancelled() or found.exception() is not None
+        return None if has_failed else found.result()
+
     async def get(self, key: Hashable, read: Callable[[], Awaitable[Value]]) -> Value:
         """The value that `read` returned, at most so many seconds ago."""
         if not self._seconds:
