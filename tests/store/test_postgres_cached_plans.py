@@ -54,6 +54,7 @@ LOOKED_UP = (
     "open_run_steps",
     "put_entities",
     "put_entity_results",
+    "record_checkpoint",
     "record_checkpoints",
     "record_dead_letters",
     "run_events",

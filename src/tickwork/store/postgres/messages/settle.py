@@ -125,7 +125,6 @@ class Settler:
             or ending.sends
             or ending.batches
             or ending.entity is not None
-            or ending.run_end is not None
             or (ending.firing and not ending.firing.is_bare_success)
             for ending in endings
         ):

@@ -45,7 +45,12 @@ from tickwork.store.postgres.schedules.slot_outcome import (
     result_groups,
     successes,
 )
-from tickwork.store.postgres.workflows.checkpoints import end_dead_runs, finish_runs, record_steps
+from tickwork.store.postgres.workflows.checkpoints import (
+    end_dead_runs,
+    finish_runs,
+    record_steps,
+    run_ends,
+)
 from tickwork.store.shared.counters import CounterKey, Counters
 from tickwork.store.shared.row_hints import RowHints
 
@@ -220,8 +225,8 @@ class EndingWriter:
         return needed
 
     async def ack_plain(self, connection: Connection, endings: Sequence[Ending]) -> Settled:
-        """Acks in one statement, including successes of slots. Does nothing if an ack has other
-        effects or occurs twice."""
+        """Acks in one statement, including successes of slots and ends of runs. Does nothing if an
+        ack has other effects or occurs twice."""
         ended = EndedMessages.nothing()
         tenants, ids, claims, holders = _columns([ending.claim for ending in endings])
         acked: Sequence[Any] = ()
@@ -236,6 +241,7 @@ class EndingWriter:
                 once(holders),
                 self.sightings.take(ids),
                 *successes(firings),
+                *run_ends(endings),
             )
         for row in acked:
             ended.done.update([number - 1 for number in row["numbers"]])

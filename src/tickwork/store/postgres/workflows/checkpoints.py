@@ -107,6 +107,16 @@ async def end_dead_runs(connection: Connection, moment: Moment, dead: Sequence[E
         await end_runs(connection, moment, ends)
 
 
+def run_ends(endings: Sequence[Ending]) -> tuple[list[Any], ...]:
+    """The runs that acks end, as columns: the number of the ack, and how its run ends."""
+    ends = [
+        (number, end.uid, end.status, end.result, end.error, end.divergence)
+        for number, ending in enumerate(endings, start=1)
+        if (end := ending.run_end) is not None
+    ]
+    return tuple(map(list, zip(*ends, strict=True))) if ends else ([], [], [], [], [], [])
+
+
 async def finish_runs(connection: Connection, moment: Moment, ended: Sequence[Ending]) -> None:
     """Ends the runs of messages that were acked in this transaction."""
     ends = [

@@ -1,8 +1,8 @@
 -- Deletes messages that are still claimed by exactly this claim and records their events, if all of them are
 -- plain: no key, no batch, no cap, and no event for a slot. Otherwise it does nothing. For a slot it records
 -- the success and updates the schedule; a slot that completes its schedule does so if no later slot has a
--- message. (A schedule that changes meanwhile is left to the sweeper.) Returns the deleted messages by kind, and which of them are
--- duplicates: of two messages with one event only one is new.
+-- message. (A schedule that changes meanwhile is left to the sweeper.) Ends the runs of messages that stand for one. Returns
+-- the deleted messages by kind, and which of them are duplicates: of two messages with one event only one is new.
 WITH moment AS MATERIALIZED (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now),
 given AS MATERIALIZED (
     -- Arrays of one element hold a value that all rows share. `at` is the row's last known ctid.
@@ -40,7 +40,7 @@ gone AS (
             ), false)
             FROM found
         )
-    RETURNING held.number, m.tenant, m.queue_id, m.type, m.source, m.event_id, held.firing,
+    RETURNING held.number, m.id, m.tenant, m.queue_id, m.type, m.source, m.event_id, held.firing,
         held.took_seconds, held.completes, m.schedule_id, m.slot, m.run, m.attempts, m.catch_up,
         coalesce(m.due_at, m.visible_at) AS due_at
 ),
@@ -51,6 +51,15 @@ remembered AS (
     ORDER BY tenant, queue_id, event_id
     ON CONFLICT DO NOTHING
     RETURNING tenant, queue_id, event_id
+),
+finished AS (
+    UPDATE tickwork_runs AS r SET
+        status = run.status, result = run.result, error = run.error,
+        divergence = coalesce(run.divergence, r.divergence), finished_at = moment.now
+    FROM moment, gone JOIN unnest($10::bigint[], $11::uuid[], $12::text[], $13::bytea[], $14::text[], $15::text[])
+        AS run (number, uid, status, result, error, divergence) USING (number)
+    -- The array keeps a plan that was made while the table was empty from reading all of it.
+    WHERE r.uid = ANY ($11::uuid[]) AND r.uid = run.uid AND r.message_id = gone.id AND r.status = 'running'
 ),
 slots AS MATERIALIZED (
     SELECT gone.*, moment.now FROM moment, gone
