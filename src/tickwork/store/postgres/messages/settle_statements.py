@@ -45,12 +45,7 @@ from tickwork.store.postgres.schedules.slot_outcome import (
     result_groups,
     successes,
 )
-from tickwork.store.postgres.workflows.checkpoints import (
-    end_dead_runs,
-    finish_runs,
-    record_steps,
-    run_ends,
-)
+from tickwork.store.postgres.workflows import checkpoints
 from tickwork.store.shared.counters import CounterKey, Counters
 from tickwork.store.shared.row_hints import RowHints
 
@@ -134,7 +129,9 @@ class EndingWriter:
         await self._slots.forget(connection, doubled, recorded)
         counted = ended.done - ended.duplicates
         in_order = [endings[index].claim for index in sorted(counted)]
-        await finish_runs(connection, self._moment, [endings[index] for index in ended.done])
+        await checkpoints.finish_runs(
+            connection, self._moment, [endings[index] for index in ended.done]
+        )
         # Before keys are locked: it may wait for the message of an alarm, which a transaction that
         # waits for a key may hold.
         await write_entities(
@@ -241,7 +238,7 @@ class EndingWriter:
                 once(holders),
                 self.sightings.take(ids),
                 *successes(firings),
-                *run_ends(endings),
+                *checkpoints.run_ends(endings),
             )
         for row in acked:
             ended.done.update([number - 1 for number in row["numbers"]])
@@ -342,7 +339,7 @@ class EndingWriter:
         """Makes dead letters of messages that are still claimed, and notes those for a dead-letter
         queue."""
         chosen = [endings[index] for index in indexes]
-        await end_dead_runs(connection, self._moment, chosen)
+        await checkpoints.end_dead_runs(connection, self._moment, chosen)
         dead_rows = await connection.fetch(
             SQL.record_dead_letters,
             self._moment(),
@@ -380,7 +377,7 @@ async def _record_checkpoints(
     connection: Connection, endings: Sequence[Ending], indexes: Sequence[int], ended: EndedMessages
 ) -> None:
     """Records steps of runs that are still claimed. One that is done already is a duplicate."""
-    recorded = await record_steps(connection, [endings[index] for index in indexes])
+    recorded = await checkpoints.record_steps(connection, [endings[index] for index in indexes])
     ended.done.update(indexes[index] for index in recorded)
     ended.duplicates.update(indexes[at] for at, each in recorded.items() if not each.is_fresh)
 
