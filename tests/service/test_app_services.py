@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.kit.waiting import delay, eventually
 from tickwork import (
     HttpRequest,
     HttpResponse,
@@ -173,6 +174,58 @@ async def test_an_application_is_started_before_its_first_call_and_stopped_with_
     assert keys.events == ["lifespan.startup"]
     await app.close()
     assert keys.events == ["lifespan.startup", "lifespan.shutdown"]
+
+
+class Starting(Keys):
+    """Starts when the test lets it, or fails to; answers 503 before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_start, self.answer, self.starts = asyncio.Event(), "startup.complete", 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            path = "/" if "started" in self.events else "/status/503"
+            await super().__call__(scope | {"path": path}, receive, send)
+            return
+        self.starts += 1
+        await receive()
+        await self.may_start.wait()
+        self.events.append("started")
+        await send({"type": f"lifespan.{self.answer}", "message": "no licence"})
+        await receive()
+
+
+async def test_a_slow_start_of_an_application_takes_no_time_of_its_calls() -> None:
+    app, starting = Tickwork(), Starting()
+    service = app.service("keys", starting)
+    first = asyncio.create_task(service.get("/", timeout_seconds=0.05))
+    calls = [asyncio.create_task(service.get("/", timeout_seconds=0.05)) for _ in range(3)]
+    await eventually(lambda: starting.starts == 1)
+    await delay(0.1)
+    first.cancel()
+    starting.may_start.set()
+    assert [(await each).status for each in calls] == [200] * 3
+    assert starting.starts == 1
+    await app.close()
+
+
+async def test_an_application_that_does_not_start_says_so_and_is_started_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app, starting = Tickwork(), Starting()
+    service = app.service("keys", starting)
+    with monkeypatch.context() as short:
+        short.setattr("tickwork.channel.asgi.LIFESPAN_SECONDS", 0.05)
+        with pytest.raises(ServiceUnavailable, match=r"did not start within 0\.05 seconds"):
+            await service.get("/")
+    starting.may_start.set()
+    starting.answer = "startup.failed"
+    with pytest.raises(ServiceUnavailable, match="keys: did not start: no licence"):
+        await service.get("/")
+    starting.answer = "startup.complete"
+    assert ((await service.get("/")).status, starting.starts) == (200, 3)
+    await app.close()
 
 
 async def test_calls_of_a_handler_carry_its_correlation_and_are_not_part_of_it(

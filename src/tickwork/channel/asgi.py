@@ -3,7 +3,8 @@
 Contract: as over HTTP. The application gets the same request, its error is a 500, and it has no
 part in the handler that calls it: what it sends is stored when it sends it, and is not kept back
 for the ack of the caller's message. Each call is a task of its own, cancelled at its timeout. The
-application is started before its first call and stopped at the end, if it has a lifespan.
+application is started before its first call, with a time limit of its own, and stopped at the end,
+if it has a lifespan.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class AsgiService:
         await self._lifespan.stop()
 
     async def call(self, call: ServiceCall) -> HttpResponse:
-        """Calls the application and returns its answer."""
+        """Calls the application and returns its answer. Its start takes no time of the call."""
+        await self._lifespan.start()
         exchange, context = _Exchange(self._name, call), copy_context()
         context.run(self._step_out)
         running = asyncio.get_running_loop().create_task(self._run(exchange), context=context)
@@ -58,7 +60,6 @@ class AsgiService:
             raise ServiceUnavailable(self._name, fault) from None
 
     async def _run(self, exchange: _Exchange) -> HttpResponse:
-        await self._lifespan.start()
         try:
             await self._application(exchange.scope(), exchange.receive, exchange.send)
         except ServiceUnavailable:
@@ -77,42 +78,52 @@ class _Lifespan:
     def __init__(self, name: str, application: Callable[[Any, Any, Any], Awaitable[None]]) -> None:
         self._name, self._application = name, application
         self._task: asyncio.Task[None] | None = None
+        self._starting: asyncio.Task[None] | None = None
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._answers: asyncio.Queue[Event] = asyncio.Queue()
-        self._starting = asyncio.Lock()
 
     async def start(self) -> None:
-        """Starts the application once. Raises `ServiceUnavailable` if that fails."""
-        async with self._starting:
-            if self._task is None:
-                # A context of its own: the application outlives the handler that first calls it.
-                running = self._run()
-                self._task = asyncio.get_running_loop().create_task(running, context=Context())
-                answer = await self._say("lifespan.startup")
-                if answer is not None and answer["type"] == "lifespan.startup.failed":
-                    fault = f"did not start: {answer.get('message') or 'it does not say why'}"
-                    self._task = None
-                    raise ServiceUnavailable(self._name, fault)
+        """Starts the application once. Raises `ServiceUnavailable` if that fails; the next call
+        starts it again."""
+        if self._starting is None:
+            # A context of its own: the application outlives the handler that first calls it.
+            self._starting = asyncio.get_running_loop().create_task(
+                self._start(), context=Context()
+            )
+        if not self._starting.done():
+            await asyncio.shield(self._starting)  # Other calls wait for it, too.
 
     async def stop(self) -> None:
         """Stops the application, if it was started."""
+        starting, self._starting = self._starting, None
         task, self._task = self._task, None
-        if task is None:
-            return
-        if not task.done():
+        if starting is not None and not starting.done():
+            await _end(starting)
+        elif task is not None and not task.done():
             await self._say("lifespan.shutdown", task)
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        if task is not None:
+            await _end(task)
 
-    async def _say(self, event: str, task: asyncio.Task[None] | None = None) -> Event | None:
+    async def _start(self) -> None:
+        self._events, self._answers = asyncio.Queue(), asyncio.Queue()
+        task = self._task = asyncio.create_task(self._run())
+        answer = await self._say("lifespan.startup", task)
+        if answer is not None and answer["type"] == "lifespan.startup.failed":
+            fault = f"did not start: {answer.get('message') or 'it does not say why'}"
+        elif answer is None and not task.done():
+            fault = f"did not start within {LIFESPAN_SECONDS:g} seconds"
+        else:
+            return
+        self._task = self._starting = None
+        await _end(task)
+        raise ServiceUnavailable(self._name, fault)
+
+    async def _say(self, event: str, task: asyncio.Task[None]) -> Event | None:
         """Tells the application of an event; None if it does not answer."""
-        running = task or self._task
-        assert running is not None
         await self._events.put({"type": event})
         answer = asyncio.ensure_future(self._answers.get())
         await asyncio.wait(
-            {answer, running}, timeout=LIFESPAN_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            {answer, task}, timeout=LIFESPAN_SECONDS, return_when=asyncio.FIRST_COMPLETED
         )
         if answer.done():
             return answer.result()
@@ -125,6 +136,12 @@ class _Lifespan:
             await self._application(scope, self._events.get, self._answers.put)
         except Exception as error:
             _log.debug("service %s has no lifespan: %r", self._name, error)
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
 
 
 class _Exchange:
