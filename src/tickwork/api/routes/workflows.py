@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -197,11 +199,8 @@ async def send_run_event(
     event_id = reader.text("id") if reader.has("id") else None
     finished(reader)
     assert type_ is not None
-    await _shown(context, caller, workflow, run)
-    await workflows.send_event(
-        store_of(context), caller.scope, run, type_, data.get("data"), event_id=event_id
-    )
-    return await _shown(context, caller, workflow, run)
+    send = partial(workflows.send_event, type_=type_, data=data.get("data"), event_id=event_id)
+    return await _changed(context, caller, workflow, run, send)
 
 
 @operation(
@@ -215,9 +214,7 @@ async def pause_run(
     caller: NamedDependency[Caller],
 ) -> RunView:
     """Lets a run start no step until it is resumed."""
-    await _shown(context, caller, workflow, run)
-    await workflows.pause_run(store_of(context), caller.scope, run)
-    return await _shown(context, caller, workflow, run)
+    return await _changed(context, caller, workflow, run, workflows.pause_run)
 
 
 @operation(
@@ -231,9 +228,7 @@ async def resume_run(
     caller: NamedDependency[Caller],
 ) -> RunView:
     """Lets a paused run go on. Times that have passed meanwhile are over."""
-    await _shown(context, caller, workflow, run)
-    await workflows.resume_run(store_of(context), caller.scope, run)
-    return await _shown(context, caller, workflow, run)
+    return await _changed(context, caller, workflow, run, workflows.resume_run)
 
 
 @operation(
@@ -256,9 +251,8 @@ async def cancel_run(
     reader = body_reader(data, "compensate")
     compensate = reader.boolean("compensate") if reader.has("compensate") else False
     finished(reader)
-    await _shown(context, caller, workflow, run)
-    await workflows.cancel_run(store_of(context), caller.scope, run, compensate=bool(compensate))
-    return await _shown(context, caller, workflow, run)
+    cancel = partial(workflows.cancel_run, compensate=bool(compensate))
+    return await _changed(context, caller, workflow, run, cancel)
 
 
 @operation(
@@ -272,9 +266,7 @@ async def terminate_run(
     caller: NamedDependency[Caller],
 ) -> RunView:
     """Ends a run at once. Nothing is compensated."""
-    await _shown(context, caller, workflow, run)
-    await workflows.terminate_run(store_of(context), caller.scope, run)
-    return await _shown(context, caller, workflow, run)
+    return await _changed(context, caller, workflow, run, workflows.terminate_run)
 
 
 @operation(
@@ -298,17 +290,24 @@ async def restart_run(
     reader = body_reader(data, "from_step")
     from_step = reader.text("from_step") if reader.has("from_step") else None
     finished(reader)
-    await _shown(context, caller, workflow, run)
-    await workflows.restart_run(store_of(context), caller.scope, run, from_step=from_step)
-    return await _shown(context, caller, workflow, run)
+    restart = partial(workflows.restart_run, from_step=from_step)
+    return await _changed(context, caller, workflow, run, restart)
 
 
-async def _shown(context: Context, caller: Caller, workflow: str, run: str) -> RunView:
-    """A run of a workflow, without its steps; `NotFound` if it belongs to another one."""
-    name = named_workflow(workflow)
-    return await workflows.get_run(
-        store_of(context), caller.scope, run, workflow=name, steps_limit=0
-    )
+async def _changed(
+    context: Context,
+    caller: Caller,
+    workflow: str,
+    run: str,
+    change: Callable[..., Awaitable[object]],
+) -> RunView:
+    """Changes a run and returns it without its steps; `NotFound` if it belongs to another
+    workflow."""
+    store, scope, name = store_of(context), caller.scope, named_workflow(workflow)
+    if name is not None:
+        await workflows.get_run(store, scope, run, workflow=name, steps_limit=0)
+    await change(store, scope, run)
+    return await workflows.get_run(store, scope, run, steps_limit=0)
 
 
 def named_workflow(workflow: str) -> str | None:
