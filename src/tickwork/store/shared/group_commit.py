@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from tickwork.errors import StoreError, TickworkError
@@ -41,7 +42,9 @@ class Coalescer(Generic[Item, Answer]):
         self._commit = commit
         self._flights_max, self._rows_max = flights_max, rows_max
         self._waiting: deque[_Waiting[Item, Answer]] = deque()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._halves: deque[list[_Waiting[Item, Answer]]] = deque()
+        self._flights = 0
+        self._commits: set[asyncio.Future[Sequence[Answer | Exception]]] = set()
 
     def submit(self, item: Item, rows: int = 1) -> asyncio.Future[Answer]:
         """Commits the item with others that wait; returns its answer.
@@ -49,27 +52,34 @@ class Coalescer(Generic[Item, Answer]):
         A submitted item is carried out even if its caller stops waiting: that cancels its answer
         only.
         """
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Answer] = loop.create_future()
         self._waiting.append(_Waiting(item, rows, answer))
-        if len(self._tasks) < self._flights_max:
-            task = asyncio.create_task(self._commit_groups())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        if self._flights < self._flights_max:
+            self._flights += 1
+            # Two turns of the event loop later, so that calls made together share a commit.
+            loop.call_soon(loop.call_soon, self._start)
         return answer
 
     async def drain(self) -> None:
         """Waits until no commit is running."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        while self._flights:
+            await (asyncio.wait(self._commits) if self._commits else asyncio.sleep(0))
 
-    async def _commit_groups(self) -> None:
-        # Waits one turn of the event loop, so that calls made together share a commit.
-        await asyncio.sleep(0)
-        while self._waiting:
-            await self._answer(self._next_group())
-        # Not in a callback, which runs a turn later: an item submitted in between would rely on
-        # this task, which takes no more items, and wait for ever.
-        self._tasks.discard(asyncio.current_task())
+    def _start(self) -> None:
+        """Starts the next commit of a flight, which ends when no call waits."""
+        if not self._halves and not self._waiting:
+            self._flights -= 1
+            return
+        group = self._halves.popleft() if self._halves else self._next_group()
+        commit: asyncio.Future[Sequence[Answer | Exception]]
+        try:
+            commit = asyncio.ensure_future(self._commit([each.item for each in group]))
+        except Exception as error:
+            commit = asyncio.get_running_loop().create_future()
+            commit.set_exception(error)
+        self._commits.add(commit)
+        commit.add_done_callback(partial(self._finish, group))
 
     def _next_group(self) -> list[_Waiting[Item, Answer]]:
         group: list[_Waiting[Item, Answer]] = []
@@ -79,27 +89,31 @@ class Coalescer(Generic[Item, Answer]):
             group.append(self._waiting.popleft())
         return group
 
-    async def _answer(self, group: list[_Waiting[Item, Answer]]) -> None:
-        try:
-            answers = await self._commit([each.item for each in group])
-        except Exception as error:
-            if not _is_caused_by_one_call(error) or len(group) == 1:
-                _fail(group, error)
-                return
-        except BaseException:  # The event loop closes.
+    def _finish(
+        self,
+        group: list[_Waiting[Item, Answer]],
+        commit: asyncio.Future[Sequence[Answer | Exception]],
+    ) -> None:
+        """Answers the calls of a commit that has ended, and starts the next one."""
+        self._commits.discard(commit)
+        if commit.cancelled():  # The event loop closes.
+            self._flights -= 1
             for each in group:
                 each.answer.cancel()
-            raise
-        else:
-            for each, answer in zip(group, answers, strict=True):
+            return
+        error = commit.exception()
+        if error is None:
+            for each, answer in zip(group, commit.result(), strict=True):
                 if isinstance(answer, Exception):
                     _fail([each], answer)
                 elif not each.answer.done():
                     each.answer.set_result(answer)
-            return
-        middle = len(group) // 2
-        await self._answer(group[:middle])
-        await self._answer(group[middle:])
+        elif _is_caused_by_one_call(error) and len(group) > 1:
+            middle = len(group) // 2
+            self._halves.extendleft([group[middle:], group[:middle]])
+        else:
+            _fail(group, error)
+        self._start()
 
 
 def _is_caused_by_one_call(error: BaseException) -> bool:

@@ -5,6 +5,7 @@ Each reader thread has its own connection, sees what is committed and never wait
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Callable
 from threading import Lock, Thread
@@ -56,7 +57,7 @@ class Readers:
         )
         while (item := self._work_queue.take()) is not None:
             self._carry_out(managed, item)
-            deliver_results([item])
+            deliver_results([item], self._file)
         with self._close_lock:  # One at a time: the last connection to close removes the WAL.
             managed.close()
 
@@ -84,9 +85,9 @@ class Database:
         self._writer = Writer(file, moment, file_watcher, self.counters)
         self._readers = Readers(file, moment)
 
-    async def write(
+    def write(
         self, work: Callable[[Transaction], Result], *, rows: int = 1, alone: bool = False
-    ) -> Result:
+    ) -> asyncio.Future[Result]:
         """Runs work that writes and returns when it is durable; concurrent writes share a commit.
 
         Work that has started runs to its end even if the caller is cancelled. With `alone` it
@@ -94,7 +95,7 @@ class Database:
         """
         item = WorkItem(work, rows=rows, alone=alone)
         self._writer.submit(item)
-        return await self._result(item)
+        return item.future
 
     async def change(self, work: Callable[[Transaction], Result], *, rows: int = 1) -> Result:
         """Runs a change as `write` does, with the writes that its caller joins to it; without them
@@ -115,19 +116,13 @@ class Database:
             each.is_over = True
         return result
 
-    async def read(self, work: Callable[[Transaction], Result]) -> Result:
+    def read(self, work: Callable[[Transaction], Result]) -> asyncio.Future[Result]:
         """Runs work that only reads, on one snapshot of the file."""
         item = WorkItem(work)
         self._readers.submit(item)
-        return await self._result(item)
+        return item.future
 
     async def close(self) -> None:
         """Finishes accepted work. The writer closes last and leaves the file without a WAL."""
         await run_in_own_thread(self._readers.close)
         await run_in_own_thread(self._writer.close)
-
-    async def _result(self, item: WorkItem[Result]) -> Result:
-        try:
-            return await item.future
-        except sqlite3.Error as error:
-            raise self.file.as_store_error(error) from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -19,6 +20,7 @@ from tickwork.errors import StoreBroken, StoreUnavailable
 from tickwork.store.ids import Moment
 from tickwork.store.sqlite.engine.connection import Connection
 from tickwork.store.sqlite.engine.counters import CountedMessages
+from tickwork.store.sqlite.engine.file import DatabaseFile
 from tickwork.store.sqlite.engine.sql import current_microseconds
 
 Result = TypeVar("Result")
@@ -77,11 +79,14 @@ class WorkItem(Generic[Result]):
         return True
 
 
-def deliver_results(items: Iterable[WorkItem[Any]]) -> None:
+def deliver_results(items: Iterable[WorkItem[Any]], file: DatabaseFile) -> None:
     """Resolves the items' futures on their event loops, from any thread."""
     by_loop: dict[asyncio.AbstractEventLoop, list[WorkItem[Any]]] = {}
     for item in items:
         by_loop.setdefault(item.loop, []).append(item)
+        if isinstance(item.error, sqlite3.Error):
+            cause, item.error = item.error, file.as_store_error(item.error)
+            item.error.__cause__ = cause
     for loop, own in by_loop.items():
         with suppress(RuntimeError):  # The loop is closed: no caller waits there.
             loop.call_soon_threadsafe(_resolve_futures, own)

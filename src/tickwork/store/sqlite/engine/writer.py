@@ -65,7 +65,7 @@ class Writer:
         while (group := self._next_group()) is not None:
             if group:
                 self._carry_out(group)
-                deliver_results(group)
+                deliver_results(group, self._file)
             if self._file_watcher.is_poll_due:
                 self._poll()
         self._managed.close()

@@ -71,7 +71,7 @@ class SqliteEntities:
         check_message(message)
         return self._entries.submit(_Entry(caller, scope, queue, message, result_key))
 
-    async def _enter(self, entries: Sequence[_Entry]) -> list[Entered | Exception]:
+    def _enter(self, entries: Sequence[_Entry]) -> asyncio.Future[list[Entered | Exception]]:
         def work(transaction: Transaction) -> list[Entered | Exception]:
             queues = {
                 (scope, queue): find_queue(transaction, scope, queue).id
@@ -89,7 +89,7 @@ class SqliteEntities:
                 for each in entries
             ]
 
-        return await self._database.write(work, rows=len(entries))
+        return self._database.write(work, rows=len(entries))
 
     async def count_waiting(self, scope: Scope, queue: str, key: str) -> int:
         tenant = own_tenant(scope)
@@ -127,8 +127,10 @@ class SqliteEntities:
     async def head(self, scope: Scope, entity: UUID, result_key: str | None = None) -> EntityHead:
         return await self._heads.submit((own_tenant(scope), entity, result_key))
 
-    async def _read_heads(self, asked: Sequence[tuple[str, UUID, str | None]]) -> list[EntityHead]:
-        return await self._database.read(
+    def _read_heads(
+        self, asked: Sequence[tuple[str, UUID, str | None]]
+    ) -> asyncio.Future[list[EntityHead]]:
+        return self._database.read(
             lambda transaction: [_head(transaction, *each) for each in asked]
         )
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from itertools import chain
 
-from tickwork.core.limits import check_settlement, is_next_claim
-from tickwork.core.model import Ending, Message, Scope, Settlement, SettleResult
+from tickwork.core.limits import check_settlement, is_next_claim, is_possible_claim
+from tickwork.core.model import SYSTEM, Ending, Message, Scope, Settlement, SettleResult
 from tickwork.store.contract import Joined
+from tickwork.store.shared.group_commit import Coalescer
 from tickwork.store.shared.joined_writes import waiting_writes
 from tickwork.store.shared.row_hints import RowHints
 from tickwork.store.sqlite.engine.database import Database
@@ -23,6 +26,9 @@ class Settler:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._joint = JointSettler(database)
+        self._coalescer: Coalescer[Sequence[Ending], SettleResult] = Coalescer(
+            self._commit, flights_max=2
+        )
         self.sightings: RowHints[int] = RowHints()
 
     async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
@@ -35,8 +41,26 @@ class Settler:
         if plain is not None:
             return await self._settle_plain(scope, settlement.endings, plain)
         self.sightings.forget(settlement.endings)
+        if all(_is_own(scope, ending) for ending in settlement.endings):
+            items = sum(len(batch.items) for each in settlement.endings for batch in each.batches)
+            rows = len(settlement.endings) + items
+            return await self._coalescer.submit(settlement.endings, rows)
         endings = Endings(scope, settlement.endings)
         return await self._database.write(endings.carry_out, rows=endings.rows)
+
+    def _commit(self, settled: Sequence[Sequence[Ending]]) -> asyncio.Future[list[SettleResult]]:
+        """Settles for many callers. Callers that settle the same claim, such as steps of one run
+        that end together, are settled one after the other."""
+        parts = [(part, Endings(SYSTEM, [*chain(*part)])) for part in _without_repeats(settled)]
+
+        def work(transaction: Transaction) -> list[SettleResult]:
+            results: list[SettleResult] = []
+            for part, endings in parts:
+                result = endings.carry_out(transaction)
+                results += [_result_of(each, result) for each in part]
+            return results
+
+        return self._database.write(work, rows=sum(endings.rows for _, endings in parts))
 
     async def _settle_with_writes(self, scope: Scope, endings: Sequence[Ending]) -> SettleResult:
         """Settles with the writes that the caller joins to it."""
@@ -80,3 +104,35 @@ class Settler:
     async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
         self.sightings.forget(settlement.endings)
         await self._joint.settle(scope, settlement, joined)
+
+
+def _is_own(scope: Scope, ending: Ending) -> bool:
+    """Whether the scope can have this claim."""
+    claim = ending.claim
+    return is_possible_claim(claim) and (scope.is_system or claim.tenant == scope.tenant)
+
+
+def _without_repeats(settled: Sequence[Sequence[Ending]]) -> list[list[Sequence[Ending]]]:
+    """The callers' endings in order, in parts of which none has two callers' endings of
+    one message."""
+    parts: list[list[Sequence[Ending]]] = []
+    messages: set[int] = set()
+    for endings in settled:
+        own = {ending.claim.id.int for ending in endings}
+        if not parts or not messages.isdisjoint(own):
+            parts.append([])
+            messages = set()
+        parts[-1].append(endings)
+        messages |= own
+    return parts
+
+
+def _result_of(endings: Sequence[Ending], result: SettleResult) -> SettleResult:
+    """A caller's part of the result."""
+    if not result.refused and not result.duplicates:
+        return result
+    own = {ending.claim for ending in endings}
+    return SettleResult(
+        tuple(each for each in result.refused if each in own),
+        tuple(each for each in result.duplicates if each in own),
+    )

@@ -5,6 +5,7 @@ A tenant's list reads an index in the requested order. The system's lists are me
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
@@ -199,9 +200,11 @@ class SqliteSchedules:
             raise NotFound("schedule", schedule_id)
         return found.schedule
 
-    async def _get(self, asked: Sequence[tuple[Scope, UUID]]) -> list[StoredSchedule | None]:
+    def _get(
+        self, asked: Sequence[tuple[Scope, UUID]]
+    ) -> asyncio.Future[list[StoredSchedule | None]]:
         """The schedules that are asked for at the same time, in one turn of a reader."""
-        return await self._database.read(
+        return self._database.read(
             lambda transaction: [find_if_any(transaction, *each) for each in asked]
         )
 

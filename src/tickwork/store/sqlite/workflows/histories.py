@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -45,8 +46,8 @@ class Histories:
             lambda transaction: _read_page(transaction, tenant, run_id, window)
         )
 
-    async def _read(self, asked: Sequence[Asked]) -> list[RunHistory | None]:
-        return await self._database.read(
+    def _read(self, asked: Sequence[Asked]) -> asyncio.Future[list[RunHistory | None]]:
+        return self._database.read(
             lambda transaction: [read_history(transaction, each) for each in asked]
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
@@ -109,12 +110,12 @@ class SqliteWorkflows:
             raise NotFound("run", run_id)
         return found
 
-    async def _record(self, fenced: Sequence[Fenced]) -> list[int | None]:
+    def _record(self, fenced: Sequence[Fenced]) -> asyncio.Future[list[int | None]]:
         def work(transaction: Transaction) -> list[int | None]:
             recorded = [checkpoints.record(transaction, *each) for each in fenced]
             return [None if each is None else each.signals for each in recorded]
 
-        return await self._database.write(work, rows=len(fenced))
+        return self._database.write(work, rows=len(fenced))
 
     async def list(
         self,
