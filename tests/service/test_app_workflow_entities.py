@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
 
-from tickwork import Entity, NotFound, Retries, RunFailed, Step
+from tickwork import Entity, Message, NotFound, Retries, RunFailed, Step
 from tickwork.core.model import DEFAULT, SYSTEM, Scope, Tenant
 from tickwork.facade.app import Tickwork
 from tickwork.ops.workflows import RunStart, start_runs
@@ -56,6 +57,49 @@ async def test_a_step_calls_an_entity_once_and_again_after_a_restart_or_with_new
         await h.drain()
         assert await again.result() == [[11, 12], [13, 14]]
         assert [(await each.status()).generation for each in (run, again)] == [1, 1]
+
+
+@pytest.mark.parametrize("kind", ["run", "call", "message"])
+async def test_what_is_handled_leaves_no_cycles_of_objects_behind(
+    app: Tickwork, database: str | None, kind: str
+) -> None:
+    """Cycles stay in memory until a garbage collection finds them, which takes a fifth of the
+    processor time of runs that wake together."""
+    app.entities.register(Counter)
+
+    async def one() -> int:
+        return 1
+
+    @app.workflow()
+    async def several(step: Step) -> None:
+        for _ in range(3):
+            await step.do("one", one)
+
+    jobs = app.queue("jobs")
+
+    @app.on("jobs")
+    async def handle(_message: Message[Any]) -> None:
+        await one()
+
+    async def do(count: int) -> None:
+        if kind == "run":
+            await app.workflows.start_many(several, [None] * count)
+        elif kind == "call":
+            for _ in range(count):
+                await app.entity(Counter, "a").add(1)
+        else:
+            await jobs.send_batch([{"n": 1}] * count)
+        await h.drain()
+
+    async with harness(app, database=database) as h:
+        await do(1)
+        gc.collect()
+        gc.disable()
+        try:
+            await do(100)
+            assert gc.collect() < 100
+        finally:
+            gc.enable()
 
 
 async def test_a_body_that_calls_an_entity_outside_a_step_is_refused(

@@ -18,7 +18,7 @@ from tickwork.service.process_lifecycle import GC_THRESHOLD, SWITCH_INTERVAL_SEC
     [
         ((), (SWITCH_INTERVAL_SECONDS, GC_THRESHOLD)),
         ((1, 1), (SWITCH_INTERVAL_SECONDS, GC_THRESHOLD)),
-        ((0.000125, 20_000), (0.000125, 20_000)),
+        ((0.000125, 100_000), (0.000125, 100_000)),
         ((1, 0), (SWITCH_INTERVAL_SECONDS, 0)),
     ],
 )

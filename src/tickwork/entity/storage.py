@@ -157,8 +157,9 @@ class Storage:
             self._is_read_only = before
 
     def end(self) -> None:
-        """Refuses further calls."""
-        self._has_ended = True
+        """Refuses further calls, and forgets the call: a cycle of objects would stay in memory
+        until the next garbage collection."""
+        self._has_ended, self._on_cleared = True, _do_nothing
 
     async def check_size(self, committed_bytes: int) -> None:
         """Raises `InvalidInput` if the storage would be too large."""
@@ -222,3 +223,7 @@ def _check_names(names: Iterable[str]) -> None:
         raise InvalidInput([FieldError("storage", fault)])
     for name in wanted:
         check_storage_key(name)
+
+
+def _do_nothing() -> None:
+    """Nobody is told any more that the storage was cleared."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -81,7 +82,8 @@ class Steps:
         self.calls: dict[str, StepCall[Any]] = {}
         self.running: set[asyncio.Task[None]] = set()
         self.waiting: dict[str, Waiting] = {}
-        self.maps = Maps(self, on_map)
+        # Weak: a cycle would keep the whole record in memory until the next garbage collection.
+        self.maps = Maps(weakref.proxy(self), on_map)
         self.compensations: list[Compensation] = []
         self.mismatches: list[str] = []
         self.changed, self.called = asyncio.Event(), 0
