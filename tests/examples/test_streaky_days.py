@@ -72,8 +72,10 @@ async def test_everyone_is_checked_once_and_only_users_without_a_commit_are_remi
 
 async def test_a_day_starts_at_noon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It includes all active users with a token. A day that would start too late is skipped."""
-    users = Users(database_at(f"sqlite:///{tmp_path / 'users.db'}"))
+    url = f"sqlite:///{tmp_path / 'users.db'}"
+    users = Users(database_at(url))
     monkeypatch.setattr(app, "users", users)
+    monkeypatch.setenv("TICKWORK_DATABASE", url)  # For the processes of its checks.
     await users.create_tables()
     first, *others = sample_users(3)
     await users.add([*others, first._replace(is_active=False)])
