@@ -9,8 +9,9 @@ letter finds no secret there.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Protocol
 from uuid import UUID
 
@@ -48,9 +49,17 @@ from tickwork.core.fields import shown
 from tickwork.core.limits import TEXT_LENGTH_MAX, text_faults
 from tickwork.core.model import NewMessage, Scope
 from tickwork.core.schedule.fields import parse_id
-from tickwork.errors import FieldError, InvalidInput, NotFound, TickworkError
+from tickwork.errors import (
+    Conflict,
+    FieldError,
+    InvalidInput,
+    NotFound,
+    PreconditionFailed,
+    TickworkError,
+)
 from tickwork.extras import delivery_extra
 from tickwork.ops.audit import RecordedChange, recorded
+from tickwork.ops.queues import CHANGE_ATTEMPTS_MAX
 from tickwork.ops.schedules.lookup import ensure_hidden_queue
 from tickwork.ops.schedules.outside import CheckUrl
 from tickwork.ops.webhook_secret import ROTATION_SECONDS, SECRET_BYTES, Box
@@ -155,15 +164,31 @@ async def update_endpoint(
 ) -> Endpoint:
     """Changes the given fields only. `secret_headers` replaces all of them. `check` may refuse the
     stored endpoint, such as for an old `If-Match`."""
-    stored = await get_endpoint(store, scope, reference)
-    if check is not None:
-        check(stored)  # Before secrets are replaced; and again in the transaction.
-    given = _checked(lambda: None, lambda: read_changes(stored.settings, fields), check_url)
-    if given.secrets:
-        await _put_secrets(store, scope, stored, box(), _header_fields(given))
-    after = structs.replace(stored, settings=given.settings)
-    async with _recorded(store, scope, "update", stored, after=_shown(after)):
-        return await store.endpoints.update(scope, stored.id, given.settings, check=check)
+    for _ in range(CHANGE_ATTEMPTS_MAX):
+        stored = await get_endpoint(store, scope, reference)
+        if check is not None:
+            check(stored)  # Before secrets are replaced; and again in the transaction.
+        read = partial(read_changes, stored.settings, fields)
+        given = _checked(lambda: None, read, check_url)
+        if given.secrets:
+            await _put_secrets(store, scope, stored, box(), _header_fields(given))
+        after, same = structs.replace(stored, settings=given.settings), _unchanged(stored, check)
+        with suppress(PreconditionFailed):
+            async with _recorded(store, scope, "update", stored, after=_shown(after)):
+                return await store.endpoints.update(scope, stored.id, given.settings, check=same)
+    raise Conflict(f"others change endpoint {reference} all the time; try again")
+
+
+def _unchanged(known: Endpoint, check: CheckEndpoint | None) -> CheckEndpoint:
+    """Refuses an endpoint that somebody has changed since it was read, or that `check` refuses."""
+
+    def refuse(stored: Endpoint) -> None:
+        if stored.settings != known.settings:
+            raise PreconditionFailed("endpoint", known.name)
+        if check is not None:
+            check(stored)
+
+    return refuse
 
 
 async def rotate_secret(store: Store, scope: Scope, reference: UUID | str, *, box: Box) -> str:

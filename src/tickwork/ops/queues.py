@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from uuid import UUID
 
@@ -16,10 +17,13 @@ from tickwork.core.fields import nearest
 from tickwork.core.limits import is_hidden
 from tickwork.core.model import Counts, QueuePosition, QueueSettings, Scope, StoredQueue
 from tickwork.core.queue.stats import CounterName, QueueStats
-from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound
+from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound, PreconditionFailed
 from tickwork.ops.audit import recorded
 from tickwork.ops.schedules.lookup import has_queue
 from tickwork.store.contract import CheckQueue, Store
+
+CHANGE_ATTEMPTS_MAX = 100
+"""Maximum number of attempts at a change of some fields while others change the same thing."""
 
 _log = logging.getLogger("tickwork")
 
@@ -82,17 +86,23 @@ async def put_queue(
     """
     settings = queue_settings(name, fields)
     check_visible(name)
+
+    def refuse(stored: StoredQueue | None) -> None:
+        if stored is not None and stored.declared_by is not None:
+            raise Conflict(
+                f"queue {name} is declared by the app {stored.declared_by}; change its settings "
+                "there"
+            )
+        if check is not None:
+            check(stored)
+
     try:
         known = await store.queues.get(scope, name)
     except NotFound:
         known = None
     if known is not None and known.tenant != scope.tenant:
         known = None  # A shared queue: the tenant's own one takes precedence.
-    if known is not None and known.declared_by is not None:
-        raise Conflict(
-            f"queue {name} is declared by the app {known.declared_by}; change its settings there"
-        )
-    stored = await _put(store, scope, name, settings, before=known, check=check)
+    stored = await _put(store, scope, name, settings, before=known, check=refuse)
     return stored, known is None
 
 
@@ -175,13 +185,29 @@ async def update_queue(
     Raises `InvalidInput`, and `Conflict` if a tenant tries to change a shared queue.
     """
     check_own_queue("queue", name)
-    known = await store.queues.get(scope, name)
-    if known.tenant != scope.tenant:
-        raise Conflict(f"queue {name} is shared; only the system may change it")
-    merged = {**structs.asdict(known.settings), **changes}
-    given = {field: value for field, value in merged.items() if value is not None}
-    settings = queue_settings(name, given)
-    return await _put(store, scope, name, settings, before=known, declared_by=known.declared_by)
+    for _ in range(CHANGE_ATTEMPTS_MAX):
+        known = await store.queues.get(scope, name)
+        if known.tenant != scope.tenant:
+            raise Conflict(f"queue {name} is shared; only the system may change it")
+        merged = {**structs.asdict(known.settings), **changes}
+        given = {field: value for field, value in merged.items() if value is not None}
+        settings, app, check = queue_settings(name, given), known.declared_by, _unchanged(known)
+        with suppress(PreconditionFailed):
+            return await _put(
+                store, scope, name, settings, before=known, declared_by=app, check=check
+            )
+    raise Conflict(f"others change queue {name} all the time; try again")
+
+
+def _unchanged(known: StoredQueue) -> CheckQueue:
+    """Refuses a queue that somebody has changed since it was read."""
+
+    def check(stored: StoredQueue | None) -> None:
+        before = (known.settings, known.declared_by)
+        if stored is None or (stored.settings, stored.declared_by) != before:
+            raise PreconditionFailed("queue", known.name)
+
+    return check
 
 
 async def pause_queue(store: Store, scope: Scope, name: str) -> None:

@@ -14,7 +14,7 @@ from msgspec import structs
 from tickwork.core.fields import FieldReader, Reader, shown
 from tickwork.core.limits import NAME_LENGTH_MAX
 from tickwork.core.model import SYSTEM, Scope, Tenant
-from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound
+from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.audit import recorded
 from tickwork.store.contract import Store
 
@@ -37,13 +37,9 @@ async def list_tenants(
 async def create_tenant(store: Store, tenant_id: object, limits: Mapping[str, object]) -> Tenant:
     """Creates a tenant with the given limits. Raises `Conflict` if it exists."""
     new = _with_limits(Tenant(id=_read_id(tenant_id)), limits)
-    try:
-        await store.tenants.get(SYSTEM, new.id)
-    except NotFound:
-        async with recorded(store, Scope(new.id), "tenant.create", new.id, after=new):
-            await store.tenants.put(SYSTEM, new)
-        return new
-    raise Conflict(f"tenant {tenant_id} exists already")
+    async with recorded(store, Scope(new.id), "tenant.create", new.id, after=new):
+        await store.tenants.put(SYSTEM, new, replaces=False)
+    return new
 
 
 async def set_tenant_limits(store: Store, tenant_id: str, limits: Mapping[str, object]) -> Tenant:

@@ -125,8 +125,9 @@ class Audit(Protocol):
 class Tenants(Protocol):
     """Tenants. `default` always exists."""
 
-    async def put(self, scope: Scope, tenant: Tenant) -> None:
-        """Creates a tenant or replaces its settings; system only."""
+    async def put(self, scope: Scope, tenant: Tenant, *, replaces: bool = True) -> None:
+        """Creates a tenant or replaces its settings; system only. `Conflict` if it exists and is
+        not to be replaced."""
 
     async def change(
         self, scope: Scope, tenant_id: str, decide: Callable[[Tenant], Tenant]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from tickwork.core.limits import check_limit, is_name
 from tickwork.core.model import Scope, Tenant
 from tickwork.core.tenant_limits import MessageQuota, check_tenant, spend_rate
-from tickwork.errors import NotFound
+from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import FIRST_TENANT, LAST_TENANT, Moment, own_tenant
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
@@ -22,10 +22,12 @@ class PostgresTenants:
         self._database, self._moment = database, moment
         self._quotas = MessageQuotas(moment, self._read, self._count, self._spend)
 
-    async def put(self, scope: Scope, tenant: Tenant) -> None:
+    async def put(self, scope: Scope, tenant: Tenant, *, replaces: bool = True) -> None:
         check_tenant(scope, tenant)
 
-        await self._database.change(lambda connection: _write(connection, tenant))
+        await self._database.change(
+            lambda connection: _write(connection, tenant, replaces=replaces)
+        )
         self._quotas.forget(tenant.id)
 
     async def change(
@@ -96,8 +98,9 @@ class PostgresTenants:
         await self._database.transact(work, repeatable=False)
 
 
-async def _write(connection: Connection, tenant: Tenant) -> None:
-    await connection.execute(SQL.put_tenant, *tenant_values(tenant))
+async def _write(connection: Connection, tenant: Tenant, *, replaces: bool = True) -> None:
+    if not await connection.fetchval(SQL.put_tenant, *tenant_values(tenant), replaces):
+        raise Conflict(f"tenant {tenant.id} exists already")
     if tenant.claimed_max is not None:
         await connection.execute(SQL.count_tenant_claims, tenant.id)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tickwork.core.limits import check_limit, is_name
 from tickwork.core.model import Scope, Tenant
 from tickwork.core.tenant_limits import MessageQuota, check_tenant, spend_rate
-from tickwork.errors import NotFound
+from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import FIRST_TENANT, LAST_TENANT, Moment, own_tenant
 from tickwork.store.shared.columns import read_tenant, tenant_values
 from tickwork.store.shared.message_quotas import MessageQuotas
@@ -23,9 +23,11 @@ class SqliteTenants:
         self._database = database
         self._quotas = MessageQuotas(moment, self._read, self._count, self._spend)
 
-    async def put(self, scope: Scope, tenant: Tenant) -> None:
+    async def put(self, scope: Scope, tenant: Tenant, *, replaces: bool = True) -> None:
         check_tenant(scope, tenant)
-        await self._database.change(lambda transaction: _write(transaction, tenant))
+        await self._database.change(
+            lambda transaction: _write(transaction, tenant, replaces=replaces)
+        )
         self._quotas.forget(tenant.id)
 
     async def change(
@@ -102,7 +104,9 @@ class SqliteTenants:
         await self._database.write(work)
 
 
-def _write(transaction: Transaction, tenant: Tenant) -> None:
-    transaction.execute(SQL.put_tenant, tenant_values(tenant))
+def _write(transaction: Transaction, tenant: Tenant, *, replaces: bool = True) -> None:
+    values = (*tenant_values(tenant), replaces)
+    if transaction.execute(SQL.put_tenant, values).rowcount == 0:
+        raise Conflict(f"tenant {tenant.id} exists already")
     if tenant.claimed_max is not None:
         transaction.execute(SQL.count_tenant_claims, (tenant.id,))

@@ -1,4 +1,4 @@
--- Creates a tenant or replaces its settings.
+-- Creates a tenant, or replaces its settings if that is allowed.
 INSERT INTO tickwork_tenants (
     id, weight, suspended, min_interval_seconds, schedules_max, schedules_per_second,
     messages_per_second, payload_bytes_max, backlog_max, claimed_max, owner_targets
@@ -15,3 +15,5 @@ ON CONFLICT (id) DO UPDATE SET
     backlog_max = excluded.backlog_max,
     claimed_max = excluded.claimed_max,
     owner_targets = excluded.owner_targets
+WHERE $12
+RETURNING TRUE
