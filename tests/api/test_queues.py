@@ -30,6 +30,18 @@ async def test_a_queue_is_created_changed_and_deleted(http: Http) -> None:
     problem(await http.get("/v1/queues/orders"), 404, "not_found")
 
 
+async def test_a_patch_changes_the_given_settings_only(http: Http) -> None:
+    problem(await http.patch("/v1/queues/q", json={"max_retries": 1}), 404, "not_found")
+    made = await http.put("/v1/queues/q", json={"max_retries": 7, "rate_per_second": 2})
+    changed = await http.patch("/v1/queues/q", json={"timeout_seconds": 9, "rate_per_second": None})
+    assert changed.headers["etag"] != made.headers["etag"]
+    assert changed.json() == made.json() | {"timeout_seconds": 9, "rate_per_second": None}
+    assert (await http.get("/v1/queues/q?counts=false")).json() == changed.json()
+    told = problem(await http.patch("/v1/queues/q", json={"max_retry": 1}), 400, "unknown_field")
+    assert fields_of(told) == ["max_retry"]
+    problem(await http.patch("/v1/queues/tickwork.endpoints", json={}), 404, "not_found")
+
+
 async def test_a_change_of_another_version_is_refused(http: Http) -> None:
     first = (await http.put("/v1/queues/q", json={})).headers["etag"]
     assert (await http.get("/v1/queues/q")).headers["etag"] == first
@@ -40,6 +52,8 @@ async def test_a_change_of_another_version_is_refused(http: Http) -> None:
     problem(await http.delete("/v1/queues/q", headers={"If-Match": first}), 412,
             "precondition_failed")  # fmt: skip
     assert (await http.get("/v1/queues/q")).json()["max_retries"] == 1
+    patch = await http.patch("/v1/queues/q", json={"max_retries": 2}, headers={"If-Match": first})
+    problem(patch, 412, "precondition_failed")
     new = await http.put("/v1/queues/new", json={}, headers={"If-Match": first})
     problem(new, 412, "precondition_failed")
 

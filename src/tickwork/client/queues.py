@@ -41,10 +41,6 @@ from tickwork.core.queue.named_limit import NamedLimit
 
 State = Literal["ready", "delayed", "claimed", "blocked"]
 
-_SETTINGS = tuple(
-    name for name in QueueOptions.__optional_keys__ if name in QueueAnswer.__struct_fields__
-)
-
 
 def message_body(body: object, options: Mapping[str, Any]) -> dict[str, object]:
     """A message as the API takes it."""
@@ -193,14 +189,10 @@ class Queues(Noun[M]):
         return Call("PUT", at("v1", "queues", name), answer(QueueAnswer), body=given(**settings))
 
     @verb
-    def update(self, name: str, **changes: Unpack[QueueOptions]) -> Plan[QueueAnswer]:
+    def update(self, name: str, **changes: Unpack[QueueOptions]) -> Call[QueueAnswer]:
         """Changes settings of a queue; None means the default again, and others stay."""
         path = at("v1", "queues", name)
-        known: QueueAnswer = yield Call("GET", path, answer(QueueAnswer))
-        stored = {each: getattr(known, each) for each in _SETTINGS}
-        fields = given(**{**stored, **changes})
-        changed: QueueAnswer = yield Call("PUT", path, answer(QueueAnswer), body=fields)
-        return changed
+        return Call("PATCH", path, answer(QueueAnswer), body=changes, repeat=Repeat.SAFE)
 
     @verb
     def stats(self, name: str) -> Plan[QueueView]:

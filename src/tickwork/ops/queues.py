@@ -177,10 +177,15 @@ def _differences(before: QueueSettings, after: QueueSettings) -> str:
 
 
 async def update_queue(
-    store: Store, scope: Scope, name: str, changes: Mapping[str, object]
+    store: Store,
+    scope: Scope,
+    name: str,
+    changes: Mapping[str, object],
+    *,
+    check: CheckQueue | None = None,
 ) -> StoredQueue:
     """Changes the given settings of a queue; None means the default again. An app that declares
-    settings for it sets them again when it starts.
+    settings for it sets them again when it starts. `check` as for `put_queue`.
 
     Raises `InvalidInput`, and `Conflict` if a tenant tries to change a shared queue.
     """
@@ -189,25 +194,30 @@ async def update_queue(
         known = await store.queues.get(scope, name)
         if known.tenant != scope.tenant:
             raise Conflict(f"queue {name} is shared; only the system may change it")
+        if check is not None:
+            check(known)
         merged = {**structs.asdict(known.settings), **changes}
         given = {field: value for field, value in merged.items() if value is not None}
-        settings, app, check = queue_settings(name, given), known.declared_by, _unchanged(known)
+        settings, same = queue_settings(name, given), _unchanged(known, check)
+        app = known.declared_by
         with suppress(PreconditionFailed):
             return await _put(
-                store, scope, name, settings, before=known, declared_by=app, check=check
+                store, scope, name, settings, before=known, declared_by=app, check=same
             )
     raise Conflict(f"others change queue {name} all the time; try again")
 
 
-def _unchanged(known: StoredQueue) -> CheckQueue:
-    """Refuses a queue that somebody has changed since it was read."""
+def _unchanged(known: StoredQueue, check: CheckQueue | None) -> CheckQueue:
+    """Refuses a queue that somebody has changed since it was read, or that `check` refuses."""
 
-    def check(stored: StoredQueue | None) -> None:
+    def refuse(stored: StoredQueue | None) -> None:
         before = (known.settings, known.declared_by)
         if stored is None or (stored.settings, stored.declared_by) != before:
             raise PreconditionFailed("queue", known.name)
+        if check is not None:
+            check(stored)
 
-    return check
+    return refuse
 
 
 async def pause_queue(store: Store, scope: Scope, name: str) -> None:

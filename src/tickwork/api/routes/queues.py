@@ -28,6 +28,7 @@ _EXAMPLES = [
         value={"max_retries": 5, "visibility_timeout_seconds": 600, "retention_seconds": 604800},
     ),
 ]
+_CHANGE = [Example(summary="More retries", value={"max_retries": 5})]
 
 
 class QueueRequest(Struct, frozen=True, kw_only=True):
@@ -195,6 +196,32 @@ async def put_queue(
 
 
 @operation(
+    "PATCH",
+    "/v1/queues/{queue:str}",
+    needs=Permission.MANAGE,
+    tag="queues",
+    summary="Change settings of a queue",
+    body=QueueRequest,
+    problems=(409, 412),
+)
+async def update_queue(
+    queue: FromPath[str],
+    data: Annotated[dict[str, Any], Body(examples=_CHANGE)],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    if_match: IfMatch = None,
+) -> Response[QueueAnswer]:
+    """Changes the given settings; null means the default again, and the others stay.
+
+    An app that declares settings for the queue sets them again when it starts.
+    """
+    queues.check_visible(queue)
+    check = _matching(if_match, queue)
+    stored = await queues.update_queue(store_of(context), caller.scope, queue, data, check=check)
+    return with_etag(QueueAnswer.of(stored), _etag(stored))
+
+
+@operation(
     "DELETE",
     "/v1/queues/{queue:str}",
     needs=Permission.MANAGE,
@@ -273,6 +300,7 @@ QUEUE_ROUTES = (
     list_queues,
     get_queue,
     put_queue,
+    update_queue,
     delete_queue,
     pause_queue,
     resume_queue,
