@@ -15,7 +15,7 @@ from tickwork.core.entity import call as limits
 from tickwork.core.entity.call import prefix_end
 from tickwork.core.model import DEFAULT
 from tickwork.entity.entity import AlarmInfo
-from tickwork.errors import OlderCode
+from tickwork.errors import Conflict, OlderCode
 from tickwork.facade.app import Tickwork
 from tickwork.ops.entities import new_call, request_call
 from tickwork.ops.why import why_entity
@@ -346,6 +346,16 @@ async def test_a_migration_that_fails_changes_nothing(app: Tickwork) -> None:
 )
 def test_the_end_of_a_prefix_is_the_first_text_after_it(prefix: str, end: str | None) -> None:
     assert prefix_end(prefix) == end
+
+
+async def test_another_request_with_the_same_key_replaces_no_result(h: Harness) -> None:
+    first, other = (new_call("Deployed", "a", "note", [text], {}, "key") for text in ("1", "2"))
+    for each in (first, other):
+        assert await request_call(h.store, DEFAULT, each, wait_seconds=0.0) is None
+    await h.drain()
+    assert await request_call(h.store, DEFAULT, first) == b'"1"'
+    with pytest.raises(Conflict, match="was used for another call"):
+        await request_call(h.store, DEFAULT, other)
 
 
 @pytest.mark.parametrize("kind", ["alarm", "slot", "send", "request"])

@@ -301,13 +301,15 @@ def _link(scope: Scope, call: Call) -> Link:
 
 
 def _known(result: CallResult, call: Call) -> Returned:
-    """The kept result of an earlier call with the same key. For whoever waits for an answer, the
-    store has it."""
+    """The kept result of an earlier call with the same key. Whoever waits for an answer finds it in
+    the store, and whether it is that of another call."""
+    if call.answers:
+        return Returned(b"null", Committed())
     if result.fingerprint != fingerprint(call):
         raise Conflict(
             f"idempotency_key {result.key!r} was used for another call of {call.entity} "
             f"{call.key!r}; use a new one"
         )
-    if result.error is not None and not call.answers:
+    if result.error is not None:
         raise error_of(call, result.error)
     return Returned(result.value or b"null", Committed())
