@@ -46,12 +46,13 @@ class WebhookChannel:
     """Sends requests over connections that it keeps; the first request opens them."""
 
     def __init__(self, guard: Guard, *, clock: Callable[[], datetime] = now) -> None:
-        self._guard, self._clock = guard, clock
+        self._guard, self._clock, self._deadlines = guard, clock, Deadlines()
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
         """Closes the connections that were kept."""
         session, self._session = self._session, None
+        self._deadlines = Deadlines()  # Its timers belong to the event loop, as connections do.
         if session is not None:
             await session.close()
 
@@ -72,7 +73,7 @@ class WebhookChannel:
         """Sends one request and returns what became of it."""
         started_at = monotonic()
         try:
-            async with asyncio.timeout(request.timeout_seconds):
+            with self._deadlines.within(request.timeout_seconds):
                 result = await self._send(request)
         except InvalidInput as error:
             result = failed(ErrorKind.REFUSED, str(error))
@@ -133,6 +134,69 @@ async def _start_of(response: aiohttp.ClientResponse) -> str:
             response.close()
             break
     return bytes(read[:ANSWER_BYTES_MAX]).decode("utf-8", errors="replace")
+
+
+class Deadlines:
+    """Timeouts as `asyncio.timeout` has them, with one timer for all blocks that may take equally
+    long. To set and cancel a timer for each costs more than to sign a request."""
+
+    def __init__(self) -> None:
+        self._open: dict[float, dict[_Deadline, None]] = {}
+
+    def within(self, seconds: float) -> _Deadline:
+        """A block that is cancelled after so many seconds, and then raises `TimeoutError`."""
+        return _Deadline(self, seconds)
+
+    def add(self, deadline: _Deadline, seconds: float) -> dict[_Deadline, None]:
+        """Watches a deadline until it is removed from what this returns."""
+        waiting = self._open.get(seconds)
+        if waiting is None:
+            waiting = self._open[seconds] = {}
+            asyncio.get_running_loop().call_at(deadline.at, self._expire, seconds)
+        waiting[deadline] = None
+        return waiting
+
+    def _expire(self, seconds: float) -> None:
+        loop, waiting = asyncio.get_running_loop(), self._open[seconds]
+        while waiting:
+            first = next(iter(waiting))  # They are in the order of their times.
+            if first.at > loop.time():
+                loop.call_at(first.at, self._expire, seconds)
+                return
+            del waiting[first]
+            first.expire()
+        del self._open[seconds]
+
+
+class _Deadline:
+    """One block."""
+
+    __slots__ = ("_cancelling", "_deadlines", "_is_over", "_seconds", "_task", "_waiting", "at")
+
+    def __init__(self, deadlines: Deadlines, seconds: float) -> None:
+        self._deadlines, self._seconds, self._is_over = deadlines, seconds, False
+
+    def __enter__(self) -> None:
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task(loop)
+        assert task is not None
+        self._task, self._cancelling = task, task.cancelling()
+        self.at = loop.time() + self._seconds
+        self._waiting = self._deadlines.add(self, self._seconds)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: object
+    ) -> None:
+        self._waiting.pop(self, None)
+        # If more cancellations are left than before, somebody else cancelled the task, too.
+        is_alone = self._is_over and self._task.uncancel() <= self._cancelling
+        if is_alone and kind is asyncio.CancelledError:
+            raise TimeoutError from error
+
+    def expire(self) -> None:
+        """Cancels the block."""
+        self._is_over = True
+        self._task.cancel()
 
 
 def explained(error: Exception) -> tuple[ErrorKind, str]:
