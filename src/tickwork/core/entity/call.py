@@ -12,6 +12,7 @@ import re
 from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -133,7 +134,8 @@ def error_of(call: Call, answer: str) -> TickworkError:
 
 
 _CALL = msgspec.json.Decoder(Call)
-_SENT = set(NewMessage.__struct_fields__) & set(Message.__struct_fields__)
+_SENT = [*{*NewMessage.__struct_fields__} & {*Message.__struct_fields__}]
+_sent_values = attrgetter(*_SENT)
 
 
 def encode_call(call: Call) -> bytes:
@@ -184,9 +186,8 @@ def entered_message(
     tenant: str, queue_id: UUID, new: NewMessage, caller: UUID, *, is_claimed: bool, at: datetime
 ) -> Message:
     """The stored message of a direct call: claimed by its caller, or blocked."""
-    sent = {name: getattr(new, name) for name in _SENT}
     return Message(
-        **sent,
+        **dict(zip(_SENT, _sent_values(new), strict=True)),
         tenant=tenant,
         queue_id=queue_id,
         state=State.CLAIMED if is_claimed else State.BLOCKED,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from threading import Lock
 from typing import NamedTuple
 from uuid import UUID
 
 from tickwork.core.queue.stats import CounterName
 from tickwork.store.shared.counters import CounterKey, Counters
+
+UNTALLIED_MAX = 1_000
+"""Number of counts in memory that are tallied at the latest."""
 
 
 class CountedMessages(NamedTuple):
@@ -28,25 +31,34 @@ class MessageCounters:
 
     def __init__(self) -> None:
         self._lock, self._tallies = Lock(), Counters()
+        self._untallied: list[CountedMessages] = []
 
-    def add(self, counted: Iterable[CountedMessages]) -> None:
-        """Adds what one commit changed. No type or source counts as an empty one."""
-        summed: Counter[tuple[bytes, str, CounterName, str, str]] = Counter()
-        for queue_id, tenant, counter, type_, source, messages in counted:
-            summed[queue_id, tenant, counter, type_ or "", source or ""] += messages
-        if summed:
-            queues = {queue_id: UUID(bytes=queue_id) for queue_id in {each[0] for each in summed}}
+    def add(self, counted: Sequence[CountedMessages]) -> None:
+        """Adds what one commit changed. They are tallied later: the callers of the commit wait."""
+        if counted:
             with self._lock:
-                for (queue_id, tenant, counter, type_, source), messages in summed.items():
-                    tallied = CounterKey(queues[queue_id], tenant, counter, type_, source)
-                    self._tallies.add(tallied, messages)
+                self._untallied += counted
+                if len(self._untallied) >= UNTALLIED_MAX:
+                    self._tally()
 
     def take(self) -> list[tuple[CounterKey, int]]:
         """Removes and returns the counts since the last call, for the caller to store."""
         with self._lock:
+            self._tally()
             return self._tallies.take()
 
     def give_back(self, counted: Iterable[tuple[CounterKey, int]]) -> None:
         """Adds counts again that the caller could not store."""
         with self._lock:
             self._tallies.give_back(counted)
+
+    def _tally(self) -> None:
+        """Tallies what was added. No type or source counts as an empty one."""
+        counted, self._untallied = self._untallied, []
+        summed: Counter[tuple[bytes, str, CounterName, str, str]] = Counter()
+        for queue_id, tenant, counter, type_, source, messages in counted:
+            summed[queue_id, tenant, counter, type_ or "", source or ""] += messages
+        queues = {queue_id: UUID(bytes=queue_id) for queue_id in {each[0] for each in summed}}
+        for (queue_id, tenant, counter, type_, source), messages in summed.items():
+            key = CounterKey(queues[queue_id], tenant, counter, type_, source)
+            self._tallies.add(key, messages)

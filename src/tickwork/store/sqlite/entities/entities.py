@@ -16,7 +16,6 @@ from tickwork.core.entity.call import (
     too_many_waiting,
 )
 from tickwork.core.entity.model import (
-    SMALL_STORAGE_BYTES_MAX,
     CallResult,
     EntityHead,
     EntityRecord,
@@ -38,6 +37,8 @@ from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages.queue_rows import find_queue
 from tickwork.store.sqlite.messages.removal import finish_removal
 from tickwork.store.sqlite.messages.rows import Times, Uuids
+
+_STORAGE = msgspec.json.Decoder(dict[str, str])
 
 
 class _Entry(NamedTuple):
@@ -74,20 +75,10 @@ class SqliteEntities:
     def _enter(self, entries: Sequence[_Entry]) -> asyncio.Future[list[Entered | Exception]]:
         def work(transaction: Transaction) -> list[Entered | Exception]:
             queues = {
-                (scope, queue): find_queue(transaction, scope, queue).id
+                (scope, queue): UUID(bytes=find_queue(transaction, scope, queue).id)
                 for scope, queue in {(each.scope, each.queue) for each in entries}
             }
-            alive = {
-                caller
-                for caller in {each.caller for each in entries}
-                if transaction.execute(SQL.is_alive, (caller.bytes, transaction.now)).fetchone()[0]
-            }
-            return [
-                _enter(transaction, queues[each.scope, each.queue], each)
-                if each.caller in alive
-                else NodeExpired(each.caller)
-                for each in entries
-            ]
+            return [_enter(transaction, queues[each.scope, each.queue], each) for each in entries]
 
         return self._database.write(work, rows=len(entries))
 
@@ -175,21 +166,23 @@ class SqliteEntities:
         return int(entities)
 
 
-def _enter(transaction: Transaction, queue_id: bytes, entry: _Entry) -> Entered | Exception:
+def _enter(transaction: Transaction, queue: UUID, entry: _Entry) -> Entered | Exception:
     """A direct call that was stored, or why it was not."""
     m, now, tenant = entry.message, transaction.now, own_tenant(entry.scope)
+    caller, queue_id = entry.caller.bytes, queue.bytes
     values = (
-        *(entry.caller.bytes, tenant, queue_id, m.key, m.id.bytes, m.body),
+        *(caller, tenant, queue_id, m.key, m.id.bytes, m.body),
         *(m.correlation_id, m.causation_id, m.hops, now, WAITING_CALLS_MAX),
     )
     row = transaction.execute(SQL.enter_call, values).fetchone()
     if row is None:
-        return too_many_waiting(m)
+        (is_alive,) = transaction.execute(SQL.is_alive, (caller, now)).fetchone()
+        return too_many_waiting(m) if is_alive else NodeExpired(entry.caller)
     transaction.counted.append(CountedMessages(queue_id, tenant, CounterName.SENT, None, None, 1))
     is_claimed = row[0] == "claimed"
     stored = entered_message(
         tenant,
-        UUID(bytes=queue_id),
+        queue,
         m,
         entry.caller,
         is_claimed=is_claimed,
@@ -206,18 +199,15 @@ def _head(
 ) -> EntityHead:
     now = transaction.now
     row = transaction.execute(SQL.entity_head, (tenant, entity.bytes, result_key, now)).fetchone()
-    changed_by, version, size, alarm_id, alarm_at, dead, schedules, *result = row
-    ids, times = Uuids(), Times()
-    small = None
-    if changed_by is not None and size <= SMALL_STORAGE_BYTES_MAX:
-        everything = (tenant, entity.bytes, "", None, None, SMALL_STORAGE_BYTES_MAX)
-        rows = transaction.execute(SQL.list_entity_storage, everything).fetchall()
-        small = _values(rows).values
+    changed_by, version, size, alarm_id, alarm_at, dead, schedules, *result, small = row
+    ids, times, values = Uuids(), Times(), None
+    if small is not None:
+        values = {name: bytes.fromhex(value) for name, value in _STORAGE.decode(small).items()}
     return head_of(
         from_microseconds(now),
         *(ids[changed_by], version, size, ids[alarm_id], times[alarm_at], ids[dead]),
         *(schedules, *result),
-        values=small,
+        values=values,
     )
 
 

@@ -87,22 +87,28 @@ class Endings:
         for _, effect in self._effects:
             effect.find(transaction)
         slots = _slots(transaction, [*self._firings])
-        acks = self._with_fate(Fate.ACK)
-        done, duplicates = _ack(transaction, acks, batches)
-        finish_runs(transaction, [acks[fence] for fence in done])
-        done |= _put_back(transaction, self._with_fate(Fate.RETRY, Fate.RELEASE))
-        done |= _make_dead(transaction, self._with_fate(Fate.DEAD), batches)
-        kept, repeated = _record_checkpoints(transaction, self._with_fate(Fate.KEEP))
-        done |= kept
-        duplicates |= repeated
-        end_slots(
-            transaction,
-            [
-                EndedSlot(slot, self._firings[fence], fence[1])
-                for fence, slot in slots.items()
-                if fence not in duplicates
-            ],
-        )
+        done, duplicates = set[Fence](), set[Fence]()
+        by_fate = self._by_fate()
+        if acks := by_fate.get(Fate.ACK):
+            done, duplicates = _ack(transaction, acks, batches)
+            finish_runs(transaction, [acks[fence] for fence in done])
+        if back := by_fate.get(Fate.RETRY):
+            done |= _put_back(transaction, back)
+        if dead := by_fate.get(Fate.DEAD):
+            done |= _make_dead(transaction, dead, batches)
+        if kept := by_fate.get(Fate.KEEP):
+            recorded, repeated = _record_checkpoints(transaction, kept)
+            done |= recorded
+            duplicates |= repeated
+        if slots:
+            end_slots(
+                transaction,
+                [
+                    EndedSlot(slot, self._firings[fence], fence[1])
+                    for fence, slot in slots.items()
+                    if fence not in duplicates
+                ],
+            )
         has_effects = self._effects or any(each.entity is not None for each in self._endings)
         if len(done) == len(self._endings) and not duplicates and not has_effects:
             return SettleResult()
@@ -126,14 +132,14 @@ class Endings:
             tuple(self._endings[index].claim for index in sorted(doubled)),
         )
 
-    def _with_fate(self, *fates: Fate) -> dict[Fence, Ending]:
-        """The endings that count and have one of these fates."""
-        endings = self._endings
-        return {
-            fence: endings[index]
-            for fence, index in self._indexes.items()
-            if endings[index].fate in fates
-        }
+    def _by_fate(self) -> dict[Fate, dict[Fence, Ending]]:
+        """The endings that count. Those that are released count as retries here."""
+        found: dict[Fate, dict[Fence, Ending]] = {}
+        for fence, index in self._indexes.items():
+            ending = self._endings[index]
+            fate = Fate.RETRY if ending.fate is Fate.RELEASE else ending.fate
+            found.setdefault(fate, {})[fence] = ending
+        return found
 
 
 def _slots(transaction: Transaction, fences: Sequence[Fence]) -> dict[Fence, rows.Row]:

@@ -13,5 +13,5 @@ FROM (
         SELECT 1 FROM tickwork_messages WHERE queue_id = ?3 AND tenant = ?2 AND key = ?4 LIMIT ?11
     )
 )
-WHERE waiting < ?11
+WHERE waiting < ?11 AND EXISTS (SELECT 1 FROM tickwork_nodes WHERE id = ?1 AND expires_at > ?10)
 RETURNING state
