@@ -9,11 +9,18 @@ from uuid import UUID
 
 from tickwork.core.model import Claim, Ending
 from tickwork.core.workflow.model import Checkpoint, Run, RunEvent, RunStep, StepKind, StepState
-from tickwork.store.shared.columns import RUN, RUN_STEP, Kind, read_run
-from tickwork.store.sqlite.engine.sql import CONVERSIONS, SQL, from_microseconds
+from tickwork.store.shared.columns import RUN, RUN_STEP, Kind, compiled, read_run
+from tickwork.store.sqlite.engine.sql import CONVERSIONS, SQL, from_microseconds, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 
-_STEP_COLUMNS = [(name, (CONVERSIONS | {Kind.TEXT: str}).get(kind)) for name, kind in RUN_STEP]
+_STORED = {Kind.TEXT: "str(step.{0})", Kind.TIME: "step.{0} and to_microseconds(step.{0})"}
+_step_values = compiled(
+    "step",
+    f"({', '.join(_STORED.get(kind, 'step.{0}').format(name) for name, kind in RUN_STEP)})",
+    to_microseconds=to_microseconds,
+)
+"""The values of a step, as the file stores them."""
+
 _RUN_TIMES = ("deadline_at", "created_at", "finished_at")
 _RUN_IDS = ("uid", "message_id")
 
@@ -97,15 +104,6 @@ def stored(value: Any) -> Any:
     if isinstance(value, datetime):
         return CONVERSIONS[Kind.TIME](value)
     return str(value) if isinstance(value, str) else value
-
-
-def _step_values(step: RunStep) -> tuple[Any, ...]:
-    return tuple(
-        [
-            value if (value := getattr(step, name)) is None or convert is None else convert(value)
-            for name, convert in _STEP_COLUMNS
-        ]
-    )
 
 
 def _time(value: int | None) -> datetime | None:
