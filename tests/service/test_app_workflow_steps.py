@@ -11,10 +11,12 @@ import pytest
 
 from tests.kit.waiting import delay, eventually
 from tickwork import InvalidInput, Retries, RunFailed, Step, StepFailed
+from tickwork.core.model import DEFAULT
 from tickwork.core.workflow.model import RUN_BYTES_MAX
 from tickwork.core.workflow.queue import runs_queue
 from tickwork.errors import StoreUnavailable
 from tickwork.facade.app import Tickwork
+from tickwork.ops.why import why_run
 from tickwork.testing import harness
 from tickwork.workflow import record
 
@@ -154,7 +156,7 @@ async def test_what_a_body_does_to_runs_outside_a_step_is_refused(
 
 @pytest.mark.parametrize("is_pinned", [True, False])
 async def test_a_pinned_run_waits_for_its_version_and_another_goes_on_with_the_newest(
-    app: Tickwork, database: str | None, is_pinned: bool
+    app: Tickwork, database: str | None, is_pinned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     @app.workflow(name="content", version="1")
     async def one(step: Step) -> str:
@@ -174,6 +176,10 @@ async def test_a_pinned_run_waits_for_its_version_and_another_goes_on_with_the_n
         await h.advance(minutes=2)
         if is_pinned:
             assert (await run.status()).status == "running"
+            assert caplog.text.count("version 1 of content is not declared here") == 1
+            why = await why_run(h.store, DEFAULT, run.id)
+            assert (why.code, why.until is not None) == ("delayed", True)
+            assert "version 1 of content is not declared here" in why.details[-1]
             versions.clear()
             versions.update({"1": old, "2": new})  # The next one has it again.
             await h.advance(minutes=2)

@@ -195,6 +195,12 @@ def run_wait(page: RunPage, facts: MessageFacts | None) -> Wait:
         code = _run_code(steps)
         answer = f"{name} waits for {', '.join(each.key for each in steps)}"
         then = _run_next(steps)
+    elif facts is not None and facts.message.visible_at > now:
+        code, until = "delayed", facts.message.visible_at
+        answer = f"{name} could not go on and waits for its next attempt"
+        then = f"a worker looks at it again at {iso_second(until)}{_obstacles(facts.obstacles)}"
+        if facts.message.last_error:
+            details.append(f"the last error: {_short(facts.message.last_error)}")
     else:
         code, answer = "ready", f"{name} is ready and waits for a worker"
         obstacles = _obstacles(() if facts is None else facts.obstacles)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,7 +26,7 @@ from tickwork.core.workflow.control import (
     revive,
     steps_to_retry,
 )
-from tickwork.core.workflow.model import NewRun, RunEnd, RunHistory, RunStatus
+from tickwork.core.workflow.model import NewRun, Run, RunEnd, RunHistory, RunStatus
 from tickwork.core.workflow.queue import RUNS_SETTINGS, runs_queue
 from tickwork.errors import Conflict, NotFound, StoreUnavailable
 from tickwork.service.worker.deliver import hidden_consumer
@@ -45,6 +46,8 @@ PARKED_SECONDS = 60.0
 PAUSED_SECONDS = 10.0
 """Seconds until an item of a map whose run is paused looks again."""
 
+_log = logging.getLogger("tickwork")
+
 Versions = Mapping[str | None, WorkflowDeclaration]
 """The declared versions of a workflow; the last one is the newest."""
 
@@ -58,6 +61,7 @@ class Runner:
         self._store, self._versions, self._monotonic = store, versions, monotonic
         self._options = options
         self._functions = MapFunctions()
+        self._missing: set[str | None] = set()
 
     async def handle(self, message: Message[Any]) -> None:
         """Executes one run and settles its message."""
@@ -78,7 +82,7 @@ class Runner:
             run = history.run
             declared = self._declared(run.version)
             if declared is None:
-                return Suspended(PARKED_SECONDS, run.signals)
+                return self._parked(run)
             if run.version is None and declared.version is not None:
                 assign = self._store.workflows.assign_version
                 if not await assign(SYSTEM, stored.current_claim, run.uid, declared.version):
@@ -102,6 +106,14 @@ class Runner:
             **self._options,
         )
         return await execution.execute()
+
+    def _parked(self, run: Run) -> Outcome:
+        """A pinned run waits for a node that has its code."""
+        note = f"version {run.version} of {run.workflow} is not declared here"
+        if run.version not in self._missing:
+            self._missing.add(run.version)
+            _log.warning("%s; its pinned runs wait for a node that has it", note)
+        return Suspended(PARKED_SECONDS, run.signals, note=note)
 
     async def _wake_parent(self, stored: Stored) -> Outcome:
         """The items of a map have ended; their run goes on."""
@@ -137,8 +149,10 @@ class Runner:
             end = RunEnd(uid=uid, status=RunStatus.CANCELLED, error="its parent does not wait")
             return RunEnded(end)
         declared = self._declared(parent.version)
-        if parent.paused or declared is None:
-            return Suspended(PAUSED_SECONDS if declared else PARKED_SECONDS, adopted.run.signals)
+        if declared is None:
+            return self._parked(adopted.run)
+        if parent.paused:
+            return Suspended(PAUSED_SECONDS, adopted.run.signals)
         history = await self._revived(scope, stored, adopted)
         work = self._functions.get(call.batch_id) or await self._find(scope, call, declared)
         if work is None:

@@ -156,8 +156,8 @@ def _ending(
             return _dead(message, REASON_PERMANENT, clean_error(error))
         case Snoozed(seconds, note):
             return _released(message, seconds, note)
-        case Suspended(seconds, signals, until):
-            released = _released(message, seconds)
+        case Suspended(seconds, signals, until, note):
+            released = _released(message, seconds, note)
             return structs.replace(released, signals_seen=signals, wake_at=until)
         case InvalidPayload(error):
             return _dead(message, REASON_INVALID_PAYLOAD, clean_error(error))

@@ -71,11 +71,13 @@ class Snoozed(Struct, frozen=True):
 
 class Suspended(Struct, frozen=True):
     """A run of a workflow waits for some seconds, or until it has other signals than these. With
-    `until` it wakes at that time, however late it is released."""
+    `until` it wakes at that time, however late it is released. `note` replaces the last error of
+    its message."""
 
     seconds: float
     signals_seen: int
     until: datetime | None = None
+    note: str | None = None
 
 
 class InvalidPayload(Struct, frozen=True):
