@@ -12,7 +12,7 @@ import pytest
 
 from tickwork import Entity, InvalidInput, exposed, read
 from tickwork.core.entity import call as limits
-from tickwork.core.entity.call import prefix_end
+from tickwork.core.entity.call import prefix_end, queue_of
 from tickwork.core.model import DEFAULT
 from tickwork.entity.entity import AlarmInfo
 from tickwork.errors import Conflict, OlderCode
@@ -346,6 +346,28 @@ async def test_a_migration_that_fails_changes_nothing(app: Tickwork) -> None:
 )
 def test_the_end_of_a_prefix_is_the_first_text_after_it(prefix: str, end: str | None) -> None:
     assert prefix_end(prefix) == end
+
+
+@pytest.mark.parametrize("is_deployed", [True, False])
+async def test_a_send_of_a_method_that_a_node_does_not_have_waits_for_one_that_has_it(
+    app: Tickwork, h: Harness, is_deployed: bool
+) -> None:
+    await app.entity(Deployed, "a").send.note("new")
+    methods = app._engine.entity_types["Deployed"].methods
+    note = methods.pop("note")  # A node with older code takes it.
+    await h.advance(minutes=5)
+    (wait,) = await why_entity(h.store, DEFAULT, "Deployed", "a")
+    assert "no handler for the method Deployed.note (release " in wait.details[0]
+    if is_deployed:
+        methods["note"] = note
+        await h.advance(seconds=30)
+        assert await app.entity(Deployed, "a").notes() == ["new"]
+        return
+    await h.advance(minutes=10)
+    (dead,) = await h.dead(queue_of("Deployed"))
+    assert (dead.reason, dead.error) == (
+        "unhandled_type", "no handler for the method Deployed.note"
+    )  # fmt: skip
 
 
 async def test_another_request_with_the_same_key_replaces_no_result(h: Harness) -> None:

@@ -161,8 +161,8 @@ def _ending(
             return structs.replace(released, signals_seen=signals, wake_at=until)
         case InvalidPayload(error):
             return _dead(message, REASON_INVALID_PAYLOAD, clean_error(error))
-        case UnhandledType():
-            return _unhandled(message)
+        case UnhandledType(what):
+            return _unhandled(message, what)
         case TooManyHops():
             return _too_many_hops(message)
         case Expired():
@@ -260,8 +260,8 @@ def _retried(
     )
 
 
-def _unhandled(message: Message) -> Ending:
-    named = "its type" if message.type is None else f"the type {message.type!r}"
+def _unhandled(message: Message, what: str | None) -> Ending:
+    named = what or ("its type" if message.type is None else f"the type {message.type!r}")
     error, times = f"no handler for {named}", _times_unhandled(message) + 1
     if times > UNHANDLED_RELEASES_MAX:
         return _dead(message, REASON_UNHANDLED_TYPE, clean_error(error))

@@ -87,7 +87,10 @@ class InvalidPayload(Struct, frozen=True):
 
 
 class UnhandledType(Struct, frozen=True):
-    """This node has no handler for the type. A node with a newer version may have one."""
+    """This node has no handler for the type, or for `what`. A node with a newer version may have
+    one."""
+
+    what: str | None = None
 
 
 class TooManyHops(Struct, frozen=True):

@@ -65,7 +65,7 @@ class EntityHandler:
 
     def __init__(self, store: Store, type_: EntityType, caller: Callable[[], Caller]) -> None:
         self._store, self._runner, self._caller = store, Runner(store, type_), caller
-        self._has_warned = False
+        self._warned: set[str] = set()
 
     async def handle(self, message: Message[Any]) -> None:
         """Runs the call that a message carries."""
@@ -82,6 +82,10 @@ class EntityHandler:
                 await put_entity_schedule(self._store, scope, call, self._runner.type.limits())
             elif call.alarm is not None:
                 await self._alarm(scope, call, stored)
+            elif call.method not in self._runner.type.methods and not call.answers:
+                method = f"the method {call.entity}.{call.method}"
+                self._warn(method, f"no handler for {method}")
+                message.settle(outcome.UnhandledType(method))
             elif stored.key is None:
                 await self._slot(scope, call, stored)
             elif call.answers:
@@ -92,10 +96,14 @@ class EntityHandler:
         except (EntityBusy, EntityMoved):
             message.settle(Snoozed(BUSY_SECONDS))
         except OlderCode as error:
-            if not self._has_warned:
-                self._has_warned = True
-                _log.warning("%s; its calls wait for a node with newer code", error)
+            self._warn("", str(error))
             message.settle(Snoozed(OLDER_CODE_SECONDS, str(error)))
+
+    def _warn(self, about: str, fault: str) -> None:
+        """Logs once what a call needs that this node does not have."""
+        if about not in self._warned:
+            self._warned.add(about)
+            _log.warning("%s; such calls wait for a node with newer code", fault)
 
     async def _slot(self, scope: Scope, call: Call, stored: Stored) -> None:
         once = structs.replace(call, idempotency_key=stored.work_key)
