@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -50,12 +50,16 @@ class LateSink:
         self._make = make
         self._made: asyncio.Future[WebhookSink] | None = None
 
-    async def deliver(self, request: WebhookRequest) -> Delivery:
+    def deliver(self, request: WebhookRequest) -> Coroutine[Any, Any, Delivery]:
         """Sends one request and returns what became of it."""
+        if self._made is not None and self._made.done():
+            return self._made.result().deliver(request)
+        return self._make_and_deliver(request)
+
+    async def _make_and_deliver(self, request: WebhookRequest) -> Delivery:
         if self._made is None:
             self._made = asyncio.ensure_future(asyncio.to_thread(self._make))
-        made = self._made
-        sink = made.result() if made.done() else await asyncio.shield(made)
+        sink = await asyncio.shield(self._made)
         return await sink.deliver(request)
 
     async def close(self) -> None:
@@ -130,18 +134,17 @@ class Channels:
     ) -> dict[str, Delivery]:
         """Delivers over channels at once; the results are by channel. `arrived` is told each result
         when it is there. Webhooks get the `headers` besides their own."""
+        given = payload, message, keys, schedule_name, timeout_seconds, headers
+        if len(channels) == 1 and arrived is None:
+            ((name, channel),) = channels.items()
+            return {name: await self._deliver(name, channel, *given)}
 
         async def deliver_one(name: str, channel: Channel) -> Delivery:
-            result = await self._deliver(
-                name, channel, payload, message, keys, schedule_name, timeout_seconds, headers
-            )
+            result = await self._deliver(name, channel, *given)
             if arrived is not None:
                 await arrived(name, result)
             return result
 
-        if len(channels) == 1:
-            ((name, channel),) = channels.items()
-            return {name: await deliver_one(name, channel)}
         results = await asyncio.gather(*(deliver_one(*each) for each in channels.items()))
         return dict(zip(channels, results, strict=True))
 

@@ -74,7 +74,8 @@ class WebhookChannel:
         started_at = monotonic()
         try:
             with self._deadlines.within(request.timeout_seconds):
-                result = await self._send(request)
+                self._guard.check_url(request.url)
+                result = await (self._traced if spans.is_on() else self._exchange)(request)
         except InvalidInput as error:
             result = failed(ErrorKind.REFUSED, str(error))
         except aiohttp.ClientError as error:
@@ -87,25 +88,22 @@ class WebhookChannel:
             result = failed(*explained(error))
         return structs.replace(result, took_seconds=monotonic() - started_at)
 
-    async def _send(self, request: WebhookRequest) -> Delivery:
-        self._guard.check_url(request.url)
-        url = URL(request.url, encoded=True)  # As it was given: `%2F` in a query stays.
-        own = {"User-Agent": USER_AGENT}
-        if not spans.is_on():
-            return await self._exchange(request, url, own)
-        where = {"http.request.method": request.method, "server.address": url.host or ""}
+    async def _traced(self, request: WebhookRequest) -> Delivery:
+        host = URL(request.url, encoded=True).host
+        where = {"http.request.method": request.method, "server.address": host or ""}
         with spans.span(request.method, "client", where) as span:
-            if (current := spans.traceparent()) is not None:
-                own[spans.TRACEPARENT] = current
-            result = await self._exchange(request, url, own)
+            result = await self._exchange(request)
             if span is not None and result.code is not None:
                 span.set_attribute("http.response.status_code", result.code)
         return result
 
-    async def _exchange(self, request: WebhookRequest, url: URL, own: dict[str, str]) -> Delivery:
+    async def _exchange(self, request: WebhookRequest) -> Delivery:
+        own = {"User-Agent": USER_AGENT}
+        if (current := spans.traceparent()) is not None:
+            own[spans.TRACEPARENT] = current
         async with self._opened().request(
             request.method,
-            url,
+            URL(request.url, encoded=True),  # As it was given: `%2F` in a query stays.
             data=request.body,
             headers={**own, **request.headers},
             allow_redirects=False,
