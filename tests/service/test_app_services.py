@@ -210,6 +210,25 @@ async def test_a_slow_start_of_an_application_takes_no_time_of_its_calls() -> No
     await app.close()
 
 
+async def test_calls_have_the_state_of_the_lifespan_of_their_application() -> None:
+    async def shop(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await receive()
+            scope["state"]["pool"] = "open"
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            return
+        body = msgspec.json.encode(scope["state"])
+        scope["state"]["mine"] = True  # Each request has a copy.
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": body})
+
+    app = Tickwork()
+    service = app.service("shop", shop)
+    assert [(await service.get("/")).json() for _ in range(2)] == [{"pool": "open"}] * 2
+    await app.close()
+
+
 async def test_an_application_that_does_not_start_says_so_and_is_started_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

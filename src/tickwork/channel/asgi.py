@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import Any
@@ -49,7 +49,7 @@ class AsgiService:
     async def call(self, call: ServiceCall) -> HttpResponse:
         """Calls the application and returns its answer. Its start takes no time of the call."""
         await self._lifespan.start()
-        exchange, context = _Exchange(self._name, call), copy_context()
+        exchange, context = _Exchange(self._name, call, self._lifespan.state), copy_context()
         context.run(self._step_out)
         running = asyncio.get_running_loop().create_task(self._run(exchange), context=context)
         try:
@@ -79,6 +79,7 @@ class _Lifespan:
         self._name, self._application = name, application
         self._task: asyncio.Task[None] | None = None
         self._starting: asyncio.Task[None] | None = None
+        self.state: dict[str, Any] = {}
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._answers: asyncio.Queue[Event] = asyncio.Queue()
 
@@ -105,7 +106,7 @@ class _Lifespan:
             await _end(task)
 
     async def _start(self) -> None:
-        self._events, self._answers = asyncio.Queue(), asyncio.Queue()
+        self._events, self._answers, self.state = asyncio.Queue(), asyncio.Queue(), {}
         task = self._task = asyncio.create_task(self._run())
         answer = await self._say("lifespan.startup", task)
         if answer is not None and answer["type"] == "lifespan.startup.failed":
@@ -131,7 +132,8 @@ class _Lifespan:
         return None
 
     async def _run(self) -> None:
-        scope = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}, "state": {}}
+        asgi = {"version": "3.0", "spec_version": "2.0"}
+        scope = {"type": "lifespan", "asgi": asgi, "state": self.state}
         try:
             await self._application(scope, self._events.get, self._answers.put)
         except Exception as error:
@@ -145,10 +147,10 @@ async def _end(task: asyncio.Task[None]) -> None:
 
 
 class _Exchange:
-    """One request and its answer."""
+    """One request and its answer. `state` is what the application has made when it started."""
 
-    def __init__(self, name: str, call: ServiceCall) -> None:
-        self._name, self._call = name, call
+    def __init__(self, name: str, call: ServiceCall, state: Mapping[str, Any]) -> None:
+        self._name, self._call, self._state = name, call, state
         self._is_received = False
         self.status: int | None = None
         self._headers: dict[str, str] = {}
@@ -179,7 +181,7 @@ class _Exchange:
             ],
             "client": None,
             "server": (self._name, None),
-            "state": {},
+            "state": dict(self._state),
         }
 
     async def receive(self) -> Event:
