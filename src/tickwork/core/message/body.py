@@ -91,6 +91,8 @@ def check_json(body: bytes) -> None:
 def encode_json(value: object) -> bytes:
     """Encodes a value as JSON, with bytes in it as base64. Raises `InvalidInput` if JSON cannot
     represent it."""
+    if value is None:
+        return b"null"
     try:
         encoded = _ENCODER.encode(value)
     except RecursionError:
