@@ -8,6 +8,8 @@ and settlements.
 """
 
 import sys
+from collections.abc import Awaitable, Callable
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,11 @@ from tests.faults.programs.exactly_once import (
     stop_at_commits,
 )
 from tests.kit.points import reach
+from tickwork.core.model import Scope, Settlement
 from tickwork.facade.app import Tickwork
+from tickwork.store.postgres.messages.messages import PostgresMessages
 from tickwork.store.postgres.workflows.workflows import PostgresWorkflows
+from tickwork.store.sqlite.messages.messages import SqliteMessages
 from tickwork.store.sqlite.workflows.workflows import SqliteWorkflows
 from tickwork.workflow.step import Step
 
@@ -51,12 +56,27 @@ def build(url: str, log: str) -> Tickwork:
     return app
 
 
+def _stopping_at_ends(settle: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """A run ends with the settlement of its message."""
+    at_end = between("ending", settle, "ended")
+
+    @wraps(settle)
+    async def settling(store: Any, scope: Scope, settlement: Settlement) -> Any:
+        is_end = any(ending.run_end is not None for ending in settlement.endings)
+        return await (at_end if is_end else settle)(store, scope, settlement)
+
+    return settling
+
+
 def main(url: str, log: str) -> None:
     stop_at_commits()
-    kinds: tuple[type[Any], ...] = (SqliteWorkflows, PostgresWorkflows)
-    for kind in kinds:
-        kind.checkpoint = between("recording", kind.checkpoint, "recorded")
-        kind.end = between("ending", kind.end, "ended")
+    stores: tuple[tuple[type[Any], type[Any]], ...] = (
+        (SqliteWorkflows, SqliteMessages),
+        (PostgresWorkflows, PostgresMessages),
+    )
+    for workflows, messages in stores:
+        workflows.checkpoint = between("recording", workflows.checkpoint, "recorded")
+        messages.settle = _stopping_at_ends(messages.settle)
     find_the_dead_soon()
     blame_nobody()
     build(url, log).run(drain_seconds=0)
