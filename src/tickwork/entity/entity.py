@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, Unpack
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from tickwork.entity.storage import Storage
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+
+FITTING_MAX = 1_000
+"""Maximum number of methods, each with a number of arguments, that a type remembers as fitting."""
 
 READ, EXPOSED = "__tickwork_read__", "__tickwork_exposed__"
 
@@ -157,6 +160,7 @@ class EntityType:
     ) -> None:
         self.limits = limits
         self._signatures: dict[str, inspect.Signature] = {}
+        self._fitting: set[tuple[str, int]] = set()
         given: object = cls
         if not (isinstance(given, type) and issubclass(given, Entity)):
             fault = f"must be a class derived from tickwork.Entity, not {shown(given)}"
@@ -198,12 +202,16 @@ class EntityType:
         method: Callable[..., Any] = found
         return method
 
-    def signature(self, name: str, *, only_exposed: bool = False) -> inspect.Signature:
-        """The parameters of a method; `NotFound` as for the method."""
-        method = self.method(name, only_exposed=only_exposed)
-        if name not in self._signatures:
-            self._signatures[name] = inspect.signature(method)
-        return self._signatures[name]
+    def check_arguments(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Raises `TypeError` for arguments that do not fit a method. Which numbers of positional
+        arguments fit is remembered: binding takes longer than most other parts of a call."""
+        counted = (name, len(args))
+        if kwargs or counted not in self._fitting:
+            if name not in self._signatures:
+                self._signatures[name] = inspect.signature(self.method(name))
+            self._signatures[name].bind(None, *args, **kwargs)
+            if not kwargs and len(self._fitting) < FITTING_MAX:
+                self._fitting.add(counted)
 
     def is_read(self, name: str) -> bool:
         """Whether a method only reads."""

@@ -179,9 +179,9 @@ class Runner:
 
     def check(self, call: Call) -> None:
         """Raises `NotFound` for an unknown method, `InvalidInput` for arguments that do not fit."""
-        signature = self.type.signature(call.method, only_exposed=call.answers)
+        self.type.method(call.method, only_exposed=call.answers)
         try:
-            signature.bind(None, *call.args, **call.kwargs)
+            self.type.check_arguments(call.method, call.args, call.kwargs)
         except TypeError as error:
             fault = f"do not fit {self.type.name}.{call.method}: {error}"
             raise InvalidInput([FieldError("args", fault)]) from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from operator import itemgetter
 from typing import Any
 from uuid import UUID
@@ -15,7 +16,7 @@ from uuid import UUID
 from tickwork.core.message.batch import ItemStatus, completed_attempts
 from tickwork.core.queue.stats import CounterName, was_handled
 from tickwork.store.sqlite.engine.counters import CountedMessages
-from tickwork.store.sqlite.engine.sql import SQL
+from tickwork.store.sqlite.engine.sql import SQL, for_rows, in_chunks
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages.batch_progress import BatchName, EndedItem, complete, end_items
 
@@ -99,8 +100,8 @@ def _finish_except_batches(
     for queue_id in set(map(_queue_id, removed)):
         freed = sum(row[BYTES] for row in removed if row[QUEUE_ID] == queue_id)
         transaction.execute(SQL.change_backlog, (queue_id, -freed))
-    for key in {(row[QUEUE_ID], row[TENANT], row[KEY]) for row in removed if row[KEY] is not None}:
-        _unblock(transaction, key, has_run=was_handled(counter, reason))
+    keys = {(row[QUEUE_ID], row[TENANT], row[KEY]) for row in removed if row[KEY] is not None}
+    _unblock(transaction, [*keys], has_run=was_handled(counter, reason))
     status = ItemStatus.COMPLETED if counter is CounterName.DONE else ItemStatus.FAILED
     ended = [
         EndedItem(
@@ -113,8 +114,12 @@ def _finish_except_batches(
     return end_items(transaction, ended) if ended else set()
 
 
-def _unblock(transaction: Transaction, key: tuple[bytes, str, str], *, has_run: bool) -> None:
-    """Unblocks the next message of a key if its head is gone."""
-    values = (*key, transaction.now, has_run)
-    for (topic,) in transaction.execute(SQL.unblock_keys, values).fetchall():
-        transaction.queues_to_wake.add(UUID(bytes=topic))
+def _unblock(
+    transaction: Transaction, keys: Sequence[tuple[bytes, str, str]], *, has_run: bool
+) -> None:
+    """Unblocks the next message of each key whose head is gone."""
+    for some in in_chunks(keys):
+        statement = for_rows(SQL.unblock_keys, len(some))
+        values = (transaction.now, has_run, *chain.from_iterable(some))
+        for (topic,) in transaction.execute(statement, values).fetchall():
+            transaction.queues_to_wake.add(UUID(bytes=topic))

@@ -24,7 +24,7 @@ from tickwork.store.sqlite.engine.sql import (
     to_microseconds,
 )
 from tickwork.store.sqlite.engine.work import Transaction
-from tickwork.store.sqlite.entities.write import write_entity
+from tickwork.store.sqlite.entities.write import write_entities
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.batch_fill import PreparedBatch
 from tickwork.store.sqlite.messages.batch_progress import BatchName
@@ -114,10 +114,11 @@ class Endings:
             return SettleResult()
         ended = {self._indexes[fence] for fence in done}
         doubled = {self._indexes[fence] for fence in duplicates}
-        for index in ended - doubled:
-            change = self._endings[index].entity
-            if change is not None:
-                write_entity(transaction, self._endings[index].claim.tenant, change)
+        changed = (self._endings[index] for index in ended - doubled)
+        write_entities(
+            transaction,
+            [(each.claim.tenant, each.entity) for each in changed if each.entity is not None],
+        )
         sent: list[Sent] = []
         for index, effect in self._effects:
             if index in ended and index not in doubled:

@@ -1,15 +1,17 @@
--- Makes the next message of a free key ready, or claimed by its caller if it is a direct call. A slot that was
--- blocked by a message that ran (`?5`) is not missed: its grace starts now. Returns whom to wake.
+-- Makes the next messages of free keys ready, or claimed by their callers if they are direct calls. A slot that was
+-- blocked by a message that ran (`?2`) is not missed: its grace starts now. Returns whom to wake.
 UPDATE tickwork_messages
 SET state = CASE WHEN caller IS NULL THEN 'ready' ELSE 'claimed' END,
     claim = claim + (caller IS NOT NULL), holder = caller,
-    claimed_at = CASE WHEN caller IS NOT NULL THEN ?4 END, visible_at = max(visible_at, ?4),
+    claimed_at = CASE WHEN caller IS NOT NULL THEN ?1 END, visible_at = max(visible_at, ?1),
     grace_seconds = grace_seconds
-        + CASE WHEN ?5 AND due_at < ?4 THEN (?4 - due_at + 999999) / 1000000 ELSE 0 END
-WHERE state = 'held' AND place = (
-    SELECT place FROM tickwork_messages
-    WHERE queue_id = ?1 AND tenant = ?2 AND key = ?3
-    ORDER BY place
-    LIMIT 1
+        + CASE WHEN ?2 AND due_at < ?1 THEN (?1 - due_at + 999999) / 1000000 ELSE 0 END
+WHERE state = 'held' AND place IN (
+    /*each*/ (
+        SELECT place FROM tickwork_messages
+        WHERE queue_id = ? AND tenant = ? AND key = ?
+        ORDER BY place
+        LIMIT 1
+    ) /*each*/
 )
 RETURNING coalesce(caller, queue_id)
