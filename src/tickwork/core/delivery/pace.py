@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct, structs
 
-from tickwork.core.queue.rate_limit import allowance, interval, spend
+from tickwork.core.queue.rate_limit import interval, is_allowed, spend
 
 RETURN_SECONDS_MIN = 0.5
 """Least number of seconds before a delivery comes back."""
@@ -66,7 +66,7 @@ def may_start(pace: Pace, limit: Limit, now: datetime) -> bool:
     if limit.concurrency is not None and pace.running >= limit.concurrency:
         return False
     rate = limit.rate_per_second
-    return rate is None or allowance(pace.spent_until, now, rate) >= 1
+    return rate is None or is_allowed(pace.spent_until, now, rate)
 
 
 def started(pace: Pace, limit: Limit, now: datetime) -> Pace:

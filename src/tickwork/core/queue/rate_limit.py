@@ -49,6 +49,11 @@ def _unspent_since(spent_until: datetime | None, now: datetime, rate_per_second:
     return max(spent_until, now - bucket)
 
 
+def is_allowed(spent_until: datetime | None, now: datetime, rate_per_second: float) -> bool:
+    """Whether one more message is allowed now."""
+    return now - _unspent_since(spent_until, now, rate_per_second) >= interval(rate_per_second)
+
+
 def allowance(spent_until: datetime | None, now: datetime, rate_per_second: float) -> int:
     """Number of messages that may be claimed now."""
     unspent = now - _unspent_since(spent_until, now, rate_per_second)

@@ -248,7 +248,13 @@ class Deliverer:
 
 def deliveries_consumer(deliverer: Deliverer, max_concurrency: int = IN_FLIGHT_MAX) -> Consumer:
     """The consumer of the hidden queue."""
-    return hidden_consumer(DELIVERIES_QUEUE, DELIVERIES_SETTINGS, deliverer.handle, max_concurrency)
+    return hidden_consumer(
+        DELIVERIES_QUEUE,
+        DELIVERIES_SETTINGS,
+        deliverer.handle,
+        max_concurrency,
+        body_type=msgspec.Raw,
+    )
 
 
 def hidden_consumer(
@@ -258,9 +264,11 @@ def hidden_consumer(
     max_concurrency: int | None = None,
     *,
     is_batch: bool = False,
+    body_type: Any = Any,
 ) -> Consumer:
     """The built-in consumer of a hidden queue. For deliveries its concurrency is fixed: automatic
-    concurrency grows as handlers finish, and those that wait for a slow host do not."""
+    concurrency grows as handlers finish, and those that wait for a slow host do not. A handler that
+    decodes the stored body by itself has the `body_type` Raw, so that it is decoded once."""
     queue = QueueDeclaration(
         name=name,
         settings=settings,
@@ -271,7 +279,7 @@ def hidden_consumer(
     handler = HandlerDeclaration(
         queue=name,
         function=handle,
-        payload=queue.payload,
+        payload=Payload[Any](body_type),
         is_batch=is_batch,
         max_concurrency=max_concurrency,
     )

@@ -268,4 +268,10 @@ def endpoints_consumer(
     deliverer: EndpointDeliverer, max_concurrency: int = IN_FLIGHT_MAX
 ) -> Consumer:
     """The consumer of the hidden queue of endpoints."""
-    return hidden_consumer(ENDPOINTS_QUEUE, ENDPOINTS_SETTINGS, deliverer.handle, max_concurrency)
+    return hidden_consumer(
+        ENDPOINTS_QUEUE,
+        ENDPOINTS_SETTINGS,
+        deliverer.handle,
+        max_concurrency,
+        body_type=msgspec.Raw,
+    )
