@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
+from typing import cast
 from urllib.parse import urlsplit
 
 _END = b"\r\n\r\n"
@@ -34,8 +35,7 @@ class _Connection(asyncio.Protocol):
         self.keep = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # That of uvloop has no base class.
         self._next()
 
     def _next(self) -> None:

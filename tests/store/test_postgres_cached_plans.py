@@ -57,6 +57,7 @@ LOOKED_UP = (
     "record_checkpoint",
     "record_checkpoints",
     "record_dead_letters",
+    "retry_step",
     "run_events",
     "run_results",
     "run_steps",
