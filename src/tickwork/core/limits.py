@@ -322,6 +322,11 @@ def is_possible_claim(claim: Claim) -> bool:
     return 0 < claim.number <= CLAIM_NUMBER_MAX and is_name(claim.tenant)
 
 
+def is_own_claim(scope: Scope, claim: Claim) -> bool:
+    """Whether a scope can have this claim."""
+    return is_possible_claim(claim) and (scope.is_system or claim.tenant == scope.tenant)
+
+
 def is_next_claim(scope: Scope, message: Message, claim: Claim) -> bool:
     """Whether a claim is the one that a message would get next, and the scope may have it."""
     is_own = scope.is_system or claim.tenant == scope.tenant

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tickwork.core.limits import is_possible_claim
+from tickwork.core.limits import is_own_claim
 from tickwork.core.message.progress import check_progress
 from tickwork.core.model import Claim, Scope
 from tickwork.store.ids import Moment, own_tenant
@@ -29,7 +29,7 @@ class PostgresProgress:
 
     async def record(self, scope: Scope, claim: Claim, work: str, rows: Mapping[str, str]) -> bool:
         check_progress(work, rows)
-        if not is_possible_claim(claim) or not (scope.is_system or claim.tenant == scope.tenant):
+        if not is_own_claim(scope, claim):
             return False
         return await self._coalescer.submit(_Record(claim, work, dict(rows)), len(rows))
 

@@ -7,7 +7,7 @@ from itertools import accumulate, pairwise
 
 from msgspec import structs
 
-from tickwork.core.limits import check_settlement, is_next_claim, is_possible_claim
+from tickwork.core.limits import check_settlement, is_next_claim, is_own_claim
 from tickwork.core.model import Ending, Fate, Message, Scope, Settlement, SettleResult
 from tickwork.errors import ClaimLost, NotFound, StoreUnavailable
 from tickwork.store.contract import Joined
@@ -39,7 +39,9 @@ class Settler:
 
     async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
         check_settlement(settlement)
-        foreign = {ending.claim for ending in settlement.endings if not _is_own(scope, ending)}
+        foreign = {
+            ending.claim for ending in settlement.endings if not is_own_claim(scope, ending.claim)
+        }
         own = settlement.endings
         if foreign:
             own = tuple(ending for ending in own if ending.claim not in foreign)
@@ -91,7 +93,9 @@ class Settler:
         check_settlement(settlement)
         endings = settlement.endings
         self.sightings.forget(endings)
-        if foreign := [ending.claim.id for ending in endings if not _is_own(scope, ending)]:
+        if foreign := [
+            ending.claim.id for ending in endings if not is_own_claim(scope, ending.claim)
+        ]:
             raise ClaimLost(foreign)
         try:
             await self._joiner.settle(endings, joined)
@@ -200,9 +204,3 @@ class Settler:
                 prepared = PreparedBatch(batch.id, parcel, batch.completion_queue)
                 batches.setdefault(index, []).append(prepared)
         return CausedMessages(sends, batches)
-
-
-def _is_own(scope: Scope, ending: Ending) -> bool:
-    """Whether the scope can have this claim."""
-    claim = ending.claim
-    return is_possible_claim(claim) and (scope.is_system or claim.tenant == scope.tenant)

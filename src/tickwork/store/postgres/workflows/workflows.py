@@ -13,7 +13,7 @@ from uuid import UUID
 
 from msgspec import structs
 
-from tickwork.core.limits import check_limit, is_name, is_possible_claim
+from tickwork.core.limits import check_limit, is_name, is_own_claim
 from tickwork.core.model import Claim, Scope
 from tickwork.core.workflow.control import (
     Decision,
@@ -138,7 +138,7 @@ class PostgresWorkflows:
         return tuple(stored)
 
     async def adopt(self, scope: Scope, claim: Claim, run: NewRun) -> RunHistory | None:
-        if not _is_own(scope, claim):
+        if not is_own_claim(scope, claim):
             return None
         held = await self._adopted.submit(_FencedRun(claim, run))
         return await self.history(Scope(claim.tenant), run.id) if held else None
@@ -173,17 +173,17 @@ class PostgresWorkflows:
         return tuple(RunResult(**{**row, "status": RunStatus(row["status"])}) for row in found)
 
     async def checkpoint(self, scope: Scope, claim: Claim, checkpoint: Checkpoint) -> int | None:
-        if not _is_own(scope, claim):
+        if not is_own_claim(scope, claim):
             return None
         return await self._checkpoints.submit(Fenced(claim, checkpoint))
 
     async def end(self, scope: Scope, claim: Claim, end: RunEnd) -> bool:
-        if not _is_own(scope, claim):
+        if not is_own_claim(scope, claim):
             return False
         return await self._ends.submit(FencedEnd(claim, end))
 
     async def assign_version(self, scope: Scope, claim: Claim, uid: UUID, version: str) -> bool:
-        if not _is_own(scope, claim):
+        if not is_own_claim(scope, claim):
             return False
         fence = (claim.tenant, claim.id, claim.number, claim.holder)
         found = await self._database.run(
@@ -353,8 +353,3 @@ def _new_columns(runs: Sequence[NewRun]) -> tuple[list[Any], ...]:
         [each.deadline_seconds for each in runs],
         [each.params for each in runs],
     )
-
-
-def _is_own(scope: Scope, claim: Claim) -> bool:
-    """Whether the scope can have this claim."""
-    return is_possible_claim(claim) and (scope.is_system or claim.tenant == scope.tenant)

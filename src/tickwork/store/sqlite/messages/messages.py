@@ -11,7 +11,7 @@ from tickwork.core.limits import (
     check_limit,
     check_message,
     check_system,
-    is_possible_claim,
+    is_own_claim,
     lease_faults,
 )
 from tickwork.core.message.batch import REASON_DELETED
@@ -112,7 +112,7 @@ class SqliteMessages:
     async def extend(self, scope: Scope, claim: Claim, lease_seconds: float) -> bool:
         if faults := lease_faults(lease_seconds):
             raise InvalidInput(faults)
-        if not is_possible_claim(claim) or not (scope.is_system or claim.tenant == scope.tenant):
+        if not is_own_claim(scope, claim):
             return False
         fence = (claim.tenant, claim.id.bytes, claim.number, claim.holder.bytes)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tickwork.core.limits import is_possible_claim
+from tickwork.core.limits import is_own_claim
 from tickwork.core.message.progress import check_progress
 from tickwork.core.model import Claim, Scope
 from tickwork.store.ids import own_tenant
@@ -21,7 +21,7 @@ class SqliteProgress:
 
     async def record(self, scope: Scope, claim: Claim, work: str, rows: Mapping[str, str]) -> bool:
         check_progress(work, rows)
-        if not is_possible_claim(claim) or not (scope.is_system or claim.tenant == scope.tenant):
+        if not is_own_claim(scope, claim):
             return False
         fence = (claim.tenant, claim.id.bytes, claim.number, claim.holder.bytes)
         named = tuple(rows.items())

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from itertools import chain
 
-from tickwork.core.limits import check_settlement, is_next_claim, is_possible_claim
+from tickwork.core.limits import check_settlement, is_next_claim, is_own_claim
 from tickwork.core.model import SYSTEM, Ending, Message, Scope, Settlement, SettleResult
 from tickwork.store.contract import Joined
 from tickwork.store.shared.group_commit import Coalescer
@@ -41,7 +41,7 @@ class Settler:
         if plain is not None:
             return await self._settle_plain(scope, settlement.endings, plain)
         self.sightings.forget(settlement.endings)
-        if all(_is_own(scope, ending) for ending in settlement.endings):
+        if all(is_own_claim(scope, ending.claim) for ending in settlement.endings):
             items = sum(len(batch.items) for each in settlement.endings for batch in each.batches)
             rows = len(settlement.endings) + items
             return await self._coalescer.submit(settlement.endings, rows)
@@ -104,12 +104,6 @@ class Settler:
     async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
         self.sightings.forget(settlement.endings)
         await self._joint.settle(scope, settlement, joined)
-
-
-def _is_own(scope: Scope, ending: Ending) -> bool:
-    """Whether the scope can have this claim."""
-    claim = ending.claim
-    return is_possible_claim(claim) and (scope.is_system or claim.tenant == scope.tenant)
 
 
 def _without_repeats(settled: Sequence[Sequence[Ending]]) -> list[list[Sequence[Ending]]]:

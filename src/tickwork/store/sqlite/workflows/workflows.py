@@ -9,7 +9,7 @@ from uuid import UUID
 
 from msgspec import structs
 
-from tickwork.core.limits import check_limit, is_name, is_possible_claim
+from tickwork.core.limits import check_limit, is_name, is_own_claim
 from tickwork.core.model import Claim, Scope
 from tickwork.core.workflow.control import (
     Decision,
@@ -80,7 +80,7 @@ class SqliteWorkflows:
         return await self._database.write(work, rows=2 * len(runs))
 
     async def adopt(self, scope: Scope, claim: Claim, run: NewRun) -> RunHistory | None:
-        if not _is_own(scope, claim):
+        if not is_own_claim(scope, claim):
             return None
         fence = (claim.tenant, claim.id.bytes, claim.number, claim.holder.bytes)
 
@@ -165,12 +165,12 @@ class SqliteWorkflows:
         return await self._database.read(work)
 
     async def checkpoint(self, scope: Scope, claim: Claim, checkpoint: Checkpoint) -> int | None:
-        if not _is_own(scope, claim):
+        if not is_own_claim(scope, claim):
             return None
         return await self._checkpoints.submit(Fenced(claim, checkpoint))
 
     async def end(self, scope: Scope, claim: Claim, end: RunEnd) -> bool:
-        if not _is_own(scope, claim):
+        if not is_own_claim(scope, claim):
             return False
 
         def work(transaction: Transaction) -> bool:
@@ -187,7 +187,7 @@ class SqliteWorkflows:
         return await self._database.write(work)
 
     async def assign_version(self, scope: Scope, claim: Claim, uid: UUID, version: str) -> bool:
-        if not _is_own(scope, claim):
+        if not is_own_claim(scope, claim):
             return False
 
         def work(transaction: Transaction) -> bool:
@@ -203,11 +203,6 @@ class SqliteWorkflows:
         return await self._database.change(
             lambda transaction: _change(transaction, tenant, run_id, decide)
         )
-
-
-def _is_own(scope: Scope, claim: Claim) -> bool:
-    """Whether the scope can have this claim."""
-    return is_possible_claim(claim) and (scope.is_system or claim.tenant == scope.tenant)
 
 
 def _get(transaction: Transaction, tenant: str, run_id: str) -> Run:
