@@ -231,7 +231,7 @@ def _costs(bed: PostgresBed) -> Iterator[Result]:
     bed.pass_through(PER_ROUND, SIZE)
     yield _each("queue.postgres.wal_bytes", bed.wal_bytes() - before[0], "bytes/message")
     yield _each("queue.postgres.commits", bed.commits() - before[1], "commits/message")
-    yield _each("queue.postgres.statements", bed.run(_statements(bed)), "statements/message")
+    yield _each("queue.postgres.statements", asyncio.run(_statements(bed)), "statements/message")
 
 
 async def _statements(bed: PostgresBed) -> int:

@@ -33,6 +33,7 @@ URLS = forbidden_urls()
 PRIVATE, OPEN = "10.0.0.7", "93.184.216.34"
 NOT_URLS = (
     "", "https://", "https:///in", "https:127.0.0.1/", "https:/127.0.0.1/", "//127.0.0.1/",
+    "https:example.com",
     "127.0.0.1", "http://example.com/", "ftp://example.com/", "file:///etc/passwd", "gopher://x/",
     "HTTP://example.com", "javascript:1", "unix:///run/x", "https://example.com:0/", "https://[::1",
     "https://example.com:22/", "https://example.com:25/", "https://example.com:99999/",

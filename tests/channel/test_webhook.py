@@ -313,6 +313,27 @@ async def test_a_connection_that_was_closed_while_it_was_kept_is_no_failure(
     assert (await bounded(channel, to(server.url))).is_delivered
 
 
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+async def test_a_request_is_sent_once_when_a_kept_connection_breaks(
+    channel: WebhookChannel, method: str
+) -> None:
+    requests: list[bytes] = []
+
+    async def answer_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(2)
+        requests.append(b"first")
+        writer.write(HEAD + b"Content-Length: 2\r\n\r\nok")
+        await writer.drain()
+        requests.append(await reader.readuntil(b"\r\n\r\n{}"))
+        writer.transport.abort()
+
+    async with wire(answer_one) as url:
+        assert (await bounded(channel, to(url, method=method))).is_delivered
+        result = await bounded(channel, to(url, method=method))
+    assert (result.is_delivered, result.kind) == (False, ErrorKind.CONNECT)
+    assert len(requests) == 2
+
+
 async def test_a_port_that_nobody_listens_on_is_a_failed_connection(
     channel: WebhookChannel,
 ) -> None:

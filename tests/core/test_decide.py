@@ -297,7 +297,9 @@ def test_a_long_error_keeps_its_start_and_end(extra: int) -> None:
 
 def test_every_outcome_is_decided() -> None:
     outcomes: list[Any] = [*Outcome.__args__]
-    given_one = {"error": "no", "seconds": 1.0, "outcome": Succeeded(), "sends": ()}
+    given_one = {
+        "error": "no", "seconds": 1.0, "outcome": Succeeded(), "sends": (), "at_least_seconds": 0.0,
+    }  # fmt: skip
     for kind in outcomes:
         fields = {name: given_one.get(name) for name in kind.__struct_fields__}
         assert isinstance(decide.settle(claimed_message(), kind(**fields), PLAIN), Ending)

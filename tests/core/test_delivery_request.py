@@ -23,7 +23,7 @@ from tickwork.core.delivery.request import (
 )
 from tickwork.core.delivery.target import ChatTarget, EmailTarget, WebhookTarget
 from tickwork.core.delivery.templates import NotFilled
-from tickwork.core.message.outcome import Delivered, Failed, Permanent, RetryRequested, Succeeded
+from tickwork.core.message.outcome import Delivered, Failed, Permanent, Succeeded
 from tickwork.core.model import Message
 from tickwork.core.schedule.firing import ChannelOutcome
 
@@ -88,8 +88,8 @@ def test_a_failure_is_permanent_only_if_every_channel_is() -> None:
 
 def test_the_longest_retry_after_counts() -> None:
     result = outcome_of({"a": SLOW, "b": SLOWER, "c": DOWN, "d": NEVER}).outcome
-    assert isinstance(result, RetryRequested)
-    assert result.delay_seconds == 600.0
+    assert isinstance(result, Failed)
+    assert result.at_least_seconds == 600.0
 
 
 @given(st.lists(st.sampled_from([SENT, DOWN, SLOW, SLOWER, NEVER]), min_size=1, max_size=5))

@@ -168,6 +168,19 @@ async def test_a_receivers_wish_delays_the_retry_and_a_permanent_failure_ends_it
     assert (dead.reason, dead.error) == ("permanent", "it is wrong")
 
 
+async def test_a_wish_that_is_shorter_than_the_backoff_does_not_shorten_it(
+    app: Tickwork, database: str | None
+) -> None:
+    async with harness(app, database=database, start=START) as h:
+        await app.schedules.create(**DAILY, target_url=HOOK)
+        h.deliveries.answer = lambda _: Delivery(
+            is_delivered=False, error="busy", retry_after_seconds=1.0
+        )
+        await h.advance(hours=2)
+        at = [int(each.headers["webhook-timestamp"]) for each in h.deliveries.webhooks]
+    assert [after - before for before, after in pairwise(at)] == [60, 180, 480, 1_080]
+
+
 async def test_a_text_without_its_value_is_permanent(app: Tickwork, database: str | None) -> None:
     async with harness(app, database=database, start=START) as h:
         await app.schedules.create(**(DAILY | {"payload": {}}), target=cast(Any, EMAIL))

@@ -20,7 +20,7 @@ from tickwork import Tickwork
 from tickwork.core.delivery.outcome import Delivery, answered
 from tickwork.core.delivery.push import WAITING_SECONDS, push_outcome
 from tickwork.core.message.backoff import Fixed
-from tickwork.core.message.outcome import Delivered, RetryRequested, Snoozed
+from tickwork.core.message.outcome import Delivered, Failed, Snoozed
 from tickwork.core.model import SYSTEM, NewMessage, QueueSettings, Scope, Tenant
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.facade.app import engine_of
@@ -410,6 +410,6 @@ def test_what_follows_from_an_answer() -> None:
     later = Delivery(is_delivered=False, error="no", code=500, retry_after_seconds=9.0)
     asked = push_outcome(later)
     assert isinstance(asked, Delivered)
-    assert asked.outcome == RetryRequested(9.0, "no")
+    assert asked.outcome == Failed("no", 9.0)
     at_once = Delivery(is_delivered=False, error="no", code=429, retry_after_seconds=0.0)
     assert push_outcome(at_once) == Snoozed(1.0)

@@ -195,6 +195,8 @@ class Guard:
             return f"is not a URL: {error}"
         if scheme not in ("https", "http"):
             return "must start with https://"
+        if "://" not in url:
+            return "must start with https://"
         authority = _AUTHORITY.split(url, 2)[1]
         if has_user or "@" in authority:
             return "must not contain a user or a password; use a header"

@@ -67,6 +67,9 @@ class WebhookChannel:
                 trust_env=False,
                 request_class=_Request,
             )
+            # The client would send a PUT or DELETE again by itself when a kept connection breaks,
+            # also one that the receiver has read, and that is sent at most once.
+            self._session._retry_connection = False  # noqa: SLF001
         return self._session
 
     async def deliver(self, request: WebhookRequest) -> Delivery:

@@ -34,7 +34,6 @@ from tickwork.core.message.outcome import (
     Failed,
     OutcomeUnknown,
     Permanent,
-    RetryRequested,
     RetryTerms,
     Succeeded,
 )
@@ -148,11 +147,9 @@ def outcome_of(
     if len(failures) < len(results):
         return structs.replace(delivered, failed=tuple(failures), sends=tuple(retries.values()))
     delays = [each.retry_after_seconds for each in failures.values() if each.retry_after_seconds]
-    outcome: Failed | Permanent | RetryRequested = Failed(error)
+    outcome: Failed | Permanent = Failed(error, max(delays, default=0.0))
     if all(each.is_permanent for each in failures.values()):
         outcome = Permanent(error)
-    elif delays:
-        outcome = RetryRequested(max(delays), error)
     return structs.replace(delivered, outcome=outcome)
 
 
@@ -212,7 +209,7 @@ def retries_of(
         new = NewMessage(
             id=new_id(),
             body=body,
-            delay_seconds=result.retry_after_seconds or wait,
+            delay_seconds=max(result.retry_after_seconds or 0.0, wait),
             priority=message.priority,
             source=message.source,
             idempotency_base=message.idempotency_key,

@@ -137,5 +137,5 @@ def outcome_of(result: Delivery, settings: EndpointSettings, attempt: int) -> Ou
         return Permanent(error)
     if attempt > len(settings.retry_seconds):
         return Permanent(f"{error}; attempt {attempt} was the last")
-    wish = result.retry_after_seconds
-    return RetryRequested(wish or settings.retry_seconds[attempt - 1], error)
+    wish = result.retry_after_seconds or 0.0
+    return RetryRequested(max(wish, settings.retry_seconds[attempt - 1]), error)

@@ -26,7 +26,6 @@ from tickwork.core.message.outcome import (
     Delivered,
     Failed,
     Permanent,
-    RetryRequested,
     Snoozed,
     Succeeded,
 )
@@ -140,12 +139,10 @@ def push_outcome(result: Delivery) -> Delivered | Snoozed:
     return Delivered(_outcome(result), result_code=result.code, excerpt=result.excerpt)
 
 
-def _outcome(result: Delivery) -> Succeeded | Permanent | RetryRequested | Failed:
+def _outcome(result: Delivery) -> Succeeded | Permanent | Failed:
     if result.is_delivered:
         return Succeeded()
     error = result.error or "failed"
     if result.is_permanent:
         return Permanent(error)
-    if result.retry_after_seconds is not None:
-        return RetryRequested(result.retry_after_seconds, error)
-    return Failed(error)
+    return Failed(error, result.retry_after_seconds or 0.0)

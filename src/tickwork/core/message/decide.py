@@ -147,8 +147,8 @@ def _ending(
         case RetryRequested(delay, error):
             cleaned = None if error is None else clean_error(error)
             return _retried(message, settings, jitter, delay=delay, error=cleaned)
-        case Failed(error):
-            return _retried(message, settings, jitter, error=clean_error(error))
+        case Failed(error, at_least):
+            return _retried(message, settings, jitter, at_least=at_least, error=clean_error(error))
         case RunDead(error, end):
             dead = _dead(message, REASON_PERMANENT, clean_error(error))
             return structs.replace(dead, run_end=end)
@@ -245,13 +245,14 @@ def _retried(
     jitter: float,
     *,
     delay: float | None = None,
+    at_least: float = 0.0,
     error: str | None = None,
 ) -> Ending:
     attempt = message.attempts + 1
     if attempt > settings.max_retries:
         return _dead(message, REASON_MAX_RETRIES, error)
     if delay is None:
-        delay = delay_seconds(settings.backoff, attempt, jitter=jitter)
+        delay = max(delay_seconds(settings.backoff, attempt, jitter=jitter), at_least)
     return Ending(
         claim=message.current_claim,
         fate=Fate.RETRY,

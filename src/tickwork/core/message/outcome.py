@@ -44,9 +44,11 @@ class RetryRequested(Struct, frozen=True):
 
 
 class Failed(Struct, frozen=True):
-    """The handler raised or timed out. A retry may succeed."""
+    """The handler raised or timed out. A retry may succeed, after the backoff and not sooner than
+    `at_least_seconds`, which a receiver may ask for."""
 
     error: str
+    at_least_seconds: float = 0.0
 
 
 class Permanent(Struct, frozen=True):
