@@ -138,12 +138,13 @@ async def test_failures_in_a_row_open_the_breaker_and_a_success_closes_it(
 ) -> None:
     endpoint = await make_endpoint(store)
     await publish(store)
-    began = clock.now()
     await fail(store, clock, FAILURES_IN_ROW_MAX - 1)
     health = (await store.endpoints.get(DEFAULT, endpoint.id)).health
-    assert (health.failures_in_row, health.failing_since, health.open_until) == (4, began, None)
+    assert (health.failures_in_row, health.failing_since, health.open_until) == (4, None, None)
+    at = clock.now()
     await fail(store, clock, 1)
     health = (await store.endpoints.get(DEFAULT, endpoint.id)).health
+    assert (health.failures_in_row, health.failing_since) == (5, at)
     assert health.open_until == clock.now() + timedelta(seconds=59)
     await attempt(store, await claimed_one(store))
     assert (await store.endpoints.get(DEFAULT, endpoint.id)).health == HEALTHY
@@ -177,8 +178,9 @@ async def test_the_health_of_an_endpoint_publishes_system_events(
     await make_queue(store)
     await store.subscriptions.put(DEFAULT, "endpoint.*", "work")
     await publish(store)
+    await fail(store, clock, FAILURES_IN_ROW_MAX - 1)
     since = clock.now().isoformat().replace("+00:00", "Z")
-    await fail(store, clock, FAILURES_IN_ROW_MAX + 1)
+    await fail(store, clock, 2)
     message = await claimed_one(store)
     for _ in range(2):
         await record(store, attempt_of(message, code=410, is_gone=True))

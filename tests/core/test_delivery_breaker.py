@@ -83,10 +83,11 @@ def recorded(
 
 
 def test_the_breaker_opens_at_the_fifth_failure_in_a_row() -> None:
-    assert failed_times(FAILURES_IN_ROW_MAX - 1).open_until is None
-    opened = failed_times(FAILURES_IN_ROW_MAX)
-    assert (seconds_open(opened, NOW), opened.openings) == (OPEN_SECONDS_MIN, 1)
-    assert opened.failing_since == NOW
+    few = failed_times(FAILURES_IN_ROW_MAX - 1)
+    assert (few.open_until, few.failing_since) == (None, None)
+    opened = fail(few, NOW + DAY)
+    assert (seconds_open(opened, NOW + DAY), opened.openings) == (OPEN_SECONDS_MIN, 1)
+    assert opened.failing_since == NOW + DAY
 
 
 def test_failed_probes_double_the_time_up_to_an_hour() -> None:
@@ -148,11 +149,45 @@ def test_a_failing_endpoint_is_reported_after_days_and_then_disabled(hours: int)
         at += timedelta(hours=hours)
     every = timedelta(hours=hours)
     first = (FAILURES_IN_ROW_MAX - 1) * every
-    assert noticed[0] == first
-    later = [each for each in NOTICES_AFTER if each > first]
-    for at_least, passed in zip(later, noticed[1:], strict=True):
-        assert at_least <= passed < at_least + every
-    assert DISABLED_AFTER <= disabled_after < DISABLED_AFTER + every
+    for at_least, passed in zip(NOTICES_AFTER, noticed, strict=True):
+        assert at_least <= passed - first < at_least + every
+    assert DISABLED_AFTER <= disabled_after - first < DISABLED_AFTER + every
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 200), st.sampled_from((0, 0, 0, 0, 0, 0, 0, 1)), st.booleans()),
+        max_size=40,
+    )
+)
+def test_no_endpoint_is_disabled_without_a_notice_five_days_before(
+    attempts: list[tuple[int, int, bool]],
+) -> None:
+    health, at, noticed = HEALTHY, NOW, list[datetime]()
+    for hours, delivered, is_probe in attempts:
+        at += timedelta(hours=hours)
+        change = after_attempt(health, at, is_delivered=delivered == 1, is_probe=is_probe)
+        health = change.health
+        if delivered:
+            noticed.clear()
+        if HealthEvent.FAILING in change.events:
+            noticed.append(at)
+        if HealthEvent.DISABLED in change.events:
+            assert noticed
+            assert at - noticed[0] >= DISABLED_AFTER
+            return
+
+
+def test_rare_failures_report_an_endpoint_long_before_they_disable_it() -> None:
+    health, events = HEALTHY, list[tuple[int, HealthEvent]]()
+    for days in range(0, 24, 2):
+        change = after_attempt(health, NOW + days * DAY, is_delivered=False)
+        health = change.health
+        events += [(days, each) for each in change.events]
+        if change.disabled_reason is not None:
+            break
+    failing, disabled = HealthEvent.FAILING, HealthEvent.DISABLED
+    assert events == [(8, failing), (10, failing), (12, failing), (14, disabled)]
 
 
 def test_a_success_starts_the_days_anew() -> None:

@@ -152,7 +152,7 @@ export function Endpoint({ id }: { id: string }) {
               ['method', data.method],
               ['failures in a row', data.health.failures_in_row],
               ['failing since', data.health.failing_since && <Time at={data.health.failing_since} isLong />],
-              ['held back until', data.health.open_until && <Time at={data.health.open_until} isLong />],
+              ['held back until', data.disabled_at ? null : data.health.open_until && <Time at={data.health.open_until} isLong />],
               ['ordered', data.ordered ? 'yes' : 'no'],
               ['timeout', `${data.timeout_seconds} s`],
               ['signature', data.signature],

@@ -49,6 +49,7 @@ from tickwork.cli.typer_commands import Command, Group
 if TYPE_CHECKING:
     from tickwork.client.answers import EndpointAnswer
     from tickwork.client.client import Client
+    from tickwork.core.delivery.endpoint import Health
 
 T = TypeVar("T")
 
@@ -336,10 +337,9 @@ def _lines(endpoint: EndpointAnswer) -> Iterator[str]:
     yield f"status: {_status(endpoint)}"
     if endpoint.disabled_reason is not None:
         yield f"disabled: {endpoint.disabled_at:%Y-%m-%d %H:%M} UTC, {endpoint.disabled_reason}"
-    if health.failing_since is not None:
-        since = f"{health.failing_since:%Y-%m-%d %H:%M} UTC"
-        yield f"failures: {health.failures_in_row} in a row, since {since}"
-    if health.open_until is not None:
+    if health.failures_in_row:
+        yield f"failures: {health.failures_in_row} in a row{_failing_since(health)}"
+    if health.open_until is not None and endpoint.disabled_at is None:
         yield f"next attempt: {health.open_until:%Y-%m-%d %H:%M:%S} UTC"
     for label, value in (
         ("owner", endpoint.owner),
@@ -352,6 +352,11 @@ def _lines(endpoint: EndpointAnswer) -> Iterator[str]:
     ):
         if value:
             yield f"{label}: {value}"
+
+
+def _failing_since(health: Health) -> str:
+    at = health.failing_since
+    return "" if at is None else f", failing since {at:%Y-%m-%d %H:%M} UTC"
 
 
 def _rows(endpoints: Iterable[EndpointAnswer]) -> Iterator[tuple[object, ...]]:

@@ -2,7 +2,8 @@
 
 Failures in a row open the breaker: deliveries wait, and lose no attempt. After its time one probe
 goes through; a success closes the breaker, a failure opens it for twice as long. An endpoint that
-only fails for days is disabled.
+only fails for days is disabled. The days count from the first `endpoint.failing`, so none is
+disabled without a notice that long before.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tickwork.core.delivery.endpoint import HEALTHY, AttemptRecord, Endpoint, He
 FAILURES_IN_ROW_MAX = 5
 OPEN_SECONDS_MIN, OPEN_SECONDS_MAX = 60.0, 3_600.0
 NOTICES_AFTER = (timedelta(0), timedelta(days=1), timedelta(days=3), timedelta(days=4))
-"""When `endpoint.failing` is published, after the first of the failures."""
+"""When `endpoint.failing` is published, after the breaker first opened."""
 
 DISABLED_AFTER = timedelta(days=5)
 
@@ -84,12 +85,13 @@ def after_attempt(
     if is_delivered:
         return HealthChange(HEALTHY)
     failures = health.failures_in_row + 1
-    since = health.failing_since or at
-    changed = structs.replace(health, failures_in_row=failures, failing_since=since)
+    changed = structs.replace(health, failures_in_row=failures)
     if is_gone:
         return HealthChange(changed, (HealthEvent.DISABLED,), GONE)
     if failures < FAILURES_IN_ROW_MAX:
         return HealthChange(changed)
+    since = health.failing_since or at
+    changed = structs.replace(changed, failing_since=since)
     if at - since >= DISABLED_AFTER:
         return HealthChange(changed, (HealthEvent.DISABLED,), FAILED_FOR_DAYS)
     if is_probe or changed.open_until is None or changed.open_until <= at:

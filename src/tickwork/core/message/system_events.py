@@ -8,7 +8,7 @@
 | `shard.stalled` | the schedules of a shard are long overdue | `default` |
 | `node.renewal_failing` | a node could not renew its lease, and can again | `default` |
 | `endpoint.failing` | an endpoint failed 5 times in a row; also after 1, 3, 4 days | its own |
-| `endpoint.disabled` | an endpoint failed for 5 days, or its receiver answered 410 | its own |
+| `endpoint.disabled` | an endpoint was failing for 5 days, or its receiver answered 410 | its own |
 | `entity.alarm_dead` | the alarm of an entity becomes a dead letter | its own |
 
 An event belongs to no queue. It is sent to the queues that subscribe to its type and to the
