@@ -4,6 +4,7 @@ import asyncio
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from tests.conformance.acts import counts, letters, make_queue, make_tenants, pull_one
 from tests.conformance.endpoint_acts import (
@@ -289,6 +290,34 @@ async def test_enabling_closes_the_breaker_and_makes_what_waits_visible_oldest_f
     messages = await claimed(store)
     events = {each.id: each.event_id for each in await deliveries(store)}
     assert [events[each.id] for each in messages] == published
+
+
+async def test_a_rotated_secret_sets_the_time_of_its_endpoint_in_one_transaction(
+    store: Store, clock: VirtualClock
+) -> None:
+    endpoint, other = await make_endpoint(store), await make_endpoint(store, "other")
+    owner, (stranger,) = secrets_owner(endpoint.id), await make_tenants(store, "stranger")
+
+    async def rotate(value: bytes, scope: Scope = DEFAULT) -> None:
+        await store.secrets.rotate(
+            scope, owner, "signing", value, keep_seconds=60, endpoint_id=endpoint.id
+        )
+
+    def refuse() -> None:
+        raise RuntimeError("no record")
+
+    clock.advance(seconds=1)
+    await rotate(b"of another tenant", stranger)
+    with pytest.raises(RuntimeError):
+        async with store.audit.joined(DEFAULT, refuse):
+            await rotate(b"refused")
+    assert await store.endpoints.get(DEFAULT, endpoint.id) == endpoint
+    assert await store.secrets.get(DEFAULT, owner, "signing") == ()
+    await rotate(b"new")
+    changed = structs.replace(endpoint, updated_at=clock.now())
+    assert await store.endpoints.get(DEFAULT, endpoint.id) == changed
+    assert await store.endpoints.get(DEFAULT, other.id) == other
+    assert await store.secrets.get(DEFAULT, owner, "signing") == (b"new",)
 
 
 async def test_deleting_an_endpoint_deletes_its_secrets_and_what_waits_for_it(

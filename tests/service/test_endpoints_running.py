@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
+from standardwebhooks import Webhook, WebhookVerificationError
 
-from tests.channel.receiver import receiver
+from tests.channel.receiver import Receiver, receiver
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork.core.delivery.signature import is_signed, secret_key
@@ -15,6 +16,8 @@ from tickwork.facade.app import Tickwork, engine_of
 
 EVENTS = 40
 AT_ONCE = 5
+PAST = "2026-01-01T00:00:00Z"
+SOON_SECONDS = 10.0
 
 
 @pytest.fixture
@@ -88,3 +91,61 @@ async def test_a_tenant_whose_hosts_hang_does_not_hold_up_another_tenant(
                 await app.events.publish("order.paid", {"number": number})
             await eventually(lambda: arrived("/fast") == EVENTS, what="the events of the other")
         assert arrived("/hang") == 10
+
+
+async def test_a_running_worker_signs_with_a_rotated_secret_soon(app: Tickwork) -> None:
+    """It has signed with the old one before. The endpoint's headers follow as soon."""
+    async with receiver() as server, app.running(drain_seconds=0.0):
+        target = f"{server.url}/plain"
+        old = {"/plain": await app.webhooks.secret()}
+        made = await app.endpoints.create(
+            "shop", url=f"{server.url}/shop", types=["*"], secret_headers={"Authorization": "old"}
+        )
+        old["/shop"] = made.secret
+
+        async def deliver_both() -> None:
+            before = len(server.requests)
+            await app.events.publish("order.paid", {})
+            await app.schedules.create(once_at=PAST, target_url=target)
+            await eventually(lambda: len(server.requests) == before + 2, what="both deliveries")
+
+        await deliver_both()
+        for path, secret in old.items():
+            assert _is_valid(server, path, secret)
+        new = {
+            "/plain": await app.webhooks.rotate_secret(),
+            "/shop": await app.endpoints.rotate_secret("shop"),
+        }
+
+        async def is_signed_with_new() -> bool:
+            await deliver_both()
+            return all(_is_valid(server, path, secret) for path, secret in new.items())
+
+        await eventually(
+            is_signed_with_new, timeout_seconds=SOON_SECONDS, what="the new signatures"
+        )
+        for path, secret in old.items():
+            assert _is_valid(server, path, secret)
+        await app.endpoints.update("shop", secret_headers={"Authorization": "new"})
+
+        async def has_new_header() -> bool:
+            await deliver_both()
+            return _last(server, "/shop")[0]["Authorization"] == "new"
+
+        await eventually(has_new_header, timeout_seconds=SOON_SECONDS, what="the new header")
+
+
+def _is_valid(server: Receiver, path: str, secret: str) -> bool:
+    """Whether the last request is signed with the secret, as receivers check it."""
+    headers, body = _last(server, path)
+    try:
+        Webhook(secret).verify(body, headers)
+    except WebhookVerificationError:
+        return False
+    return True
+
+
+def _last(server: Receiver, path: str) -> tuple[dict[str, str], bytes]:
+    """The headers and the body of the last request."""
+    request, body = [each for each in server.requests if each[0].path == path][-1]
+    return dict(request.headers), body

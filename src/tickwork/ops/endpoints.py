@@ -198,7 +198,14 @@ async def rotate_secret(store: Store, scope: Scope, reference: UUID | str, *, bo
     secret, owner = _new_secret(stored.settings), secrets_owner(stored.id)
     sealed = box.encrypt(secret, stored.tenant, owner, _SIGNING)
     async with _recorded(store, scope, "rotate", stored):
-        await store.secrets.rotate(scope, owner, _SIGNING, sealed, keep_seconds=ROTATION_SECONDS)
+        await store.secrets.rotate(
+            scope,
+            owner,
+            _SIGNING,
+            sealed,
+            keep_seconds=ROTATION_SECONDS,
+            endpoint_id=stored.id,
+        )
     return _for_receiver(secret)
 
 
@@ -332,7 +339,9 @@ async def _put_secrets(
     owner = secrets_owner(endpoint.id)
     for field, secret in secrets.items():
         sealed = box.encrypt(secret, endpoint.tenant, owner, field)
-        await store.secrets.rotate(scope, owner, field, sealed, keep_seconds=0.0)
+        await store.secrets.rotate(
+            scope, owner, field, sealed, keep_seconds=0.0, endpoint_id=endpoint.id
+        )
 
 
 async def _secrets(store: Store, endpoint: Endpoint, box: Box, field: str) -> list[str]:

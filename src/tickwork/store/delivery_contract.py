@@ -163,9 +163,17 @@ class Secrets(Protocol):
         """Stores a value, unless there is one."""
 
     async def rotate(
-        self, scope: Scope, owner: str, field: str, value: bytes, *, keep_seconds: float
+        self,
+        scope: Scope,
+        owner: str,
+        field: str,
+        value: bytes,
+        *,
+        keep_seconds: float,
+        endpoint_id: UUID | None = None,
     ) -> None:
-        """Replaces the value; the old one stays valid for some seconds."""
+        """Replaces the value; the old one stays valid for some seconds. Sets the `updated_at` of
+        the endpoint, if one is given: workers keep its secrets until that changes."""
 
     async def delete(self, scope: Scope, owner: str) -> None:
         """Deletes all values of an owner."""

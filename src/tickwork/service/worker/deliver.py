@@ -63,8 +63,8 @@ from tickwork.service.worker.kept_values import KeptValues
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
-KEYS_KEPT_SECONDS = 30.0
-"""Seconds that signing keys are kept before they are read again."""
+KEYS_KEPT_SECONDS = 1.0
+"""Seconds that signing keys are kept before they are read again: so soon a rotation has effect."""
 
 IN_FLIGHT_MAX = 1_000
 """Number of deliveries that a node has under way, unless it is set."""
@@ -157,9 +157,8 @@ class Deliverer:
             return envelope.channels
 
         def decrypt(sealed: SealedText, field: str) -> str:
-            if self._opened_box is None:
-                self._opened_box = self._box()
-            return self._opened_box.decrypt(sealed.ciphertext, stored.tenant, sealed.row, field)
+            box = self._box_once()
+            return box.decrypt(sealed.ciphertext, stored.tenant, sealed.row, field)
 
         return {name: open_channel(each, decrypt) for name, each in envelope.channels.items()}
 
@@ -241,9 +240,14 @@ class Deliverer:
             return kept
 
         async def read() -> tuple[bytes, ...]:
-            return await signing_keys(self._store, Scope(tenant), self._box())
+            return await signing_keys(self._store, Scope(tenant), self._box_once())
 
         return await self._keys.get(tenant, read)
+
+    def _box_once(self) -> Box:
+        if self._opened_box is None:
+            self._opened_box = self._box()
+        return self._opened_box
 
 
 def deliveries_consumer(deliverer: Deliverer, max_concurrency: int = IN_FLIGHT_MAX) -> Consumer:

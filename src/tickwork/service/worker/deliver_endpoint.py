@@ -62,7 +62,8 @@ from tickwork.store.contract import Store
 from tickwork.store.shared.group_commit import Coalescer
 
 ENDPOINT_KEPT_SECONDS, KEYS_KEPT_SECONDS = 1.0, 30.0
-"""Seconds that an endpoint and its keys are kept before they are read again."""
+"""Seconds that an endpoint and its keys are kept before they are read again. Keys are kept for one
+`updated_at` of their endpoint, which a rotation changes."""
 
 UNAVAILABLE_SECONDS = 5.0
 """Seconds that a message waits if the database does not answer."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import asyncpg
 
 from tickwork.core.model import Scope
@@ -35,7 +37,14 @@ class PostgresSecrets:
             raise NotFound("tenant", named[0]) from None
 
     async def rotate(
-        self, scope: Scope, owner: str, field: str, value: bytes, *, keep_seconds: float
+        self,
+        scope: Scope,
+        owner: str,
+        field: str,
+        value: bytes,
+        *,
+        keep_seconds: float,
+        endpoint_id: UUID | None = None,
     ) -> None:
         named = (own_tenant(scope), owner, field)
 
@@ -43,6 +52,9 @@ class PostgresSecrets:
             await connection.execute(SQL.drop_previous_secret, *named)
             await connection.execute(SQL.retire_secret, self._moment(), *named, keep_seconds)
             await connection.execute(SQL.put_secret, *named, value)
+            if endpoint_id is not None:
+                touched = (self._moment(), endpoint_id, named[0])
+                await connection.execute(SQL.touch_endpoint, *touched)
 
         await self._database.change(work)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from tickwork.core.model import Scope
 from tickwork.errors import NotFound
 from tickwork.store.ids import own_tenant
@@ -30,7 +32,14 @@ class SqliteSecrets:
         await self._database.write(lambda transaction: _put(transaction, *named, value))
 
     async def rotate(
-        self, scope: Scope, owner: str, field: str, value: bytes, *, keep_seconds: float
+        self,
+        scope: Scope,
+        owner: str,
+        field: str,
+        value: bytes,
+        *,
+        keep_seconds: float,
+        endpoint_id: UUID | None = None,
     ) -> None:
         named = (own_tenant(scope), owner, field)
 
@@ -39,6 +48,9 @@ class SqliteSecrets:
             until = transaction.now + microseconds(keep_seconds)
             transaction.execute(SQL.retire_secret, (*named, until))
             _put(transaction, *named, value)
+            if endpoint_id is not None:
+                touched = (endpoint_id.bytes, named[0], transaction.now)
+                transaction.execute(SQL.touch_endpoint, touched)
 
         await self._database.change(work)
 
