@@ -35,6 +35,14 @@ def test_a_host_gets_so_many_at_once_and_others_are_not_concerned() -> None:
         assert (first, again) == (0, 0)
 
 
+def test_requests_of_a_tenant_that_hang_do_not_hold_up_another_at_the_same_host() -> None:
+    limits = HostLimits(Limit(5.0, 1), _Clock())
+    with limits.admitted("hanging", [SLOW]), limits.admitted("hanging", [SLOW]) as held:
+        assert held > 0
+        with limits.admitted("other", [SLOW]) as wait_seconds:
+            assert wait_seconds == 0
+
+
 def test_a_host_gets_so_many_a_second() -> None:
     clock = _Clock()
     limits = HostLimits(Limit(5.0, None), clock)

@@ -1,8 +1,9 @@
 """How much each host and tenant gets from this node, so that none occupies more than its share.
 
 A delivery over the limit is not sent: its message is released and comes back, and no attempt is
-lost. A tenant with many slow hosts may fill the node while it is alone; when others come, it is
-held to its share. An endpoint has limits of its own besides.
+lost. Each tenant has the limit of a host for itself: requests of one that hang do not hold up
+another that sends to the same host. A tenant with many slow hosts may fill the node while it is
+alone; when others come, it is held to its share. An endpoint has limits of its own besides.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class HostLimits:
         run until the block ends; else the seconds after which to ask again. `others` are limits by
         name besides."""
         name_of_tenant = f"tenant {tenant}"
-        limits = {f"host {_host(each)}": self._limit for each in urls}
+        limits = {f"host {_host(each)} of {tenant}": self._limit for each in urls}
         limits[name_of_tenant] = NO_LIMIT
         if others:
             limits.update(others)
