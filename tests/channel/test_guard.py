@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, suppress
-from functools import partial
 from ipaddress import IPv4Address, ip_address
 from typing import Any
 
@@ -17,16 +16,11 @@ from yarl import URL
 
 from tests.channel.forbidden import PUBLIC, forbidden_ipv4, forbidden_ipv6, forbidden_urls
 from tests.channel.receiver import receiver
-from tests.core.messages import NOON, claimed_message
 from tests.kit.waiting import eventually
 from tickwork.channel.guard import Guard, Refused, is_public
 from tickwork.channel.webhook import WebhookChannel
-from tickwork.core.delivery.endpoint import EndpointSettings
-from tickwork.core.delivery.endpoint_request import Keys, endpoint_request
 from tickwork.core.delivery.outcome import Delivery, ErrorKind
-from tickwork.core.delivery.push import push_request
-from tickwork.core.delivery.request import WebhookRequest, chat_request, webhook_request
-from tickwork.core.delivery.target import CHATS, ChatTarget, WebhookTarget
+from tickwork.core.delivery.request import WebhookRequest
 from tickwork.errors import InvalidInput
 
 URLS = forbidden_urls()
@@ -167,42 +161,6 @@ async def test_no_spelling_opens_a_socket_of_a_webhook(
     results = {url: await channel.deliver(to(url)) for url in [*URLS, *NOT_URLS]}
     assert [url for url, result in results.items() if not is_refused(result)] == []
     assert sockets.made == 0
-
-
-def hook_of_schedule(url: str) -> WebhookRequest:
-    options: Any = {"keys": [b"k" * 32], "sent_at": NOON, "timeout_seconds": 20.0}
-    return webhook_request(WebhookTarget(url), {}, claimed_message(), "webhook", **options)
-
-
-def hook_of_endpoint(url: str) -> WebhookRequest:
-    options: Any = {"webhook_id": "1", "body": b"{}", "headers": {}, "sent_at": NOON}
-    settings = EndpointSettings(url=url, types=("*",))
-    return endpoint_request(settings, Keys((), {}), **options)
-
-
-def hook_of_queue(url: str) -> WebhookRequest:
-    settings = EndpointSettings(url=url, types=())
-    return push_request(settings, Keys((), {}), claimed_message(), "work", NOON)
-
-
-def chat(service: str, url: str) -> WebhookRequest:
-    return chat_request(ChatTarget(service, url, "x", "7"), {}, timeout_seconds=20.0)
-
-
-SINKS: dict[str, Callable[[str], WebhookRequest]] = {
-    "schedule": hook_of_schedule,
-    "endpoint": hook_of_endpoint,
-    "push": hook_of_queue,
-    **{each: partial(chat, each) for each in CHATS},
-}
-
-
-@pytest.mark.parametrize("sink", SINKS)
-async def test_no_spelling_opens_a_socket_of_any_sink(
-    sink: str, channel: WebhookChannel, sockets: type[CountedSocket]
-) -> None:
-    reached = [url for url in URLS if not is_refused(await channel.deliver(SINKS[sink](url)))]
-    assert (reached, sockets.made) == ([], 0)
 
 
 @pytest.mark.usefixtures("names")

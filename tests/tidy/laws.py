@@ -49,6 +49,24 @@ _NOT_CODE = frozenset(
 )
 _BROAD = frozenset({"Exception", "BaseException"})
 
+_CLIENTS = frozenset(
+    {
+        "aiohttp", "aiosmtplib", "asyncpg", "boto3", "botocore", "ftplib", "grpc",
+        "http.client", "httpcore", "httpx", "imaplib", "kombu", "paramiko", "poplib", "psycopg",
+        "psycopg_pool", "pycurl", "redis", "requests", "smtplib", "telnetlib", "urllib.request",
+        "urllib3", "websockets", "xmlrpc.client",
+    }
+)  # fmt: skip
+"""Packages that connect to other machines."""
+
+_CONNECTS = frozenset(
+    {
+        "create_connection", "create_datagram_endpoint", "open_connection", "open_unix_connection",
+        "sendto", "sock_connect",
+    }
+)  # fmt: skip
+"""Names of functions that connect, of an event loop, of `asyncio` or of `socket`."""
+
 # Keywords must be all upper or all lower case: "Select one from the list" is prose.
 _STATEMENTS = (
     r"SELECT\s.*?\sFROM\s",
@@ -128,6 +146,46 @@ def clock_readings(tree: ast.Module) -> Iterator[Offence]:
             origin = _origin(node, origins)
             if origin in _CLOCKS:
                 yield Offence(node.lineno, f"reads a local clock: {origin}")
+
+
+def ways_out(tree: ast.Module) -> Iterator[Offence]:
+    """Only the listed modules use what connects to other machines."""
+    origins = _imported_names(tree)
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Name | ast.Attribute) and _last_name(node) in _CONNECTS:
+            yield Offence(node.lineno, f"connects: {ast.unparse(node)}")
+        elif isinstance(node, ast.Call) and _origin(node.func, origins) == "socket.socket":
+            yield Offence(node.lineno, "makes a socket")
+        for name in names:
+            parts = name.split(".")
+            starts = {".".join(parts[: at + 1]) for at in range(len(parts))}
+            if starts & _CLIENTS and "aiohttp.web" not in starts:
+                yield Offence(getattr(node, "lineno", 1), f"imports {name}")
+
+
+def unguarded_sessions(tree: ast.Module) -> Iterator[Offence]:
+    """A session of aiohttp has the connector of a guard and no proxy of the environment, and none
+    of its requests follows a redirect."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        given = {each.arg: ast.unparse(each.value) for each in node.keywords}
+        if _last_name(node.func) == "ClientSession":
+            if not given.get("connector", "").startswith("self._guard.connector("):
+                yield Offence(node.lineno, "has not the connector of a guard")
+            if given.get("trust_env") != "False":
+                yield Offence(node.lineno, "may use a proxy of the environment")
+        is_request = _last_name(node.func) in _REQUESTS and "_opened()." in ast.unparse(node.func)
+        if is_request and given.get("allow_redirects") != "False":
+            yield Offence(node.lineno, "may follow a redirect")
+
+
+_REQUESTS = frozenset({"delete", "get", "head", "options", "patch", "post", "put", "request"})
 
 
 def broad_catches(tree: ast.Module) -> Iterator[Offence]:

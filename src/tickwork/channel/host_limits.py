@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from urllib.parse import urlsplit
 
+from tickwork.channel.guard import host_of
 from tickwork.core.delivery.pace import (
     IDLE,
     Limit,
@@ -166,4 +166,4 @@ class _Admission:
 
 @lru_cache(RECEIVERS_MAX)
 def _host(url: str) -> str:
-    return (urlsplit(url).hostname or "").rstrip(".")
+    return host_of(url).rstrip(".")  # The guard refuses what has none.
