@@ -1,6 +1,9 @@
 """Endpoints: names, settings, publishing, enabling and deleting."""
 
 import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -29,7 +32,7 @@ from tickwork.core.delivery.endpoint import (
     read_endpoint_envelope,
     secrets_owner,
 )
-from tickwork.core.model import DEFAULT, SYSTEM, ContentType, Counts, Fate, Scope
+from tickwork.core.model import DEFAULT, SYSTEM, ContentType, Counts, Fate, Message, Scope
 from tickwork.errors import Conflict, InvalidInput, NotFound, TooMany
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -288,6 +291,7 @@ async def test_enabling_closes_the_breaker_and_makes_what_waits_visible_oldest_f
     assert enabled == await store.endpoints.get(DEFAULT, endpoint.id)
     clock.advance(seconds=1)
     messages = await claimed(store)
+    assert_spaced(messages, 1 / 20)
     events = {each.id: each.event_id for each in await deliveries(store)}
     assert [events[each.id] for each in messages] == published
 
@@ -318,6 +322,40 @@ async def test_a_rotated_secret_sets_the_time_of_its_endpoint_in_one_transaction
     assert await store.endpoints.get(DEFAULT, endpoint.id) == changed
     assert await store.endpoints.get(DEFAULT, other.id) == other
     assert await store.secrets.get(DEFAULT, owner, "signing") == (b"new",)
+
+
+@pytest.mark.parametrize("rate", [0.5, 100])
+async def test_what_a_disabled_endpoint_kept_comes_at_its_own_rate(
+    store: Store, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch, rate: float
+) -> None:
+    # Also over the ends of chunks; a dead delivery leaves no gap.
+    monkeypatch.setattr("tickwork.store.postgres.endpoints.endpoints.CHUNK_DELIVERIES", 3)
+    monkeypatch.setattr("tickwork.store.sqlite.endpoints.endpoints.REMOVAL_CHUNK_MESSAGES", 3)
+    endpoint = await make_endpoint(store, rate_per_second=rate)
+    published = []
+    for _ in range(9):
+        clock.advance(seconds=1)
+        published.append((await publish(store)).event_id)
+    messages = await claimed(store)
+    for index, message in enumerate(messages):
+        fate = Fate.DEAD if index == 1 else Fate.RELEASE
+        await end(store, message, fate, delay_seconds=0 if index == 1 else 3_600)
+    await store.endpoints.disable(DEFAULT, endpoint.id, "maintenance")
+    await store.endpoints.enable(DEFAULT, endpoint.id)
+    enabled_at = clock.now()
+    assert len(await claimed(store)) == 1
+    clock.advance(seconds=100)
+    later = await claimed(store)
+    assert_spaced(later, 1 / rate)
+    assert later[0].visible_at == enabled_at + timedelta(seconds=1 / rate)
+    events = {each.id: each.event_id for each in await deliveries(store)}
+    assert [events[each.id] for each in later] == published[2:]
+
+
+def assert_spaced(messages: Sequence[Message], seconds: float) -> None:
+    at = [each.visible_at for each in messages]
+    gaps = [(after - before).total_seconds() for before, after in pairwise(at)]
+    assert gaps == pytest.approx([seconds] * len(gaps), abs=0.00001)
 
 
 async def test_deleting_an_endpoint_deletes_its_secrets_and_what_waits_for_it(

@@ -261,7 +261,8 @@ async def disable_endpoint(
 
 
 async def enable_endpoint(store: Store, scope: Scope, reference: UUID | str) -> Endpoint:
-    """Goes on with deliveries, oldest first, and closes the breaker."""
+    """Goes on with deliveries, oldest first, at the rate of the endpoint or 20 a second, and closes
+    the breaker."""
     stored = await get_endpoint(store, scope, reference)
     async with _recorded(store, scope, "enable", stored):
         return await store.endpoints.enable(scope, stored.id)

@@ -65,7 +65,8 @@ class Endpoints(Protocol):
         first reason."""
 
     async def enable(self, scope: Scope, endpoint_id: UUID) -> Endpoint:
-        """Closes the breaker and makes what waits visible, oldest first."""
+        """Closes the breaker and makes what waits visible, oldest first, one after the other at the
+        rate of the endpoint, or of a host; nothing comes later than it would have."""
 
     async def delete(
         self, scope: Scope, endpoint_id: UUID, *, check: CheckEndpoint | None = None

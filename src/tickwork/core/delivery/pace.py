@@ -20,7 +20,7 @@ RETURN_SECONDS_MAX = 300.0
 """Maximum number of seconds before a delivery comes back."""
 
 RETURNS_PER_SECOND = 20.0
-"""Deliveries that come back in a second, if the limit has no rate."""
+"""Deliveries that come back in a second, if the limit has no rate: the default of a host."""
 
 
 class Limit(Struct, frozen=True):

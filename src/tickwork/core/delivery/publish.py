@@ -14,6 +14,7 @@ from tickwork.core.delivery.endpoint import (
     EndpointEnvelope,
     EndpointSettings,
 )
+from tickwork.core.delivery.pace import RETURNS_PER_SECOND
 from tickwork.core.limits import DELAY_SECONDS_MAX, check_message
 from tickwork.core.message.subscription import matches
 from tickwork.core.message.system_events import is_about
@@ -78,6 +79,11 @@ def check_resend(
 def spacing(rate_per_second: float | None) -> float:
     """Seconds between two deliveries at a rate."""
     return 0.0 if rate_per_second is None else 1 / rate_per_second
+
+
+def spacing_after_enable(settings: EndpointSettings) -> float:
+    """Seconds between two deliveries that a disabled endpoint kept, once it is enabled."""
+    return spacing(settings.rate_per_second or RETURNS_PER_SECOND)
 
 
 def event_name(event: NewMessage) -> str:

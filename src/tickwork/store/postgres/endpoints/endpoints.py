@@ -23,7 +23,7 @@ from tickwork.core.delivery.endpoint import (
     check_same_endpoint,
     secrets_owner,
 )
-from tickwork.core.delivery.publish import event_name
+from tickwork.core.delivery.publish import event_name, spacing_after_enable
 from tickwork.core.delivery.push import PushQueue
 from tickwork.core.delivery.slot_delivery import SlotDelivery
 from tickwork.core.limits import check_limit, check_system, is_name
@@ -124,7 +124,7 @@ class PostgresEndpoints:
 
     async def enable(self, scope: Scope, endpoint_id: UUID) -> Endpoint:
         endpoint = await self._change(scope, endpoint_id, SQL.enable_endpoint)
-        shown, position = 0, _FIRST
+        every, shown, position = spacing_after_enable(endpoint.settings), 0, _FIRST
         while True:
             asked = (endpoint.tenant, endpoint_id, *position, CHUNK_DELIVERIES)
             found = await self._database.run(
@@ -132,10 +132,10 @@ class PostgresEndpoints:
                     SQL.waiting_deliveries, *asked
                 )
             )
-            await self._show(found, shown)
+            shown += await self._show(found, shown, every)
             if len(found) < CHUNK_DELIVERIES:
                 return endpoint
-            shown, position = shown + len(found), _position(found)
+            position = _position(found)
 
     async def delete(
         self, scope: Scope, endpoint_id: UUID, *, check: CheckEndpoint | None = None
@@ -262,22 +262,23 @@ class PostgresEndpoints:
 
         return await self._database.change(work)
 
-    async def _show(self, found: Sequence[Any], earlier: int) -> None:
-        """Makes the messages of deliveries visible, a microsecond apart, so that they are claimed
-        in this order."""
+    async def _show(self, found: Sequence[Any], earlier: int, every: float) -> int:
+        """Makes the messages of deliveries visible, one after the other, so that they are claimed
+        in this order; returns how many there are."""
         waiting = [row for row in found if row["queue_id"] is not None]
         if not waiting:
-            return
+            return 0
         await self._database.run(
             lambda connection: connection.execute(
                 SQL.show_messages,
                 self._moment(),
                 [row["tenant"] for row in waiting],
                 [row["id"] for row in waiting],
-                [(earlier + index) / 1_000_000 for index in range(len(waiting))],
+                [(earlier + index) * every for index in range(len(waiting))],
             )
         )
         self._sender.wake({row["queue_id"] for row in waiting})
+        return len(waiting)
 
 
 def _position(found: Sequence[Any]) -> _Position:

@@ -198,11 +198,13 @@ def _resend(transaction: Transaction, resent: _Resent, delay_seconds: float) -> 
 
 def show_message(
     transaction: Transaction, tenant: str, message_id: bytes, delay_microseconds: int
-) -> None:
-    """Makes a message that waits visible after a delay, unless it is earlier."""
+) -> int:
+    """Makes a message that waits visible after a delay, unless it is earlier; returns 1 if it
+    did, else 0."""
     values = (tenant, message_id, transaction.now + delay_microseconds)
-    for (queue_id,) in transaction.execute(SQL.show_messages, values).fetchall():
-        transaction.queues_to_wake.add(UUID(bytes=queue_id))
+    found = transaction.execute(SQL.show_messages, values).fetchall()
+    transaction.queues_to_wake.update(UUID(bytes=queue_id) for (queue_id,) in found)
+    return len(found)
 
 
 def begin_delivery(transaction: Transaction, tenant: str, delivery: SlotDelivery) -> bool:

@@ -23,6 +23,7 @@ from tickwork.core.delivery.endpoint import (
     check_same_endpoint,
     secrets_owner,
 )
+from tickwork.core.delivery.publish import spacing_after_enable
 from tickwork.core.delivery.push import PushQueue
 from tickwork.core.delivery.slot_delivery import SlotDelivery
 from tickwork.core.limits import check_limit, check_system, is_name
@@ -44,7 +45,7 @@ from tickwork.store.sqlite.messages.removal import REMOVAL_CHUNK_MESSAGES, finis
 from tickwork.store.sqlite.messages.rows import Row, queue
 
 _Work = Callable[[Transaction, Sequence[Row], int], int]
-"""Takes deliveries, and the number of those before them."""
+"""Takes deliveries, and the sum of its results for those before them."""
 
 
 class SqliteEndpoints:
@@ -102,12 +103,14 @@ class SqliteEndpoints:
 
     async def enable(self, scope: Scope, endpoint_id: UUID) -> Endpoint:
         endpoint = await self._change(scope, endpoint_id, SQL.enable_endpoint)
+        every = microseconds(spacing_after_enable(endpoint.settings))
 
-        def show(transaction: Transaction, found: Sequence[Row], earlier: int) -> int:
-            # A microsecond apart, so that they are claimed in this order.
-            for number, row in enumerate(found, earlier):
-                show_message(transaction, endpoint.tenant, row[0], number)
-            return len(found)
+        def show(transaction: Transaction, found: Sequence[Row], shown: int) -> int:
+            # One after the other, so that they are claimed in this order.
+            first = shown
+            for message_id, *_ in found:
+                shown += show_message(transaction, endpoint.tenant, message_id, shown * every)
+            return shown - first
 
         await self._for_waiting(endpoint.tenant, endpoint_id, show)
         return endpoint
@@ -119,7 +122,7 @@ class SqliteEndpoints:
             lambda transaction: _delete(transaction, scope, endpoint_id, check)
         )
 
-        def remove(transaction: Transaction, found: Sequence[Row], _earlier: int) -> int:
+        def remove(transaction: Transaction, found: Sequence[Row], _removed: int) -> int:
             # Not those of slots: these become dead letters of their schedules.
             queue_id = find_queue(transaction, SYSTEM, ENDPOINTS_QUEUE).id
             removed = [
@@ -217,19 +220,19 @@ class SqliteEndpoints:
     async def _for_waiting(self, tenant: str, endpoint_id: UUID, work: _Work) -> int:
         """Does the work for the undelivered deliveries of an endpoint, oldest first, in chunks;
         returns the sum of its results."""
-        done = earlier = 0
+        done = 0
         position: tuple[Any, ...] = (-1, b"")
         while True:
             asked = (tenant, endpoint_id.bytes, *position, REMOVAL_CHUNK_MESSAGES)
 
             def chunk(
-                transaction: Transaction, asked: tuple[Any, ...] = asked, earlier: int = earlier
+                transaction: Transaction, asked: tuple[Any, ...] = asked, done: int = done
             ) -> tuple[int, Sequence[Row]]:
                 found = transaction.execute(SQL.waiting_deliveries, asked).fetchall()
-                return (work(transaction, found, earlier) if found else 0), found
+                return (work(transaction, found, done) if found else 0), found
 
             results, found = await self._database.write(chunk, rows=REMOVAL_CHUNK_MESSAGES)
-            done, earlier = done + results, earlier + len(found)
+            done += results
             if len(found) < REMOVAL_CHUNK_MESSAGES:
                 return done
             position = found[-1][1:]
