@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 
 from tests.cli.kit import Desk
+from tests.conformance.endpoint_acts import attempt, claimed_one
+from tickwork.cli.output import local_time
+from tickwork.core.delivery.breaker import FAILURES_IN_ROW_MAX
+from tickwork.store.contract import Store
 
 URL = "https://example.com/hook"
+RECOVER = ("deliveries", "recover", "billing", "--since", "2020-01-01T00:00:00Z", "--yes")
 
 
 @pytest.fixture
@@ -53,10 +60,56 @@ def test_what_was_published_is_found_by_its_short_id_and_sent_again(billing: Des
     assert (waiting["type"], waiting["status"]) == ("order.paid", "waiting")
     shown = billing.answer("deliveries", "show", waiting["id"][-8:])
     assert "status: waiting, 0 attempts" in shown
-    assert "sent again" in billing.answer("deliveries", "resend", waiting["id"])
-    since = ("--since", "2020-01-01T00:00:00Z")
-    again = billing.json("deliveries", "recover", "billing", *since, "--yes")
-    assert again == {"endpoint": "billing", "resent": 1}
+    again = billing.answer("deliveries", "resend", waiting["id"][-8:])
+    assert again == f"{waiting['id']} is sent again\n"
+    assert waiting["id"].startswith("dlv_")
+    recovered = billing.json(*RECOVER)
+    at_once = {"waits_for": None, "waits_until": None}
+    assert recovered == {"endpoint": "billing", "resent": 1} | at_once
+    resent = billing.json("deliveries", "resend", waiting["id"])
+    assert resent == {"delivery": waiting["id"], "resent": True} | at_once
+
+
+def test_what_is_sent_again_to_a_disabled_endpoint_says_that_it_waits(billing: Desk) -> None:
+    open_breaker(billing)
+    billing.answer("endpoints", "disable", "billing")
+    shown = billing.answer("endpoints", "show", "billing")
+    assert "status: disabled" in shown
+    assert "next attempt" not in shown
+    assert billing.json("endpoints", "show", "billing")["health"]["open_until"] is None
+    (waiting,) = billing.json("deliveries", "list")
+    text = billing.answer("deliveries", "resend", waiting["id"])
+    why = "the endpoint billing is disabled; `tickwork endpoints enable billing` sends what waits"
+    assert text == f"{waiting['id']} waits: {why}\n"
+    assert billing.answer(*RECOVER) == f"1 deliveries wait: {why}\n"
+    told = billing.json("deliveries", "resend", waiting["id"])
+    assert (told["waits_for"], told["waits_until"]) == ("endpoint_disabled", None)
+
+
+def test_what_is_sent_again_while_the_breaker_is_open_says_until_when_it_waits(
+    billing: Desk,
+) -> None:
+    open_breaker(billing)
+    health = billing.json("endpoints", "show", "billing")["health"]
+    until = datetime.fromisoformat(health["open_until"])
+    assert "next attempt" in billing.answer("endpoints", "show", "billing")
+    (waiting,) = billing.json("deliveries", "list")
+    text = billing.answer("deliveries", "resend", waiting["id"])
+    why = "the breaker of billing is open, because 5 deliveries in a row failed"
+    assert text == f"{waiting['id']} waits until {local_time(until)}: {why}\n"
+    assert billing.answer(*RECOVER).startswith("1 deliveries wait until ")
+    told = billing.json(*RECOVER)
+    assert (told["waits_for"], told["waits_until"]) == ("breaker_open", health["open_until"])
+
+
+def open_breaker(desk: Desk) -> None:
+    """Lets the waiting delivery fail until the breaker of its endpoint opens."""
+
+    async def fail(store: Store) -> None:
+        for _ in range(FAILURES_IN_ROW_MAX):
+            await attempt(store, await claimed_one(store), code=500)
+
+    desk.store(fail)
 
 
 def test_an_endpoint_is_signed_with_a_private_key_whose_public_key_is_shown(billing: Desk) -> None:

@@ -231,7 +231,7 @@ def test_an_endpoint_is_disabled_and_reported_once() -> None:
     disabled = endpoint(change.health, GONE)
     again = after_attempts(disabled, [*gone, *[recorded(disabled)] * 5], NOW)
     assert (again.events, again.disabled_reason) == ((), None)
-    assert again.health.failures_in_row == 11
+    assert (again.health.failures_in_row, again.health.open_until) == (11, None)
 
 
 def test_attempts_are_grouped_by_tenant_and_endpoint() -> None:

@@ -120,7 +120,7 @@ export function Endpoint({ id }: { id: string }) {
                   act: 'Recover',
                   run: async ({ since }) => {
                     const { recovered } = await post('/v1/endpoints/{endpoint}/recover', { ...named, body: { since } })
-                    done(`${count(recovered, 'delivery', 'deliveries')} will be sent again.`)
+                    done(`${count(recovered, 'delivery', 'deliveries')} will be sent again as soon as the endpoint takes deliveries.`)
                   },
                 })
               }
@@ -152,7 +152,7 @@ export function Endpoint({ id }: { id: string }) {
               ['method', data.method],
               ['failures in a row', data.health.failures_in_row],
               ['failing since', data.health.failing_since && <Time at={data.health.failing_since} isLong />],
-              ['held back until', data.disabled_at ? null : data.health.open_until && <Time at={data.health.open_until} isLong />],
+              ['held back until', data.health.open_until && <Time at={data.health.open_until} isLong />],
               ['ordered', data.ordered ? 'yes' : 'no'],
               ['timeout', `${data.timeout_seconds} s`],
               ['signature', data.signature],
@@ -211,7 +211,7 @@ export function Delivery({ id }: { id: string }) {
                 needs="manage"
                 onAct={async () => {
                   await post('/v1/deliveries/{delivery}/resend', { path: { delivery: id } })
-                  say('It will be sent again.')
+                  say('It will be sent again as soon as its endpoint takes deliveries.')
                   loaded.reload()
                 }}
               >

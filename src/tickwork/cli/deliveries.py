@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -16,7 +16,8 @@ from tickwork.cli.store_session import confirm, number, required, whole_number
 from tickwork.cli.typer_commands import Command, Group
 
 if TYPE_CHECKING:
-    from tickwork.client.answers import DeliveryAnswer
+    from tickwork.client.answers import DeliveryAnswer, EndpointAnswer
+    from tickwork.client.client import Client
     from tickwork.core.delivery.endpoint import Attempt
 
 events = typer.Typer(cls=Group, help="Events: publish to queues and endpoints.")
@@ -156,11 +157,20 @@ def resend_command(
 ) -> None:
     """Send a delivery again, also one that arrived."""
     delivery_id = reference_of(delivery, "ID", "delivery", database, tenant)
-    ask(database, tenant, lambda client: client.deliveries.resend(delivery_id))
+
+    async def resend(client: Client) -> tuple[DeliveryAnswer, EndpointAnswer]:
+        await client.deliveries.resend(delivery_id)
+        sent = await client.deliveries.get(delivery_id)
+        return sent, await client.endpoints.get(sent.endpoint_id)
+
+    sent, endpoint = ask(database, tenant, resend)
+    wait = _wait(endpoint)
     if as_json:
-        print_json({"delivery": str(delivery_id), "resent": True})
+        print_json({"delivery": sent.id, "resent": True} | _wait_fields(wait))
+    elif wait is None:
+        typer.echo(f"{sent.id} is sent again")
     else:
-        typer.echo(f"{delivery_id} is sent again")
+        typer.echo(f"{sent.id} waits{wait.text}")
 
 
 @app.command("recover", cls=Command)
@@ -181,7 +191,7 @@ def recover_command(
         _time(until, "--until"),
     )
     names = _OPTIONS | {"endpoint": "ENDPOINT"}
-    ask(database, tenant, lambda client: client.endpoints.get(which), names=names)
+    endpoint = ask(database, tenant, lambda client: client.endpoints.get(which), names=names)
     confirm(f"Send again what {which} did not get since {local_time(start)}?", yes=yes)
     sent = ask(
         database,
@@ -191,10 +201,42 @@ def recover_command(
         ),
         names=names,
     )
+    wait = _wait(endpoint) if sent else None
     if as_json:
-        print_json({"endpoint": which, "resent": sent})
-    else:
+        print_json({"endpoint": which, "resent": sent} | _wait_fields(wait))
+    elif wait is None:
         typer.echo(f"{sent} deliveries are sent again, {pace:g} a second")
+    else:
+        typer.echo(f"{sent} deliveries wait{wait.text}")
+
+
+class _Wait(NamedTuple):
+    """Why a delivery that is sent again has to wait."""
+
+    reason: str
+    until: datetime | None
+    text: str
+
+
+def _wait(endpoint: EndpointAnswer) -> _Wait | None:
+    """What keeps an endpoint from getting deliveries now."""
+    from tickwork import clock
+
+    name, until = endpoint.name, endpoint.health.open_until
+    if endpoint.disabled_at is not None:
+        hint = f"`tickwork endpoints enable {name}` sends what waits"
+        return _Wait("endpoint_disabled", None, f": the endpoint {name} is disabled; {hint}")
+    if until is None or until <= clock.now():
+        return None
+    failed = f"{endpoint.health.failures_in_row} deliveries in a row failed"
+    text = f" until {local_time(until)}: the breaker of {name} is open, because {failed}"
+    return _Wait("breaker_open", until, text)
+
+
+def _wait_fields(wait: _Wait | None) -> dict[str, object]:
+    if wait is None:
+        return {"waits_for": None, "waits_until": None}
+    return {"waits_for": wait.reason, "waits_until": wait.until}
 
 
 def _time(text: str | None, name: str) -> datetime | None:

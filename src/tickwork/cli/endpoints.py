@@ -339,7 +339,7 @@ def _lines(endpoint: EndpointAnswer) -> Iterator[str]:
         yield f"disabled: {endpoint.disabled_at:%Y-%m-%d %H:%M} UTC, {endpoint.disabled_reason}"
     if health.failures_in_row:
         yield f"failures: {health.failures_in_row} in a row{_failing_since(health)}"
-    if health.open_until is not None and endpoint.disabled_at is None:
+    if health.open_until is not None:
         yield f"next attempt: {health.open_until:%Y-%m-%d %H:%M:%S} UTC"
     for label, value in (
         ("owner", endpoint.owner),

@@ -68,6 +68,8 @@ def after_attempts(
         if reason is None:
             events += change.events
             reason = change.disabled_reason
+    if reason is not None:  # Nothing is sent at that time.
+        health = structs.replace(health, open_until=None)
     is_disabled_now = endpoint.disabled_reason is None
     return HealthChange(health, tuple(events), reason if is_disabled_now else None)
 

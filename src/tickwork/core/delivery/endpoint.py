@@ -78,7 +78,8 @@ class Health(Struct, frozen=True, kw_only=True):
     """What recent attempts say about an endpoint.
 
     `failing_since` is when the breaker first opened and `endpoint.failing` was published first.
-    `open_until` is when the breaker lets the next delivery through; None if it is closed.
+    `open_until` is when the breaker lets the next delivery through; None if it is closed,
+    or the endpoint disabled.
     `openings` counts how often it opened without a success in between. `notices` counts the
     `endpoint.failing` events since `failing_since`.
     """
