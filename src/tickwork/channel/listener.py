@@ -18,6 +18,9 @@ from tickwork.errors import FieldError, InvalidInput
 BODY_BYTES_MAX = 1_000_000
 SHOWN_CHARACTERS_MAX = 2_000
 _FORWARD_SECONDS = 30.0
+_STOP_SECONDS = 0.5
+"""Seconds that webhooks under way may take after Ctrl-C."""
+
 _OTHERWISE_SIGNED = (
     "it is signed with another secret, such as that of an endpoint: give it to --secret"
 )
@@ -47,7 +50,7 @@ class Listener:
         """Serves until it is cancelled; `started` gets the port."""
         application = web.Application(client_max_size=BODY_BYTES_MAX)
         application.router.add_route("*", "/{path:.*}", self._receive)
-        runner = web.AppRunner(application, access_log=None)
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=_STOP_SECONDS)
         await runner.setup()
         try:
             site = web.TCPSite(runner, "127.0.0.1", port)
@@ -88,7 +91,11 @@ class Listener:
             async with (
                 aiohttp.ClientSession(timeout=timeout) as session,
                 session.request(
-                    request.method, self._forward, data=body, headers=headers
+                    request.method,
+                    self._forward,
+                    data=body,
+                    headers=headers,
+                    allow_redirects=False,  # The sender follows none.
                 ) as answer,
             ):
                 self._show(f"  {self._forward} answered {answer.status}")
