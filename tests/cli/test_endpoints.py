@@ -45,6 +45,20 @@ def test_an_endpoint_is_listed_changed_disabled_and_deleted(billing: Desk) -> No
     assert billing.json("endpoints", "list") == []
 
 
+def test_why_explains_a_delivery_and_its_endpoint(billing: Desk) -> None:
+    (delivery,) = billing.json("deliveries", "list")
+    billing.answer("endpoints", "disable", "billing", "--reason", "too slow")
+    lines = billing.answer("why", delivery["id"]).splitlines()
+    waits = "waits: endpoint billing is disabled (too slow)."
+    assert lines[0] == f"The delivery of order.paid to endpoint billing {waits}"
+    assert [line.partition(":")[0] for line in lines[1:]] == ["since", "until", "next", "trace"]
+    assert "`tickwork endpoints enable billing`" in lines[3]
+    assert billing.json("why", delivery["id"][-8:])["code"] == "endpoint_disabled"
+    assert billing.answer("why", "billing").startswith("Endpoint billing is disabled (too slow).")
+    assert "trace" not in billing.answer("why", "billing")
+    assert billing.json("why", "billing")["kind"] == "endpoint"
+
+
 def test_a_schedule_calls_an_endpoint(billing: Desk) -> None:
     words = ("schedules", "create", "@daily", "--endpoint")
     made = billing.json(*words, "billing")

@@ -314,7 +314,13 @@ async def test_a_tenant_sees_only_its_own_dead_letters(store: Store) -> None:
             await act
     for scope in (owner, SYSTEM):
         assert await store.dead_letters.get(scope, letter.id) == letter
+        assert await store.dead_letters.of_message(scope, letter.message_id) == letter
         assert await letters(store, scope=scope) == (letter,)
+    for scope in (stranger, Scope("\ud800")):
+        assert await store.dead_letters.of_message(scope, letter.message_id) is None
+    assert await store.dead_letters.of_message(owner, letter.id) is None
+    await store.dead_letters.discard(owner, WORK, reach)
+    assert await store.dead_letters.of_message(owner, letter.message_id) is None
 
 
 async def test_the_system_replays_dead_letters_under_their_own_tenant(store: Store) -> None:

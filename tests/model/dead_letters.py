@@ -67,6 +67,12 @@ class MemoryDeadLetters:
             raise NotFound("dead letter", dead_letter_id)
         return letter
 
+    async def of_message(self, scope: Scope, message_id: UUID) -> DeadLetter | None:
+        for letter in self._tables.letters.values():
+            if letter.message_id == message_id and letter.resolution is None:
+                return letter if scope.tenant in (None, letter.tenant) else None
+        return None
+
     async def groups(self, scope: Scope, queue: str, limit: int) -> tuple[DeadGroup, ...]:
         check_limit(limit)
         alike: dict[tuple[str, str, str | None], list[DeadLetter]] = {}

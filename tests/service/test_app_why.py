@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -139,3 +140,124 @@ async def test_calls_and_the_alarm_of_an_entity_are_explained(database: str | No
         assert (await ask(app, str(behind))).code == "blocked"
         with pytest.raises(NotFound):
             await why_entity(h.store, app._engine.scope, "Nothing", "llc")
+
+
+SHOP = "https://shop.example.com/hook"
+
+
+async def test_a_delivery_says_what_became_of_it_or_what_it_waits_for(
+    database: str | None,
+) -> None:
+    app = Tickwork()
+    async with harness(app, database=database) as h:
+        made = await app.endpoints.create("shop", url=SHOP, types=["*"], retry_seconds=[60])
+        started = h.now
+
+        async def publish() -> str:
+            event = (await app.events.publish("order.paid", {})).event_id
+            (found,) = [each.id for each in await app.deliveries.list() if each.event_id == event]
+            return public_id(Prefix.DELIVERY, found)
+
+        arrived = await publish()
+        ready = await ask(app, arrived)
+        assert (ready.kind, ready.id, ready.code) == ("delivery", arrived, "ready")
+        subject = "The delivery of order.paid to endpoint shop"
+        assert ready.answer == f"{subject} is ready and waits for a worker."
+        await h.drain()
+        found = await ask(app, arrived)
+        assert (found.code, found.since, found.until) == ("delivered", started, None)
+        assert found.answer == f"{subject} arrived at {iso(started)} (1 attempt, status 200)."
+        assert found.next == f"Nothing; `tickwork deliveries resend {arrived}` sends it again."
+        assert await ask(app, arrived[-12:]) == found
+
+        h.deliveries.answer = lambda _: 503
+        failed = await publish()
+        await h.drain()
+        found = await ask(app, failed)
+        assert (found.code, found.until) == ("retrying", h.now + timedelta(seconds=60))
+        assert found.answer == f"{subject} failed and waits for its next attempt."
+        assert found.details == (
+            "1 of 2 attempts failed",
+            "the last error: the receiver answered 503",
+        )
+        shown = await ask(app, "shop")
+        assert (shown.code, shown.answer) == ("active", "Endpoint shop takes deliveries.")
+        assert shown.details == ("1 attempt in a row failed",)
+
+        for _ in range(4):
+            await publish()
+        await h.drain()
+        waiting, until = await publish(), h.now + timedelta(seconds=60)
+        found = await ask(app, waiting)
+        assert (found.code, found.since, found.until) == ("breaker_open", started, until)
+        why_open = "breaker of endpoint shop is open: 5 attempts in a row failed"
+        assert found.answer == f"{subject} waits: the {why_open}."
+        tried = f"One delivery is tried at {iso(until)}; if it arrives, the others follow."
+        assert found.next == tried
+        assert (await ask(app, failed)).details[-1] == "the last error: the receiver answered 503"
+        assert await ask(app, public_id(Prefix.MESSAGE, await message_of(app, waiting))) == found
+        endpoint = public_id(Prefix.ENDPOINT, made.id)
+        shown = await ask(app, endpoint)
+        assert (shown.kind, shown.id, shown.code) == ("endpoint", endpoint, "breaker_open")
+        assert (shown.answer, shown.next, shown.until) == (f"The {why_open}.", tried, until)
+        assert await ask(app, "shop") == shown
+
+        await app.endpoints.disable("shop", "moving house")
+        found = await ask(app, waiting)
+        assert (found.code, found.since) == ("endpoint_disabled", h.now)
+        assert found.answer == f"{subject} waits: endpoint shop is disabled (moving house)."
+        enable = "`tickwork endpoints enable shop`"
+        last = h.now + timedelta(days=14)
+        assert found.next == (
+            f"Deliveries go on when it is enabled: {enable}; after {iso(last)} it becomes a dead "
+            "letter."
+        )
+        assert found.until == last
+        assert (await ask(app, "shop")).code == "endpoint_disabled"
+
+        await app.endpoints.enable("shop")
+        assert (await ask(app, "shop")).details == ()
+        await h.advance(hours=2)
+        found = await ask(app, failed)
+        assert (found.kind, found.id, found.code) == ("delivery", failed, "dead")
+        assert found.answer == f"{subject} died after 2 attempts (permanent)."
+        assert found.details == (
+            "the last error: the receiver answered 503; attempt 2 was the last",
+        )
+        resend = f"Nothing: `tickwork deliveries resend {failed}` sends it again"
+        assert found.next == f"{resend}."
+        await app.endpoints.disable("shop", "gone")
+        assert (await ask(app, failed)).next == f"{resend} after {enable}."
+        await app.endpoints.delete("shop")
+        assert (await ask(app, failed)).next == "Nothing: there is no endpoint to send it to."
+        for unknown in ("shop", endpoint, "dlv_" + 32 * "0", arrived.replace("dlv", "msg")):
+            with pytest.raises(NotFound):
+                await app.why(unknown)
+
+
+async def test_a_slot_and_a_push_say_that_their_endpoint_is_disabled(database: str | None) -> None:
+    app = Tickwork()
+    async with harness(app, database=database) as h:
+        await app.endpoints.create("shop", url=SHOP, types=["order.*"])
+        await app.endpoints.disable("shop", "moving house")
+        await app.queues.put("pushed", push_to="shop")
+        pushed = await ask(app, await app.queue("pushed").send(1))
+        assert (pushed.kind, pushed.code, pushed.until) == ("message", "endpoint_disabled", None)
+        assert pushed.answer == (
+            "The message in queue pushed waits: endpoint shop is disabled (moving house)."
+        )
+        await app.schedules.create(once_at=h.now, target={"type": "webhook", "endpoint": "shop"})
+        await h.drain()
+        (delivery,) = await app.deliveries.list()
+        found = await ask(app, public_id(Prefix.DELIVERY, delivery.id))
+        assert (found.kind, found.code) == ("delivery", "endpoint_disabled")
+        assert found.answer.startswith("The delivery of schedule.fired to endpoint shop waits: ")
+
+
+async def message_of(app: Tickwork, delivery: str) -> UUID:
+    found = await app.deliveries.get(delivery)
+    return found.message_id
+
+
+def iso(at: datetime) -> str:
+    return f"{at:%Y-%m-%dT%H:%M:%S}Z"

@@ -40,6 +40,7 @@ WAYS = {
         COUNTS: {f"{COUNTS}_pkey"},
         MESSAGES: {f"{MESSAGES}_batch_claimed"},
     },
+    "dead_letter_of_message": {LETTERS: {f"{LETTERS}_message"}},
     "get_dead_letter": {LETTERS: {f"{LETTERS}_id"}},
     "dead_letter_position": {LETTERS: {f"{LETTERS}_id"}},
     "list_batches": {

@@ -145,6 +145,7 @@ BY_OTHER_WAYS = {
     "prune_deliveries": "tickwork_deliveries_tenant",
     "prune_published": "tickwork_published_age",
     "resolve_dead_letters": "tickwork_dead_letters_message",
+    "dead_letter_of_message": "tickwork_dead_letters_message",
     "tenant_deliveries": "tickwork_deliveries_tenant",
     "tenant_undelivered": "tickwork_deliveries_tenant_open",
     "waiting_deliveries": "tickwork_deliveries_endpoint_open",

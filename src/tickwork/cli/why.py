@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 Reference = Annotated[
     str | None,
     typer.Argument(
-        metavar="ID", help="Name or id of a schedule; id of a message, dead letter or run."
+        metavar="ID",
+        help="Name or id of a schedule or endpoint; id of a message, dead letter, delivery or run.",
     ),
 ]
 At = Annotated[
@@ -43,7 +44,7 @@ def why_command(
     tenant: Tenant = None,
     as_json: Json = False,
 ) -> None:
-    """Explain why a schedule fired, or did not, or what a message or a run waits for."""
+    """Explain why a schedule fired, or did not, or what a message, delivery or run waits for."""
     from tickwork.client.answers import WhyAnswer
     from tickwork.errors import NotFound
 
@@ -111,7 +112,8 @@ def _wait_lines(found: Wait) -> Iterator[str]:
         yield f"until: {local_time(found.until)}"
     yield f"next: {found.next}"
     yield from (f"{each[:1].upper()}{each[1:]}." for each in found.details)
-    yield f"trace: tickwork trace {found.correlation_id}"
+    if found.correlation_id is not None:
+        yield f"trace: tickwork trace {found.correlation_id}"
 
 
 def trace_command(

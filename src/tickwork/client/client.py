@@ -191,22 +191,26 @@ class Verbs(Noun[M], Generic[M]):
 
     @verb
     def why(self, reference: str) -> Plan[Wait]:
-        """Explains what a message, a dead letter or a run waits for, by its id: since when, until
-        when, and what happens next. `client.schedules.why` explains schedules."""
-        message = Call("GET", at("v1", "messages", reference, "why"), answer(Wait))
-        letter = Call("GET", at("v1", "dead", reference, "why"), answer(Wait))
-        asked = [runs.why_run(reference), message, letter]
-        if reference.startswith(f"{Prefix.MESSAGE}_"):
-            asked = [message]
-        elif reference.startswith(f"{Prefix.DEAD_LETTER}_"):
-            asked = [letter]
-        for each in asked:
+        """Explains what a message, a dead letter, a delivery, an endpoint (or its name) or a run
+        waits for, by its id: since when, until when, and what happens next. `client.schedules.why`
+        explains schedules."""
+        asked = {
+            Prefix.RUN: runs.why_run(reference),
+            Prefix.ENDPOINT: Call("GET", at("v1", "endpoints", reference, "why"), answer(Wait)),
+            Prefix.MESSAGE: Call("GET", at("v1", "messages", reference, "why"), answer(Wait)),
+            Prefix.DEAD_LETTER: Call("GET", at("v1", "dead", reference, "why"), answer(Wait)),
+            Prefix.DELIVERY: Call("GET", at("v1", "deliveries", reference, "why"), answer(Wait)),
+        }
+        prefix, is_prefixed, _ = reference.partition("_")
+        if is_prefixed and prefix != Prefix.RUN and prefix in asked:
+            asked = {Prefix(prefix): asked[Prefix(prefix)]}
+        for each in asked.values():
             try:
                 found: Wait = yield each
             except NotFound:
                 continue
             return found
-        raise NotFound("message, dead letter or run", reference)
+        raise NotFound("message, dead letter, delivery, endpoint or run", reference)
 
     @verb
     def trace(self, reference: str) -> Call[Trace]:

@@ -22,8 +22,9 @@ class Overview:
     _engine: AppEngine
 
     async def why(self, reference: str) -> Wait:
-        """Explains what a message, a dead letter or a run waits for, by its id: since when, until
-        when, and what happens next. `app.schedules.why` explains schedules."""
+        """Explains what a message, a dead letter, a delivery, an endpoint (or its name) or a run
+        waits for, by its id: since when, until when, and what happens next. `app.schedules.why`
+        explains schedules."""
         return await why_waits(await self._engine.ready(), self._engine.scope, str(reference))
 
     async def trace(self, reference: str) -> Trace:

@@ -1,4 +1,5 @@
-"""Turns the facts about a message, a dead letter or a run into a code and sentences, without I/O.
+"""Turns the facts about a message, a dead letter, a delivery, an endpoint or a run into a code and
+sentences, without I/O.
 
 Each answer says what it waits for, since when, until when, and what happens next.
 """
@@ -11,6 +12,7 @@ from datetime import datetime, timedelta
 import msgspec
 from msgspec import Struct
 
+from tickwork.core.delivery.endpoint import DeliveryStatus, Endpoint, EndpointDelivery
 from tickwork.core.entity.call import read_call
 from tickwork.core.limits import ENTITIES_PREFIX, FOREVER_SECONDS
 from tickwork.core.message.dead_letter import DeadLetter
@@ -42,8 +44,8 @@ class Wait(Struct, frozen=True, kw_only=True):
 
 
 class MessageFacts(Struct, frozen=True, kw_only=True):
-    """Everything known about a message: its queue, who has it, what is ahead of it in its key, and
-    what keeps it from going on."""
+    """Everything known about a message: its queue, who has it, what is ahead of it in its key,
+    what keeps it from going on, and the endpoint that it is sent to with its delivery."""
 
     message: Message
     queue: str
@@ -53,11 +55,14 @@ class MessageFacts(Struct, frozen=True, kw_only=True):
     is_holder_alive: bool = True
     ahead: Message | None = None
     obstacles: Sequence[str] = ()
+    delivery: EndpointDelivery | None = None
+    endpoint: Endpoint | None = None
 
 
 def message_wait(facts: MessageFacts) -> Wait:
     """Why a message waits."""
     message, until, since = facts.message, None, message_since(facts.message)
+    more: tuple[str, ...] = ()
     kind, subject = _subject(facts)
     obstacles = _obstacles(facts.obstacles)
     if message.waits_since is not None:
@@ -66,6 +71,15 @@ def message_wait(facts: MessageFacts) -> Wait:
         then, until = "it is completed, or fails when its time is over", message.visible_at
     elif message.state is State.CLAIMED:
         code, answer, then, until = _claimed(facts, subject)
+    elif facts.endpoint is not None and is_stopped(facts.endpoint):
+        state = endpoint_wait(facts.endpoint, facts.now)
+        code, since, until = state.code, state.since or since, state.until
+        more = state.details
+        answer = f"{subject} waits: {_part(state.answer)}"
+        then = _part(state.next) + obstacles
+        if code == DISABLED and facts.settings.push_to is None:
+            until = message.sent_at + timedelta(seconds=facts.settings.retention_seconds)
+            then = f"{then}; after {iso_second(until)} it becomes a dead letter"
     elif message.state is State.BLOCKED:
         code, since = "blocked", message.sent_at
         first = "an earlier message"
@@ -83,16 +97,19 @@ def message_wait(facts: MessageFacts) -> Wait:
     else:
         code, answer = "ready", f"{subject} is ready and waits for a worker"
         then = f"a worker runs it as soon as one is free{obstacles}"
+    named = public_id(Prefix.MESSAGE, message.id)
+    if facts.delivery is not None:
+        named = public_id(Prefix.DELIVERY, facts.delivery.id)
     return Wait(
         kind=kind,
-        id=public_id(Prefix.MESSAGE, message.id),
+        id=named,
         code=code,
         answer=_sentence(answer),
         next=_sentence(then),
         since=since,
         until=until,
         correlation_id=message.correlation_id or str(message.id),
-        details=tuple(_attempt_details(message, facts.settings)),
+        details=(*_attempt_details(message, facts.settings), *more),
     )
 
 
@@ -120,6 +137,8 @@ def _claimed(facts: MessageFacts, subject: str) -> tuple[str, str, str, datetime
 
 def _subject(facts: MessageFacts) -> tuple[str, str]:
     """What a message is, for programs and in a sentence."""
+    if facts.delivery is not None:
+        return "delivery", _delivery_words(facts.delivery, facts.endpoint)
     if facts.queue.startswith(ENTITIES_PREFIX):
         try:
             call = read_call(facts.message.body)
@@ -140,6 +159,97 @@ def _attempt_details(message: Message, settings: QueueSettings) -> list[str]:
     if message.last_error:
         found.append(f"the last error: {_short(message.last_error)}")
     return found
+
+
+DISABLED, BREAKER_OPEN = "endpoint_disabled", "breaker_open"
+"""Codes of an endpoint that takes no deliveries, and of what waits for it."""
+
+
+def is_stopped(endpoint: Endpoint) -> bool:
+    """Whether deliveries to an endpoint wait for it."""
+    return endpoint.disabled_at is not None or endpoint.health.open_until is not None
+
+
+def endpoint_wait(endpoint: Endpoint, now: datetime) -> Wait:
+    """What keeps an endpoint from taking deliveries, if anything."""
+    name, health, since, until = endpoint.name, endpoint.health, endpoint.health.failing_since, None
+    failures = f"{_attempts(health.failures_in_row)} in a row failed"
+    if endpoint.disabled_at is not None:
+        code, since = DISABLED, endpoint.disabled_at
+        reason = endpoint.disabled_reason or "no reason was given"
+        answer = f"endpoint {name} is disabled ({_short(reason)})"
+        then = f"deliveries go on when it is enabled: `tickwork endpoints enable {name}`"
+    elif health.open_until is not None and health.open_until > now:
+        code, until = BREAKER_OPEN, health.open_until
+        answer = f"the breaker of endpoint {name} is open: {failures}"
+        then = f"one delivery is tried at {iso_second(until)}; if it arrives, the others follow"
+    elif health.open_until is not None:
+        code = BREAKER_OPEN
+        answer = f"the breaker of endpoint {name} lets one delivery through: {failures}"
+        then = "if it arrives, the others follow"
+    else:
+        code, answer = "active", f"endpoint {name} takes deliveries"
+        then = "events of its types are delivered when they are published"
+    return Wait(
+        kind="endpoint",
+        id=public_id(Prefix.ENDPOINT, endpoint.id),
+        code=code,
+        answer=_sentence(answer),
+        next=_sentence(then),
+        since=since,
+        until=until,
+        details=(failures,) if code != BREAKER_OPEN and health.failures_in_row else (),
+    )
+
+
+def delivery_end(
+    delivery: EndpointDelivery, endpoint: Endpoint | None, letter: DeadLetter | None
+) -> Wait:
+    """What became of a delivery that does not wait. `letter` is its open dead letter."""
+    subject, since, details = _delivery_words(delivery, endpoint), delivery.delivered_at, []
+    resend = f"`tickwork deliveries resend {public_id(Prefix.DELIVERY, delivery.id)}`"
+    tries = _attempts(delivery.attempts)
+    code = str(delivery.status)
+    if delivery.status is DeliveryStatus.DELIVERED and since is not None:
+        status = "" if delivery.last_code is None else f", status {delivery.last_code}"
+        answer = f"{subject} arrived at {iso_second(since)} ({tries}{status})"
+        then = f"nothing; {resend} sends it again"
+    else:
+        since = delivery.last_attempt_at if letter is None else letter.failed_at
+        answer = f"{subject} died after {tries}"
+        if letter is not None:
+            answer += f" ({letter.reason})"
+        then = f"nothing: {resend} sends it again"
+        if endpoint is None:
+            then = "nothing: there is no endpoint to send it to"
+        elif endpoint.disabled_at is not None:
+            then += f" after `tickwork endpoints enable {endpoint.name}`"
+        error = delivery.last_error if letter is None else letter.error or delivery.last_error
+        details += [] if error is None else [f"the last error: {_short(error)}"]
+    return Wait(
+        kind="delivery",
+        id=public_id(Prefix.DELIVERY, delivery.id),
+        code=code,
+        answer=_sentence(answer),
+        next=_sentence(then),
+        since=since,
+        correlation_id=None if letter is None else letter.correlation_id or str(letter.message_id),
+        details=tuple(details),
+    )
+
+
+def _delivery_words(delivery: EndpointDelivery, endpoint: Endpoint | None) -> str:
+    where = "an endpoint that was deleted" if endpoint is None else f"endpoint {endpoint.name}"
+    return f"the delivery of {delivery.type} to {where}"
+
+
+def _attempts(count: int) -> str:
+    return f"{count} {'attempt' if count == 1 else 'attempts'}"
+
+
+def _part(sentence: str) -> str:
+    """A sentence as part of another one."""
+    return f"{sentence[:1].lower()}{sentence[1:]}".removesuffix(".")
 
 
 def dead_letter_wait(letter: DeadLetter, queue: str) -> Wait:

@@ -1,17 +1,28 @@
-"""Answers why something waits, or did not fire: a schedule, a message, a dead letter, a run, a call
-or the alarm of an entity.
+"""Answers why something waits, or did not fire: a schedule, a message, a dead letter, a delivery,
+an endpoint, a run, a call or the alarm of an entity.
 
 This module collects the facts; `wait_answers` and `schedules.why_answers` turn them into answers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from uuid import UUID
 
 import msgspec
+from msgspec import structs
 
+from tickwork.core.delivery.endpoint import (
+    ENDPOINTS_QUEUE,
+    DeliveryStatus,
+    Endpoint,
+    EndpointDelivery,
+    read_endpoint_envelope,
+)
+from tickwork.core.delivery.slot_delivery import slot_delivery
+from tickwork.core.delivery.target import DELIVERIES_QUEUE, EndpointTarget, read_envelope
 from tickwork.core.entity.call import check_key, check_type_name, entity_id, queue_of
 from tickwork.core.fields import shown
 from tickwork.core.limits import is_hidden, text_faults
@@ -21,6 +32,7 @@ from tickwork.core.public_id import Prefix, parse_public_id
 from tickwork.core.workflow.model import NO_STEPS, RUN_ID_LENGTH_MAX, Run
 from tickwork.core.workflow.queue import runs_queue, workflow_of_queue
 from tickwork.errors import NotFound
+from tickwork.ops.endpoints import get_endpoint
 from tickwork.ops.ids import find_id, find_schedule_id, parse_short_id
 from tickwork.ops.messages import get_message
 from tickwork.ops.obstacles import WORKER_ROLE, obstacles
@@ -30,19 +42,23 @@ from tickwork.ops.wait_answers import (
     MessageFacts,
     Wait,
     dead_letter_wait,
+    delivery_end,
+    endpoint_wait,
     message_wait,
     run_wait,
 )
 from tickwork.store.contract import Store
 
 _ID_DIGITS = 32
+_Answer = Callable[[Store, Scope, UUID], Awaitable[Wait]]
+_KINDS = "message, dead letter, delivery, endpoint or run"
 
 
 async def why_anything(
     store: Store, scope: Scope, text: str, at: datetime | None = None
 ) -> Why | Wait:
-    """Answers for a schedule (by name or id), a message, a dead letter or a run. Ids may be given
-    by their last digits. `at` is for schedules."""
+    """Answers for a schedule (by name or id), a message, a dead letter, a delivery, an endpoint (by
+    name or id) or a run. Ids may be given by their last digits. `at` is for schedules."""
     try:
         schedule_id = await find_schedule_id(store, scope, text)
         return await why_schedule(store, scope, schedule_id, at)
@@ -53,39 +69,47 @@ async def why_anything(
             return await why_waits(store, scope, text)
         except NotFound:
             if parse_short_id(text) is not None:
-                kinds = "schedule, message, dead letter or run"
-                raise NotFound(kinds, text, "a handled message is gone") from None
+                raise NotFound(f"schedule, {_KINDS}", text, "a handled message is gone") from None
             raise deleted_hint(error) from None
 
 
 async def why_waits(store: Store, scope: Scope, text: str) -> Wait:
-    """Answers for a message, a dead letter or a run, by its id."""
-    with suppress(NotFound):
-        return await why_run(store, scope, text)
+    """Answers for a message, a dead letter, a delivery, an endpoint (or its name) or a run, by its
+    id."""
+    for answer in (why_run, why_endpoint):
+        with suppress(NotFound):
+            return await answer(store, scope, text)
     digits = parse_short_id(text)
     if digits is None:
-        raise NotFound("message, dead letter or run", text)
+        raise NotFound(_KINDS, text)
     found = parse_public_id(text)
     if len(digits) < _ID_DIGITS:
         found = await _by_last_digits(store, scope, text)
     if found is None:
-        raise NotFound("message, dead letter or run", text)
-    if not text.startswith(f"{Prefix.DEAD_LETTER}_"):
+        raise NotFound(_KINDS, text)
+    asked: Mapping[str, Sequence[_Answer]] = {
+        Prefix.MESSAGE: (why_message, why_dead_letter),
+        Prefix.DEAD_LETTER: (why_dead_letter,),
+        Prefix.DELIVERY: (why_delivery,),
+        Prefix.ENDPOINT: (),
+    }
+    anything = (why_message, why_dead_letter, why_delivery)
+    for each in asked.get(text.partition("_")[0], anything):
         with suppress(NotFound):
-            return await why_message(store, scope, found)
-    return await why_dead_letter(store, scope, found)
+            return await each(store, scope, found)
+    raise NotFound(_KINDS, text)
 
 
 async def _by_last_digits(store: Store, scope: Scope, text: str) -> UUID:
-    try:
-        return await find_id(store, scope, IdKind.MESSAGE, text)
-    except NotFound:
-        return await find_id(store, scope, IdKind.DEAD_LETTER, text)
+    for kind in (IdKind.MESSAGE, IdKind.DEAD_LETTER):
+        with suppress(NotFound):
+            return await find_id(store, scope, kind, text)
+    return await find_id(store, scope, IdKind.DELIVERY, text)
 
 
 async def why_message(store: Store, scope: Scope, message_id: UUID) -> Wait:
     """Answers for a message that is not settled; raises `NotFound` if there is none. The message
-    of a run answers for the run."""
+    of a run answers for the run, that of a delivery to an endpoint for the delivery."""
     message = await get_message(store, scope, message_id)
     queue = await _queue_of(store, scope, message)
     if workflow_of_queue(queue.name) is not None:
@@ -93,6 +117,25 @@ async def why_message(store: Store, scope: Scope, message_id: UUID) -> Wait:
             run_id = msgspec.json.decode(message.body, type=str)
             return await why_run(store, Scope(message.tenant), run_id)
     return message_wait(await _facts(store, scope, message, queue))
+
+
+async def why_delivery(store: Store, scope: Scope, delivery_id: UUID) -> Wait:
+    """Answers for a delivery to an endpoint: why it waits, or what became of it."""
+    delivery = await store.endpoints.delivery(scope, delivery_id)
+    own, endpoint = Scope(delivery.tenant), None
+    if delivery.status is DeliveryStatus.WAITING:
+        with suppress(NotFound):  # It was settled after the delivery was read.
+            return await why_message(store, own, delivery.message_id)
+        delivery = await store.endpoints.delivery(scope, delivery_id)
+    with suppress(NotFound):
+        endpoint = await store.endpoints.get(own, delivery.endpoint_id)
+    letter = await store.dead_letters.of_message(own, delivery.message_id)
+    return delivery_end(delivery, endpoint, letter)
+
+
+async def why_endpoint(store: Store, scope: Scope, reference: UUID | str) -> Wait:
+    """Answers for an endpoint, by its name or id: whether it takes deliveries."""
+    return endpoint_wait(await get_endpoint(store, scope, reference), await store.now())
 
 
 async def why_dead_letter(store: Store, scope: Scope, dead_letter_id: UUID) -> Wait:
@@ -161,16 +204,44 @@ async def _facts(store: Store, scope: Scope, message: Message, queue: StoredQueu
         is_pulled = queue.declared_by is None and not is_hidden(queue.name)
         role = None if is_pulled else WORKER_ROLE
         found = await obstacles(store, owner, queue.name, message.tenant, role)
+    delivery, endpoint = await _destination(store, message, queue)
+    settings = queue.settings
+    if endpoint is not None and queue.name == ENDPOINTS_QUEUE:
+        settings = structs.replace(settings, max_retries=len(endpoint.settings.retry_seconds))
     return MessageFacts(
         message=message,
         queue=queue.name,
-        settings=queue.settings,
+        settings=settings,
         now=now,
         holder=holder,
         is_holder_alive=is_alive,
         ahead=ahead,
         obstacles=found,
+        delivery=delivery,
+        endpoint=endpoint,
     )
+
+
+async def _destination(
+    store: Store, message: Message, queue: StoredQueue
+) -> tuple[EndpointDelivery | None, Endpoint | None]:
+    """The delivery that a message makes, and the endpoint that it is sent or pushed to, if any."""
+    scope, name = Scope(message.tenant), queue.settings.push_to
+    delivery, endpoint = None, None
+    with suppress(NotFound, msgspec.MsgspecError):
+        if queue.name == ENDPOINTS_QUEUE:
+            sent = read_endpoint_envelope(message.body)
+            endpoint = await store.endpoints.get(scope, sent.endpoint)
+            delivery = await store.endpoints.delivery(scope, sent.delivery)
+        elif queue.name == DELIVERIES_QUEUE:
+            envelope = read_envelope(message.body)
+            if isinstance(envelope.target, EndpointTarget):
+                endpoint = await get_endpoint(store, scope, envelope.target.endpoint)
+                delivery_id = slot_delivery(message, endpoint.id, envelope).id
+                delivery = await store.endpoints.delivery(scope, delivery_id)
+        elif name is not None:
+            endpoint = await get_endpoint(store, scope, name)
+    return delivery, endpoint
 
 
 async def _queue_of(store: Store, scope: Scope, message: Message) -> StoredQueue:

@@ -57,6 +57,35 @@ async def why_dead_letter(
 
 @operation(
     "GET",
+    "/v1/deliveries/{delivery_id:str}/why",
+    needs=Permission.READ,
+    tag="endpoints",
+    summary="Explain what a delivery waits for",
+)
+async def why_delivery(
+    delivery_id: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+) -> Wait:
+    """Answers whether it arrived, waits for its retry or for its endpoint, or died."""
+    wanted = read_path_id(Prefix.DELIVERY, delivery_id, "delivery")
+    return await why.why_delivery(store_of(context), caller.scope, wanted)
+
+
+@operation(
+    "GET",
+    "/v1/endpoints/{endpoint:str}/why",
+    needs=Permission.READ,
+    tag="endpoints",
+    summary="Explain whether an endpoint takes deliveries",
+)
+async def why_endpoint(
+    endpoint: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+) -> Wait:
+    """Answers whether it is disabled, its breaker is open, it fails or is healthy."""
+    return await why.why_endpoint(store_of(context), caller.scope, endpoint)
+
+
+@operation(
+    "GET",
     "/v1/workflows/{workflow:str}/runs/{run:str}/why",
     needs=Permission.READ,
     tag="workflows",
@@ -107,4 +136,12 @@ async def get_trace(
     return await trace_anything(store_of(context), caller.scope, correlation_id)
 
 
-WHY_ROUTES = (why_message, why_dead_letter, why_run, why_entity, get_trace)
+WHY_ROUTES = (
+    why_message,
+    why_dead_letter,
+    why_delivery,
+    why_endpoint,
+    why_run,
+    why_entity,
+    get_trace,
+)

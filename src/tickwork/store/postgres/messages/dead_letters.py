@@ -124,6 +124,15 @@ class PostgresDeadLetters:
             raise NotFound("dead letter", dead_letter_id)
         return read_dead_letter(row)
 
+    async def of_message(self, scope: Scope, message_id: UUID) -> DeadLetter | None:
+        if scope.tenant is not None and not is_name(scope.tenant):
+            return None
+        values = (scope.tenant, message_id)
+        row = await self._database.run(
+            lambda connection: connection.fetchrow(SQL.dead_letter_of_message, *values)
+        )
+        return None if row is None else read_dead_letter(row)
+
     async def groups(self, scope: Scope, queue: str, limit: int) -> tuple[DeadGroup, ...]:
         check_limit(limit)
         queue_id = await self._queues.id_of(scope, queue)

@@ -13,7 +13,7 @@ from uuid import UUID
 from msgspec import structs
 
 from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE, delivery_of
-from tickwork.core.limits import check_body, check_limit, check_pace, check_selection
+from tickwork.core.limits import check_body, check_limit, check_pace, check_selection, is_name
 from tickwork.core.message.dead_letter import (
     DeadGroup,
     DeadLetter,
@@ -108,6 +108,15 @@ class SqliteDeadLetters:
 
         (letter,) = rows.dead_letters(await self._database.read(work))
         return letter
+
+    async def of_message(self, scope: Scope, message_id: UUID) -> DeadLetter | None:
+        if scope.tenant is not None and not is_name(scope.tenant):
+            return None
+        values = (message_id.bytes, scope.tenant)
+        found = await self._database.read(
+            lambda transaction: transaction.execute(SQL.dead_letter_of_message, values).fetchall()
+        )
+        return next(iter(rows.dead_letters(found)), None)
 
     async def groups(self, scope: Scope, queue: str, limit: int) -> tuple[DeadGroup, ...]:
         check_limit(limit)

@@ -1,0 +1,5 @@
+-- The open dead letter of a message: of one tenant, or of any tenant for the system.
+SELECT /*dead_letter*/
+FROM tickwork_dead_letters AS l
+WHERE message_id = $2 AND ($1::text IS NULL OR tenant = $1) AND resolution IS NULL
+LIMIT 1
