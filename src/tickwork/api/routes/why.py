@@ -57,16 +57,16 @@ async def why_dead_letter(
 
 @operation(
     "GET",
-    "/v1/deliveries/{delivery_id:str}/why",
+    "/v1/deliveries/{delivery:str}/why",
     needs=Permission.READ,
     tag="endpoints",
     summary="Explain what a delivery waits for",
 )
 async def why_delivery(
-    delivery_id: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+    delivery: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
 ) -> Wait:
     """Answers whether it arrived, waits for its retry or for its endpoint, or died."""
-    wanted = read_path_id(Prefix.DELIVERY, delivery_id, "delivery")
+    wanted = read_path_id(Prefix.DELIVERY, delivery, "delivery")
     return await why.why_delivery(store_of(context), caller.scope, wanted)
 
 
@@ -80,7 +80,7 @@ async def why_delivery(
 async def why_endpoint(
     endpoint: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
 ) -> Wait:
-    """Answers whether it is disabled, its breaker is open, it fails or is healthy."""
+    """Answers whether it is disabled, its breaker is open, or it takes deliveries."""
     return await why.why_endpoint(store_of(context), caller.scope, endpoint)
 
 
