@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from unittest.mock import patch
 
 import msgspec
 
@@ -23,6 +24,7 @@ from bench.peers import seconds_of, was_tried
 from tickwork.channel.secrets import new_key
 from tickwork.core.delivery.target import DELIVERIES_QUEUE, Envelope, WebhookTarget
 from tickwork.core.model import DEFAULT, NewMessage
+from tickwork.facade.app import Tickwork
 from tickwork.ops.schedules.outside import ensure_deliveries
 from tickwork.store.ids import new_id
 
@@ -48,35 +50,46 @@ HEARTBEAT_GAP_SECONDS_MAX = 7.5
 """A node beats every 5 seconds. More than this is late."""
 
 SECONDS_MAX = 600.0
+SECRET_KEY = new_key()
 
 MakeBed = Callable[[], AbstractContextManager[Bed]]
 
 
 @bench("delivery")
 def throughput() -> Iterator[Result]:
-    """10,000 webhooks to one fast server, 100 at once."""
+    """10,000 webhooks of schedules to one fast server, 100 at once."""
+    yield from _throughput("", lambda bed, url, count: _fill(bed, [url] * count))
+
+
+@bench("delivery")
+def to_endpoint() -> Iterator[Result]:
+    """10,000 events to an endpoint on that server: its health is asked, each attempt recorded."""
+    yield from _throughput("endpoint_", _publish, "--endpoint")
+
+
+def _throughput(row: str, fill: Callable[[Bed, str, int], None], *words: str) -> Iterator[Result]:
+    count = sized(DELIVERIES, quick=DELIVERIES_QUICK)
     for name, make_bed in _beds():
         turns: list[tuple[Seen, Seen]] = []
-        count = sized(DELIVERIES, quick=DELIVERIES_QUICK)
         for _ in range(ROUNDS):
             with _server() as (port, _said):
                 url = f"http://127.0.0.1:{port}/"
                 beside = _run("bare", "--to", url, messages=count, at_once=AT_ONCE)
                 with make_bed() as bed:
-                    _fill(bed, [url] * count)
-                    turns.append((_worker(bed, count, AT_ONCE), beside))
+                    fill(bed, url, count)
+                    turns.append((_worker(bed, count, AT_ONCE, *words), beside))
         ours, beside = sorted(turns, key=lambda turn: turn[0].seconds / turn[1].seconds)[
             ROUNDS // 2
         ]
         yield judge(
-            f"delivery.{name}.per_second",
+            f"delivery.{name}.{row}per_second",
             count / ours.seconds,
             "webhooks/s",
             reference=count / beside.seconds,
-            goal=ratio_at_least(0.5),
+            goal=None if row else ratio_at_least(0.5),
         )
         yield judge(
-            f"delivery.{name}.cpu",
+            f"delivery.{name}.{row}cpu",
             ours.cpu_seconds / count * 1e6,
             "us/webhook",
             reference=beside.cpu_seconds / count * 1e6,
@@ -188,8 +201,23 @@ def _fill(bed: Bed, urls: list[str]) -> None:
     bed.run(bed.store.messages.send_bulk(DEFAULT, DELIVERIES_QUEUE, messages))
 
 
-def _worker(bed: Bed, messages: int, at_once: int) -> Seen:
-    return _run("worker", bed.url, messages=messages, at_once=at_once)
+def _publish(bed: Bed, url: str, count: int) -> None:
+    """So many events for an endpoint."""
+
+    async def publish() -> None:
+        app = Tickwork(bed.url)
+        await app.endpoints.create("receiver", url=url, types=["order.*"])
+        for _ in range(0, count, AT_ONCE):
+            together = (app.events.publish("order.paid", PAYLOAD) for _ in range(AT_ONCE))
+            await asyncio.gather(*together)
+        await app.close()
+
+    with patch.dict(os.environ, _environment(AT_ONCE)):
+        asyncio.run(publish())
+
+
+def _worker(bed: Bed, messages: int, at_once: int, *words: str) -> Seen:
+    return _run("worker", bed.url, *words, messages=messages, at_once=at_once)
 
 
 def _run(work: str, *words: str, messages: int, at_once: int) -> Seen:
@@ -213,7 +241,7 @@ def _environment(at_once: int) -> Mapping[str, str]:
         "TICKWORK_DELIVERY_TENANT_CONCURRENCY": str(at_once),
         "TICKWORK_HOST_CONCURRENCY": "10000",
         "TICKWORK_HOST_RATE_PER_SECOND": "1000000",
-        "TICKWORK_SECRET_KEY": new_key(),
+        "TICKWORK_SECRET_KEY": SECRET_KEY,
         "TICKWORK_LOG_LEVEL": "warning",
     }
 
