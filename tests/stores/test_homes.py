@@ -71,6 +71,30 @@ async def test_a_reused_database_has_no_rows_of_an_earlier_test(
     await postgres_server.drop_database(second.url)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE tickwork_shards SET tzdata = 'x' WHERE shard = 7",
+        "DELETE FROM tickwork_shards WHERE shard = 7",
+        "INSERT INTO tickwork_tenants (id) VALUES ('acme')",
+    ],
+    ids=["changed", "deleted", "added"],
+)
+async def test_rows_of_the_migrations_are_restored(
+    postgres_server: PostgresHost, change: str
+) -> None:
+    databases = PostgresHomes(postgres_server)
+    async with databases.take() as first:
+        before = [await rows(first, table) for table in ("tickwork_shards", "tickwork_tenants")]
+        await execute(first, change)
+    async with databases.take() as second:
+        assert second.url == first.url
+        after = [await rows(second, table) for table in ("tickwork_shards", "tickwork_tenants")]
+    assert [sorted(each, key=str) for each in after] == [sorted(each, key=str) for each in before]
+    databases.close()
+    await postgres_server.drop_database(second.url)
+
+
 async def test_a_database_that_cannot_be_emptied_is_not_reused(
     postgres_server: PostgresHost,
 ) -> None:
@@ -99,5 +123,13 @@ async def execute(home: PostgresHome, statement: str) -> None:
     connection = await asyncpg.connect(home.url)
     try:
         await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+async def rows(home: PostgresHome, table: str) -> list[asyncpg.Record]:
+    connection = await asyncpg.connect(home.url)
+    try:
+        return await connection.fetch(f"TABLE {table}")
     finally:
         await connection.close()
