@@ -10,7 +10,7 @@ from tests.kit.fixtures import (
     postgres_url,
 )
 from tests.kit.soak import pytest_collection_modifyitems
-from tests.stores.fixtures import clock, home, homes, pools, store
+from tests.stores.fixtures import clock, home, homes, migrated_files, pools, sqlite_homes, store
 
 __all__ = [
     "children",
@@ -19,10 +19,12 @@ __all__ = [
     "home",
     "homes",
     "known_types",
+    "migrated_files",
     "pools",
     "postgres_server",
     "postgres_url",
     "pytest_collection_modifyitems",
+    "sqlite_homes",
     "store",
 ]
 

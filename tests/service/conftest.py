@@ -14,17 +14,13 @@ from tests.kit.databases import PostgresHost
 from tests.kit.process import fork_handler_process
 from tests.stores.home import KINDS
 from tests.stores.open_homes import Homes
-from tickwork import wiring
 from tickwork.core.model import SYSTEM, Tenant
 from tickwork.facade.app import Tickwork
 from tickwork.service.isolation import process_handle
-from tickwork.settings import is_postgres
 from tickwork.store.contract import Store
 from tickwork.store.ids import Moment
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.postgres.pruner import FiringPartitions
-from tickwork.store.shared.sql_files import Migration
-from tickwork.store.sqlite.engine.file import locate
 from tickwork.testing.store_setup import FAST_OPTIONS
 from tickwork.wiring import Settings, open_store
 
@@ -82,21 +78,6 @@ def reused_databases(
                 await store.close()
 
     monkeypatch.setattr(HARNESS_MODULE, "open_empty_store", open_empty_store)
-
-
-@pytest.fixture(autouse=True)
-def migrated_files(homes: Homes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new SQLite file of an app is a copy of one that is migrated."""
-    migrate = wiring.migrate
-
-    async def copy_and_migrate(settings: Settings) -> tuple[Migration, ...]:
-        if not is_postgres(settings.database):
-            path = locate(settings.database)
-            if path.parent.exists() and not path.exists():
-                await homes.sqlite.copy_to(path)
-        return await migrate(settings)
-
-    monkeypatch.setattr(wiring, "migrate", copy_and_migrate)
 
 
 @pytest.fixture(autouse=True)

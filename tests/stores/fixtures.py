@@ -12,7 +12,12 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS, Home
 from tests.stores.open_homes import Homes
 from tests.stores.postgres_home import KeptPools, opened_with
+from tests.stores.sqlite_home import SqliteHomes
+from tickwork import wiring
+from tickwork.settings import Settings, is_postgres
 from tickwork.store.contract import Store
+from tickwork.store.shared.sql_files import Migration
+from tickwork.store.sqlite.engine.file import locate
 
 OWN_CONNECTIONS = frozenset(
     {
@@ -30,13 +35,39 @@ OWN_CONNECTIONS = frozenset(
 
 
 @pytest.fixture(scope="session")
-def homes(postgres_server: PostgresHost) -> Iterator[Homes]:
-    """Databases for stores. They need not survive a power cut."""
+def sqlite_homes() -> Iterator[SqliteHomes]:
+    """SQLite files. They need not survive a power cut."""
     files = WorkDir.take("stores", in_memory=True)
-    taken = Homes(postgres_server, files.path)
+    yield SqliteHomes(files.path)
+    files.remove()
+
+
+@pytest.fixture(scope="session")
+def homes(postgres_server: PostgresHost, sqlite_homes: SqliteHomes) -> Iterator[Homes]:
+    """Databases for stores."""
+    taken = Homes(postgres_server, sqlite_homes)
     yield taken
     taken.close()
-    files.remove()
+
+
+@pytest.fixture(autouse=True)
+def migrated_files(
+    request: pytest.FixtureRequest, sqlite_homes: SqliteHomes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new SQLite file of an app or a command is a copy of one that is migrated: all migrations
+    take longer than most tests."""
+    if request.node.get_closest_marker("migrates") is not None:
+        return
+    migrate = wiring.migrate
+
+    async def copy_and_migrate(settings: Settings) -> tuple[Migration, ...]:
+        if not is_postgres(settings.database):
+            path = locate(settings.database)
+            if path.parent.exists() and not path.exists():
+                sqlite_homes.copy_to(path)
+        return await migrate(settings)
+
+    monkeypatch.setattr(wiring, "migrate", copy_and_migrate)
 
 
 @pytest.fixture(scope="session")

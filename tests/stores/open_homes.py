@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import cast
 
 from tests.kit.databases import PostgresHost
@@ -37,8 +36,8 @@ class ModelHome:
 class Homes:
     """The databases of a test session."""
 
-    def __init__(self, server: PostgresHost, folder: Path) -> None:
-        self._postgres, self.sqlite = PostgresHomes(server), SqliteHomes(folder)
+    def __init__(self, server: PostgresHost, sqlite: SqliteHomes) -> None:
+        self._postgres, self._sqlite = PostgresHomes(server), sqlite
 
     def close(self) -> None:
         """Closes connections that were kept for the next test."""
@@ -50,7 +49,7 @@ class Homes:
         if kind == "model":
             yield ModelHome()
         elif kind == "sqlite":
-            async with self.sqlite.take() as file:
+            async with self._sqlite.take() as file:
                 yield file
         else:
             async with self._postgres.take(pools) as database:

@@ -1,7 +1,9 @@
 """SQLite files: migrated once, then copied."""
 
+import asyncio
 import shutil
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -43,15 +45,13 @@ class SqliteHomes:
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._numbers = folder, count(1)
-        self._template: Path | None = None
+        self._template = folder / "template.db"
+        with ThreadPoolExecutor(1) as pool:  # This session may have an event loop already.
+            pool.submit(asyncio.run, migrate(self._template)).result()
 
-    async def copy_to(self, path: Path) -> None:
+    def copy_to(self, path: Path) -> None:
         """Puts a migrated, empty file there."""
-        if self._template is None:
-            template = self._folder / "template.db"
-            await migrate(f"sqlite:///{template}")
-            self._template = template
-        shutil.copy(self._template, path)
+        shutil.copyfile(self._template, path)
 
     @asynccontextmanager
     async def take(self) -> AsyncIterator[SqliteHome]:
@@ -59,7 +59,7 @@ class SqliteHomes:
         place.mkdir()
         try:
             path = place / "tickwork.db"
-            await self.copy_to(path)
+            self.copy_to(path)
             yield SqliteHome(path)
         finally:
             shutil.rmtree(place)
