@@ -16,25 +16,27 @@ class TooMuchWork(AssertionError):
 class Meter:
     """Number of Python and C functions called."""
 
-    def __init__(self, calls_max: int) -> None:
-        self.calls, self._calls_max = 0, calls_max
-
-    def __call__(self, _frame: FrameType, event: str, _arg: object) -> None:
-        if event in ("call", "c_call"):
-            self.calls += 1
-            if self.calls > self._calls_max:
-                raise TooMuchWork(f"more than {self._calls_max} calls")
+    calls = 0
 
 
 @contextmanager
 def at_most(calls_max: int) -> Iterator[Meter]:
     """Fails as soon as the block exceeds a number of calls."""
-    meter, before = Meter(calls_max), sys.getprofile()
-    sys.setprofile(meter)
+    meter, before, left = Meter(), sys.getprofile(), calls_max
+
+    def count(_frame: FrameType, event: str, _arg: object) -> None:
+        nonlocal left
+        if event in ("c_call", "call"):
+            left -= 1
+            if left < 0:
+                raise TooMuchWork(f"more than {calls_max} calls")
+
+    sys.setprofile(count)
     try:
         yield meter
     finally:
         sys.setprofile(before)
+        meter.calls = calls_max - left
 
 
 def calls_of(do: Callable[[], T], calls_max: int = 5_000_000) -> int:
