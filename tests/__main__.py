@@ -1,9 +1,10 @@
 """Runs the tests in several processes: `python -m tests [--only AREA,…] [pytest options]`.
 
-Every process collects the same test files and takes them from a shared queue, longest first
-(`tests/kit/file_queue.py`). Each process has its own database server and files. The first process
-prints as it runs; the output of the others follows when it has finished. The exit status is the
-worst of all.
+The processes take test files from a shared queue, longest first (`tests/kit/file_queue.py`): one
+process for each core, and a spare one with a low priority for tests that only compute. Each process
+has its own database server and files; the files are in memory where there is room, so that no test
+waits for a disk. The first process prints as it runs; the output of the others follows when it has
+finished. The exit status is the worst of all.
 """
 
 import os
@@ -18,17 +19,21 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import IO, NamedTuple, NoReturn
 
-from tests.kit.file_queue import PROCESS_NUMBER, QUEUE_FOLDER
+from tests.kit.file_queue import PROCESS_NUMBER, QUEUE_FOLDER, SPARE
+from tests.kit.work_dirs import WorkDir
 
 ROOT = Path(__file__).resolve().parent
 PROCESSES_MAX = 4
-"""Maximum number of processes; there is one per core. More gain nothing: the tests need the cores,
-and fault tests with short leases fail when they do not get one."""
+"""Maximum number of processes; there is one per core and the spare one. Fault tests with short
+leases fail when they do not get a core, so others may only use what they leave."""
 
 LIMIT_SECONDS = 4_800
 """Seconds after which a run counts as hung."""
 
 SHUTDOWN_SECONDS_MAX = 30
+
+NO_TESTS = 5
+"""The exit status of a process for which the others left no file."""
 
 SCHEDULES = (
     "*calendar*", "*clock_jump*", "*day*", "*firing*", "*leadership*", "*night*",
@@ -96,25 +101,29 @@ def run(options: Sequence[str], paths: Sequence[str]) -> int:
     until = time.monotonic() + LIMIT_SECONDS
     with ExitStack() as stack:
         queue = stack.enter_context(tempfile.TemporaryDirectory(prefix="tickwork-tests-"))
+        files = WorkDir.take("files", in_memory=True)
+        stack.callback(files.remove)
         environ = os.environ | {QUEUE_FOLDER: queue}
         # Without cached bytecode each process rewrites the assertions of all tests (14 s), and each
         # program that a test starts compiles the package anew.
         environ.pop("PYTHONDONTWRITEBYTECODE", None)
         running: list[subprocess.Popen[bytes]] = []
-        for number in range(min(os.cpu_count() or 1, PROCESSES_MAX)):
-            output = stack.enter_context(tempfile.TemporaryFile()) if number else None
+        numbers = [*map(str, range(min(os.cpu_count() or 1, PROCESSES_MAX))), SPARE]
+        for number in numbers:
+            output = stack.enter_context(tempfile.TemporaryFile()) if running else None
             if output is not None:
                 stack.callback(_show, output)
             process = subprocess.Popen(
-                command,
+                [*command, "--basetemp", str(files.path / number)],
                 cwd=ROOT.parent,
-                env=environ | {PROCESS_NUMBER: str(number)},
+                env=environ | {PROCESS_NUMBER: number},
                 stdout=output,
                 stderr=output,
             )
             stack.callback(_stop, process)
             running.append(process)
-        return max(abs(_status(process, until)) for process in running)
+        statuses = {abs(_status(process, until)) for process in running}
+        return max(statuses - {NO_TESTS}, default=NO_TESTS)
 
 
 def _status(process: subprocess.Popen[bytes], until: float) -> int:

@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.__main__ import AREAS, ROOT, chosen, files_of
-from tests.kit.file_queue import QUEUE_FOLDER
+from tests.__main__ import AREAS, NO_TESTS, ROOT, chosen, files_of
+from tests.kit.file_queue import PROCESS_NUMBER, QUEUE_FOLDER, SPARE
 
 TEST = """
+import os
 from pathlib import Path
 import pytest
 
 @pytest.mark.parametrize("number", range(3))
 def test_it(number: int) -> None:
-    with (Path(__file__).parents[1] / "ran").open("a") as ran:
+    with open(os.environ["RAN"], "a") as ran:
         ran.write(f"{Path(__file__).name} {number}\\n")
 """
 
@@ -44,21 +45,57 @@ def test_an_unknown_area_is_refused_with_the_known_ones() -> None:
 
 
 def test_processes_share_the_files_and_run_each_test_once(tmp_path: Path) -> None:
-    folder, queue = tmp_path / "some", tmp_path / "queue"
-    folder.mkdir()
-    queue.mkdir()
     names = [f"test_{number}.py" for number in range(6)]
-    for name in names:
-        (folder / name).write_text(TEST)
-    # Neither the settings nor the fixtures of this suite.
-    command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", str(folder)]
-    command += ["-p", "no:cacheprovider", "-p", "tests.kit.file_queue", str(folder)]
-    environ = os.environ | {QUEUE_FOLDER: str(queue)}
-    processes = [
-        subprocess.Popen(command, cwd=ROOT.parent, env=environ, stdout=subprocess.PIPE)
-        for _ in range(2)
+    statuses = run(tmp_path, dict.fromkeys(names, TEST), "0", "1")
+    assert 0 in statuses
+    assert {*statuses} <= {0, NO_TESTS}  # One may have been quick enough to take all.
+    assert sorted(ran(tmp_path)) == sorted(f"{name} {n}" for name in names for n in range(3))
+
+
+def test_the_spare_process_takes_only_tests_that_compute(tmp_path: Path) -> None:
+    files = {"when/test_a.py": TEST, "faults/test_b.py": TEST}
+    assert run(tmp_path, files, SPARE) == [0]
+    assert ran(tmp_path) == [f"test_a.py {n}" for n in range(3)]
+    assert run(tmp_path, {}, SPARE) == [NO_TESTS]
+    assert run(tmp_path, {}, "0") == [0]
+    assert ran(tmp_path)[3:] == [f"test_b.py {n}" for n in range(3)]
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["import nothing_of_this_name", "import warnings; warnings.warn('x')", "def test_it(): 1 / 0"],
+    ids=["import error", "warning", "failure"],
+)
+def test_a_file_that_fails_fails_its_process(tmp_path: Path, source: str) -> None:
+    assert run(tmp_path, {"test_a.py": source, "test_b.py": TEST}, "0") == [1]
+    assert ran(tmp_path) == [f"test_b.py {n}" for n in range(3)]
+
+
+def run(folder: Path, files: dict[str, str], *processes: str) -> list[int]:
+    """Runs these processes at once on the files that were written so far, and returns how they
+    ended."""
+    tests, queue = folder / "tests", folder / "queue"
+    queue.mkdir(exist_ok=True)
+    for name, source in files.items():
+        (tests / name).parent.mkdir(parents=True, exist_ok=True)
+        (tests / name).write_text(source)
+    # Neither the settings nor the fixtures of this suite, nor the plugins of the environment.
+    command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", str(tests)]
+    command += ["-p", "no:cacheprovider", "-p", "tests.kit.file_queue", str(tests)]
+    environ = os.environ | {QUEUE_FOLDER: str(queue), "RAN": str(folder / "ran")}
+    environ |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    started = [
+        subprocess.Popen(
+            command,
+            cwd=ROOT.parent,
+            env=environ | {PROCESS_NUMBER: process},
+            stdout=subprocess.DEVNULL,
+        )
+        for process in processes
     ]
-    output = [process.communicate(timeout=60)[0] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], output
-    ran = (tmp_path / "ran").read_text().splitlines()
-    assert sorted(ran) == sorted(f"{name} {number}" for name in names for number in range(3))
+    return [process.wait(timeout=60) for process in started]
+
+
+def ran(folder: Path) -> list[str]:
+    """The tests that ran so far."""
+    return (folder / "ran").read_text().splitlines()

@@ -1,11 +1,16 @@
 """A pytest plugin: several processes share the test files, each file is run by one of them.
 
-Every process collects the same tests. It then takes one file at a time, longest first, by
-creating a file of its name in a folder that all processes share, until none is left.
+A process takes one file at a time, longest first, by creating a file of its name in a folder that
+all processes share, until none is left. It imports only the files that it takes.
+
+The spare process runs tests that only compute. It has a low priority and so uses the time in which
+the tests of the others wait.
 """
 
 import os
+import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,27 +19,49 @@ QUEUE_FOLDER = "TICKWORK_TEST_QUEUE"
 """Name of the environment variable with the shared folder."""
 
 PROCESS_NUMBER = "TICKWORK_TEST_PROCESS"
-"""Name of the environment variable with the number of this process, from 0."""
+"""Name of the environment variable with the number of this process, from 0, or `SPARE`."""
+
+SPARE = "spare"
+SPARE_NICENESS = 10
+SPARE_FOLDERS = ("when", "core", "tidy", "app")
+"""Folders whose tests neither wait nor watch a clock."""
 
 CROWDED = ("faults", "mutants", "examples")
 """Folders whose tests start many processes. The first process begins with them and the others end
 with them, so that seldom two run at once."""
 
 LONGEST = (
-    "faults", "mutants", "examples", "service", "conformance", "cli", "when", "store", "api",
-    "app", "docs", "ops",
+    "faults", "mutants", "examples", "service", "conformance", "cli", "store", "api", "docs",
+    "when", "app", "ops",
 )  # fmt: skip
 """Folders whose files take long, longest first. The others follow."""
 
 
+def pytest_configure() -> None:
+    if _process() == SPARE:
+        os.nice(SPARE_NICENESS)
+
+
+FILES = pytest.StashKey[list[pytest.File]]()
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtestloop(session: pytest.Session) -> bool:
-    """As pytest's own loop, over the files that this process gets."""
-    if session.testsfailed and not session.config.option.continue_on_collection_errors:
-        raise session.Interrupted(f"{session.testsfailed} errors during collection")
+def pytest_collection(session: pytest.Session) -> bool | None:
+    """Finds the files, and leaves the tests in them for later."""
     if session.config.option.collectonly:
-        return True
-    items = _taken(session.items, Path(os.environ[QUEUE_FOLDER]))
+        return None
+    with _silent(session.config):
+        found = session.perform_collect(genitems=False)
+        session.stash[FILES] = [file for each in found for file in _files(each)]
+    return True
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """As pytest's own loop, over the files that this process gets."""
+    if session.config.option.collectonly:
+        return None
+    items = _taken(session, Path(os.environ[QUEUE_FOLDER]))
     item = next(items, None)
     while item is not None:
         following = next(items, None)
@@ -47,24 +74,59 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
     return True
 
 
-def _taken(items: list[pytest.Item], queue: Path) -> Iterator[pytest.Item]:
+def _files(node: pytest.Item | pytest.Collector) -> Iterator[pytest.File]:
+    """The test files below a folder, which are not imported yet."""
+    if isinstance(node, pytest.File):
+        yield node
+        return
+    assert isinstance(node, pytest.Collector)
+    report = node.ihook.pytest_make_collect_report(collector=node)
+    node.ihook.pytest_collectreport(report=report)
+    for each in report.result:
+        yield from _files(each)
+
+
+def _taken(session: pytest.Session, queue: Path) -> Iterator[pytest.Item]:
     """The tests of the files that nobody else took. A file is taken when the one before it has
     one test left."""
-    files: dict[Path, list[pytest.Item]] = {}
-    for item in items:
-        files.setdefault(item.path, []).append(item)
-    for path in sorted(files, key=_rank):
+    files = [each for each in session.stash[FILES] if _may_take(each)]
+    for file in sorted(files, key=lambda each: _rank(each.path)):
         try:
-            (queue / str(path).replace("/", "+")).touch(exist_ok=False)
+            (queue / str(file.path).replace("/", "+")).touch(exist_ok=False)
         except FileExistsError:
             continue
-        yield from files[path]
+        with _silent(session.config), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            items = [*session.genitems(file)]
+        session.config.hook.pytest_collection_modifyitems(
+            session=session, config=session.config, items=items
+        )
+        session.testscollected += len(items)
+        yield from items
+
+
+@contextmanager
+def _silent(config: pytest.Config) -> Iterator[None]:
+    """Within, pytest does not print how many tests it has found so far."""
+    verbose, config.option.verbose = config.option.verbose, -1
+    try:
+        yield
+    finally:
+        config.option.verbose = verbose
+
+
+def _may_take(file: pytest.File) -> bool:
+    return _process() != SPARE or any(each in SPARE_FOLDERS for each in file.path.parts)
 
 
 def _rank(path: Path) -> tuple[int, str]:
     ranks = [LONGEST.index(each) for each in path.parts if each in LONGEST]
     rank = ranks[-1] if ranks else len(LONGEST)
     is_crowded = any(each in CROWDED for each in path.parts)
-    if is_crowded and os.environ.get(PROCESS_NUMBER, "0") != "0":
+    if is_crowded and _process() != "0":
         rank += len(LONGEST) + 1
     return (rank, str(path))
+
+
+def _process() -> str:
+    return os.environ.get(PROCESS_NUMBER, "0")
