@@ -29,6 +29,9 @@ from tickwork.core.delivery.request import WebhookRequest
 SHORT, GENEROUS = 0.3, 30.0
 """Seconds of a timeout that a test waits for, and of one that it never reaches."""
 
+BEGIN = 1.0
+"""Seconds until an answer must begin."""
+
 HEAD = b"HTTP/1.1 200 OK\r\n"
 
 
@@ -160,8 +163,33 @@ async def test_a_receiver_that_never_answers_times_out(channel: WebhookChannel) 
 
     result = await from_wire(channel, silent, SHORT)
     assert (result.is_delivered, result.kind) == (False, ErrorKind.TIMEOUT)
-    assert result.error == "no complete answer within 0.3 s"
+    assert result.error == "no answer began within 0.3 s"
     assert result.took_seconds >= SHORT
+
+
+async def test_an_answer_has_its_own_time_to_begin(
+    channel: WebhookChannel, server: Receiver
+) -> None:
+    """Once it has begun, it may take the whole timeout."""
+
+    async def slow(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(HEAD + b"Content-Length: 2\r\n\r\no")
+        await delay(BEGIN + SHORT)
+        writer.write(b"k")
+
+    async with wire(slow) as url:
+        silent, whole, late = await asyncio.gather(
+            bounded(channel, to(f"{server.url}/hang", first_byte_seconds=BEGIN)),
+            bounded(channel, to(url, first_byte_seconds=BEGIN)),
+            bounded(channel, to(url, BEGIN, first_byte_seconds=BEGIN)),
+        )
+    assert (silent.kind, silent.error) == (ErrorKind.TIMEOUT, "no answer began within 1 s")
+    assert BEGIN <= silent.took_seconds < GENEROUS
+    assert (whole.is_delivered, whole.excerpt) == (True, "ok")
+    assert (late.kind, late.error) == (
+        ErrorKind.TIMEOUT,
+        "the answer was not complete within 1 s",
+    )
 
 
 async def test_an_answer_may_take_the_whole_timeout(
@@ -206,6 +234,8 @@ async def test_a_receiver_that_sends_one_byte_at_a_time_times_out(
 
     result = await from_wire(channel, drip, SHORT)
     assert (result.is_delivered, result.kind) == (False, ErrorKind.TIMEOUT)
+    if not start.endswith(b"\r\n\r\n"):
+        assert result.error == "no answer began within 0.3 s"
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,10 @@ def test_an_endpoint_is_listed_changed_disabled_and_deleted(billing: Desk) -> No
     changed = billing.json("endpoints", "update", "billing", "--fields", further)
     assert (changed["retry_seconds"], changed["method"]) == ([5, 60], "PUT")
     assert changed["rate_per_second"] is None
+    changed = billing.json("endpoints", "update", "billing", "--first-byte", "5")
+    assert changed["first_byte_seconds"] == 5
+    refused = billing.run("endpoints", "update", "billing", "--first-byte", "31")
+    assert "--first-byte: must be at most timeout_seconds (30), not 31" in refused.stderr
     billing.answer("endpoints", "disable", "billing", "--reason", "too slow")
     assert "too slow" in billing.answer("endpoints", "show", "billing")
     billing.answer("endpoints", "enable", "billing")

@@ -62,7 +62,8 @@ WEBHOOKS = st.fixed_dictionaries(
             st.from_regex(r"x-[a-z0-9]{1,9}", fullmatch=True), st.text("ab \tÿ", max_size=9),
             max_size=3,
         ),
-        "timeout_seconds": st.integers(1, 300),
+        "timeout_seconds": st.integers(10, 300),
+        "first_byte_seconds": st.integers(1, 10),
     },
 )  # fmt: skip
 EMAILS = st.fixed_dictionaries(
@@ -123,6 +124,17 @@ def test_what_is_not_given_has_its_default() -> None:
         ({**HOOK, "timeout_seconds": 301}, ["timeout_seconds"]),
         ({**HOOK, "timeout_seconds": 1.5}, ["timeout_seconds"]),
         ({**HOOK, "timeout_seconds": True}, ["timeout_seconds"]),
+        ({**HOOK, "first_byte_seconds": 0}, ["first_byte_seconds"]),
+        ({**HOOK, "first_byte_seconds": 31}, ["first_byte_seconds"]),
+        ({**HOOK, "timeout_seconds": 5, "first_byte_seconds": 6}, ["first_byte_seconds"]),
+        (
+            {"type": "channels", "channels": [{**HOOK, "first_byte_seconds": 11}, HOOK]},
+            ["channels[0].first_byte_seconds"],
+        ),
+        (
+            {"type": "webhook", "endpoint": "shop", "first_byte_seconds": 5},
+            ["first_byte_seconds"],
+        ),
         ({**HOOK, "secret": "x"}, ["secret"]),
         ({"type": "webhook", "method": "x", "headers": 5}, ["url", "method", "headers"]),
         ({"type": "email"}, ["to"]),
@@ -168,7 +180,7 @@ ANYTHING = SCALARS | TARGETS | st.lists(SCALARS | TARGETS, max_size=2) | st.dict
     st.sampled_from(["webhook", "email", "slack", "discord", "telegram", "channels"]),
     st.dictionaries(
         st.sampled_from(
-            ["url", "method", "headers", "timeout_seconds", "to", "subject", "text", "html",
+            ["url", "method", "headers", "timeout_seconds", "first_byte_seconds", "to", "subject", "text", "html",
              "chat_id", "channels", "other"]
         ),
         ANYTHING,

@@ -608,6 +608,11 @@ async def test_a_name_is_used_once(app: Tickwork) -> None:
         ({"rate_per_second": 0}, "rate_per_second: must be a number of deliveries"),
         ({"concurrency": 0}, "concurrency: must be a whole number from 1"),
         ({"timeout_seconds": 301}, "timeout_seconds: must be a whole number from 1 to 300"),
+        ({"first_byte_seconds": 0}, "first_byte_seconds: must be a whole number from 1"),
+        (
+            {"first_byte_seconds": 31},
+            "first_byte_seconds: must be at most timeout_seconds (30), not 31",
+        ),
         ({"ordered": "yes"}, "ordered: must be true or false"),
         ({"order": True}, "order: is not a known field; did you mean 'ordered'?"),
         ({"name": " "}, "name: is empty"),
@@ -622,6 +627,27 @@ async def test_an_endpoint_with_a_fault_is_refused(
         with pytest.raises(InvalidInput) as refused:
             await app.endpoints.create(**given)
     assert fault in str(refused.value)
+
+
+async def test_every_request_says_how_soon_its_answer_must_begin(app: Tickwork, h: Harness) -> None:
+    made = await app.endpoints.create("shop", url=SHOP, types=["*"], first_byte_seconds=5)
+    assert made.settings.first_byte_seconds == 5
+    with pytest.raises(InvalidInput, match=r"first_byte_seconds: must be at most .* \(4\), not 5"):
+        await app.endpoints.update("shop", timeout_seconds=4)
+    await app.queues.put("pushed", push_to="shop")
+    await app.queue("pushed").send({})
+    await app.events.publish("order.paid", {})
+    await app.schedules.create(once_at=h.now, target={"type": "webhook", "endpoint": "shop"})
+    await h.drain()
+    hook: Any = {"type": "webhook", "url": SHOP, "first_byte_seconds": 5}
+    await app.schedules.create(once_at=h.now, target=hook)
+    several: Any = {"type": "channels", "channels": [hook, {**hook, "timeout_seconds": 7}]}
+    await app.schedules.create(once_at=h.now, target=several)
+    await h.advance(minutes=1)
+    seconds = [each.first_byte_seconds for each in h.deliveries.webhooks]
+    assert seconds == [5] * 6
+    changed = await app.endpoints.update("shop", first_byte_seconds=None)
+    assert changed.settings.first_byte_seconds is None
 
 
 async def test_a_message_that_was_delivered_before_a_crash_is_not_sent_again(

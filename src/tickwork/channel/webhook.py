@@ -1,8 +1,9 @@
 """Delivers webhooks over HTTP.
 
 Contract: `deliver` never raises, except when it is cancelled. It ends within the timeout of the
-request, whatever the receiver does, and reads a bounded part of the answer. It follows no
-redirects and uses no proxy of the environment. Connections to a host are kept open and reused.
+request, whatever the receiver does, and earlier if the answer does not begin within the request's
+`first_byte_seconds`. It reads a bounded part of the answer. It follows no redirects and uses no
+proxy of the environment. Connections to a host are kept open and reused.
 """
 
 from __future__ import annotations
@@ -74,44 +75,55 @@ class WebhookChannel:
 
     async def deliver(self, request: WebhookRequest) -> Delivery:
         """Sends one request and returns what became of it."""
-        started_at = monotonic()
+        started_at, answers = monotonic(), list[aiohttp.ClientResponse]()
         try:
             with self._deadlines.within(request.timeout_seconds):
                 self._guard.check_url(request.url)
-                result = await (self._traced if spans.is_on() else self._exchange)(request)
+                exchange = self._traced if spans.is_on() else self._exchange
+                result = await exchange(request, answers)
         except InvalidInput as error:
             result = failed(ErrorKind.REFUSED, str(error))
         except aiohttp.ClientError as error:
             result = failed(*explained(error))
         except TimeoutError:
-            result = failed(
-                ErrorKind.TIMEOUT, f"no complete answer within {request.timeout_seconds:g} s"
-            )
+            result = failed(ErrorKind.TIMEOUT, _too_late(request, has_answer=bool(answers)))
         except (OSError, ValueError) as error:
             result = failed(*explained(error))
         return structs.replace(result, took_seconds=monotonic() - started_at)
 
-    async def _traced(self, request: WebhookRequest) -> Delivery:
+    async def _traced(
+        self, request: WebhookRequest, answers: list[aiohttp.ClientResponse]
+    ) -> Delivery:
         host = URL(request.url, encoded=True).host
         where = {"http.request.method": request.method, "server.address": host or ""}
         with spans.span(request.method, "client", where) as span:
-            result = await self._exchange(request)
+            result = await self._exchange(request, answers)
             if span is not None and result.code is not None:
                 span.set_attribute("http.response.status_code", result.code)
         return result
 
-    async def _exchange(self, request: WebhookRequest) -> Delivery:
+    async def _exchange(
+        self, request: WebhookRequest, answers: list[aiohttp.ClientResponse]
+    ) -> Delivery:
+        """Sends a request and reads its answer, which is in `answers` when it has begun."""
         own = {"User-Agent": USER_AGENT}
         if (current := spans.traceparent()) is not None:
             own[spans.TRACEPARENT] = current
-        async with self._opened().request(
+        sent = self._opened().request(
             request.method,
             URL(request.url, encoded=True),  # As it was given: `%2F` in a query stays.
             data=request.body,
             headers={**own, **request.headers},
             allow_redirects=False,
             timeout=_TIMEOUT,
-        ) as response:
+        )
+        if request.first_byte_seconds is None:
+            response = await sent
+        else:
+            with self._deadlines.within(request.first_byte_seconds):
+                response = await sent
+        answers.append(response)
+        async with response:
             text = await _start_of(response)
             return answered(
                 response.status,
@@ -121,6 +133,14 @@ class WebhookChannel:
                 permanent_statuses=request.permanent_statuses,
                 secrets=request.secrets,
             )
+
+
+def _too_late(request: WebhookRequest, *, has_answer: bool) -> str:
+    """Which part of an exchange took too long."""
+    if has_answer:
+        return f"the answer was not complete within {request.timeout_seconds:g} s"
+    seconds = request.first_byte_seconds or request.timeout_seconds
+    return f"no answer began within {seconds:g} s"
 
 
 async def _start_of(response: aiohttp.ClientResponse) -> str:

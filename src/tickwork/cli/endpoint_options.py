@@ -46,6 +46,10 @@ NamedLimit = Annotated[
 Timeout = Annotated[
     str | None, typer.Option(metavar="SECONDS", help="Seconds for one delivery; default 30.")
 ]
+FirstByte = Annotated[
+    str | None,
+    typer.Option(metavar="SECONDS", help="Seconds until an answer begins; default --timeout."),
+]
 Signature = Annotated[
     str | None,
     typer.Option(
@@ -73,6 +77,7 @@ def fields_of(
     concurrency: str | None,
     limit: str | None,
     timeout: str | None,
+    first_byte: str | None,
     signature: str | None,
     fields: str | None,
 ) -> dict[str, Any]:
@@ -90,6 +95,9 @@ def fields_of(
         else whole_number(concurrency, "--concurrency", 0),
         "limit": limit,
         "timeout_seconds": None if timeout is None else whole_number(timeout, "--timeout", 0),
+        "first_byte_seconds": None
+        if first_byte is None
+        else whole_number(first_byte, "--first-byte", 0),
         "signature": signature,
     }
     further = object_of(fields, "--fields")

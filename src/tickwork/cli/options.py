@@ -60,6 +60,7 @@ OPTION_OF_FIELD = {
     "canary_timeout_seconds": "--canary-timeout",
     "rate_per_second": "--rate",
     "timeout_seconds": "--timeout",
+    "first_byte_seconds": "--first-byte",
     "ids": "--id",
     "body": "--body",
     "delay_seconds": "--delay",

@@ -320,6 +320,7 @@ class EndpointAnswer(Struct, frozen=True, kw_only=True):
     concurrency: int | None
     limit: str | None
     timeout_seconds: int
+    first_byte_seconds: int | None
     retry_seconds: tuple[float, ...]
     permanent_statuses: tuple[int, ...]
     signature: str

@@ -84,8 +84,8 @@ class Endpoints(Noun[M]):
 
         `types` are types of events, or prefixes such as `order.*`. Options: `owner`,
         `description`, `method`, `headers`, `secret_headers` (their values are never shown),
-        `ordered`, `rate_per_second`, `concurrency`, `limit`, `timeout_seconds`, `retry_seconds`,
-        `permanent_statuses`, `signature`.
+        `ordered`, `rate_per_second`, `concurrency`, `limit`, `timeout_seconds`,
+        `first_byte_seconds`, `retry_seconds`, `permanent_statuses`, `signature`.
         """
         return Call(
             "POST",

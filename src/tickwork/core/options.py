@@ -150,6 +150,7 @@ class WebhookTarget(_WebhookUrl, total=False):
     method: Literal["POST", "PUT", "PATCH", "DELETE", "GET"]
     headers: Mapping[str, str]
     timeout_seconds: int
+    first_byte_seconds: int
     completion: Literal["answer", "callback"]
     complete_within_seconds: int
 
@@ -323,6 +324,7 @@ class EndpointOptions(TypedDict, total=False):
     concurrency: int | None
     limit: str | None
     timeout_seconds: int | None
+    first_byte_seconds: int | None
     retry_seconds: Sequence[float] | None
     permanent_statuses: Sequence[int] | None
     signature: Literal["v1", "v1a"] | None

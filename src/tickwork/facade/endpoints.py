@@ -90,8 +90,8 @@ class Endpoints:
         `description`, `method`, `headers`, `secret_headers` (their values are never shown),
         `ordered` (one delivery at a time, in the order of publication), `rate_per_second` and
         `concurrency` (on each node), `limit` (a named one, which it shares), `timeout_seconds`
-        (30), `retry_seconds` (before each retry), `permanent_statuses` (answers after which
-        nothing is retried).
+        (30), `first_byte_seconds` (until an answer begins), `retry_seconds` (before each retry),
+        `permanent_statuses` (answers after which nothing is retried).
         """
         engine = self._engine
         store = await engine.ready()

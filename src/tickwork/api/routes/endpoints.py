@@ -69,6 +69,9 @@ class EndpointChange(Struct, frozen=True, kw_only=True):
         str | None, Meta(description="Name of a limit that it shares with others.")
     ] = None
     timeout_seconds: int | None = None
+    first_byte_seconds: Annotated[
+        int | None, Meta(description="Seconds until an answer begins; at most timeout_seconds.")
+    ] = None
     retry_seconds: list[float] | None = None
     permanent_statuses: list[int] | None = None
     signature: Annotated[str | None, Meta(description="v1 or v1a")] = None
@@ -129,6 +132,7 @@ class EndpointAnswer(Struct, frozen=True, kw_only=True):
     concurrency: int | None
     limit: str | None
     timeout_seconds: int
+    first_byte_seconds: int | None
     retry_seconds: tuple[float, ...]
     permanent_statuses: tuple[int, ...]
     signature: str

@@ -69,6 +69,7 @@ class EndpointSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     concurrency: int | None = None
     limit: str | None = None
     timeout_seconds: int = 30
+    first_byte_seconds: int | None = None
     retry_seconds: tuple[float, ...] = RETRY_SECONDS
     permanent_statuses: tuple[int, ...] = ()
     signature: str = V1

@@ -11,7 +11,7 @@ from tickwork.core.delivery.breaker import HealthEvent
 from tickwork.core.delivery.endpoint import RETRIES_MAX, TYPES_MAX, EndpointSettings
 from tickwork.core.delivery.headers import check_headers
 from tickwork.core.delivery.signature import SIGNATURES
-from tickwork.core.delivery.target import TIMEOUT_SECONDS_MAX
+from tickwork.core.delivery.target import TIMEOUT_SECONDS_MAX, first_byte_fault
 from tickwork.core.fields import FieldReader, Reader, shown
 from tickwork.core.limits import NAME_LENGTH_MAX, TEXT_LENGTH_MAX, text_faults
 from tickwork.core.message.subscription import PATTERN_LENGTH_MAX, pattern_faults
@@ -107,17 +107,20 @@ def _read(stored: dict[str, Any], fields: Mapping[str, object]) -> GivenEndpoint
     if "ordered" in values:
         values["is_ordered"] = values.pop("ordered")
     settings = EndpointSettings(**kept, **values)
-    _check_names(settings)
+    _check_together(settings)
     return GivenEndpoint(settings, secrets)
 
 
-def _check_names(settings: EndpointSettings) -> None:
+def _check_together(settings: EndpointSettings) -> None:
+    """Raises `InvalidInput` if fields do not fit each other."""
     plain = {name.lower() for name in settings.headers}
     faults = [
         FieldError(f"secret_headers.{name}", "is also in headers; give it once")
         for name in settings.secret_headers
         if name.lower() in plain
     ]
+    if fault := first_byte_fault(settings.first_byte_seconds, settings.timeout_seconds):
+        faults.append(FieldError("first_byte_seconds", fault))
     if faults:
         raise InvalidInput(faults)
 
@@ -196,6 +199,7 @@ _READERS: dict[str, FieldReader] = {
     "concurrency": lambda reader, name: reader.integer(name, 1, CONCURRENCY_MAX),
     "limit": _text(NAME_LENGTH_MAX),
     "timeout_seconds": lambda reader, name: reader.integer(name, 1, TIMEOUT_SECONDS_MAX),
+    "first_byte_seconds": lambda reader, name: reader.integer(name, 1, TIMEOUT_SECONDS_MAX),
     "retry_seconds": _retries,
     "permanent_statuses": _statuses,
     "signature": lambda reader, name: reader.one_of(name, SIGNATURES),

@@ -107,6 +107,7 @@ def endpoint_request(
         },
         body=body,
         timeout_seconds=float(settings.timeout_seconds),
+        first_byte_seconds=settings.first_byte_seconds,
         permanent_statuses=frozenset(settings.permanent_statuses),
         secrets=frozenset(keys.headers.values()),
     )

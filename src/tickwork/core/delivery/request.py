@@ -31,14 +31,16 @@ _DELIVERIES = UUID("b1f5f6f0-2c5e-5f0b-8a0e-6d1f1f3c9d57")
 
 
 class WebhookRequest(Struct, frozen=True, kw_only=True):
-    """A request that is ready to be sent: signed, with all headers. Its `secrets` are not shown,
-    also if its receiver repeats them."""
+    """A request that is ready to be sent: signed, with all headers. Its answer must begin within
+    `first_byte_seconds`, if these are set, and be complete within `timeout_seconds`. Its `secrets`
+    are not shown, also if its receiver repeats them."""
 
     url: str
     headers: Mapping[str, str]
     body: bytes
     method: str = "POST"
     timeout_seconds: float = 30.0
+    first_byte_seconds: float | None = None
     permanent_statuses: frozenset[int] = frozenset()
     secrets: frozenset[str] = frozenset()
 
@@ -83,6 +85,7 @@ def webhook_request(
         },
         body=body,
         timeout_seconds=timeout_seconds,
+        first_byte_seconds=target.first_byte_seconds,
         secrets=secrets_in(target),
     )
 

@@ -72,6 +72,7 @@ class WebhookTarget(Struct, frozen=True, tag_field="type", tag="webhook", omit_d
     timeout_seconds: int | None = None
     completion: str = ANSWER
     complete_within_seconds: int | None = None
+    first_byte_seconds: int | None = None
 
     @property
     def is_callback(self) -> bool:
@@ -235,8 +236,8 @@ OUTSIDE_TYPES = ("webhook", "email", *CHATS, "channels")
 
 _FIELDS: dict[str, frozenset[str]] = {
     "webhook": frozenset({
-        "type", "url", "endpoint", "method", "headers", "timeout_seconds", "completion",
-        "complete_within_seconds",
+        "type", "url", "endpoint", "method", "headers", "timeout_seconds", "first_byte_seconds",
+        "completion", "complete_within_seconds",
     }),
     "email": frozenset({"type", "to", "subject", "text", "html"}),
     "channels": frozenset({"type", "channels", "retry_failed_channels"}),
@@ -245,8 +246,11 @@ _FIELDS: dict[str, frozenset[str]] = {
 _HINTS = {"delivery": "it is a field of the schedule, beside target"}
 
 
-def read_outside_target(target: Reader, kind: str) -> OutsideTarget | None:
-    """Reads a target of one of `OUTSIDE_TYPES`; the reader collects the faults.
+def read_outside_target(
+    target: Reader, kind: str, usual_seconds: int = TIMEOUT_SECONDS
+) -> OutsideTarget | None:
+    """Reads a target of one of `OUTSIDE_TYPES`; the reader collects the faults. A delivery may take
+    `usual_seconds` unless the target says otherwise.
 
     Addresses are checked by the guard, where the schedule is created: what is allowed is a setting
     of the installation.
@@ -254,7 +258,7 @@ def read_outside_target(target: Reader, kind: str) -> OutsideTarget | None:
     target.refuse_unknown(_FIELDS[kind], _HINTS)
     match kind:
         case "webhook":
-            return _webhook(target)
+            return _webhook(target, usual_seconds)
         case "email":
             return _email(target)
         case "channels":
@@ -328,7 +332,7 @@ def render_target(target: OutsideTarget) -> dict[str, Any]:
 
 
 def _endpoint(target: Reader) -> EndpointTarget | None:
-    for other in ("headers", "method", "timeout_seconds", "url"):
+    for other in ("headers", "method", "timeout_seconds", "first_byte_seconds", "url"):
         if target.has(other):
             target.fault(other, "cannot be combined with endpoint, which has its own; remove it")
     name = target.text("endpoint")
@@ -336,7 +340,7 @@ def _endpoint(target: Reader) -> EndpointTarget | None:
     return None if name is None else EndpointTarget(name, completion, within)
 
 
-def _webhook(target: Reader) -> WebhookTarget | EndpointTarget | None:
+def _webhook(target: Reader, usual_seconds: int) -> WebhookTarget | EndpointTarget | None:
     if target.has("endpoint"):
         return _endpoint(target)
     url = target.text("url")
@@ -345,10 +349,22 @@ def _webhook(target: Reader) -> WebhookTarget | EndpointTarget | None:
     seconds = None
     if target.has("timeout_seconds"):
         seconds = target.integer("timeout_seconds", 1, TIMEOUT_SECONDS_MAX)
+    first_byte = None
+    if target.has("first_byte_seconds"):
+        first_byte = target.integer("first_byte_seconds", 1, TIMEOUT_SECONDS_MAX)
+        if fault := first_byte_fault(first_byte, seconds or usual_seconds):
+            target.fault("first_byte_seconds", fault)
     completion, within = _completion(target)
     if url is None or method is None or headers is None:
         return None
-    return WebhookTarget(url, method, headers, seconds, completion, within)
+    return WebhookTarget(url, method, headers, seconds, completion, within, first_byte)
+
+
+def first_byte_fault(first_byte_seconds: int | None, timeout_seconds: int) -> str | None:
+    """Why an answer cannot have so long to begin, if it may take `timeout_seconds` as a whole."""
+    if first_byte_seconds is None or first_byte_seconds <= timeout_seconds:
+        return None
+    return f"must be at most timeout_seconds ({timeout_seconds}), not {first_byte_seconds}"
 
 
 def _completion(target: Reader) -> tuple[str, int | None]:
@@ -420,6 +436,7 @@ def _channels(target: Reader) -> ChannelsTarget | None:
         return None
     read: list[Channel] = []
     single = [each for each in OUTSIDE_TYPES if each != "channels"]
+    usual_seconds = TIMEOUT_SECONDS if len(given) == 1 else CHANNEL_TIMEOUT_SECONDS
     for at, each in enumerate(given):
         name = f"channels[{at}]"
         kind = each.get("type") if isinstance(each, Mapping) else None
@@ -431,7 +448,7 @@ def _channels(target: Reader) -> ChannelsTarget | None:
         if each.get("endpoint") is not None:
             target.fault(f"{name}.endpoint", _ONLY_WHOLE)
             continue
-        found = read_outside_target(target.nested(name, each), str(kind))
+        found = read_outside_target(target.nested(name, each), str(kind), usual_seconds)
         if found is not None and not isinstance(
             found, ChannelsTarget | EndpointTarget | LostQueueTarget
         ):
