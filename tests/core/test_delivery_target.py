@@ -180,8 +180,8 @@ ANYTHING = SCALARS | TARGETS | st.lists(SCALARS | TARGETS, max_size=2) | st.dict
     st.sampled_from(["webhook", "email", "slack", "discord", "telegram", "channels"]),
     st.dictionaries(
         st.sampled_from(
-            ["url", "method", "headers", "timeout_seconds", "first_byte_seconds", "to", "subject", "text", "html",
-             "chat_id", "channels", "other"]
+            ["url", "method", "headers", "timeout_seconds", "first_byte_seconds", "to", "subject",
+             "text", "html", "chat_id", "channels", "other"]
         ),
         ANYTHING,
     ),
