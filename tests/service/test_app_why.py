@@ -202,12 +202,23 @@ async def test_a_delivery_says_what_became_of_it_or_what_it_waits_for(
         assert (shown.answer, shown.next, shown.until) == (f"The {why_open}.", tried, until)
         assert await ask(app, "shop") == shown
 
+        await app.pause_all()
+        await h.advance(seconds=60)
+        shown = await ask(app, "shop")
+        assert (shown.code, shown.until) == ("breaker_open", None)
+        lets = "breaker of endpoint shop lets one delivery through: 5 attempts in a row failed"
+        assert shown.answer == f"The {lets}."
+        found = await ask(app, waiting)
+        assert found.answer == f"{subject} waits: the {lets}."
+        assert found.next == "If it arrives, the others follow (everything is paused)."
+        await app.resume_all()
+
         await app.endpoints.disable("shop", "moving house")
         found = await ask(app, waiting)
         assert (found.code, found.since) == ("endpoint_disabled", h.now)
         assert found.answer == f"{subject} waits: endpoint shop is disabled (moving house)."
         enable = "`tickwork endpoints enable shop`"
-        last = h.now + timedelta(days=14)
+        last = started + timedelta(days=14)
         assert found.next == (
             f"Deliveries go on when it is enabled: {enable}; after {iso(last)} it becomes a dead "
             "letter."
