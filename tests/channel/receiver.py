@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -59,7 +59,7 @@ async def receiver(certificate: ssl.SSLContext | None = None) -> AsyncIterator[R
 
 
 @asynccontextmanager
-async def wire(behaviour: Behaviour) -> AsyncIterator[str]:
+async def wire(behaviour: Behaviour, host: str = "127.0.0.1") -> AsyncIterator[str]:
     """The URL of a receiver that reads a request and then behaves as it is told."""
     writers: list[asyncio.StreamWriter] = []
 
@@ -69,13 +69,68 @@ async def wire(behaviour: Behaviour) -> AsyncIterator[str]:
             await reader.readuntil(b"\r\n\r\n")
             await behaviour(reader, writer)
 
-    server = await asyncio.start_server(called, "127.0.0.1", 0)
+    server = await asyncio.start_server(called, host, 0)
     try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        yield f"http://{host}:{server.sockets[0].getsockname()[1]}/"
     finally:
         server.close()
         for writer in writers:
             writer.transport.abort()
+
+
+async def never_answer(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    """Reads, and says nothing."""
+    await reader.read()
+
+
+async def answer_a_byte_a_minute(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """Begins an answer that takes hours, if nobody hangs up."""
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+    hung_up = asyncio.ensure_future(reader.read())
+    while not hung_up.done():
+        writer.write(b"x")
+        await writer.drain()
+        await asyncio.wait([hung_up], timeout=60.0)
+
+
+async def answer_without_end(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Sends a body as fast as it can, until somebody cuts it."""
+    writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+    while True:
+        writer.write(b"x" * 65_536)
+        await writer.drain()
+
+
+BAD: dict[str, Behaviour] = {
+    "127.0.0.2": never_answer,
+    "127.0.0.3": answer_a_byte_a_minute,
+    "127.0.0.4": answer_without_end,
+}
+"""Receivers that take what they can get, each with an address of its own."""
+
+
+@asynccontextmanager
+async def bad_receivers() -> AsyncIterator[list[str]]:
+    """The URLs of `BAD`."""
+    async with AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(wire(each, host)) for host, each in BAD.items()]
+
+
+LATENCY_GROWTH_MAX, LATENCY_SECONDS = 3.0, 2.0
+"""What bad receivers may make of the latency of others, and what is quick enough in any case: a
+machine that runs other tests as well is not always as fast."""
+
+
+def keeps_latency(alone: Sequence[float], beside: Sequence[float]) -> bool:
+    """Whether 95 of 100 deliveries beside bad receivers were as quick as those without."""
+    most = max(LATENCY_GROWTH_MAX * percentile_95(alone), LATENCY_SECONDS)
+    return percentile_95(beside) <= most
+
+
+def percentile_95(seconds: Sequence[float]) -> float:
+    return sorted(seconds)[len(seconds) * 95 // 100]
 
 
 def certificate_context(

@@ -18,11 +18,18 @@ from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.channel.receiver import Behaviour, Receiver, certificate_context, receiver, wire
+from tests.channel.receiver import (
+    Behaviour,
+    Receiver,
+    bad_receivers,
+    certificate_context,
+    keeps_latency,
+    receiver,
+    wire,
+)
 from tests.kit.waiting import delay, eventually
 from tickwork.channel.guard import Guard
 from tickwork.channel.webhook import ANSWER_BYTES_MAX, WebhookChannel, explained
-from tickwork.clock import monotonic
 from tickwork.core.delivery.outcome import EXCERPT_CHARACTERS_MAX, Delivery, ErrorKind
 from tickwork.core.delivery.request import WebhookRequest
 
@@ -411,23 +418,40 @@ async def test_plain_http_where_tls_is_asked_for_is_a_tls_failure(
     assert (result.is_delivered, result.kind) == (False, ErrorKind.TLS)
 
 
-async def test_receivers_that_hang_do_not_delay_others(
-    channel: WebhookChannel, server: Receiver
-) -> None:
-    async with receiver() as other:
+async def latencies(channel: WebhookChannel, url: str, number: int = 100) -> list[float]:
+    """Seconds that deliveries took, ten at a time."""
+    seconds: list[float] = []
+    for _ in range(number // 10):
+        results = await asyncio.gather(*(bounded(channel, to(url)) for _ in range(10)))
+        assert all(each.is_delivered for each in results)
+        seconds += [each.took_seconds for each in results]
+    return seconds
+
+
+async def test_bad_receivers_do_not_delay_others(server: Receiver) -> None:
+    channel = WebhookChannel(Guard(["127.0.0.0/8"]))
+
+    async def again_and_again(url: str) -> None:
+        while True:
+            await channel.deliver(to(url, 300.0))
+
+    async with bad_receivers() as bad, receiver() as silent:
+        alone = await latencies(channel, server.url)
         hanging = [
-            asyncio.create_task(channel.deliver(to(f"{server.url}/hang", 300.0)))
+            asyncio.create_task(channel.deliver(to(f"{silent.url}/hang", 300.0)))
             for _ in range(200)
         ]
-        await eventually(lambda: len(server.requests) == len(hanging))
-        started_at = monotonic()
-        urls = [each.url for each in (server, other) for _ in range(50)]
-        results = await asyncio.gather(*(bounded(channel, to(url)) for url in urls))
-        assert all(each.is_delivered for each in results)
-        assert monotonic() - started_at < GENEROUS
-        assert not any(each.done() for each in hanging)
-        server.ended.set()
+        pressing = [asyncio.create_task(again_and_again(url)) for url in bad for _ in range(5)]
+        await eventually(lambda: len(silent.requests) == len(hanging))
+        beside = await latencies(channel, server.url)
+        assert keeps_latency(alone, beside), (alone, beside)
+        assert not any(each.done() for each in (*hanging, *pressing))
+        silent.ended.set()
         assert all(each.is_delivered for each in await asyncio.gather(*hanging))
+        for each in pressing:
+            each.cancel()
+        await asyncio.wait(pressing)
+    await channel.close()
 
 
 async def test_a_cancelled_delivery_stops_at_once(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
+from aiohttp import web
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from tests.channel.receiver import Receiver, receiver
+from tests.channel.receiver import Receiver, bad_receivers, keeps_latency, receiver
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
+from tickwork.clock import monotonic
 from tickwork.core.delivery.signature import is_signed, secret_key
 from tickwork.core.model import SYSTEM, Tenant
 from tickwork.facade.app import Tickwork, engine_of
@@ -62,6 +65,47 @@ async def test_a_host_that_hangs_does_not_hold_up_the_others(app: Tickwork) -> N
 
 async def _all_delivered(app: Tickwork) -> bool:
     return (await app.endpoints.stats("fast")).delivered == EVENTS
+
+
+async def latencies(app: Tickwork, server: Receiver) -> list[float]:
+    """Seconds from the publication of each of some events to its arrival."""
+    published: list[float] = []
+    arrived: dict[int, float] = {}
+
+    def answer() -> web.Response:
+        number = msgspec.json.decode(server.requests[-1][1])["data"]["number"]
+        arrived.setdefault(number, monotonic())
+        return web.Response()
+
+    server.answer = answer
+    for number in range(EVENTS):
+        published.append(monotonic())
+        await app.events.publish("order.good", {"number": number})
+    await eventually(lambda: len(arrived) == EVENTS, what="the good deliveries")
+    return [arrived[number] - at for number, at in enumerate(published)]
+
+
+@pytest.mark.one_store("sqlite")
+async def test_bad_receivers_leave_others_their_latency(
+    app: Tickwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bad hosts would take more than the node delivers at once."""
+    monkeypatch.setenv("TICKWORK_ALLOW_TARGETS", "127.0.0.0/8,localhost")
+    monkeypatch.setenv("TICKWORK_DELIVERY_CONCURRENCY", str(EVENTS))
+    async with receiver() as server, bad_receivers() as urls:
+        good = server.url.replace("127.0.0.1", "localhost")
+        await app.endpoints.create("good", url=good, types=["order.good"])
+        for number, url in enumerate(urls):
+            await app.endpoints.create(f"bad-{number}", url=url, types=["order.bad"])
+        async with app.running(drain_seconds=0.0):
+            alone = await latencies(app, server)
+            for _ in range(EVENTS):
+                await app.events.publish("order.bad", {})
+            beside = await latencies(app, server)
+        assert keeps_latency(alone, beside), (alone, beside)
+        for number, statuses in enumerate(({"waiting"}, {"waiting"}, {"waiting", "delivered"})):
+            found = await app.deliveries.list(endpoint=f"bad-{number}", limit=EVENTS)
+            assert {str(each.status) for each in found} <= statuses
 
 
 @pytest.mark.one_store("postgres")
