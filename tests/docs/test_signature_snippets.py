@@ -1,24 +1,31 @@
 """The functions of the docs that check our signatures: they accept what we sign, and nothing
-else. The one in JavaScript runs where Node is installed; the one in Go is only read."""
+else. The one in JavaScript runs in the Node that builds the console. The one in Go is not compiled:
+its parts are read, and put together they are our signature."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
+import re
+import runpy
 import shutil
 import subprocess
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.docs.snippets import blocks
 from tickwork.channel.ed25519 import new_private_key, public_key_of, signer
 from tickwork.clock import now
-from tickwork.core.delivery.signature import new_secret, secret_key, signature_headers
+from tickwork.core.delivery.signature import (
+    TOLERANCE_SECONDS,
+    new_secret,
+    secret_key,
+    signature_headers,
+)
 
-NODES = [found for found in [shutil.which("node")] if found]
 ROOT = Path(__file__).resolve().parents[2]
 SECRET, OTHER = new_secret(b"s" * 32), new_secret(b"o" * 32)
 PRIVATE, OTHER_PRIVATE = new_private_key(b"s" * 32), new_private_key(b"o" * 32)
@@ -69,10 +76,16 @@ def test_the_function_for_public_keys_accepts_what_we_sign_and_nothing_else() ->
         assert namespace["is_ours_v1a"](public, headers, body) is is_ours, headers
 
 
-@pytest.mark.parametrize("node", NODES)
-def test_the_function_in_javascript_accepts_what_we_sign_and_nothing_else(
-    tmp_path: Path, node: str
-) -> None:
+def node() -> str:
+    """The Node that builds the console; the one of a package if the machine has none."""
+    build = runpy.run_path(str(ROOT / "console" / "build.py"))
+    _, environment = build["find_npm"](build["NODE_MIN"])
+    found = shutil.which("node", path=environment["PATH"])
+    assert found is not None
+    return found
+
+
+def test_the_function_in_javascript_accepts_what_we_sign_and_nothing_else(tmp_path: Path) -> None:
     given = cases(secret_key(SECRET), secret_key(OTHER))
     plain = [[headers, b64encode(body).decode()] for headers, body, _ in given]
     program = tmp_path / "check.mjs"
@@ -83,6 +96,41 @@ def test_the_function_in_javascript_accepts_what_we_sign_and_nothing_else(
         + "console.log(JSON.stringify(cases.map(check)));\n",
         encoding="utf-8",
     )
-    done = subprocess.run([node, program], capture_output=True, text=True, check=False)
+    done = subprocess.run([node(), program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [is_ours for _, _, is_ours in given]
+
+
+GO = (
+    r'sentAt := h\.Get\("(?P<timestamp>[\w-]+)"\)',
+    r"seconds, err := strconv\.ParseInt\(sentAt, 10, 64\)",
+    r"time\.Since\(time\.Unix\(seconds, 0\)\)\.Abs\(\) > (?P<minutes>\d+)\*time\.Minute",
+    r'base64\.StdEncoding\.DecodeString\(strings\.TrimPrefix\(secret, "(?P<prefix>\w+)"\)\)',
+    r"mac := hmac\.New\(sha256\.New, key\)",
+    r'mac\.Write\(\[\]byte\(h\.Get\("(?P<id>[\w-]+)"\) \+ "(?P<a>.)" \+ sentAt \+ "(?P<b>.)"\)\)',
+    r"mac\.Write\(body\)",
+    r'wanted := "(?P<mark>[^"]+)" \+ base64\.StdEncoding\.EncodeToString\(mac\.Sum\(nil\)\)',
+    r'range strings\.Fields\(h\.Get\("(?P<signature>[\w-]+)"\)\)',
+    r"hmac\.Equal\(\[\]byte\(each\), \[\]byte\(wanted\)\) \{\s+return true",
+)
+"""The parts of the function in Go, in their order."""
+
+
+def test_the_parts_of_the_function_in_go_make_our_signature() -> None:
+    text, at, found = snippets("go", "IsOurs"), 0, dict[str, str]()
+    for part in GO:
+        match = re.compile(part).search(text, at)
+        assert match is not None, part
+        at = match.end()
+        found |= match.groupdict()
+    assert text.count("mac.Write(") == 2
+    assert text.count("return true") == 1
+    assert text[at:].split() == ["}", "}", "return", "false", "}"]
+
+    ours = signature_headers([secret_key(SECRET)], "msg_1", now(), BODY)
+    assert {*ours} == {found["timestamp"], found["id"], found["signature"]}
+    assert int(found["minutes"]) * 60 == TOLERANCE_SECONDS
+    key = b64decode(SECRET.removeprefix(found["prefix"]), validate=True)
+    start = ours[found["id"]] + found["a"] + ours[found["timestamp"]] + found["b"]
+    mac = hmac.new(key, start.encode() + BODY, hashlib.sha256).digest()
+    assert found["mark"] + b64encode(mac).decode() == ours[found["signature"]]
