@@ -46,7 +46,9 @@ class _Points:
             if action == "kill":
                 os.kill(os.getpid(), signal.SIGKILL)
             elif action == "stop":
-                os.kill(os.getpid(), signal.SIGSTOP)
+                # Stops all threads. Sent to the process, it would be handled by the main thread,
+                # and this one would go on until that gets a core.
+                signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
             elif action == "pause":
                 while point not in self._released:
                     self._take_orders(wait=True)
