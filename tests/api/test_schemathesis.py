@@ -35,7 +35,7 @@ from tests.kit.api import Client, api_client
 from tests.kit.soak import SOAK
 
 IS_SOAK = bool(os.environ.get(SOAK))
-CASES = 500 if IS_SOAK else 20
+CASES = 500 if IS_SOAK else 8
 SEQUENCES = 200 if IS_SOAK else 10
 ROUND = 10
 """Sequences that Hypothesis makes at a time."""
