@@ -1,10 +1,10 @@
 """Runs the tests in several processes: `python -m tests [--only AREA,…] [pytest options]`.
 
 The processes take test files from a shared queue, longest first (`tests/kit/file_queue.py`): one
-process for each core, and a spare one with a low priority for tests that only compute. Each process
-has its own database server and files; the files are in memory where there is room, so that no test
-waits for a disk. The first process prints as it runs; the output of the others follows when it has
-finished. The exit status is the worst of all.
+process for each core, and a spare one with a low priority for tests that do not depend on time.
+Each process has its own database server and files; the files are in memory where there is room, so
+that no test waits for a disk. The first process prints as it runs; the output of the others follows
+when it has finished. The exit status is the worst of all.
 """
 
 import os

@@ -52,7 +52,7 @@ def test_processes_share_the_files_and_run_each_test_once(tmp_path: Path) -> Non
     assert sorted(ran(tmp_path)) == sorted(f"{name} {n}" for name in names for n in range(3))
 
 
-def test_the_spare_process_takes_only_tests_that_compute(tmp_path: Path) -> None:
+def test_the_spare_process_takes_only_tests_that_do_not_depend_on_time(tmp_path: Path) -> None:
     files = {"when/test_a.py": TEST, "faults/test_b.py": TEST}
     assert run(tmp_path, files, SPARE) == [0]
     assert ran(tmp_path) == [f"test_a.py {n}" for n in range(3)]

@@ -3,8 +3,8 @@
 A process takes one file at a time, longest first, by creating a file of its name in a folder that
 all processes share, until none is left. It imports only the files that it takes.
 
-The spare process runs tests that only compute. It has a low priority and so uses the time in which
-the tests of the others wait.
+The spare process runs tests that do not depend on time. It has a low priority and so uses the
+cores while the tests of the others wait.
 """
 
 import os
@@ -23,16 +23,15 @@ PROCESS_NUMBER = "TICKWORK_TEST_PROCESS"
 
 SPARE = "spare"
 SPARE_NICENESS = 10
-SPARE_FOLDERS = ("when", "core", "tidy", "app")
-"""Folders whose tests neither wait nor watch a clock."""
+SPARE_FOLDERS = ("app", "when", "core", "ops", "conformance", "tidy")
+"""Folders whose tests neither wait nor watch a clock. The others take them last."""
 
 CROWDED = ("faults", "mutants", "examples")
 """Folders whose tests start many processes. The first process begins with them and the others end
 with them, so that seldom two run at once."""
 
 LONGEST = (
-    "faults", "mutants", "examples", "service", "conformance", "cli", "store", "api", "docs",
-    "when", "app", "ops",
+    "faults", "mutants", "examples", "service", "cli", "store", "api", "docs", "console",
 )  # fmt: skip
 """Folders whose files take long, longest first. The others follow."""
 
@@ -90,9 +89,9 @@ def _taken(session: pytest.Session, queue: Path) -> Iterator[pytest.Item]:
     """The tests of the files that nobody else took. A file is taken when the one before it has
     one test left."""
     files = [each for each in session.stash[FILES] if _may_take(each)]
-    for file in sorted(files, key=lambda each: _rank(each.path)):
+    for file in sorted(files, key=_rank):
         try:
-            (queue / str(file.path).replace("/", "+")).touch(exist_ok=False)
+            (queue / file.nodeid.replace("/", "+")).touch(exist_ok=False)
         except FileExistsError:
             continue
         with _silent(session.config), warnings.catch_warnings():
@@ -116,16 +115,23 @@ def _silent(config: pytest.Config) -> Iterator[None]:
 
 
 def _may_take(file: pytest.File) -> bool:
-    return _process() != SPARE or any(each in SPARE_FOLDERS for each in file.path.parts)
+    return _process() != SPARE or any(each in SPARE_FOLDERS for each in _folders(file))
 
 
-def _rank(path: Path) -> tuple[int, str]:
-    ranks = [LONGEST.index(each) for each in path.parts if each in LONGEST]
-    rank = ranks[-1] if ranks else len(LONGEST)
-    is_crowded = any(each in CROWDED for each in path.parts)
+def _rank(file: pytest.File) -> tuple[int, str]:
+    order = (*LONGEST, "", *SPARE_FOLDERS)
+    rank = max(
+        (order.index(each) for each in _folders(file) if each in order), default=len(LONGEST)
+    )
+    is_crowded = any(each in CROWDED for each in _folders(file))
     if is_crowded and _process() != "0":
-        rank += len(LONGEST) + 1
-    return (rank, str(path))
+        rank += len(order)
+    return (rank, file.nodeid)
+
+
+def _folders(file: pytest.File) -> list[str]:
+    """The folders of a file below the root of the tests."""
+    return file.nodeid.split("/")[:-1]
 
 
 def _process() -> str:
