@@ -49,6 +49,11 @@ WAYS = {
         ATTEMPTS: BY_KEY[ATTEMPTS],
     },
     "prune_published": {PUBLISHED: {f"{PUBLISHED}_age", BY_PLACE}},
+    "pull_probes": {
+        ENDPOINTS: {f"{ENDPOINTS}_probe", f"{ENDPOINTS}_pkey"},
+        DELIVERIES: {OPEN},
+        MESSAGES: BY_KEY[MESSAGES] | {BY_PLACE},
+    },
     "record_attempts": {MESSAGES: BY_KEY[MESSAGES], DELIVERIES: BY_KEY[DELIVERIES]},
     "record_deliveries": {DELIVERIES: set[str]()},
     "resend_deliveries": {DELIVERIES: BY_KEY[DELIVERIES]},

@@ -16,9 +16,11 @@ BY_SLOT = "tickwork_messages_slot"
 SORTED = {
     *("find_claimable_suspects", "claimed_kinds", "newer_due", "find_trace"),
     *("ready_window_end", "key_window_end", "keys_window_end", "correlated_window_end"),
+    "choose_probe",
 }
 """Statements that may sort: a trace by time, settlements sort by kind, newer slots are counted, as
-are the rows that a page looks at, up to a limit, and suspects are sorted by lost claims."""
+are the rows that a page looks at, up to a limit, suspects are sorted by lost claims, and some
+deliveries by their last attempts."""
 
 SEARCHES = {
     "ack": {BY_KEY, BY_PLACE},
@@ -109,7 +111,7 @@ SEARCHES |= {
     for name in (
         *("claimed_attempts", "deliveries_to_resend", "delivery_stats", "get_delivery"),
         *("endpoint_deliveries", "endpoint_undelivered", "tenant_deliveries", "tenant_undelivered"),
-        *("prune_deliveries", "show_messages"),
+        *("prune_deliveries", "show_messages", "choose_probe"),
     )
 }
 """Deliveries to endpoints look up their messages."""
@@ -140,6 +142,7 @@ BY_OTHER_WAYS = {
     "abandoned_batches": "tickwork_batches_filling",
     "count_limited": "tickwork_queues_limit",
     "get_limit": "tickwork_limits_name",
+    "due_probes": "tickwork_endpoints_probe",
     "endpoint_deliveries": "tickwork_deliveries_endpoint",
     "endpoint_undelivered": "tickwork_deliveries_endpoint_open",
     "prune_deliveries": "tickwork_deliveries_tenant",
@@ -268,3 +271,13 @@ def test_a_trace_searches_every_table_by_its_correlation(connection: sqlite3.Con
         "tickwork_deliveries_published",
     }
     assert not [each for each in reached(reads, "m", "d", "r", "p") if each.startswith("SCAN")]
+
+
+def test_a_probe_is_chosen_from_the_first_and_the_last_of_an_index(
+    connection: sqlite3.Connection,
+) -> None:
+    steps = plan(connection, "choose_probe")
+    reads = [step for step in steps if "tickwork_deliveries" in step]
+    assert [way(step) for step in reads] == ["tickwork_deliveries_endpoint_open"] * 2
+    sorts = [step for step in steps if "TEMP B-TREE" in step]
+    assert len(sorts) == 2, "of these only: to count each once, and by their last attempts"

@@ -426,12 +426,13 @@ class Reaper(Protocol):
 
         A message of a dead node is ready again; it loses a claim, not an attempt. After too many
         lost claims it is a dead letter. An expired pull lease counts as an attempt. A batch whose
-        completion was missed is completed, and an abandoned one is sealed.
+        completion was missed is completed, and an abandoned one is sealed. For each endpoint whose
+        breaker may be probed, a waiting delivery is made visible.
         """
 
     async def next_expiry(self, scope: Scope) -> datetime | None:
-        """Returns when the next lease, or message with an expiry of its own, expires; None if there
-        is none.
+        """Returns when the next lease, or message with an expiry of its own, expires, or the
+        breaker of an endpoint may be probed; None if there is none.
 
         What has expired already, and the retention of queues, is left to `reap`.
         """

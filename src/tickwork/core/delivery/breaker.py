@@ -1,9 +1,10 @@
 """The circuit breaker of an endpoint: what an attempt does to its health.
 
 Failures in a row open the breaker: deliveries wait, and lose no attempt. After its time one probe
-goes through; a success closes the breaker, a failure opens it for twice as long. An endpoint that
-only fails for days is disabled. The days count from the first `endpoint.failing`, so none is
-disabled without a notice that long before.
+goes through: a waiting delivery is pulled forward, and loses no attempt either. A success closes
+the breaker, a failure opens it for twice as long. An endpoint that only fails for days is disabled.
+The days count from the first `endpoint.failing`, so none is disabled without a notice that long
+before.
 """
 
 from __future__ import annotations
@@ -19,6 +20,17 @@ from tickwork.core.delivery.endpoint import HEALTHY, AttemptRecord, Endpoint, He
 
 FAILURES_IN_ROW_MAX = 5
 OPEN_SECONDS_MIN, OPEN_SECONDS_MAX = 60.0, 3_600.0
+
+PULLED_AT_ONCE_MAX = 100
+"""Maximum number of endpoints for which one pass pulls a waiting delivery forward."""
+
+PROBE_CANDIDATES_MAX = 100
+"""Number of the oldest undelivered deliveries of an endpoint, and of the newest, among which its
+breaker finds a probe."""
+
+PULLED_AGAIN_SECONDS = OPEN_SECONDS_MAX
+"""Seconds after which a breaker looks for another probe, if the last one was not sent."""
+
 NOTICES_AFTER = (timedelta(0), timedelta(days=1), timedelta(days=3), timedelta(days=4))
 """When `endpoint.failing` is published, after the breaker first opened."""
 
@@ -49,6 +61,11 @@ def by_endpoint(records: Iterable[AttemptRecord]) -> dict[tuple[str, UUID], list
     for each in records:
         found.setdefault((each.claim.tenant, each.endpoint_id), []).append(each)
     return found
+
+
+def open_seconds(openings: int) -> float:
+    """Seconds for which the breaker is open after it opened so often, at least once."""
+    return min(OPEN_SECONDS_MIN * 2 ** min(openings - 1, 10), OPEN_SECONDS_MAX)
 
 
 def after_attempts(
@@ -97,10 +114,9 @@ def after_attempt(
     if at - since >= DISABLED_AFTER:
         return HealthChange(changed, (HealthEvent.DISABLED,), FAILED_FOR_DAYS)
     if is_probe or changed.open_until is None or changed.open_until <= at:
-        seconds = min(OPEN_SECONDS_MIN * 2 ** min(changed.openings, 10), OPEN_SECONDS_MAX)
-        changed = structs.replace(
-            changed, open_until=at + timedelta(seconds=seconds), openings=changed.openings + 1
-        )
+        openings = changed.openings + 1
+        until = at + timedelta(seconds=open_seconds(openings))
+        changed = structs.replace(changed, open_until=until, openings=openings)
     due = sum(1 for after in NOTICES_AFTER if at - since >= after)
     if due > health.notices:
         return HealthChange(structs.replace(changed, notices=due), (HealthEvent.FAILING,))

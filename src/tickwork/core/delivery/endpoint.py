@@ -95,6 +95,14 @@ class Health(Struct, frozen=True, kw_only=True):
 HEALTHY = Health()
 
 
+class PulledProbe(Struct, frozen=True):
+    """The message that the breaker made visible last so that it probes the endpoint, and when that
+    message was due by itself. A failure before that time costs it no attempt."""
+
+    message_id: UUID
+    back_at: datetime
+
+
 class Endpoint(Struct, frozen=True, kw_only=True):
     """A stored endpoint. `disabled_reason` is set while it is disabled."""
 
@@ -103,6 +111,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     name: str
     settings: EndpointSettings
     health: Health = HEALTHY
+    pulled: PulledProbe | None = None
     disabled_at: datetime | None = None
     disabled_reason: str | None = None
     created_at: datetime

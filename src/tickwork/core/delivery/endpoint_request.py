@@ -8,6 +8,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from tickwork.core.delivery.breaker import open_seconds
 from tickwork.core.delivery.endpoint import Attempt, Endpoint, EndpointSettings
 from tickwork.core.delivery.outcome import Delivery
 from tickwork.core.delivery.request import WebhookRequest
@@ -60,14 +61,29 @@ def gate(endpoint: Endpoint, message: Message, now: datetime, retention_seconds:
     if until is None:
         return Gate()
     if now < until:
-        return Gate(spread((until - now).total_seconds(), message_id))
+        own = seconds_until_own_time(endpoint, message_id, now)
+        return Gate(max(spread((until - now).total_seconds(), message_id), own))
     return Gate(is_probe=True)
+
+
+def seconds_until_own_time(endpoint: Endpoint, message_id: UUID, now: datetime) -> float:
+    """Seconds until a message that the breaker pulled forward is due by itself; 0 for others, and
+    for one that was due before and waited only for the breaker."""
+    pulled = endpoint.pulled
+    if pulled is None or pulled.message_id != message_id:
+        return 0.0
+    seconds = (pulled.back_at - now).total_seconds()
+    return seconds if seconds > _spread_max(open_seconds(endpoint.health.openings)) else 0.0
 
 
 def spread(seconds: float, message_id: UUID) -> float:
     """The seconds and a little more, different for each message."""
     share = stable_hash(str(message_id)) / 2**64
-    return seconds + share * max(_SPREAD_MIN_SECONDS, _SPREAD * seconds)
+    return seconds + share * _spread_max(seconds)
+
+
+def _spread_max(seconds: float) -> float:
+    return max(_SPREAD_MIN_SECONDS, _SPREAD * seconds)
 
 
 def probe_seconds(settings: EndpointSettings) -> float:
@@ -126,11 +142,15 @@ def attempt_of(result: Delivery, number: int, at: datetime) -> Attempt:
     )
 
 
-def outcome_of(result: Delivery, settings: EndpointSettings, attempt: int) -> Outcome:
+def outcome_of(
+    result: Delivery, settings: EndpointSettings, attempt: int, *, own_seconds: float = 0.0
+) -> Outcome:
     """What follows for the message. If the receiver is gone, the message is kept: its endpoint is
-    disabled."""
+    disabled. A failed probe waits for the seconds until its own time, and loses no attempt."""
     if result.is_delivered:
         return Succeeded()
+    if own_seconds > 0:
+        return Snoozed(own_seconds)
     error = result.error or "failed"
     if result.is_gone:
         return Snoozed(DISABLED_SECONDS)

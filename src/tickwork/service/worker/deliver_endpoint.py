@@ -45,6 +45,7 @@ from tickwork.core.delivery.endpoint_request import (
     gate,
     outcome_of,
     probe_seconds,
+    seconds_until_own_time,
     spread,
 )
 from tickwork.core.delivery.outcome import Delivery
@@ -162,7 +163,8 @@ class EndpointDeliverer:
             if through.is_probe:
                 seconds = probe_seconds(settings)
                 if not await self._store.endpoints.probe(SYSTEM, endpoint.id, seconds):
-                    return Snoozed(spread(seconds, stored.id))
+                    own = seconds_until_own_time(endpoint, stored.id, now)
+                    return Snoozed(max(spread(seconds, stored.id), own))
             return await send(through.is_probe)
 
     async def _shared_limit(self, endpoint: Endpoint) -> NamedLimit | None:
@@ -239,7 +241,8 @@ class EndpointDeliverer:
         )
         if not is_valid:
             return Snoozed(0.0)  # The store refuses it: another worker has the message.
-        return outcome_of(result, settings, attempt)
+        own = seconds_until_own_time(endpoint, stored.id, await self._now(endpoint))
+        return outcome_of(result, settings, attempt, own_seconds=own)
 
     async def _record(self, record: AttemptRecord) -> bool:
         for _ in range(RECORD_TRIES_MAX - 1):

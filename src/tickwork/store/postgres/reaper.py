@@ -23,6 +23,7 @@ from tickwork.core.model import (
 from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule import slot_outcome as slot_end
 from tickwork.store.ids import Moment, new_id
+from tickwork.store.postgres.endpoints.endpoints import PostgresEndpoints
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.entities.entities import PostgresEntities
@@ -59,10 +60,11 @@ class PostgresReaper:
         removal: Removal,
         batches: BatchProgress,
         entities: PostgresEntities,
+        endpoints: PostgresEndpoints,
     ) -> None:
         self._database, self._moment = database, moment
         self._ender, self._removal, self._batches = ender, removal, batches
-        self._entities = entities
+        self._entities, self._endpoints = entities, endpoints
         self._last_queue_id: UUID | None = None
 
     async def reap(self, scope: Scope, limit: int) -> Reaped:
@@ -76,6 +78,7 @@ class PostgresReaper:
         retired = await self._retire(limit)
         expired = await self._pass(lambda connection: self._bury_expired(connection, limit))
         batches = await self._batches.sweep(BATCHES_PER_PASS)
+        await self._endpoints.pull_probes()
         return Reaped(
             nodes.nodes,
             nodes.released + leases.released,

@@ -127,7 +127,7 @@ class PostgresStore:
         self.stats = PostgresStats(database, moment, queues, counters)
         self.nodes = PostgresNodes(database, moment, self.wakeups)
         self.reaper = PostgresReaper(
-            database, moment, ending_writer, removal, progress, self.entities
+            database, moment, ending_writer, removal, progress, self.entities, self.endpoints
         )
         self.requests = PostgresRequests(database, moment)
         self.pruner = PostgresPruner(database, moment, counters)

@@ -200,7 +200,7 @@ SCHEDULE = (
 HEALTH = Health.__struct_fields__
 ENDPOINT = (
     "id", "tenant", "name", "settings", *HEALTH, "disabled_at", "disabled_reason", "created_at",
-    "updated_at",
+    "updated_at", "probe_message_id", "probe_back_at",
 )  # fmt: skip
 """A stored endpoint."""
 

@@ -18,6 +18,7 @@ from tickwork.core.model import (
 )
 from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.slot_outcome import LEASE_RAN_OUT, max_retries_for
+from tickwork.store.sqlite.endpoints.endpoints import pull_probes
 from tickwork.store.sqlite.engine.counters import CountedMessages
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, microseconds
@@ -62,6 +63,7 @@ class SqliteReaper:
         expired = await self._database.write(lambda transaction: _bury_expired(transaction, limit))
         unseen = [*retired, expired]
         batches = await self._database.write(lambda transaction: _end_batches(transaction, limit))
+        await self._database.write(pull_probes)
         return Reaped(
             nodes.nodes,
             nodes.released + released,

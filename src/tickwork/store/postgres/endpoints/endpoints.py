@@ -9,6 +9,11 @@ from uuid import UUID
 
 import msgspec
 
+from tickwork.core.delivery.breaker import (
+    PROBE_CANDIDATES_MAX,
+    PULLED_AGAIN_SECONDS,
+    PULLED_AT_ONCE_MAX,
+)
 from tickwork.core.delivery.endpoint import (
     ENDPOINTS_MAX,
     ENDPOINTS_QUEUE,
@@ -177,6 +182,22 @@ class PostgresEndpoints:
             repeatable=False,
         )
         return probed is not None
+
+    async def pull_probes(self) -> None:
+        """Makes a waiting delivery of each endpoint visible whose breaker may be probed."""
+        pulled = await self._database.run(
+            lambda connection: connection.fetch(
+                SQL.pull_probes,
+                self._moment(),
+                ENDPOINTS_QUEUE,
+                PULLED_AT_ONCE_MAX,
+                PROBE_CANDIDATES_MAX,
+                PULLED_AGAIN_SECONDS,
+            ),
+            repeatable=False,
+        )
+        if woken := {row["queue_id"] for row in pulled if row["queue_id"] is not None}:
+            self._sender.wake(woken)
 
     async def pushing_queues(self, scope: Scope, limit: int) -> tuple[PushQueue, ...]:
         check_system(scope)

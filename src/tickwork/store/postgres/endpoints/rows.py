@@ -13,6 +13,7 @@ from tickwork.core.delivery.endpoint import (
     EndpointDelivery,
     EndpointSettings,
     Health,
+    PulledProbe,
     status_of,
 )
 from tickwork.core.delivery.outcome import ErrorKind
@@ -31,12 +32,14 @@ def settings(text: str) -> EndpointSettings:
 
 def endpoint(row: Any) -> Endpoint:
     """A row of `ENDPOINT`."""
+    message_id, back_at = row["probe_message_id"], row["probe_back_at"]
     return Endpoint(
         id=row["id"],
         tenant=row["tenant"],
         name=row["name"],
         settings=settings(row["settings"]),
         health=Health(**{name: row[name] for name in HEALTH}),
+        pulled=None if message_id is None else PulledProbe(message_id, back_at),
         disabled_at=row["disabled_at"],
         disabled_reason=row["disabled_reason"],
         created_at=row["created_at"],

@@ -9,6 +9,11 @@ from uuid import UUID
 
 import msgspec
 
+from tickwork.core.delivery.breaker import (
+    PROBE_CANDIDATES_MAX,
+    PULLED_AGAIN_SECONDS,
+    PULLED_AT_ONCE_MAX,
+)
 from tickwork.core.delivery.endpoint import (
     ENDPOINTS_MAX,
     ENDPOINTS_QUEUE,
@@ -247,6 +252,19 @@ def get(transaction: Transaction, scope: Scope, endpoint_id: UUID) -> Endpoint:
     if row is None:
         raise NotFound("endpoint", endpoint_id)
     return rows.endpoint(row)
+
+
+def pull_probes(transaction: Transaction) -> None:
+    """Makes a waiting delivery of each endpoint visible whose breaker may be probed."""
+    now = transaction.now
+    due = transaction.execute(SQL.due_probes, (now, PULLED_AT_ONCE_MAX)).fetchall()
+    for endpoint_id, tenant, last_id in due:
+        asked = (tenant, endpoint_id, ENDPOINTS_QUEUE, last_id, now, PROBE_CANDIDATES_MAX)
+        found = transaction.execute(SQL.choose_probe, asked).fetchone() or (None, None)
+        if found[0] is not None:
+            show_message(transaction, tenant, found[0], 0)
+        again = now + microseconds(PULLED_AGAIN_SECONDS)
+        transaction.execute(SQL.pull_probes, (endpoint_id, again, *found))
 
 
 def _create(transaction: Transaction, tenant: str, endpoint: Endpoint) -> Endpoint:

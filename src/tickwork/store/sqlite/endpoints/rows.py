@@ -16,6 +16,7 @@ from tickwork.core.delivery.endpoint import (
     EndpointDelivery,
     EndpointSettings,
     Health,
+    PulledProbe,
     status_of,
 )
 from tickwork.core.delivery.outcome import ErrorKind
@@ -37,7 +38,8 @@ def settings(text: str) -> EndpointSettings:
 def endpoint(row: Row) -> Endpoint:
     """A row of `ENDPOINT`."""
     id_, tenant, name, text, *rest = row
-    health, (disabled_at, reason, created_at, updated_at) = rest[: len(HEALTH)], rest[len(HEALTH) :]
+    health, rest = rest[: len(HEALTH)], rest[len(HEALTH) :]
+    disabled_at, reason, created_at, updated_at, probe_id, back_at = rest
     failures_in_row, failing_since, open_until, openings, notices = health
     return Endpoint(
         id=UUID(bytes=id_),
@@ -51,6 +53,9 @@ def endpoint(row: Row) -> Endpoint:
             openings=openings,
             notices=notices,
         ),
+        pulled=None
+        if probe_id is None
+        else PulledProbe(UUID(bytes=probe_id), from_microseconds(back_at)),
         disabled_at=time(disabled_at),
         disabled_reason=reason,
         created_at=from_microseconds(created_at),
