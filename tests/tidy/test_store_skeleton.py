@@ -329,7 +329,9 @@ STATEMENTS: dict[Path, Listed] = {
             "schedules/schedules_without_name",
         ),
         "counters and checks that PostgreSQL has in the statement that writes": (
+            "endpoints/choose_probe",
             "endpoints/claimed_attempts",
+            "endpoints/due_probes",
             "endpoints/show_attempts",
             "retention/prune_attempts",
             "batches/count_ended_items",
