@@ -25,7 +25,8 @@ async def h(app: Tickwork, database: str | None) -> AsyncIterator[Harness]:
         yield made
 
 
-def number_of(request: WebhookRequest) -> int:
+def number_of(request: object) -> int:
+    assert isinstance(request, WebhookRequest)
     number: int = msgspec.json.decode(request.body)["data"]["number"]
     return number
 

@@ -13,6 +13,7 @@ from tests.channel.receiver import Receiver, bad_receivers, keeps_latency, recei
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork.clock import monotonic
+from tickwork.core.delivery.endpoint import HEALTHY
 from tickwork.core.delivery.signature import is_signed, secret_key
 from tickwork.core.model import SYSTEM, Tenant
 from tickwork.facade.app import Tickwork, engine_of
@@ -21,6 +22,7 @@ EVENTS = 40
 AT_ONCE = 5
 PAST = "2026-01-01T00:00:00Z"
 SOON_SECONDS = 10.0
+HOUR = 3_600
 
 
 @pytest.fixture
@@ -193,3 +195,24 @@ def _last(server: Receiver, path: str) -> tuple[dict[str, str], bytes]:
     """The headers and the body of the last request."""
     request, body = [each for each in server.requests if each[0].path == path][-1]
     return dict(request.headers), body
+
+
+async def test_a_running_worker_probes_a_receiver_that_is_back(
+    app: Tickwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tickwork.core.delivery.breaker.OPEN_SECONDS_MIN", 0.5)
+    async with receiver() as server, app.running(drain_seconds=0.0):
+        server.answer = lambda: web.Response(status=503 if len(server.requests) <= 6 else 200)
+        await app.endpoints.create(
+            "shop", url=server.url, types=["*"], retry_seconds=[0] * 4 + [HOUR]
+        )
+        await app.events.publish("order.paid", {})
+
+        async def is_delivered() -> bool:
+            return bool(await app.deliveries.list(status="delivered"))
+
+        await eventually(is_delivered, what="the probe")
+        # Five attempts, a probe that failed and one that arrived.
+        numbers = [request.headers["Tickwork-Attempt"] for request, _ in server.requests]
+        assert numbers == ["1", "2", "3", "4", "5", "6", "6"]
+        assert (await app.endpoints.get("shop")).health == HEALTHY

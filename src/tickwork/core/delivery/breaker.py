@@ -65,7 +65,7 @@ def by_endpoint(records: Iterable[AttemptRecord]) -> dict[tuple[str, UUID], list
 
 def open_seconds(openings: int) -> float:
     """Seconds for which the breaker is open after it opened so often, at least once."""
-    return min(OPEN_SECONDS_MIN * 2 ** min(openings - 1, 10), OPEN_SECONDS_MAX)
+    return min(OPEN_SECONDS_MIN * 2.0 ** min(openings - 1, 10), OPEN_SECONDS_MAX)
 
 
 def after_attempts(

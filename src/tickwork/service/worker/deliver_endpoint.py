@@ -163,8 +163,8 @@ class EndpointDeliverer:
             if through.is_probe:
                 seconds = probe_seconds(settings)
                 if not await self._store.endpoints.probe(SYSTEM, endpoint.id, seconds):
-                    own = seconds_until_own_time(endpoint, stored.id, now)
-                    return Snoozed(max(spread(seconds, stored.id), own))
+                    back = seconds_until_own_time(endpoint, stored.id, now)
+                    return Snoozed(max(spread(seconds, stored.id), back))
             return await send(through.is_probe)
 
     async def _shared_limit(self, endpoint: Endpoint) -> NamedLimit | None:
