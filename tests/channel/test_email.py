@@ -6,14 +6,13 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
-from email import message_from_bytes, policy
 from email.message import EmailMessage
 from typing import Any
 
 import pytest
-from aiosmtpd.controller import Controller
-from aiosmtpd.smtp import SMTP, Envelope, Session
+from aiosmtpd.smtp import SMTP
 
+from tests.channel.mail_server import Mailbox, mail_server
 from tests.core.messages import NOON
 from tickwork.channel.email import EmailChannel, Relay
 from tickwork.core.delivery.outcome import Delivery, ErrorKind
@@ -26,44 +25,6 @@ SHORT, GENEROUS = 0.3, 30.0
 MESSAGE_ID = "<msg_1@example.com>"
 
 
-class Mailbox:
-    """Keeps the emails that a server accepted; `answers` refuse a command or a recipient."""
-
-    def __init__(self) -> None:
-        self.envelopes: list[Envelope] = []
-        self.answers: dict[str, str] = {}
-
-    @property
-    def emails(self) -> list[EmailMessage]:
-        contents = [each.content for each in self.envelopes]
-        return [
-            message_from_bytes(each, policy=policy.default)
-            for each in contents
-            if isinstance(each, bytes)
-        ]
-
-    async def handle_MAIL(  # noqa: N802
-        self, _: SMTP, __: Session, envelope: Envelope, address: str, options: list[str]
-    ) -> str:
-        envelope.mail_from = address
-        envelope.mail_options.extend(options)
-        return self.answers.get("MAIL", "250 OK")
-
-    async def handle_RCPT(  # noqa: N802
-        self, _: SMTP, __: Session, envelope: Envelope, address: str, ___: list[str]
-    ) -> str:
-        if address in self.answers:
-            return self.answers[address]
-        envelope.rcpt_tos.append(address)
-        return "250 OK"
-
-    async def handle_DATA(self, _: SMTP, __: Session, envelope: Envelope) -> str:  # noqa: N802
-        if "DATA" in self.answers:
-            return self.answers["DATA"]
-        self.envelopes.append(envelope)
-        return "250 accepted as 17"
-
-
 @pytest.fixture
 def mailbox() -> Mailbox:
     return Mailbox()
@@ -72,12 +33,8 @@ def mailbox() -> Mailbox:
 @pytest.fixture
 def channel(mailbox: Mailbox) -> Iterator[EmailChannel]:
     """A channel whose relay is a real server in a thread."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as free:
-        port = free.getsockname()[1]
-    server = Controller(mailbox, hostname="127.0.0.1", port=port, enable_SMTPUTF8=True)
-    server.start()
-    yield EmailChannel(Relay("127.0.0.1", port))
-    server.stop()
+    with mail_server(mailbox) as port:
+        yield EmailChannel(Relay("127.0.0.1", port))
 
 
 def an_email(**fields: Any) -> EmailRequest:

@@ -166,6 +166,21 @@ async def test_after_an_outage_of_all_nodes_one_reminder_comes(database: str | N
     assert late.headers["Tickwork-Catch-Up"] == "true"
 
 
+async def test_after_an_hour_without_a_node_one_reminder_of_many_comes(
+    database: str | None,
+) -> None:
+    async with harness(app, database=database, start=START) as h:
+        await remind("tea", "Drink tea", {"cron_expr": "* * * * *"}, email=EMAIL, url=URL)
+        await h.outage(minutes=59, seconds=30)
+        await h.drain()
+        assert len(h.deliveries.webhooks) == len(h.deliveries.emails) == 1
+        await h.advance(minutes=1)
+        assert len(h.deliveries.webhooks) == len(h.deliveries.emails) == 2
+        timeouts = {each.timeout_seconds for each in h.deliveries.webhooks}
+        timeouts |= {each.timeout_seconds for each in h.deliveries.emails}
+    assert timeouts == {10.0}
+
+
 class Mailbox:
     """Keeps the subjects of the emails that arrived."""
 

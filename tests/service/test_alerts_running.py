@@ -4,20 +4,17 @@ real mail server and a real receiver. Once, and never about an alert."""
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import closing
 from functools import partial
 from typing import Any
 
 import pytest
 from aiohttp import web
-from aiosmtpd.controller import Controller
 from msgspec import structs
 from standardwebhooks import Webhook
 
+from tests.channel.mail_server import Mailbox, mail_server
 from tests.channel.receiver import Receiver, receiver
-from tests.channel.test_email import Mailbox
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork.core.delivery.alert import ALERTS_QUEUE, ALERTS_SETTINGS, REST_SECONDS
@@ -41,14 +38,10 @@ pytestmark = pytest.mark.one_store("sqlite")
 def mailbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mailbox]:
     """What arrives at the mail server of the installation."""
     made = Mailbox()
-    with closing(socket.create_server(("127.0.0.1", 0))) as free:
-        port = free.getsockname()[1]
-    server = Controller(made, hostname="127.0.0.1", port=port)
-    server.start()
-    monkeypatch.setenv("TICKWORK_SMTP_URL", f"smtp://127.0.0.1:{port}")
-    monkeypatch.setenv("TICKWORK_EMAIL_FROM", "Tickwork <tickwork@example.com>")
-    yield made
-    server.stop()
+    with mail_server(made) as port:
+        monkeypatch.setenv("TICKWORK_SMTP_URL", f"smtp://127.0.0.1:{port}")
+        monkeypatch.setenv("TICKWORK_EMAIL_FROM", "Tickwork <tickwork@example.com>")
+        yield made
 
 
 @pytest.fixture

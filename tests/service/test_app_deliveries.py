@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from tickwork.core.delivery.outcome import Delivery
+from tickwork.core.delivery.outcome import Delivery, ErrorKind, answered, failed
 from tickwork.core.delivery.pace import Limit
 from tickwork.core.delivery.request import EmailRequest, WebhookRequest
 from tickwork.core.delivery.signature import is_signed, secret_key
@@ -84,6 +84,50 @@ async def test_a_failed_delivery_is_retried_with_the_same_ids_until_its_attempts
     assert [each.status for each in finished] == ["dead", "failed", "failed", "failed", "failed"]
     assert (shown.last_status, shown.last_error) == ("dead", "the receiver answered 503")
     assert (dead.reason, dead.attempts) == ("max_retries", 5)
+
+
+NOT_SUCCEEDED: dict[str, Delivery] = {
+    **{
+        str(status): answered(status, {}, "", START)
+        for status in (301, 302, 307, 308, 400, 401, 404, 410, 422, 429, 500, 503)
+    },
+    **{
+        str(kind): failed(kind, "no")
+        for kind in (
+            ErrorKind.CONNECT, ErrorKind.DNS, ErrorKind.REFUSED, ErrorKind.TIMEOUT, ErrorKind.TLS,
+        )
+    },
+}  # fmt: skip
+"""Answers after which a delivery of a schedule is tried again."""
+
+
+async def test_only_a_2xx_is_a_success_and_everything_else_is_retried(
+    app: Tickwork, database: str | None
+) -> None:
+    successes = [str(status) for status in (200, 201, 202, 204, 299)]
+
+    def answer(request: WebhookRequest | EmailRequest) -> Delivery | int:
+        assert isinstance(request, WebhookRequest)
+        name = request.url.rpartition("/")[2]
+        if name in successes:
+            return int(name)
+        return NOT_SUCCEEDED[name] if request.headers["Tickwork-Attempt"] == "1" else 200
+
+    async with harness(app, database=database, start=START) as h:
+        h.deliveries.answer = answer
+        for name in (*successes, *NOT_SUCCEEDED):
+            await app.schedules.create(
+                name=name, once_at=NINE, target_url=f"https://{name}.example.com/{name}"
+            )
+        await h.advance(hours=1)
+        times: dict[str, tuple[int, ...]] = {}
+        for each in h.deliveries.webhooks:
+            sent_at = int(each.headers["webhook-timestamp"]) - int(NINE.timestamp())
+            name = each.url.rpartition("/")[2]
+            times[name] = (*times.get(name, ()), sent_at)
+        assert times == dict.fromkeys(successes, (0,)) | dict.fromkeys(NOT_SUCCEEDED, (0, 60))
+        assert {each.last_status for each in await app.schedules.list()} == {"succeeded"}
+        assert await app.dead_letters.list(QUEUE) == ()
 
 
 async def test_every_retry_and_every_replay_of_a_slot_has_the_same_ids(

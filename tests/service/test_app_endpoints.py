@@ -312,6 +312,19 @@ async def test_a_failed_delivery_is_retried_with_the_same_ids_after_the_endpoint
     assert dead.error == "the receiver answered 500; attempt 3 was the last"
 
 
+async def test_a_delivery_has_ten_attempts_in_three_days_unless_its_endpoint_says_otherwise(
+    app: Tickwork, h: Harness
+) -> None:
+    await app.endpoints.create("shop", url=SHOP, types=["*"])
+    h.deliveries.answer = lambda _: 500
+    await app.events.publish("order.paid", {})
+    await h.advance(days=4)
+    at = [int(each.headers["webhook-timestamp"]) for each in h.deliveries.webhooks]
+    (dead,) = await app.dead_letters.list(ENDPOINTS)
+    assert (len(at), dead.attempts) == (10, 10)
+    assert 3 * 86_400 <= at[-1] - at[0] < 3.5 * 86_400
+
+
 async def test_a_receivers_wish_delays_the_retry_and_a_permanent_status_ends_it(
     app: Tickwork, h: Harness
 ) -> None:

@@ -388,6 +388,41 @@ async def test_a_partial_slot_completes_a_one_shot_and_a_dead_one_parks_it(
     assert (found.status, found.last_status) == (status, last)
 
 
+async def test_channels_of_which_none_can_succeed_are_dead_at_once(
+    app: Tickwork, database: str | None
+) -> None:
+    never = Delivery(is_delivered=False, error="wrong", is_permanent=True)
+    async with harness(app, database=database, start=START) as h:
+        h.deliveries.answer = lambda _: never
+        await app.schedules.create(**DAILY, target=both())
+        await h.advance(hours=5)
+        (dead,) = await app.dead_letters.list(QUEUE)
+        found = await app.schedules.get("morning")
+        assert [each.url for each in h.deliveries.webhooks] == [A, B]
+    assert (dead.reason, dead.attempts) == ("permanent", 1)
+    assert (found.last_status, found.status) == ("dead", "active")
+    assert found.next_fire_at == NINE + timedelta(days=1)
+
+
+async def test_a_dead_slot_pauses_its_schedule_if_that_is_wanted_and_its_owner_is_told(
+    app: Tickwork, database: str | None
+) -> None:
+    async with harness(app, database=database, start=START) as h:
+        h.deliveries.answer = lambda each: 250 if isinstance(each, EmailRequest) else 503
+        await app.alerts.set(email="ops@example.com")
+        every: Any = {"target": both(), "retry": {"max_attempts": 1}}
+        await app.schedules.create(**DAILY, **every, on_dead="pause")
+        await h.advance(hours=1)
+        found = await app.schedules.get("morning")
+        (email,) = h.deliveries.emails
+        await h.advance(days=2)
+        assert len(h.deliveries.webhooks) == 2
+    assert (found.status, found.last_status, found.error_count) == ("paused", "dead", 0)
+    told = email.subject.removeprefix("Tickwork: ").split(", ")
+    assert sorted(told) == ["1 dead letter", "1 paused schedule"]
+    assert f"queue {QUEUE}: max_retries after 1 attempts: {DOWN_TEXT}" in str(email.text)
+
+
 async def test_settings_that_contradict_each_other_are_refused(
     app: Tickwork, database: str | None
 ) -> None:

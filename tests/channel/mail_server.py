@@ -1,0 +1,63 @@
+"""A real SMTP server on loopback that keeps what it accepts."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+
+from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import SMTP, Envelope, Session
+
+
+class Mailbox:
+    """Keeps the emails that a server accepted; `answers` refuse a command or a recipient."""
+
+    def __init__(self) -> None:
+        self.envelopes: list[Envelope] = []
+        self.answers: dict[str, str] = {}
+
+    @property
+    def emails(self) -> list[EmailMessage]:
+        contents = [each.content for each in self.envelopes]
+        return [
+            message_from_bytes(each, policy=policy.default)
+            for each in contents
+            if isinstance(each, bytes)
+        ]
+
+    async def handle_MAIL(  # noqa: N802
+        self, _: SMTP, __: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        envelope.mail_from = address
+        envelope.mail_options.extend(options)
+        return self.answers.get("MAIL", "250 OK")
+
+    async def handle_RCPT(  # noqa: N802
+        self, _: SMTP, __: Session, envelope: Envelope, address: str, ___: list[str]
+    ) -> str:
+        if address in self.answers:
+            return self.answers[address]
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
+
+    async def handle_DATA(self, _: SMTP, __: Session, envelope: Envelope) -> str:  # noqa: N802
+        if "DATA" in self.answers:
+            return self.answers["DATA"]
+        self.envelopes.append(envelope)
+        return "250 accepted as 17"
+
+
+@contextmanager
+def mail_server(mailbox: Mailbox) -> Iterator[int]:
+    """The port of a server that puts emails into a mailbox, in a thread of its own."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port = free.getsockname()[1]
+    server = Controller(mailbox, hostname="127.0.0.1", port=port, enable_SMTPUTF8=True)
+    server.start()
+    try:
+        yield port
+    finally:
+        server.stop()

@@ -1,0 +1,165 @@
+"""Deliveries of schedules in real time, to servers that refuse, hang or misbehave: each of them
+ends in time and says why."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import socket
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.channel.mail_server import Mailbox, mail_server
+from tests.channel.receiver import (
+    answer_a_byte_a_minute,
+    answer_without_end,
+    certificate_context,
+    never_answer,
+    receiver,
+    wire,
+)
+from tests.kit.waiting import eventually
+from tests.stores.home import Home
+from tickwork.core.schedule.firing import FiringRecord
+from tickwork.facade.app import Tickwork
+
+PAST = "2026-01-01T00:00:00Z"
+OPEN, PRIVATE = "93.184.216.34", "10.0.0.7"
+NAMES = {"mixed.example": [OPEN, PRIVATE], "private.example": [PRIVATE], "nowhere.example": []}
+QUEUE = "tickwork.deliveries"
+ENDED_SECONDS_MAX = 30.0
+"""Seconds within which all of them have ended; each has one second."""
+
+pytestmark = pytest.mark.one_store("sqlite")
+
+
+@pytest.fixture
+def mailbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mailbox]:
+    made = Mailbox()
+    with mail_server(made) as port:
+        monkeypatch.setenv("TICKWORK_SMTP_URL", f"smtp://127.0.0.1:{port}")
+        monkeypatch.setenv("TICKWORK_EMAIL_FROM", "Tickwork <tickwork@example.com>")
+        yield made
+
+
+@pytest.fixture
+async def app(
+    home: Home, mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Tickwork]:
+    """An app that may deliver to this machine, and whose worker runs."""
+    assert mailbox.emails == []
+    monkeypatch.setenv("TICKWORK_ALLOW_TARGETS", "127.0.0.1")
+    monkeypatch.setenv("TICKWORK_SECRET_KEY", "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
+    app = Tickwork(home.url)
+    async with app.running(drain_seconds=0.0):
+        yield app
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name server that knows `NAMES`, and no others."""
+    system = socket.getaddrinfo
+
+    def lookup(host: Any, port: Any, *more: Any, **options: Any) -> list[tuple[Any, ...]]:
+        if host not in NAMES:
+            return [*system(host, port, *more, **options)]
+        if not NAMES[host]:
+            raise socket.gaierror(socket.EAI_NONAME, "no such name")
+        return [each for one in NAMES[host] for each in system(one, port, type=socket.SOCK_STREAM)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+
+
+async def ended(app: Tickwork, name: str) -> FiringRecord:
+    async def found() -> list[FiringRecord]:
+        return [each for each in await app.schedules.firings(name) if each.finished_at]
+
+    return (await eventually(found, what=f"the end of {name}"))[0]
+
+
+async def reset(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+    await writer.drain()
+    writer.transport.abort()
+
+
+WIRES = {
+    "never answers": never_answer,
+    "one byte a minute": answer_a_byte_a_minute,
+    "endless body": answer_without_end,
+    "reset in mid-answer": reset,
+}
+OUTCOMES = {
+    "never answers": ("dead", None, "no answer began within 1 s"),
+    "one byte a minute": ("dead", None, "the answer was not complete within 1 s"),
+    "endless body": ("succeeded", 200, "xxx"),
+    "reset in mid-answer": ("dead", None, "the connection broke"),
+    "compressed bomb": ("succeeded", 200, ""),
+    "redirect": ("dead", 301, "the receiver answered 301"),
+    "expired certificate": ("dead", None, "certificate has expired"),
+    "dns fails": ("dead", None, "the name of the host was not resolved"),
+    "dns is private": ("dead", None, "private.example resolves to 10.0.0.7, which is not a public"),
+    "dns is mixed": ("dead", None, "mixed.example resolves to 10.0.0.7, which is not a public"),
+}
+
+
+@pytest.mark.usefixtures("names")
+async def test_every_bad_target_ends_in_time_with_a_clear_outcome(
+    app: Tickwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with AsyncExitStack() as servers:
+        urls = {name: await servers.enter_async_context(wire(each)) for name, each in WIRES.items()}
+        bomb, redirect = [await servers.enter_async_context(receiver()) for _ in range(2)]
+        packed = gzip.compress(bytes(10_000_000))
+        bomb.answer = lambda: web.Response(body=packed, headers={"Content-Encoding": "gzip"})
+        elsewhere = {"Location": "http://169.254.169.254/latest"}
+        redirect.answer = lambda: web.Response(status=301, headers=elsewhere)
+        context, pem = certificate_context(tmp_path, days=-1)
+        trusting = ssl.create_default_context(cafile=pem)  # So that only its time is wrong.
+        monkeypatch.setattr("aiohttp.connector._SSL_CONTEXT_VERIFIED", trusting)
+        expired = await servers.enter_async_context(receiver(context))
+        urls |= {
+            "compressed bomb": bomb.url,
+            "redirect": redirect.url,
+            "expired certificate": expired.url,
+            "dns fails": "https://nowhere.example/",
+            "dns is private": "https://private.example/",
+            "dns is mixed": "https://mixed.example/",
+        }
+        for name, url in urls.items():
+            await app.schedules.create(
+                name=name,
+                once_at=PAST,
+                target={"type": "webhook", "url": url, "timeout_seconds": 1},
+                retry={"max_attempts": 1},
+            )
+        async with asyncio.timeout(ENDED_SECONDS_MAX):
+            records = {name: await ended(app, name) for name in urls}
+    assert {*records} == {*OUTCOMES}
+    for name, (status, code, text) in OUTCOMES.items():
+        record = records[name]
+        assert (name, record.status, record.result_code) == (name, status, code)
+        assert text in (record.excerpt or ""), (name, record.excerpt)
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "number"),
+    [("550 no such user", "dead", 1), ("450 try again", "failed", 0)],
+)
+async def test_an_email_that_the_relay_refuses_for_good_is_a_dead_letter_at_once(
+    app: Tickwork, mailbox: Mailbox, answer: str, status: str, number: int
+) -> None:
+    mailbox.answers["ann@example.com"] = answer
+    email: Any = {"type": "email", "to": "ann@example.com", "subject": "Hello", "text": "Hello"}
+    await app.schedules.create(name="hello", once_at=PAST, target=email)
+    record = await ended(app, "hello")
+    letters = await app.dead_letters.list(QUEUE)
+    assert (record.status, record.attempt) == (status, 1)
+    assert [each.reason for each in letters] == ["permanent"] * number
+    assert answer.partition(" ")[2] in str(record.excerpt)
