@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import cycle
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -29,7 +30,6 @@ from tests.channel.receiver import receiver
 from tests.conformance.acts import claim, join
 from tests.core.messages import NOON
 from tests.kit.api import bearer, new_key
-from tests.stores.home import Home
 from tickwork.app.declarations import Consumer
 from tickwork.app.message import ClaimedBatch, ClaimedMessage
 from tickwork.core.delivery.alert import ALERTS_QUEUE, WAYS, AlertTarget, encode_alert_target
@@ -286,11 +286,12 @@ SINKS: dict[str, Sink] = {
 
 
 @pytest.fixture
-async def world(home: Home, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+async def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+    """On SQLite: a database on a server would be reached over sockets, too."""
     monkeypatch.setenv("TICKWORK_ALLOW_TARGETS", ALLOWED)
     monkeypatch.setenv("TICKWORK_SECRET_KEY", KEY)
     settings = Settings(
-        database=home.url,
+        database=f"sqlite:///{tmp_path}/tickwork.db",
         allow_targets=(ALLOWED,),
         secret_key=KEY,
         public_url="https://tickwork.example.com",
@@ -309,7 +310,6 @@ def test_there_are_500_spellings() -> None:
     assert len(FORBIDDEN) > SPELLINGS_MIN
 
 
-@pytest.mark.one_store("sqlite")
 async def test_no_spelling_opens_a_socket_of_any_sink_as_it_is_wired(world: World) -> None:
     async with receiver() as server:
         good = server.url.replace("127.0.0.1", ALLOWED) + "/in"
@@ -326,7 +326,6 @@ async def test_no_spelling_opens_a_socket_of_any_sink_as_it_is_wired(world: Worl
         assert (name, [each for each in results if not each[1].startswith("url: ")]) == (name, [])
 
 
-@pytest.mark.one_store("sqlite")
 async def test_no_sink_follows_a_redirect(world: World) -> None:
     """An answer names another address; nothing is opened but the connection to the receiver."""
     async with receiver() as server:
@@ -341,7 +340,6 @@ async def test_no_sink_follows_a_redirect(world: World) -> None:
         assert len(server.requests) == len(SINKS)
 
 
-@pytest.mark.one_store("sqlite")
 async def test_no_spelling_opens_a_socket_of_endpoints_test_over_http(world: World) -> None:
     """It takes the address of one endpoint after the other: a request takes its time."""
     hosts = dict.fromkeys(hosts_of_ipv4(IPv4Address("169.254.169.254")))
