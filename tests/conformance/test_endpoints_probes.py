@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.conformance.acts import join
+from tests.conformance.acts import counts, join, make_queue, send
 from tests.conformance.endpoint_acts import (
     attempt,
     attempt_of,
@@ -15,6 +15,7 @@ from tests.conformance.endpoint_acts import (
     deliveries,
     end,
     make_endpoint,
+    new_event,
     publish,
     record,
 )
@@ -26,7 +27,8 @@ from tickwork.core.delivery.breaker import (
     PULLED_AGAIN_SECONDS,
 )
 from tickwork.core.delivery.endpoint import HEALTHY, DeliveryStatus, Endpoint, PulledProbe
-from tickwork.core.model import DEFAULT, SYSTEM, Fate
+from tickwork.core.delivery.slot_delivery import SlotDelivery
+from tickwork.core.model import DEFAULT, SYSTEM, Counts, Fate, Message
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
@@ -235,3 +237,29 @@ async def test_enabling_and_a_lost_probe_look_for_another_probe(
     assert pulled.message_id == waiting[1]
     enabled = await store.endpoints.enable(DEFAULT, endpoint.id)
     assert (enabled.pulled, enabled.health) == (None, HEALTHY)
+
+
+async def test_a_slot_is_not_pulled_forward(store: Store, clock: VirtualClock) -> None:
+    endpoint = await make_endpoint(store, types=("shop.*",))
+    await make_queue(store)
+    slot = (await send(store, delay_seconds=10 * HOURS)).id
+    event = new_event("shop.new")
+    delivery = SlotDelivery(
+        id=event.id, endpoint_id=endpoint.id, message_id=slot, event=event, is_sent_once=True
+    )
+    assert await store.endpoints.begin(DEFAULT, delivery)
+    for message in await failed_once(store):
+        await end(store, message, Fate.ACK)
+    clock.advance(seconds=OPEN_SECONDS_MIN)
+    await reap(store)
+    assert (await stored(store)).pulled is None
+    assert await counts(store) == Counts(delayed=1)
+
+
+async def failed_once(store: Store) -> tuple[Message, ...]:
+    """Publishes deliveries and records that they failed, which opens the breaker."""
+    for _ in range(FAILURES_IN_ROW_MAX):
+        await publish(store, "shop.new")
+    messages = await claimed(store)
+    await record(store, *(attempt_of(each, code=500) for each in messages))
+    return messages

@@ -163,8 +163,7 @@ class EndpointDeliverer:
             if through.is_probe:
                 seconds = probe_seconds(settings)
                 if not await self._store.endpoints.probe(SYSTEM, endpoint.id, seconds):
-                    back = seconds_until_own_time(endpoint, stored.id, now)
-                    return Snoozed(max(spread(seconds, stored.id), back))
+                    return Snoozed(spread(seconds, stored.id))
             return await send(through.is_probe)
 
     async def _shared_limit(self, endpoint: Endpoint) -> NamedLimit | None:
