@@ -184,6 +184,7 @@ def test_scopes_are_those_of_the_design() -> None:
         assert route.is_for_owners is is_of_schedules, route
 
 
+@pytest.mark.one_store("sqlite")
 async def test_the_description_of_a_route_names_the_scope_that_it_needs(world: World) -> None:
     paths = (await world.client.get("/openapi.json")).json()["paths"]
     told = {
@@ -294,6 +295,7 @@ ODD = (
 )  # fmt: skip
 
 
+@pytest.mark.one_store("sqlite")
 async def test_odd_paths_lead_to_no_route_without_its_guard(world: World) -> None:
     for route in GUARDED:
         plain = world.path(route)
@@ -306,6 +308,7 @@ async def test_odd_paths_lead_to_no_route_without_its_guard(world: World) -> Non
             assert is_open or status in (401, 404, 405), (route, path, status)
 
 
+@pytest.mark.one_store("sqlite")
 async def test_another_method_leads_to_no_route_without_its_guard(world: World) -> None:
     known = {(each.method, each.path) for each in ROUTES}
     for path in {each.path for each in GUARDED}:

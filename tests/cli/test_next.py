@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
-from tests.kit.api import api_client
+from tests.kit.api import Client, api_client
 from tickwork import __version__
 from tickwork.cli import app
 
 NOTE = "on 2027-03-14 at 03:00 instead of 02:30"
 FROM = ("--from", "2027-03-13T12:00:00Z")
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    with api_client(tmp_path_factory.mktemp("next")) as started:
+        yield started
 
 
 def run(*words: str) -> Result:
@@ -134,12 +140,11 @@ def test_the_dst_policies_have_options() -> None:
     ],
 )
 def test_command_and_server_return_the_same_preview(
-    words: list[str], body: dict[str, Any], tmp_path: Path
+    words: list[str], body: dict[str, Any], client: Client
 ) -> None:
     zone, begin = "America/New_York", "2027-03-12T00:00:00"
     asked = {**body, "timezone": zone, "from": begin, "count": 40}
-    with api_client(tmp_path) as client:
-        answer = client.post("/v1/schedules/preview", json=asked).json()
+    answer = client.post("/v1/schedules/preview", json=asked).json()
     assert fires(*words, "--tz", zone, "--from", begin, "--count", "40") == answer["fires"]
 
 

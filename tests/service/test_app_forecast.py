@@ -133,6 +133,7 @@ async def test_a_forecast_names_the_herds_and_what_a_window_makes_of_them(
     assert found.schedules == 242
 
 
+@pytest.mark.one_store("sqlite")
 async def test_a_forecast_knows_the_windows_that_the_operator_widened(
     database: str | None,
 ) -> None:

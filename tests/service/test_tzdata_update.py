@@ -182,10 +182,10 @@ async def test_new_zone_data_moves_what_it_touches_and_nothing_else(
 @pytest.mark.parametrize(
     "seconds",
     [
-        *(-25, -5, 0, 5),
+        *(-5, 5),
         *(
             pytest.param(each, marks=pytest.mark.one_store("sqlite"))
-            for each in (-7_200, -3_700, -1_800, 1_800, 3_700, 7_200)
+            for each in (-7_200, -3_700, -1_800, -25, 0, 1_800, 3_700, 7_200)
         ),
     ],
 )

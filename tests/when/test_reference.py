@@ -20,8 +20,8 @@ ODD_ZONES = (
     "Asia/Beirut", "Asia/Gaza", "Asia/Tehran", "Atlantic/Azores", "Australia/Lord_Howe",
     "Europe/Berlin", "Europe/Dublin", "Pacific/Chatham", "Pacific/Easter", "America/Asuncion",
 )  # fmt: skip
-CHANGES_PER_ZONE = 3
-RULES_PER_WINDOW = 10
+CHANGES_PER_ZONE = 2
+RULES_PER_WINDOW = 6
 
 
 def sampled_zones() -> list[str]:
