@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from email.headerregistry import AddressHeader
+from email.message import EmailMessage
 from pathlib import Path
 from typing import Any, cast
 
@@ -115,6 +117,41 @@ def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput) as refused:
         load(tmp_path, {"port": "x"}, {"TICKWORK_ROLES": "y"}, "[server]\nhost = 1")
     assert len(refused.value.errors) == 3
+
+
+@pytest.mark.parametrize(
+    "sender",
+    ["a@b.c", "<a@b.c>", "Shop Inc. <a@b.c>", "Café <tickwork@localhost>", '"A, B" <a@b.c>'],
+)
+def test_the_sender_of_email_is_one_address(tmp_path: Path, sender: str) -> None:
+    settings = load(tmp_path, environ={"TICKWORK_EMAIL_FROM": sender})
+    message = EmailMessage()
+    message["From"] = settings.email_from
+    header = message["From"]
+    assert isinstance(header, AddressHeader)
+    assert [each.domain for each in header.addresses] == [sender.strip(">").partition("@")[2]]
+
+
+@pytest.mark.parametrize(
+    "sender",
+    [
+        "not an address",
+        "a@b.c, d@e.f",
+        "A, B <a@b.c>",
+        "Shop <>",
+        "Shop <a@b.c",
+        "a@b.c>",
+        "a@[",
+        "to: a@b.c;",
+        '"A" "B" <a@b.c>',
+        "A\nBcc: d@e.f <a@b.c>",
+        "A\n <a@b.c>",
+    ],
+)
+def test_another_sender_of_email_is_refused_at_the_start(tmp_path: Path, sender: str) -> None:
+    with pytest.raises(InvalidInput, match="must be one email address") as refused:
+        load(tmp_path, environ={"TICKWORK_EMAIL_FROM": sender})
+    assert [error.field for error in refused.value.errors] == ["TICKWORK_EMAIL_FROM"]
 
 
 @pytest.mark.parametrize(("seconds", "status"), [(60, 422), (10, 200)])

@@ -84,7 +84,9 @@ def email_sink(settings: Settings) -> EmailSink | None:
             return None
         from tickwork.channel.email import EmailChannel, Relay
 
-        return EmailChannel(Relay.from_url(_needed(settings.smtp_url, "SMTP_URL", name)))
+        relay = Relay.from_url(_needed(settings.smtp_url, "SMTP_URL", name))
+        _needed(settings.email_from, "EMAIL_FROM", settings.email_provider)
+        return EmailChannel(relay)
     from tickwork.channel.channels import EmailProvider, LateSink
     from tickwork.channel.guard import host_of
 
@@ -94,15 +96,17 @@ def email_sink(settings: Settings) -> EmailSink | None:
         fault = "must have printable ASCII characters only"
         raise InvalidInput([FieldError("TICKWORK_EMAIL_KEY", fault)])
     url = _needed(settings.email_url or provider.url, "EMAIL_URL", name)
+    _needed(settings.email_from, "EMAIL_FROM", name)
     # The operator has chosen this host, so that it may be a private one; others are refused.
     own = structs.replace(settings, allow_targets=(host_of(url),))
     guard(own).check_url(url, field="TICKWORK_EMAIL_URL")
     return EmailProvider(provider, LateSink(partial(webhook_channel, own)), url=url, key=key)
 
 
-def _needed(value: str | None, name: str, provider: str) -> str:
+def _needed(value: str | None, name: str, provider: str | None) -> str:
     if value is None:
-        fault = f"is missing; TICKWORK_EMAIL_PROVIDER={provider} needs it"
+        needs = "SMTP_URL" if provider is None else f"EMAIL_PROVIDER={provider}"
+        fault = f"is missing; TICKWORK_{needs} needs it"
         raise InvalidInput([FieldError(f"TICKWORK_{name}", fault)])
     return value
 

@@ -363,6 +363,29 @@ def _secret(reader: Reader, name: str) -> str | None:
     return None
 
 
+def _sender(reader: Reader, name: str) -> str | None:
+    """One email address, with or without a name to show."""
+    from tickwork.core.delivery.target import is_address
+
+    value = reader.value(name)
+    if isinstance(value, str) and value.isprintable():
+        shown_name, bracket, rest = value.strip().rpartition("<")
+        address = rest.removesuffix(">") if bracket else rest
+        if is_address(address) and rest.endswith(">") == bool(bracket) and _is_quoted(shown_name):
+            return value.strip()
+    advice = 'such as Shop <shop@example.com> or "Shop, Berlin" <shop@example.com>'
+    reader.fault(name, f"must be one email address, {advice}, not {shown(value)}")
+    return None
+
+
+def _is_quoted(shown_name: str) -> bool:
+    """Whether a name to show before an address has quotes, if it needs them."""
+    name = shown_name.strip()
+    if len(name) > 1 and name.startswith('"') and name.endswith('"'):
+        return not any(each in name[1:-1] for each in '"\\')
+    return not any(each in name for each in '",;:@<>()[]\\')
+
+
 def _admin_key(reader: Reader, name: str) -> str | None:
     """The error does not show the value."""
     value = reader.value(name)
@@ -394,7 +417,7 @@ _READERS: dict[str, FieldReader] = {
     "host_concurrency": _integer(1, _DELIVERY_CONCURRENCY_MAX),
     "host_rate_per_second": _host_rate,
     "smtp_url": _secret,
-    "email_from": lambda reader, name: reader.text(name),
+    "email_from": _sender,
     "email_provider": lambda reader, name: reader.one_of(name, EMAIL_PROVIDERS),
     "email_key": _secret,
     "email_url": lambda reader, name: reader.text(name),

@@ -22,9 +22,11 @@ from tickwork.errors import InvalidInput
 from tickwork.settings import EMAIL_PROVIDERS, Settings
 
 KEY = "key-0123456789"
-GENERIC = {"email_provider": "http", "email_key": KEY}
+FROM = "Shop <shop@example.com>"
+GENERIC: Any = {"email_provider": "http", "email_key": KEY, "email_from": FROM}
+RELAY = "smtp://mail.example.com"
 ID = "msg_1@example.com"
-FROM, TO, SUBJECT = "Shop <shop@example.com>", ["ada@example.com", "bob@example.com"], "Hello"
+TO, SUBJECT = ["ada@example.com", "bob@example.com"], "Hello"
 
 SENT: dict[str, dict[str, Any]] = {
     "http": {
@@ -88,7 +90,9 @@ async def provided(name: str = "http") -> AsyncIterator[tuple[Receiver, EmailSin
     """A local server in the place of a provider. No target is allowed: its address is a setting."""
     async with receiver() as server:
         url = f"{server.url}/send"
-        sink = email_sink(Settings(email_provider=name, email_key=KEY, email_url=url))
+        sink = email_sink(
+            Settings(email_provider=name, email_from=FROM, email_key=KEY, email_url=url)
+        )
         assert sink is not None
         yield server, sink
         await sink.close()
@@ -161,7 +165,7 @@ async def test_the_key_is_not_in_the_excerpt_of_a_success() -> None:
 async def test_a_provider_that_does_not_answer_ends_in_time() -> None:
     async with provided() as (server, _):
         url = f"{server.url}/hang"
-        sink = email_sink(Settings(email_provider="http", email_key=KEY, email_url=url))
+        sink = email_sink(Settings(email_url=url, **GENERIC))
         assert sink is not None
         async with asyncio.timeout(20):
             result = await sink.deliver(an_email(timeout_seconds=0.2))
@@ -173,7 +177,7 @@ async def test_nothing_is_sent_without_a_provider() -> None:
     assert email_sink(Settings()) is None
     async with receiver() as server:
         url = server.url
-    sink = email_sink(Settings(email_provider="http", email_key=KEY, email_url=url))
+    sink = email_sink(Settings(email_url=url, **GENERIC))
     assert sink is not None
     result = await sink.deliver(an_email())
     await sink.close()
@@ -195,6 +199,9 @@ async def test_nothing_is_sent_without_a_provider() -> None:
             "TICKWORK_EMAIL_URL",
         ),
         ({"email_provider": "smtp"}, "TICKWORK_SMTP_URL"),
+        ({"smtp_url": RELAY}, "TICKWORK_EMAIL_FROM"),
+        ({"smtp_url": RELAY, "email_provider": "smtp"}, "TICKWORK_EMAIL_FROM"),
+        ({"email_provider": "resend", "email_key": KEY}, "TICKWORK_EMAIL_FROM"),
     ],
 )
 def test_settings_that_do_not_fit_together_are_refused(fields: Any, field: str) -> None:
@@ -206,4 +213,4 @@ def test_settings_that_do_not_fit_together_are_refused(fields: Any, field: str) 
 
 def test_the_address_of_a_named_provider_is_known() -> None:
     for name in ("resend", "postmark", "sendgrid"):
-        assert email_sink(Settings(email_provider=name, email_key=KEY)) is not None
+        assert email_sink(Settings(email_provider=name, email_from=FROM, email_key=KEY)) is not None

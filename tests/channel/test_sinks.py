@@ -357,7 +357,7 @@ async def test_no_spelling_opens_a_socket_of_endpoints_test_over_http(world: Wor
 
 async def test_the_address_of_an_email_provider_is_the_operators_alone() -> None:
     """Each spelling is refused when the sink is built, or is the plain address that was set."""
-    given: Any = {"email_provider": "http", "email_key": "key-0123456789"}
+    given: Any = {"email_provider": "http", "email_key": "key-0123456789", "email_from": "a@b.c"}
     accepted = []
     with watched_sockets() as opened:
         for url in FORBIDDEN:
@@ -374,9 +374,8 @@ async def test_an_email_provider_is_not_followed_elsewhere() -> None:
     async with receiver() as server:
         elsewhere = {"Location": "http://169.254.169.254/latest"}
         server.answer = lambda: web.Response(status=307, headers=elsewhere)
-        sink = email_sink(
-            Settings(email_provider="http", email_key="key-0123456789", email_url=server.url)
-        )
+        given: Any = {"email_provider": "http", "email_key": "key-0123456789"}
+        sink = email_sink(Settings(email_url=server.url, email_from="a@example.com", **given))
         assert sink is not None
         email = EmailRequest(
             sender="a@example.com", to=["b@example.com"], subject="x", text="x",
