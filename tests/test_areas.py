@@ -21,6 +21,14 @@ def test_it(number: int) -> None:
         ran.write(f"{Path(__file__).name} {number}\\n")
 """
 
+FIXTURE = """
+import pytest
+
+@pytest.fixture
+def {name}() -> int:
+    return 1
+"""
+
 
 def test_every_file_is_in_an_area() -> None:
     known = set[Path]().union(*map(files_of, AREAS.values()))
@@ -71,6 +79,15 @@ def test_a_file_that_fails_fails_its_process(tmp_path: Path, source: str) -> Non
     assert ran(tmp_path) == [f"test_b.py {n}" for n in range(3)]
 
 
+def test_fixtures_of_every_folder_are_found(tmp_path: Path) -> None:
+    files = {
+        "conftest.py": FIXTURE.format(name="outer"),
+        "when/conftest.py": FIXTURE.format(name="inner"),
+        "when/test_a.py": "def test_it(outer: int, inner: int) -> None: assert outer == inner",
+    }
+    assert run(tmp_path, files, "0") == [0]
+
+
 def run(folder: Path, files: dict[str, str], *processes: str) -> list[int]:
     """Runs these processes at once on the files that were written so far, and returns how they
     ended."""
@@ -80,7 +97,7 @@ def run(folder: Path, files: dict[str, str], *processes: str) -> list[int]:
         (tests / name).parent.mkdir(parents=True, exist_ok=True)
         (tests / name).write_text(source)
     # Neither the settings nor the fixtures of this suite, nor the plugins of the environment.
-    command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", str(tests)]
+    command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", str(folder)]
     command += ["-p", "no:cacheprovider", "-p", "tests.kit.file_queue", str(tests)]
     environ = os.environ | {QUEUE_FOLDER: str(queue), "RAN": str(folder / "ran")}
     environ |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}

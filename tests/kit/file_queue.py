@@ -51,8 +51,15 @@ def pytest_collection(session: pytest.Session) -> bool | None:
         return None
     with _silent(session.config):
         found = session.perform_collect(genitems=False)
-        session.stash[FILES] = [file for each in found for file in _files(each)]
+    session.stash[FILES] = [each for each in found if isinstance(each, pytest.File)]
     return True
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item | pytest.Collector]) -> None:
+    """Replaces folders by their files, before the collection ends: then pytest forgets the
+    fixtures of folders that were not collected."""
+    items[:] = [file for each in items for file in _files(each)]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -73,12 +80,11 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     return True
 
 
-def _files(node: pytest.Item | pytest.Collector) -> Iterator[pytest.File]:
-    """The test files below a folder, which are not imported yet."""
-    if isinstance(node, pytest.File):
+def _files(node: pytest.Item | pytest.Collector) -> Iterator[pytest.Item | pytest.Collector]:
+    """The test files below a folder, which are not imported yet; tests stay as they are."""
+    if isinstance(node, pytest.File | pytest.Item):
         yield node
         return
-    assert isinstance(node, pytest.Collector)
     report = node.ihook.pytest_make_collect_report(collector=node)
     node.ihook.pytest_collectreport(report=report)
     for each in report.result:
