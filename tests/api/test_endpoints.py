@@ -89,6 +89,9 @@ async def test_an_event_reaches_endpoints_and_subscribed_queues_once(http: Http)
     )
     assert recovered.json() == {"recovered": 1}
     assert await every_page(http, "/v1/deliveries", status="delivered") == []
+    await http.delete("/v1/endpoints/shop")
+    told = problem(await http.post(f"{url}/resend"), 409, "conflict")
+    assert "is never sent again: its endpoint was deleted" in told["detail"]
 
 
 async def test_an_event_with_an_idempotency_key_is_published_once(http: Http) -> None:

@@ -11,10 +11,11 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from tests.conformance.acts import pull
-from tickwork import InvalidInput, NotFound, StoreUnavailable, Tickwork
+from tickwork import Conflict, InvalidInput, StoreUnavailable, Tickwork
 from tickwork.core.delivery.endpoint import DeliveryStatus
 from tickwork.core.model import SYSTEM
 from tickwork.core.public_id import Prefix, public_id
+from tickwork.ops.audit import list_audit
 from tickwork.ops.cluster import pause_all, resume_all
 from tickwork.testing import Harness, harness
 
@@ -311,10 +312,14 @@ async def test_a_slot_that_is_sent_at_most_once_is_never_sent_to_its_endpoint_ag
     assert (await app.schedules.get("morning")).last_status == "dead"
     h.deliveries.answer = lambda _: 200
     await app.endpoints.enable("shop")
-    await app.dead_letters.replay(DELIVERIES)
     (dead,) = await app.deliveries.list(endpoint="shop", undelivered=True)
-    with pytest.raises(NotFound):
+    shown = public_id(Prefix.DELIVERY, dead.id)
+    then = "Nothing: it is sent at most once; trigger its schedule to send a new one."
+    assert (await app.why(shown)).next == then
+    await app.dead_letters.replay(DELIVERIES)
+    with pytest.raises(Conflict, match=rf"{shown} is never sent again: .*trigger the schedule"):
         await app.deliveries.resend(dead.id)
+    assert "delivery.resend" not in [each.action for each in await list_audit(h.store, SYSTEM)]
     assert await app.deliveries.recover("shop", since=START) == 0
     await h.advance(hours=2)
     assert len(h.deliveries.webhooks) == 1

@@ -239,7 +239,8 @@ class Deliveries:
         return await events.get_delivery(await self._engine.ready(), self._engine.scope, wanted)
 
     async def resend(self, delivery_id: Id) -> None:
-        """Sends a delivery again with the same id, also a delivered one. Raises `NotFound`."""
+        """Sends a delivery again with the same id, also a delivered one. Raises `NotFound`, and
+        `Conflict` for one that is sent at most once."""
         wanted = read_id("delivery_id", delivery_id)
         await events.resend_delivery(await self._engine.ready(), self._engine.scope, wanted)
 

@@ -21,9 +21,11 @@ from tickwork.core.limits import BODY_BYTES_MAX, LIST_LIMIT_MAX, check_message
 from tickwork.core.message.body import encode_json
 from tickwork.core.message.decide import caused_by
 from tickwork.core.model import NewMessage, Scope
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
+from tickwork.core.schedule.model import FIRED_TYPE
 from tickwork.core.stable_hash import derived_id
-from tickwork.errors import FieldError, InvalidInput, NotFound
+from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound
 from tickwork.ops.audit import recorded
 from tickwork.ops.quotas import admit
 from tickwork.store.contract import Store
@@ -96,11 +98,27 @@ async def get_delivery(store: Store, scope: Scope, delivery_id: UUID) -> Deliver
 
 
 async def resend_delivery(store: Store, scope: Scope, delivery_id: UUID) -> None:
-    """Sends a delivery again, also a delivered one. Raises `NotFound`."""
-    async with recorded(store, scope, "delivery.resend", delivery_id):
+    """Sends a delivery again, also a delivered one. Raises `NotFound`, and `Conflict` if it cannot
+    be sent again, such as one that is sent at most once."""
+    async with recorded(store, scope, "delivery.resend", delivery_id) as change:
         sent = await store.endpoints.resend(scope, [delivery_id])
+        change.is_void = not sent
     if not sent:
-        raise NotFound("delivery", str(delivery_id))
+        raise await _not_resent(store, scope, delivery_id)
+
+
+async def _not_resent(store: Store, scope: Scope, delivery_id: UUID) -> Conflict:
+    """Why a delivery was not sent again. Raises `NotFound` if there is none."""
+    found = await store.endpoints.delivery(scope, delivery_id)
+    reason = "its event is no longer kept; publish it again"
+    if found.type == FIRED_TYPE:
+        reason = "its schedule sends at_most_once; trigger the schedule to send a new one"
+    try:
+        await store.endpoints.get(Scope(found.tenant), found.endpoint_id)
+    except NotFound:
+        reason = "its endpoint was deleted"
+    name = public_id(Prefix.DELIVERY, delivery_id)
+    return Conflict(f"delivery {name} is never sent again: {reason}")
 
 
 async def recover_deliveries(

@@ -203,7 +203,11 @@ def endpoint_wait(endpoint: Endpoint, now: datetime) -> Wait:
 
 
 def delivery_end(
-    delivery: EndpointDelivery, endpoint: Endpoint | None, letter: DeadLetter | None
+    delivery: EndpointDelivery,
+    endpoint: Endpoint | None,
+    letter: DeadLetter | None,
+    *,
+    is_sent_once: bool = False,
 ) -> Wait:
     """What became of a delivery that does not wait. `letter` is its open dead letter."""
     subject, since, details = _delivery_words(delivery, endpoint), delivery.delivered_at, []
@@ -228,6 +232,8 @@ def delivery_end(
         details += [] if error is None else [f"the last error: {_short(error)}"]
     return Wait(
         kind="delivery",
+        elif is_sent_once:
+            then = "nothing: it is sent at most once; trigger its schedule to send a new one"
         id=public_id(Prefix.DELIVERY, delivery.id),
         code=code,
         answer=_sentence(answer),

@@ -26,6 +26,7 @@ from tickwork.core.delivery.target import DELIVERIES_QUEUE, EndpointTarget, read
 from tickwork.core.entity.call import check_key, check_type_name, entity_id, queue_of
 from tickwork.core.fields import shown
 from tickwork.core.limits import is_hidden, text_faults
+from tickwork.core.message.dead_letter import DeadLetter
 from tickwork.core.message.message_list import MessageSelection
 from tickwork.core.model import SYSTEM, IdKind, Message, Scope, State, StoredQueue
 from tickwork.core.public_id import Prefix, parse_public_id
@@ -130,7 +131,15 @@ async def why_delivery(store: Store, scope: Scope, delivery_id: UUID) -> Wait:
     with suppress(NotFound):
         endpoint = await store.endpoints.get(own, delivery.endpoint_id)
     letter = await store.dead_letters.of_message(own, delivery.message_id)
-    return delivery_end(delivery, endpoint, letter)
+    is_sent_once = letter is not None and _is_sent_once(letter)
+    return delivery_end(delivery, endpoint, letter, is_sent_once=is_sent_once)
+
+
+def _is_sent_once(letter: DeadLetter) -> bool:
+    """Whether a delivery of a schedule died that may not be repeated."""
+    with suppress(msgspec.MsgspecError):  # That of an event has another form.
+        return read_envelope(letter.body).is_at_most_once
+    return False
 
 
 async def why_endpoint(store: Store, scope: Scope, reference: UUID | str) -> Wait:
