@@ -265,6 +265,25 @@ async def test_a_slot_and_a_push_say_that_their_endpoint_is_disabled(database: s
         assert found.answer.startswith("The delivery of schedule.fired to endpoint shop waits: ")
 
 
+async def test_a_push_says_that_its_endpoint_does_not_exist(database: str | None) -> None:
+    app = Tickwork()
+    async with harness(app, database=database):
+        await app.queues.put("pushed", push_to="shop")
+        sent = await app.queue("pushed").send(1)
+        waits = await ask(app, sent)
+        assert (waits.kind, waits.code) == ("message", "endpoint_missing")
+        assert waits.answer == (
+            "The message in queue pushed waits: its queue pushes to endpoint shop, which does not "
+            "exist."
+        )
+        assert waits.next.startswith(
+            "It is pushed when the endpoint exists: `tickwork endpoints create shop`, or `tickwork "
+            "queues update pushed --push-to` names another one"
+        )
+        await app.endpoints.create("shop", url=SHOP, types=["order.*"])
+        assert (await ask(app, sent)).code == "ready"
+
+
 async def message_of(app: Tickwork, delivery: str) -> UUID:
     found = await app.deliveries.get(delivery)
     return found.message_id

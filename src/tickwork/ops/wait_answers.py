@@ -80,6 +80,12 @@ def message_wait(facts: MessageFacts) -> Wait:
         if code == DISABLED and facts.settings.push_to is None:
             until = message.sent_at + timedelta(seconds=facts.settings.retention_seconds)
             then = f"{then}; after {iso_second(until)} it becomes a dead letter"
+    elif facts.endpoint is None and facts.settings.push_to is not None:
+        name, code = facts.settings.push_to, MISSING
+        answer = f"{subject} waits: its queue pushes to endpoint {name}, which does not exist"
+        create = f"`tickwork endpoints create {name}`"
+        other = f"`tickwork queues update {facts.queue} --push-to` names another one"
+        then = f"it is pushed when the endpoint exists: {create}, or {other}{obstacles}"
     elif message.state is State.BLOCKED:
         code, since = "blocked", message.sent_at
         first = "an earlier message"
@@ -161,7 +167,7 @@ def _attempt_details(message: Message, settings: QueueSettings) -> list[str]:
     return found
 
 
-DISABLED, BREAKER_OPEN = "endpoint_disabled", "breaker_open"
+DISABLED, BREAKER_OPEN, MISSING = "endpoint_disabled", "breaker_open", "endpoint_missing"
 """Codes of an endpoint that takes no deliveries, and of what waits for it."""
 
 
@@ -226,14 +232,14 @@ def delivery_end(
         then = f"nothing: {resend} sends it again"
         if endpoint is None:
             then = "nothing: there is no endpoint to send it to"
+        elif is_sent_once:
+            then = "nothing: it is sent at most once; trigger its schedule to send a new one"
         elif endpoint.disabled_at is not None:
             then += f" after `tickwork endpoints enable {endpoint.name}`"
         error = delivery.last_error if letter is None else letter.error or delivery.last_error
         details += [] if error is None else [f"the last error: {_short(error)}"]
     return Wait(
         kind="delivery",
-        elif is_sent_once:
-            then = "nothing: it is sent at most once; trigger its schedule to send a new one"
         id=public_id(Prefix.DELIVERY, delivery.id),
         code=code,
         answer=_sentence(answer),
