@@ -63,6 +63,68 @@ def test_why_explains_a_delivery_and_its_endpoint(billing: Desk) -> None:
     assert billing.json("why", "billing")["kind"] == "endpoint"
 
 
+def test_show_has_all_settings_of_an_endpoint(billing: Desk) -> None:
+    fields = (
+        '{"description": "the books", "headers": {"x-a": "1"}, "retry_seconds": [5, 60],'
+        ' "permanent_statuses": [404, 422], "types": [], "timeout_seconds": 10}'
+    )
+    billing.answer("endpoints", "update", "billing", "--fields", fields, "--rate", "5")
+    lines = billing.answer("endpoints", "show", "billing").splitlines()
+    for line in (
+        "types: none, so it gets no published events",
+        "description: the books",
+        "headers: x-a=1",
+        "signature: v1",
+        "rate: 5 a second on each node",
+        "timeout: 10 s",
+        "retries: after 5, 60 s",
+        "not retried: 404, 422",
+    ):
+        assert line in lines
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--fields", '{"name": "other"}'), "name: is not a known field; the name"),
+        (("--fields", '{"self": 1}'), "self: is not a known field; use concurrency, "),
+        (("--url", URL, "--fields", f'{{"url": "{URL}/b"}}'), "url: is given by an option and in"),
+        (("--fields", "[1]"), '--fields: must be an object such as {"retry_seconds": [5, 60]}'),
+    ],
+)
+@pytest.mark.parametrize("command", ["create", "update"])
+def test_fields_of_an_endpoint_are_refused_in_a_line(
+    billing: Desk, command: str, words: tuple[str, ...], told: str
+) -> None:
+    refused = billing.run("endpoints", command, "billing", "--type", "a", *words)
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith(f"tickwork: {told}")
+    assert refused.stderr.count("\n") == 1
+
+
+def test_deliveries_name_their_endpoint(billing: Desk) -> None:
+    (delivery,) = billing.json("deliveries", "list")
+    assert "history" not in delivery
+    heading, row = billing.answer("deliveries", "list").splitlines()
+    assert heading.split()[:2] == ["delivery", "endpoint"]
+    assert row.split()[:2] == [delivery["id"], "billing"]
+    shown = billing.answer("deliveries", "show", delivery["id"])
+    assert f"endpoint: billing ({delivery['endpoint_id']})\n" in shown
+
+
+def test_a_published_event_has_an_id_that_is_told(billing: Desk) -> None:
+    words = ("events", "publish", "order.paid", "{}")
+    told = billing.answer(*words, "--event-id", "order-17")
+    assert told == "event order-17 of type order.paid goes to 0 queues and 1 endpoint\n"
+    assert billing.json(*words)["event_id"].startswith("evt_")
+
+
+def test_a_span_that_ends_before_it_begins_is_refused(billing: Desk) -> None:
+    refused = billing.run(*RECOVER, "--until", "2019-01-01T00:00:00Z")
+    assert refused.exit_code == 2
+    assert refused.stderr == "tickwork: --until: must be after --since\n"
+
+
 def test_a_schedule_calls_an_endpoint(billing: Desk) -> None:
     words = ("schedules", "create", "@daily", "--endpoint")
     made = billing.json(*words, "billing")
@@ -99,7 +161,7 @@ def test_what_is_sent_again_to_a_disabled_endpoint_says_that_it_waits(billing: D
     text = billing.answer("deliveries", "resend", waiting["id"])
     why = "the endpoint billing is disabled; `tickwork endpoints enable billing` sends what waits"
     assert text == f"{waiting['id']} waits: {why}\n"
-    assert billing.answer(*RECOVER) == f"1 deliveries wait: {why}\n"
+    assert billing.answer(*RECOVER) == f"1 delivery waits: {why}\n"
     told = billing.json("deliveries", "resend", waiting["id"])
     assert (told["waits_for"], told["waits_until"]) == ("endpoint_disabled", None)
 
@@ -113,11 +175,18 @@ def test_what_is_sent_again_while_the_breaker_is_open_says_until_when_it_waits(
     assert "next attempt" in billing.answer("endpoints", "show", "billing")
     (waiting,) = billing.json("deliveries", "list")
     text = billing.answer("deliveries", "resend", waiting["id"])
-    why = "the breaker of billing is open, because 5 deliveries in a row failed"
-    assert text == f"{waiting['id']} waits until {local_time(until)}: {why}\n"
-    assert billing.answer(*RECOVER).startswith("1 deliveries wait until ")
+    why = "the breaker of billing is open, because 5 attempts in a row failed"
+    enable = "`tickwork endpoints enable billing`"
+    assert (
+        text == f"{waiting['id']} waits until {local_time(until)}: {why}; {enable} sends at once\n"
+    )
+    assert billing.answer(*RECOVER).startswith("1 delivery waits until ")
+    assert enable in billing.answer("why", "billing")
+    assert enable in billing.answer("endpoints", "show", "billing")
     told = billing.json(*RECOVER)
     assert (told["waits_for"], told["waits_until"]) == ("breaker_open", health["open_until"])
+    billing.answer("endpoints", "enable", "billing")
+    assert billing.answer(*RECOVER) == "1 delivery is sent again, 10 a second\n"
 
 
 def open_breaker(desk: Desk) -> None:
@@ -159,6 +228,22 @@ def test_bad_input_names_the_option(billing: Desk) -> None:
         assert billing.run(*command).exit_code in (1, 2), command
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("listen", "--forward", "localhost"), "--forward: must be a URL such as http://"),
+        (("listen", "--secret", "foo"), "--secret: must be a secret whsec_… or a public key whpk_"),
+        (("firings", "complete"), "--token is missing"),
+    ],
+)
+def test_what_a_receiver_gives_is_checked_at_once(
+    desk: Desk, words: tuple[str, ...], told: str
+) -> None:
+    refused = desk.run(*words)
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith(f"tickwork: {told}")
+
+
 def test_alerts_are_set_before_anything_else(desk: Desk) -> None:
     desk.answer("alerts", "set", "--email", "ops@example.com")
     assert "ops@example.com" in desk.answer("alerts", "show")
@@ -169,3 +254,6 @@ def test_alerts_are_set_shown_and_cleared(billing: Desk) -> None:
     assert "https://hooks.example.com/***" in billing.answer("alerts", "show")
     assert "secret" not in billing.answer("alerts", "show")
     assert "nowhere" in billing.answer("alerts", "clear")
+    refused = billing.run("alerts", "set", "--email", "a@example.com", "--slack", URL)
+    options = "--email, --webhook, --slack, --discord"
+    assert refused.stderr == f"tickwork: give exactly one of {options}\n"

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.kit import Desk
+from tests.cli.kit import Desk, kill
 from tickwork.core.model import DEFAULT, QueueSettings
+from tickwork.core.schedule.firing import ChannelOutcome, FiringResult, FiringStatus
 from tickwork.ops.schedules.why import Why, why
 from tickwork.store.contract import Store
 
@@ -279,6 +280,22 @@ def test_firings_are_empty_at_first(desk: Desk) -> None:
     made(desk, "0 9 * * *", "--name", "report")
     assert desk.answer("schedules", "firings", "report") == "there are no firings\n"
     assert json.loads(desk.answer("schedules", "firings", "report", "--json")) == []
+
+
+def test_firings_show_their_result_and_the_channels_that_failed(desk: Desk) -> None:
+    made(desk, "0 9 * * *", "--name", "report")
+    desk.answer("schedules", "trigger", "report")
+    channels = (
+        ChannelOutcome("email", "failed", "no such user"),
+        ChannelOutcome("slack", "succeeded", "ok"),
+    )
+    result = FiringResult(
+        status=FiringStatus.FAILED, result_code=500, excerpt="out of order", channels=channels
+    )
+    desk.store(lambda store: kill(store, "emails", reason="rejected", firing=result))
+    heading, row = desk.answer("schedules", "firings", "report").splitlines()
+    assert heading.endswith("  result")
+    assert row.endswith("  500 out of order; email failed: no such user")
 
 
 def test_a_calendar_is_created_from_an_ics_file_or_dates(desk: Desk, tmp_path: Path) -> None:

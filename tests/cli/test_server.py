@@ -47,6 +47,7 @@ LOOKS = [
     ["workflows", "list"],
     ["endpoints", "list"],
     ["deliveries", "list"],
+    ["deliveries", "show", "abc"],
     ["tenants", "show", "acme"],
     ["audit"],
     ["queues", "stats", "nobody"],

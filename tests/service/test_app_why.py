@@ -192,7 +192,10 @@ async def test_a_delivery_says_what_became_of_it_or_what_it_waits_for(
         assert (found.code, found.since, found.until) == ("breaker_open", started, until)
         why_open = "breaker of endpoint shop is open: 5 attempts in a row failed"
         assert found.answer == f"{subject} waits: the {why_open}."
-        tried = f"One delivery is tried at {iso(until)}; if it arrives, the others follow."
+        tried = (
+            f"One delivery is tried at {iso(until)}; if it arrives, the others follow; "
+            "`tickwork endpoints enable shop` sends all at once."
+        )
         assert found.next == tried
         assert (await ask(app, failed)).details[-1] == "the last error: the receiver answered 503"
         assert await ask(app, public_id(Prefix.MESSAGE, await message_of(app, waiting))) == found

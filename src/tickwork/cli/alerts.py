@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Tenant
-from tickwork.cli.output import print_json
+from tickwork.cli.output import EXIT_BAD_USAGE, fail, print_json
 from tickwork.cli.store_session import load_settings, report_errors, scope_of, with_store
 from tickwork.cli.typer_commands import Command, Group
 
@@ -25,7 +25,6 @@ Slack = Annotated[str | None, typer.Option(metavar="URL", help="Incoming webhook
 Discord = Annotated[str | None, typer.Option(metavar="URL", help="Webhook of Discord.")]
 
 _OPTIONS = OPTION_OF_FIELD | {
-    "alerts": "one option",
     "email": "--email",
     "webhook": "--webhook",
     "slack": "--slack",
@@ -43,12 +42,15 @@ def set_command(
     tenant: Tenant = None,
     as_json: Json = False,
 ) -> None:
-    """Send alerts to an email address, a webhook or a chat from now on."""
+    """Send alerts to email addresses, a webhook or a chat from now on, and nowhere else."""
     from tickwork.core.delivery.alert import read_alert_target
     from tickwork.ops.alerts import set_alerts
     from tickwork.wiring import guard, secret_box
 
     given = {"email": email or None, "webhook": webhook, "slack": slack, "discord": discord}
+    if sum(each is not None for each in given.values()) != 1:
+        options = ", ".join(f"--{way}" for way in given)
+        fail(f"give exactly one of {options}", code=EXIT_BAD_USAGE)
     target = report_errors(lambda: read_alert_target(given), names=_OPTIONS)
     scope, settings = scope_of(tenant), load_settings(database)
 

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from secrets import token_hex
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Limit, Tenant, Yes
-from tickwork.cli.output import local_time, print_json, print_lines, print_table, shortened
+from tickwork.cli.output import (
+    EXIT_BAD_USAGE,
+    counted,
+    fail,
+    local_time,
+    print_json,
+    print_lines,
+    print_table,
+    shortened,
+)
 from tickwork.cli.schedule_output import choice, instant_of, json_of
 from tickwork.cli.session import ask, reference_of
 from tickwork.cli.store_session import confirm, number, required, whole_number
@@ -24,6 +34,8 @@ events = typer.Typer(cls=Group, help="Events: publish to queues and endpoints.")
 app = typer.Typer(cls=Group, help="Deliveries of events to endpoints: list, show, send again.")
 
 LISTED = 100
+NAMED = 1_000
+"""Number of endpoints whose names a list of deliveries shows; others by their id."""
 STATUSES = ("waiting", "delivered", "dead")
 
 EventType = Annotated[
@@ -79,16 +91,19 @@ def publish_command(
 ) -> None:
     """Publish an event to the queues and endpoints that receive its type."""
     kind, given = required(event_type, "TYPE"), None if data is None else json_of(data, "DATA")
+    # As a server does: the same on a database and with --url.
+    own_id = event_id or f"evt_{token_hex(16)}"
     made = ask(
         database,
         tenant,
-        lambda client: client.events.publish(kind, given, key=key, event_id=event_id, owner=owner),
+        lambda client: client.events.publish(kind, given, key=key, event_id=own_id, owner=owner),
         names=_OPTIONS,
     )
     if as_json:
         print_json(made)
     else:
-        typer.echo(f"published {kind} to {made.queues} queues and {made.endpoints} endpoints")
+        queues, endpoints = counted(made.queues, "queue"), counted(made.endpoints, "endpoint")
+        print_lines([f"event {made.event_id} of type {kind} goes to {queues} and {endpoints}"])
 
 
 @app.command("list", cls=Command)
@@ -112,24 +127,25 @@ def list_command(
         _time(until, "--until"),
     )
     wanted = None if status is None else choice(DeliveryStatus, status, "--status")
-    found = ask(
-        database,
-        tenant,
-        lambda client: client.deliveries.list(
+    _check_span(start, end)
+
+    async def find(client: Client) -> tuple[Sequence[DeliveryAnswer], dict[str, str]]:
+        found = await client.deliveries.list(
             endpoint=endpoint,
             status=wanted,
             undelivered=undelivered,
             since=start,
             until=end,
             limit=most,
-        ),
-        names=_OPTIONS,
-    )
+        )
+        return found, {} if as_json or not found else await _names(client)
+
+    found, names = ask(database, tenant, find, names=_OPTIONS)
     if as_json:
-        print_json(found)
+        print_json([_without_history(each) for each in found])
         return
-    heading = ("delivery", "published_at", "type", "status", "attempts", "last")
-    print_table(heading, _rows(found), none="there are no such deliveries")
+    heading = ("delivery", "endpoint", "published_at", "type", "status", "attempts", "last")
+    print_table(heading, _rows(found, names), none="there are no such deliveries")
 
 
 @app.command("show", cls=Command)
@@ -141,11 +157,20 @@ def show_command(
 ) -> None:
     """Show a delivery and all its attempts."""
     delivery_id = reference_of(delivery, "ID", "delivery", database, tenant)
-    found = ask(database, tenant, lambda client: client.deliveries.get(delivery_id))
+    from tickwork.errors import NotFound
+
+    async def find(client: Client) -> tuple[DeliveryAnswer, str | None]:
+        found = await client.deliveries.get(delivery_id)
+        try:
+            return found, (await client.endpoints.get(found.endpoint_id)).name
+        except NotFound:  # It was deleted.
+            return found, None
+
+    found, name = ask(database, tenant, find)
     if as_json:
         print_json(found)
     else:
-        print_lines(_lines(found))
+        print_lines(_lines(found, name))
 
 
 @app.command("resend", cls=Command)
@@ -190,6 +215,7 @@ def recover_command(
         RECOVERED_PER_SECOND if rate is None else number(rate, "--rate"),
         _time(until, "--until"),
     )
+    _check_span(start, end)
     names = _OPTIONS | {"endpoint": "ENDPOINT"}
     endpoint = ask(database, tenant, lambda client: client.endpoints.get(which), names=names)
     confirm(f"Send again what {which} did not get since {local_time(start)}?", yes=yes)
@@ -205,9 +231,10 @@ def recover_command(
     if as_json:
         print_json({"endpoint": which, "resent": sent} | _wait_fields(wait))
     elif wait is None:
-        typer.echo(f"{sent} deliveries are sent again, {pace:g} a second")
+        verb = "is" if sent == 1 else "are"
+        typer.echo(f"{_deliveries(sent)} {verb} sent again, {pace:g} a second")
     else:
-        typer.echo(f"{sent} deliveries wait{wait.text}")
+        typer.echo(f"{_deliveries(sent)} {'waits' if sent == 1 else 'wait'}{wait.text}")
 
 
 class _Wait(NamedTuple):
@@ -228,8 +255,9 @@ def _wait(endpoint: EndpointAnswer) -> _Wait | None:
         return _Wait("endpoint_disabled", None, f": the endpoint {name} is disabled; {hint}")
     if until is None or until <= clock.now():
         return None
-    failed = f"{endpoint.health.failures_in_row} deliveries in a row failed"
-    text = f" until {local_time(until)}: the breaker of {name} is open, because {failed}"
+    failed = f"{counted(endpoint.health.failures_in_row, 'attempt')} in a row failed"
+    hint = f"`tickwork endpoints enable {name}` sends at once"
+    text = f" until {local_time(until)}: the breaker of {name} is open, because {failed}; {hint}"
     return _Wait("breaker_open", until, text)
 
 
@@ -243,20 +271,44 @@ def _time(text: str | None, name: str) -> datetime | None:
     return None if text is None else instant_of(text, name)
 
 
-def _rows(deliveries: Iterable[DeliveryAnswer]) -> Iterator[tuple[object, ...]]:
+def _check_span(since: datetime | None, until: datetime | None) -> None:
+    if since is not None and until is not None and until <= since:
+        fail("--until: must be after --since", code=EXIT_BAD_USAGE)
+
+
+def _deliveries(number: int) -> str:
+    return counted(number, "delivery", "deliveries")
+
+
+async def _names(client: Client) -> dict[str, str]:
+    """The names of endpoints by their id."""
+    return {each.id: each.name for each in await client.endpoints.list(limit=NAMED)}
+
+
+def _without_history(delivery: DeliveryAnswer) -> dict[str, object]:
+    """A delivery of a list, which does not have the attempts."""
+    from msgspec import structs
+
+    return {name: each for name, each in structs.asdict(delivery).items() if name != "history"}
+
+
+def _rows(
+    deliveries: Iterable[DeliveryAnswer], names: Mapping[str, str]
+) -> Iterator[tuple[object, ...]]:
     for each in deliveries:
         last = each.last_error or each.last_code
         yield (
-            *(each.id, each.published_at, each.type, each.status, each.attempts),
+            *(each.id, names.get(each.endpoint_id, each.endpoint_id), each.published_at),
+            *(each.type, each.status, each.attempts),
             shortened(None if last is None else str(last)),
         )
 
 
-def _lines(delivery: DeliveryAnswer) -> Iterator[str]:
+def _lines(delivery: DeliveryAnswer, endpoint: str | None) -> Iterator[str]:
     yield f"delivery: {delivery.id}"
     yield f"event: {delivery.type} ({delivery.event_id})"
-    yield f"endpoint: {delivery.endpoint_id}"
-    yield f"status: {delivery.status}, {delivery.attempts} attempts"
+    yield f"endpoint: {endpoint or 'deleted'} ({delivery.endpoint_id})"
+    yield f"status: {delivery.status}, {counted(delivery.attempts, 'attempt')}"
     yield f"published: {local_time(delivery.published_at)}"
     for attempt in delivery.history:
         yield f"attempt {attempt.number}: {local_time(attempt.at)}: {_result(attempt)}"

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from tickwork.cli.output import EXIT_BAD_USAGE, fail
+from tickwork.cli.output import EXIT_BAD_USAGE, fail, refuse
 from tickwork.cli.schedule_output import object_of
 from tickwork.cli.store_session import number, whole_number
+from tickwork.errors import FieldError, InvalidInput
 
 EndpointName = Annotated[
     str | None, typer.Argument(metavar="ENDPOINT", help="Name or id of the endpoint.")
@@ -16,7 +17,11 @@ EndpointName = Annotated[
 Url = Annotated[str | None, typer.Option(metavar="URL", help="Address that receives the events.")]
 Types = Annotated[
     list[str] | None,
-    typer.Option("--type", metavar="TYPE", help="Type of events, such as order.*; repeatable."),
+    typer.Option(
+        "--type",
+        metavar="TYPE",
+        help="Type of events, such as order.*; repeatable. None: --fields '{\"types\": []}'.",
+    ),
 ]
 Owner = Annotated[
     str | None, typer.Option(metavar="OWNER", help="Receive only events of this owner.")
@@ -100,8 +105,25 @@ def fields_of(
         else whole_number(first_byte, "--first-byte", 0),
         "signature": signature,
     }
-    further = object_of(fields, "--fields")
-    return {name: value for name, value in given.items() if value is not None} | further
+    further = object_of(fields, "--fields", '{"retry_seconds": [5, 60]}')
+    chosen = {name: value for name, value in given.items() if value is not None}
+    _check_further(further, chosen)
+    return chosen | further
+
+
+def _check_further(further: dict[str, object], chosen: dict[str, object]) -> None:
+    """Exits if --fields has a field that there is not, or that an option gives, too."""
+    from tickwork.core.fields import Reader
+    from tickwork.core.options import EndpointFields, names_of
+
+    faults: list[FieldError] = []
+    reader = Reader(further, faults)
+    hints = {"name": "the name of an endpoint stays; it is the argument ENDPOINT"}
+    reader.refuse_unknown({*names_of(EndpointFields)}, hints)
+    for name in further.keys() & chosen.keys():
+        reader.fault(name, "is given by an option and in --fields; give it once")
+    if faults:
+        refuse(InvalidInput(faults), {})
 
 
 def _pairs(given: list[str] | None, option: str) -> dict[str, str] | None:

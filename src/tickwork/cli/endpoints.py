@@ -29,8 +29,10 @@ from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Limit, Tenant,
 from tickwork.cli.output import (
     EXIT_BAD_USAGE,
     EXIT_FAILED,
+    counted,
     fail,
     field_lines,
+    local_time,
     print_json,
     print_lines,
     print_table,
@@ -200,7 +202,9 @@ def rotate_command(
     tenant: Tenant = None,
     as_json: Json = False,
 ) -> None:
-    """Replace the signing secret and print the new one; the old one stays valid for a day."""
+    """Replace the signing secret and print the new one; the one before stays valid for a day.
+
+    Rotate twice to end a leaked secret at once: only the last two are valid."""
     which = required(name, "ENDPOINT")
     secret = _run(database, tenant, lambda client: client.endpoints.rotate_secret(which))
     if as_json:
@@ -241,7 +245,7 @@ def try_command(
     tenant: Tenant = None,
     as_json: Json = False,
 ) -> None:
-    """Send one event of type endpoint.test now, and show the answer."""
+    """Send one event of type endpoint.test now, and show the answer; changes nothing else."""
     which = required(name, "ENDPOINT")
     attempt = _run(database, tenant, lambda client: client.endpoints.test(which))
     if as_json:
@@ -276,7 +280,7 @@ def enable_command(
     tenant: Tenant = None,
     as_json: Json = False,
 ) -> None:
-    """Go on with deliveries to an endpoint, oldest first."""
+    """Go on with deliveries to an endpoint, oldest first; closes an open breaker, too."""
     which = required(name, "ENDPOINT")
     changed = _run(database, tenant, lambda client: client.endpoints.enable(which))
     _show(changed, as_json=as_json)
@@ -293,12 +297,12 @@ def delete_command(
     """Delete an endpoint and the deliveries that wait for it."""
     which = required(name, "ENDPOINT")
     stats = _run(database, tenant, lambda client: client.endpoints.stats(which))
-    confirm(f"Delete {which} and {stats.waiting} waiting deliveries?", yes=yes)
+    confirm(f"Delete {which} and {_waiting(stats.waiting)}?", yes=yes)
     waited = _run(database, tenant, lambda client: client.endpoints.delete(which))
     if as_json:
         print_json({"endpoint": which, "deleted": True, "waiting": waited})
     else:
-        typer.echo(f"{which} is deleted, with {waited} waiting deliveries")
+        typer.echo(f"{which} is deleted, with {_waiting(waited)}")
 
 
 @app.command("stats", cls=Command)
@@ -338,25 +342,49 @@ def _lines(endpoint: EndpointAnswer) -> Iterator[str]:
     health = endpoint.health
     yield f"endpoint: {endpoint.name} ({endpoint.id})"
     yield f"url: {endpoint.method} {endpoint.url}"
-    yield f"types: {', '.join(endpoint.types)}"
+    yield f"types: {', '.join(endpoint.types) or 'none, so it gets no published events'}"
     yield f"status: {_status(endpoint)}"
     if endpoint.disabled_reason is not None:
         yield f"disabled: {endpoint.disabled_at:%Y-%m-%d %H:%M} UTC, {endpoint.disabled_reason}"
     if health.failures_in_row:
         yield f"failures: {health.failures_in_row} in a row{_failing_since(health)}"
     if health.open_until is not None:
-        yield f"next attempt: {health.open_until:%Y-%m-%d %H:%M:%S} UTC"
-    for label, value in (
-        ("owner", endpoint.owner),
-        ("secret headers", ", ".join(endpoint.secret_headers)),
-        ("signature", endpoint.signature if endpoint.signature != "v1" else None),
-        ("ordered", "yes" if endpoint.ordered else None),
-        ("rate", endpoint.rate_per_second),
-        ("concurrency", endpoint.concurrency),
-        ("limit", endpoint.limit),
-    ):
+        yield f"next attempt: {local_time(health.open_until)}; {_go_on(endpoint.name)}"
+    for label, value in _settings(endpoint):
         if value:
             yield f"{label}: {value}"
+
+
+def _settings(endpoint: EndpointAnswer) -> Iterator[tuple[str, object]]:
+    """The settings besides URL and types, with their labels; none is empty."""
+    yield "description", endpoint.description
+    yield "owner", endpoint.owner
+    yield "headers", ", ".join(f"{name}={value}" for name, value in endpoint.headers.items())
+    yield "secret headers", ", ".join(endpoint.secret_headers)
+    yield "signature", endpoint.signature
+    yield "ordered", "yes" if endpoint.ordered else None
+    yield "rate", _with_unit(endpoint.rate_per_second, "a second on each node")
+    yield "concurrency", _with_unit(endpoint.concurrency, "on each node")
+    yield "limit", endpoint.limit
+    yield "timeout", _with_unit(endpoint.timeout_seconds, "s")
+    yield "first byte", _with_unit(endpoint.first_byte_seconds, "s")
+    waits = ", ".join(f"{each:g}" for each in endpoint.retry_seconds)
+    yield "retries", f"after {waits} s" if waits else "none"
+    yield "not retried", ", ".join(map(str, endpoint.permanent_statuses))
+    yield "created", local_time(endpoint.created_at)
+    yield "updated", local_time(endpoint.updated_at)
+
+
+def _with_unit(value: float | None, unit: str) -> str | None:
+    return None if value is None else f"{value:g} {unit}"
+
+
+def _go_on(name: str) -> str:
+    return f"at once: `tickwork endpoints enable {name}`"
+
+
+def _waiting(number: int) -> str:
+    return counted(number, "waiting delivery", "waiting deliveries")
 
 
 def _failing_since(health: Health) -> str:

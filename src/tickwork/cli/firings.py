@@ -15,11 +15,12 @@ from tickwork.cli.output import (
     print_json,
     print_lines,
     print_table,
+    shortened,
 )
 from tickwork.cli.schedule_output import choice, instant_of
 from tickwork.cli.schedules import LISTED, app
 from tickwork.cli.session import ask, named_schedule
-from tickwork.cli.store_session import whole_number
+from tickwork.cli.store_session import required, whole_number
 from tickwork.cli.typer_commands import Command, Group
 
 if TYPE_CHECKING:
@@ -129,9 +130,21 @@ def firings_command(
     times = ("slot", "started_at", "finished_at")
     columns = ("slot", "status", "reason", "attempt", "run", "count", "catch_up", *times[1:])
     rows = [
-        [_cell(each, name, zone if name in times else None) for name in columns] for each in found
+        [*(_cell(each, name, zone if name in times else None) for name in columns), _result(each)]
+        for each in found
     ]
-    print_table(columns, rows, none="there are no firings")
+    print_table((*columns, "result"), rows, none="there are no firings")
+
+
+def _result(firing: FiringAnswer) -> str:
+    """The status or error of an attempt, and of each channel that did not succeed."""
+    own = [str(each) for each in (firing.result_code, firing.excerpt) if each is not None]
+    failed = [
+        f"{each.channel} {each.status}{f': {each.detail}' if each.detail else ''}"
+        for each in firing.channels
+        if each.status != "succeeded"
+    ]
+    return shortened("; ".join(filter(None, (" ".join(own), *failed))))
 
 
 def _cell(firing: FiringAnswer, name: str, zone: str | None) -> object:
@@ -148,7 +161,7 @@ def complete_command(
     as_json: Json = False,
 ) -> None:
     """Complete a firing that its receiver accepted with 202."""
-    given: Any = token
+    given = required(token, "--token")
     done = ask(
         database,
         None,

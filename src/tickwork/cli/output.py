@@ -198,6 +198,11 @@ def shortened(text: str | None, length_max: int = 60) -> str:
     return line[: length_max - 1] + "…"
 
 
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """Returns a number with its noun: `1 delivery`, `2 deliveries`."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[int, int], None] | None]:
     """Yields a function that shows progress, or None if stderr is not a terminal."""

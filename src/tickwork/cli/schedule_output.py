@@ -43,7 +43,8 @@ def show(
     import msgspec
 
     options = OPTION_OF_FIELD | OPTION_NAMES | _TARGET_NAMES
-    names = {field: name for field, name in options.items() if _outer(field) not in fields}
+    given = {*fields, "target"} if "target_url" in fields else fields
+    names = {field: name for field, name in options.items() if _outer(field) not in given}
     shown = ask(database, tenant, work, create=create, names=names)
     if as_json:
         print_json(shown)
@@ -65,11 +66,13 @@ def _lines(shown: dict[str, Any]) -> Iterator[str]:
             yield f"{name:{width}}  {text}"
 
 
-def object_of(text: str | None, name: str) -> dict[str, object]:
-    """Parses a JSON object; exits if it is malformed."""
+def object_of(
+    text: str | None, name: str, example: str = '{"overlap": "skip"}'
+) -> dict[str, object]:
+    """Parses a JSON object such as the example; exits if it is malformed."""
     value = {} if text is None else json_of(text, name)
     if not isinstance(value, dict):
-        fail(f'{name}: must be an object such as {{"overlap": "skip"}}', code=EXIT_BAD_USAGE)
+        fail(f"{name}: must be an object such as {example}", code=EXIT_BAD_USAGE)
     return value
 
 

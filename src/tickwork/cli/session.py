@@ -19,6 +19,7 @@ from tickwork.cli.options import CHOSEN_APP, CHOSEN_SERVER, OPTION_OF_FIELD
 from tickwork.cli.output import EXIT_BAD_USAGE, fail
 from tickwork.cli.store_session import (
     IdKindName,
+    id_text,
     identity,
     load_settings,
     opened_store,
@@ -141,7 +142,7 @@ def reference_of(
 ) -> str:
     """An id that must be given. On a database its last digits are enough."""
     if server_url(database) is not None:
-        return required(value, name)
+        return id_text(value, name)
     return str(identity(value, name, kind, database, scope_of(tenant, shared=shared)))
 
 

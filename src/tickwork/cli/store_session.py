@@ -162,6 +162,16 @@ def required(value: str | None, name: str) -> str:
     return value
 
 
+def id_text(value: str | None, name: str) -> str:
+    """Returns an id that must be given, or its last digits; exits if it is missing or malformed."""
+    from tickwork.ops.ids import parse_short_id
+
+    text = required(value, name)
+    if parse_short_id(text) is None:
+        fail(f"{name}: {value!r} is not an id", code=EXIT_BAD_USAGE)
+    return text
+
+
 def identity(
     value: str | None, name: str, kind: IdKindName, database: str | None, scope: Scope
 ) -> UUID:
@@ -172,10 +182,8 @@ def identity(
     from tickwork.core.model import IdKind
     from tickwork.ops.ids import find_id, parse_short_id
 
-    text = required(value, name)
-    digits = parse_short_id(text)
-    if digits is None:
-        fail(f"{name}: {value!r} is not an id", code=EXIT_BAD_USAGE)
+    text = id_text(value, name)
+    digits = parse_short_id(text) or ""
     if len(digits) == _WHOLE_ID_DIGITS:
         return UUID(digits)
     return with_store(

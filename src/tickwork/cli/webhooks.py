@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tickwork.cli.options import Database, Json, Tenant
-from tickwork.cli.output import print_json
+from tickwork.cli.output import EXIT_BAD_USAGE, fail, print_json
 from tickwork.cli.store_session import (
     load_settings,
     report_errors,
@@ -28,7 +28,9 @@ LISTEN_PORT = 9_000
 
 Rotate = Annotated[
     bool,
-    typer.Option("--rotate", help="Replace it; the old one stays valid for a day."),
+    typer.Option(
+        "--rotate", help="Replace it; the one before stays valid for a day. Twice ends it at once."
+    ),
 ]
 Port = Annotated[str | None, typer.Option(metavar="PORT", help="Port to listen on (9000).")]
 Forward = Annotated[
@@ -36,7 +38,9 @@ Forward = Annotated[
 ]
 Secret = Annotated[
     str | None,
-    typer.Option(metavar="SECRET", help="Secret to check signatures with; by default the app's."),
+    typer.Option(
+        metavar="SECRET", help="Secret whsec_… or public key whpk_…; default the app's secret."
+    ),
 ]
 
 
@@ -75,6 +79,10 @@ def listen_command(
     from tickwork.ops.webhook_secret import signing_secrets
     from tickwork.wiring import secret_box
 
+    if secret is not None and not secret.startswith(("whsec_", "whpk_")):
+        fail("--secret: must be a secret whsec_… or a public key whpk_…", code=EXIT_BAD_USAGE)
+    if forward is not None and not forward.startswith(("http://", "https://")):
+        fail("--forward: must be a URL such as http://localhost:8000/hook", code=EXIT_BAD_USAGE)
     scope, settings = scope_of(tenant), load_settings(database)
 
     async def known(store: Store) -> tuple[str, ...]:

@@ -188,7 +188,10 @@ def endpoint_wait(endpoint: Endpoint, now: datetime) -> Wait:
     elif health.open_until is not None and health.open_until > now:
         code, until = BREAKER_OPEN, health.open_until
         answer = f"the breaker of endpoint {name} is open: {failures}"
-        then = f"one delivery is tried at {iso_second(until)}; if it arrives, the others follow"
+        then = (
+            f"one delivery is tried at {iso_second(until)}; if it arrives, the others follow; "
+            f"`tickwork endpoints enable {name}` sends all at once"
+        )
     elif health.open_until is not None:
         code = BREAKER_OPEN
         answer = f"the breaker of endpoint {name} lets one delivery through: {failures}"
