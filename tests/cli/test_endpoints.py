@@ -177,9 +177,8 @@ def test_what_is_sent_again_while_the_breaker_is_open_says_until_when_it_waits(
     text = billing.answer("deliveries", "resend", waiting["id"])
     why = "the breaker of billing is open, because 5 attempts in a row failed"
     enable = "`tickwork endpoints enable billing`"
-    assert (
-        text == f"{waiting['id']} waits until {local_time(until)}: {why}; {enable} sends at once\n"
-    )
+    waits = f"{waiting['id']} waits until {local_time(until)}"
+    assert text == f"{waits}: {why}; {enable} goes on at once\n"
     assert billing.answer(*RECOVER).startswith("1 delivery waits until ")
     assert enable in billing.answer("why", "billing")
     assert enable in billing.answer("endpoints", "show", "billing")

@@ -194,7 +194,7 @@ async def test_a_delivery_says_what_became_of_it_or_what_it_waits_for(
         assert found.answer == f"{subject} waits: the {why_open}."
         tried = (
             f"One delivery is tried at {iso(until)}; if it arrives, the others follow; "
-            "`tickwork endpoints enable shop` sends all at once."
+            "`tickwork endpoints enable shop` goes on at once."
         )
         assert found.next == tried
         assert (await ask(app, failed)).details[-1] == "the last error: the receiver answered 503"

@@ -256,7 +256,7 @@ def _wait(endpoint: EndpointAnswer) -> _Wait | None:
     if until is None or until <= clock.now():
         return None
     failed = f"{counted(endpoint.health.failures_in_row, 'attempt')} in a row failed"
-    hint = f"`tickwork endpoints enable {name}` sends at once"
+    hint = f"`tickwork endpoints enable {name}` goes on at once"
     text = f" until {local_time(until)}: the breaker of {name} is open, because {failed}; {hint}"
     return _Wait("breaker_open", until, text)
 

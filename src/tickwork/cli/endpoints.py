@@ -380,7 +380,7 @@ def _with_unit(value: float | None, unit: str) -> str | None:
 
 
 def _go_on(name: str) -> str:
-    return f"at once: `tickwork endpoints enable {name}`"
+    return f"to go on at once: `tickwork endpoints enable {name}`"
 
 
 def _waiting(number: int) -> str:

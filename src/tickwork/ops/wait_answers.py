@@ -190,7 +190,7 @@ def endpoint_wait(endpoint: Endpoint, now: datetime) -> Wait:
         answer = f"the breaker of endpoint {name} is open: {failures}"
         then = (
             f"one delivery is tried at {iso_second(until)}; if it arrives, the others follow; "
-            f"`tickwork endpoints enable {name}` sends all at once"
+            f"`tickwork endpoints enable {name}` goes on at once"
         )
     elif health.open_until is not None:
         code = BREAKER_OPEN
