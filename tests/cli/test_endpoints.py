@@ -102,6 +102,14 @@ def test_fields_of_an_endpoint_are_refused_in_a_line(
     assert refused.stderr.count("\n") == 1
 
 
+def test_times_are_shown_in_milliseconds(billing: Desk) -> None:
+    async def deliver(store: Store) -> None:
+        await attempt(store, await claimed_one(store), took_seconds=1 / 3)
+
+    billing.store(deliver)
+    assert "p50_seconds      0.333\n" in billing.answer("endpoints", "stats", "billing")
+
+
 def test_deliveries_name_their_endpoint(billing: Desk) -> None:
     (delivery,) = billing.json("deliveries", "list")
     assert "history" not in delivery

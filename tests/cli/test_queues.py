@@ -98,7 +98,10 @@ def test_a_queue_is_paused_and_resumed(desk: Desk) -> None:
 def test_settings_of_a_queue_are_changed(desk: Desk) -> None:
     desk.store(put)
     changed = ("queues", "update", "emails", "--push-to", "shop", "--max-retries", "7")
-    assert desk.answer(*changed) == "emails is changed\n"
+    done = desk.run(*changed)
+    assert (done.exit_code, done.stdout) == (0, "emails is changed\n")
+    warning = "warning: there is no endpoint shop; messages wait until it is created"
+    assert done.stderr == f"tickwork: {warning}\n"
     stored = desk.store(lambda store: store.queues.get(DEFAULT, "emails")).settings
     assert (stored.push_to, stored.max_retries, stored.dead_letter_queue) == ("shop", 7, "dead")
     shown = desk.json("queues", "update", "emails", "--no-push", "--rate", "2.5")

@@ -66,6 +66,7 @@ async def test_a_message_says_what_it_waits_for_in_every_state(database: str | N
         dead = await ask(app, public_id(Prefix.DEAD_LETTER, letter.letter.id))
         assert (dead.kind, dead.code) == ("dead_letter", "dead")
         assert dead.answer == "The message died in queue jobs (permanent)."
+        assert f"`tickwork dead replay jobs --id {dead.id}`" in dead.next
         gone = str(running.id)
         with pytest.raises(NotFound):
             await app.why(gone)

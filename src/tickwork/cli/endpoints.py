@@ -52,7 +52,7 @@ from tickwork.cli.typer_commands import Command, Group
 if TYPE_CHECKING:
     from tickwork.client.answers import EndpointAnswer
     from tickwork.client.client import Client
-    from tickwork.core.delivery.endpoint import Health
+    from tickwork.core.delivery.endpoint import EndpointStats, Health
 
 T = TypeVar("T")
 
@@ -318,7 +318,16 @@ def stats_command(
     if as_json:
         print_json(stats)
     else:
-        print_lines(field_lines(stats))
+        print_lines(field_lines(_rounded(stats)))
+
+
+def _rounded(stats: EndpointStats) -> EndpointStats:
+    """The numbers with times in milliseconds."""
+    from msgspec import structs
+
+    times = {name: getattr(stats, name) for name in ("p50_seconds", "p95_seconds")}
+    known = {name: round(each, 3) for name, each in times.items() if each is not None}
+    return structs.replace(stats, **known)
 
 
 def _run(

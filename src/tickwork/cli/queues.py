@@ -22,6 +22,7 @@ from tickwork.cli.output import (
     EXIT_BAD_USAGE,
     fail,
     json_text,
+    print_error,
     print_json,
     print_lines,
     print_table,
@@ -208,7 +209,25 @@ def update_command(
         lambda client: client.queues.update(queue, **changes),
         shared=shared,
     )
+    if push_to is not None and not shared:
+        _warn_of_missing(push_to, database, tenant)
     _answer(changed, f"{queue} is changed", as_json=as_json)
+
+
+def _warn_of_missing(endpoint: str, database: str | None, tenant: str | None) -> None:
+    """Prints a warning if there is no such endpoint."""
+    from tickwork.errors import NotFound
+
+    async def is_missing(client: Client) -> bool:
+        try:
+            await client.endpoints.get(endpoint)
+        except NotFound:
+            return True
+        return False
+
+    if ask(database, tenant, is_missing):
+        wait = "messages wait until it is created"
+        print_error(f"warning: there is no endpoint {endpoint}; {wait}")
 
 
 def _numbers(max_retries: str | None, rate: str | None) -> dict[str, Any]:

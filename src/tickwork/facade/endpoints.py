@@ -125,7 +125,8 @@ class Endpoints:
 
     async def rotate_secret(self, name: Id) -> str:
         """Replaces the signing secret and returns the new one; with `signature="v1a"`, its public
-        key. The old one stays valid for a day: until then deliveries carry both signatures."""
+        key. The one before stays valid for a day: until then deliveries carry both signatures.
+        Only the last two are valid: rotate twice to end a leaked one at once."""
         box = self._engine.secret_box()
         return await endpoints.rotate_secret(*await self._place(), name, box=box)
 
@@ -137,7 +138,7 @@ class Endpoints:
 
     async def test(self, name: Id) -> Attempt:
         """Sends an event of type `endpoint.test` at once and returns the attempt: its `code`, or
-        its `error`. Nothing is stored, and a failure changes nothing."""
+        its `error`. Nothing is stored, and the result changes nothing: it closes no breaker."""
         return await endpoints.test_endpoint(
             *await self._place(),
             name,
@@ -150,7 +151,7 @@ class Endpoints:
         return await endpoints.disable_endpoint(*await self._place(), name, reason)
 
     async def enable(self, name: Id) -> Endpoint:
-        """Goes on with deliveries, oldest first."""
+        """Goes on with deliveries, oldest first; also at once, if the breaker is open."""
         return await endpoints.enable_endpoint(*await self._place(), name)
 
     async def delete(self, name: Id) -> int:

@@ -270,7 +270,9 @@ def _part(sentence: str) -> str:
 def dead_letter_wait(letter: DeadLetter, queue: str) -> Wait:
     """Why a dead letter waits."""
     answer = f"the message died in queue {queue} ({letter.reason})"
-    then = "nothing: replay or discard it, or retention deletes it"
+    which = f"{queue} --id {public_id(Prefix.DEAD_LETTER, letter.id)}"
+    replay, discard = f"`tickwork dead replay {which}`", f"`tickwork dead discard {which}`"
+    then = f"nothing, until {replay} or {discard}; or retention deletes it"
     if letter.replayed_as is not None:
         then = f"it was replayed as {public_id(Prefix.MESSAGE, letter.replayed_as)}"
     elif letter.resolution is not None:
