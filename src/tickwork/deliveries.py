@@ -52,7 +52,8 @@ def secret_box(settings: Settings) -> SecretBox:
     from tickwork.store.sqlite.engine.file import locate
 
     path = locate(settings.database)
-    return SecretBox.from_text(key_in_file(path.with_name(f"{path.name}.key")))
+    path = path.with_name(f"{path.name}.key")
+    return SecretBox.from_text(key_in_file(path), f"the key file {path.name}")
 
 
 def webhook_channel(settings: Settings) -> WebhookChannel:

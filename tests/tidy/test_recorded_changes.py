@@ -22,7 +22,7 @@ CHANGES = frozenset(
 UNRECORDED = {
     "ensure_hidden_queue": "a queue of Tickwork itself",
     "set_alerts": "subscriptions of the hidden queue of alerts; the target is recorded",
-    "signing_secrets": "the first secret is made when it is needed",
+    "_signing": "the first secret is made when it is needed",
     "_put_secrets": "part of the change of an endpoint, which is recorded",
     "create_endpoint": "takes the secrets back if the endpoint was refused",
     "_create": "a key; `create_key` records it, and the first key is printed",

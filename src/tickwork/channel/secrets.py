@@ -16,33 +16,38 @@ from hashlib import blake2b
 from os import urandom
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from uuid import UUID
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import FieldError, InvalidInput, StoreBroken
 
 KEY_BYTES = 32
+KEY_VARIABLE = "TICKWORK_SECRET_KEY"
 _NONCE_BYTES = 12
 _KEY_NAME_BYTES = 4
 _VERSION = b"\x01"
 
 
 class SecretBox:
-    """Encrypts and decrypts with a list of keys, the current one first."""
+    """Encrypts and decrypts with a list of keys, the current one first. `source` is where an error
+    says that they are listed."""
 
-    def __init__(self, keys: Sequence[bytes]) -> None:
+    def __init__(self, keys: Sequence[bytes], source: str = KEY_VARIABLE) -> None:
         if not keys or any(len(key) != KEY_BYTES for key in keys):
             fault = f"must be {KEY_BYTES} random bytes in base64"
             raise InvalidInput([FieldError("secret_key", fault)])
         self._ciphers = {_name(key): AESGCM(key) for key in keys}
-        self._current = _name(keys[0])
+        self._current, self._source = _name(keys[0]), source
 
     @classmethod
-    def from_text(cls, text: str) -> SecretBox:
+    def from_text(cls, text: str, source: str = KEY_VARIABLE) -> SecretBox:
         """Keys in base64, separated by commas."""
         try:
-            return cls([b64decode(each.strip(), validate=True) for each in text.split(",")])
+            keys = [b64decode(each.strip(), validate=True) for each in text.split(",")]
+            return cls(keys, source)
         except (Base64Error, ValueError):
             return cls([])
 
@@ -61,15 +66,15 @@ class SecretBox:
         cipher = self._ciphers.get(name)
         if version != _VERSION or cipher is None:
             raise StoreBroken(
-                f"the {field} of {row} was encrypted with another key; add that key to "
-                "TICKWORK_SECRET_KEY, after the current one"
+                f"{_words(row, field)} was encrypted with another key; add that key to "
+                f"{self._source}, after the current one and a comma"
             )
         try:
             opened = cipher.decrypt(
                 nonce, rest[_KEY_NAME_BYTES + _NONCE_BYTES :], _associated(tenant, row, field)
             )
         except (InvalidTag, ValueError):
-            raise StoreBroken(f"the {field} of {row} was changed in the database") from None
+            raise StoreBroken(f"{_words(row, field)} was changed in the database") from None
         return opened.decode()
 
 
@@ -93,6 +98,17 @@ def key_in_file(path: Path) -> str:
 
 def _name(key: bytes) -> bytes:
     return blake2b(key, digest_size=_KEY_NAME_BYTES, person=b"tickwork-key").digest()
+
+
+def _words(row: str, field: str) -> str:
+    """What a secret is, in an error."""
+    owner, _, owner_id = row.partition(":")
+    if row == "tenant":
+        return "the tenant's webhook secret"
+    if owner != "endpoint":
+        return f"the {field} of {row}"
+    name = f"secret {field}" if field.startswith("header:") else f"{field} secret"
+    return f"the {name.replace(':', ' ')} of endpoint {public_id(Prefix.ENDPOINT, UUID(owner_id))}"
 
 
 def _associated(tenant: str, row: str, field: str) -> bytes:

@@ -32,6 +32,10 @@ Rotate = Annotated[
         "--rotate", help="Replace it; the one before stays valid for a day. Twice ends it at once."
     ),
 ]
+LostKey = Annotated[
+    bool,
+    typer.Option("--lost-key", help="Replace it although its TICKWORK_SECRET_KEY is lost."),
+]
 Port = Annotated[str | None, typer.Option(metavar="PORT", help="Port to listen on (9000).")]
 Forward = Annotated[
     str | None, typer.Option(metavar="URL", help="Also send each webhook to this URL.")
@@ -47,6 +51,7 @@ Secret = Annotated[
 @app.command("secret", cls=Command)
 def secret_command(
     rotate: Rotate = False,
+    lost_key: LostKey = False,
     database: Database = None,
     tenant: Tenant = None,
     as_json: Json = False,
@@ -56,10 +61,12 @@ def secret_command(
     from tickwork.wiring import secret_box
 
     scope, settings = scope_of(tenant), load_settings(database)
-    verb = rotate_signing_secret if rotate else signing_secret
 
     async def work(store: Store) -> str:
-        return await verb(store, scope, secret_box(settings))
+        box = secret_box(settings)
+        if rotate or lost_key:
+            return await rotate_signing_secret(store, scope, box, is_key_lost=lost_key)
+        return await signing_secret(store, scope, box)
 
     secret = with_store(database, scope, work)
     if as_json:

@@ -62,15 +62,21 @@ from tickwork.ops.audit import RecordedChange, recorded
 from tickwork.ops.queues import CHANGE_ATTEMPTS_MAX
 from tickwork.ops.schedules.lookup import ensure_hidden_queue
 from tickwork.ops.schedules.outside import CheckUrl
-from tickwork.ops.webhook_secret import ROTATION_SECONDS, SECRET_BYTES, Box
+from tickwork.ops.webhook_secret import (
+    ROTATION_SECONDS,
+    SECRET_BYTES,
+    SIGNING,
+    Box,
+    check_current,
+    check_key,
+    readable,
+)
 from tickwork.store.contract import Store
 from tickwork.store.delivery_contract import CheckEndpoint
 from tickwork.store.ids import new_id, own_tenant, random_bytes
 
 STATS_DAYS = 7
 """Days that the numbers of an endpoint cover, unless the caller says since when."""
-
-_SIGNING = "signing"
 
 
 class CreatedEndpoint(Endpoint, frozen=True, kw_only=True):
@@ -101,8 +107,9 @@ async def create_endpoint(
     check_url: CheckUrl,
 ) -> CreatedEndpoint:
     """Stores a new endpoint and its secrets. Raises `InvalidInput`, `Conflict` if the name is in
-    use, `TooMany`."""
+    use or the key is not that of the tenant's other secrets, `TooMany`."""
     given = _checked(lambda: read_name(name), lambda: read_endpoint(fields), check_url)
+    await check_key(store, scope, box, f"endpoint {name} was not created")
     await ensure_endpoints(store)
     now, endpoint_id, secret = await store.now(), new_id(), _new_secret(given.settings)
     new = Endpoint(
@@ -114,7 +121,7 @@ async def create_endpoint(
         updated_at=now,
     )
     # Secrets first: an endpoint without them could deliver nothing.
-    await _put_secrets(store, scope, new, box, {_SIGNING: secret, **_header_fields(given)})
+    await _put_secrets(store, scope, new, box, {SIGNING: secret, **_header_fields(given)})
     try:
         async with recorded(store, scope, "endpoint.create", name, after=_shown(new)):
             made = await store.endpoints.create(scope, new)
@@ -171,6 +178,9 @@ async def update_endpoint(
         read = partial(read_changes, stored.settings, fields)
         given = _checked(lambda: None, read, check_url)
         if given.secrets:
+            await check_key(
+                store, Scope(stored.tenant), box(), f"endpoint {stored.name} was not changed"
+            )
             await _put_secrets(store, scope, stored, box(), _header_fields(given))
         after, same = structs.replace(stored, settings=given.settings), _unchanged(stored, check)
         with suppress(PreconditionFailed):
@@ -193,15 +203,19 @@ def _unchanged(known: Endpoint, check: CheckEndpoint | None) -> CheckEndpoint:
 
 async def rotate_secret(store: Store, scope: Scope, reference: UUID | str, *, box: Box) -> str:
     """Replaces the signing secret and returns the new one, or its public key. For a day deliveries
-    carry the signatures of both."""
+    carry the signatures of both. Raises `Conflict` if the key does not read the current one."""
     stored = await get_endpoint(store, scope, reference)
     secret, owner = _new_secret(stored.settings), secrets_owner(stored.id)
-    sealed = box.encrypt(secret, stored.tenant, owner, _SIGNING)
+    found = await store.secrets.get(Scope(stored.tenant), owner, SIGNING)
+    what = f"the secret of endpoint {stored.name}"
+    advice = "if that key is lost, delete the endpoint and create it again"
+    check_current(box, found, stored.tenant, owner, what, advice)
+    sealed = box.encrypt(secret, stored.tenant, owner, SIGNING)
     async with _recorded(store, scope, "rotate", stored):
         await store.secrets.rotate(
             scope,
             owner,
-            _SIGNING,
+            SIGNING,
             sealed,
             keep_seconds=ROTATION_SECONDS,
             endpoint_id=stored.id,
@@ -215,7 +229,7 @@ async def public_keys(
     """The public keys with which the signatures `v1a` of an endpoint can be checked, the current
     one first. Raises `NotFound` if it has none."""
     stored = await get_endpoint(store, scope, reference)
-    secrets = await _secrets(store, stored, box, _SIGNING)
+    secrets = await _secrets(store, stored, box, SIGNING)
     found = tuple(_for_receiver(each) for each in secrets if not each.startswith(SECRET_PREFIX))
     if not found:
         hint = 'update it with signature="v1a", and rotate its secret'
@@ -305,7 +319,7 @@ async def endpoint_keys(store: Store, endpoint: Endpoint, box: Box) -> Keys:
     for name in endpoint.settings.secret_headers:
         for value in (await _secrets(store, endpoint, box, _header(name)))[:1]:
             headers[name] = value
-    secrets = await _secrets(store, endpoint, box, _SIGNING)
+    secrets = await _secrets(store, endpoint, box, SIGNING)
     return Keys(tuple(map(_signing_key, secrets)), headers)
 
 
@@ -345,11 +359,11 @@ async def _put_secrets(
         )
 
 
-async def _secrets(store: Store, endpoint: Endpoint, box: Box, field: str) -> list[str]:
-    """The valid secrets of a field, the current one first."""
+async def _secrets(store: Store, endpoint: Endpoint, box: Box, field: str) -> tuple[str, ...]:
+    """The valid secrets of a field that can be read, the current one first."""
     scope, owner = Scope(endpoint.tenant), secrets_owner(endpoint.id)
     found = await store.secrets.get(scope, owner, field)
-    return [box.decrypt(each, endpoint.tenant, owner, field) for each in found]
+    return readable(box, found, endpoint.tenant, owner, field)
 
 
 def _new_secret(settings: EndpointSettings) -> str:
