@@ -43,12 +43,11 @@ def failing(message_id: UUID, back_seconds: float, *, openings: int, open_for: f
     )
 
 
-@pytest.mark.parametrize("result", [DOWN, NEVER])
 @pytest.mark.parametrize("attempt", [1, 2])
-def test_a_failed_probe_before_its_own_time_waits_for_it_and_costs_no_attempt(
-    result: Delivery, attempt: int
-) -> None:
-    assert outcome_of(result, SETTINGS, attempt, own_seconds=7_000.0) == Snoozed(7_000.0)
+def test_a_failed_probe_before_its_own_time_waits_for_it_and_costs_no_attempt(attempt: int) -> None:
+    assert outcome_of(DOWN, SETTINGS, attempt, own_seconds=7_000.0) == Snoozed(7_000.0)
+    refused = Permanent("answered 422")
+    assert outcome_of(NEVER, SETTINGS, attempt, own_seconds=7_000.0) == refused
     delivered = Delivery(is_delivered=True, code=200)
     assert outcome_of(delivered, SETTINGS, attempt, own_seconds=7_000.0) == Succeeded()
 

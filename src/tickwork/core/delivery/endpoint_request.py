@@ -146,16 +146,17 @@ def outcome_of(
     result: Delivery, settings: EndpointSettings, attempt: int, *, own_seconds: float = 0.0
 ) -> Outcome:
     """What follows for the message. If the receiver is gone, the message is kept: its endpoint is
-    disabled. A failed probe waits for the seconds until its own time, and loses no attempt."""
+    disabled. A failed probe waits for the seconds until its own time, and loses no attempt, unless
+    the receiver refused it for good."""
     if result.is_delivered:
         return Succeeded()
+    error = result.error or "failed"
+    if result.is_permanent and not result.is_gone:
+        return Permanent(error)
     if own_seconds > 0:
         return Snoozed(own_seconds)
-    error = result.error or "failed"
     if result.is_gone:
         return Snoozed(DISABLED_SECONDS)
-    if result.is_permanent:
-        return Permanent(error)
     if attempt > len(settings.retry_seconds):
         return Permanent(f"{error}; attempt {attempt} was the last")
     wish = result.retry_after_seconds or 0.0
