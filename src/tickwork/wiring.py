@@ -287,7 +287,7 @@ async def build_worker(
     elif (deliveries := await open_deliveries(store, settings)) is not None:
         channels, built_in, find = deliveries
         consumers += built_in
-    is_idle = is_idle and (bool(registry.queues) or channels is None)
+    is_idle = is_idle and (registry.needs_handlers or channels is None)
     if Role.WORKER in settings.roles and is_idle and serves is False:
         text = "this app has no handlers, and handles nothing; declare one with @app.on(…)"
         logging.getLogger("tickwork").warning(text)

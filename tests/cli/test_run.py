@@ -185,6 +185,14 @@ def test_an_app_with_queues_and_without_handlers_has_nothing_to_run(
     assert not (tmp_path / "tickwork.db").exists()
 
 
+def test_an_app_whose_queues_are_all_pushed_needs_no_handler(tmp_path: Path, write: Write) -> None:
+    write(DECLARED.replace('app.queue("work")', 'app.queue("work", push_to="resizer")'))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        code, says = run(tmp_path, "shop:app", "--metrics-port", str(taken.getsockname()[1]))
+    assert code == 2
+    assert "cannot be used (address already in use)" in says  # It came as far as this.
+
+
 @pytest.mark.parametrize(
     ("queue", "advice"),
     [("wrok", "did you mean 'work'?"), ("emails", "add app.queue('emails') before it")],

@@ -17,7 +17,15 @@ from tickwork.core.delivery.endpoint_request import (
     spread,
 )
 from tickwork.core.delivery.outcome import Delivery, ErrorKind, failed
-from tickwork.core.message.outcome import Permanent, RetryRequested, Snoozed, Succeeded
+from tickwork.core.message.outcome import (
+    Delivered,
+    Failed,
+    Permanent,
+    RetryRequested,
+    RetryTerms,
+    Snoozed,
+    Succeeded,
+)
 from tickwork.store.ids import new_id
 
 NOW = datetime(2026, 1, 5, 9, tzinfo=UTC)
@@ -54,7 +62,7 @@ def test_a_failed_probe_before_its_own_time_waits_for_it_and_costs_no_attempt(at
 
 def test_a_failed_probe_that_was_due_by_itself_counts() -> None:
     assert outcome_of(DOWN, SETTINGS, 1) == RetryRequested(60.0, "answered 503")
-    last = Permanent("answered 503; attempt 2 was the last")
+    last = Delivered(Failed("answered 503"), retry=RetryTerms(max_attempts=2))
     assert outcome_of(DOWN, SETTINGS, 2) == last
     assert outcome_of(NEVER, SETTINGS, 1) == Permanent("answered 422")
 

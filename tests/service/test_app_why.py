@@ -235,10 +235,8 @@ async def test_a_delivery_says_what_became_of_it_or_what_it_waits_for(
         await h.advance(hours=2)
         found = await ask(app, failed)
         assert (found.kind, found.id, found.code) == ("delivery", failed, "dead")
-        assert found.answer == f"{subject} died after 2 attempts (permanent)."
-        assert found.details == (
-            "the last error: the receiver answered 503; attempt 2 was the last",
-        )
+        assert found.answer == f"{subject} died after 2 attempts (max_retries)."
+        assert found.details == ("the last error: the receiver answered 503",)
         resend = f"Nothing: `tickwork deliveries resend {failed}` sends it again"
         assert found.next == f"{resend}."
         await app.endpoints.disable("shop", "gone")

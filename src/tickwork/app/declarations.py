@@ -169,6 +169,11 @@ class Registry:
         """The registries of all apps in this process."""
         return tuple(cls._known)
 
+    @property
+    def needs_handlers(self) -> bool:
+        """Whether it declares a queue whose messages no endpoint gets."""
+        return any(each.settings.push_to is None for each in self.queues.values())
+
     def add_queue(self, queue: QueueDeclaration) -> None:
         """Declares a queue. It may be declared again, in any order, but not with different settings
         or another payload."""

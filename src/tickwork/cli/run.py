@@ -113,9 +113,9 @@ def run_command(
     try:
         registry = engine_of(app).registry
         registry.check()
-        # An app without queues may create schedules that call URLs or send email.
+        # Without queues of its own an app may have schedules that call URLs, or queues to push.
         is_idle = not registry.handlers and not registry.workflows
-        if registry.queues and is_idle and "worker" in settings.roles:
+        if registry.needs_handlers and is_idle and "worker" in settings.roles:
             fail(f"{target} has no handlers; declare one with @app.on(…) or @app.consumer(…)")
         app.run(on_started=partial(_tell_commands, app, str(target), settings), **flags)
     except InvalidInput as error:

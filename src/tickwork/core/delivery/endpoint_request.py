@@ -13,7 +13,16 @@ from tickwork.core.delivery.endpoint import Attempt, Endpoint, EndpointSettings
 from tickwork.core.delivery.outcome import Delivery
 from tickwork.core.delivery.request import WebhookRequest
 from tickwork.core.delivery.signature import Sign, signature_headers
-from tickwork.core.message.outcome import Outcome, Permanent, RetryRequested, Snoozed, Succeeded
+from tickwork.core.message.outcome import (
+    Delivered,
+    Failed,
+    Outcome,
+    Permanent,
+    RetryRequested,
+    RetryTerms,
+    Snoozed,
+    Succeeded,
+)
 from tickwork.core.model import Message
 from tickwork.core.stable_hash import stable_hash
 
@@ -158,6 +167,6 @@ def outcome_of(
     if result.is_gone:
         return Snoozed(DISABLED_SECONDS)
     if attempt > len(settings.retry_seconds):
-        return Permanent(f"{error}; attempt {attempt} was the last")
+        return Delivered(Failed(error), retry=RetryTerms(max_attempts=attempt))
     wish = result.retry_after_seconds or 0.0
     return RetryRequested(max(wish, settings.retry_seconds[attempt - 1]), error)
