@@ -328,7 +328,8 @@ async def test_a_rotated_secret_sets_the_time_of_its_endpoint_in_one_transaction
 async def test_what_a_disabled_endpoint_kept_comes_at_its_own_rate(
     store: Store, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch, rate: float
 ) -> None:
-    # Also over the ends of chunks; a dead delivery leaves no gap.
+    # Also over the ends of chunks; a dead delivery leaves no gap. Each would come back by itself,
+    # the newest first.
     monkeypatch.setattr("tickwork.store.postgres.endpoints.endpoints.CHUNK_DELIVERIES", 3)
     monkeypatch.setattr("tickwork.store.sqlite.endpoints.endpoints.REMOVAL_CHUNK_MESSAGES", 3)
     endpoint = await make_endpoint(store, rate_per_second=rate)
@@ -339,7 +340,7 @@ async def test_what_a_disabled_endpoint_kept_comes_at_its_own_rate(
     messages = await claimed(store)
     for index, message in enumerate(messages):
         fate = Fate.DEAD if index == 1 else Fate.RELEASE
-        await end(store, message, fate, delay_seconds=0 if index == 1 else 3_600)
+        await end(store, message, fate, delay_seconds=0 if index == 1 else 10 - index)
     await store.endpoints.disable(DEFAULT, endpoint.id, "maintenance")
     await store.endpoints.enable(DEFAULT, endpoint.id)
     enabled_at = clock.now()

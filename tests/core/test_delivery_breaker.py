@@ -14,6 +14,7 @@ from tickwork.core.delivery.breaker import (
     NOTICES_AFTER,
     OPEN_SECONDS_MAX,
     OPEN_SECONDS_MIN,
+    WISH_SECONDS_MAX,
     HealthEvent,
     after_attempt,
     after_attempts,
@@ -197,6 +198,13 @@ def test_a_success_starts_the_days_anew() -> None:
     late = NOW + 5 * DAY
     change = after_attempt(failed_times(4, late), late, is_delivered=False)
     assert (change.events, change.disabled_reason) == ((HealthEvent.FAILING,), None)
+
+
+def test_the_breaker_is_open_as_long_as_the_receiver_wishes() -> None:
+    health = failed_times(4, NOW)
+    for wish, seconds in ((0, 60), (30, 60), (7_200, 7_200), (10**9, WISH_SECONDS_MAX)):
+        change = after_attempt(health, NOW, is_delivered=False, wish_seconds=wish)
+        assert change.health.open_until == NOW + timedelta(seconds=seconds)
 
 
 def test_a_few_failures_disable_no_endpoint_however_long_they_last() -> None:

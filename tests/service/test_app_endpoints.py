@@ -321,7 +321,10 @@ async def test_a_delivery_has_ten_attempts_in_three_days_unless_its_endpoint_say
     await h.advance(days=4)
     at = [int(each.headers["webhook-timestamp"]) for each in h.deliveries.webhooks]
     (dead,) = await app.dead_letters.list(ENDPOINTS)
-    assert (len(at), dead.attempts) == (10, 10)
+    # More requests probe the breaker, and cost none.
+    numbers = {each.headers["Tickwork-Attempt"] for each in h.deliveries.webhooks}
+    assert numbers == {str(number) for number in range(1, 11)}
+    assert dead.attempts == 10
     assert 3 * 86_400 <= at[-1] - at[0] < 3.5 * 86_400
 
 

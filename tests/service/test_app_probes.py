@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from tickwork.core.delivery.endpoint import HEALTHY
+from tickwork.core.delivery.outcome import answered
 from tickwork.core.delivery.request import WebhookRequest
 from tickwork.facade.app import Tickwork
 from tickwork.testing import Harness, harness
@@ -58,6 +59,32 @@ async def test_a_breaker_is_probed_every_hour_and_only_what_was_due_by_itself_co
     await h.advance(hours=1, seconds=5)
     assert (await app.endpoints.get("shop")).health == HEALTHY
     assert await app.deliveries.list(status="delivered")
+
+
+async def test_no_probe_comes_before_the_receiver_wants_it(app: Tickwork, h: Harness) -> None:
+    await app.endpoints.create("shop", url=URL, types=["*"])
+    h.deliveries.answer = lambda _: answered(503, {"Retry-After": "7200"}, "", h.now)
+    for number in range(5):
+        await app.events.publish("order.paid", {"number": number})
+    await h.advance(seconds=7_190)
+    assert len(h.deliveries.webhooks) == 5
+    await h.advance(seconds=20)
+    assert len(h.deliveries.webhooks) == 6
+
+
+async def test_a_probe_that_its_receiver_refuses_for_good_is_a_dead_letter(
+    app: Tickwork, h: Harness
+) -> None:
+    retries = [0] * 4 + [86_400]
+    await app.endpoints.create(
+        "shop", url=URL, types=["*"], permanent_statuses=[422], retry_seconds=retries
+    )
+    h.deliveries.answer = lambda _: 503 if len(h.deliveries.webhooks) <= 5 else 422
+    await app.events.publish("order.paid", {"number": 1})
+    await h.advance(hours=1)
+    (delivery,) = await app.deliveries.list()
+    (dead,) = await app.dead_letters.list("tickwork.endpoints")
+    assert (delivery.status, len(h.deliveries.webhooks), dead.reason) == ("dead", 6, "permanent")
 
 
 async def test_a_probe_arrives_within_seconds_after_the_breaker_may_be_probed(

@@ -50,7 +50,8 @@ class RecordedDeliveries:
             self.emails.append(request)
         result = self.answer(request)
         if isinstance(result, int):
-            return answered(result, {}, "", START)
+            permanent = getattr(request, "permanent_statuses", frozenset[int]())
+            return answered(result, {}, "", START, permanent_statuses=permanent)
         return failed(ErrorKind.CONNECT, result) if isinstance(result, str) else result
 
     async def close(self) -> None:

@@ -21,10 +21,13 @@ from tickwork.core.delivery.endpoint import HEALTHY, AttemptRecord, Endpoint, He
 FAILURES_IN_ROW_MAX = 5
 OPEN_SECONDS_MIN, OPEN_SECONDS_MAX = 60.0, 3_600.0
 
+WISH_SECONDS_MAX = 86_400.0
+"""Maximum number of seconds that a `Retry-After` keeps the breaker open."""
+
 PULLED_AT_ONCE_MAX = 100
 """Maximum number of endpoints for which one pass pulls a waiting delivery forward."""
 
-PROBE_CANDIDATES_MAX = 100
+PROBE_CANDIDATES_MAX = 1_000
 """Number of the oldest undelivered deliveries of an endpoint, and of the newest, among which its
 breaker finds a probe."""
 
@@ -80,6 +83,7 @@ def after_attempts(
             is_delivered=record.attempt.is_delivered,
             is_probe=record.is_probe,
             is_gone=record.is_gone,
+            wish_seconds=record.wish_seconds,
         )
         health = change.health
         if reason is None:
@@ -98,9 +102,10 @@ def after_attempt(
     is_delivered: bool,
     is_probe: bool = False,
     is_gone: bool = False,
+    wish_seconds: float = 0.0,
 ) -> HealthChange:
     """The change that an attempt makes. Attempts that were under way when the breaker opened do not
-    open it for longer; a probe does."""
+    open it for longer; a probe does. It is open at least as long as the receiver wishes."""
     if is_delivered:
         return HealthChange(HEALTHY)
     failures = health.failures_in_row + 1
@@ -115,7 +120,8 @@ def after_attempt(
         return HealthChange(changed, (HealthEvent.DISABLED,), FAILED_FOR_DAYS)
     if is_probe or changed.open_until is None or changed.open_until <= at:
         openings = changed.openings + 1
-        until = at + timedelta(seconds=open_seconds(openings))
+        seconds = max(open_seconds(openings), min(wish_seconds, WISH_SECONDS_MAX))
+        until = at + timedelta(seconds=seconds)
         changed = structs.replace(changed, open_until=until, openings=openings)
     due = sum(1 for after in NOTICES_AFTER if at - since >= after)
     if due > health.notices:

@@ -204,9 +204,9 @@ class DeliverySelection(Struct, frozen=True, kw_only=True):
 
 class AttemptRecord(Struct, frozen=True, kw_only=True):
     """An attempt to record, and the claim under which it was made. `is_probe`: the breaker let it
-    through. `is_gone`: the receiver wants no more deliveries. The store sets the attempt's number
-    and time. Without a delivery, as for a message that a queue pushes, only the health of the
-    endpoint changes."""
+    through. `is_gone`: the receiver wants no more deliveries. `wish_seconds`: it wants none before.
+    The store sets the attempt's number and time. Without a delivery, as for a message that a queue
+    pushes, only the health of the endpoint changes."""
 
     claim: Claim
     delivery_id: UUID | None
@@ -214,6 +214,7 @@ class AttemptRecord(Struct, frozen=True, kw_only=True):
     attempt: Attempt
     is_probe: bool = False
     is_gone: bool = False
+    wish_seconds: float = 0.0
 
 
 class Published(Struct, frozen=True, kw_only=True):

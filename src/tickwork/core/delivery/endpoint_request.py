@@ -162,11 +162,11 @@ def outcome_of(
     error = result.error or "failed"
     if result.is_permanent and not result.is_gone:
         return Permanent(error)
+    wish = result.retry_after_seconds or 0.0
     if own_seconds > 0:
-        return Snoozed(own_seconds)
+        return Snoozed(max(wish, own_seconds))
     if result.is_gone:
         return Snoozed(DISABLED_SECONDS)
     if attempt > len(settings.retry_seconds):
         return Delivered(Failed(error), retry=RetryTerms(max_attempts=attempt))
-    wish = result.retry_after_seconds or 0.0
     return RetryRequested(max(wish, settings.retry_seconds[attempt - 1]), error)

@@ -206,6 +206,7 @@ class EndpointDeliverer:
             attempt=attempt_of(result, stored.attempts + 1, at),
             is_probe=is_probe,
             is_gone=result.is_gone,
+            wish_seconds=result.retry_after_seconds or 0.0,
         )
         is_valid = await self._record(record)
         if not result.is_delivered or is_probe:

@@ -199,8 +199,7 @@ def _resend(transaction: Transaction, resent: _Resent, delay_seconds: float) -> 
 def show_message(
     transaction: Transaction, tenant: str, message_id: bytes, delay_microseconds: int
 ) -> int:
-    """Makes a message that waits visible after a delay, unless it is earlier; returns 1 if it
-    did, else 0."""
+    """Makes a message that waits visible after a delay; returns 1 if it did, else 0."""
     values = (tenant, message_id, transaction.now + delay_microseconds)
     found = transaction.execute(SQL.show_messages, values).fetchall()
     transaction.queues_to_wake.update(UUID(bytes=queue_id) for (queue_id,) in found)

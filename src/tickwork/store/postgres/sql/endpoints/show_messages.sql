@@ -1,4 +1,4 @@
--- Makes messages that wait visible after some seconds, unless they are earlier or wait for their completion.
+-- Makes messages that wait visible after some seconds, unless they wait for their completion.
 -- (IS NOT DISTINCT FROM keeps the planner from reading all messages that wait.)
 UPDATE tickwork_messages AS m SET visible_at = given.visible_at
 FROM (
@@ -8,5 +8,5 @@ FROM (
         SELECT ctid AS at FROM tickwork_messages WHERE tenant = given.tenant AND id = given.id LIMIT 1
     ) AS found
 ) AS given
-WHERE m.ctid = given.at AND m.state IS NOT DISTINCT FROM 'ready' AND m.visible_at > given.visible_at
+WHERE m.ctid = given.at AND m.state IS NOT DISTINCT FROM 'ready'
     AND coalesce(m.last_error, '') NOT LIKE /*waiting_since*/
