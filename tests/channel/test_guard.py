@@ -17,7 +17,7 @@ from yarl import URL
 from tests.channel.forbidden import PUBLIC, forbidden_ipv4, forbidden_ipv6, forbidden_urls
 from tests.channel.receiver import receiver
 from tests.kit.waiting import eventually
-from tickwork.channel.guard import Guard, Refused, is_public
+from tickwork.channel.guard import LOOKUPS_OF_DOMAIN_MAX, Guard, Refused, is_public
 from tickwork.channel.webhook import WebhookChannel
 from tickwork.core.delivery.outcome import Delivery, ErrorKind
 from tickwork.core.delivery.request import WebhookRequest
@@ -302,6 +302,24 @@ async def test_name_servers_that_hang_hold_up_nothing_else(name_server: NameServ
         assert result.is_delivered
         assert not any(each.done() for each in hanging)
         assert len(name_server.asked) == len(hosts) + 1  # One lookup of each name.
+        name_server.released.set()
+        assert {(await each).kind for each in hanging} == {ErrorKind.DNS}
+        await channel.close()
+
+
+async def test_a_domain_whose_name_server_hangs_takes_few_threads(name_server: NameServer) -> None:
+    async with receiver() as server:
+        port = server.url.rpartition(":")[2]
+        channel = WebhookChannel(Guard(["good.example"]))
+        hanging = [
+            asyncio.create_task(channel.deliver(to(f"https://n{number}.bad.example/")))
+            for number in range(300)
+        ]
+        async with asyncio.timeout(15.0):
+            await eventually(lambda: len(name_server.asked) == LOOKUPS_OF_DOMAIN_MAX)
+            result = await channel.deliver(to(f"http://good.example:{port}/"))
+        assert result.is_delivered
+        assert len(name_server.asked) == LOOKUPS_OF_DOMAIN_MAX + 1
         name_server.released.set()
         assert {(await each).kind for each in hanging} == {ErrorKind.DNS}
         await channel.close()

@@ -31,6 +31,7 @@ from ipaddress import (
 )
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
 
 from tickwork.errors import FieldError, InvalidInput
 
@@ -50,8 +51,12 @@ URLS_KEPT = 4_096
 LOOKUP_SECONDS = 10.0
 """Seconds that a name server may take."""
 
-LOOKUP_THREADS_MAX = 64
+LOOKUP_THREADS_MAX = 256
 """Maximum number of names that are looked up at once."""
+
+LOOKUPS_OF_DOMAIN_MAX = 16
+"""Maximum number of them with the same last two labels: one hanging name server answers for all
+names of its domain, and their number costs nothing."""
 
 LOOKUPS_WAITING_MAX = 10_000
 
@@ -224,11 +229,13 @@ class Guard:
 
 class _Lookups:
     """Looks names up in threads of its own: a name server that hangs holds up nothing else in this
-    process. Deliveries to one host share a lookup while it runs, so that it takes one thread."""
+    process, and the names of its domain take few of the threads. Deliveries to one host share a
+    lookup while it runs, so that it takes one thread."""
 
     def __init__(self) -> None:
         self._threads: ThreadPoolExecutor | None = None
         self._running: dict[object, asyncio.Future[list[Any]]] = {}
+        self._turns: WeakValueDictionary[object, asyncio.Semaphore] = WeakValueDictionary()
 
     async def find(self, host: str, port: int) -> list[tuple[Any, ...]]:
         """As `getaddrinfo`. Raises `OSError`, also if it takes too long."""
@@ -238,17 +245,30 @@ class _Lookups:
         if found is None:
             if len(self._running) >= LOOKUPS_WAITING_MAX:
                 raise OSError("too many names are looked up at once")
-            self._threads = self._threads or ThreadPoolExecutor(LOOKUP_THREADS_MAX, "tickwork-dns")
-            looks_up = partial(
-                socket.getaddrinfo, host, port, 0, socket.SOCK_STREAM, socket.IPPROTO_TCP
-            )
-            found = self._running[name] = loop.run_in_executor(self._threads, looks_up)
+            found = self._running[name] = asyncio.create_task(self._look_up(host, port))
             found.add_done_callback(lambda _: self._running.pop(name, None))
         try:
             async with asyncio.timeout(LOOKUP_SECONDS):
                 return await asyncio.shield(found)
         except TimeoutError:
             raise OSError(f"no answer of a name server within {LOOKUP_SECONDS:g} s") from None
+
+    async def _look_up(self, host: str, port: int) -> list[tuple[Any, ...]]:
+        """Waits for its turn, and then keeps it until the thread is free, however long that takes.
+        Nobody may be left who waits for the result; then its error is of no interest."""
+        loop = asyncio.get_running_loop()
+        domain = tuple(host.lower().rstrip(".").rsplit(".", 2)[-2:])
+        turn = self._turns.setdefault((domain, loop), asyncio.Semaphore(LOOKUPS_OF_DOMAIN_MAX))
+        async with asyncio.timeout(LOOKUP_SECONDS):
+            await turn.acquire()
+        try:
+            self._threads = self._threads or ThreadPoolExecutor(LOOKUP_THREADS_MAX, "tickwork-dns")
+            return await loop.run_in_executor(
+                self._threads,
+                partial(socket.getaddrinfo, host, port, 0, socket.SOCK_STREAM, socket.IPPROTO_TCP),
+            )
+        finally:
+            turn.release()
 
 
 def host_of(url: str) -> str:
