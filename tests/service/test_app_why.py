@@ -194,7 +194,7 @@ async def test_a_delivery_says_what_became_of_it_or_what_it_waits_for(
         why_open = "breaker of endpoint shop is open: 5 attempts in a row failed"
         assert found.answer == f"{subject} waits: the {why_open}."
         tried = (
-            f"One delivery is tried at {iso(until)}; if it arrives, the others follow; "
+            f"One delivery is tried at {iso(until)}; if it arrives, the others follow when they are due; "
             "`tickwork endpoints enable shop` goes on at once."
         )
         assert found.next == tried
@@ -214,7 +214,10 @@ async def test_a_delivery_says_what_became_of_it_or_what_it_waits_for(
         assert shown.answer == f"The {lets}."
         found = await ask(app, waiting)
         assert found.answer == f"{subject} waits: the {lets}."
-        assert found.next == "If it arrives, the others follow (everything is paused)."
+        assert (
+            found.next
+            == "If it arrives, the others follow when they are due (everything is paused)."
+        )
         await app.resume_all()
 
         await app.endpoints.disable("shop", "moving house")

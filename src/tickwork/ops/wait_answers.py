@@ -74,6 +74,8 @@ def message_wait(facts: MessageFacts) -> Wait:
     elif facts.endpoint is not None and is_stopped(facts.endpoint):
         state = endpoint_wait(facts.endpoint, facts.now)
         code, since, until = state.code, state.since or since, state.until
+        if until is not None:  # It is not sent before its own time, either.
+            until = max(until, message.visible_at)
         more = state.details
         answer = f"{subject} waits: {_part(state.answer)}"
         then = _part(state.next) + obstacles
@@ -171,6 +173,9 @@ DISABLED, BREAKER_OPEN, MISSING = "endpoint_disabled", "breaker_open", "endpoint
 """Codes of an endpoint that takes no deliveries, and of what waits for it."""
 
 
+OTHERS_FOLLOW = "the others follow when they are due"
+
+
 def is_stopped(endpoint: Endpoint) -> bool:
     """Whether deliveries to an endpoint wait for it."""
     return endpoint.disabled_at is not None or endpoint.health.open_until is not None
@@ -189,13 +194,13 @@ def endpoint_wait(endpoint: Endpoint, now: datetime) -> Wait:
         code, until = BREAKER_OPEN, health.open_until
         answer = f"the breaker of endpoint {name} is open: {failures}"
         then = (
-            f"one delivery is tried at {iso_second(until)}; if it arrives, the others follow; "
+            f"one delivery is tried at {iso_second(until)}; if it arrives, {OTHERS_FOLLOW}; "
             f"`tickwork endpoints enable {name}` goes on at once"
         )
     elif health.open_until is not None:
         code = BREAKER_OPEN
         answer = f"the breaker of endpoint {name} lets one delivery through: {failures}"
-        then = "if it arrives, the others follow"
+        then = f"if it arrives, {OTHERS_FOLLOW}"
     else:
         code, answer = "active", f"endpoint {name} takes deliveries"
         then = "events of its types are delivered when they are published"
