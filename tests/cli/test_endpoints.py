@@ -238,6 +238,7 @@ def test_bad_input_names_the_option(billing: Desk) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
+        (("listen", "--port", "99999"), "--port: bind(): port must be 0-65535"),
         (("listen", "--forward", "localhost"), "--forward: must be a URL such as http://"),
         (("listen", "--secret", "foo"), "--secret: must be a secret whsec_… or a public key whpk_"),
         (("firings", "complete"), "--token is missing"),

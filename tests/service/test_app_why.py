@@ -194,8 +194,8 @@ async def test_a_delivery_says_what_became_of_it_or_what_it_waits_for(
         why_open = "breaker of endpoint shop is open: 5 attempts in a row failed"
         assert found.answer == f"{subject} waits: the {why_open}."
         tried = (
-            f"One delivery is tried at {iso(until)}; if it arrives, the others follow when they are due; "
-            "`tickwork endpoints enable shop` goes on at once."
+            f"One delivery is tried at {iso(until)}; if it arrives, the others follow when they "
+            "are due; `tickwork endpoints enable shop` goes on at once."
         )
         assert found.next == tried
         assert (await ask(app, failed)).details[-1] == "the last error: the receiver answered 503"

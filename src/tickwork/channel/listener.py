@@ -56,7 +56,7 @@ class Listener:
             site = web.TCPSite(runner, "127.0.0.1", port)
             try:
                 await site.start()
-            except OSError as error:
+            except (OSError, OverflowError) as error:
                 raise InvalidInput([FieldError("--port", str(error))]) from None
             started(runner.addresses[0][1])
             await asyncio.Event().wait()
