@@ -19,6 +19,7 @@ from tickwork.store.postgres.messages.backlog import BacklogChange, change_backl
 from tickwork.store.postgres.messages.send import Group, Sender
 from tickwork.store.postgres.messages.system_events import event_groups, receivers
 from tickwork.store.shared.columns import HEALTH
+from tickwork.store.shared.endpoint_health import EndpointChange, log_changes
 
 
 class AttemptRecorder:
@@ -33,26 +34,30 @@ class AttemptRecorder:
         if not possible:
             return (False,) * len(records)
 
-        async def work(connection: Connection) -> tuple[set[int], list[Group]]:
+        async def work(
+            connection: Connection,
+        ) -> tuple[set[int], list[Group], list[EndpointChange]]:
             found = await connection.fetch(SQL.record_attempts, self._moment(), *_columns(possible))
             new = [possible[row["position"] - 1] for row in found if row["is_new"]]
-            stored: list[Group] = []
+            stored, changes = list[Group](), list[EndpointChange]()
             if new:
-                stored = await self._update_health(connection, new, found[0]["now"])
-            return {id(possible[row["position"] - 1]) for row in found}, stored
+                changes = await self._update_health(connection, new, found[0]["now"])
+                stored = await self._publish(connection, changes)
+            return {id(possible[row["position"] - 1]) for row in found}, stored, changes
 
         try:
-            valid, stored = await self._database.transact(work)
+            valid, stored, changes = await self._database.transact(work)
         except NotFound:
             # A queue that subscribes to an event was deleted.
-            valid, stored = await self._database.transact(work)
+            valid, stored, changes = await self._database.transact(work)
         self._sender.after_commit(stored)
+        log_changes(changes)
         return tuple(id(each) in valid for each in records)
 
     async def _update_health(
         self, connection: Connection, records: Sequence[AttemptRecord], now: datetime
-    ) -> list[Group]:
-        """Writes the health of endpoints that attempts change, and publishes its events."""
+    ) -> list[EndpointChange]:
+        """Writes the health of endpoints that attempts change."""
         attempts = by_endpoint(records)
         failed = {each.endpoint_id for each in records if not each.attempt.is_delivered}
         found = await connection.fetch(
@@ -71,8 +76,17 @@ class AttemptRecorder:
             *([getattr(each.health, name) for each in changes] for name in HEALTH),
             [each.disabled_reason for each in changes],
         )
+        return [
+            EndpointChange(each, change, attempts[each.tenant, each.id])
+            for each, change in zip(endpoints, changes, strict=True)
+        ]
+
+    async def _publish(
+        self, connection: Connection, changes: Sequence[EndpointChange]
+    ) -> list[Group]:
+        """Publishes the events of changes of endpoints."""
         events: dict[str, list[NewMessage]] = {}
-        for endpoint, change in zip(endpoints, changes, strict=True):
+        for endpoint, change, _ in changes:
             if change.events:
                 events.setdefault(endpoint.tenant, []).extend(endpoint_events(endpoint, change))
         if not events:

@@ -9,6 +9,7 @@ from tickwork.core.delivery.breaker import after_attempts, by_endpoint
 from tickwork.core.delivery.endpoint import AttemptRecord
 from tickwork.core.limits import is_possible_claim
 from tickwork.core.message.system_events import endpoint_events
+from tickwork.store.shared.endpoint_health import EndpointChange, log_changes
 from tickwork.store.sqlite.endpoints import rows
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import (
@@ -27,7 +28,7 @@ async def record(database: Database, records: Sequence[AttemptRecord]) -> tuple[
     if not records:
         return ()
 
-    def work(transaction: Transaction) -> tuple[bool, ...]:
+    def work(transaction: Transaction) -> tuple[tuple[bool, ...], list[EndpointChange]]:
         valid = _valid(transaction, records)
         new = [records[index] for index, is_new in valid.items() if is_new]
         kept = [(each, each.delivery_id.bytes) for each in new if each.delivery_id is not None]
@@ -37,10 +38,12 @@ async def record(database: Database, records: Sequence[AttemptRecord]) -> tuple[
         transaction.connection.executemany(
             SQL.show_attempts, [_shown_values(*each, transaction.now) for each in kept]
         )
-        _update_health(transaction, new)
-        return tuple(index in valid for index in range(len(records)))
+        changes = _update_health(transaction, new)
+        return tuple(index in valid for index in range(len(records))), changes
 
-    return await database.write(work, rows=len(records))
+    are_valid, changes = await database.write(work, rows=len(records))
+    log_changes(changes)
+    return are_valid
 
 
 def _valid(transaction: Transaction, records: Sequence[AttemptRecord]) -> dict[int, bool]:
@@ -84,8 +87,11 @@ def _shown_values(record: AttemptRecord, delivery_id: bytes, now: int) -> tuple[
     )  # fmt: skip
 
 
-def _update_health(transaction: Transaction, records: Iterable[AttemptRecord]) -> None:
+def _update_health(
+    transaction: Transaction, records: Iterable[AttemptRecord]
+) -> list[EndpointChange]:
     """Writes the health of endpoints that attempts change, and publishes its events."""
+    changes: list[EndpointChange] = []
     for (tenant, endpoint_id), own in by_endpoint(records).items():
         has_failed = not all(each.attempt.is_delivered for each in own)
         asked = (endpoint_id.bytes, has_failed)
@@ -98,3 +104,5 @@ def _update_health(transaction: Transaction, records: Iterable[AttemptRecord]) -
         values = (endpoint_id.bytes, *health, transaction.now, change.disabled_reason)
         transaction.execute(SQL.write_health, values)
         publish_events(transaction, endpoint.tenant, endpoint_events(endpoint, change))
+        changes.append(EndpointChange(endpoint, change, own))
+    return changes
