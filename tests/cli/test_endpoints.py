@@ -8,8 +8,8 @@ import pytest
 
 from tests.cli.kit import Desk
 from tests.conformance.endpoint_acts import attempt, claimed_one
-from tickwork.cli.output import local_time
 from tickwork.core.delivery.breaker import FAILURES_IN_ROW_MAX
+from tickwork.ops.schedules.why_answers import iso_second
 from tickwork.store.contract import Store
 
 URL = "https://example.com/hook"
@@ -167,9 +167,10 @@ def test_what_is_sent_again_to_a_disabled_endpoint_says_that_it_waits(billing: D
     assert billing.json("endpoints", "show", "billing")["health"]["open_until"] is None
     (waiting,) = billing.json("deliveries", "list")
     text = billing.answer("deliveries", "resend", waiting["id"])
-    why = "the endpoint billing is disabled; `tickwork endpoints enable billing` sends what waits"
-    assert text == f"{waiting['id']} waits: {why}\n"
-    assert billing.answer(*RECOVER) == f"1 delivery waits: {why}\n"
+    enable = "Deliveries go on when it is enabled: `tickwork endpoints enable billing`."
+    why = f"Endpoint billing is disabled (disabled by hand). {enable}"
+    assert text == f"{waiting['id']} waits. {why}\n"
+    assert billing.answer(*RECOVER) == f"1 delivery waits. {why}\n"
     told = billing.json("deliveries", "resend", waiting["id"])
     assert (told["waits_for"], told["waits_until"]) == ("endpoint_disabled", None)
 
@@ -183,11 +184,12 @@ def test_what_is_sent_again_while_the_breaker_is_open_says_until_when_it_waits(
     assert "next attempt" in billing.answer("endpoints", "show", "billing")
     (waiting,) = billing.json("deliveries", "list")
     text = billing.answer("deliveries", "resend", waiting["id"])
-    why = "the breaker of billing is open, because 5 attempts in a row failed"
+    why = "The breaker of endpoint billing is open: 5 attempts in a row failed."
     enable = "`tickwork endpoints enable billing`"
-    waits = f"{waiting['id']} waits until {local_time(until)}"
-    assert text == f"{waits}: {why}; {enable} goes on at once\n"
-    assert billing.answer(*RECOVER).startswith("1 delivery waits until ")
+    tried = f"One delivery is tried at {iso_second(until)}; if it arrives, the others follow when"
+    told = f"{why} {tried} they are due; {enable} goes on at once.\n"
+    assert text == f"{waiting['id']} waits. {told}"
+    assert billing.answer(*RECOVER) == f"1 delivery waits. {told}"
     assert enable in billing.answer("why", "billing")
     assert enable in billing.answer("endpoints", "show", "billing")
     told = billing.json(*RECOVER)

@@ -26,8 +26,8 @@ def test_an_alert_counts_events_by_kind_and_names_each() -> None:
     payload = alert_payload([DEAD, DEAD, disabled])
     assert payload["subject"] == "Tickwork: 2 dead letters, 1 disabled endpoint"
     assert payload["text"].splitlines()[2:] == [
-        "dead letter: queue work: max_retries after 4 attempts: no",
-        "dead letter: queue work: max_retries after 4 attempts: no",
+        "dead letter: queue work: max_retries at attempt 4: no",
+        "dead letter: queue work: max_retries at attempt 4: no",
         "disabled endpoint: endpoint billing: gone",
     ]
 

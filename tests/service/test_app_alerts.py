@@ -50,7 +50,7 @@ async def test_what_dies_together_is_one_alert(app: Tickwork, database: str | No
         (email,) = h.deliveries.emails
     assert (email.to, email.subject) == (("ops@example.com",), "Tickwork: 3 dead letters")
     assert email.text is not None
-    assert "queue work: max_retries after 1 attempts: ValueError: no luck with 1" in email.text
+    assert "queue work: max_retries at attempt 1: ValueError: no luck with 1" in email.text
 
 
 async def test_the_next_alert_comes_after_a_rest_and_tells_everything_since(

@@ -420,7 +420,7 @@ async def test_a_dead_slot_pauses_its_schedule_if_that_is_wanted_and_its_owner_i
     assert (found.status, found.last_status, found.error_count) == ("paused", "dead", 0)
     told = email.subject.removeprefix("Tickwork: ").split(", ")
     assert sorted(told) == ["1 dead letter", "1 paused schedule"]
-    assert f"queue {QUEUE}: max_retries after 1 attempts: {DOWN_TEXT}" in str(email.text)
+    assert f"queue {QUEUE}: max_retries at attempt 1: {DOWN_TEXT}" in str(email.text)
 
 
 async def test_settings_that_contradict_each_other_are_refused(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from secrets import token_hex
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -26,8 +26,9 @@ from tickwork.cli.store_session import confirm, number, required, whole_number
 from tickwork.cli.typer_commands import Command, Group
 
 if TYPE_CHECKING:
-    from tickwork.client.answers import DeliveryAnswer, EndpointAnswer
+    from tickwork.client.answers import DeliveryAnswer
     from tickwork.client.client import Client
+    from tickwork.client.run_answers import Wait
     from tickwork.core.delivery.endpoint import Attempt
 
 events = typer.Typer(cls=Group, help="Events: publish to queues and endpoints.")
@@ -183,19 +184,18 @@ def resend_command(
     """Send a delivery again, also one that arrived."""
     delivery_id = reference_of(delivery, "ID", "delivery", database, tenant)
 
-    async def resend(client: Client) -> tuple[DeliveryAnswer, EndpointAnswer]:
+    async def resend(client: Client) -> tuple[DeliveryAnswer, Wait | None]:
         await client.deliveries.resend(delivery_id)
         sent = await client.deliveries.get(delivery_id)
-        return sent, await client.endpoints.get(sent.endpoint_id)
+        return sent, await _wait(client, sent.endpoint_id)
 
-    sent, endpoint = ask(database, tenant, resend)
-    wait = _wait(endpoint)
+    sent, wait = ask(database, tenant, resend)
     if as_json:
         print_json({"delivery": sent.id, "resent": True} | _wait_fields(wait))
     elif wait is None:
         typer.echo(f"{sent.id} is sent again")
     else:
-        typer.echo(f"{sent.id} waits{wait.text}")
+        typer.echo(f"{sent.id} waits. {wait.answer} {wait.next}")
 
 
 @app.command("recover", cls=Command)
@@ -219,52 +219,32 @@ def recover_command(
     names = _OPTIONS | {"endpoint": "ENDPOINT"}
     endpoint = ask(database, tenant, lambda client: client.endpoints.get(which), names=names)
     confirm(f"Send again what {which} did not get since {local_time(start)}?", yes=yes)
-    sent = ask(
-        database,
-        tenant,
-        lambda client: client.deliveries.recover(
-            which, since=start, until=end, rate_per_second=pace
-        ),
-        names=names,
-    )
-    wait = _wait(endpoint) if sent else None
+
+    async def recover(client: Client) -> tuple[int, Wait | None]:
+        sent = await client.deliveries.recover(which, since=start, until=end, rate_per_second=pace)
+        return sent, await _wait(client, endpoint.id) if sent else None
+
+    sent, wait = ask(database, tenant, recover, names=names)
     if as_json:
         print_json({"endpoint": which, "resent": sent} | _wait_fields(wait))
     elif wait is None:
         verb = "is" if sent == 1 else "are"
         typer.echo(f"{_deliveries(sent)} {verb} sent again, {pace:g} a second")
     else:
-        typer.echo(f"{_deliveries(sent)} {'waits' if sent == 1 else 'wait'}{wait.text}")
+        verb = "waits" if sent == 1 else "wait"
+        typer.echo(f"{_deliveries(sent)} {verb}. {wait.answer} {wait.next}")
 
 
-class _Wait(NamedTuple):
-    """Why a delivery that is sent again has to wait."""
-
-    reason: str
-    until: datetime | None
-    text: str
-
-
-def _wait(endpoint: EndpointAnswer) -> _Wait | None:
+async def _wait(client: Client, endpoint_id: str) -> Wait | None:
     """What keeps an endpoint from getting deliveries now."""
-    from tickwork import clock
-
-    name, until = endpoint.name, endpoint.health.open_until
-    if endpoint.disabled_at is not None:
-        hint = f"`tickwork endpoints enable {name}` sends what waits"
-        return _Wait("endpoint_disabled", None, f": the endpoint {name} is disabled; {hint}")
-    if until is None or until <= clock.now():
-        return None
-    failed = f"{counted(endpoint.health.failures_in_row, 'attempt')} in a row failed"
-    hint = f"`tickwork endpoints enable {name}` goes on at once"
-    text = f" until {local_time(until)}: the breaker of {name} is open, because {failed}; {hint}"
-    return _Wait("breaker_open", until, text)
+    found = await client.why(endpoint_id)
+    return None if found.code == "active" else found
 
 
-def _wait_fields(wait: _Wait | None) -> dict[str, object]:
+def _wait_fields(wait: Wait | None) -> dict[str, object]:
     if wait is None:
         return {"waits_for": None, "waits_until": None}
-    return {"waits_for": wait.reason, "waits_until": wait.until}
+    return {"waits_for": wait.code, "waits_until": wait.until}
 
 
 def _time(text: str | None, name: str) -> datetime | None:

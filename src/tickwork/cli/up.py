@@ -103,19 +103,16 @@ def _listen(settings: Settings) -> socket.socket:
 
 
 def _serve(settings: Settings, listener: socket.socket, first_key: CreatedKey | None) -> None:
-    import logging
-
     import uvicorn
 
     from tickwork.api.context import stop_streams
     from tickwork.api.serve import ServerWithStreams
     from tickwork.ops.keys import first_key_text
     from tickwork.server import build_api
+    from tickwork.service.observe.log_set_up import LogSetUp
     from tickwork.service.process_lifecycle import shown_url
 
-    logging.basicConfig(
-        level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    LogSetUp(settings.log_format, "warning").apply()
     api = build_api(settings)
     config = uvicorn.Config(
         api,

@@ -114,14 +114,14 @@ class Endpoints(Noun[M]):
 
     @verb
     def rotate_secret(self, name: str) -> Call[str]:
-        """Replaces the signing secret and returns the new one. The old one stays valid for a day:
-        until then deliveries carry both signatures."""
+        """Replaces the signing secret and returns the new one. The one before stays valid for a
+        day: until then deliveries carry both signatures. Only the last two are valid."""
         return Call("POST", _path(name, "rotate"), part(Secret, lambda made: made.secret))
 
     @verb
     def test(self, name: str) -> Call[Attempt]:
         """Sends an event of type `endpoint.test` at once and returns the attempt. Nothing is
-        stored, and a failure changes nothing."""
+        stored, and the result changes nothing: it closes no breaker."""
         return Call("POST", _path(name, "test"), answer(Attempt), wait_seconds=30.0)
 
     @verb
@@ -132,7 +132,7 @@ class Endpoints(Noun[M]):
 
     @verb
     def enable(self, name: str) -> Call[EndpointAnswer]:
-        """Goes on with deliveries, oldest first."""
+        """Goes on with deliveries, oldest first; also at once, if the breaker is open."""
         return Call("POST", _path(name, "enable"), _ONE, repeat=Repeat.SAFE)
 
     @verb

@@ -63,7 +63,7 @@ _NAMES = {
 }
 
 _ABOUT = {
-    MESSAGE_DEAD: "queue {queue}: {reason} after {attempts} attempts",
+    MESSAGE_DEAD: "queue {queue}: {reason} at attempt {attempts}",
     SCHEDULE_PAUSED: "schedule {schedule_id}: paused by its dead firing of {slot}",
     SHARD_STALLED: "shard {shard}: slots were due since {since} and no leader planned them",
     RENEWAL_FAILING: "{node}: could not renew its lease for {failed_seconds} s from {since} on",

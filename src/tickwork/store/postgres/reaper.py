@@ -1,4 +1,4 @@
-"""The reaper on PostgreSQL: one short transaction for each kind of expired record."""
+"""The reaper on PostgreSQL: one short transaction for each kind of row whose time has come."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reaper on SQLite: one short transaction for each kind of expired row."""
+"""The reaper on SQLite: one short transaction for each kind of row whose time has come."""
 
 from __future__ import annotations
 
