@@ -9,6 +9,7 @@ from inspect import iscoroutinefunction
 
 import pytest
 
+from tests.channel.mail_server import Mailbox, mail_server
 from tests.kit import fork_server
 from tests.kit.databases import PostgresHost
 from tests.kit.process import fork_handler_process
@@ -43,6 +44,16 @@ PARTITIONED_TESTS = frozenset(
     }
 )
 """Tests in which firings have a partition for each day, as in production."""
+
+
+@pytest.fixture
+def mailbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mailbox]:
+    """What arrives at the mail server of the installation."""
+    made = Mailbox()
+    with mail_server(made) as port:
+        monkeypatch.setenv("TICKWORK_SMTP_URL", f"smtp://127.0.0.1:{port}")
+        monkeypatch.setenv("TICKWORK_EMAIL_FROM", "Tickwork <tickwork@example.com>")
+        yield made
 
 
 @pytest.fixture(autouse=True)

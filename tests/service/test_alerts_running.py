@@ -4,7 +4,7 @@ real mail server and a real receiver. Once, and never about an alert."""
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from aiohttp import web
 from msgspec import structs
 from standardwebhooks import Webhook
 
-from tests.channel.mail_server import Mailbox, mail_server
+from tests.channel.mail_server import Mailbox
 from tests.channel.receiver import Receiver, receiver
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
@@ -32,16 +32,6 @@ QUICK = structs.replace(
 """Settings of the queue of alerts whose batches and retries come soon."""
 
 pytestmark = pytest.mark.one_store("sqlite")
-
-
-@pytest.fixture
-def mailbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mailbox]:
-    """What arrives at the mail server of the installation."""
-    made = Mailbox()
-    with mail_server(made) as port:
-        monkeypatch.setenv("TICKWORK_SMTP_URL", f"smtp://127.0.0.1:{port}")
-        monkeypatch.setenv("TICKWORK_EMAIL_FROM", "Tickwork <tickwork@example.com>")
-        yield made
 
 
 @pytest.fixture

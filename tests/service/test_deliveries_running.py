@@ -7,7 +7,7 @@ import asyncio
 import gzip
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.channel.mail_server import Mailbox, mail_server
+from tests.channel.mail_server import Mailbox
 from tests.channel.receiver import (
     answer_a_byte_a_minute,
     answer_without_end,
@@ -37,15 +37,6 @@ ENDED_SECONDS_MAX = 30.0
 """Seconds within which all of them have ended; each has one second."""
 
 pytestmark = pytest.mark.one_store("sqlite")
-
-
-@pytest.fixture
-def mailbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mailbox]:
-    made = Mailbox()
-    with mail_server(made) as port:
-        monkeypatch.setenv("TICKWORK_SMTP_URL", f"smtp://127.0.0.1:{port}")
-        monkeypatch.setenv("TICKWORK_EMAIL_FROM", "Tickwork <tickwork@example.com>")
-        yield made
 
 
 @pytest.fixture
