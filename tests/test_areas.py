@@ -79,6 +79,22 @@ def test_a_file_that_fails_fails_its_process(tmp_path: Path, source: str) -> Non
     assert ran(tmp_path) == [f"test_b.py {n}" for n in range(3)]
 
 
+def test_a_file_may_be_named_whose_tests_all_have_a_mark(tmp_path: Path) -> None:
+    marked = 'import pytest\n\npytestmark = pytest.mark.one_store("sqlite")\n'
+    store = '@pytest.mark.parametrize("home", ["sqlite"])\ndef test_it(home: str) -> None: ...\n'
+    (tmp_path / "test_a.py").write_text(marked + store)
+    command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "-p", "no:cacheprovider"]
+    command += ["-p", "tests.kit.file_queue", "-p", "tests.kit.soak", str(tmp_path / "test_a.py")]
+    command += ["--rootdir", str(tmp_path), "-o", "markers=one_store"]
+    (tmp_path / "queue").mkdir()
+    own = {QUEUE_FOLDER: str(tmp_path / "queue"), PROCESS_NUMBER: "0"}
+    own |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    ended = subprocess.run(
+        command, cwd=ROOT.parent, env=os.environ | own, capture_output=True, text=True, timeout=60
+    )
+    assert (ended.returncode, "1 passed" in ended.stdout) == (0, True), ended.stdout
+
+
 def test_fixtures_of_every_folder_are_found(tmp_path: Path) -> None:
     files = {
         "conftest.py": FIXTURE.format(name="outer"),

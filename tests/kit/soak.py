@@ -28,16 +28,17 @@ def examples(full: int) -> int:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks the tests that differ in `make soak`, before marks select tests."""
     for item in items:
-        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+        if not isinstance(item, pytest.Function):
+            continue  # A file: its tests come later.
+        if getattr(item.obj, "is_hypothesis_test", False):
             item.add_marker("randomised")
         one_store = item.get_closest_marker("one_store")
         if one_store is not None and _kind(item) != one_store.args[0]:
             item.add_marker("soak")
 
 
-def _kind(item: pytest.Item) -> str:
+def _kind(item: pytest.Function) -> str:
     """The kind of store that a test runs on."""
-    assert isinstance(item, pytest.Function)
     kinds = [item.callspec.params[each] for each in STORE_FIXTURES if each in item.callspec.params]
     assert len(kinds) == 1, f"{item.nodeid} does not run on each store"
     return str(kinds[0])
