@@ -115,6 +115,23 @@ async def test_an_idle_process_that_is_killed_costs_no_message(tmp_path: Path) -
         assert first not in pids(worker)
 
 
+async def test_a_process_that_dies_before_its_handler_begins_costs_no_message(
+    tmp_path: Path,
+) -> None:
+    place = Workplace(tmp_path)
+    place.handle(handlers.end, isolation="process")
+    async with place.app._engine.running() as worker:
+        pool = worker._context.isolator.processes
+        (first,) = pids(worker)
+        os.kill(first, signal.SIGSTOP)  # It is alive, so it is asked, but does not begin.
+        await place.send("a")
+        await eventually(lambda: not pool._idle, what="the message given to the process")
+        os.kill(first, signal.SIGKILL)
+        assert await place.until_out() == ["a"]
+        assert await place.errors() == []
+        assert pool.killed == 0
+
+
 async def test_a_signal_to_all_does_not_cut_a_handler_off(tmp_path: Path) -> None:
     place = Workplace(tmp_path)
     place.handle(handlers.end, isolation="process")

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from tickwork.clock import monotonic
 from tickwork.service.isolation.protocol import (
+    BEGUN_LENGTH,
     HEAD,
     LoadHandler,
     Request,
@@ -76,7 +77,8 @@ class HandlerProcess:
         self._asked = 0
         self.loaded: set[LoadHandler] = set()
         self.messages = 0
-        self.idle_since = 0.0
+        self.idle_since: float | None = None
+        self.has_begun = False
 
     @property
     def pid(self) -> int:
@@ -89,19 +91,27 @@ class HandlerProcess:
 
     async def ask(self, request: Request, kind: type[A]) -> A:
         """Sends a request and returns the answer. `ProcessEnded` if the process exited,
-        `ValueError` if the answer is invalid."""
+        `ValueError` if the answer is invalid. `has_begun` tells whether a handler had begun."""
         self._asked += 1
+        self.has_begun = False
         frame = encode_frame(request, self._asked)
         if self._streams is None:
             self._streams = await asyncio.open_unix_connection(sock=self._socket)
             set_up = SetUp([*map(str, sys.path)], LogSetUp.current())
             frame = encode_frame(set_up, 0) + frame
         self._streams[1].write(frame)
+        length = await self._read_header()
+        if length == BEGUN_LENGTH:
+            self.has_begun = True
+            length = await self._read_header()
+        return decode_frame(await self._read(length), kind)
+
+    async def _read_header(self) -> int:
         length, number = HEAD.unpack(await self._read(HEAD.size))
         if number != self._asked:
             # A forked copy may write to the same socket: nothing from it can be trusted.
             raise ValueError("its process sent an answer to no request, and is not used again")
-        return decode_frame(await self._read(length), kind)
+        return int(length)
 
     async def _read(self, count: int) -> bytes:
         assert self._streams is not None

@@ -42,6 +42,7 @@ from tickwork.core.message.outcome import Failed, Outcome
 from tickwork.ops.send import RegistryComposer
 from tickwork.service.isolation.function_location import FunctionLocation, import_function
 from tickwork.service.isolation.protocol import (
+    BEGUN_LENGTH,
     HEAD,
     BufferedRows,
     HandleMessage,
@@ -262,6 +263,7 @@ class HandlerServer:
     def _handle(self, work: HandleMessage, number: int) -> bytes:
         limits = ResourceLimits(cpu_seconds=work.cpu_seconds, memory_bytes=work.memory_bytes)
         deadline = monotonic() + work.seconds_left
+        self._connection.sendall(HEAD.pack(BEGUN_LENGTH, number))
         try:
             invoked = self._invoke(work, limits, deadline)
             return encode_frame(_ended(invoked, is_worn_out=limits.is_memory_exceeded), number)

@@ -4,7 +4,8 @@
   started ──▶ idle ◀──▶ working ──▶ worn out (message count, or memory limit hit) ──▶ stopped
                │           ├─────▶ died by itself ──▶ its message fails, with the cause
                │           └─────▶ stopped (timeout, shutdown) ──▶ killed
-               └─ idle for too long ──▶ stopped
+               ├─ idle for too long ──▶ stopped
+               └─ died before the handler of its next message began ──▶ another one is asked
 ```
 
 A process is started when a handler needs one and none is idle, so there are never more working
@@ -109,18 +110,28 @@ class ProcessPool:
         self, handler: HandlerDeclaration, message: ClaimedMessage[object]
     ) -> InvocationResult:
         """Runs one invocation. Cancelling it kills its process."""
-        try:
-            process = self._take()
-        except OSError as error:
-            return result_when_stopped(message, Failed(f"could not start a process: {error}"))
+        while True:
+            try:
+                process = self._take()
+            except OSError as error:
+                return result_when_stopped(message, Failed(f"could not start a process: {error}"))
+            was_idle = process.idle_since is not None
+            try:
+                return await self._invoke_in(process, handler, message)
+            except ProcessEnded:
+                code = await asyncio.shield(self._reap(process))
+            if was_idle and not process.has_begun:
+                continue  # It died while it was idle, and nobody had noticed yet.
+            self.killed += 1
+            return result_when_stopped(message, Failed(_cause(code, handler)))
+
+    async def _invoke_in(
+        self, process: HandlerProcess, handler: HandlerDeclaration, message: ClaimedMessage[object]
+    ) -> InvocationResult:
         try:
             await self._load(process, handler)
             ended = await process.ask(self._work(handler, message), MessageHandled)
             invoked = _invoked(message, ended)
-        except ProcessEnded:
-            self.killed += 1
-            code = await asyncio.shield(self._reap(process))
-            return result_when_stopped(message, Failed(_cause(code, handler)))
         except LoadFailed as error:
             self._reap(process)
             return result_when_stopped(message, Failed(str(error)))
@@ -174,7 +185,9 @@ class ProcessPool:
         """Stops processes that were idle for too long."""
         self._idle_timer = None
         idle_since_max = monotonic() - self._idle_seconds
-        expired = [each for each in self._idle[IDLE_KEPT:] if each.idle_since <= idle_since_max]
+        expired = [
+            each for each in self._idle[IDLE_KEPT:] if (each.idle_since or 0) <= idle_since_max
+        ]
         for process in expired:
             self._idle.remove(process)
             self._reap(process)

@@ -5,6 +5,7 @@
          ── LoadHandler ───▶                once per handler: import it
          ◀─ LoadResult ─────
          ── HandleMessage ─▶                one message at a time
+         ◀─ a header alone ─                the handler begins: from here on its message may fail
          ◀─ MessageHandled ─                the outcome, and what the handler sent and wrote
 ```
 
@@ -40,6 +41,9 @@ from tickwork.service.observe.log_set_up import LogSetUp
 
 HEAD = struct.Struct(">IQ")
 """The header: length of the frame, and number of the request."""
+
+BEGUN_LENGTH = 0
+"""The length in the header that stands alone: no frame is empty."""
 
 FRAME_BYTES_MAX = 64 * 1024 * 1024
 """Maximum number of bytes in a frame, with all that a handler sends and writes."""
