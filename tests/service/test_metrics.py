@@ -102,12 +102,15 @@ async def test_times_and_sizes_are_told_on_every_store(home: Home, numbers: Numb
     await work.send_batch([*range(5)])
     async with app.running(registry=numbers.registry):
         await asyncio.wait_for(begun.wait(), LATE_SECONDS)
-        assert numbers("slots_used", queue="work") == 1
-        assert numbers("slots_allowed", queue="work") == 7
+        assert numbers("permits_used", queue="work") == 1
+        assert numbers("permits_allowed", queue="work") == 7
         held.set()
 
         def has_ended() -> bool:
-            still = numbers("slots_used", queue="work"), numbers("unsettled_messages", queue="work")
+            still = (
+                numbers("permits_used", queue="work"),
+                numbers("unsettled_messages", queue="work"),
+            )
             return numbers.ended() == {"succeeded": 5} and still == (0, 0)
 
         await eventually(has_ended, timeout_seconds=LATE_SECONDS)

@@ -17,7 +17,7 @@ ENOUGH = 32
 
 
 @pytest.mark.parametrize("seconds", [FIRST_THROUGHPUT_SECONDS / 2, THROUGHPUT_SECONDS * 1.5])
-async def test_a_backlog_gets_more_and_more_slots(tmp_path: Path, seconds: float) -> None:
+async def test_a_backlog_gets_more_and_more_permits(tmp_path: Path, seconds: float) -> None:
     place, running, most = Workplace(tmp_path), 0, 0
 
     async def handle(_: Any) -> None:

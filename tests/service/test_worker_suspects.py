@@ -82,7 +82,7 @@ async def send_poison(app: Tickwork) -> None:
 
 
 async def claimed_by(store: Store, running: Worker, count: int) -> tuple[Stored, ...]:
-    """What a worker claims of `other` ahead of its slots."""
+    """What a worker claims of `other` ahead of its permits."""
     request = ClaimRequest(queue="other", holder=running._context.holder(), limit=count)
     return await store.messages.claim(DEFAULT, request)
 
@@ -193,15 +193,15 @@ async def test_what_must_run_alone_is_worked_off_without_a_pause_for_each(
 
 
 @pytest.mark.usefixtures("soon")
-@pytest.mark.parametrize("slots", [None, pytest.param(5, marks=pytest.mark.one_store("sqlite"))])
-async def test_all_that_a_dead_worker_had_claimed_runs_among_its_like_in_all_slots(
-    app: Tickwork, slots: int | None
+@pytest.mark.parametrize("permits", [None, pytest.param(5, marks=pytest.mark.one_store("sqlite"))])
+async def test_all_that_a_dead_worker_had_claimed_runs_among_its_like_in_all_permits(
+    app: Tickwork, permits: int | None
 ) -> None:
     work, other = app.queue("work"), app.queue("other")
     handled, running = set[Any](), Counter[str]()
     most, mixed = 0, False
 
-    @app.on("work", max_concurrency=slots)
+    @app.on("work", max_concurrency=permits)
     async def suspect(message: Message[Any]) -> None:
         nonlocal most
         await beside("work")
@@ -229,7 +229,7 @@ async def test_all_that_a_dead_worker_had_claimed_runs_among_its_like_in_all_slo
     async with app.running():
         await until(lambda: len(handled) == MANY, "all of them")
     assert not mixed
-    assert most == slots if slots else most > 10
+    assert most == permits if permits else most > 10
 
 
 @pytest.mark.usefixtures("soon")

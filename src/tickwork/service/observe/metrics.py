@@ -168,8 +168,8 @@ class WorkerMetrics(Observer, Collector):
         yield from self._process()
 
     def _gauges(self) -> Iterator[Metric]:
-        used = _gauge("slots_used", "Running handlers.")
-        allowed = _gauge("slots_allowed", "Maximum number of running handlers.")
+        used = _gauge("permits_used", "Running handlers.")
+        allowed = _gauge("permits_allowed", "Maximum number of running handlers.")
         unsettled = _gauge("unsettled_messages", "Finished messages that are not settled yet.")
         left = _gauge("handlers_left_behind", "Abandoned handlers that still run.")
         for each in self._consumers:
