@@ -131,6 +131,15 @@ def test_every_slot_up_to_the_horizon_is_in_the_plan_exactly_once(
     assert accounted == expected_slots(due, made, now)
 
 
+@pytest.mark.parametrize("late_seconds", [600, 900])
+def test_no_excluded_slot_follows_the_last_firing(late_seconds: int) -> None:
+    slot = datetime(2026, 1, 5, 23, 50, tzinfo=UTC)
+    rule = every(600, max_firings=1, exclude=["2026-01-06"])
+    made = plan(due_of(rule, slot), slot + timedelta(seconds=late_seconds))
+    assert [fire.slot for fire in made.fires] == [slot]
+    assert (made.skips, made.then_slot) == ((), None)
+
+
 def expected_slots(due: DueSchedule, made: Plan, now: datetime) -> list[datetime]:
     """Walked: the slots from the next one until the one that the plan leaves for later, which
     must not be one that it should have judged."""

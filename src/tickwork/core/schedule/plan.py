@@ -260,9 +260,11 @@ def _account_with_days_off(due: DueSchedule, now: datetime, ahead: timedelta) ->
     """Accounts for the slots of a rule with excluded days.
 
     Open slots are handled as usual. Excluded slots are recorded when their time has come, or when
-    a later slot is accounted for.
+    a later slot is accounted for. After the last of `max_firings` there are none.
     """
     rule, slot = due.rule, due.next_slot
+    if _is_used_up(due):
+        return AccountedSlots((), (), None)
     fires, skips, then = AccountedSlots(
         (), (), next_after(rule, just_before(slot), fired=due.fired)
     )
@@ -272,7 +274,9 @@ def _account_with_days_off(due: DueSchedule, now: datetime, ahead: timedelta) ->
         fires, skips, then = (
             _account_due_only(open_due, now) if due_only else _account(open_due, now, ahead)
         )
-    reached = [now, *(fire.slot for fire in fires), *(skip.last for skip in skips)]
+    reached = [*(fire.slot for fire in fires), *(skip.last for skip in skips)]
+    if not _is_used_up(due, len(fires)):
+        reached.append(now)
     until = max(reached) if then is None else min(max(reached), just_before(then))
     if slot > until:
         return AccountedSlots(fires, skips, slot)
