@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
-    from opentelemetry.trace import Span, SpanContext, Tracer, TracerProvider
+    from opentelemetry.trace import Span as Span
+    from opentelemetry.trace import SpanContext, Tracer, TracerProvider
 
 TRACEPARENT = "traceparent"
 """Name of the HTTP header."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 
 import aiohttp
@@ -35,6 +36,7 @@ IN_FLIGHT_MAX = 10_000
 KEEPALIVE_SECONDS = 30.0
 USER_AGENT = "Tickwork"
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
+_NO_SPAN = nullcontext()
 
 
 class _Request(aiohttp.ClientRequest):
@@ -75,37 +77,27 @@ class WebhookChannel:
 
     async def deliver(self, request: WebhookRequest) -> Delivery:
         """Sends one request and returns what became of it."""
-        started_at, answers = monotonic(), list[aiohttp.ClientResponse]()
+        started_at, response = monotonic(), None
         try:
-            with self._deadlines.within(request.timeout_seconds):
+            with self._deadlines.within(request.timeout_seconds), _span(request) as span:
                 self._guard.check_url(request.url)
-                exchange = self._traced if spans.is_on() else self._exchange
-                result = await exchange(request, answers)
+                response = await self._send(request)
+                async with response:
+                    result = await self._read(response, request)
+                if span is not None:
+                    span.set_attribute("http.response.status_code", response.status)
         except InvalidInput as error:
             result = failed(ErrorKind.REFUSED, str(error))
         except aiohttp.ClientError as error:
             result = failed(*explained(error))
         except TimeoutError:
-            result = failed(ErrorKind.TIMEOUT, _too_late(request, has_answer=bool(answers)))
+            result = failed(ErrorKind.TIMEOUT, _too_late(request, has_begun=response is not None))
         except (OSError, ValueError) as error:
             result = failed(*explained(error))
         return structs.replace(result, took_seconds=monotonic() - started_at)
 
-    async def _traced(
-        self, request: WebhookRequest, answers: list[aiohttp.ClientResponse]
-    ) -> Delivery:
-        host = URL(request.url, encoded=True).host
-        where = {"http.request.method": request.method, "server.address": host or ""}
-        with spans.span(request.method, "client", where) as span:
-            result = await self._exchange(request, answers)
-            if span is not None and result.code is not None:
-                span.set_attribute("http.response.status_code", result.code)
-        return result
-
-    async def _exchange(
-        self, request: WebhookRequest, answers: list[aiohttp.ClientResponse]
-    ) -> Delivery:
-        """Sends a request and reads its answer, which is in `answers` when it has begun."""
+    async def _send(self, request: WebhookRequest) -> aiohttp.ClientResponse:
+        """Sends a request, and returns its answer when that begins."""
         own = {"User-Agent": USER_AGENT}
         if (current := spans.traceparent()) is not None:
             own[spans.TRACEPARENT] = current
@@ -118,26 +110,33 @@ class WebhookChannel:
             timeout=_TIMEOUT,
         )
         if request.first_byte_seconds is None:
-            response = await sent
-        else:
-            with self._deadlines.within(request.first_byte_seconds):
-                response = await sent
-        answers.append(response)
-        async with response:
-            text = await _start_of(response)
-            return answered(
-                response.status,
-                response.headers,
-                text,
-                self._clock(),
-                permanent_statuses=request.permanent_statuses,
-                secrets=request.secrets,
-            )
+            return await sent
+        with self._deadlines.within(request.first_byte_seconds):
+            return await sent
+
+    async def _read(self, response: aiohttp.ClientResponse, request: WebhookRequest) -> Delivery:
+        return answered(
+            response.status,
+            response.headers,
+            await _start_of(response),
+            self._clock(),
+            permanent_statuses=request.permanent_statuses,
+            secrets=request.secrets,
+        )
 
 
-def _too_late(request: WebhookRequest, *, has_answer: bool) -> str:
+def _span(request: WebhookRequest) -> AbstractContextManager[spans.Span | None]:
+    """The span of a request, if requests are traced."""
+    if not spans.is_on():
+        return _NO_SPAN
+    host = URL(request.url, encoded=True).host
+    where = {"http.request.method": request.method, "server.address": host or ""}
+    return spans.span(request.method, "client", where)
+
+
+def _too_late(request: WebhookRequest, *, has_begun: bool) -> str:
     """Which part of an exchange took too long."""
-    if has_answer:
+    if has_begun:
         return f"the answer was not complete within {request.timeout_seconds:g} s"
     seconds = request.first_byte_seconds or request.timeout_seconds
     return f"no answer began within {seconds:g} s"
