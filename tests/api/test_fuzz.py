@@ -19,7 +19,6 @@ FUZZ = settings(
     max_examples=examples(150),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
-    derandomize=True,
 )
 NUMBERS = st.integers() | st.integers(-1, 61) | st.floats(allow_nan=False, allow_infinity=False)
 WORDS = st.sampled_from(

@@ -1,7 +1,8 @@
 """What `make soak` runs beyond `make test`.
 
-- Of a randomised test `make test` runs a third of the examples. Tests of hypothesis get the mark
-  `randomised`, by which `make soak` selects them.
+- Of a randomised test `make test` runs a third of the examples, the same ones each time;
+  `make soak` draws others each time. Tests of hypothesis get the mark `randomised`, by which
+  `make soak` selects them.
 - A law of code above the stores that takes long runs on one store in `make test`, and on the others
   in `make soak`: `@pytest.mark.one_store("sqlite")`.
 """
@@ -19,9 +20,14 @@ STORE_FIXTURES = ("home", "database")
 """Fixtures whose parameter is the kind of a store."""
 
 
+def is_soak() -> bool:
+    """Whether this is `make soak`."""
+    return bool(os.environ.get(SOAK))
+
+
 def examples(full: int) -> int:
     """The number of examples for this run, of so many in the full one."""
-    return full if os.environ.get(SOAK) else max(1, full // SHORT_DIVISOR)
+    return full if is_soak() else max(1, full // SHORT_DIVISOR)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -58,7 +58,6 @@ def listed_plan(
 @settings(
     max_examples=examples(100),
     deadline=None,
-    derandomize=True,
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
 )
 @given(cases(), POLICIES, st.integers(0, 3))
@@ -67,7 +66,7 @@ def test_a_plan_is_what_listing_every_slot_gives(case: Case, missed: Missed, fir
     assert plan == listed_plan(case.rule, case.start, case.end, missed, fired)
 
 
-@settings(max_examples=examples(60), deadline=None, derandomize=True)
+@settings(max_examples=examples(60), deadline=None)
 @given(POLICIES, st.sampled_from([0, 45, 400]), st.sampled_from([0, 500]), st.integers(0, 900))
 def test_slots_with_jitter_or_window_are_checked_one_by_one(
     missed: Missed, jitter: int, window: int, minutes: int

@@ -16,7 +16,6 @@ from tickwork.core.when.preview import ClockChange
 lawful = settings(
     max_examples=examples(75),
     deadline=None,
-    derandomize=True,
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
 )
 

@@ -316,7 +316,6 @@ bodies = st.dictionaries(names, nested, min_size=1, max_size=5)
 @settings(
     max_examples=examples(400),
     deadline=None,
-    derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
 @given(bodies)
@@ -327,7 +326,7 @@ def test_any_fields_are_a_rule_or_refused(fields: Fields) -> None:
     assert faults or isinstance(when.parse(fields), when.Rule)
 
 
-@settings(max_examples=examples(400), deadline=None, derandomize=True)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.text("0123456789*/-,?#LWH() @adeiklmnoruy", max_size=24), st.booleans())
 def test_any_cron_text_is_a_rule_or_refused(text: str, bare: bool) -> None:
     expression = text if bare else f"{text} * * * *"
@@ -345,7 +344,7 @@ parts = st.tuples(
 ).map("=".join)  # fmt: skip
 
 
-@settings(max_examples=examples(400), deadline=None, derandomize=True)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.sampled_from(["YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY", "MINUTELY", "SECONDLY"]),
        st.lists(parts, max_size=5))  # fmt: skip
 def test_any_rrule_text_is_a_rule_or_refused(frequency: str, some: list[str]) -> None:
