@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from email import message_from_bytes, policy
 from email.message import EmailMessage
+from typing import Any
 
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
@@ -51,11 +52,12 @@ class Mailbox:
 
 
 @contextmanager
-def mail_server(mailbox: Mailbox) -> Iterator[int]:
-    """The port of a server that puts emails into a mailbox, in a thread of its own."""
+def mail_server(mailbox: Mailbox, **options: Any) -> Iterator[int]:
+    """The port of a server that puts emails into a mailbox, in a thread of its own. The options are
+    those of the server."""
     with closing(socket.create_server(("127.0.0.1", 0))) as free:
         port = free.getsockname()[1]
-    server = Controller(mailbox, hostname="127.0.0.1", port=port, enable_SMTPUTF8=True)
+    server = Controller(mailbox, hostname="127.0.0.1", port=port, enable_SMTPUTF8=True, **options)
     server.start()
     try:
         yield port

@@ -7,12 +7,14 @@ import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
 from email.message import EmailMessage
+from pathlib import Path
 from typing import Any
 
 import pytest
-from aiosmtpd.smtp import SMTP
+from aiosmtpd.smtp import SMTP, AuthResult
 
 from tests.channel.mail_server import Mailbox, mail_server
+from tests.channel.receiver import certificate_context
 from tests.core.messages import NOON
 from tickwork.channel.email import EmailChannel, Relay
 from tickwork.core.delivery.outcome import Delivery, ErrorKind
@@ -171,6 +173,53 @@ async def test_a_refusal_of_all_is_permanent_only_if_each_one_is(
     mailbox.answers = {**dict.fromkeys(to, "550 no such user"), late: "451 later"}
     result = await bounded(channel, an_email(to=to))
     assert (result.is_delivered, result.is_permanent, result.code) == (False, False, 451)
+
+
+class _Logins:
+    """Accepts every login of a relay, and keeps it."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[bytes, bytes]] = []
+
+    def __call__(self, *given: Any) -> AuthResult:
+        _, _, _, _, data = given
+        self.seen.append((data.login, data.password))
+        return AuthResult(success=True)
+
+
+LOGIN = ("ada", "open sesame")
+OWN_ADDRESS = "0.0.0.0"  # noqa: S104
+"""Reaches this machine, and is no loopback address."""
+
+
+@pytest.mark.parametrize(
+    ("host", "is_sent"), [(OWN_ADDRESS, False), ("127.0.0.1", True), ("localhost", True)]
+)
+async def test_a_password_is_sent_in_clear_text_only_to_this_machine(
+    mailbox: Mailbox, host: str, is_sent: bool
+) -> None:
+    logins = _Logins()
+    with mail_server(mailbox, authenticator=logins, auth_require_tls=False) as port:
+        result = await bounded(EmailChannel(Relay(host, port, *LOGIN)), an_email())
+    assert (result.is_delivered, len(mailbox.envelopes), len(logins.seen)) == (is_sent,) * 3
+    if not is_sent:
+        assert (result.kind, result.is_permanent) == (ErrorKind.TLS, False)
+        assert str(result.error).startswith("the relay offers no STARTTLS, so the password was not")
+
+
+@pytest.mark.parametrize("is_trusted", [True, False])
+async def test_a_password_is_sent_over_starttls_if_the_certificate_is_valid(
+    mailbox: Mailbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_trusted: bool
+) -> None:
+    context, pem = certificate_context(tmp_path, host=OWN_ADDRESS)
+    if is_trusted:
+        monkeypatch.setenv("SSL_CERT_FILE", str(pem))
+    logins = _Logins()
+    with mail_server(mailbox, authenticator=logins, tls_context=context) as port:
+        result = await bounded(EmailChannel(Relay(OWN_ADDRESS, port, *LOGIN)), an_email())
+    assert (result.is_delivered, len(mailbox.envelopes)) == (is_trusted, is_trusted)
+    assert logins.seen == [tuple(each.encode() for each in LOGIN)] * is_trusted
+    assert result.kind == (None if is_trusted else ErrorKind.TLS)
 
 
 async def test_a_relay_that_is_down_is_a_failed_connection() -> None:

@@ -1,8 +1,9 @@
 """Delivers email over SMTP.
 
 Contract: `deliver` never raises, except when it is cancelled, and ends within the timeout. The
-relay is the operator's; it is not guarded. A permanent answer (5xx) to an email is final. The
-`Message-ID` is stable over retries, so that a mail client shows a repeated email once.
+relay is the operator's; it is not guarded. A password is sent only over TLS or to this machine. A
+permanent answer (5xx) to an email is final. The `Message-ID` is stable over retries, so that a mail
+client shows a repeated email once.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from contextlib import suppress
 from email.errors import MessageError
 from email.message import EmailMessage
 from email.utils import format_datetime
+from ipaddress import ip_address
 from urllib.parse import unquote, urlsplit
 
 import aiosmtplib
@@ -30,6 +32,11 @@ CONNECTIONS_MAX = 10
 QUIT_SECONDS = 1.0
 """Seconds that a relay may take to say goodbye."""
 
+NOT_ENCRYPTED = (
+    "the relay offers no STARTTLS, so the password was not sent; use smtps://, or a relay with "
+    "STARTTLS, or a URL without a user"
+)
+
 _SUBMISSION_PORT, _TLS_PORT = 587, 465
 _PERMANENT = range(500, 600)
 
@@ -42,6 +49,14 @@ class Relay(Struct, frozen=True):
     user: str | None = None
     password: str | None = None
     is_tls: bool = False
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on this machine, so that a password does not go over a network."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host.lower() == "localhost"
 
     @classmethod
     def from_url(cls, url: str) -> Relay:
@@ -91,6 +106,8 @@ class EmailChannel:
             result = _refused(error.code, error.message, is_of_email=is_of_email)
         except ssl.SSLError as error:
             result = failed(ErrorKind.TLS, f"TLS failed: {error}")
+        except _NotEncryptedError:
+            result = failed(ErrorKind.TLS, NOT_ENCRYPTED)
         except ValueError as error:
             result = _unbuilt(error)
         except (aiosmtplib.SMTPException, OSError) as error:
@@ -107,13 +124,12 @@ class EmailChannel:
         connection = aiosmtplib.SMTP(
             hostname=relay.host,
             port=relay.port,
-            username=relay.user,
-            password=relay.password,
             use_tls=relay.is_tls,
             timeout=None,
         )
         try:  # Not `async with`: when it is cancelled, it waits for a relay that may hang.
-            await connection.connect()
+            await connection.connect()  # Uses STARTTLS if the relay offers it.
+            await self._log_in(connection)
             refused, answer = await connection.send_message(message, recipients=to)
             limit.reschedule(None)  # The relay has it: what follows cannot make it a failure.
             with suppress(aiosmtplib.SMTPException, OSError):
@@ -123,6 +139,19 @@ class EmailChannel:
         # Some recipients have it: a retry would send it to them again.
         missed = "".join(f"; refused: {name}: {each.message}" for name, each in refused.items())
         return Delivery(is_delivered=True, code=250, excerpt=excerpt(answer + missed))
+
+    async def _log_in(self, connection: aiosmtplib.SMTP) -> None:
+        relay = self._relay
+        if relay.user is None:
+            return
+        is_encrypted = connection.get_transport_info("sslcontext") is not None
+        if not is_encrypted and not relay.is_local:
+            raise _NotEncryptedError
+        await connection.login(relay.user, relay.password or "")
+
+
+class _NotEncryptedError(Exception):
+    """A password would go over a network in clear text."""
 
 
 def composed(request: EmailRequest) -> EmailMessage:
