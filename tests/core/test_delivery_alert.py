@@ -15,6 +15,7 @@ from tickwork.core.delivery.alert import (
     encode_alert_target,
     read_alert_target,
 )
+from tickwork.core.delivery.target import CHAT_UNITS_MAX
 from tickwork.core.message.system_events import SYSTEM_TYPES
 from tickwork.errors import InvalidInput
 
@@ -58,6 +59,17 @@ def test_a_storm_is_told_by_its_number() -> None:
     assert payload["subject"] == "Tickwork: 1000 dead letters"
     assert payload["text"].splitlines()[-1] == f"and {1_000 - LINES_MAX} more"
     assert (payload["count"], len(payload["events"])) == (1_000, LINES_MAX)
+
+
+def test_an_alert_to_a_chat_shows_whole_lines_and_counts_the_others() -> None:
+    long = ("message.dead", {**DEAD[1], "error": "🎉" * 250})
+    text = alert_payload([long] * 30, "discord")["text"]
+    first, _, *lines, last = text.splitlines()
+    assert first == "Tickwork: 30 dead letters"
+    assert lines == [f"dead letter: queue work: max_retries at attempt 4: {'🎉' * 250}"] * 3
+    assert last == "and 27 more"
+    assert len(text.encode("utf-16-le")) // 2 <= CHAT_UNITS_MAX["discord"]
+    assert len(alert_payload([long] * 30, "email")["text"].splitlines()) == LINES_MAX + 3
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,13 @@ from tickwork.core.delivery.request import (
     values_of,
     webhook_request,
 )
-from tickwork.core.delivery.target import ChatTarget, EmailTarget, WebhookTarget
+from tickwork.core.delivery.target import (
+    CHAT_UNITS_MAX,
+    CHATS,
+    ChatTarget,
+    EmailTarget,
+    WebhookTarget,
+)
 from tickwork.core.delivery.templates import NotFilled
 from tickwork.core.message.outcome import Delivered, Failed, Permanent, Succeeded
 from tickwork.core.model import Message
@@ -160,6 +166,26 @@ def test_a_chat_message_has_the_form_of_its_service(service: str, body: dict[str
     request = chat_request(target, values, timeout_seconds=3.0)
     assert msgspec.json.decode(request.body) == body
     assert "webhook-signature" not in request.headers
+
+
+@pytest.mark.parametrize("service", CHATS)
+@pytest.mark.parametrize("letter", ["x", "é", "🎉"])
+def test_a_chat_message_has_at_most_the_length_that_its_service_takes(
+    service: str, letter: str
+) -> None:
+    most = CHAT_UNITS_MAX[service]
+    target = ChatTarget(service, "https://example.com", "{{ payload }}", "7")
+    for text in (letter * most, "x" + letter * most):
+        request = chat_request(target, {"payload": text}, timeout_seconds=3.0)
+        body = msgspec.json.decode(request.body)
+        sent = body["content" if service == "discord" else "text"]
+        units = len(sent.encode("utf-16-le")) // 2
+        if len(text.encode("utf-16-le")) // 2 <= most:
+            assert sent == text
+        else:
+            assert most - 1 <= units <= most
+            assert sent.endswith("…")
+            assert text.startswith(sent[:-1])
 
 
 def mail(target: EmailTarget, payload: Any, sender: str = "Tickwork <t@example.com>") -> Any:

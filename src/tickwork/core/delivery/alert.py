@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from tickwork.core.delivery.breaker import HealthEvent
 from tickwork.core.delivery.target import (
+    CHAT_UNITS_MAX,
     CHATS,
     Channel,
     ChatTarget,
@@ -23,6 +24,7 @@ from tickwork.core.delivery.target import (
     WebhookTarget,
     read_outside_target,
 )
+from tickwork.core.delivery.templates import utf16_units
 from tickwork.core.fields import Reader
 from tickwork.core.message.system_events import (
     MESSAGE_DEAD,
@@ -121,18 +123,22 @@ def outside_target(alert: AlertTarget) -> Channel:
     return ChatTarget(alert.way, alert.url, "{{ payload.text }}")
 
 
-def alert_payload(events: Sequence[tuple[str, Mapping[str, Any]]]) -> dict[str, Any]:
-    """The content of an alert about events, each with its type and data."""
+def alert_payload(
+    events: Sequence[tuple[str, Mapping[str, Any]]], way: str = "email"
+) -> dict[str, Any]:
+    """The content of an alert about events, each with its type and data. The text shows as many as
+    fit into a message of its way."""
     counted = Counter(type_ for type_, _ in events)
     parts = [_counted(number, _NAMES.get(type_, type_)) for type_, number in counted.items()]
     subject = f"Tickwork: {', '.join(parts)}"
     lines = [_line(type_, data) for type_, data in events[:LINES_MAX]]
-    if len(events) > LINES_MAX:
-        lines.append(f"and {len(events) - LINES_MAX} more")
+    text = _text(subject, lines, len(events))
+    while way in CHATS and len(lines) > 1 and utf16_units(text) > CHAT_UNITS_MAX[way]:
+        text = _text(subject, lines := lines[:-1], len(events))
     return {
         "type": "alert",
         "subject": subject,
-        "text": "\n".join([subject, "", *lines]),
+        "text": text,
         "events": [{"type": type_, "data": dict(data)} for type_, data in events[:LINES_MAX]],
         "count": len(events),
     }
@@ -149,6 +155,11 @@ def rest_seconds(rows: Mapping[str, str], now: datetime, *, besides: str | None 
     # `now` may be a little older than what another node has written meanwhile.
     recent = [each for each in passed if abs(each) < REST_SECONDS]
     return REST_SECONDS - max(min(recent), 0.0) if recent else 0.0
+
+
+def _text(subject: str, lines: Sequence[str], number: int) -> str:
+    more = [f"and {number - len(lines)} more"] if number > len(lines) else []
+    return "\n".join([subject, "", *lines, *more])
 
 
 def _counted(number: int, name: str) -> str:

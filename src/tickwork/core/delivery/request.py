@@ -14,12 +14,13 @@ from tickwork.core.delivery.headers import percent_encoded
 from tickwork.core.delivery.sealed import secrets_in
 from tickwork.core.delivery.signature import signature_headers
 from tickwork.core.delivery.target import (
+    CHAT_UNITS_MAX,
     SUBJECT_CHARACTERS_MAX,
     ChatTarget,
     EmailTarget,
     WebhookTarget,
 )
-from tickwork.core.delivery.templates import fill_in
+from tickwork.core.delivery.templates import fill_in, shortened
 from tickwork.core.model import Message
 from tickwork.core.stable_hash import derived_bytes
 
@@ -93,8 +94,8 @@ def webhook_request(
 def chat_request(
     target: ChatTarget, values: Mapping[str, Any], *, timeout_seconds: float
 ) -> WebhookRequest:
-    """The message of a chat service, as its incoming webhooks take it."""
-    text = fill_in(target.text, values)
+    """The message of a chat service, as its incoming webhooks take it: a long one is shortened."""
+    text = shortened(fill_in(target.text, values), CHAT_UNITS_MAX[target.service])
     match target.service:
         case "discord":
             body: dict[str, Any] = {"content": text}

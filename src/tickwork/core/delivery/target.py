@@ -59,6 +59,11 @@ CHANNELS_MAX = 10
 RECIPIENTS_MAX = 50
 SUBJECT_CHARACTERS_MAX = 998
 CHATS = ("slack", "discord", "telegram")
+
+CHAT_UNITS_MAX = {"slack": 40_000, "discord": 2_000, "telegram": 4_096}
+"""Maximum length of a chat message. Discord and Telegram refuse more, Slack cuts it off. In UTF-16
+code units, as Telegram counts: that is never less than the number of characters."""
+
 _ONLY_WHOLE = "is only for a webhook that is the whole target, not one of several channels"
 _NOT_IN_ADDRESS = ' ,;:<>()[]@"\\'
 

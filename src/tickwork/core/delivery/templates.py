@@ -70,6 +70,19 @@ def fill_in(
     return _MARK.sub(value, text)
 
 
+def utf16_units(text: str) -> int:
+    """The length of a text in UTF-16: characters such as emoji count twice."""
+    return len(text) + sum(each > "\uffff" for each in text)
+
+
+def shortened(text: str, units_max: int) -> str:
+    """The text; if it is longer in UTF-16, its start and an ellipsis."""
+    if utf16_units(text) <= units_max:
+        return text
+    start = text.encode("utf-16-le", "surrogatepass")[: 2 * (units_max - 1)]
+    return start.decode("utf-16-le", "ignore") + "…"  # Without half a character.
+
+
 def _looked_up(name: str, values: Mapping[str, Any]) -> Any:
     found: Any = values
     for part in name.split("."):

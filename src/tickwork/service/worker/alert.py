@@ -105,7 +105,7 @@ class Alerter:
             return Snoozed(spread(BUSY_SECONDS, first.id))
         results = await self._channels.deliver(
             {target.way: outside_target(target)},
-            alert_payload([(each.type or "", each.body) for each in messages]),
+            alert_payload([(each.type or "", each.body) for each in messages], target.way),
             first,
             keys=keys,
             schedule_name=None,
