@@ -157,9 +157,10 @@ def test_what_is_not_given_has_its_default() -> None:
         ({"type": "channels"}, ["channels"]),
         ({"type": "channels", "channels": []}, ["channels"]),
         ({"type": "channels", "channels": [HOOK] * (CHANNELS_MAX + 1)}, ["channels"]),
-        ({"type": "channels", "channels": [5, {"type": []}]}, ["channels[0]", "channels[1]"]),
-        ({"type": "channels", "channels": [{"type": "channels"}]}, ["channels[0]"]),
-        ({"type": "channels", "channels": [{"type": "queue"}]}, ["channels[0]"]),
+        ({"type": "channels", "channels": [5, {"type": []}]}, ["channels[0]", "channels[1].type"]),
+        ({"type": "channels", "channels": [{"url": URL}]}, ["channels[0]"]),
+        ({"type": "channels", "channels": [{"type": "channels"}]}, ["channels[0].type"]),
+        ({"type": "channels", "channels": [{"type": "queue"}]}, ["channels[0].type"]),
         (
             {"type": "channels", "channels": [HOOK, {**HOOK, "url": 1}, {**MAIL, "to": "x"}]},
             ["channels[1].url", "channels[2].to[0]"],

@@ -93,6 +93,24 @@ def test_an_unknown_field_is_reported_with_the_nearest_known_one() -> None:
     assert "'overlap'" in faults({**WHOLE, "overlapp": "skip"})["overlapp"]
 
 
+@pytest.mark.parametrize(
+    ("target", "field"),
+    [
+        ({"type": "wehook", "url": "https://example.com/hook"}, "target.type"),
+        ({"type": "channels", "channels": [{"type": "wehook", "url": "x"}]},
+         "target.channels[0].type"),
+    ],
+)  # fmt: skip
+def test_a_mistyped_type_of_target_is_one_fault_with_the_nearest_type(
+    target: dict[str, Any], field: str
+) -> None:
+    ((named, message),) = faults({**WHOLE, "delivery": "at_most_once", "retry": None,
+                                  "target": target}).items()  # fmt: skip
+    assert named == field
+    assert message.startswith("must be one of ")
+    assert message.endswith("not 'wehook'; did you mean 'webhook'?")
+
+
 def test_a_patch_merges_and_null_removes() -> None:
     patched = merge_patch(
         WHOLE, {"missed": {"cap": 9, "policy": None}, "retry": None, "priority": 1}

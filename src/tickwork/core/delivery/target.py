@@ -445,7 +445,10 @@ def _channels(target: Reader) -> ChannelsTarget | None:
     for at, each in enumerate(given):
         name = f"channels[{at}]"
         kind = each.get("type") if isinstance(each, Mapping) else None
-        if kind not in single:
+        if kind is not None and kind not in single:
+            target.nested(name, each).one_of("type", single)
+            continue
+        if kind is None:
             target.fault(name, f"must be a target whose type is one of {', '.join(single)}")
             continue
         if each.get("completion") is not None:

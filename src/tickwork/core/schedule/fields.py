@@ -285,18 +285,20 @@ def _target(reader: Reader) -> dict[str, Any]:
         reader.fault("target", 'is missing; such as {"type": "queue", "queue": "emails"}')
         return {"queue": ""}
     given = reader.value("target")
-    if isinstance(given, Mapping) and (kind := given.get("type")) in OUTSIDE_TYPES:
+    kind = given.get("type") if isinstance(given, Mapping) else None
+    if isinstance(given, Mapping) and kind is not None and kind not in TARGET_TYPES:
+        # Its other fields belong to a type that is not known: their errors would only mislead.
+        reader.nested("target", given).one_of("type", TARGET_TYPES)
+        return {"queue": ""}
+    if kind in OUTSIDE_TYPES:
         return {"queue": DELIVERIES_QUEUE, "type": kind}
-    if isinstance(given, Mapping) and given.get("type") == TARGET_ENTITY:
+    if kind == TARGET_ENTITY:
         return read_entity_target(reader)
-    if isinstance(given, Mapping) and given.get("type") == TARGET_WORKFLOW:
+    if kind == TARGET_WORKFLOW:
         return read_workflow_target(reader)
     target = reader.object("target", _TARGET_FIELDS)
     if target is None:
         return {"queue": ""}
-    if target.has("type") and not target.is_word("type", TARGET_QUEUE):
-        known = ", ".join(TARGET_TYPES)
-        target.fault("type", f"must be one of {known}, not {shown(target.value('type'))}")
     queue = target.text("queue")
     for fault in hidden_queue_faults("queue", queue or "-"):
         target.fault(fault.field, fault.message)
@@ -315,7 +317,8 @@ def _body(fields: Mapping[str, object], faults: list[FieldError]) -> bytes:
     kind = given.get("type") if isinstance(given, Mapping) else None
     reader = Reader(fields, faults)
     if not isinstance(given, Mapping) or kind not in OUTSIDE_TYPES:
-        read_delivery(reader, kind, None)
+        if kind is None or kind in TARGET_TYPES:
+            read_delivery(reader, kind, None)
         return entity_body(reader, payload) if kind == TARGET_ENTITY else payload
     target = read_outside_target(reader.nested("target", given), str(kind))
     delivery = read_delivery(reader, kind, target)
