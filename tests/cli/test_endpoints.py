@@ -63,12 +63,33 @@ def test_why_explains_a_delivery_and_its_endpoint(billing: Desk) -> None:
     assert billing.json("why", "billing")["kind"] == "endpoint"
 
 
+def test_an_endpoint_may_have_no_types_or_all(billing: Desk) -> None:
+    create = ("endpoints", "create", "resizer", "--url", URL)
+    refused = billing.run(*create)
+    assert refused.exit_code == 2
+    assert "--type '*' for all published events, or --no-types for none" in refused.stderr
+    assert "give either --type or --no-types" in billing.run(
+        *create, "--type", "a", "--no-types"
+    ).stderr  # fmt: skip
+    assert billing.json(*create, "--no-types")["types"] == []
+    assert "none" in billing.answer("endpoints", "list").splitlines()[-1].split()
+    billing.answer("events", "publish", "order.paid", "1")
+    assert billing.json("endpoints", "stats", "resizer")["waiting"] == 0
+    update = ("endpoints", "update", "resizer")
+    assert billing.json(*update, "--type", "*")["types"] == ["*"]
+    billing.answer("events", "publish", "order.paid", "2")
+    assert billing.json("endpoints", "stats", "resizer")["waiting"] == 1
+    assert billing.json(*update, "--no-types")["types"] == []
+
+
 def test_show_has_all_settings_of_an_endpoint(billing: Desk) -> None:
     fields = (
         '{"description": "the books", "headers": {"x-a": "1"}, "retry_seconds": [5, 60],'
-        ' "permanent_statuses": [404, 422], "types": [], "timeout_seconds": 10}'
+        ' "permanent_statuses": [404, 422], "timeout_seconds": 10}'
     )
-    billing.answer("endpoints", "update", "billing", "--fields", fields, "--rate", "5")
+    billing.answer(
+        "endpoints", "update", "billing", "--fields", fields, "--no-types", "--rate", "5"
+    )
     lines = billing.answer("endpoints", "show", "billing").splitlines()
     for line in (
         "types: none, so it gets no published events",

@@ -20,7 +20,13 @@ Types = Annotated[
     typer.Option(
         "--type",
         metavar="TYPE",
-        help="Type of events, such as order.*; repeatable. None: --fields '{\"types\": []}'.",
+        help="Type of published events, such as order.*, or * for all; repeatable.",
+    ),
+]
+NoTypes = Annotated[
+    bool,
+    typer.Option(
+        "--no-types", help="No published events; only schedules and queues that name it send to it."
     ),
 ]
 Owner = Annotated[
@@ -74,6 +80,7 @@ Reason = Annotated[str | None, typer.Option(metavar="TEXT", help="Why; shown wit
 def fields_of(
     url: str | None,
     types: list[str] | None,
+    no_types: bool,
     owner: str | None,
     header: list[str] | None,
     secret_header: list[str] | None,
@@ -87,9 +94,11 @@ def fields_of(
     fields: str | None,
 ) -> dict[str, Any]:
     """The fields that were given."""
+    if types and no_types:
+        fail("give either --type or --no-types", code=EXIT_BAD_USAGE)
     given: dict[str, object | None] = {
         "url": url,
-        "types": types or None,
+        "types": [] if no_types else types or None,
         "owner": owner,
         "headers": _pairs(header, "--header"),
         "secret_headers": _pairs(secret_header, "--secret-header"),

@@ -14,6 +14,7 @@ from tickwork.cli.endpoint_options import (
     FirstByte,
     Header,
     NamedLimit,
+    NoTypes,
     Ordered,
     Owner,
     RatePerSecond,
@@ -103,6 +104,7 @@ def create_command(
     name: EndpointName = None,
     url: Url = None,
     types: Types = None,
+    no_types: NoTypes = False,
     owner: Owner = None,
     header: Header = None,
     secret_header: SecretHeader = None,
@@ -124,6 +126,7 @@ def create_command(
     given = fields_of(
         url,
         types,
+        no_types,
         owner,
         header,
         secret_header,
@@ -136,10 +139,13 @@ def create_command(
         signature,
         fields,
     )
+    if "types" not in given:
+        types_or_none = "give --type, --type '*' for all published events, or --no-types for none"
+        fail(types_or_none, code=EXIT_BAD_USAGE)
     made = _run(
         database,
         tenant,
-        lambda client: client.endpoints.create(which, **{"url": None, "types": None, **given}),
+        lambda client: client.endpoints.create(which, **{"url": None, **given}),
         create=True,
     )
     if as_json:
@@ -157,6 +163,7 @@ def update_command(
     name: EndpointName = None,
     url: Url = None,
     types: Types = None,
+    no_types: NoTypes = False,
     owner: Owner = None,
     header: Header = None,
     secret_header: SecretHeader = None,
@@ -177,6 +184,7 @@ def update_command(
     given = fields_of(
         url,
         types,
+        no_types,
         owner,
         header,
         secret_header,
@@ -403,7 +411,7 @@ def _failing_since(health: Health) -> str:
 
 def _rows(endpoints: Iterable[EndpointAnswer]) -> Iterator[tuple[object, ...]]:
     for each in endpoints:
-        types = shortened(", ".join(each.types), 40)
+        types = shortened(", ".join(each.types), 40) or "none"
         yield each.name, _status(each), types, each.health.failures_in_row, each.url
 
 

@@ -25,6 +25,7 @@ METHODS = ("POST", "PUT", "PATCH")
 CONCURRENCY_MAX = 10_000
 RETRY_SECONDS_MAX = 7 * 86_400
 _STATUS_MIN, _STATUS_MAX = 300, 599
+_NO_TYPES = "; give some, * for all published events, or an empty list for none"
 _OWN_TYPES = frozenset({*SYSTEM_TYPES, *HealthEvent})
 
 
@@ -89,9 +90,9 @@ def _read(stored: dict[str, Any], fields: Mapping[str, object]) -> GivenEndpoint
     faults: list[FieldError] = []
     reader = Reader(fields, faults)
     reader.refuse_unknown(_READERS.keys())
-    for name in ("url", "types"):
+    for name, advice in (("url", ""), ("types", _NO_TYPES)):
         if fields.get(name) is None and (not stored or name in fields):
-            reader.fault(name, "is missing")
+            reader.fault(name, f"is missing{advice}")
     given = Reader({name: each for name, each in fields.items() if each is not None}, faults)
     values = given.read(_READERS)
     if faults:
