@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from tickwork.channel.secrets import SecretBox
+from tickwork.core.delivery.alert import read_alert_target
 from tickwork.core.delivery.endpoint import secrets_owner
 from tickwork.core.model import DEFAULT
 from tickwork.errors import Conflict, StoreBroken
+from tickwork.ops.alerts import get_alerts, set_alerts
 from tickwork.ops.endpoints import (
     create_endpoint,
     delete_endpoint,
@@ -64,6 +66,12 @@ async def test_another_key_makes_no_secret_beside_those_it_cannot_read(store: St
         await update_endpoint(
             store, DEFAULT, "shop", changes, box=lambda: WRONG, check_url=lambda _: None
         )
+    ops = read_alert_target({"webhook": "https://ops.example.com/"})
+    with pytest.raises(Conflict, match=r"alerts were not set: the signing secret .*SECRET_KEY"):
+        await set_alerts(store, DEFAULT, ops, WRONG, lambda _: None)
+    assert await get_alerts(store, DEFAULT, WRONG) is None
+    await set_alerts(store, DEFAULT, ops, RIGHT, lambda _: None)
+    assert await get_alerts(store, DEFAULT, RIGHT) == ops
     assert await store.secrets.get(DEFAULT, OWNER, SIGNING) == ()
     await make(store, SecretBox.from_text(",".join(reversed(TEXTS))), "other")
     await make(store, WRONG, "third")  # Its key is that of the second.

@@ -16,7 +16,7 @@ from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.audit import recorded
 from tickwork.ops.schedules.lookup import ensure_hidden_queue
 from tickwork.ops.schedules.outside import CheckUrl
-from tickwork.ops.webhook_secret import Box
+from tickwork.ops.webhook_secret import Box, check_key
 from tickwork.store.contract import Store
 from tickwork.store.ids import own_tenant
 
@@ -27,7 +27,8 @@ async def set_alerts(
     store: Store, scope: Scope, target: AlertTarget, box: Box, check_url: CheckUrl
 ) -> None:
     """Sends a tenant's alerts to a target from now on. Its address is stored encrypted: that of a
-    chat contains its password."""
+    chat contains its password. Raises `InvalidInput`, and `Conflict` if the key is not that of the
+    tenant's other secrets: no worker could read the address."""
     if target.url is None and (fault := email_fault(own_tenant(scope))) is not None:
         raise InvalidInput([FieldError(target.way, fault)])
     if target.url is not None:
@@ -37,6 +38,7 @@ async def set_alerts(
             raise InvalidInput(
                 FieldError(target.way, each.message) for each in error.errors
             ) from None
+    await check_key(store, scope, box, "alerts were not set")
     await ensure_alerts(store)
     for types in ALERT_TYPES:
         await store.subscriptions.put(SYSTEM, types, ALERTS_QUEUE)
