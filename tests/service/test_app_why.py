@@ -10,7 +10,10 @@ from uuid import UUID
 import pytest
 
 from tickwork import Entity, Message, NotFound, Permanent, Step, Tickwork
+from tickwork.channel.secrets import SecretBox, new_key
 from tickwork.core.public_id import Prefix, public_id
+from tickwork.errors import FieldError, InvalidInput
+from tickwork.facade.app import engine_of
 from tickwork.ops.wait_answers import Wait
 from tickwork.ops.why import why_entity
 from tickwork.testing import harness
@@ -296,3 +299,51 @@ async def message_of(app: Tickwork, delivery: str) -> UUID:
 
 def iso(at: datetime) -> str:
     return f"{at:%Y-%m-%dT%H:%M:%S}Z"
+
+
+async def test_secrets_that_cannot_be_read_are_named_with_what_to_do(
+    database: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = Tickwork()
+    hook: Any = {"type": "webhook", "url": "https://shop.example.com/"}
+    async with harness(app, database=database) as h:
+        await app.endpoints.create("shop", url="https://shop.example.com/", types=["*"])
+        await app.events.publish("order.paid", 1)
+        (delivery,) = await app.deliveries.list()
+        named = public_id(Prefix.DELIVERY, delivery.id)
+        await app.webhooks.secret()
+        messages = list[str]()
+        for name, headers in (("plain", {}), ("sealed", {"Authorization": "Bearer k3y"})):
+            target: Any = {**hook, "headers": headers}
+            made = await app.schedules.create(name=name, daily_time="09:00", target=target)
+            await app.schedules.trigger(name)
+            (message,) = await h.store.schedules.messages(app._engine.scope, made.id, 1)
+            messages.append(str(message.id))
+        assert [(await ask(app, each)).code for each in ("shop", named, *messages)] == [
+            "active", "ready", "ready", "ready",
+        ]  # fmt: skip
+        other = SecretBox.from_text(new_key())
+        monkeypatch.setattr(engine_of(app), "secret_box", lambda: other)
+        asked = [await ask(app, each) for each in ("shop", named, *messages)]
+        assert {each.code for each in asked} == {"secrets_unreadable"}
+        shop, sent, plain, sealed = asked
+        words = "the signing secret of endpoint end_"
+        assert shop.answer.startswith(f"Deliveries to endpoint shop wait: {words}")
+        assert sent.answer.startswith(f"The delivery of order.paid to endpoint shop waits: {words}")
+        for each in asked:
+            assert each.answer.endswith(" was encrypted with another key.")
+            assert "every minute; add that key to TICKWORK_SECRET_KEY, after the" in each.next
+        assert "if that key is lost, delete the endpoint and create it again" in sent.next
+        assert "`tickwork webhooks secret --lost-key`" in plain.next
+        assert "give the secrets of the schedule's target again" in sealed.next
+        await app.endpoints.disable("shop", "too slow")
+        assert (await ask(app, named)).code == "endpoint_disabled"
+        await app.endpoints.enable("shop")
+
+        def missing() -> SecretBox:
+            raise InvalidInput([FieldError("TICKWORK_SECRET_KEY", "is missing")])
+
+        monkeypatch.setattr(engine_of(app), "secret_box", missing)
+        unknown = await ask(app, named)
+        assert unknown.code == "ready"
+        assert unknown.details[-1].endswith("is unknown here: TICKWORK_SECRET_KEY: is missing")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,7 +13,7 @@ from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Tenant
 from tickwork.cli.output import local_time, print_json, print_lines
 from tickwork.cli.schedule_output import instant_of
 from tickwork.cli.session import ask, server_url
-from tickwork.cli.store_session import required, scope_of, with_store
+from tickwork.cli.store_session import load_settings, required, scope_of, with_store
 
 if TYPE_CHECKING:
     from tickwork.client.answers import WhyAnswer
@@ -82,13 +83,16 @@ def _why_here(
     """The answer of a database, which also knows the last digits of an id."""
     from tickwork.cli.local import answer_of
     from tickwork.ops.why import why_anything
+    from tickwork.wiring import secret_box
 
-    scope = scope_of(tenant)
+    scope, settings = scope_of(tenant), load_settings(database)
     return answer_of(
         with_store(
             database,
             scope,
-            lambda store: why_anything(store, scope, text, instant),
+            lambda store: why_anything(
+                store, scope, text, instant, box=partial(secret_box, settings)
+            ),
             names=names,
         )
     )
@@ -98,6 +102,9 @@ def _slot_lines(found: WhyAnswer) -> Iterator[str]:
     from tickwork.core.when import iso
 
     yield f"{iso(found.at.replace(microsecond=0))}: {found.answer}"
+    if found.triggered is not None:
+        run = found.triggered
+        yield f"triggered {iso(run.at.replace(microsecond=0))}: {run.answer}"
     if found.previous_slot is not None:
         yield f"previous slot: {iso(found.previous_slot)}"
     if found.next_slot is not None:

@@ -25,7 +25,9 @@ class Overview:
         """Explains what a message, a dead letter, a delivery, an endpoint (or its name) or a run
         waits for, by its id: since when, until when, and what happens next. `app.schedules.why`
         explains schedules."""
-        return await why_waits(await self._engine.ready(), self._engine.scope, str(reference))
+        engine = self._engine
+        store = await engine.ready()
+        return await why_waits(store, engine.scope, str(reference), box=engine.secret_box)
 
     async def trace(self, reference: str) -> Trace:
         """Everything of one correlation, as a tree: messages, dead letters, deliveries, runs with

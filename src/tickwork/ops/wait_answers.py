@@ -43,9 +43,29 @@ class Wait(Struct, frozen=True, kw_only=True):
     details: tuple[str, ...] = ()
 
 
+class Unread(Struct, frozen=True):
+    """Secrets that this process cannot read: the error, and what to do if their key is lost.
+    Without that advice this process has no key, and says nothing about the workers."""
+
+    error: str
+    if_lost: str | None = None
+
+    @property
+    def what(self) -> str:
+        """Which secret, and why it cannot be read."""
+        return self.error.partition("; ")[0]
+
+    @property
+    def remedy(self) -> str:
+        """What to do, as part of a sentence."""
+        known = self.error.partition("; ")[2]
+        return f"{known}; if that key is lost, {self.if_lost}" if known else f"{self.if_lost}"
+
+
 class MessageFacts(Struct, frozen=True, kw_only=True):
     """Everything known about a message: its queue, who has it, what is ahead of it in its key,
-    what keeps it from going on, and the endpoint that it is sent to with its delivery."""
+    what keeps it from going on, the endpoint that it is sent to with its delivery, and the secrets
+    that it needs and that cannot be read."""
 
     message: Message
     queue: str
@@ -57,6 +77,7 @@ class MessageFacts(Struct, frozen=True, kw_only=True):
     obstacles: Sequence[str] = ()
     delivery: EndpointDelivery | None = None
     endpoint: Endpoint | None = None
+    unread: Unread | None = None
 
 
 def message_wait(facts: MessageFacts) -> Wait:
@@ -95,6 +116,11 @@ def message_wait(facts: MessageFacts) -> Wait:
             first = f"{public_id(Prefix.MESSAGE, facts.ahead.id)}, which is {facts.ahead.state},"
         answer = f"{subject} waits for {first} of its key"
         then = f"it becomes ready when that message is gone{obstacles}"
+    elif facts.unread is not None and facts.unread.if_lost is not None:
+        code = UNREADABLE
+        until = message.visible_at if message.visible_at > facts.now else None
+        answer = f"{subject} waits: {facts.unread.what}"
+        then = f"workers try again every minute; {facts.unread.remedy}{obstacles}"
     elif message.visible_at > facts.now:
         until = message.visible_at
         if message.attempts or message.lost:
@@ -117,7 +143,7 @@ def message_wait(facts: MessageFacts) -> Wait:
         since=since,
         until=until,
         correlation_id=message.correlation_id or str(message.id),
-        details=(*_attempt_details(message, facts.settings), *more),
+        details=(*_attempt_details(message, facts.settings), *more, *_unread_note(facts.unread)),
     )
 
 
@@ -170,6 +196,7 @@ def _attempt_details(message: Message, settings: QueueSettings) -> list[str]:
 
 
 DISABLED, BREAKER_OPEN, MISSING = "endpoint_disabled", "breaker_open", "endpoint_missing"
+UNREADABLE = "secrets_unreadable"
 """Codes of an endpoint that takes no deliveries, and of what waits for it."""
 
 
@@ -181,7 +208,13 @@ def is_stopped(endpoint: Endpoint) -> bool:
     return endpoint.disabled_at is not None or endpoint.health.open_until is not None
 
 
-def endpoint_wait(endpoint: Endpoint, now: datetime) -> Wait:
+def _unread_note(unread: Unread | None) -> tuple[str, ...]:
+    if unread is None or unread.if_lost is not None:
+        return ()
+    return (f"whether its secrets can be read is unknown here: {unread.error}",)
+
+
+def endpoint_wait(endpoint: Endpoint, now: datetime, unread: Unread | None = None) -> Wait:
     """What keeps an endpoint from taking deliveries, if anything."""
     name, health, since, until = endpoint.name, endpoint.health, endpoint.health.failing_since, None
     failures = f"{_attempts(health.failures_in_row)} in a row failed"
@@ -201,6 +234,9 @@ def endpoint_wait(endpoint: Endpoint, now: datetime) -> Wait:
         code = BREAKER_OPEN
         answer = f"the breaker of endpoint {name} lets one delivery through: {failures}"
         then = f"if it arrives, {OTHERS_FOLLOW}"
+    elif unread is not None and unread.if_lost is not None:
+        code, answer = UNREADABLE, f"deliveries to endpoint {name} wait: {unread.what}"
+        then = f"workers try again every minute; {unread.remedy}"
     else:
         code, answer = "active", f"endpoint {name} takes deliveries"
         then = "events of its types are delivered when they are published"
@@ -212,7 +248,10 @@ def endpoint_wait(endpoint: Endpoint, now: datetime) -> Wait:
         next=_sentence(then),
         since=since,
         until=until,
-        details=(failures,) if code != BREAKER_OPEN and health.failures_in_row else (),
+        details=(
+            *([failures] if code != BREAKER_OPEN and health.failures_in_row else ()),
+            *_unread_note(unread),
+        ),
     )
 
 

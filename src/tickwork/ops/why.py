@@ -2,6 +2,9 @@
 an endpoint, a run, a call or the alarm of an entity.
 
 This module collects the facts; `wait_answers` and `schedules.why_answers` turn them into answers.
+
+`box` reads the secrets of deliveries, to tell whether they can be read. Without it the answers do
+not say that.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from uuid import UUID
 
 import msgspec
@@ -21,8 +25,15 @@ from tickwork.core.delivery.endpoint import (
     EndpointDelivery,
     read_endpoint_envelope,
 )
+from tickwork.core.delivery.sealed import SEALED_MARK, SealedText, open_channel
 from tickwork.core.delivery.slot_delivery import slot_delivery
-from tickwork.core.delivery.target import DELIVERIES_QUEUE, EndpointTarget, read_envelope
+from tickwork.core.delivery.target import (
+    DELIVERIES_QUEUE,
+    Channel,
+    EndpointTarget,
+    WebhookTarget,
+    read_envelope,
+)
 from tickwork.core.entity.call import check_key, check_type_name, entity_id, queue_of
 from tickwork.core.fields import shown
 from tickwork.core.limits import is_hidden, text_faults
@@ -32,8 +43,8 @@ from tickwork.core.model import SYSTEM, IdKind, Message, Scope, State, StoredQue
 from tickwork.core.public_id import Prefix, parse_public_id
 from tickwork.core.workflow.model import NO_STEPS, RUN_ID_LENGTH_MAX, Run
 from tickwork.core.workflow.queue import runs_queue, workflow_of_queue
-from tickwork.errors import NotFound
-from tickwork.ops.endpoints import get_endpoint
+from tickwork.errors import InvalidInput, MissingExtra, NotFound, StoreBroken
+from tickwork.ops.endpoints import endpoint_keys, get_endpoint
 from tickwork.ops.ids import find_id, find_schedule_id, parse_short_id
 from tickwork.ops.messages import get_message
 from tickwork.ops.obstacles import WORKER_ROLE, obstacles
@@ -41,6 +52,7 @@ from tickwork.ops.schedules.why import Why, deleted_hint
 from tickwork.ops.schedules.why import why as why_schedule
 from tickwork.ops.wait_answers import (
     MessageFacts,
+    Unread,
     Wait,
     dead_letter_wait,
     delivery_end,
@@ -48,7 +60,11 @@ from tickwork.ops.wait_answers import (
     message_wait,
     run_wait,
 )
+from tickwork.ops.webhook_secret import OWNER, SIGNING, Box, readable
 from tickwork.store.contract import Store
+
+GetBox = Callable[[], Box]
+"""What reads secrets. Raises `InvalidInput` if this process has no key."""
 
 _ID_DIGITS = 32
 _Answer = Callable[[Store, Scope, UUID], Awaitable[Wait]]
@@ -56,7 +72,12 @@ _KINDS = "message, dead letter, delivery, endpoint or run"
 
 
 async def why_anything(
-    store: Store, scope: Scope, text: str, at: datetime | None = None
+    store: Store,
+    scope: Scope,
+    text: str,
+    at: datetime | None = None,
+    *,
+    box: GetBox | None = None,
 ) -> Why | Wait:
     """Answers for a schedule (by name or id), a message, a dead letter, a delivery, an endpoint (by
     name or id) or a run. Ids may be given by their last digits. `at` is for schedules."""
@@ -67,19 +88,20 @@ async def why_anything(
         if at is not None:
             raise
         try:
-            return await why_waits(store, scope, text)
+            return await why_waits(store, scope, text, box=box)
         except NotFound:
             if parse_short_id(text) is not None:
                 raise NotFound(f"schedule, {_KINDS}", text, "a handled message is gone") from None
             raise deleted_hint(error) from None
 
 
-async def why_waits(store: Store, scope: Scope, text: str) -> Wait:
+async def why_waits(store: Store, scope: Scope, text: str, *, box: GetBox | None = None) -> Wait:
     """Answers for a message, a dead letter, a delivery, an endpoint (or its name) or a run, by its
     id."""
-    for answer in (why_run, why_endpoint):
-        with suppress(NotFound):
-            return await answer(store, scope, text)
+    with suppress(NotFound):
+        return await why_run(store, scope, text)
+    with suppress(NotFound):
+        return await why_endpoint(store, scope, text, box=box)
     digits = parse_short_id(text)
     if digits is None:
         raise NotFound(_KINDS, text)
@@ -88,13 +110,14 @@ async def why_waits(store: Store, scope: Scope, text: str) -> Wait:
         found = await _by_last_digits(store, scope, text)
     if found is None:
         raise NotFound(_KINDS, text)
+    message, delivery = partial(why_message, box=box), partial(why_delivery, box=box)
     asked: Mapping[str, Sequence[_Answer]] = {
-        Prefix.MESSAGE: (why_message, why_dead_letter),
+        Prefix.MESSAGE: (message, why_dead_letter),
         Prefix.DEAD_LETTER: (why_dead_letter,),
-        Prefix.DELIVERY: (why_delivery,),
+        Prefix.DELIVERY: (delivery,),
         Prefix.ENDPOINT: (),
     }
-    anything = (why_message, why_dead_letter, why_delivery)
+    anything = (message, why_dead_letter, delivery)
     for each in asked.get(text.partition("_")[0], anything):
         with suppress(NotFound):
             return await each(store, scope, found)
@@ -108,7 +131,9 @@ async def _by_last_digits(store: Store, scope: Scope, text: str) -> UUID:
     return await find_id(store, scope, IdKind.DELIVERY, text)
 
 
-async def why_message(store: Store, scope: Scope, message_id: UUID) -> Wait:
+async def why_message(
+    store: Store, scope: Scope, message_id: UUID, *, box: GetBox | None = None
+) -> Wait:
     """Answers for a message that is not settled; raises `NotFound` if there is none. The message
     of a run answers for the run, that of a delivery to an endpoint for the delivery."""
     message = await get_message(store, scope, message_id)
@@ -117,16 +142,18 @@ async def why_message(store: Store, scope: Scope, message_id: UUID) -> Wait:
         with suppress(NotFound, msgspec.MsgspecError):
             run_id = msgspec.json.decode(message.body, type=str)
             return await why_run(store, Scope(message.tenant), run_id)
-    return message_wait(await _facts(store, scope, message, queue))
+    return message_wait(await _facts(store, scope, message, queue, box))
 
 
-async def why_delivery(store: Store, scope: Scope, delivery_id: UUID) -> Wait:
+async def why_delivery(
+    store: Store, scope: Scope, delivery_id: UUID, *, box: GetBox | None = None
+) -> Wait:
     """Answers for a delivery to an endpoint: why it waits, or what became of it."""
     delivery = await store.endpoints.delivery(scope, delivery_id)
     own, endpoint = Scope(delivery.tenant), None
     if delivery.status is DeliveryStatus.WAITING:
         with suppress(NotFound):  # It was settled after the delivery was read.
-            return await why_message(store, own, delivery.message_id)
+            return await why_message(store, own, delivery.message_id, box=box)
         delivery = await store.endpoints.delivery(scope, delivery_id)
     with suppress(NotFound):
         endpoint = await store.endpoints.get(own, delivery.endpoint_id)
@@ -142,9 +169,12 @@ def _is_sent_once(letter: DeadLetter) -> bool:
     return False
 
 
-async def why_endpoint(store: Store, scope: Scope, reference: UUID | str) -> Wait:
+async def why_endpoint(
+    store: Store, scope: Scope, reference: UUID | str, *, box: GetBox | None = None
+) -> Wait:
     """Answers for an endpoint, by its name or id: whether it takes deliveries."""
-    return endpoint_wait(await get_endpoint(store, scope, reference), await store.now())
+    endpoint = await get_endpoint(store, scope, reference)
+    return endpoint_wait(endpoint, await store.now(), await _unread_of(store, endpoint, box))
 
 
 async def why_dead_letter(store: Store, scope: Scope, dead_letter_id: UUID) -> Wait:
@@ -197,7 +227,13 @@ async def _run_facts(store: Store, scope: Scope, run: Run) -> MessageFacts | Non
     return await _facts(store, scope, message, known)
 
 
-async def _facts(store: Store, scope: Scope, message: Message, queue: StoredQueue) -> MessageFacts:
+async def _facts(
+    store: Store,
+    scope: Scope,
+    message: Message,
+    queue: StoredQueue,
+    box: GetBox | None = None,
+) -> MessageFacts:
     owner = Scope(message.tenant) if scope.is_system else scope
     now, holder, is_alive, ahead = await store.now(), None, True, None
     if message.holder is not None:
@@ -214,6 +250,11 @@ async def _facts(store: Store, scope: Scope, message: Message, queue: StoredQueu
         role = None if is_pulled else WORKER_ROLE
         found = await obstacles(store, owner, queue.name, message.tenant, role)
     delivery, endpoint = await _destination(store, message, queue)
+    unread = None
+    if endpoint is not None:
+        unread = await _unread_of(store, endpoint, box)
+    elif queue.name == DELIVERIES_QUEUE:
+        unread = await _unread_by(store, message, box)
     settings = queue.settings
     if endpoint is not None and queue.name == ENDPOINTS_QUEUE:
         settings = structs.replace(settings, max_retries=len(endpoint.settings.retry_seconds))
@@ -228,7 +269,57 @@ async def _facts(store: Store, scope: Scope, message: Message, queue: StoredQueu
         obstacles=found,
         delivery=delivery,
         endpoint=endpoint,
+        unread=unread,
     )
+
+
+async def _unread_of(store: Store, endpoint: Endpoint, box: GetBox | None) -> Unread | None:
+    """The secrets of an endpoint, if they cannot be read."""
+    return await _unread(
+        box,
+        lambda opened: endpoint_keys(store, endpoint, opened),
+        "delete the endpoint and create it again",
+    )
+
+
+async def _unread_by(store: Store, message: Message, box: GetBox | None) -> Unread | None:
+    """The secrets that a delivery of a schedule needs and that cannot be read: those in its target,
+    or that of its tenant."""
+    scope, channels = Scope(message.tenant), tuple[Channel, ...]()
+    with suppress(msgspec.MsgspecError):
+        channels = tuple(read_envelope(message.body).channels.values())
+
+    async def open_all(opened: Box) -> None:
+        def decrypt(sealed: SealedText, field: str) -> str:
+            return opened.decrypt(sealed.ciphertext, message.tenant, sealed.row, field)
+
+        for each in channels:
+            open_channel(each, decrypt)
+
+    async def read_own(opened: Box) -> None:
+        found = await store.secrets.get(scope, OWNER, SIGNING)
+        readable(opened, found, message.tenant, OWNER, SIGNING)
+
+    unread = None
+    if SEALED_MARK in message.body:
+        unread = await _unread(box, open_all, "give the secrets of the schedule's target again")
+    if unread is None and WebhookTarget in map(type, channels):
+        unread = await _unread(box, read_own, "replace it: `tickwork webhooks secret --lost-key`")
+    return unread
+
+
+async def _unread(
+    box: GetBox | None, read: Callable[[Box], Awaitable[object]], if_lost: str
+) -> Unread | None:
+    if box is None:
+        return None
+    try:
+        await read(box())
+    except StoreBroken as error:
+        return Unread(str(error), if_lost)
+    except (InvalidInput, MissingExtra) as error:
+        return Unread(str(error))
+    return None
 
 
 async def _destination(

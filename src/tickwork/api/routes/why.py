@@ -35,7 +35,7 @@ async def why_message(
 ) -> Wait:
     """Answers with a code, what it waits for, since when, until when, and what happens next."""
     wanted = read_path_id(Prefix.MESSAGE, message_id, "message")
-    return await why.why_message(store_of(context), caller.scope, wanted)
+    return await why.why_message(store_of(context), caller.scope, wanted, box=_box(context))
 
 
 @operation(
@@ -67,7 +67,7 @@ async def why_delivery(
 ) -> Wait:
     """Answers whether it arrived, waits for its retry or for its endpoint, or died."""
     wanted = read_path_id(Prefix.DELIVERY, delivery, "delivery")
-    return await why.why_delivery(store_of(context), caller.scope, wanted)
+    return await why.why_delivery(store_of(context), caller.scope, wanted, box=_box(context))
 
 
 @operation(
@@ -80,8 +80,9 @@ async def why_delivery(
 async def why_endpoint(
     endpoint: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
 ) -> Wait:
-    """Answers whether it is disabled, its breaker is open, or it takes deliveries."""
-    return await why.why_endpoint(store_of(context), caller.scope, endpoint)
+    """Answers whether it is disabled, its breaker is open, its secrets cannot be read, or it takes
+    deliveries."""
+    return await why.why_endpoint(store_of(context), caller.scope, endpoint, box=_box(context))
 
 
 @operation(
@@ -134,6 +135,10 @@ async def get_trace(
     """Returns messages, dead letters, deliveries, runs with their steps and firings as a tree. The
     id of a message, a dead letter or a run stands for its correlation."""
     return await trace_anything(store_of(context), caller.scope, correlation_id)
+
+
+def _box(context: Context) -> why.GetBox | None:
+    return None if context.outside is None else context.outside.secret_box
 
 
 WHY_ROUTES = (
