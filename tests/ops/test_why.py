@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.acts import WORK, make_queue
-from tests.conformance.schedule_acts import end_next, plan_now
+from tests.conformance.acts import WORK, make_queue, pull
+from tests.conformance.schedule_acts import end, end_next, plan_now
 from tests.stores.clock import VirtualClock
+from tickwork.core.message.dead_letter import Pace, Selection
 from tickwork.core.message.outcome import Permanent
 from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.model import Schedule
@@ -258,3 +259,51 @@ async def test_a_one_shot_in_the_past_waits_for_a_scheduler_and_a_worker(
     assert planned.code == "waiting"
     assert "no node with the role worker is alive" in planned.answer
     assert (await ask(store, made, hour(clock, -3))).code == "before_creation"
+
+
+async def test_the_latest_triggered_run_is_explained(store: Store, clock: VirtualClock) -> None:
+    made = await make(store)
+    assert (await ask(store, made)).triggered is None
+    await change.trigger(store, DEFAULT, made.id)
+    first, ten = clock.now(), hour(clock, 1)
+    clock.advance(seconds=5)
+    found = await ask(store, made)
+    assert (found.code, found.at) == ("to_come", ten)
+    run = found.triggered
+    assert run is not None
+    assert (run.at, run.fired, run.code) == (first, None, "waiting")
+    waits = "It has waited in its queue for 5 s (no node with the role worker is alive)."
+    assert run.answer == waits
+    assert found.show()["triggered"] == {
+        "at": iso(first), "fired": None, "code": "waiting", "answer": waits,
+    }  # fmt: skip
+    await end_next(store)
+    run = (await ask(store, made)).triggered
+    assert run is not None
+    assert (run.at, run.fired, run.code) == (first, True, "succeeded")
+    clock.advance(seconds=60)
+    await change.trigger(store, DEFAULT, made.id)
+    await end_next(store, Permanent("no such team"))
+    run = (await ask(store, made)).triggered
+    assert run is not None
+    assert (run.at, run.code) == (clock.now(), "dead")
+    assert "no such team" in run.answer
+    assert (await ask(store, made, ten)).triggered is None
+
+
+async def test_a_backfill_and_a_replay_are_no_triggered_runs(
+    store: Store, clock: VirtualClock
+) -> None:
+    made = await make(store)
+    clock.advance(seconds=2 * 3_600)
+    await plan_now(store, clock)
+    for message in await pull(store):
+        await end(store, message, Permanent("no such team"))
+    await store.dead_letters.replay(DEFAULT, WORK, Selection(limit=1), Pace())
+    assert (await ask(store, made)).triggered is None
+    await end_next(store)
+    since, until = hour(clock, -1), clock.now()
+    slots = await change.backfill(store, DEFAULT, made.id, since=since, until=until, force=True)
+    assert slots
+    assert (await store.schedules.get(DEFAULT, made.id)).runs > 1
+    assert (await ask(store, made)).triggered is None

@@ -14,7 +14,7 @@ from tickwork.core.schedule.firing import ChannelOutcome, FiringRecord, FiringSt
 from tickwork.ops.schedules.complete import CompletedFiring
 from tickwork.ops.schedules.public import Schedule, ScheduleView
 from tickwork.ops.schedules.views import UpcomingFire
-from tickwork.ops.schedules.why import Why
+from tickwork.ops.schedules.why import TriggeredRun, Why
 
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):
@@ -161,7 +161,8 @@ class UpcomingAnswer(Struct, frozen=True, kw_only=True):
 
 class WhyAnswer(Struct, frozen=True, kw_only=True):
     """Why a schedule fired, or did not: a code for programs, a sentence for people, and the facts.
-    `fired` is null while it is undecided."""
+    `fired` is null while it is undecided. `triggered` is the latest triggered run, if no
+    instant was given."""
 
     schedule_id: str
     at: datetime
@@ -172,6 +173,7 @@ class WhyAnswer(Struct, frozen=True, kw_only=True):
     previous_slot: datetime | None
     next_slot: datetime | None
     firings: tuple[FiringAnswer, ...]
+    triggered: TriggeredRun | None = None
 
     @classmethod
     def of(cls, why: Why) -> WhyAnswer:
@@ -186,4 +188,5 @@ class WhyAnswer(Struct, frozen=True, kw_only=True):
             previous_slot=why.previous_slot,
             next_slot=why.next_slot,
             firings=tuple(FiringAnswer.of(each) for each in why.firings),
+            triggered=why.triggered,
         )

@@ -485,9 +485,18 @@ class Fires(Struct, frozen=True):
     truncated: bool = False
 
 
+class TriggeredRun(Struct, frozen=True):
+    """What became of the run that was triggered last, at a time: as in `WhyAnswer`."""
+
+    at: datetime
+    fired: bool | None
+    code: str
+    answer: str
+
+
 class WhyAnswer(Struct, frozen=True, kw_only=True):
     """Why a schedule fired, or did not: a code for programs, a sentence for people, and the facts.
-    `fired` is None while it is undecided."""
+    `fired` is None while it is undecided. `triggered` is set only if no instant was given."""
 
     schedule_id: str
     at: datetime
@@ -498,6 +507,7 @@ class WhyAnswer(Struct, frozen=True, kw_only=True):
     previous_slot: datetime | None
     next_slot: datetime | None
     firings: tuple[FiringAnswer, ...]
+    triggered: TriggeredRun | None = None
 
 
 class Fire(Struct, frozen=True):

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 
 from tickwork.core import when
 from tickwork.core.fields import Reader
-from tickwork.core.model import SYSTEM, Scope
+from tickwork.core.model import SYSTEM, Message, Scope
 from tickwork.core.schedule.firing import FiringRecord
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.core.schedule.plan import EXCLUDED
@@ -29,14 +29,27 @@ from tickwork.store.contract import Store
 LOOKBACK = timedelta(days=800)
 """Time back in which the previous slot is searched. It is too short for a rule of leap days."""
 
+RUNS_LOOKED_AT = 1_000
+"""Number of messages, and of the newest records, among which the latest triggered run is searched.
+"""
+
 _OVER = frozenset({ScheduleStatus.COMPLETED, ScheduleStatus.DELETED})
+
+
+class TriggeredRun(Struct, frozen=True):
+    """What became of a run that was triggered `at` a time: as in `Why`."""
+
+    at: datetime
+    fired: bool | None
+    code: str
+    answer: str
 
 
 class Why(Struct, frozen=True, kw_only=True):
     """The answer: a code for programs, a sentence for people, and the facts behind it.
 
     `fired` is None while it is undecided. `is_slot` comes from the record, or if there is none,
-    from the current rule.
+    from the current rule. `triggered` is the latest triggered run, if no instant was given.
     """
 
     schedule_id: UUID
@@ -48,9 +61,11 @@ class Why(Struct, frozen=True, kw_only=True):
     firings: tuple[FiringRecord, ...] = ()
     previous_slot: datetime | None = None
     next_slot: datetime | None = None
+    triggered: TriggeredRun | None = None
 
     def show(self) -> dict[str, Any]:
         """Returns the answer as a dict with the API's field names."""
+        run = self.triggered
         return {
             "schedule_id": str(self.schedule_id),
             "at": when.iso(self.at),
@@ -61,13 +76,22 @@ class Why(Struct, frozen=True, kw_only=True):
             "previous_slot": None if self.previous_slot is None else when.iso(self.previous_slot),
             "next_slot": None if self.next_slot is None else when.iso(self.next_slot),
             "firings": [show_firing(each) for each in self.firings],
+            "triggered": None
+            if run is None
+            else {
+                "at": when.iso(run.at),
+                "fired": run.fired,
+                "code": run.code,
+                "answer": run.answer,
+            },
         }
 
 
 async def why(store: Store, scope: Scope, reference: UUID | str, at: datetime | None = None) -> Why:
     """Answers why the schedule fired, or did not, at an instant.
 
-    Without an instant it answers for the latest slot, or for the first one if none was due yet.
+    Without an instant it answers for the latest slot, or for the first one if none was due yet, and
+    for the latest triggered run.
     """
     if at is not None and at.tzinfo is None:
         fault = "must have a time zone offset, such as 2027-03-14T09:00:00Z"
@@ -77,14 +101,15 @@ async def why(store: Store, scope: Scope, reference: UUID | str, at: datetime | 
         raise InvalidInput(faults)
     schedule = await _get_schedule(store, scope, reference)
     rule, now = await rule_now(store, scope, schedule), await store.now()
+    triggered = None
     if at is None:
+        triggered = await _latest_triggered(store, scope, schedule, rule, now)
         at = _latest_slot(schedule, rule, now)
     elif isinstance(rule.timing, when.Once) and at == rule.timing.at:
         # If its time was over when it was given, its slot is when that happened.
         at = schedule.last_slot or schedule.next_slot or at
     facts = await _facts(store, scope, schedule, rule, now, at)
     answer = answer_from(facts)
-    obstacles = await _obstacles(store, scope, schedule, answer)
     return Why(
         schedule_id=schedule.id,
         at=at,
@@ -93,11 +118,32 @@ async def why(store: Store, scope: Scope, reference: UUID | str, at: datetime | 
         or facts.message is not None,
         fired=answer.fired,
         code=answer.code,
-        answer=f"{answer.words[0].upper()}{answer.words[1:]}{obstacles}.",
+        answer=await _sentence(store, scope, schedule, answer),
         firings=tuple(facts.firings),
         previous_slot=facts.previous,
         next_slot=facts.following,
+        triggered=triggered,
     )
+
+
+async def _latest_triggered(
+    store: Store, scope: Scope, schedule: Schedule, rule: when.Rule, now: datetime
+) -> TriggeredRun | None:
+    """What became of the latest triggered run. Other extra runs are backfilled, which are
+    catch-ups, or replays of a slot, which has a first run."""
+    if not schedule.runs:
+        return None
+    waiting = await store.schedules.messages(scope, schedule.id, RUNS_LOOKED_AT)
+    records = await store.firings.list(scope, schedule.id, RUNS_LOOKED_AT)
+    there: list[Message | FiringRecord] = [*waiting, *records]
+    first = {each.slot for each in there if not each.run}
+    extra = {each.slot for each in there if each.run and not each.catch_up}
+    for at in sorted((slot for slot in extra - first if slot is not None), reverse=True):
+        if all(each.run for each in await store.firings.of_slot(scope, schedule.id, at)):
+            answer = answer_from(await _facts(store, scope, schedule, rule, now, at))
+            words = await _sentence(store, scope, schedule, answer)
+            return TriggeredRun(at, answer.fired, answer.code, words)
+    return None
 
 
 async def _get_schedule(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
@@ -177,6 +223,11 @@ def _covers(firing: FiringRecord, rule: when.Rule, at: datetime) -> bool | None:
 def _nearest(known: set[datetime | None], at: datetime, *, later: bool) -> datetime | None:
     slots = [slot for slot in known if slot is not None and slot != at and (slot > at) is later]
     return min(slots, default=None) if later else max(slots, default=None)
+
+
+async def _sentence(store: Store, scope: Scope, schedule: Schedule, answer: Answer) -> str:
+    obstacles = await _obstacles(store, scope, schedule, answer)
+    return f"{answer.words[0].upper()}{answer.words[1:]}{obstacles}."
 
 
 async def _obstacles(store: Store, scope: Scope, schedule: Schedule, answer: Answer) -> str:
