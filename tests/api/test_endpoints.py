@@ -75,7 +75,12 @@ async def test_an_event_reaches_endpoints_and_subscribed_queues_once(http: Http)
     event = {"type": "order.paid", "data": {"order": 17}, "event_id": "order-17"}
     published = await http.post("/v1/events", json=event)
     assert published.status_code == 201
-    assert published.json() == {"event_id": "order-17", "queues": 1, "endpoints": 1}
+    assert published.json() == {
+        "event_id": "order-17",
+        "queues": 1,
+        "endpoints": 1,
+        "is_repeat": False,
+    }
     await http.post("/v1/events", json=event)
     assert len(await pull(http)) == 1
     (delivery,) = await every_page(http, "/v1/deliveries", endpoint="shop", status="undelivered")

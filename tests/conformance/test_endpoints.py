@@ -9,7 +9,17 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from tests.conformance.acts import counts, letters, make_queue, make_tenants, pull_one
+from tests.conformance.acts import (
+    WORK,
+    ack,
+    counts,
+    letters,
+    make_queue,
+    make_tenants,
+    pull,
+    pull_one,
+    settle,
+)
 from tests.conformance.endpoint_acts import (
     attempt,
     claimed,
@@ -185,7 +195,9 @@ async def test_a_repeated_publish_makes_nothing_twice(store: Store) -> None:
     endpoint = await make_endpoint(store)
     event = new_event()
     first = await store.endpoints.publish(DEFAULT, event, None)
-    assert await store.endpoints.publish(DEFAULT, event, None) == first
+    assert not first.is_repeat
+    again = structs.replace(first, is_repeat=True)
+    assert await store.endpoints.publish(DEFAULT, event, None) == again
     (message,) = await claimed(store)
     await attempt(store, message)
     # Also when its message is done and forgotten; an endpoint that is new gets it.
@@ -194,6 +206,24 @@ async def test_a_repeated_publish_makes_nothing_twice(store: Store) -> None:
     assert len(await deliveries(store, endpoint_id=endpoint.id)) == 1
     (message,) = await claimed(store)
     assert read_endpoint_envelope(message.body).endpoint != endpoint.id
+
+
+async def test_a_repeated_publish_says_so_as_long_as_a_queue_knows_the_event(store: Store) -> None:
+    await make_queue(store)
+    await store.subscriptions.put(DEFAULT, "order.*", WORK)
+    event, other = new_event(event_id="one"), new_event(event_id="two")
+
+    async def is_repeat() -> bool:
+        found = await store.endpoints.publish(DEFAULT, event, None)
+        assert (found.queues, found.endpoints) == (1, 0)
+        return found.is_repeat
+
+    assert not await is_repeat()
+    assert await is_repeat()  # Its copy waits.
+    (message,) = await pull(store)
+    await settle(store, ack(message))
+    assert await is_repeat()  # Its copy was handled.
+    assert not (await store.endpoints.publish(DEFAULT, other, None)).is_repeat
 
 
 async def test_concurrent_publishers_of_one_event_make_each_delivery_once(store: Store) -> None:

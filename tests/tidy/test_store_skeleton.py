@@ -235,7 +235,6 @@ STATEMENTS: dict[Path, Listed] = {
         ),
         "part of a claim": (
             "messages/count_claimed",
-            "messages/done_events",
             "messages/find_claimable",
             "messages/find_claimable_suspects",
             "messages/read_bodies",

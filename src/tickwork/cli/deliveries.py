@@ -104,7 +104,9 @@ def publish_command(
         print_json(made)
     else:
         queues, endpoints = counted(made.queues, "queue"), counted(made.endpoints, "endpoint")
-        print_lines([f"event {made.event_id} of type {kind} goes to {queues} and {endpoints}"])
+        line = f"event {made.event_id} of type {kind} goes to {queues} and {endpoints}"
+        again = "; it was published before, and those that have it do not get it again"
+        print_lines([line + (again if made.is_repeat else "")])
 
 
 @app.command("list", cls=Command)

@@ -97,7 +97,8 @@ async def publish_event(
     caller: NamedDependency[Caller],
     idempotency_key: IdempotencyKey = None,
 ) -> Response[Published]:
-    """Publishes an event to the queues and endpoints whose types match, in one transaction."""
+    """Publishes an event to the queues and endpoints whose types match, in one transaction. With
+    `is_repeat` it was published before, and those that have it do not get it again."""
     reader = body_reader(data, *EventRequest.__struct_fields__)
     if "data" not in data:
         reader.fault("data", "is missing; null is possible, too")

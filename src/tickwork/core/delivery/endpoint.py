@@ -218,11 +218,13 @@ class AttemptRecord(Struct, frozen=True, kw_only=True):
 
 
 class Published(Struct, frozen=True, kw_only=True):
-    """To how many queues and endpoints an event went."""
+    """How many queues and endpoints receive an event. `is_repeat`: some have it already, because it
+    was published before; they do not get it again."""
 
     event_id: str
     queues: int
     endpoints: int
+    is_repeat: bool = False
 
 
 class EndpointStats(Struct, frozen=True, kw_only=True):

@@ -67,30 +67,55 @@ class Publisher:
         # The same ones for a repeat after a lost answer, which then stores nothing twice.
         copies_receipt, receipt = new_id(), new_id()
 
-        async def work(connection: Connection) -> tuple[int, list[Group]]:
+        async def work(connection: Connection) -> tuple[Published, list[Group]]:
             found = await connection.fetch(SQL.endpoint_settings, self._moment(), tenant)
-            groups, endpoints = list[Group](), 0
+            groups, endpoints, is_repeat = list[Group](), 0, False
             if found:
                 now = found[0]["now"]
                 settings = ((row["id"], rows.settings(row["settings"])) for row in found)
                 sent = published(event, now)
                 deliveries = new_deliveries(sent, settings, owner)
                 endpoints = len(deliveries)
-                if messages := await record_deliveries(connection, tenant, now, deliveries):
+                messages = await record_deliveries(connection, tenant, now, deliveries)
+                is_repeat = len(messages) < endpoints
+                if messages:
                     groups.append(await self.group(connection, tenant, messages))
             stored, backlog = list[Group](), BacklogChange()
             if groups:
                 stored += await self._sender.store(connection, groups, receipt, backlog)
             if copies:
-                stored += await self._sender.store_copies(
+                copied = await self._sender.store_copies(
                     connection, copies, copies_receipt, backlog
                 )
+                stored += copied
+                is_repeat = (
+                    is_repeat
+                    or not all(group.messages for group in copied[: len(copies)])
+                    or await _is_done(connection, tenant, copies, event)
+                )
             await change_backlog(connection, backlog)
-            return endpoints, stored
+            answer = Published(
+                event_id=event_name(event),
+                queues=len(copies),
+                endpoints=endpoints,
+                is_repeat=is_repeat,
+            )
+            return answer, stored
 
-        endpoints, stored = await self._database.transact(work)
+        answer, stored = await self._database.transact(work)
         self._sender.after_commit(stored)
-        return Published(event_id=event_name(event), queues=len(copies), endpoints=endpoints)
+        return answer
+
+
+async def _is_done(
+    connection: Connection, tenant: str, copies: Sequence[Group], event: NewMessage
+) -> bool:
+    """Whether the event was handled before in one of the queues that get a copy."""
+    if event.event_id is None:
+        return False
+    queue_ids = [group.queue_id for group in copies]
+    found = await connection.fetch(SQL.done_events, tenant, queue_ids, event.event_id)
+    return bool(found)
 
 
 async def record_deliveries(

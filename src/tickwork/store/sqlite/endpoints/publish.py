@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from uuid import UUID
 
 from tickwork.core.delivery.endpoint import Published
@@ -31,11 +33,26 @@ async def publish(
         sent = published(event, from_microseconds(transaction.now))
         endpoints = ((UUID(bytes=id_), rows.settings(text)) for id_, text in found)
         deliveries = new_deliveries(sent, endpoints, owner)
-        store_deliveries(transaction, tenant, deliveries)
+        made = store_deliveries(transaction, tenant, deliveries)
+        queues = send_copies(transaction, tenant, [event])
         return Published(
             event_id=event_name(event),
-            queues=send_copies(transaction, tenant, [event]),
+            queues=len(queues),
             endpoints=len(deliveries),
+            is_repeat=made < len(deliveries)
+            or not all(queues.values())
+            or _is_done(transaction, tenant, queues, event),
         )
 
     return await database.write(work)
+
+
+def _is_done(
+    transaction: Transaction, tenant: str, queue_ids: Iterable[bytes], event: NewMessage
+) -> bool:
+    """Whether the event was handled before in one of the queues."""
+    ids = json.dumps([] if event.event_id is None else [event.event_id])
+    return any(
+        transaction.execute(SQL.done_events, (tenant, queue_id, ids)).fetchone()
+        for queue_id in queue_ids
+    )

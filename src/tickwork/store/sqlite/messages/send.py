@@ -71,15 +71,16 @@ def send_copies(
     tenant: str,
     messages: Sequence[NewMessage],
     except_queue_id: bytes | None = None,
-) -> int:
+) -> dict[bytes, bool]:
     """Copies messages to the queues that subscribe to them, except the one they are in; returns the
-    number of queues. Copies that exceed the cap of their queue become dead letters there."""
-    queues = 0
+    ids of the queues, and whether all copies were new there. Copies that exceed the cap of their
+    queue become dead letters there."""
+    queues: dict[bytes, bool] = {}
     for queue, copies in copies_by_queue(
         transaction, tenant, messages, except_queue_id=except_queue_id
     ):
         stored = PreparedMessages(copies).store(transaction, tenant, queue, is_exempt=True)
         if queue.bytes_max is not None:
             bury_copies(transaction, tenant, queue, stored)
-        queues += 1
+        queues[queue.id] = len(stored) == len(copies)
     return queues
