@@ -219,23 +219,75 @@ async def test_each_endpoint_has_its_own_probe(store: Store, clock: VirtualClock
     assert pulled == {waiting[name][0] for name in names}
 
 
-async def test_enabling_and_a_lost_probe_look_for_another_probe(
-    store: Store, clock: VirtualClock
-) -> None:
-    endpoint = await make_endpoint(store, types=("shop.*",))
+async def opened_and_pulled(store: Store, clock: VirtualClock) -> tuple[list[UUID], PulledProbe]:
+    """An endpoint with waiting deliveries, of which the breaker has pulled the first one."""
+    await make_endpoint(store, types=("shop.*",))
     waiting = await failed(store, clock, [10 * HOURS] * FAILURES_IN_ROW_MAX)
     clock.advance(seconds=OPEN_SECONDS_MIN)
     await reap(store)
-    assert await store.endpoints.probe(SYSTEM, endpoint.id, 30)
-    # Whoever probed it never came back.
-    assert (await claimed_one(store)).id == waiting[0]
-    clock.advance(seconds=30)
-    await reap(store)
-    assert {each.id for each in await claimed(store)} == {*waiting[:2]}
     pulled = (await stored(store)).pulled
     assert pulled is not None
-    assert pulled.message_id == waiting[1]
-    enabled = await store.endpoints.enable(DEFAULT, endpoint.id)
+    assert pulled.message_id == waiting[0]
+    return waiting, pulled
+
+
+async def pulled_id(store: Store) -> UUID | None:
+    pulled = (await stored(store)).pulled
+    return None if pulled is None else pulled.message_id
+
+
+async def claimed_at(store: Store, clock: VirtualClock, at: datetime) -> list[UUID]:
+    """What can be claimed a moment before a time, and at that time."""
+    clock.advance(seconds=_seconds(clock, at) - 0.001)
+    assert await claimed(store) == ()
+    clock.advance(seconds=0.001)
+    return [each.id for each in await claimed(store)]
+
+
+async def test_a_probe_that_nobody_sent_goes_back_to_its_own_time_when_another_is_pulled(
+    store: Store, clock: VirtualClock
+) -> None:
+    waiting, pulled = await opened_and_pulled(store, clock)
+    clock.advance(seconds=PULLED_AGAIN_SECONDS)
+    await reap(store)
+    assert (await claimed_one(store)).id == waiting[1] == await pulled_id(store)
+    assert (await claimed_at(store, clock, pulled.back_at))[0] == waiting[0]
+
+
+@pytest.mark.parametrize("ttl_seconds", [20, 60], ids=["given back", "still claimed"])
+async def test_a_probe_whose_worker_died_goes_back_to_its_own_time_when_another_is_pulled(
+    store: Store, clock: VirtualClock, ttl_seconds: float
+) -> None:
+    waiting, pulled = await opened_and_pulled(store, clock)
+    (message,) = await claimed(store, holder=await join(store, ttl_seconds=ttl_seconds))
+    assert await store.endpoints.probe(SYSTEM, (await stored(store)).id, 30)
+    clock.advance(seconds=30)
+    await reap(store)
+    other = await claimed_one(store)
+    assert (message.id, other.id, await pulled_id(store)) == (*waiting[:2], waiting[1])
+    await end(store, other, Fate.ACK)
+    clock.advance(seconds=60)
+    await reap(store)
+    assert (await claimed_at(store, clock, pulled.back_at))[0] == waiting[0]
+
+
+async def test_a_probe_that_was_not_sent_when_the_breaker_closed_is_still_known(
+    store: Store, clock: VirtualClock
+) -> None:
+    """So that its failure costs no attempt."""
+    _, pulled = await opened_and_pulled(store, clock)
+    await publish(store, "shop.new")
+    (new,) = [each for each in await claimed(store) if each.id != pulled.message_id]
+    await attempt(store, new)
+    closed = await stored(store)
+    assert (closed.health, closed.pulled) == (HEALTHY, pulled)
+
+
+async def test_enabling_makes_an_endpoint_forget_its_probe(
+    store: Store, clock: VirtualClock
+) -> None:
+    await opened_and_pulled(store, clock)
+    enabled = await store.endpoints.enable(DEFAULT, (await stored(store)).id)
     assert (enabled.pulled, enabled.health) == (None, HEALTHY)
 
 

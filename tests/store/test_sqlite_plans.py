@@ -111,7 +111,7 @@ SEARCHES |= {
     for name in (
         *("claimed_attempts", "deliveries_to_resend", "delivery_stats", "get_delivery"),
         *("endpoint_deliveries", "endpoint_undelivered", "tenant_deliveries", "tenant_undelivered"),
-        *("prune_deliveries", "show_messages", "choose_probe"),
+        *("prune_deliveries", "show_messages", "choose_probe", "put_back_probe"),
     )
 }
 """Deliveries to endpoints look up their messages."""

@@ -331,6 +331,7 @@ STATEMENTS: dict[Path, Listed] = {
             "endpoints/choose_probe",
             "endpoints/claimed_attempts",
             "endpoints/due_probes",
+            "endpoints/put_back_probe",
             "endpoints/show_attempts",
             "retention/prune_attempts",
             "batches/count_ended_items",

@@ -427,7 +427,8 @@ class Reaper(Protocol):
         A message of a dead node is ready again; it loses a claim, not an attempt. After too many
         lost claims it is a dead letter. An expired pull lease counts as an attempt. A batch whose
         completion was missed is completed, and an abandoned one is sealed. For each endpoint whose
-        breaker may be probed, a waiting delivery is made visible.
+        breaker may be probed, a waiting delivery is made visible; the one before, if it was not
+        sent, waits for its own time again.
         """
 
     async def next_expiry(self, scope: Scope) -> datetime | None:

@@ -258,11 +258,13 @@ def pull_probes(transaction: Transaction) -> None:
     """Makes a waiting delivery of each endpoint visible whose breaker may be probed."""
     now = transaction.now
     due = transaction.execute(SQL.due_probes, (now, PULLED_AT_ONCE_MAX)).fetchall()
-    for endpoint_id, tenant, last_id in due:
+    for endpoint_id, tenant, last_id, back_at in due:
         asked = (tenant, endpoint_id, ENDPOINTS_QUEUE, last_id, now, PROBE_CANDIDATES_MAX)
         found = transaction.execute(SQL.choose_probe, asked).fetchone() or (None, None)
         if found[0] is not None:
             show_message(transaction, tenant, found[0], 0)
+            if last_id not in (None, found[0]):
+                transaction.execute(SQL.put_back_probe, (tenant, last_id, back_at))
         again = now + microseconds(PULLED_AGAIN_SECONDS)
         transaction.execute(SQL.pull_probes, (endpoint_id, again, *found))
 

@@ -1,11 +1,12 @@
 -- Makes one waiting delivery visible now for each of at most `$3` endpoints whose breaker may be probed, and
 -- remembers when it was due. It takes the one that was tried least recently, not the last one again if there is
 -- another: a single bad message keeps no breaker open. Of the undelivered ones it looks at the `$4` oldest and the
--- `$4` newest, because many in between may be dead or blocked. It looks again after `$5` seconds.
+-- `$4` newest, because many in between may be dead or blocked. The message that was pulled before and not sent goes
+-- back to its own time, also while a dead node holds it. It looks again after `$5` seconds.
 -- (IS NOT DISTINCT FROM keeps the planner from reading all deliveries of the tenant.)
 WITH moment AS MATERIALIZED (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now),
 due AS MATERIALIZED (
-    SELECT id, tenant, probe_message_id FROM tickwork_endpoints
+    SELECT id, tenant, probe_message_id, probe_back_at FROM tickwork_endpoints
     WHERE probe_at IS NOT NULL AND probe_at <= (SELECT now FROM moment)
     ORDER BY probe_at
     LIMIT $3
@@ -54,6 +55,21 @@ shown AS (
     ) AS free
     WHERE m.ctid = free.at
     RETURNING free.endpoint_id, free.visible_at, m.id, m.queue_id
+),
+put_back AS (
+    UPDATE tickwork_messages AS m SET visible_at = free.own_time
+    FROM (
+        SELECT found.at, due.probe_back_at AS own_time
+        FROM due
+        JOIN shown ON shown.endpoint_id = due.id AND shown.id <> due.probe_message_id
+        CROSS JOIN LATERAL (
+            SELECT ctid AS at FROM tickwork_messages
+            WHERE tenant = due.tenant AND id = due.probe_message_id
+                AND (visible_at < due.probe_back_at) IS NOT DISTINCT FROM true
+            FOR UPDATE SKIP LOCKED
+        ) AS found
+    ) AS free
+    WHERE m.ctid = free.at
 )
 UPDATE tickwork_endpoints AS e
 SET probe_at = (SELECT now FROM moment) + make_interval(secs => $5),

@@ -1,10 +1,9 @@
 -- Stores the health of endpoints, and disables those with a reason. A breaker that opens looks for a probe when it
--- may be probed; one that is closed has no probe.
+-- may be probed.
 UPDATE tickwork_endpoints AS e
 SET failures_in_row = new.failures_in_row, failing_since = new.failing_since, open_until = new.open_until,
     openings = new.openings, notices = new.notices,
     probe_at = CASE WHEN new.open_until IS DISTINCT FROM e.open_until THEN new.open_until ELSE e.probe_at END,
-    probe_message_id = CASE WHEN new.open_until IS NOT NULL THEN e.probe_message_id END,
     disabled_at = CASE WHEN new.reason IS NULL THEN e.disabled_at ELSE $1 END,
     disabled_reason = coalesce(new.reason, e.disabled_reason)
 FROM unnest(
