@@ -226,6 +226,23 @@ async def test_a_repeated_publish_says_so_as_long_as_a_queue_knows_the_event(sto
     assert not (await store.endpoints.publish(DEFAULT, other, None)).is_repeat
 
 
+async def test_another_event_with_the_same_id_is_refused_and_reaches_nobody(store: Store) -> None:
+    await make_endpoint(store)
+    await make_endpoint(store, "refunds", types=("refund.*",))
+    await make_queue(store)
+    for each in ("refund.*", "gift.*"):
+        await store.subscriptions.put(DEFAULT, each, WORK)
+    event = new_event(event_id="one")
+    await store.endpoints.publish(DEFAULT, event, None)
+    body = msgspec.json.encode({"order": 18})
+    for changed in ({"body": body}, {"type": "refund.made"}, {"type": "gift.made"}):
+        other = structs.replace(event, **changed)
+        with pytest.raises(Conflict, match="event_id 'one' was used for another event"):
+            await store.endpoints.publish(DEFAULT, other, None)
+    assert len(await deliveries(store)) == 1
+    assert await counts(store) == Counts()
+
+
 async def test_concurrent_publishers_of_one_event_make_each_delivery_once(store: Store) -> None:
     for name in ("a", "b", "c"):
         await make_endpoint(store, name, is_ordered=name == "b")

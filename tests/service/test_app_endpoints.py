@@ -42,6 +42,12 @@ def bodies(h: Harness, url: str | None = None) -> list[Any]:
     ]
 
 
+def types(h: Harness, url: str) -> list[str]:
+    """The types of the events that were sent to a URL, sorted."""
+    sent = [each for each in h.deliveries.webhooks if each.url == url]
+    return sorted(msgspec.json.decode(each.body)["type"] for each in sent)
+
+
 # Publishing
 
 
@@ -109,6 +115,49 @@ async def test_a_handler_that_is_retried_publishes_its_events_once(
         await app.queue("orders").send({})
         await own.advance(hours=1)
         assert sorted(each["step"] for each in bodies(own)) == [1, 2]
+
+
+async def test_a_retried_handler_that_publishes_another_event_loses_none(
+    app: Tickwork, database: str | None
+) -> None:
+    app.queue("orders", max_retries=3)
+
+    @app.on("orders")
+    async def decide(message: Any) -> None:
+        if message.attempts == 1:
+            await app.events.publish("order.reserved", {"order": 7})
+            raise ValueError("the stock was wrong")
+        await app.events.publish("order.rejected", {"order": 7})
+        for note in ("sorry", "sorry", "bye"):
+            await app.events.publish("order.note", {"text": note})
+        if message.attempts == 2:
+            raise ValueError("not yet")
+
+    async with harness(app, database=database, start=START) as own:
+        await app.endpoints.create("shop", url=SHOP, types=["order.*"])
+        await app.endpoints.create("billing", url=BILLING, types=["order.rejected"])
+        await app.queue("orders").send({})
+        await own.advance(hours=1)
+        notes = ["order.note"] * 3
+        assert types(own, SHOP) == [*notes, "order.rejected", "order.reserved"]
+        assert types(own, BILLING) == ["order.rejected"]
+        (rejected,) = await app.deliveries.list(endpoint="billing")
+        await app.deliveries.resend(rejected.id)
+        await own.drain()
+        assert types(own, BILLING) == ["order.rejected"] * 2
+
+
+async def test_an_event_id_that_was_used_for_another_event_is_refused(
+    app: Tickwork, h: Harness
+) -> None:
+    await app.endpoints.create("shop", url=SHOP, types=["order.paid"])
+    await app.events.publish("order.paid", {"a": 1, "b": 2}, event_id="one")
+    for other in (("order.paid", {"a": 1, "b": 3}), ("order.sent", {"a": 1, "b": 2})):
+        with pytest.raises(Conflict, match="event_id 'one' was used for another event"):
+            await app.events.publish(*other, event_id="one")
+    await app.events.publish("order.paid", {"b": 2, "a": 1}, event_id="one")
+    await h.drain()
+    assert bodies(h) == [{"a": 1, "b": 2}]
 
 
 @pytest.mark.parametrize(

@@ -273,7 +273,8 @@ class Handling:
         self.given, self.has_store, self.is_repeated = given, has_store, is_repeated
         self._sends: list[Send] = []
         self._batches: list[BatchWithItems] = []
-        self._batches_named = self._events_named = self._items = self._items_bytes = 0
+        self._batches_named = self._items = self._items_bytes = 0
+        self._events_named: dict[str, int] | None = None
         self._calls_named = 0
         self._background: set[asyncio.Task[Any]] = set()
         self.has_ended = False
@@ -325,12 +326,18 @@ class Handling:
             return None
         return derived_id(self.cause.id, f"batch {number}")
 
-    def next_event_id(self) -> str | None:
-        """The id of the next event that is published in this run: the same when the message is
-        retried. None for a batch of messages."""
+    def event_id(self, digest: str) -> str | None:
+        """The id of an event with this digest that is published in this run: the same when the
+        message is retried, also if other events are published then. The run may publish the same
+        event several times. None for a batch of messages."""
         self._check_open()
-        self._events_named += 1
-        return None if self.cause is None else f"{self.cause.id}:{self._events_named}"
+        return None if self.cause is None else self._event_id(self.cause.id, digest)
+
+    def _event_id(self, base: UUID, digest: str) -> str:
+        if self._events_named is None:
+            self._events_named = {}
+        number = self._events_named[digest] = self._events_named.get(digest, 0) + 1
+        return f"{base}:{digest}:{number}"
 
     def next_call_key(self) -> str | None:
         """The idempotency key of the next call of an entity in this run: the same when the message

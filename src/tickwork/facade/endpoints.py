@@ -50,9 +50,10 @@ class Events:
         """Publishes an event to the queues that subscribe to its type, and to the endpoints whose
         types match, in one transaction.
 
-        The same `event_id` is published once; the answer to a repeat has `is_repeat`. With an
-        `owner` the event also reaches the endpoints of that owner. Inside a handler the
-        event is published at once; if the handler is retried, it is not published a second time.
+        The same `event_id` is published once; the answer to a repeat has `is_repeat`. With another
+        type or data it raises `Conflict`. With an `owner` the event also reaches the endpoints of
+        that owner. Inside a handler the event is published at once, also if the handler then fails;
+        if it is retried and publishes the same event, that is not published a second time.
         """
         engine = self._engine
         return await events.publish_event(

@@ -17,6 +17,7 @@ from tickwork.core.delivery.endpoint import (
     Published,
 )
 from tickwork.core.delivery.endpoint_fields import check_event_type, check_owner
+from tickwork.core.delivery.publish import event_digest
 from tickwork.core.limits import BODY_BYTES_MAX, LIST_LIMIT_MAX, check_message
 from tickwork.core.message.body import encode_json
 from tickwork.core.message.decide import caused_by
@@ -59,15 +60,16 @@ async def publish_event(
     handling: Handling | None = None,
 ) -> Published:
     """Publishes an event at once. One with an `event_id` is published once, however often it is
-    repeated; inside a handler every event has one, which is the same when the handler is
-    retried."""
+    repeated; inside a handler every event has one, which is the same when the handler is retried
+    and publishes the same event. Raises `Conflict` if the `event_id` was used for another event."""
     check_event_type(event_type)
     check_owner(owner)
+    body = _encoded(data)
     if handling is not None and event_id is None:
-        event_id = handling.next_event_id()
+        event_id = handling.event_id(event_digest(event_type, body, key=key, owner=owner))
     event = NewMessage(
         id=_id(scope, event_id),
-        body=_encoded(data),
+        body=body,
         type=event_type,
         key=key,
         event_id=event_id,

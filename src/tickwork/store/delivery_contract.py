@@ -82,8 +82,9 @@ class Endpoints(Protocol):
         An event with an owner reaches endpoints of that owner and those without one, an event
         without an owner only the latter. Disabled endpoints get their deliveries, too. A repeat
         with the same id makes no second delivery, and says that it is one; copies in queues follow
-        the rules of `Messages.send`. `NotFound` if the queue of deliveries does not exist and an
-        endpoint matches."""
+        the rules of `Messages.send`. `Conflict` if the `event_id` is that of an event with another
+        type or body that an endpoint received. `NotFound` if the queue of deliveries does not exist
+        and an endpoint matches."""
 
     async def begin(self, scope: Scope, delivery: SlotDelivery) -> bool:
         """Stores a delivery whose message exists already, once; a replay gives it another message.

@@ -76,10 +76,9 @@ class StepHandling(Handling):
     def detached_id(self, number: int) -> UUID:
         return derived_id(self._identity.id, f"batch {number}")
 
-    def next_event_id(self) -> str:
+    def event_id(self, digest: str) -> str:
         self._check_open()
-        self._events_named += 1
-        return f"{self._identity.id}:{self._events_named}"
+        return self._event_id(self._identity.id, digest)
 
     def next_call_key(self) -> str:
         self._check_open()
@@ -101,7 +100,7 @@ class BodyHandling(Handling):
     def number_batch(self) -> NoReturn:
         self._refuse("makes a batch")
 
-    def next_event_id(self) -> NoReturn:
+    def event_id(self, digest: str) -> NoReturn:  # noqa: ARG002
         self._refuse("publishes an event")
 
     def next_call_key(self) -> NoReturn:

@@ -19,9 +19,9 @@ from tickwork.core.limits import DELAY_SECONDS_MAX, check_message
 from tickwork.core.message.subscription import matches
 from tickwork.core.message.system_events import is_about
 from tickwork.core.model import ContentType, NewMessage
-from tickwork.core.stable_hash import derived_id
+from tickwork.core.stable_hash import derived_id, stable_hash
 from tickwork.core.when import iso
-from tickwork.errors import FieldError, InvalidInput
+from tickwork.errors import Conflict, FieldError, InvalidInput
 
 
 class NewDelivery(Struct, frozen=True):
@@ -44,6 +44,9 @@ class _EventBody(Struct, frozen=True):
     data: msgspec.Raw
 
 
+_BODIES = msgspec.json.Decoder(_EventBody)
+
+
 def check_event(event: NewMessage) -> None:
     """Raises `InvalidInput` for an event that cannot be published."""
     check_message(event)
@@ -58,6 +61,28 @@ def check_event(event: NewMessage) -> None:
         faults.append(FieldError("content_type", "must be json"))
     if faults:
         raise InvalidInput(faults)
+
+
+def check_same_event(event: NewMessage, stored: NewMessage | None) -> None:
+    """Raises `Conflict` if another event was published with the id of this one."""
+    if stored is None:
+        return
+    data = _BODIES.decode(stored.body).data
+    if stored.type != event.type or _in_order(bytes(data)) != _in_order(event.body):
+        name = event_name(event)
+        raise Conflict(f"event_id {name!r} was used for another event; use a new one")
+
+
+def event_digest(event_type: str, body: bytes, *, key: str | None, owner: str | None) -> str:
+    """Tells the events of one handler apart, so that one that is published again by a retry is
+    found, and another one is not taken for it."""
+    text = msgspec.json.encode([event_type, key, owner, msgspec.Raw(_in_order(body))])
+    return f"{stable_hash(text.decode()):016x}"
+
+
+def _in_order(body: bytes) -> bytes:
+    """JSON with the keys of objects in order."""
+    return msgspec.json.encode(msgspec.json.decode(body), order="sorted")
 
 
 def check_resend(

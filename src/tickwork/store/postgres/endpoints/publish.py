@@ -10,6 +10,7 @@ from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE, Published
 from tickwork.core.delivery.publish import (
     NewDelivery,
     check_event,
+    check_same_event,
     event_name,
     new_deliveries,
     published,
@@ -80,6 +81,10 @@ class Publisher:
                 is_repeat = len(messages) < endpoints
                 if messages:
                     groups.append(await self.group(connection, tenant, messages))
+            if event.event_id is not None:
+                # After the insert, which waits for others that publish it.
+                known = await connection.fetchrow(SQL.find_published, tenant, event.id)
+                check_same_event(event, None if known is None else rows.published(known))
             stored, backlog = list[Group](), BacklogChange()
             if groups:
                 stored += await self._sender.store(connection, groups, receipt, backlog)

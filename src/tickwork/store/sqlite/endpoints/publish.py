@@ -9,6 +9,7 @@ from uuid import UUID
 from tickwork.core.delivery.endpoint import Published
 from tickwork.core.delivery.publish import (
     check_event,
+    check_same_event,
     event_name,
     new_deliveries,
     published,
@@ -29,6 +30,9 @@ async def publish(
     check_event(event)
 
     def work(transaction: Transaction) -> Published:
+        if event.event_id is not None:
+            known = transaction.execute(SQL.find_published, (tenant, event.id.bytes)).fetchone()
+            check_same_event(event, None if known is None else rows.published(known))
         found = transaction.execute(SQL.endpoint_settings, (tenant,)).fetchall()
         sent = published(event, from_microseconds(transaction.now))
         endpoints = ((UUID(bytes=id_), rows.settings(text)) for id_, text in found)

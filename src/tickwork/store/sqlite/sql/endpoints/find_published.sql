@@ -1,0 +1,2 @@
+-- A published event.
+SELECT /*published*/ FROM tickwork_published WHERE tenant = ?1 AND id = ?2
