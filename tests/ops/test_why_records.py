@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
-from tests.conformance.acts import ALL, WORK, make_queue, pull_one, retry, settle
+from tests.conformance.acts import ALL, WORK, make_queue, pull_one, retry, send, settle
 from tests.conformance.schedule_acts import end_next, lead, look, plan_now, write
 from tests.stores.clock import VirtualClock
+from tickwork.core.delivery.target import DELIVERIES_QUEUE, DELIVERIES_SETTINGS
 from tickwork.core.message.outcome import Failed, Permanent
 from tickwork.core.model import DEFAULT, SYSTEM
 from tickwork.core.schedule.firing import FiringResult, FiringStatus
@@ -18,6 +20,7 @@ from tickwork.core.schedule.plan import park
 from tickwork.core.when import Limits, iso
 from tickwork.ops.schedules import change, create
 from tickwork.ops.schedules.why import Why, why
+from tickwork.ops.why import why_message
 from tickwork.store.contract import Store
 
 HOUR = timedelta(hours=1)
@@ -186,3 +189,22 @@ async def test_a_waiting_slot_is_found_among_many(
     for at in (filled[0], filled[-1], nine):
         found = await why(store, DEFAULT, made.id, at)
         assert (found.code, found.at) == ("waiting", at)
+
+
+@pytest.mark.parametrize(
+    ("delivery", "then"),
+    [
+        ("at_most_once", "becomes a dead letter"),
+        ("at_least_once", "is retried, up to 4 more times"),
+    ],
+)
+async def test_a_delivery_that_is_sent_once_is_not_said_to_be_retried(
+    store: Store, delivery: str, then: str
+) -> None:
+    await store.queues.put(SYSTEM, DELIVERIES_QUEUE, DELIVERIES_SETTINGS)
+    target = {"type": "webhook", "url": "https://example.com/hook"}
+    body = msgspec.json.encode({"target": target, "delivery": delivery})
+    await send(store, body=body, queue=DELIVERIES_QUEUE)
+    running = await pull_one(store, scope=SYSTEM, queue=DELIVERIES_QUEUE)
+    found = await why_message(store, SYSTEM, running.id)
+    assert found.next == f"It is acked; if it fails it {then}."

@@ -254,6 +254,23 @@ async def test_a_delivery_says_what_became_of_it_or_what_it_waits_for(
                 await app.why(unknown)
 
 
+async def test_a_slot_counts_the_attempts_of_its_schedule(database: str | None) -> None:
+    app, ids = Tickwork(), list[str]()
+    app.queue("jobs", max_retries=1)
+
+    @app.on("jobs")
+    async def handle(message: Message[Any]) -> None:
+        ids.append(str(message.id))
+        raise ValueError("no luck")
+
+    async with harness(app, database=database) as h:
+        retry: Any = {"max_attempts": 4, "backoff": {"kind": "fixed", "seconds": 60}}
+        target: Any = {"type": "queue", "queue": "jobs"}
+        await app.schedules.create(once_at=h.now, target=target, retry=retry)
+        await h.advance(minutes=2)
+        assert "3 of 4 attempts failed" in (await ask(app, ids[0])).details
+
+
 async def test_a_slot_and_a_push_say_that_their_endpoint_is_disabled(database: str | None) -> None:
     app = Tickwork()
     async with harness(app, database=database) as h:

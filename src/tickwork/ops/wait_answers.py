@@ -165,7 +165,7 @@ def _claimed(facts: MessageFacts, subject: str) -> tuple[str, str, str, datetime
     left = facts.settings.max_retries - facts.message.attempts
     then = "it is acked; if it fails it becomes a dead letter"
     if left > 0:
-        then = f"it is acked; if it fails it is retried, up to {left} more times"
+        then = f"it is acked; if it fails it is retried, up to {_counted(left, 'more time')}"
     return "running", f"{subject} is being handled by {holder}", then, until
 
 
@@ -189,7 +189,7 @@ def _attempt_details(message: Message, settings: QueueSettings) -> list[str]:
     if message.attempts:
         found.append(f"{message.attempts} of {settings.max_retries + 1} attempts failed")
     if message.lost:
-        found.append(f"{message.lost} workers died with it")
+        found.append(f"{_counted(message.lost, 'worker')} died with it")
     if message.last_error:
         found.append(f"the last error: {_short(message.last_error)}")
     return found
@@ -217,7 +217,7 @@ def _unread_note(unread: Unread | None) -> tuple[str, ...]:
 def endpoint_wait(endpoint: Endpoint, now: datetime, unread: Unread | None = None) -> Wait:
     """What keeps an endpoint from taking deliveries, if anything."""
     name, health, since, until = endpoint.name, endpoint.health, endpoint.health.failing_since, None
-    failures = f"{_attempts(health.failures_in_row)} in a row failed"
+    failures = f"{_counted(health.failures_in_row, 'attempt')} in a row failed"
     if endpoint.disabled_at is not None:
         code, since = DISABLED, endpoint.disabled_at
         reason = endpoint.disabled_reason or "no reason was given"
@@ -265,7 +265,7 @@ def delivery_end(
     """What became of a delivery that does not wait. `letter` is its open dead letter."""
     subject, since, details = _delivery_words(delivery, endpoint), delivery.delivered_at, []
     resend = f"`tickwork deliveries resend {public_id(Prefix.DELIVERY, delivery.id)}`"
-    tries = _attempts(delivery.attempts)
+    tries = _counted(delivery.attempts, "attempt")
     code = str(delivery.status)
     if delivery.status is DeliveryStatus.DELIVERED and since is not None:
         status = "" if delivery.last_code is None else f", status {delivery.last_code}"
@@ -302,8 +302,8 @@ def _delivery_words(delivery: EndpointDelivery, endpoint: Endpoint | None) -> st
     return f"the delivery of {delivery.type} to {where}"
 
 
-def _attempts(count: int) -> str:
-    return f"{count} {'attempt' if count == 1 else 'attempts'}"
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _part(sentence: str) -> str:

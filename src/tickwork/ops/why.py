@@ -37,10 +37,10 @@ from tickwork.core.delivery.target import (
 from tickwork.core.entity.call import check_key, check_type_name, entity_id, queue_of
 from tickwork.core.fields import shown
 from tickwork.core.limits import is_hidden, text_faults
-from tickwork.core.message.dead_letter import DeadLetter
 from tickwork.core.message.message_list import MessageSelection
-from tickwork.core.model import SYSTEM, IdKind, Message, Scope, State, StoredQueue
+from tickwork.core.model import SYSTEM, IdKind, Message, QueueSettings, Scope, State, StoredQueue
 from tickwork.core.public_id import Prefix, parse_public_id
+from tickwork.core.schedule.slot_outcome import settings_for
 from tickwork.core.workflow.model import NO_STEPS, RUN_ID_LENGTH_MAX, Run
 from tickwork.core.workflow.queue import runs_queue, workflow_of_queue
 from tickwork.errors import InvalidInput, MissingExtra, NotFound, StoreBroken
@@ -158,14 +158,14 @@ async def why_delivery(
     with suppress(NotFound):
         endpoint = await store.endpoints.get(own, delivery.endpoint_id)
     letter = await store.dead_letters.of_message(own, delivery.message_id)
-    is_sent_once = letter is not None and _is_sent_once(letter)
+    is_sent_once = letter is not None and _is_sent_once(letter.body)
     return delivery_end(delivery, endpoint, letter, is_sent_once=is_sent_once)
 
 
-def _is_sent_once(letter: DeadLetter) -> bool:
-    """Whether a delivery of a schedule died that may not be repeated."""
+def _is_sent_once(body: bytes) -> bool:
+    """Whether this is the delivery of a schedule that may not be repeated."""
     with suppress(msgspec.MsgspecError):  # That of an event has another form.
-        return read_envelope(letter.body).is_at_most_once
+        return read_envelope(body).is_at_most_once
     return False
 
 
@@ -255,13 +255,10 @@ async def _facts(
         unread = await _unread_of(store, endpoint, box)
     elif queue.name == DELIVERIES_QUEUE:
         unread = await _unread_by(store, message, box)
-    settings = queue.settings
-    if endpoint is not None and queue.name == ENDPOINTS_QUEUE:
-        settings = structs.replace(settings, max_retries=len(endpoint.settings.retry_seconds))
     return MessageFacts(
         message=message,
         queue=queue.name,
-        settings=settings,
+        settings=_settings(message, queue, endpoint),
         now=now,
         holder=holder,
         is_holder_alive=is_alive,
@@ -271,6 +268,16 @@ async def _facts(
         endpoint=endpoint,
         unread=unread,
     )
+
+
+def _settings(message: Message, queue: StoredQueue, endpoint: Endpoint | None) -> QueueSettings:
+    """The settings of its queue, with the retries that a message has of its own."""
+    settings = settings_for(message, queue.settings)
+    if endpoint is not None and queue.name == ENDPOINTS_QUEUE:
+        return structs.replace(settings, max_retries=len(endpoint.settings.retry_seconds))
+    if queue.name == DELIVERIES_QUEUE and _is_sent_once(message.body):
+        return structs.replace(settings, max_retries=0)
+    return settings
 
 
 async def _unread_of(store: Store, endpoint: Endpoint, box: GetBox | None) -> Unread | None:
