@@ -268,6 +268,33 @@ async def test_deliveries_are_listed_newest_first_by_endpoint_status_and_time(
         await store.endpoints.deliveries(DEFAULT, selection, before=new_id())
 
 
+async def test_what_did_not_arrive_in_a_span_is_found_oldest_first(
+    store: Store, clock: VirtualClock
+) -> None:
+    endpoint = await make_endpoint(store)
+    await make_endpoint(store, "other", types=("user.*",))
+    began = clock.now()
+    messages = await published(store, clock, 5)
+    await publish(store, "user.new")
+    delivered, dead, *_ = messages
+    await attempt(store, delivered)
+    await die(store, dead)
+    own, end = [each.id for each in messages], began + timedelta(hours=1)
+
+    async def undelivered(**span: Any) -> list[UUID]:
+        span = {"since": None, "until": end, "limit": 10} | span
+        return list(await store.endpoints.undelivered(DEFAULT, endpoint.id, **span))
+
+    assert await undelivered() == own[1:]
+    assert await undelivered(limit=2) == own[1:3]
+    assert await undelivered(limit=2, after=own[2]) == own[3:]
+    since, until = began + timedelta(seconds=2), began + timedelta(seconds=4)
+    assert await undelivered(since=since, until=until) == own[1:3]
+    assert await undelivered(since=since, after=own[3]) == own[4:]
+    with pytest.raises(NotFound):
+        await undelivered(after=new_id())
+
+
 async def test_a_tenant_sees_only_its_deliveries(store: Store) -> None:
     one, other = await make_tenants(store, "one", "other")
     await make_endpoint(store, scope=one)

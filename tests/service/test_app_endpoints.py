@@ -594,6 +594,27 @@ async def test_everything_of_a_span_that_did_not_arrive_is_recovered_at_a_rate(
     assert (stats.delivered, stats.dead, stats.attempts, stats.failed_attempts) == (3, 1, 7, 4)
 
 
+async def test_recovery_goes_through_all_deliveries_in_steps_oldest_first(
+    app: Tickwork, h: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tickwork.ops.events.RESENT_AT_ONCE_MAX", 2)
+    await app.endpoints.create("shop", url=SHOP, types=["*"], retry_seconds=[])
+    h.deliveries.answer = lambda _: 500
+    for number in range(7):
+        await app.events.publish("order.paid", {"number": number})
+        await h.advance(hours=1)
+    h.deliveries.answer = lambda _: 200
+    h.deliveries.webhooks.clear()
+    end = START + timedelta(hours=5, minutes=30)
+    assert await app.deliveries.recover("shop", since=START, until=end, rate_per_second=0.1) == 6
+    await h.advance(minutes=2)
+    at = [int(each.headers["webhook-timestamp"]) for each in h.deliveries.webhooks]
+    assert bodies(h) == [{"number": number} for number in range(6)]
+    assert [after - before for before, after in pairwise(at)] == [10] * 5
+    recorded = [each for each in await app.audit.list() if each.action == "delivery.recover"]
+    assert len(recorded) == 1
+
+
 async def test_a_test_sends_one_event_and_stores_nothing(app: Tickwork, h: Harness) -> None:
     made = await app.endpoints.create("shop", url=SHOP, types=["order.*"])
     h.deliveries.answer = lambda _: 503

@@ -37,6 +37,7 @@ WAYS = {
     "endpoint_settings": {ENDPOINTS: {BY_NAME}},
     "endpoints_of_attempts": {ENDPOINTS: {f"{ENDPOINTS}_pkey"}},
     "find_endpoint": {ENDPOINTS: {BY_NAME}},
+    "find_published": {PUBLISHED: BY_KEY[PUBLISHED]},
     "get_delivery": {DELIVERIES: BY_KEY[DELIVERIES], MESSAGES: BY_KEY[MESSAGES]},
     "get_endpoint": {ENDPOINTS: {f"{ENDPOINTS}_pkey"}},
     "list_attempts": {ATTEMPTS: BY_KEY[ATTEMPTS]},
@@ -59,12 +60,13 @@ WAYS = {
     "resend_deliveries": {DELIVERIES: BY_KEY[DELIVERIES]},
     "resolve_dead_letters": {LETTERS: {f"{LETTERS}_message"}},
     "show_messages": {MESSAGES: BY_KEY[MESSAGES] | {BY_PLACE}},
+    "undelivered_ids": {DELIVERIES: {OPEN}},
     "waiting_deliveries": {DELIVERIES: {OPEN}, MESSAGES: BY_KEY[MESSAGES]},
     "write_health": {ENDPOINTS: {f"{ENDPOINTS}_pkey"}},
 }
 """Ways in which each statement may reach the rows of each of its tables."""
 
-IN_ORDER = ("list_endpoints", "prune_published", "waiting_deliveries")
+IN_ORDER = ("list_endpoints", "prune_published", "undelivered_ids", "waiting_deliveries")
 """These read as many rows as they return, in index order."""
 
 LISTS = {

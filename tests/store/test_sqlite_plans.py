@@ -151,6 +151,7 @@ BY_OTHER_WAYS = {
     "dead_letter_of_message": "tickwork_dead_letters_message",
     "tenant_deliveries": "tickwork_deliveries_tenant",
     "tenant_undelivered": "tickwork_deliveries_tenant_open",
+    "undelivered_ids": "tickwork_deliveries_endpoint_open",
     "waiting_deliveries": "tickwork_deliveries_endpoint_open",
     "pick_dead_letters_by_id": "tickwork_dead_letters_id",
     "list_entities": "tickwork_entities_key",

@@ -256,13 +256,11 @@ class Deliveries:
     ) -> int:
         """Sends everything again that was published in a span of time and did not arrive, oldest
         first, dead or waiting. Returns how many."""
-        selection = DeliverySelection(
-            since=read_instant("since", since), until=read_instant("until", until)
-        )
+        start, end = read_instant("since", since), read_instant("until", until)
         store, scope = await self._engine.ready(), self._engine.scope
-        wanted = await endpoints.select_endpoint(store, scope, selection, endpoint)
+        stored = await endpoints.get_endpoint(store, scope, endpoint)
         return await events.recover_deliveries(
-            store, scope, wanted, rate_per_second=rate_per_second
+            store, scope, stored.id, since=start, until=end, rate_per_second=rate_per_second
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from datetime import datetime
 from uuid import UUID
 
 from msgspec import structs
@@ -34,9 +34,6 @@ from tickwork.store.ids import new_id, own_tenant
 
 RECOVER_RATE_PER_SECOND = 10.0
 """Deliveries that `recover` sends in a second, unless the caller gives a rate."""
-
-RECOVERED_MAX = 100_000
-"""Maximum number of deliveries that one call recovers."""
 
 _EVENTS = UUID("6b1c7f1e-7f0e-5d5c-9a43-3d2f4f6e7a10")
 """What the ids of events with an `event_id` are derived from."""
@@ -126,43 +123,36 @@ async def _not_resent(store: Store, scope: Scope, delivery_id: UUID) -> Conflict
 async def recover_deliveries(
     store: Store,
     scope: Scope,
-    selection: DeliverySelection,
+    endpoint_id: UUID,
     *,
+    since: datetime | None,
+    until: datetime | None = None,
     rate_per_second: float = RECOVER_RATE_PER_SECOND,
 ) -> int:
-    """Sends the undelivered ones of the selection again, oldest first, and returns their number."""
+    """Sends everything again that was published to an endpoint in a span and did not arrive, oldest
+    first, and returns their number. What is published meanwhile is not sent again."""
     if not RATE_MIN <= rate_per_second <= RATE_MAX:
         fault = f"must be from {RATE_MIN:g} to {RATE_MAX:g}"
         raise InvalidInput([FieldError("rate_per_second", fault)])
-    wanted = structs.replace(selection, is_undelivered=True, limit=RESENT_AT_ONCE_MAX)
-    ids = [each.id for each in await _all(store, scope, wanted)]
-    ids.reverse()
-    sent = 0
-    after = {"endpoint_id": selection.endpoint_id, "deliveries": len(ids)}
+    now = await store.now()
+    end = now if until is None else min(until, now)
+    after = {"endpoint_id": endpoint_id, "since": since, "until": end}
+    sent, last = 0, None
     async with recorded(store, scope, "delivery.recover", "deliveries", after=after) as change:
-        change.is_void = not ids
-        for start in range(0, len(ids), RESENT_AT_ONCE_MAX):
+        while True:
+            ids = await store.endpoints.undelivered(
+                scope, endpoint_id, since=since, until=end, limit=RESENT_AT_ONCE_MAX, after=last
+            )
+            if not ids:
+                change.is_void = last is None
+                return sent
             sent += await store.endpoints.resend(
                 scope,
-                ids[start : start + RESENT_AT_ONCE_MAX],
+                ids,
                 rate_per_second=rate_per_second,
-                first_after_seconds=start / rate_per_second,
+                first_after_seconds=sent / rate_per_second,
             )
-    return sent
-
-
-async def _all(
-    store: Store, scope: Scope, selection: DeliverySelection
-) -> Sequence[EndpointDelivery]:
-    """The selected deliveries, newest first, up to a limit."""
-    found: list[EndpointDelivery] = []
-    while len(found) < RECOVERED_MAX:
-        before = found[-1].id if found else None
-        page = await store.endpoints.deliveries(scope, selection, before=before)
-        found += page
-        if len(page) < selection.limit:
-            break
-    return found
+            last = ids[-1]
 
 
 def _encoded(data: object) -> bytes:

@@ -113,6 +113,19 @@ class Endpoints(Protocol):
     ) -> tuple[EndpointDelivery, ...]:
         """Returns the selected deliveries, newest first, before a given one."""
 
+    async def undelivered(
+        self,
+        scope: Scope,
+        endpoint_id: UUID,
+        *,
+        since: datetime | None,
+        until: datetime,
+        limit: int,
+        after: UUID | None = None,
+    ) -> tuple[UUID, ...]:
+        """Returns the ids of deliveries to an endpoint that were published in a span and did not
+        arrive, oldest first, after a given one."""
+
     async def attempts(self, scope: Scope, delivery_id: UUID) -> tuple[Attempt, ...]:
         """Returns the attempts at a delivery, in order."""
 

@@ -23,7 +23,6 @@ from tickwork.api.versions import IfMatch, check_match, etag_of, with_etag
 from tickwork.core.access import Caller, Permission
 from tickwork.core.delivery.endpoint import (
     Attempt,
-    DeliverySelection,
     Endpoint,
     EndpointStats,
     Health,
@@ -369,10 +368,10 @@ async def recover_endpoint(
     if reader.has("rate"):
         rate = reader.number_between("rate", RATE_MIN, RATE_MAX, "a number of deliveries a second")
     finished(reader)
-    store, selection = store_of(context), DeliverySelection(since=since, until=until)
-    wanted = await endpoints.select_endpoint(store, caller.scope, selection, endpoint)
+    store = store_of(context)
+    stored = await endpoints.get_endpoint(store, caller.scope, endpoint)
     number = await events.recover_deliveries(
-        store, caller.scope, wanted, rate_per_second=rate or 0.0
+        store, caller.scope, stored.id, since=since, until=until, rate_per_second=rate or 0.0
     )
     return Recovered(number)
 

@@ -77,6 +77,29 @@ class Deliveries:
         )
         return tuple(map(rows.delivery, found))
 
+    async def undelivered(
+        self,
+        scope: Scope,
+        endpoint_id: UUID,
+        *,
+        since: datetime | None,
+        until: datetime,
+        limit: int,
+        after: UUID | None,
+    ) -> tuple[UUID, ...]:
+        """The ids of deliveries that did not arrive, oldest first."""
+        check_limit(limit)
+        tenant = own_tenant(scope)
+        if not is_name(tenant):
+            return ()
+        position: tuple[datetime | None, UUID] = (since, _FIRST_ID)
+        if after is not None:
+            position = ((await self.get(scope, after)).published_at, after)
+        found = await self._database.fetch_with_custom_plan(
+            SQL.undelivered_ids, tenant, endpoint_id, *position, until, limit
+        )
+        return tuple(row["id"] for row in found)
+
     async def attempts(self, scope: Scope, delivery_id: UUID) -> tuple[Attempt, ...]:
         """The attempts at a delivery, in order."""
         await self.get(scope, delivery_id)

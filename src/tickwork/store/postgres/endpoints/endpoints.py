@@ -243,6 +243,20 @@ class PostgresEndpoints:
     ) -> tuple[EndpointDelivery, ...]:
         return await self._deliveries.select(scope, selection, before)
 
+    async def undelivered(
+        self,
+        scope: Scope,
+        endpoint_id: UUID,
+        *,
+        since: datetime | None,
+        until: datetime,
+        limit: int,
+        after: UUID | None = None,
+    ) -> tuple[UUID, ...]:
+        return await self._deliveries.undelivered(
+            scope, endpoint_id, since=since, until=until, limit=limit, after=after
+        )
+
     async def attempts(self, scope: Scope, delivery_id: UUID) -> tuple[Attempt, ...]:
         return await self._deliveries.attempts(scope, delivery_id)
 

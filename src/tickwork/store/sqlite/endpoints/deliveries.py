@@ -77,6 +77,32 @@ class Deliveries:
 
         return tuple(map(rows.delivery, await self._database.read(work)))
 
+    async def undelivered(
+        self,
+        scope: Scope,
+        endpoint_id: UUID,
+        *,
+        since: datetime | None,
+        until: datetime,
+        limit: int,
+        after: UUID | None,
+    ) -> tuple[UUID, ...]:
+        """The ids of deliveries that did not arrive, oldest first."""
+        check_limit(limit)
+        tenant = own_tenant(scope)
+        if not is_name(tenant):
+            return ()
+
+        def work(transaction: Transaction) -> list[Row]:
+            position = (-_LAST if since is None else to_microseconds(since), _FIRST_ID)
+            if after is not None:
+                last = _get(transaction, scope, after)
+                position = (to_microseconds(last.published_at), after.bytes)
+            values = (tenant, endpoint_id.bytes, *position, to_microseconds(until), limit)
+            return transaction.execute(SQL.undelivered_ids, values).fetchall()
+
+        return tuple(UUID(bytes=id_) for (id_,) in await self._database.read(work))
+
     async def attempts(self, scope: Scope, delivery_id: UUID) -> tuple[Attempt, ...]:
         """The attempts at a delivery, in order."""
 
