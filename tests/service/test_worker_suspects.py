@@ -116,6 +116,7 @@ class Busy:
         self.was_trusted: list[bool] = []
         self.trusted_until: Callable[[], float] = lambda: inf
         self.long_running = 0
+        self.beside: list[int] = []
         app.queue("work")
         app.queue("long")
         app.queue("quick")
@@ -129,7 +130,7 @@ class Busy:
 
         @app.on("work")
         async def work(message: Message[Any]) -> None:
-            assert self.long_running == 0
+            self.beside.append(self.long_running)
             self.seen.append(message)
             self.was_trusted.append(monotonic() <= self.trusted_until())
 
@@ -251,19 +252,105 @@ async def test_a_busy_worker_goes_on_without_it_and_an_idle_one_takes_it(
 
 
 @pytest.mark.usefixtures("soon")
-async def test_a_busy_worker_waits_longer_each_time_so_that_the_only_one_runs_it_at_last(
-    app: Tickwork, monkeypatch: pytest.MonkeyPatch
+async def test_a_busy_worker_waits_longer_each_time_up_to_a_limit(
+    app: Tickwork, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """It then runs the suspect beside the handlers that do not finish."""
     monkeypatch.setattr(worker, "SUSPECT_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(worker, "SUSPECT_WAIT_SECONDS_MAX", 0.1)
     monkeypatch.setattr(worker, "SUSPECT_REST_FACTOR", 1.0)
     busy = Busy(app)
     async with busy.waiting_with_poison() as running:
-        # By and by it is longer than any handler may run.
-        await until(lambda: running._suspect_wait_seconds > 0.1, "a longer wait")
-        assert busy.seen == []
-        busy.go_on.set()
+        await until(lambda: running._suspect_wait_seconds > 0.01, "a longer wait")
         await until(lambda: busy.seen, "the poison")
+        assert busy.long_running == 1
         await until(lambda: running._suspect_wait_seconds == 0.01, "a short wait for the next")
+        assert "not idle in time" in caplog.text
+        await app.queue("quick").send("after")
+        await until(lambda: busy.quick, "the other queue")
+        busy.go_on.set()
+    assert busy.beside == [1]
+
+
+@pytest.mark.usefixtures("soon")
+async def test_what_runs_long_has_others_beside_it_soon(
+    app: Tickwork, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """But no other suspect: were it the one that kills, both would be dead."""
+    monkeypatch.setattr(worker, "SUSPECT_ALONE_SECONDS", 0.1)
+    monkeypatch.setattr(worker, "SUSPECT_REST_FACTOR", 0.0)
+    app.queue("work")
+    app.queue("quick")
+    seen, quick, go_on = list[Any](), list[Any](), asyncio.Event()
+
+    @app.on("work", max_concurrency=5)
+    async def long(message: Message[Any]) -> None:
+        seen.append(message.body)
+        await go_on.wait()
+
+    @app.on("quick")
+    async def other(message: Message[Any]) -> None:
+        quick.append(message.body)
+
+    for name in ("one", "other"):
+        await app.queue("work").send(name)
+    for _ in range(LOST_CLAIMS_ALONE):
+        await die_with(await app._engine.open(), 2)
+    async with app._engine.running() as running:
+        await until(lambda: seen, "the first suspect")
+        await app.queue("quick").send("meanwhile")
+        await until(lambda: quick, "the other queue to go on")
+        assert "they take long" in caplog.text
+        for _ in range(5):
+            assert await running.run_suspects(0.1) == 0
+        assert len(seen) == 1
+        go_on.set()
+        await until(lambda: len(seen) == 2, "the other suspect")
+
+
+@pytest.mark.usefixtures("soon")
+async def test_it_waits_for_a_permit_of_its_queue_while_other_queues_go_on(
+    app: Tickwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "SUSPECT_WAIT_SECONDS", 10.0)
+    monkeypatch.setattr(worker, "SUSPECT_WAIT_SECONDS_MAX", 10.0)
+    work, quick = app.queue("work"), app.queue("quick")
+    order, others, go_on = list[Any](), list[Any](), asyncio.Event()
+
+    @app.on("work", max_concurrency=1)
+    async def long(message: Message[Any]) -> None:
+        order.append(message.body)
+        await go_on.wait()
+
+    @app.on("quick")
+    async def other(message: Message[Any]) -> None:
+        others.append(message.body)
+
+    async with app._engine.running() as running:
+        consumer = next(each for each in running.consumers if each.queue.name == "work")
+        await work.send("first")
+        await until(lambda: order, "the handler that has the only permit")
+        await send_poison(app)
+        await work.send("later")
+        await until(lambda: consumer._is_paused, "a pause of the queue")
+        await quick.send("meanwhile")
+        await until(lambda: others, "the other queue to go on")
+        assert (order, consumer._is_paused) == (["first"], True)
+        go_on.set()
+        await until(lambda: len(order) == 3, "all of them")
+    assert order == ["first", "poison", "later"]
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_queue_that_is_no_longer_consumed_has_none_run(app: Tickwork) -> None:
+    busy = Busy(app)
+    async with busy.waiting_with_poison() as running:
+        consumer = next(each for each in running.consumers if each.queue.name == "work")
+        running._consumers.remove(consumer)
+        await consumer.retire(0.0)
+        busy.go_on.set()
+        await until(lambda: not consumer._is_paused, "the end of the pause")
+    assert busy.seen == []
 
 
 @pytest.mark.usefixtures("soon")
@@ -303,7 +390,7 @@ async def test_who_stops_takes_none_any_more(app: Tickwork) -> None:
         running._is_stopping = True
         busy.go_on.set()
         await until(lambda: not any(each._is_paused for each in running.consumers), "the end of it")
-        assert await running.run_suspects() == 0
+        assert await running.run_suspects(inf) == 0
     store = await app._engine.open()
     assert (await store.queues.counts(DEFAULT, "work")).ready == 1
     assert busy.seen == []

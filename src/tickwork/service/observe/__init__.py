@@ -87,6 +87,9 @@ class Observer:
     def chain_found(self, queue: StoredQueue, message: Message) -> None:
         """The first message of a type that was caused by a long chain of other messages."""
 
+    def suspects_not_alone(self, queue: StoredQueue, why: str) -> None:
+        """Suspects run beside other messages."""
+
     def claims_reaped(self, reaped: Reaped) -> None:
         """This node released or expired claims and messages of dead nodes."""
 

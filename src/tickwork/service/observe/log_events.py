@@ -181,6 +181,11 @@ class EventLog(Observer):
             message.correlation_id or message.id,
         )
 
+    def suspects_not_alone(self, queue: StoredQueue, why: str) -> None:
+        _log.warning(
+            "queue %s: messages whose workers died run beside others now: %s", queue.name, why
+        )
+
     def error_occurred(self, activity: str, error: Exception) -> None:
         if isinstance(error, StoreUnavailable):
             self._unavailable_for.add(activity)

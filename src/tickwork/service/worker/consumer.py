@@ -94,6 +94,7 @@ class QueueConsumer:
         self._settler = Settler(context.store, queue, context.observer, self._on_settled)
         self._late = LateMessages(context.store, self._prefetch, self._settler)
         self._types_reported: set[str | None] = set()
+        self._suspects: frozenset[asyncio.Task[None]] = frozenset()
         self._is_draining = self._is_paused = self._more_waiting = self._more_suspects = False
         self._has_capacity = asyncio.Event()
         context.claimer.register(self._owned_messages)
@@ -439,17 +440,28 @@ class QueueConsumer:
     @property
     def suspects_max(self) -> int:
         """Maximum number of suspects to claim at once, so that each gets a permit."""
-        return min(max(self._permits.limit, 1) * self._batch_size, SUSPECTS_MAX)
+        permits = self._permits.free if self._permits else max(self._permits.limit, 1)
+        return min(permits * self._batch_size, SUSPECTS_MAX)
 
-    async def run_suspects(self, suspects: Sequence[Stored], limit: int, seconds: float) -> None:
-        """Handles claimed suspects (`limit` is the size of the claim) and waits up to `seconds`."""
-        self._more_suspects = len(suspects) >= limit
-        for start in range(0, len(suspects), self._batch_size):
-            work = self._make_work(suspects[start : start + self._batch_size])
-            if work is not None:
-                self._permits.start(work)
-        await self._permits.wait_until_idle(seconds)
+    @property
+    def has_running_suspects(self) -> bool:
+        """Whether suspects of the last `run_suspects` still run."""
+        return self._permits.is_running(self._suspects)
+
+    async def wait_for_permit(self, seconds: float) -> bool:
+        """Waits up to `seconds` until a suspect may run; returns whether one may."""
+        await self._permits.wait_until_free(seconds)
+        return self.suspects_max > 0
+
+    async def run_suspects(self, suspects: Sequence[Stored], seconds: float) -> bool:
+        """Handles claimed suspects and waits up to `seconds`; returns whether they finished."""
+        self._more_suspects = len(suspects) >= self.suspects_max
+        starts = range(0, len(suspects), self._batch_size)
+        parts = [self._make_work(suspects[each : each + self._batch_size]) for each in starts]
+        self._suspects = frozenset(self._permits.start(work) for work in parts if work is not None)
+        is_finished = await self._permits.wait_until_finished(self._suspects, seconds)
         self._more_suspects = False
+        return is_finished
 
     # Shutdown
 

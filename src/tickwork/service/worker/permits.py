@@ -13,7 +13,7 @@ then on each handler starts in its own task, until one finishes again without ha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence, Set
 from contextvars import copy_context
 from itertools import takewhile
 from types import coroutine
@@ -326,6 +326,24 @@ class Permits:
         while self._running and (left := until - monotonic()) > 0:
             await asyncio.wait(self._running, timeout=min(left, CHECK_SECONDS))
         return not self._running
+
+    async def wait_until_finished(self, tasks: Set[asyncio.Task[None]], seconds: float) -> bool:
+        """The same for some tasks, whatever else runs."""
+        until = monotonic() + seconds
+        while self.is_running(tasks) and (left := until - monotonic()) > 0:
+            await asyncio.wait(tasks, timeout=min(left, CHECK_SECONDS))
+        return not self.is_running(tasks)
+
+    def is_running(self, tasks: Set[asyncio.Task[None]]) -> bool:
+        """Whether one of these tasks runs and was not abandoned."""
+        return not tasks.isdisjoint(self._running)
+
+    async def wait_until_free(self, seconds: float) -> None:
+        """Waits up to `seconds` until a permit is free or nothing runs."""
+        until = monotonic() + seconds
+        while self.free <= 0 < len(self._running) and (left := until - monotonic()) > 0:
+            left = min(left, CHECK_SECONDS)
+            await asyncio.wait(self._running, timeout=left, return_when=asyncio.FIRST_COMPLETED)
 
     async def wait_until_quiet(self, seconds: float) -> bool:
         """The same, but the timeout starts again whenever a handler finishes."""

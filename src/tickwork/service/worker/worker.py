@@ -19,13 +19,20 @@ Other messages must not wait long for suspects:
 - A busy worker first defers suspects for a while, each worker for a different time: an idle
   worker may take them, and the workers do not all pause at once.
 - After `SUSPECT_WAIT_SECONDS` without getting idle it resumes. Nothing was claimed, and an idle
-  worker can take the suspects.
+  worker can take the suspects. The next time it waits twice as long, up to
+  `SUSPECT_WAIT_SECONDS_MAX`.
+- If even that is too short, it runs the suspects beside the handlers that still run. If their
+  queue has no free permit, that queue alone claims nothing until it has one.
+- Suspects have `SUSPECT_ALONE_SECONDS` for themselves. If they run longer, everything else resumes
+  beside them, and the worker logs that. It claims no other suspects until they finish: two that
+  were lost too often would both become dead letters if one of them kills the process.
 - For `SUSPECT_REST_FACTOR` times as long as it was paused it does not poll again, if it has other
   work.
-- If it could not get idle, it waits twice as long the next time, and so on. So a busy worker that
-  is the only one runs suspects eventually: at the latest when it waits longer than a handler may
-  run.
 - While the lease is not trusted nothing starts: the claims may belong to another worker.
+
+So a pause takes at most `SUSPECT_WAIT_SECONDS_MAX` and `SUSPECT_ALONE_SECONDS`. The price: a
+message that kills its process after that, or beside a longer handler, takes others along. They run
+again, and the message is dead after `LOST_CLAIMS_MAX` processes at the latest.
 
 Some queues have no handler in the app's code: they push to an endpoint. The worker looks for them
 every few seconds, and starts and stops their consumers while it runs.
@@ -43,7 +50,7 @@ from uuid import UUID
 
 from tickwork.app.declarations import Consumer
 from tickwork.clock import monotonic
-from tickwork.core.model import SYSTEM, ClaimRequest, Scope
+from tickwork.core.model import SYSTEM, ClaimRequest, Message, Scope
 from tickwork.errors import FieldError, InvalidInput, NodeExpired
 from tickwork.service.loop import Step, run_forever
 from tickwork.service.maintenance import maintenance_tasks
@@ -82,6 +89,12 @@ SUSPECT_POLL_SECONDS = 1.0
 
 SUSPECT_WAIT_SECONDS = 5.0
 """Seconds the worker stays paused to get idle, at first."""
+
+SUSPECT_WAIT_SECONDS_MAX = 30.0
+"""The same at most. A worker that does not get idle then runs suspects beside other handlers."""
+
+SUSPECT_ALONE_SECONDS = 30.0
+"""Seconds that suspects run before the other messages resume beside them."""
 
 SUSPECT_REST_FACTOR = 4.0
 """Multiple of a pause that must pass before the next one: at most a fifth of the time is paused."""
@@ -288,10 +301,12 @@ class Worker:
             each.release_overdue()
         return OVERDUE_SECONDS
 
-    async def run_suspects(self, patience_seconds: float = inf) -> int:
-        """Runs the suspects of one queue, each queue in turn, and waits for them up to
-        `patience_seconds`; returns their number."""
+    async def run_suspects(self, alone_seconds: float) -> int:
+        """Runs the suspects of one queue, each queue in turn, and lets nothing else start for up to
+        `alone_seconds`; returns their number."""
         if self._is_stopping or not self._consumers:
+            return 0
+        if any(each.has_running_suspects for each in self._consumers):
             return 0
         suspected = await self._queues_with_suspects()
         if suspected and any(each.is_working for each in self._consumers):
@@ -306,25 +321,46 @@ class Worker:
         self._last_suspect_index = next(
             (i for i in indexes if i > self._last_suspect_index), indexes[0]
         )
-        consumer = self._consumers[self._last_suspect_index]
-        async with self._is_changing:
-            return await self._pause_for(consumer, patience_seconds)
+        return await self._run_suspects_of(self._consumers[self._last_suspect_index], alone_seconds)
 
-    async def _pause_for(self, consumer: QueueConsumer, patience_seconds: float) -> int:
+    async def _run_suspects_of(self, consumer: QueueConsumer, alone_seconds: float) -> int:
+        try:
+            if self._is_last_wait:
+                consumer.pause()
+                if not await consumer.wait_for_permit(SUSPECT_WAIT_SECONDS_MAX):
+                    return 0
+            async with self._is_changing:
+                return await self._pause_for(consumer, alone_seconds)
+        finally:
+            consumer.resume()
+
+    async def _pause_for(self, consumer: QueueConsumer, alone_seconds: float) -> int:
         """Pauses all consumers and runs the suspects of one; returns their number."""
         paused_at = monotonic()
         for each in self._consumers:
             each.pause()
         try:
-            if not await self._wait_until_idle():
-                self._suspect_wait_seconds *= 2
+            is_alone = await self._wait_until_idle()
+            if not is_alone and not self._is_last_wait:
+                longer = self._suspect_wait_seconds * 2
+                self._suspect_wait_seconds = min(longer, SUSPECT_WAIT_SECONDS_MAX)
                 return 0
             self._suspect_wait_seconds = SUSPECT_WAIT_SECONDS
-            return await self._run_suspects_alone(consumer, patience_seconds)
+            found = await self._claim_suspects(consumer)
+            if found and not is_alone:
+                self._report_not_alone(consumer, "this worker was not idle in time")
+            if not await consumer.run_suspects(found, alone_seconds):
+                self._report_not_alone(consumer, "they take long")
+            return len(found)
         finally:
             for each in self._consumers:
                 each.resume()
             self._paused_seconds = monotonic() - paused_at
+
+    @property
+    def _is_last_wait(self) -> bool:
+        """Whether the suspects run after this wait, idle or not."""
+        return self._suspect_wait_seconds >= SUSPECT_WAIT_SECONDS_MAX
 
     async def _poll_suspects(self) -> float:
         has_more = self._started_count() > self._started_before or not self._is_idle
@@ -332,24 +368,25 @@ class Worker:
             return REST_CHECK_SECONDS
         ran, self._paused_seconds = 0, 0.0
         with suppress(NodeExpired):  # The node takes a new identity by itself.
-            ran = await self.run_suspects()
+            ran = await self.run_suspects(SUSPECT_ALONE_SECONDS)
         rest_seconds = self._paused_seconds * SUSPECT_REST_FACTOR
         self._rest_until, self._started_before = monotonic() + rest_seconds, self._started_count()
         return REST_CHECK_SECONDS if ran else max(rest_seconds, SUSPECT_POLL_SECONDS)
 
-    async def _run_suspects_alone(self, consumer: QueueConsumer, patience_seconds: float) -> int:
-        """Claims and runs suspects; returns their number."""
-        if not self._may_start():
-            return 0
-        holder = self._context.holder()
+    async def _claim_suspects(self, consumer: QueueConsumer) -> Sequence[Message]:
         limit = consumer.suspects_max
+        if not self._may_start() or limit <= 0 or consumer not in self._consumers:
+            return ()
+        holder = self._context.holder()
         request = ClaimRequest(queue=consumer.queue.name, holder=holder, limit=limit, separate=True)
         found = await self._context.claimer.claim(consumer.scope, request)
         if not self._may_start() or holder != self._context.holder():
             consumer.release(found)
-            return 0
-        await consumer.run_suspects(found, limit, patience_seconds)
-        return len(found)
+            return ()
+        return found
+
+    def _report_not_alone(self, consumer: QueueConsumer, why: str) -> None:
+        self._context.observer.suspects_not_alone(consumer.queue, why)
 
     async def _queues_with_suspects(self) -> frozenset[UUID]:
         """The ids of the queues that have suspects."""
