@@ -5,9 +5,11 @@ state is the time until which the rate is spent. All times are whole microsecond
 store computes the same. Within any time `t` at most `rate * t` messages and one bucket are
 claimed.
 
-Automatic concurrency grows while all permits are in use and messages wait. It shrinks when
-invocations fail, because a dependency may be overloaded. A `retry()` is not a failure. A consumer
-with `max_concurrency` has a fixed number of permits.
+Automatic concurrency starts with one permit. It doubles while all permits are in use and messages
+wait: after as many invocations as there are permits, or after `AUTO_GROW_SECONDS`, because slow
+handlers tell nothing for a long time. It halves when most invocations fail, because a dependency
+may be overloaded, and does not grow when more than a few fail. A `retry()` is not a failure. A
+consumer with `max_concurrency` has a fixed number of permits.
 """
 
 from __future__ import annotations
@@ -86,8 +88,14 @@ def wait_seconds(
 AUTO_CONCURRENCY_MIN = 1
 AUTO_CONCURRENCY_MAX = 250
 
+AUTO_GROW_SECONDS = 5.0
+"""Seconds after which the concurrency grows although few invocations have finished."""
+
 FAILED_SHARE_MAX = 0.5
 """Share of failed invocations above which the concurrency is halved."""
+
+FAILED_SHARE_TO_GROW = 0.1
+"""Share of failed invocations above which the concurrency does not grow."""
 
 
 class Load(Struct, frozen=True):
@@ -101,9 +109,14 @@ class Load(Struct, frozen=True):
 
 
 def next_concurrency(current: int, load: Load) -> int:
-    """Number of permits until the next check."""
+    """Number of permits until the next check, when enough invocations have finished."""
     if load.finished and load.failed > load.finished * FAILED_SHARE_MAX:
         return max(current // 2, AUTO_CONCURRENCY_MIN)
-    if load.all_busy and load.more_waiting and not load.failed:
+    return grown_concurrency(current, load)
+
+
+def grown_concurrency(current: int, load: Load) -> int:
+    """The same when too few have finished to tell whether most fail: it only grows."""
+    if load.all_busy and load.more_waiting and load.failed <= load.finished * FAILED_SHARE_TO_GROW:
         return min(current * 2, AUTO_CONCURRENCY_MAX)
     return current

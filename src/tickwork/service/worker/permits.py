@@ -26,7 +26,13 @@ from tickwork.app.message import ClaimedMessage, seconds_text
 from tickwork.clock import monotonic
 from tickwork.core.message.outcome import Failed, Outcome, Snoozed
 from tickwork.core.model import StoredQueue
-from tickwork.core.queue.rate_limit import AUTO_CONCURRENCY_MIN, Load, next_concurrency
+from tickwork.core.queue.rate_limit import (
+    AUTO_CONCURRENCY_MIN,
+    AUTO_GROW_SECONDS,
+    Load,
+    grown_concurrency,
+    next_concurrency,
+)
 from tickwork.service.isolation import auto_permits_max
 from tickwork.service.worker.claim import WorkerContext
 from tickwork.service.worker.invoke import (
@@ -136,7 +142,9 @@ class Permits:
         self._target = consumer.max_concurrency or AUTO_CONCURRENCY_MIN
         self._auto_max = auto_permits_max(consumer)
         self._finished = self._failed = 0
+        self._last_finished = self._last_failed = 0
         self._was_full = False
+        self._full_since: float | None = None
         self.started_count = 0
 
     def __len__(self) -> int:
@@ -179,8 +187,12 @@ class Permits:
 
     def _record_start(self, task: asyncio.Task[None], work: Work) -> None:
         self.started_count += 1
-        self._running[task] = Invocation(work.messages, work.argument, self._now())
-        self._was_full = self._was_full or self.free <= 0
+        now = self._now()
+        self._running[task] = Invocation(work.messages, work.argument, now)
+        if self.free <= 0:
+            self._was_full = True
+            if self._full_since is None:
+                self._full_since = now
 
     async def _run(self, work: Work | None) -> None:
         task = asyncio.current_task()
@@ -358,14 +370,30 @@ class Permits:
     def scale(self, *, waiting: bool, more_waiting: bool) -> None:
         """Raises or lowers the limit by the results of the last invocations. `waiting`: claimed
         messages wait here; `more_waiting`: the store has more."""
-        if self._finished < self._target or not self._is_auto:
-            return  # Too few results yet, or the limit is fixed.
+        if not self._is_auto:
+            return
+        if self.free > 0:
+            self._full_since = None
+        has_results = self._finished >= self._target
+        if not has_results and not self._is_full_for_long:
+            return
+        # The last results count until there are new ones: those that all failed must not grow
+        # because the next ones take their time.
         load = Load(
-            finished=self._finished,
-            failed=self._failed,
+            finished=self._finished + (0 if has_results else self._last_finished),
+            failed=self._failed + (0 if has_results else self._last_failed),
             all_busy=self._was_full or waiting,
             more_waiting=more_waiting or waiting,
         )
-        self._target = min(next_concurrency(self._target, load), self._auto_max)
-        self._finished = self._failed = 0
+        decide = next_concurrency if has_results else grown_concurrency
+        self._target = min(decide(self._target, load), self._auto_max)
+        if has_results:
+            self._last_finished, self._last_failed = self._finished, self._failed
+            self._finished = self._failed = 0
         self._was_full = self.free <= 0
+        self._full_since = self._now() if self._was_full else None
+
+    @property
+    def _is_full_for_long(self) -> bool:
+        since = self._full_since
+        return since is not None and self._now() - since >= AUTO_GROW_SECONDS
