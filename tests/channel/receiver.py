@@ -11,6 +11,7 @@ from datetime import timedelta
 from ipaddress import IPv4Address
 from pathlib import Path
 
+import pytest
 from aiohttp import web
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -19,7 +20,16 @@ from cryptography.x509.oid import NameOID
 
 from tickwork.clock import now
 
+KEY_OF_SECRETS = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
+"""A key for the secrets of any test."""
+
 Behaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+def allow_local_deliveries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Apps may deliver to this machine, and have a key for their secrets."""
+    monkeypatch.setenv("TICKWORK_ALLOW_TARGETS", "127.0.0.1,localhost")
+    monkeypatch.setenv("TICKWORK_SECRET_KEY", KEY_OF_SECRETS)
 
 
 class Receiver:

@@ -26,7 +26,7 @@ from prometheus_client import CollectorRegistry
 
 from tests.channel.forbidden import forbidden_urls, hosts_of_ipv4, hosts_of_ipv6
 from tests.channel.opened_sockets import Opened, watched_sockets
-from tests.channel.receiver import receiver
+from tests.channel.receiver import KEY_OF_SECRETS, receiver
 from tests.conformance.acts import claim, join
 from tests.core.messages import NOON
 from tests.kit.api import bearer, new_key
@@ -74,7 +74,6 @@ from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 from tickwork.wiring import open_store
 
-KEY = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 ALLOWED, DELIVERED = "localhost", "delivered"
 SPELLINGS_MIN = 500
 
@@ -289,11 +288,11 @@ SINKS: dict[str, Sink] = {
 async def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
     """On SQLite: a database on a server would be reached over sockets, too."""
     monkeypatch.setenv("TICKWORK_ALLOW_TARGETS", ALLOWED)
-    monkeypatch.setenv("TICKWORK_SECRET_KEY", KEY)
+    monkeypatch.setenv("TICKWORK_SECRET_KEY", KEY_OF_SECRETS)
     settings = Settings(
         database=f"sqlite:///{tmp_path}/tickwork.db",
         allow_targets=(ALLOWED,),
-        secret_key=KEY,
+        secret_key=KEY_OF_SECRETS,
         public_url="https://tickwork.example.com",
         host_concurrency=10_000,
         host_rate_per_second=100_000.0,

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 from standardwebhooks import Webhook
 
-from tests.channel.receiver import receiver
+from tests.channel.receiver import allow_local_deliveries, receiver
 from tests.kit.process import Child, Children
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
@@ -20,7 +20,6 @@ from tickwork import Tickwork
 from tickwork.core.delivery.signature import new_secret
 from tickwork.core.schedule.firing import FiringRecord
 
-KEY_OF_SECRETS = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 PAST = "2026-01-01T00:00:00Z"
 OTHER_SECRET = new_secret(b"o" * 32)
 INTERRUPTED_SECONDS_MAX = 10.0
@@ -31,8 +30,7 @@ pytestmark = pytest.mark.one_store("sqlite")
 @pytest.fixture
 async def app(home: Home, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Tickwork]:
     """An app whose worker delivers to this machine, while the test runs."""
-    monkeypatch.setenv("TICKWORK_ALLOW_TARGETS", "127.0.0.1")
-    monkeypatch.setenv("TICKWORK_SECRET_KEY", KEY_OF_SECRETS)
+    allow_local_deliveries(monkeypatch)
     app = Tickwork(home.url)
     async with app.running(drain_seconds=0.0):
         yield app

@@ -14,7 +14,7 @@ from msgspec import structs
 from standardwebhooks import Webhook
 
 from tests.channel.mail_server import Mailbox
-from tests.channel.receiver import Receiver, receiver
+from tests.channel.receiver import Receiver, allow_local_deliveries, receiver
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork.core.delivery.alert import ALERTS_QUEUE, ALERTS_SETTINGS, REST_SECONDS
@@ -40,8 +40,7 @@ async def app(
 ) -> AsyncIterator[Tickwork]:
     """An app that may deliver to this machine, and whose worker runs."""
     assert mailbox.emails == []
-    monkeypatch.setenv("TICKWORK_ALLOW_TARGETS", "127.0.0.1")
-    monkeypatch.setenv("TICKWORK_SECRET_KEY", "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
+    allow_local_deliveries(monkeypatch)
     for module in ("tickwork.ops.alerts", "tickwork.service.worker.alert"):
         monkeypatch.setattr(f"{module}.ALERTS_SETTINGS", QUICK)
     app = Tickwork(home.url)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.channel.receiver import receiver
+from tests.channel.receiver import allow_local_deliveries, receiver
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork import Tickwork
@@ -102,8 +102,7 @@ async def test_an_endpoint_whose_limit_does_not_exist_is_not_limited(
 async def test_endpoints_share_the_concurrency_of_a_limit(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TICKWORK_ALLOW_TARGETS", "127.0.0.1,localhost")
-    monkeypatch.setenv("TICKWORK_SECRET_KEY", "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
+    allow_local_deliveries(monkeypatch)
     own = Tickwork(home.url)
     async with receiver() as server, own.running(drain_seconds=0.0):
         await own.limits.put("partner", concurrency=3)

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 from standardwebhooks.webhooks import Webhook
 
-from tests.channel.receiver import receiver
+from tests.channel.receiver import allow_local_deliveries, receiver
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork import Tickwork
@@ -300,8 +300,7 @@ async def test_a_worker_refuses_a_queue_that_somebody_else_let_push(home: Home) 
 @pytest.fixture
 async def real(home: Home, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Tickwork]:
     """An app on a database of each kind that may deliver to this machine."""
-    monkeypatch.setenv("TICKWORK_ALLOW_TARGETS", "127.0.0.1,localhost")
-    monkeypatch.setenv("TICKWORK_SECRET_KEY", "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
+    allow_local_deliveries(monkeypatch)
     monkeypatch.setenv("TICKWORK_HOST_CONCURRENCY", "100")
     monkeypatch.setenv("TICKWORK_HOST_RATE_PER_SECOND", "1000")
     monkeypatch.setattr("tickwork.service.worker.worker.FIND_SECONDS", 0.1)

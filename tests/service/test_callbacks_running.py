@@ -15,7 +15,7 @@ import uvicorn
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from tests.channel.receiver import Receiver, receiver
+from tests.channel.receiver import KEY_OF_SECRETS, Receiver, allow_local_deliveries, receiver
 from tests.kit.api import bearer, new_key
 from tests.kit.process import Children
 from tests.kit.waiting import eventually
@@ -25,7 +25,6 @@ from tickwork.facade.app import Tickwork, engine_of
 from tickwork.server import build_api
 from tickwork.wiring import Settings
 
-KEY_OF_SECRETS = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 PAST = "2026-01-01T00:00:00Z"
 
 
@@ -49,8 +48,7 @@ async def api(settings: Settings) -> AsyncIterator[str]:
 @pytest.fixture
 async def app(home: Home, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Tickwork]:
     """An app on a database of each kind that may deliver to this machine."""
-    monkeypatch.setenv("TICKWORK_ALLOW_TARGETS", "127.0.0.1")
-    monkeypatch.setenv("TICKWORK_SECRET_KEY", KEY_OF_SECRETS)
+    allow_local_deliveries(monkeypatch)
     app = Tickwork(home.url)
     yield app
     await app.close()

@@ -17,6 +17,7 @@ from aiohttp import web
 
 from tests.channel.mail_server import Mailbox
 from tests.channel.receiver import (
+    allow_local_deliveries,
     answer_a_byte_a_minute,
     answer_without_end,
     certificate_context,
@@ -45,8 +46,7 @@ async def app(
 ) -> AsyncIterator[Tickwork]:
     """An app that may deliver to this machine, and whose worker runs."""
     assert mailbox.emails == []
-    monkeypatch.setenv("TICKWORK_ALLOW_TARGETS", "127.0.0.1")
-    monkeypatch.setenv("TICKWORK_SECRET_KEY", "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
+    allow_local_deliveries(monkeypatch)
     app = Tickwork(home.url)
     async with app.running(drain_seconds=0.0):
         yield app

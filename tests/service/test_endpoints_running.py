@@ -9,7 +9,13 @@ import pytest
 from aiohttp import web
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from tests.channel.receiver import Receiver, bad_receivers, keeps_latency, receiver
+from tests.channel.receiver import (
+    Receiver,
+    allow_local_deliveries,
+    bad_receivers,
+    keeps_latency,
+    receiver,
+)
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork.clock import monotonic
@@ -28,8 +34,7 @@ HOUR = 3_600
 @pytest.fixture
 async def app(home: Home, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Tickwork]:
     """An app on a database of each kind that may deliver to this machine."""
-    monkeypatch.setenv("TICKWORK_ALLOW_TARGETS", "127.0.0.1,localhost")
-    monkeypatch.setenv("TICKWORK_SECRET_KEY", "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
+    allow_local_deliveries(monkeypatch)
     monkeypatch.setenv("TICKWORK_HOST_CONCURRENCY", str(AT_ONCE))
     monkeypatch.setenv("TICKWORK_HOST_RATE_PER_SECOND", "1000")
     app = Tickwork(home.url)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from tests.channel.receiver import receiver
+from tests.channel.receiver import allow_local_deliveries, receiver
 from tests.conformance.acts import make_tenants
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
@@ -26,8 +26,7 @@ LATE_SECONDS = 60.0
 @pytest.fixture
 async def apps(home: Home, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[Tickwork]]:
     """A process that works for all tenants, and one app of each tenant that only sends."""
-    monkeypatch.setenv("TICKWORK_ALLOW_TARGETS", "127.0.0.1")
-    monkeypatch.setenv("TICKWORK_SECRET_KEY", "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
+    allow_local_deliveries(monkeypatch)
     made = [Tickwork(home.url), *(Tickwork(home.url, tenant=f"canary-{each}") for each in TENANTS)]
     yield made
     for each in made:

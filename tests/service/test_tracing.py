@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from tests.channel.receiver import receiver
+from tests.channel.receiver import allow_local_deliveries, receiver
 from tests.kit.api import bearer, new_key
 from tests.kit.waiting import eventually
 from tests.stores.home import KINDS, Home
@@ -39,8 +39,7 @@ def exported() -> Iterator[InMemorySpanExporter]:
 async def test_one_trace_spans_request_message_handler_and_webhook(
     home: Home, exported: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TICKWORK_ALLOW_TARGETS", "127.0.0.1")
-    monkeypatch.setenv("TICKWORK_SECRET_KEY", "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
+    allow_local_deliveries(monkeypatch)
     app = Tickwork(home.url)
     app.queue("orders")
 

@@ -16,6 +16,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from tests.channel.receiver import KEY_OF_SECRETS
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork import Entity, Firing, Message, Tickwork, wiring
@@ -29,7 +30,6 @@ from tickwork.store.sqlite.engine.tables import SqliteTables
 
 pytestmark = pytest.mark.parametrize("home", ["postgres"], indirect=True)
 
-KEY_OF_SECRETS = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 MESSAGES = 40
 KEYS = 4
 
