@@ -361,6 +361,7 @@ async def test_a_failed_delivery_is_retried_with_the_same_ids_after_the_endpoint
     assert (dead.reason, dead.error) == ("max_retries", "the receiver answered 500")
 
 
+@pytest.mark.one_store("sqlite")
 async def test_a_delivery_has_ten_attempts_in_three_days_unless_its_endpoint_says_otherwise(
     app: Tickwork, h: Harness
 ) -> None:
@@ -474,6 +475,7 @@ async def test_a_receiver_that_is_gone_disables_its_endpoint_and_enabling_goes_o
     assert not await app.deliveries.list(undelivered=True)
 
 
+@pytest.mark.one_store("sqlite")
 async def test_five_days_of_failures_disable_an_endpoint(app: Tickwork, h: Harness) -> None:
     await app.endpoints.create("shop", url=SHOP, types=["*"])
     h.deliveries.answer = lambda _: "no route"

@@ -32,6 +32,7 @@ def number_of(request: object) -> int:
     return number
 
 
+@pytest.mark.one_store("sqlite")
 @pytest.mark.parametrize(("waiting", "quick"), [(1, 4), (3, 1)])
 async def test_a_breaker_is_probed_every_hour_and_only_what_was_due_by_itself_costs_an_attempt(
     app: Tickwork, h: Harness, waiting: int, quick: int
