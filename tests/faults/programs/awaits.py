@@ -1,4 +1,4 @@
-"""A point at every await of a run's or an entity's work: `await`.
+"""A point at every await of the work of runs, entities or other handlers: `await`.
 
 The point is reached when a coroutine is suspended: what it asked for is on its way, and may or may
 not be carried out. Loops that do something else (leases, claims, wake-ups) have no point.
@@ -52,9 +52,10 @@ def make_task(
     return asyncio.Task(work, loop=loop, context=context)
 
 
-def stop_at_awaits() -> None:
-    """From now on, in the workers of this process."""
-    for kind in (Runner, EntityHandler):
+def stop_at_awaits(*more: type[Any]) -> None:
+    """From now on, in the workers of this process, whose handlers may be of more kinds."""
+    kinds: tuple[type[Any], ...] = (Runner, EntityHandler, *more)
+    for kind in kinds:
         setattr(kind, "handle", _reaching_method(kind.handle))  # noqa: B010
     new_loop = vars(process_lifecycle)["new_loop"]
 
