@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from tickwork.channel.channels import Channels
     from tickwork.ops.copy import CopiedRows, Progress
     from tickwork.service.isolation import Isolator
+    from tickwork.service.maintenance import MaintenanceTask
     from tickwork.service.node import Node, OpenStore
     from tickwork.service.observe import ClockOffset, Observer
     from tickwork.service.observe.watchdog import Watchdog
@@ -226,6 +227,7 @@ class ObservedWorker(NamedTuple):
     worker: Worker
     collectors: Sequence[Collector]
     watchdog: Watchdog
+    depth_task: MaintenanceTask
     channels: Channels | None = None
 
     @asynccontextmanager
@@ -241,6 +243,8 @@ class ObservedWorker(NamedTuple):
                     observing.callback(registry.unregister, each)
             observing.enter_context(self.watchdog)
             await self.worker.start()
+            if registry is not None:
+                self.worker.run_beside(*self.depth_task)
             try:
                 async with self.worker.guarded():
                     yield self.worker
@@ -268,6 +272,7 @@ async def build_worker(
     also serves the API, so its node has that role too. `declare_again` is called when a declared
     queue is gone. `entities` handle the messages of entities."""
     start_tracing(settings)
+    from tickwork.service.maintenance import depth_task
     from tickwork.service.observe import ClockOffset, Observers
     from tickwork.service.observe.log_events import EventLog
     from tickwork.service.observe.metrics import WorkerMetrics
@@ -310,7 +315,10 @@ async def build_worker(
     running = running_invocations_of(worker.consumers)
     watchdog = Watchdog(running, observer, limit_seconds=limit_seconds)
     metrics.watch(worker.consumers, isolator, watchdog)
-    return ObservedWorker(worker, (metrics, schedule_metrics), watchdog, channels)
+    scheduler = worker.scheduler
+    leads = (lambda: False) if scheduler is None else (lambda: scheduler.leadership.leads_first)
+    depths = depth_task(store, metrics, leads)
+    return ObservedWorker(worker, (metrics, schedule_metrics), watchdog, depths, channels)
 
 
 def start_tracing(settings: Settings) -> None:

@@ -33,7 +33,7 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
 from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS, Pace, Selection
 from tickwork.core.model import DEFAULT, SYSTEM, QueueSettings, Scope
-from tickwork.core.queue.stats import CounterName, DeadCount, TypeCount
+from tickwork.core.queue.stats import CounterName, DeadCount, TypeCount, Waiting
 from tickwork.errors import InvalidInput
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -176,6 +176,27 @@ async def test_the_oldest_age_is_of_the_oldest_claimable_message(
     assert await age() == 3.5
     await pull(store)
     assert await age() is None
+
+
+async def test_what_waits_is_counted_in_each_queue_up_to_a_bound(
+    store: Store, clock: VirtualClock
+) -> None:
+    queues = [await make_queue(store, "other"), await make_queue(store)]
+    await send(store, delay_seconds=10)
+    await send(store, delay_seconds=60)
+    clock.advance(seconds=12.5)
+    for priority in (4, 9):
+        await send(store, priority=priority)
+
+    async def waiting(at_most: int) -> tuple[Waiting, ...]:
+        return await store.stats.waiting(SYSTEM, queues, at_most=at_most)
+
+    assert await waiting(10) == (Waiting(0, None), Waiting(3, 2.5))
+    assert await waiting(2) == (Waiting(0, None), Waiting(2, 2.5))
+    await pull(store)
+    assert await waiting(10) == (Waiting(0, None), Waiting(0, None))
+    with pytest.raises(InvalidInput, match="must be the system"):
+        await store.stats.waiting(DEFAULT, queues, at_most=10)
 
 
 async def test_messages_are_counted_by_the_minute(store: Store, clock: VirtualClock) -> None:

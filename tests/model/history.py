@@ -24,6 +24,7 @@ from tickwork.core.queue.stats import (
     MinuteCount,
     QueueStats,
     TypeCount,
+    Waiting,
 )
 from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS, FiringRecord
 
@@ -68,6 +69,13 @@ class MemoryStats:
             self._read(Scope(each.tenant) if scope.is_system else scope, each, at_most)
             for each in queues
         )
+
+    async def waiting(
+        self, scope: Scope, queue_ids: Sequence[UUID], *, at_most: int
+    ) -> tuple[Waiting, ...]:
+        check_system(scope)
+        found = [self._read(scope, self._tables.queues[each], at_most) for each in queue_ids]
+        return tuple(Waiting(each.counts.ready, each.oldest_age_seconds) for each in found)
 
     def _read(self, scope: Scope, queue: StoredQueue, at_most: int | None) -> QueueStats:
         self._flush()

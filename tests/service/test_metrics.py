@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +20,20 @@ from tests.service.workplace import Workplace
 from tests.stores.home import Home
 from tickwork.app.message import Message, MessageBatch, Permanent, Snooze
 from tickwork.clock import monotonic, now
-from tickwork.core.model import SYSTEM
+from tickwork.core.model import SYSTEM, NewMessage, QueueSettings, Scope, Tenant
 from tickwork.errors import InvalidInput
 from tickwork.facade.app import Tickwork
+from tickwork.ops.queues import QueueDepth, queue_depths
+from tickwork.service import maintenance
 from tickwork.service.observe import ClockOffset
 from tickwork.service.observe.metrics import (
     SECONDS,
     BucketCounts,
+    WorkerMetrics,
     registry_of_process,
     serve_metrics,
 )
+from tickwork.store.ids import new_id
 
 LATE_SECONDS = 90.0
 
@@ -188,3 +194,93 @@ async def test_numbers_are_served_over_http_and_nobody_else_has_the_port() -> No
             pass
     with serve_metrics(registry, host="127.0.0.1", port=port) as again:
         assert again == port
+
+
+def scraped(text: str, name: str) -> dict[str, float]:
+    """The values of a metric of queues in an answer of Prometheus' text format, by queue."""
+    found = re.findall(rf'^tickwork_{name}{{queue="([^"]+)"}} (\S+)$', text, re.MULTILINE)
+    return {queue: float(value) for queue, value in found}
+
+
+async def test_the_depth_of_queues_is_scraped_also_of_those_that_nobody_handles(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "MEASURE_SECONDS", 0.05)
+    app, registry = Tickwork(home.url), CollectorRegistry()
+    queue = app.queue("nobody")
+    app.queue("empty")
+    store = await app._engine.open()
+    for tenant in ("one", "two"):
+        await store.tenants.put(SYSTEM, Tenant(id=tenant))
+        await store.queues.put(Scope(tenant), "own", QueueSettings())
+        await store.messages.send(Scope(tenant), "own", NewMessage(id=new_id(), body=b"1"))
+    async with app.running(registry=registry):
+        await queue.send_batch([1, 2, 3])
+        with serve_metrics(registry, host="127.0.0.1", port=0) as port:
+
+            async def depths() -> dict[str, float]:
+                async with httpx.AsyncClient(trust_env=False) as client:
+                    text = (await client.get(f"http://127.0.0.1:{port}/metrics")).text
+                oldest = scraped(text, "queue_oldest_seconds")
+                found = scraped(text, "queue_waiting_messages")
+                assert oldest.keys() == found.keys()
+                assert all((oldest[each] > 0) == (found[each] > 0) for each in found)
+                return found
+
+            async def are_told() -> bool:
+                return await depths() == {"empty": 0, "nobody": 3, "own": 2}
+
+            await eventually(are_told, timeout_seconds=LATE_SECONDS)
+    await app.close()
+
+
+@pytest.mark.one_store("sqlite")
+async def test_one_node_measures_the_queues_and_only_if_somebody_reads_them(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "MEASURE_SECONDS", 0.02)
+    passes, measured = list[str](), list[str]()
+    apps = {name: (Tickwork(home.url), CollectorRegistry()) for name in ("one", "two")}
+
+    async def noted(store: Any) -> Any:
+        measured.append("a pass")
+        return await queue_depths(store)
+
+    monkeypatch.setattr(maintenance, "queue_depths", noted)
+    passed = WorkerMetrics.queues_measured
+
+    def counted(self: WorkerMetrics, *depths: Any) -> None:
+        passes.append("a pass")
+        passed(self, *depths)
+
+    monkeypatch.setattr(WorkerMetrics, "queues_measured", counted)
+    apps["one"][0].queue("work")
+    async with AsyncExitStack() as running:
+        for app, registry in apps.values():
+            await running.enter_async_context(app.running(registry=registry))
+        await eventually(lambda: len(passes) > 10, timeout_seconds=LATE_SECONDS)
+        assert measured == []
+
+        def telling() -> int:
+            found = (
+                each.get_sample_value("tickwork_queue_waiting_messages", {"queue": "work"})
+                for _, each in apps.values()
+            )
+            return sum(each is not None for each in found)
+
+        await eventually(lambda: telling() == 1, timeout_seconds=LATE_SECONDS)
+        before = len(passes)
+        await eventually(lambda: len(passes) > before + 10, timeout_seconds=LATE_SECONDS)
+        assert telling() == 1
+    for app, _ in apps.values():
+        await app.close()
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(60.0, 3.0), (0.0, None)])
+def test_the_depth_of_queues_is_not_told_for_longer_than_it_is_valid(
+    numbers: Numbers, seconds: float, told: float | None
+) -> None:
+    metrics = WorkerMetrics(ClockOffset())
+    numbers.registry.register(metrics)
+    metrics.queues_measured([QueueDepth("work", 3, 1.5)], seconds)
+    assert numbers("queue_waiting_messages", queue="work") == told

@@ -48,6 +48,7 @@ WAYS = {
         COUNTS: {f"{COUNTS}_pkey"},
         MESSAGES: {f"{MESSAGES}_batch_claimed"},
     },
+    "count_waiting": {MESSAGES: {f"{MESSAGES}_ready"}},
     "oldest_visible": {MESSAGES: {f"{MESSAGES}_ready"}},
     "uncompleted_batches": {BATCHES: {f"{BATCHES}_open"}},
     "pending_items": {MESSAGES: {f"{MESSAGES}_batch"}},

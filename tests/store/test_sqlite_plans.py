@@ -129,6 +129,7 @@ SEARCHES |= {
 
 SELDOM = {
     *("recount_backlog", "count_claims", "count_messages", "delete_queue", "processing_items"),
+    "count_waiting",
     *("claims_of_holders", "ids_ending", "list_claimed"),
     *("count_tenant_messages", "count_tenant_claims", "count_claimed_of_tenants"),
 }
@@ -231,6 +232,12 @@ def test_waiting_messages_are_counted_from_a_covering_index(
     assert all("COVERING" in step for step in waiting)
     letters = [step for step in plan(connection, "count_messages") if "dead_letters" in step]
     assert [way(step) for step in letters if "COVERING" in step] == ["tickwork_dead_letters_own"]
+
+
+def test_depths_are_measured_from_a_covering_index(connection: sqlite3.Connection) -> None:
+    steps = on_messages(plan(connection, "count_waiting"))
+    assert {way(step) for step in steps} == {"tickwork_messages_ready", BY_PLACE}
+    assert all("COVERING" in step for step in steps if way(step) != BY_PLACE)
 
 
 def test_dead_letters_are_grouped_from_a_covering_index_in_its_order(

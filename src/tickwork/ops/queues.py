@@ -15,7 +15,14 @@ from tickwork.app.handlers import check_own_queue, queue_settings
 from tickwork.app.invocation import current_handling
 from tickwork.core.fields import nearest
 from tickwork.core.limits import is_hidden
-from tickwork.core.model import Counts, QueuePosition, QueueSettings, Scope, StoredQueue
+from tickwork.core.model import (
+    SYSTEM,
+    Counts,
+    QueuePosition,
+    QueueSettings,
+    Scope,
+    StoredQueue,
+)
 from tickwork.core.queue.stats import CounterName, QueueStats
 from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound, PreconditionFailed
 from tickwork.ops.audit import recorded
@@ -311,6 +318,37 @@ def _counted_of_each(queues: int) -> int:
 def stopped_counts(counts: Counts, at_most: int) -> tuple[str, ...]:
     """Returns the states whose count stopped at a bound: there may be more messages."""
     return tuple(name for name in counts.__struct_fields__ if getattr(counts, name) >= at_most)
+
+
+QUEUES_MEASURED_MAX = 1_000
+"""Maximum number of queues, by name, whose depth is measured."""
+
+
+class QueueDepth(Struct, frozen=True):
+    """Number of messages that wait for a worker in the queues of a name, and how long the oldest
+    one has waited."""
+
+    name: str
+    messages: int
+    oldest_seconds: float
+
+
+async def queue_depths(store: Store) -> tuple[QueueDepth, ...]:
+    """Returns the depths of the first `QUEUES_MEASURED_MAX` queues of all tenants, by name; hidden
+    queues are left out. Queues of one name count together, so that tenants add no names. Counting
+    stops at `COUNTED_MAX` messages in all, or `COUNTED_OF_QUEUE_MIN` of a queue."""
+    queues = await list_queues(store, SYSTEM, limit=QUEUES_MEASURED_MAX)
+    ids, at_most = [each.id for each in queues], _counted_of_each(len(queues))
+    found: dict[str, QueueDepth] = {}
+    for start in range(0, len(ids), QUEUES_MAX):
+        part = slice(start, start + QUEUES_MAX)
+        measured = await store.stats.waiting(SYSTEM, ids[part], at_most=at_most)
+        for queue, waiting in zip(queues[part], measured, strict=True):
+            known = found.get(queue.name, QueueDepth(queue.name, 0, 0.0))
+            oldest_seconds = max(known.oldest_seconds, waiting.oldest_age_seconds or 0.0)
+            messages = known.messages + waiting.messages
+            found[queue.name] = QueueDepth(queue.name, messages, oldest_seconds)
+    return tuple(found.values())
 
 
 class LabeledCounts(Struct, frozen=True):

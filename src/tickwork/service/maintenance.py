@@ -1,18 +1,24 @@
 """Background tasks that maintain a store: reaper, pruner, counters; and the clock offset.
 
 Every node runs all of them. Each pass is bounded and skips what another node is working on, so
-many nodes do no harm, and one live node is enough.
+many nodes do no harm, and one live node is enough. The depth of queues is measured by one node: the
+leader of the first shard.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 from tickwork.core.model import SYSTEM
+from tickwork.ops.queues import queue_depths
 from tickwork.service.loop import Step
 from tickwork.service.observe import ClockOffset, Observer
 from tickwork.store.contract import Store
 from tickwork.store.shared.archive import Archive
+
+if TYPE_CHECKING:
+    from tickwork.service.observe.metrics import WorkerMetrics
 
 REAP_SECONDS = 1.0
 """Seconds between two passes of the reaper."""
@@ -31,6 +37,10 @@ FLUSH_SECONDS = 1.0
 
 CLOCK_SECONDS = 30.0
 """Seconds between two measurements of the database's clock."""
+
+
+MEASURE_SECONDS = 15.0
+"""Seconds between two measurements of the depth of queues."""
 
 
 class MaintenanceTask(NamedTuple):
@@ -69,3 +79,18 @@ def maintenance_tasks(
         MaintenanceTask("tallies", flush),
         MaintenanceTask("clock", measure_clock),
     ]
+
+
+def depth_task(
+    store: Store, metrics: WorkerMetrics, is_measuring: Callable[[], bool]
+) -> MaintenanceTask:
+    """Measures the depth of all queues while somebody reads the metrics."""
+
+    async def measure() -> float:
+        if metrics.is_scraped and is_measuring():
+            metrics.queues_measured(await queue_depths(store), 3 * MEASURE_SECONDS)
+        else:
+            metrics.queues_measured((), 0.0)
+        return MEASURE_SECONDS
+
+    return MaintenanceTask("queue depths", measure)

@@ -83,6 +83,13 @@ class DeadCount(Struct, frozen=True):
     messages: int
 
 
+class Waiting(Struct, frozen=True):
+    """Number of messages that wait for a worker, and the age of the oldest one."""
+
+    messages: int
+    oldest_age_seconds: float | None
+
+
 class QueueStats(Struct, frozen=True, kw_only=True):
     """Statistics of a queue: its messages by state, how many of the ready ones have waited for more
     than a minute (`late`), the age of the oldest visible one, counters."""

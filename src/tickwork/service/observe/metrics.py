@@ -18,6 +18,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from math import inf
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -32,12 +33,14 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from tickwork import __version__
+from tickwork.clock import monotonic
 from tickwork.core.model import Fate, SettleResult, StoredQueue
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.service.observe import DUPLICATE, OUTCOMES, REFUSED, ClockOffset, Observer
 from tickwork.service.observe.log_events import LogEvent
 
 if TYPE_CHECKING:
+    from tickwork.ops.queues import QueueDepth
     from tickwork.service.isolation import Isolator
     from tickwork.service.observe.watchdog import Watchdog
     from tickwork.service.worker.consumer import QueueConsumer
@@ -113,6 +116,10 @@ class WorkerMetrics(Observer, Collector):
         self._isolator: Isolator | None = None
         self._watchdog: Watchdog | None = None
         self._leases_lost = self._renewals_failing = 0
+        self._depths: Sequence[QueueDepth] = ()
+        self._depths_until = -inf
+        self.is_scraped = False
+        """Whether somebody has read these metrics."""
 
     def watch(
         self, consumers: Sequence[QueueConsumer], isolator: Isolator, watchdog: Watchdog
@@ -144,6 +151,10 @@ class WorkerMetrics(Observer, Collector):
         if result.refused or result.duplicates:
             _recount(counters, finished, result)
 
+    def queues_measured(self, depths: Sequence[QueueDepth], seconds: float) -> None:
+        """The depth of queues, which is valid for so many seconds."""
+        self._depths, self._depths_until = depths, monotonic() + seconds
+
     def renewal_failing(self, why: str, left_seconds: float) -> None:  # noqa: ARG002
         self._renewals_failing += 1
 
@@ -160,11 +171,13 @@ class WorkerMetrics(Observer, Collector):
 
     def collect(self) -> Iterator[Metric]:
         """All metrics."""
+        self.is_scraped = True
         yield InfoMetricFamily("tickwork", "The program.", value={"version": __version__})
         counters = [*self._counters.items()]
         yield _outcomes(counters)
         yield from _histograms(counters)
         yield from self._gauges()
+        yield from self._queue_depths()
         yield from self._process()
 
     def _gauges(self) -> Iterator[Metric]:
@@ -180,6 +193,14 @@ class WorkerMetrics(Observer, Collector):
             if self._isolator is not None:
                 left.add_metric(labels, self._isolator.abandoned.count(each.queue.name))
         yield from (used, allowed, unsettled, left)
+
+    def _queue_depths(self) -> Iterator[Metric]:
+        messages = _gauge("queue_waiting_messages", "Messages that wait for a worker.")
+        oldest = _gauge("queue_oldest_seconds", "Seconds the oldest waiting message has waited.")
+        for each in self._depths if monotonic() < self._depths_until else ():
+            messages.add_metric([each.name], each.messages)
+            oldest.add_metric([each.name], each.oldest_seconds)
+        yield from (messages, oldest)
 
     def _process(self) -> Iterator[Metric]:
         if self._isolator is not None:

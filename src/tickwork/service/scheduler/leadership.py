@@ -109,6 +109,11 @@ class Leadership:
         """Number of shards this node leads."""
         return len(self._grants)
 
+    @property
+    def leads_first(self) -> bool:
+        """Whether this node leads the first shard. What one node does for all, that one does."""
+        return any(each.shard == 0 for each in self.grants)
+
     async def hold(self, clock: int | None = None) -> bool:
         """Takes our share of the shards; returns whether it changed. `clock` is the sum of the
         recorded clock jumps: a shard whose intervals have not followed them is moved first, and is

@@ -258,6 +258,10 @@ class Worker:
             self._start_loop(f"second claims of {name}", second),
         ]
 
+    def run_beside(self, name: str, step: Step) -> None:
+        """Runs a step in a loop until the worker stops."""
+        self._start_loop(name, step)
+
     def _start_loop(self, name: str, step: Step) -> asyncio.Task[None]:
         report = self._context.observer.error_occurred
         task = asyncio.create_task(run_forever(name, step, report=report))

@@ -18,6 +18,7 @@ from tickwork.core.queue.stats import (
     MinuteCount,
     QueueStats,
     TypeCount,
+    Waiting,
 )
 from tickwork.errors import StoreError
 from tickwork.store.ids import Moment
@@ -56,6 +57,14 @@ class PostgresStats:
             ids = [each for each, its in counted.items() if its == tenant]
             found |= zip(ids, await self._read(ids, tenant, at_most), strict=True)
         return tuple(found[each.id] for each in queues)
+
+    async def waiting(
+        self, scope: Scope, queue_ids: Sequence[UUID], *, at_most: int
+    ) -> tuple[Waiting, ...]:
+        check_system(scope)
+        asked = (self._moment(), queue_ids, scope.tenant, at_most)
+        found = await self._database.fetch_with_custom_plan(SQL.count_waiting, *asked)
+        return tuple(Waiting(*each) for each in found)
 
     async def _read(
         self, ids: Sequence[UUID], tenant: str | None, at_most: int | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from uuid import UUID
 
 from tickwork.core.limits import check_system
 from tickwork.core.model import Counts, Scope, StoredQueue
@@ -15,6 +16,7 @@ from tickwork.core.queue.stats import (
     MinuteCount,
     QueueStats,
     TypeCount,
+    Waiting,
 )
 from tickwork.errors import StoreError
 from tickwork.store.shared.counters import CounterKey
@@ -62,6 +64,21 @@ class SqliteStats:
 
         return await self._database.read(work)
 
+    async def waiting(
+        self, scope: Scope, queue_ids: Sequence[UUID], *, at_most: int
+    ) -> tuple[Waiting, ...]:
+        check_system(scope)
+
+        def work(transaction: Transaction) -> tuple[Waiting, ...]:
+            now, found = transaction.now, list[Waiting]()
+            for each in queue_ids:
+                asked = (each.bytes, scope.tenant, now, at_most)
+                messages, oldest = transaction.execute(SQL.count_waiting, asked).fetchone()
+                found.append(Waiting(messages, _age_seconds(oldest, now)))
+            return tuple(found)
+
+        return await self._database.read(work)
+
     async def _flush(self) -> None:
         counting = self._database.counters
         counted = counting.take()
@@ -94,6 +111,10 @@ def _write_counts(transaction: Transaction, counted: Sequence[tuple[CounterKey, 
     )
 
 
+def _age_seconds(visible_at: int | None, now: int) -> float | None:
+    return None if visible_at is None else (now - visible_at) / microseconds(1)
+
+
 def _read_stats(
     transaction: Transaction, queue_id: bytes, tenant: str | None, at_most: int | None
 ) -> QueueStats:
@@ -106,7 +127,7 @@ def _read_stats(
     return QueueStats(
         counts=Counts(*counts),
         late=late,
-        oldest_age_seconds=None if oldest is None else (now - oldest) / microseconds(1),
+        oldest_age_seconds=_age_seconds(oldest, now),
         minutes=tuple(
             MinuteCount(from_microseconds(minute), CounterName(passing), messages)
             for minute, passing, messages in execute(
