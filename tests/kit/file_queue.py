@@ -26,6 +26,21 @@ SPARE_NICENESS = 10
 SPARE_FOLDERS = ("app", "when", "core", "ops", "conformance", "tidy")
 """Folders whose tests neither wait nor watch a clock. The others take them last."""
 
+SPARE_FILES = frozenset(
+    {
+        "test_clock_jumps.py",
+        "test_leadership.py",
+        "test_partial_success_laws.py",
+        "test_scheduler_calendars.py",
+        "test_scheduler_nights.py",
+        "test_scheduler_policies.py",
+        "test_scheduler_rolled.py",
+        "test_scheduler_year.py",
+        "test_tzdata_update.py",
+    }
+)
+"""Files of other folders of which the same is true: their time is virtual."""
+
 CROWDED = ("faults", "mutants", "examples")
 """Folders whose tests start many processes. The first process begins with them and the others end
 with them, so that seldom two run at once."""
@@ -121,7 +136,8 @@ def _silent(config: pytest.Config) -> Iterator[None]:
 
 
 def _may_take(file: pytest.File) -> bool:
-    return _process() != SPARE or any(each in SPARE_FOLDERS for each in _folders(file))
+    is_spare = file.path.name in SPARE_FILES or not {*SPARE_FOLDERS}.isdisjoint(_folders(file))
+    return _process() != SPARE or is_spare
 
 
 def _rank(file: pytest.File) -> tuple[int, str]:
@@ -129,6 +145,8 @@ def _rank(file: pytest.File) -> tuple[int, str]:
     rank = max(
         (order.index(each) for each in _folders(file) if each in order), default=len(LONGEST)
     )
+    if file.path.name in SPARE_FILES:
+        rank = len(LONGEST) + 1
     is_crowded = any(each in CROWDED for each in _folders(file))
     if is_crowded and _process() != "0":
         rank += len(order)
