@@ -424,6 +424,66 @@ async def test_deliveries_are_kept_for_their_retention_unless_they_wait(
     assert await deliveries(store) == ()
 
 
+async def test_a_delivery_is_dead_once_its_message_is_gone(
+    store: Store, clock: VirtualClock
+) -> None:
+    endpoint = await make_endpoint(store)
+
+    async def dead() -> list[UUID]:
+        """The dead ones, which every question finds."""
+        found = ids(await deliveries(store, status=DEAD))
+        assert ids(await deliveries(store, status=DEAD, endpoint_id=endpoint.id)) == found
+        everything = await deliveries(store)
+        assert ids([each for each in everything if each.status is DEAD]) == found
+        waiting = ids(await deliveries(store, status=WAITING))
+        assert ids([each for each in everything if each.status is WAITING]) == waiting
+        stats = await store.endpoints.stats(DEFAULT, endpoint.id, clock.now() - timedelta(days=1))
+        assert (stats.dead, stats.waiting) == (len(found), len(waiting))
+        assert stats.delivered == len(everything) - len(found) - len(waiting)
+        return found
+
+    died, removed, purged = await published(store, clock, 3)
+    for message in (removed, purged):
+        await end(store, message, Fate.RELEASE)
+    await die(store, died)
+    assert await dead() == [died.id]
+    assert await store.messages.delete(SYSTEM, ENDPOINTS_QUEUE, removed.id)
+    assert await dead() == [removed.id, died.id]
+    await store.queues.purge(SYSTEM, ENDPOINTS_QUEUE)
+    assert await dead() == [purged.id, removed.id, died.id]
+    assert await store.endpoints.resend(DEFAULT, [died.id, removed.id]) == 2
+    assert await dead() == [purged.id]
+    first, second = sorted(await claimed(store), key=lambda each: each.id)
+    await record(store, attempt_of(first, code=500))
+    await die(store, first)  # It is not the first message of its delivery.
+    again = read_endpoint_envelope(first.body).delivery
+    assert again in await dead()
+    await store.dead_letters.replay(SYSTEM, ENDPOINTS_QUEUE, Selection(), Pace())
+    (replayed,) = await claimed(store)
+    await record(store, attempt_of(replayed, code=500))
+    assert again not in await dead()
+    await die(store, replayed)
+    assert again in await dead()
+    await attempt(store, second)
+    assert len(await dead()) == 2
+
+
+async def test_what_is_under_way_when_its_endpoint_is_deleted_is_dead_unless_it_arrives(
+    store: Store, clock: VirtualClock
+) -> None:
+    endpoint = await make_endpoint(store)
+    failed, arrived = await published(store, clock, 2)
+    await publish(store)
+    assert await store.endpoints.delete(DEFAULT, endpoint.id) == 1
+    assert len(await deliveries(store, status=DEAD)) == 3
+    await record(store, attempt_of(failed, code=500), attempt_of(arrived))
+    for message in (failed, arrived):
+        await end(store, message, Fate.ACK)
+    assert len(await deliveries(store, status=DEAD)) == 2
+    assert ids(await deliveries(store, status=DELIVERED)) == [arrived.id]
+    assert await deliveries(store, status=WAITING) == ()
+
+
 async def test_a_delivery_of_a_message_that_exists_is_begun_once(store: Store) -> None:
     endpoint = await make_endpoint(store)
     await make_queue(store, "slots")

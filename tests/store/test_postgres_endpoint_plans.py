@@ -23,11 +23,13 @@ ENDPOINTS, DELIVERIES = "tickwork_endpoints", "tickwork_deliveries"
 PUBLISHED, ATTEMPTS = "tickwork_published", "tickwork_delivery_attempts"
 BY_KEY = {table: {f"{table}_pkey"} for table in (MESSAGES, DELIVERIES, PUBLISHED, ATTEMPTS)}
 OF_ENDPOINT, OPEN = f"{DELIVERIES}_endpoint", f"{DELIVERIES}_endpoint_open"
+DEAD, BY_MESSAGE = f"{DELIVERIES}_endpoint_dead", f"{DELIVERIES}_message"
 BY_NAME = f"{ENDPOINTS}_tenant_name_key"
 
 WAYS = {
     "attempt_stats": {DELIVERIES: {OF_ENDPOINT}, ATTEMPTS: BY_KEY[ATTEMPTS]},
-    "delivery_stats": {DELIVERIES: {OF_ENDPOINT}, MESSAGES: BY_KEY[MESSAGES]},
+    "bury_deliveries": {DELIVERIES: {*BY_KEY[DELIVERIES], BY_MESSAGE}},
+    "delivery_stats": {DELIVERIES: {OF_ENDPOINT, OPEN, DEAD}},
     "deliveries_to_resend": {
         DELIVERIES: BY_KEY[DELIVERIES],
         ENDPOINTS: {f"{ENDPOINTS}_pkey"},
@@ -38,7 +40,7 @@ WAYS = {
     "endpoints_of_attempts": {ENDPOINTS: {f"{ENDPOINTS}_pkey"}},
     "find_endpoint": {ENDPOINTS: {BY_NAME}},
     "find_published": {PUBLISHED: BY_KEY[PUBLISHED]},
-    "get_delivery": {DELIVERIES: BY_KEY[DELIVERIES], MESSAGES: BY_KEY[MESSAGES]},
+    "get_delivery": {DELIVERIES: BY_KEY[DELIVERIES]},
     "get_endpoint": {ENDPOINTS: {f"{ENDPOINTS}_pkey"}},
     "list_attempts": {ATTEMPTS: BY_KEY[ATTEMPTS]},
     "list_endpoints": {ENDPOINTS: {BY_NAME}},
@@ -55,6 +57,7 @@ WAYS = {
         DELIVERIES: {OPEN},
         MESSAGES: BY_KEY[MESSAGES] | {BY_PLACE},
     },
+    "record_dead_letters": {DELIVERIES: {*BY_KEY[DELIVERIES], BY_MESSAGE}},
     "record_attempts": {MESSAGES: BY_KEY[MESSAGES], DELIVERIES: BY_KEY[DELIVERIES]},
     "record_deliveries": {DELIVERIES: set[str]()},
     "resend_deliveries": {DELIVERIES: BY_KEY[DELIVERIES]},
@@ -70,13 +73,15 @@ IN_ORDER = ("list_endpoints", "prune_published", "undelivered_ids", "waiting_del
 """These read as many rows as they return, in index order."""
 
 LISTS = {
-    ("NULL", "NULL"): f"{DELIVERIES}_tenant",
-    ("NULL", "false"): f"{DELIVERIES}_tenant_open",
-    ("md5('endpoint 6')::uuid", "NULL"): OF_ENDPOINT,
-    ("md5('endpoint 6')::uuid", "true"): OF_ENDPOINT,
-    ("md5('endpoint 6')::uuid", "false"): OPEN,
+    ("NULL", "NULL", "NULL"): f"{DELIVERIES}_tenant",
+    ("NULL", "false", "NULL"): f"{DELIVERIES}_tenant_open",
+    ("md5('endpoint 6')::uuid", "NULL", "NULL"): OF_ENDPOINT,
+    ("md5('endpoint 6')::uuid", "true", "NULL"): OF_ENDPOINT,
+    ("md5('endpoint 6')::uuid", "false", "NULL"): OPEN,
+    ("NULL", "false", "false"): f"{DELIVERIES}_tenant_dead",
+    ("md5('endpoint 6')::uuid", "false", "false"): DEAD,
 }
-"""The index for a list, by its endpoint and whether its deliveries are delivered."""
+"""The index for a list, by its endpoint and whether its deliveries are delivered, and waiting."""
 
 TABLES = (MESSAGES, LETTERS, ENDPOINTS, DELIVERIES, PUBLISHED, ATTEMPTS)
 
@@ -97,12 +102,12 @@ _FILL = [
     """
     INSERT INTO tickwork_deliveries (
         id, tenant, endpoint_id, published_id, message_id, event_id, type, published_at,
-        delivered_at
+        delivered_at, dead_at
     )
     SELECT
         md5('delivery ' || n)::uuid, 'tenant-' || n % 50, md5('endpoint ' || n % 500)::uuid,
         md5('event ' || n % 10000)::uuid, md5('message ' || n)::uuid, 'event ' || n,
-        'order.paid', at, CASE WHEN n % 20 > 0 THEN at END
+        'order.paid', at, CASE WHEN n % 20 > 0 THEN at END, CASE WHEN n % 100 = 0 THEN at END
     FROM generate_series(1, 20000) AS n, LATERAL (SELECT now() + n * interval '1 second' AS at)
     """,
     """
@@ -161,9 +166,10 @@ async def test_deliveries_are_listed_in_index_order(connection: Connection) -> N
     await connection.execute("SET plan_cache_mode = force_custom_plan")
     await connection.execute(f"PREPARE of_tenant AS {SQL.tenant_deliveries}")
     await connection.execute(f"PREPARE of_endpoint AS {SQL.endpoint_deliveries}")
-    for (endpoint, is_delivered), index in LISTS.items():
+    for (endpoint, is_delivered, is_waiting), index in LISTS.items():
         statement = "of_tenant" if endpoint == "NULL" else "of_endpoint"
-        values = f"'tenant-6', {endpoint}, now(), md5('')::uuid, NULL, {is_delivered}, NULL, 5"
+        values = f"'tenant-6', {endpoint}, now(), md5('')::uuid, NULL"
+        values = f"{values}, {is_delivered}, {is_waiting}, 5"
         plan = await plan_of(connection, f"EXECUTE {statement} ({values})")
         assert ways_to(DELIVERIES, plan) == {index}, (endpoint, is_delivered)
         assert not has_sort(plan)

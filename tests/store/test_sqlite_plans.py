@@ -109,8 +109,7 @@ SEARCHES = {
 SEARCHES |= {
     name: {BY_KEY}
     for name in (
-        *("claimed_attempts", "deliveries_to_resend", "delivery_stats", "get_delivery"),
-        *("endpoint_deliveries", "endpoint_undelivered", "tenant_deliveries", "tenant_undelivered"),
+        *("claimed_attempts", "deliveries_to_resend", "bury_claimed_deliveries"),
         *("prune_deliveries", "show_messages", "choose_probe", "put_back_probe"),
     )
 }
@@ -143,13 +142,16 @@ BY_OTHER_WAYS = {
     "abandoned_batches": "tickwork_batches_filling",
     "count_limited": "tickwork_queues_limit",
     "get_limit": "tickwork_limits_name",
+    "bury_resent_deliveries": "tickwork_deliveries_message",
     "due_probes": "tickwork_endpoints_probe",
+    "endpoint_dead": "tickwork_deliveries_endpoint_dead",
     "endpoint_deliveries": "tickwork_deliveries_endpoint",
     "endpoint_undelivered": "tickwork_deliveries_endpoint_open",
     "prune_deliveries": "tickwork_deliveries_tenant",
     "prune_published": "tickwork_published_age",
     "resolve_dead_letters": "tickwork_dead_letters_message",
     "dead_letter_of_message": "tickwork_dead_letters_message",
+    "tenant_dead": "tickwork_deliveries_tenant_dead",
     "tenant_deliveries": "tickwork_deliveries_tenant",
     "tenant_undelivered": "tickwork_deliveries_tenant_open",
     "undelivered_ids": "tickwork_deliveries_endpoint_open",

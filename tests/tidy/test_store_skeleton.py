@@ -317,7 +317,9 @@ STATEMENTS: dict[Path, Listed] = {
             "shards/take_shards",
         ),
         "a choice that PostgreSQL makes by a parameter": (
+            "endpoints/endpoint_dead",
             "endpoints/endpoint_undelivered",
+            "endpoints/tenant_dead",
             "endpoints/tenant_undelivered",
             "firings/skipped_runs_covering",
             "queues/all_tenants",
@@ -328,6 +330,8 @@ STATEMENTS: dict[Path, Listed] = {
             "schedules/schedules_without_name",
         ),
         "counters and checks that PostgreSQL has in the statement that writes": (
+            "endpoints/bury_claimed_deliveries",
+            "endpoints/bury_resent_deliveries",
             "endpoints/choose_probe",
             "endpoints/claimed_attempts",
             "endpoints/due_probes",

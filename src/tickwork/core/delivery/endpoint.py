@@ -149,11 +149,11 @@ class DeliveryStatus(StrEnum):
     DEAD = "dead"
 
 
-def status_of(delivered_at: datetime | None, *, has_message: bool) -> DeliveryStatus:
+def status_of(delivered_at: datetime | None, *, is_dead: bool) -> DeliveryStatus:
     """The status of a delivery."""
     if delivered_at is not None:
         return DeliveryStatus.DELIVERED
-    return DeliveryStatus.WAITING if has_message else DeliveryStatus.DEAD
+    return DeliveryStatus.DEAD if is_dead else DeliveryStatus.WAITING
 
 
 class Attempt(Struct, frozen=True, kw_only=True):

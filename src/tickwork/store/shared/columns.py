@@ -15,7 +15,7 @@ SQL files name a list by a placeholder:
 | `/*schedule*/` | a schedule and its definition (alias `s`) |
 | `/*new_schedule*/`, `/*new_schedule_arrays $2*/`, `/*new_schedule_values*/` | a new schedule |
 | `/*endpoint*/` | an endpoint, as `ENDPOINT` lists it (alias `e`) |
-| `/*delivery*/` | a delivery, as `DELIVERY` lists it, and whether its message exists (alias `d`) |
+| `/*delivery*/` | a delivery, as `DELIVERY` lists it, and whether it is not dead (alias `d`) |
 | `/*published*/`, `/*p.published*/` | a published event (the latter with alias `p`) |
 | `/*api_key*/` | an API key, as `ApiKey` has it (alias `k`) |
 | `/*tenant*/` | a tenant, as `Tenant` has it (alias `t`) |
@@ -239,10 +239,6 @@ RUN_STEP = (
 )
 """A recorded step, in the order of `RunStep`."""
 
-_HAS_MESSAGE = (
-    "EXISTS (SELECT 1 FROM tickwork_messages WHERE tenant = d.tenant AND id = d.message_id)"
-)
-
 
 def own_values(new: NewSchedule) -> tuple[Any, ...]:
     """The values of `NEW_SCHEDULE_OWN`."""
@@ -314,7 +310,7 @@ _LISTS = {
     "schedule": names(SCHEDULE, "s"),
     "new_schedule": names(_NEW_SCHEDULE),
     "endpoint": names(ENDPOINT, "e"),
-    "delivery": f"{names(DELIVERY, 'd')}, {_HAS_MESSAGE}",
+    "delivery": f"{names(DELIVERY, 'd')}, d.dead_at IS NULL",
     "published": names(PUBLISHED),
     "p.published": names(PUBLISHED, "p"),
     "api_key": names(API_KEY, "k"),

@@ -143,7 +143,7 @@ class Deliveries:
         asked = (tenant, endpoint_id, since)
 
         async def work(connection: Connection) -> tuple[Any, ...]:
-            statuses = await connection.fetchrow(SQL.delivery_stats, *asked)
+            statuses = await connection.fetchrow(SQL.delivery_stats, *asked[1:])
             attempts = await connection.fetchrow(SQL.attempt_stats, *asked)
             assert statuses is not None
             assert attempts is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -43,7 +44,7 @@ from tickwork.store.postgres.endpoints.publish import Publisher
 from tickwork.store.postgres.endpoints.record import AttemptRecorder
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
-from tickwork.store.postgres.messages.removal import Purger
+from tickwork.store.postgres.messages.removal import Purger, bury_deliveries
 from tickwork.store.postgres.messages.rows import queue
 from tickwork.store.postgres.messages.send import Sender
 
@@ -169,6 +170,9 @@ class PostgresEndpoints:
                 row for row in found if row["queue_id"] is not None and row["queue_id"] == queue_id
             ]
             deleted += await self._purger.delete_all(waiting, REASON_DELETED)
+            # What is under way is not sent again if it fails.
+            bury = partial(bury_deliveries, moment=self._moment, gone=waiting)
+            await self._database.run(bury)
             if len(found) < CHUNK_DELIVERIES:
                 return deleted
             position = _position(found)

@@ -48,8 +48,8 @@ def endpoint(row: Any) -> Endpoint:
 
 
 def delivery(row: Any) -> EndpointDelivery:
-    """A row of `DELIVERY`, and whether its message exists."""
-    status = status_of(row["delivered_at"], has_message=row["has_message"])
+    """A row of `DELIVERY`, and whether it is not dead."""
+    status = status_of(row["delivered_at"], is_dead=not row["is_alive"])
     return EndpointDelivery(status=status, **{name: row[name] for name in DELIVERY})
 
 

@@ -1,8 +1,8 @@
 """What has to be done when messages are removed: acked, dead, purged or deleted.
 
 In the transaction that removes them, the next message of their key is unblocked, their batch counts
-them, and their bytes are freed. After the commit, consumers are woken, batches are completed and
-counters are added.
+them, and their bytes are freed. The delivery of a message that was not acked is dead. After the
+commit, consumers are woken, batches are completed and counters are added.
 """
 
 from __future__ import annotations
@@ -168,6 +168,14 @@ def _status(affected: RemovedMessage) -> ItemStatus:
     return ItemStatus.COMPLETED if affected.counter is CounterName.DONE else ItemStatus.FAILED
 
 
+async def bury_deliveries(connection: Connection, moment: Moment, gone: Sequence[Any]) -> None:
+    """Marks the deliveries of messages (rows with `tenant` and `id`) as dead, unless they are
+    delivered."""
+    if gone:
+        tenants, ids = [row["tenant"] for row in gone], [row["id"] for row in gone]
+        await connection.execute(SQL.bury_deliveries, moment(), tenants, ids)
+
+
 PURGED_AT_ONCE = 5_000
 
 
@@ -227,6 +235,9 @@ class Purger:
             rows = await connection.fetch(
                 SQL.delete_messages, [row["tenant"] for row in found], [row["id"] for row in found]
             )
+            delivery_queues = {row["id"] for row in await connection.fetch(SQL.delivery_queues)}
+            gone = [row for row in rows if row["queue_id"] in delivery_queues]
+            await bury_deliveries(connection, self._moment, gone)
             removed, backlog = RemovedMessages(), BacklogChange()
             removed.add(rows, CounterName.PURGED, reason)
             removed.free_bytes(backlog)

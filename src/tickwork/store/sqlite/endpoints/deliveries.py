@@ -139,7 +139,7 @@ class Deliveries:
         values = (tenant, endpoint_id.bytes, to_microseconds(since))
 
         def work(transaction: Transaction) -> tuple[Any, ...]:
-            statuses = transaction.execute(SQL.delivery_stats, values).fetchone()
+            statuses = transaction.execute(SQL.delivery_stats, values[1:]).fetchone()
             return (*statuses, *transaction.execute(SQL.attempt_stats, values).fetchone())
 
         waiting, delivered, dead, attempts, failed, p50, p95 = await self._database.read(work)
@@ -167,9 +167,11 @@ def _get(transaction: Transaction, scope: Scope, delivery_id: UUID) -> EndpointD
 def _listing(selection: DeliverySelection) -> tuple[str, int | None]:
     """The statement for a selection, and its condition on the status."""
     is_of_endpoint, status = selection.endpoint_id is not None, selection.status
-    if selection.is_undelivered or status in (DeliveryStatus.WAITING, DeliveryStatus.DEAD):
+    if status is DeliveryStatus.DEAD:
+        return SQL.endpoint_dead if is_of_endpoint else SQL.tenant_dead, None
+    if selection.is_undelivered or status is DeliveryStatus.WAITING:
         statement = SQL.endpoint_undelivered if is_of_endpoint else SQL.tenant_undelivered
-        return statement, None if status is None else int(status is DeliveryStatus.WAITING)
+        return statement, None if status is None else 1
     statement = SQL.endpoint_deliveries if is_of_endpoint else SQL.tenant_deliveries
     return statement, None if status is None else 1
 

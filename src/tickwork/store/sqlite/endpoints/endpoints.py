@@ -136,6 +136,11 @@ class SqliteEndpoints:
                 for row in transaction.execute(SQL.delete_message, (queue_id, message_id, tenant))
             ]
             finish_removal(transaction, removed, CounterName.PURGED, REASON_DELETED)
+            # What is under way is not sent again if it fails.
+            claimed = [
+                (delivery_id, tenant, queue_id, transaction.now) for *_, delivery_id in found
+            ]
+            transaction.connection.executemany(SQL.bury_claimed_deliveries, claimed)
             return len(removed)
 
         return await self._for_waiting(tenant, endpoint_id, remove)

@@ -82,7 +82,7 @@ def _attempt_values(record: AttemptRecord, delivery_id: bytes, now: int) -> tupl
 def _shown_values(record: AttemptRecord, delivery_id: bytes, now: int) -> tuple[object, ...]:
     attempt = record.attempt
     return (
-        delivery_id, record.claim.id.bytes, now - microseconds(attempt.took_seconds),
+        delivery_id, now - microseconds(attempt.took_seconds),
         attempt.code, attempt.error, now if attempt.is_delivered else None,
     )  # fmt: skip
 

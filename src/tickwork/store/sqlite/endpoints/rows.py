@@ -75,10 +75,10 @@ def health_values(health: Health) -> tuple[int | None, ...]:
 
 
 def delivery(row: Row) -> EndpointDelivery:
-    """A row of `DELIVERY`, and whether its message exists."""
+    """A row of `DELIVERY`, and whether it is not dead."""
     (
         id_, tenant, endpoint_id, message_id, event_id, type_, attempts, published_at,
-        delivered_at, last_attempt_at, last_code, last_error, has_message,
+        delivered_at, last_attempt_at, last_code, last_error, is_alive,
     ) = row  # fmt: skip
     return EndpointDelivery(
         id=UUID(bytes=id_),
@@ -87,7 +87,7 @@ def delivery(row: Row) -> EndpointDelivery:
         message_id=UUID(bytes=message_id),
         event_id=event_id,
         type=type_,
-        status=status_of(time(delivered_at), has_message=has_message == 1),
+        status=status_of(time(delivered_at), is_dead=is_alive == 0),
         attempts=attempts,
         published_at=from_microseconds(published_at),
         delivered_at=time(delivered_at),

@@ -1,7 +1,8 @@
 """What has to be done when messages are removed: acked, dead, purged or deleted.
 
 All of it happens in the transaction that removes them: the next message of their key is unblocked,
-their batch counts them, and their bytes are freed. Counters are noted, and added after the commit.
+their batch counts them, and their bytes are freed. The delivery of a message that was not acked is
+dead. Counters are noted, and added after the commit.
 """
 
 from __future__ import annotations
@@ -90,6 +91,8 @@ def _finish_except_batches(
     reason: str | None,
 ) -> set[BatchName]:
     """All but the completion of batches; returns the batches that may be complete."""
+    if removed and counter not in (None, CounterName.DONE):
+        _bury_deliveries(transaction, removed)
     for kind, messages in Counter(map(_kind, removed)).items():
         if counter is None:
             break
@@ -112,6 +115,17 @@ def _finish_except_batches(
         if row[BATCH_ID] is not None
     ]
     return end_items(transaction, ended) if ended else set()
+
+
+def _bury_deliveries(transaction: Transaction, removed: Sequence[Gone]) -> None:
+    """Marks the deliveries of removed messages as dead, unless they are delivered."""
+    queue_ids = {queue_id for (queue_id,) in transaction.execute(SQL.delivery_queues)}
+    gone = [
+        (row[TENANT], row[ID], transaction.now) for row in removed if row[QUEUE_ID] in queue_ids
+    ]
+    if gone:
+        transaction.connection.executemany(SQL.bury_deliveries, gone)
+        transaction.connection.executemany(SQL.bury_resent_deliveries, gone)
 
 
 def _unblock(

@@ -35,6 +35,20 @@ runs AS (
     FROM moment, gone
     -- The array keeps a plan that was made while the table was empty from reading all of it.
     WHERE r.message_id = ANY (ARRAY (SELECT id FROM gone)) AND r.message_id = gone.id AND r.status = 'running'
+),
+first_of_deliveries AS (
+    -- A delivery whose message died is dead. Its first message has its id. (coalesce keeps the planner from reading
+    -- all that are undelivered.)
+    UPDATE tickwork_deliveries AS d SET dead_at = moment.now
+    FROM moment, gone
+    WHERE d.id = ANY (ARRAY (SELECT id FROM gone)) AND d.id = gone.id AND d.tenant IS NOT DISTINCT FROM gone.tenant
+        AND d.message_id = d.id AND coalesce(d.delivered_at, d.dead_at) IS NULL
+),
+later_of_deliveries AS (
+    UPDATE tickwork_deliveries AS d SET dead_at = moment.now
+    FROM moment, gone
+    WHERE d.message_id = ANY (ARRAY (SELECT id FROM gone)) AND d.message_id = gone.id
+        AND d.tenant IS NOT DISTINCT FROM gone.tenant AND d.message_id <> d.id AND coalesce(d.delivered_at, d.dead_at) IS NULL
 )
 SELECT
     gone.tenant, gone.queue_id, gone.type, gone.source, gone.id, gone.key, gone.batch_id,

@@ -14,6 +14,6 @@ INSERT INTO tickwork_deliveries AS d (
 )
 SELECT $2, now, $6, $3::uuid, $4::uuid, $6, $5::text, $9 FROM moment
 ON CONFLICT (id) DO UPDATE
-SET message_id = excluded.message_id,
+SET message_id = excluded.message_id, dead_at = NULL,
     delivered_at = CASE WHEN d.last_code = $15::integer THEN NULL ELSE d.delivered_at END
 RETURNING d.delivered_at IS NULL

@@ -5,5 +5,5 @@ INSERT INTO tickwork_deliveries (
 )
 VALUES (?1, ?2, ?3, ?4, ?5, ?3, ?6, ?7)
 ON CONFLICT (id) DO UPDATE
-SET message_id = excluded.message_id, delivered_at = iif(last_code = ?8, NULL, delivered_at)
+SET message_id = excluded.message_id, delivered_at = iif(last_code = ?8, NULL, delivered_at), dead_at = NULL
 RETURNING delivered_at IS NULL

@@ -1,5 +1,5 @@
--- Shows an attempt on its delivery, whose message may be a new one.
+-- Shows an attempt on its delivery.
 UPDATE tickwork_deliveries
-SET message_id = ?2, attempts = attempts + 1, last_attempt_at = ?3, last_code = ?4, last_error = ?5,
-    delivered_at = coalesce(delivered_at, ?6)
+SET attempts = attempts + 1, last_attempt_at = ?2, last_code = ?3, last_error = ?4,
+    delivered_at = coalesce(delivered_at, ?5), dead_at = iif(?5 IS NULL, dead_at, NULL)
 WHERE id = ?1

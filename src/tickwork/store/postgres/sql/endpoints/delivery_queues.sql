@@ -1,0 +1,2 @@
+-- The ids of the hidden queues whose messages are deliveries.
+SELECT id FROM tickwork_queues WHERE tenant IS NULL AND name IN (/*endpoints_queue*/, /*deliveries_queue*/)

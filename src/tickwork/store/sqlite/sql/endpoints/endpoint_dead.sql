@@ -1,0 +1,7 @@
+-- The dead deliveries of an endpoint, newest first, before a given one.
+-- (The plus keeps SQLite from reading all deliveries of the tenant.)
+SELECT /*delivery*/ FROM tickwork_deliveries AS d
+WHERE d.endpoint_id = ?2 AND +d.tenant = ?1 AND d.dead_at IS NOT NULL
+    AND d.published_at >= ?5 AND (d.published_at, d.id) < (?3, ?4)
+ORDER BY d.published_at DESC, d.id DESC
+LIMIT ?7
