@@ -12,7 +12,7 @@ from msgspec import structs
 
 from tickwork import clock
 from tickwork.core.delivery.email_provider import PROVIDERS
-from tickwork.core.delivery.pace import Limit, Shares
+from tickwork.core.delivery.pace import EMAIL_CONCURRENCY, Limit, Shares
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.extras import delivery_extra, has_delivery_extra
 from tickwork.settings import Settings, is_postgres
@@ -167,7 +167,15 @@ def webhook_deliveries(store: Store, settings: Settings) -> Outside | None:
     to_endpoint = SlotDeliverer(store, to_endpoints, public_url=settings.public_url).deliver
     consumers = [
         deliveries_consumer(
-            Deliverer(store, channels, box, limits, to_endpoint, public_url=settings.public_url),
+            Deliverer(
+                store,
+                channels,
+                box,
+                limits,
+                to_endpoint,
+                email_limit=Limit(settings.email_rate_per_second, EMAIL_CONCURRENCY),
+                public_url=settings.public_url,
+            ),
             permits,
         ),
         endpoints_consumer(to_endpoints, permits),

@@ -30,6 +30,7 @@ The first that is given wins: a flag, an environment variable, an entry in the s
  email_provider = "resend"                              TICKWORK_EMAIL_PROVIDER
  email_key = "the key of the provider"                  TICKWORK_EMAIL_KEY
  email_url = "https://mail.example.com/send"            TICKWORK_EMAIL_URL
+ email_rate_per_second = 20                             TICKWORK_EMAIL_RATE_PER_SECOND
  secret_key = "32 random bytes in base64"               TICKWORK_SECRET_KEY
  admin_key = "the first API key"                        TICKWORK_ADMIN_KEY
  public_url = "https://jobs.example.com"                TICKWORK_PUBLIC_URL
@@ -126,6 +127,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     email_provider: str | None = None
     email_key: str | None = None
     email_url: str | None = None
+    email_rate_per_second: float = 20.0
     secret_key: str | None = None
     admin_key: str | None = None
     public_url: str | None = None
@@ -421,6 +423,7 @@ _READERS: dict[str, FieldReader] = {
     "email_provider": lambda reader, name: reader.one_of(name, EMAIL_PROVIDERS),
     "email_key": _secret,
     "email_url": lambda reader, name: reader.text(name),
+    "email_rate_per_second": _host_rate,
     "secret_key": _secret,
     "admin_key": _admin_key,
     "public_url": _public_url,

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from email import message_from_bytes, policy
 from email.message import EmailMessage
+from threading import Event
 from typing import Any
 
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
+OPEN_SECONDS_MAX = 60.0
+"""Seconds that emails wait for a mailbox that nobody opens."""
+
 
 class Mailbox:
-    """Keeps the emails that a server accepted; `answers` refuse a command or a recipient."""
+    """Keeps the emails that a server accepted; `answers` refuse a command or a recipient. While it
+    is not `open`, the emails in `offered` wait."""
 
     def __init__(self) -> None:
+        self.offered = 0
+        self.open = Event()
+        self.open.set()
         self.envelopes: list[Envelope] = []
         self.answers: dict[str, str] = {}
 
@@ -45,6 +54,9 @@ class Mailbox:
         return "250 OK"
 
     async def handle_DATA(self, _: SMTP, __: Session, envelope: Envelope) -> str:  # noqa: N802
+        self.offered += 1
+        if not self.open.is_set():
+            await asyncio.to_thread(self.open.wait, OPEN_SECONDS_MAX)
         if "DATA" in self.answers:
             return self.answers["DATA"]
         self.envelopes.append(envelope)

@@ -7,7 +7,9 @@ import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
 from email.message import EmailMessage
+from math import ceil
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from tests.channel.receiver import certificate_context
 from tests.core.messages import NOON
 from tickwork.channel.email import EmailChannel, Relay
 from tickwork.core.delivery.outcome import Delivery, ErrorKind
+from tickwork.core.delivery.pace import EMAIL_CONCURRENCY
 from tickwork.core.delivery.request import EmailRequest
 from tickwork.errors import InvalidInput
 
@@ -53,8 +56,11 @@ def an_email(**fields: Any) -> EmailRequest:
 
 
 async def bounded(channel: EmailChannel, request: EmailRequest) -> Delivery:
+    """Sends an email, and leaves no connection."""
     async with asyncio.timeout(GENEROUS):
-        return await channel.deliver(request)
+        result = await channel.deliver(request)
+        await channel.close()
+    return result
 
 
 @asynccontextmanager
@@ -280,15 +286,113 @@ async def test_an_email_that_the_relay_accepted_is_delivered_even_if_it_does_not
     assert len(mailbox.envelopes) == 1
 
 
-async def test_a_hanging_email_does_not_outlast_its_timeout_when_all_connections_are_taken() -> (
-    None
-):
+async def test_the_timeout_of_an_email_begins_when_a_connection_is_free() -> None:
+    number = 25
     async with hanging() as channel:
-        requests = [channel.deliver(an_email(timeout_seconds=SHORT)) for _ in range(25)]
+        requests = [channel.deliver(an_email(timeout_seconds=SHORT)) for _ in range(number)]
+        started_at = monotonic()
         async with asyncio.timeout(GENEROUS):
             results = await asyncio.gather(*requests)
     assert {each.kind for each in results} == {ErrorKind.TIMEOUT}
+    assert monotonic() - started_at >= SHORT * ceil(number / EMAIL_CONCURRENCY)
     assert max(each.took_seconds for each in results) < GENEROUS / 3
+
+
+class _Connections:
+    """Counts the connections to a relay, and the emails over each of them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.emails: list[int] = []
+        own_made, own_mail = SMTP.connection_made, SMTP.smtp_MAIL
+
+        def made(server: SMTP, transport: Any) -> None:
+            vars(server)["number"] = len(self.emails)
+            self.emails.append(0)
+            own_made(server, transport)
+
+        async def mail(server: SMTP, argument: str) -> None:
+            self.emails[vars(server)["number"]] += 1
+            await own_mail(server, argument)
+
+        monkeypatch.setattr(SMTP, "connection_made", made)
+        monkeypatch.setattr(SMTP, "smtp_MAIL", mail)
+
+
+@pytest.fixture
+def connections(channel: EmailChannel, monkeypatch: pytest.MonkeyPatch) -> _Connections:
+    """Those of the channel; the server has had one of its own before."""
+    assert isinstance(channel, EmailChannel)
+    return _Connections(monkeypatch)
+
+
+async def send(channel: EmailChannel, number: int, **fields: Any) -> list[bool]:
+    """Sends emails one after the other."""
+    return [(await channel.deliver(an_email(**fields))).is_delivered for _ in range(number)]
+
+
+async def test_emails_share_a_connection(
+    channel: EmailChannel, connections: _Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tickwork.channel.email.EMAILS_PER_CONNECTION_MAX", 3)
+    assert await send(channel, 7) == [True] * 7
+    await channel.close()
+    assert connections.emails == [3, 3, 1]
+
+
+async def test_a_connection_without_emails_is_closed(
+    channel: EmailChannel, connections: _Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = asyncio.Event()
+    goodbye = SMTP.smtp_QUIT
+    loop = asyncio.get_running_loop()
+
+    async def told(server: SMTP, argument: str) -> None:
+        await goodbye(server, argument)
+        loop.call_soon_threadsafe(left.set)
+
+    monkeypatch.setattr(SMTP, "smtp_QUIT", told)
+    monkeypatch.setattr("tickwork.channel.email.IDLE_SECONDS", 0.05)
+    await send(channel, 1)
+    async with asyncio.timeout(GENEROUS):
+        await left.wait()
+    await send(channel, 1)
+    await channel.close()
+    assert connections.emails == [1, 1]
+
+
+@pytest.mark.parametrize("command", ["smtp_RSET", "smtp_MAIL"])
+async def test_a_relay_that_ends_a_kept_connection_costs_no_attempt(
+    channel: EmailChannel,
+    connections: _Connections,
+    mailbox: Mailbox,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+) -> None:
+    own = getattr(SMTP, command)
+
+    async def answer(server: SMTP, argument: str) -> None:
+        if vars(server)["number"] == 0 and mailbox.envelopes:
+            await server.push("421 too many emails")
+            assert server.transport is not None
+            server.transport.close()
+        else:
+            await own(server, argument)
+
+    monkeypatch.setattr(SMTP, command, answer)
+    assert await send(channel, 2) == [True, True]
+    await channel.close()
+    assert (len(connections.emails), len(mailbox.emails)) == (2, 2)
+
+
+async def test_an_email_that_is_refused_leaves_nothing_for_the_next(
+    channel: EmailChannel, mailbox: Mailbox
+) -> None:
+    mailbox.answers["bob@example.com"] = "451 later"
+    to = [["ada@example.com"], ["bob@example.com"], ["cy@example.com"]]
+    sent = [await send(channel, 1, to=each) for each in to]
+    await channel.close()
+    assert sent == [[True], [False], [True]]
+    assert [each.rcpt_tos for each in mailbox.envelopes] == [to[0], to[2]]
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from tests.channel.receiver import (
 )
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
+from tickwork.core.delivery.pace import EMAIL_CONCURRENCY
 from tickwork.core.schedule.firing import FiringRecord
 from tickwork.facade.app import Tickwork
 
@@ -154,3 +155,25 @@ async def test_an_email_that_the_relay_refuses_for_good_is_a_dead_letter_at_once
     assert (record.status, record.attempt) == (status, 1)
     assert [each.reason for each in letters] == ["permanent"] * number
     assert answer.partition(" ")[2] in str(record.excerpt)
+
+
+async def test_emails_that_exceed_the_connections_of_a_relay_wait_and_lose_no_attempt(
+    app: Tickwork, mailbox: Mailbox
+) -> None:
+    number = EMAIL_CONCURRENCY + 5
+    mailbox.open.clear()
+    email: Any = {"type": "email", "to": "ann@example.com", "subject": "Hello", "text": "Hello"}
+    names = [f"hello {each}" for each in range(number)]
+    for name in names:
+        await app.schedules.create(name=name, once_at=PAST, target=email)
+
+    async def others_wait() -> bool:
+        counts = (await app.queues.stats(QUEUE)).counts
+        waiting = counts.ready + counts.delayed
+        return (mailbox.offered, waiting) == (EMAIL_CONCURRENCY, number - EMAIL_CONCURRENCY)
+
+    await eventually(others_wait, what="emails that wait in the queue")
+    mailbox.open.set()
+    records = [await ended(app, name) for name in names]
+    assert {(each.status, each.attempt) for each in records} == {("succeeded", 1)}
+    assert len(mailbox.emails) == number

@@ -22,6 +22,9 @@ RETURN_SECONDS_MAX = 300.0
 RETURNS_PER_SECOND = 20.0
 """Deliveries that come back in a second, if the limit has no rate: the default of a host."""
 
+EMAIL_CONCURRENCY = 10
+"""Emails that a node sends at once: the number of connections to a relay."""
+
 
 class Limit(Struct, frozen=True):
     """What a receiver may get. None: as much as there is."""

@@ -17,7 +17,7 @@ from tickwork.app.declarations import Consumer, HandlerDeclaration, QueueDeclara
 from tickwork.app.message import ClaimedMessage, Message
 from tickwork.app.payloads import Payload
 from tickwork.channel.channels import Channels, names_schedule
-from tickwork.channel.host_limits import HostLimits
+from tickwork.channel.host_limits import NO_LIMIT, HostLimits
 from tickwork.clock import monotonic
 from tickwork.core.delivery.callback import (
     ACCEPTED,
@@ -35,6 +35,7 @@ from tickwork.core.delivery.channels import (
 )
 from tickwork.core.delivery.endpoint_request import spread
 from tickwork.core.delivery.outcome import Delivery
+from tickwork.core.delivery.pace import Limit
 from tickwork.core.delivery.sealed import SEALED_MARK, SealedText, open_channel
 from tickwork.core.delivery.target import (
     CHANNEL_TIMEOUT_SECONDS,
@@ -82,8 +83,9 @@ _log = logging.getLogger("tickwork")
 
 
 class Deliverer:
-    """Delivers messages over channels, and those for endpoints with `to_endpoint`. Receivers
-    complete firings at the `public_url`."""
+    """Delivers messages over channels, and those for endpoints with `to_endpoint`. A relay or a
+    provider of email is a receiver with the `email_limit`. Receivers complete firings at the
+    `public_url`."""
 
     def __init__(
         self,
@@ -93,9 +95,11 @@ class Deliverer:
         limits: HostLimits,
         to_endpoint: ToEndpoint,
         *,
+        email_limit: Limit = NO_LIMIT,
         public_url: str | None = None,
     ) -> None:
         self._store, self._channels, self._box, self._limits = store, channels, box, limits
+        self._email_limit = email_limit
         self._to_endpoint, self._public_url = to_endpoint, public_url
         self._keys: KeptValues[tuple[bytes, ...]] = KeptValues(KEYS_KEPT_SECONDS, monotonic)
         self._progress = DeliveryProgress(store)
@@ -127,9 +131,10 @@ class Deliverer:
             message.settle(Snoozed(spread(NO_SECRET_SECONDS, stored.id)))
             return
         urls = [each.url for each in channels.values() if not isinstance(each, EmailTarget)]
+        others = {"email": self._email_limit} if len(urls) < len(channels) else None
         outcome: Delivered | Snoozed
         await self._limits.wait_for_share(stored.tenant)
-        with self._limits.admitted(stored.tenant, urls) as wait_seconds:
+        with self._limits.admitted(stored.tenant, urls, others) as wait_seconds:
             if wait_seconds:
                 outcome = Snoozed(wait_seconds)
             else:
