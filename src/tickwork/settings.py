@@ -154,8 +154,10 @@ def load_settings(
     environ: Mapping[str, str],
     folder: Path,
     roles: frozenset[Role] = SERVER_ROLES,
+    log_level: str = "info",
 ) -> Settings:
-    """Loads the settings, or raises `InvalidInput` with all errors. `roles` is the default.
+    """Loads the settings, or raises `InvalidInput` with all errors. `roles` and `log_level` are
+    defaults.
 
     A flag that is None and an empty environment variable count as not given.
     """
@@ -169,7 +171,7 @@ def load_settings(
         names={name: each.name for name, each in given.items()},
         parses_text=True,
     )
-    values: dict[str, Any] = {"roles": roles, **reader.read(_READERS)}
+    values: dict[str, Any] = {"roles": roles, "log_level": log_level, **reader.read(_READERS)}
     values["jwt"] = _issuers(tables, environ, faults)
     if faults:
         raise InvalidInput(faults)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -102,12 +103,34 @@ async def test_environment_and_options_configure_the_server(
 
 
 @pytest.mark.parametrize(
+    ("words", "environ", "is_logged"),
+    [
+        ([], {}, False),
+        ([], {"TICKWORK_LOG_LEVEL": "info"}, True),
+        (["--log-level", "info"], {"TICKWORK_LOG_LEVEL": "error"}, True),
+    ],
+)
+async def test_the_server_logs_from_the_level_that_is_set(
+    children: Children, tmp_path: Path, words: list[str], environ: dict[str, str], is_logged: bool
+) -> None:
+    database = f"sqlite:///{tmp_path}/served.db"
+    command = ("up", "--port", "0", "--database", database, "--log-format", "json", *words)
+    server = children.spawn("tickwork", *command, env=environ)
+    await server.line("listens on")
+    server.terminate()
+    await server.succeeded()
+    levels = {json.loads(line)["level"] for line in server.stderr().splitlines()}
+    assert levels == ({"info"} if is_logged else set())
+
+
+@pytest.mark.parametrize(
     ("words", "says"),
     [
         (["--port", "http"], "--port: must be a whole number from 0 to 65535, not 'http'"),
         (["--database", "mysql://u:secret@h/d"], "--database: must be sqlite:///"),
         (["--roles", "king"], "--roles: must be one of api, scheduler, worker, http, not 'king'"),
         (["--roles", "worker"], "--roles: must include api"),
+        (["--log-level", "loud"], "--log-level: must be one of debug, info, warning, error, not"),
     ],
 )
 def test_bad_settings_are_one_line(words: list[str], says: str, tmp_path: Path) -> None:

@@ -32,7 +32,9 @@ _WHOLE_ID_DIGITS = 32
 _SETTINGS_OF_AN_APP = ("database", "database_direct", "min_interval_seconds")
 
 
-def load_settings(database: str | None, **flags: str | None) -> Settings:
+def load_settings(
+    database: str | None, usual_log_level: str = "info", /, **flags: str | None
+) -> Settings:
     """Returns the settings, with the database of the --database or the --app option."""
     from tickwork import wiring
 
@@ -49,7 +51,9 @@ def load_settings(database: str | None, **flags: str | None) -> Settings:
         if engine is not None:
             own = engine.settings()
             given |= {name: getattr(own, name) for name in _SETTINGS_OF_AN_APP}
-        return wiring.load_settings(given, environ=os.environ, folder=Path.cwd())
+        return wiring.load_settings(
+            given, environ=os.environ, folder=Path.cwd(), log_level=usual_log_level
+        )
     except InvalidInput as error:
         refuse(error, {})
 

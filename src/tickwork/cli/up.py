@@ -10,6 +10,7 @@ import typer
 
 from tickwork.cli.options import Database
 from tickwork.cli.output import EXIT_BAD_USAGE, fail
+from tickwork.cli.run import LogFormat
 from tickwork.cli.store_session import load_settings, warn_of_variables
 from tickwork.errors import InvalidInput, MissingExtra, TickworkError
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 DRAIN_SECONDS_MAX = 10
 """Seconds open requests may take to finish on shutdown."""
+
+USUAL_LOG_LEVEL = "warning"
+"""Log level of the server unless it is set: a terminal shows the URL and the first key."""
 
 Host = Annotated[
     str | None, typer.Option(metavar="ADDRESS", help="Address to listen on; default 127.0.0.1.")
@@ -32,21 +36,38 @@ Roles = Annotated[
     str | None,
     typer.Option(metavar="ROLES", help="Roles of the server; default api,scheduler,worker."),
 ]
+LogLevel = Annotated[
+    str | None,
+    typer.Option(metavar="LEVEL", help="Log level: debug, info, warning, error; default warning."),
+]
 
 
 def up_command(
-    host: Host = None, port: Port = None, database: Database = None, roles: Roles = None
+    host: Host = None,
+    port: Port = None,
+    database: Database = None,
+    roles: Roles = None,
+    log_format: LogFormat = None,
+    log_level: LogLevel = None,
 ) -> None:
     """Start the server.
 
-    Each option can also be set by an environment variable (TICKWORK_HOST, _PORT, _DATABASE,
-    _ROLES) and in [server] of tickwork.toml. Options take precedence over the environment, and the
-    environment over the file.
+    Each option can also be set by an environment variable, such as TICKWORK_PORT, and in [server]
+    of tickwork.toml. Options take precedence over the environment, and the environment over the
+    file.
     """
     from tickwork.wiring import Role
 
     warn_of_variables()
-    settings = load_settings(database, host=host, port=port, roles=roles)
+    settings = load_settings(
+        database,
+        USUAL_LOG_LEVEL,
+        host=host,
+        port=port,
+        roles=roles,
+        log_format=log_format,
+        log_level=log_level,
+    )
     if Role.API not in settings.roles:
         fail("--roles: must include api; to run without it use `tickwork run`", code=EXIT_BAD_USAGE)
     if Role.HTTP in settings.roles:
@@ -112,7 +133,7 @@ def _serve(settings: Settings, listener: socket.socket, first_key: CreatedKey | 
     from tickwork.service.observe.log_set_up import LogSetUp
     from tickwork.service.process_lifecycle import shown_url
 
-    LogSetUp(settings.log_format, "warning").apply()
+    LogSetUp(settings.log_format, settings.log_level).apply()
     api = build_api(settings)
     config = uvicorn.Config(
         api,
