@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -83,6 +84,32 @@ def python(folder: Path, script: str, *arguments: str) -> subprocess.CompletedPr
 def test_an_app_on_sqlite_needs_no_extra(folder: Path, script: str, printed: str) -> None:
     ended = python(folder, f"{WITHOUT}{script}")
     assert (ended.stdout, ended.stderr) == (printed, "")
+
+
+EMAIL = {"type": "email", "to": "ada@example.com", "subject": "Hello", "text": "Hello"}
+PLAN = f"""
+import asyncio
+from shop import app
+
+async def plan() -> None:
+    await app.schedules.create(name="hello", daily_time="09:00", target={EMAIL!r})
+
+asyncio.run(plan())
+"""
+NO_DELIVERY = "tickwork[delivery] is not installed here; webhooks, email and chat are not delivered"
+INSTALL = "pip install 'tickwork[delivery]'"
+
+
+def test_a_worker_that_cannot_deliver_says_so_and_the_doctor_does_too(folder: Path) -> None:
+    doctor = (COMMAND, "doctor", "--database", "sqlite:///core.db", "--json")
+    assert python(folder, f"{WITHOUT}{RUN}").stderr == ""
+    assert "deliveries" not in python(folder, *doctor).stdout
+    assert python(folder, f"{WITHOUT}{PLAN}").stderr == ""
+    assert python(folder, f"{WITHOUT}{RUN}").stderr.splitlines() == [f"{NO_DELIVERY}: {INSTALL}"]
+    found = json.loads(python(folder, *doctor).stdout)
+    (finding,) = [each for each in found if each["check"] == "deliveries"]
+    assert (finding["level"], finding["says"]) == ("warning", NO_DELIVERY)
+    assert finding["advice"].endswith(INSTALL)
 
 
 def test_a_worker_that_delivers_nothing_imports_no_client(folder: Path) -> None:

@@ -5,6 +5,7 @@ The packages that it needs are optional, so they are imported when they are need
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,7 +15,7 @@ from tickwork import clock
 from tickwork.core.delivery.email_provider import PROVIDERS
 from tickwork.core.delivery.pace import EMAIL_CONCURRENCY, Limit, Shares
 from tickwork.errors import FieldError, InvalidInput
-from tickwork.extras import delivery_extra, has_delivery_extra
+from tickwork.extras import INSTALL_DELIVERY, NO_DELIVERY, delivery_extra, has_delivery_extra
 from tickwork.settings import Settings, is_postgres
 
 if TYPE_CHECKING:
@@ -122,13 +123,17 @@ class Outside(NamedTuple):
 
 
 async def open_deliveries(store: Store, settings: Settings) -> Outside | None:
-    """What a worker delivers with; the queues exist then. None as for `webhook_deliveries`."""
+    """What a worker delivers with; the queues exist then. None as for `webhook_deliveries`: that is
+    logged if there is something to deliver."""
     from tickwork.ops.alerts import ensure_alerts
     from tickwork.ops.endpoints import ensure_endpoints
-    from tickwork.ops.schedules.outside import ensure_deliveries
+    from tickwork.ops.schedules.outside import ensure_deliveries, has_deliveries
 
     made = webhook_deliveries(store, settings)
-    if made is not None:
+    if made is None:
+        if await has_deliveries(store):
+            logging.getLogger("tickwork").warning("%s: %s", NO_DELIVERY, INSTALL_DELIVERY)
+    else:
         await ensure_deliveries(store)
         await ensure_endpoints(store)
         await ensure_alerts(store)

@@ -58,6 +58,10 @@ def delivery_extra(feature: str) -> Iterator[None]:
         yield
 
 
+NO_DELIVERY = "tickwork[delivery] is not installed here; webhooks, email and chat are not delivered"
+INSTALL_DELIVERY = "pip install 'tickwork[delivery]'"
+
+
 def has_delivery_extra() -> bool:
     """Whether what delivers outside is installed. Imports nothing: that takes half a second."""
     return all(find_spec(each) is not None for each in _DELIVERY_PACKAGES)

@@ -167,6 +167,7 @@ async def test_a_delivery_says_what_became_of_it_or_what_it_waits_for(
         assert (ready.kind, ready.id, ready.code) == ("delivery", arrived, "ready")
         subject = "The delivery of order.paid to endpoint shop"
         assert ready.answer == f"{subject} is ready and waits for a worker."
+        assert ready.next.startswith("A worker with tickwork[delivery] runs it as soon as one is")
         await h.drain()
         found = await ask(app, arrived)
         assert (found.code, found.since, found.until) == ("delivered", started, None)

@@ -12,7 +12,9 @@ from tickwork.core.limits import LIST_LIMIT_MAX
 from tickwork.core.model import DEFAULT, SYSTEM
 from tickwork.core.schedule.shards import check_shard_count
 from tickwork.core.schedule.widen import read_widen
+from tickwork.extras import INSTALL_DELIVERY, NO_DELIVERY, has_delivery_extra
 from tickwork.ops.audit import recorded
+from tickwork.ops.schedules.outside import has_deliveries
 from tickwork.store.contract import Store
 from tickwork.store.shared.doctor import Finding, Level
 
@@ -134,7 +136,7 @@ async def roles_without_process(store: Store) -> tuple[str, ...]:
 
 
 async def examine_processes(store: Store) -> tuple[Finding, ...]:
-    """What `tickwork doctor` says about the processes and the keys of the API."""
+    """What `tickwork doctor` says about the processes, the keys of the API and deliveries."""
     missing, nodes = await roles_without_process(store), await store.nodes.list(SYSTEM)
     if not nodes:
         processes = Finding("processes", Level.OK, "no process runs on this database now")
@@ -157,6 +159,9 @@ async def examine_processes(store: Store) -> tuple[Finding, ...]:
         says = f"they are widened: slots come up to {seconds} s late"
         advice = "end it: tickwork cluster narrow"
         findings.append(Finding("fire windows", Level.WARNING, says, advice))
+    if not has_delivery_extra() and await has_deliveries(store):
+        advice = f"if workers are installed as this is: {INSTALL_DELIVERY}"
+        findings.append(Finding("deliveries", Level.WARNING, NO_DELIVERY, advice))
     return tuple(findings)
 
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from tickwork.core.delivery.endpoint import DeliveryStatus, Endpoint, EndpointDelivery
 from tickwork.core.entity.call import read_call
-from tickwork.core.limits import ENTITIES_PREFIX, FOREVER_SECONDS
+from tickwork.core.limits import ENTITIES_PREFIX, FOREVER_SECONDS, HIDDEN_QUEUES
 from tickwork.core.message.dead_letter import DeadLetter
 from tickwork.core.model import Message, QueueSettings, State
 from tickwork.core.public_id import Prefix, public_id
@@ -110,8 +110,7 @@ def message_wait(facts: MessageFacts) -> Wait:
         other = f"`tickwork queues update {facts.queue} --push-to` names another one"
         then = f"it is pushed when the endpoint exists: {create}, or {other}{obstacles}"
     elif message.state is State.BLOCKED:
-        code, since = "blocked", message.sent_at
-        first = "an earlier message"
+        code, since, first = "blocked", message.sent_at, "an earlier message"
         if facts.ahead is not None:
             first = f"{public_id(Prefix.MESSAGE, facts.ahead.id)}, which is {facts.ahead.state},"
         answer = f"{subject} waits for {first} of its key"
@@ -130,7 +129,8 @@ def message_wait(facts: MessageFacts) -> Wait:
         then = f"a worker runs it at {iso_second(until)}{obstacles}"
     else:
         code, answer = "ready", f"{subject} is ready and waits for a worker"
-        then = f"a worker runs it as soon as one is free{obstacles}"
+        needed = " with tickwork[delivery]" if facts.queue in HIDDEN_QUEUES else ""
+        then = f"a worker{needed} runs it as soon as one is free{obstacles}"
     named = public_id(Prefix.MESSAGE, message.id)
     if facts.delivery is not None:
         named = public_id(Prefix.DELIVERY, facts.delivery.id)

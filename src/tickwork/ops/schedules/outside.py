@@ -11,6 +11,7 @@ from uuid import UUID
 from msgspec import structs
 
 from tickwork.core.delivery.callback import callback_target
+from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE
 from tickwork.core.delivery.sealed import seal_body
 from tickwork.core.delivery.target import (
     DELIVERIES_QUEUE,
@@ -20,10 +21,10 @@ from tickwork.core.delivery.target import (
     read_envelope,
     urls_of,
 )
-from tickwork.core.model import Scope
+from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.schedule.model import SCHEDULE_BODY_BYTES_MAX, Definition, NewSchedule
 from tickwork.errors import FieldError, InvalidInput
-from tickwork.ops.schedules.lookup import ensure_hidden_queue
+from tickwork.ops.schedules.lookup import ensure_hidden_queue, has_queue
 from tickwork.ops.webhook_secret import Box
 from tickwork.store.contract import Store
 from tickwork.store.ids import own_tenant
@@ -120,6 +121,13 @@ def seal_secrets(
         fault = f"has {len(body)} bytes with its target; at most {bytes_max}: send a reference"
         raise InvalidInput([FieldError("payload", fault)])
     return structs.replace(definition, body=body)
+
+
+async def has_deliveries(store: Store) -> bool:
+    """Whether a schedule has had a target outside, or a tenant an endpoint: then their hidden queue
+    exists. A worker that can deliver creates it, too."""
+    queues = (DELIVERIES_QUEUE, ENDPOINTS_QUEUE)
+    return any([await has_queue(store, SYSTEM, each) for each in queues])
 
 
 async def ensure_deliveries(store: Store, schedules: Iterable[Definition] | None = None) -> None:
