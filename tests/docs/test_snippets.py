@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.docs.snippets import Block, PageRunner, awaits, blocks, typing_fault
+from tests.kit import fork_server
+from tests.kit.process import fork_handler_process
+from tickwork.service.isolation import process_handle
 from tickwork.settings import Settings
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -71,6 +74,8 @@ def test_the_snippets_of_a_page_run(
     assert any(block.language in ("python", "console") for block in blocks(page))
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TICKWORK_DATABASE", raising=False)
+    if fork_server.is_possible():
+        monkeypatch.setattr(process_handle, "start_process", fork_handler_process)
     with asyncio.Runner() as runner:
         PageRunner(f"docs/{name}.md", tmp_path, runner).run(page)
 
