@@ -227,6 +227,7 @@ async def test_no_route_answers_without_a_valid_key(world: World) -> None:
             assert await world.ask(route, token) == (401, code), (route, token)
 
 
+@pytest.mark.one_store("sqlite")
 async def test_a_route_needs_exactly_its_scope(world: World) -> None:
     single = {scope: await new_key(world.store, scopes=[scope]) for scope in Permission}
     for route in GUARDED:

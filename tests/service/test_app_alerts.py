@@ -53,6 +53,7 @@ async def test_what_dies_together_is_one_alert(app: Tickwork, database: str | No
     assert "queue work: max_retries at attempt 1: ValueError: no luck with 1" in email.text
 
 
+@pytest.mark.one_store("sqlite")
 async def test_the_next_alert_comes_after_a_rest_and_tells_everything_since(
     app: Tickwork, database: str | None
 ) -> None:
@@ -69,6 +70,7 @@ async def test_the_next_alert_comes_after_a_rest_and_tells_everything_since(
     assert [b'"count":4' in each.body for each in later] == [True]
 
 
+@pytest.mark.one_store("sqlite")
 async def test_an_alert_that_cannot_be_delivered_causes_no_alert(
     app: Tickwork, database: str | None
 ) -> None:

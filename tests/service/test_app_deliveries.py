@@ -340,6 +340,7 @@ class NoBox(PlainBox):
             raise InvalidInput([FieldError("TICKWORK_SECRET_KEY", "is missing")])
 
 
+@pytest.mark.one_store("sqlite")
 async def test_without_a_key_webhooks_wait_and_email_is_sent(
     app: Tickwork, database: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

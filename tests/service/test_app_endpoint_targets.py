@@ -113,6 +113,7 @@ async def test_slots_wait_without_losing_attempts_while_the_endpoint_takes_none(
     assert (await app.schedules.get("morning")).last_status == "succeeded"
 
 
+@pytest.mark.one_store("sqlite")
 async def test_slots_and_events_share_the_breaker_of_their_endpoint(
     app: Tickwork, h: Harness
 ) -> None:

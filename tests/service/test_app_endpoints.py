@@ -499,6 +499,7 @@ async def test_a_disabled_endpoint_keeps_what_is_published_meanwhile(
     assert bodies(h) == [{"id": 7}]
 
 
+@pytest.mark.one_store("sqlite")
 async def test_a_disabled_endpoint_keeps_messages_for_14_days_and_then_they_are_dead_letters(
     app: Tickwork, h: Harness
 ) -> None:

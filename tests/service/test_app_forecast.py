@@ -89,6 +89,7 @@ def check_close(forecast: Forecast, due: Counter[datetime], *, fired: int) -> No
     ][:20]
 
 
+@pytest.mark.one_store("sqlite")
 async def test_a_forecast_of_all_kinds_of_schedules_is_what_then_happens(
     database: str | None,
 ) -> None:

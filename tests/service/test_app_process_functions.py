@@ -22,6 +22,7 @@ def app(home: Home, monkeypatch: pytest.MonkeyPatch) -> Tickwork:
     return process_functions.app
 
 
+@pytest.mark.one_store("sqlite")
 async def test_a_function_in_a_process_gets_its_firing_and_its_limit(app: Tickwork) -> None:
     async with app.running():
         store = await app._engine.open()

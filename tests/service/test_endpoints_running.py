@@ -144,6 +144,7 @@ async def test_a_tenant_whose_hosts_hang_does_not_hold_up_another_tenant(
         assert arrived("/hang") == 10
 
 
+@pytest.mark.one_store("sqlite")
 async def test_a_running_worker_signs_with_a_rotated_secret_soon(app: Tickwork) -> None:
     """It has signed with the old one before. The endpoint's headers follow as soon."""
     async with receiver() as server, app.running(drain_seconds=0.0):
