@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 from itertools import pairwise
+from typing import Any
 
 import msgspec
 import pytest
@@ -23,6 +24,7 @@ from tests.conformance.acts import (
 from tests.conformance.endpoint_acts import (
     attempt,
     claimed,
+    claimed_one,
     deliveries,
     end,
     ids,
@@ -341,6 +343,28 @@ async def test_enabling_closes_the_breaker_and_makes_what_waits_visible_oldest_f
     assert_spaced(messages, 1 / 20)
     events = {each.id: each.event_id for each in await deliveries(store)}
     assert [events[each.id] for each in messages] == published
+
+
+async def test_a_message_that_is_claimed_while_its_endpoint_is_enabled_does_not_wait(
+    store: Store, clock: VirtualClock
+) -> None:
+    endpoint = await make_endpoint(store)
+    await store.endpoints.disable(DEFAULT, endpoint.id, "moving")
+    await publish(store)
+    message = await claimed_one(store)
+    waits: dict[str, Any] = {"delay_seconds": 86_400.0, "endpoint_id": endpoint.id}
+    await end(store, message, Fate.RELEASE, **waits)
+    assert await claimed(store) == ()
+    await store.endpoints.enable(DEFAULT, endpoint.id)
+    message = await claimed_one(store)  # Its worker has read that the endpoint is disabled.
+    await store.endpoints.disable(DEFAULT, endpoint.id, "moving")
+    await store.endpoints.enable(DEFAULT, endpoint.id)
+    await end(store, message, Fate.RELEASE, **waits)
+    message = await claimed_one(store)
+    await end(store, message, Fate.RELEASE, delay_seconds=86_400.0)
+    assert await claimed(store) == ()
+    clock.advance(seconds=86_400)
+    assert (await claimed_one(store)).id == message.id
 
 
 async def test_a_rotated_secret_sets_the_time_of_its_endpoint_in_one_transaction(

@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from tests.core.messages import claimed_message
 from tickwork.core.delivery.breaker import open_seconds
@@ -94,3 +95,13 @@ def test_a_pulled_message_that_finds_the_breaker_open_waits_for_its_own_time() -
         endpoint = failing(message.id, back, openings=7, open_for=60)
         waits = gate(endpoint, message, NOW, RETENTION).wait_seconds
         assert least <= waits <= least + 6
+
+
+def test_a_message_of_a_disabled_endpoint_asks_once_a_day_and_when_its_time_is_over() -> None:
+    message, days, asked = claimed_message(), 14, 0
+    endpoint = structs.replace(failing(message.id, 0, openings=0, open_for=0), disabled_at=NOW)
+    now, over = message.sent_at, message.sent_at + timedelta(days=days)
+    while (found := gate(endpoint, message, now, days * 86_400.0)).error is None:
+        now, asked = now + timedelta(seconds=found.wait_seconds), asked + 1
+    assert over <= now <= over + timedelta(seconds=1)
+    assert asked <= days

@@ -65,6 +65,7 @@ LOOKED_UP = (
     "take_run_message",
     "unblock_keys",
     "update_run",
+    "wake_enabled",
     "wake_run_message",
     "wake_signalled_runs",
     "withdrawable_call",

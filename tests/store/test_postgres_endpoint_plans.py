@@ -65,6 +65,10 @@ WAYS = {
     "show_messages": {MESSAGES: BY_KEY[MESSAGES] | {BY_PLACE}},
     "undelivered_ids": {DELIVERIES: {OPEN}},
     "waiting_deliveries": {DELIVERIES: {OPEN}, MESSAGES: BY_KEY[MESSAGES]},
+    "wake_enabled": {
+        ENDPOINTS: {f"{ENDPOINTS}_pkey"},
+        MESSAGES: BY_KEY[MESSAGES] | {BY_PLACE},
+    },
     "write_health": {ENDPOINTS: {f"{ENDPOINTS}_pkey"}},
 }
 """Ways in which each statement may reach the rows of each of its tables."""

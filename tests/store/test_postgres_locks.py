@@ -28,12 +28,13 @@ from tests.conformance.acts import (
     sending,
     settle,
 )
-from tests.conformance.barriers import SEND, barrier
+from tests.conformance.barriers import SEND, barrier, done_or_waiting, rival
+from tests.conformance.endpoint_acts import claimed_one, end, make_endpoint, publish
 from tests.kit.waiting import eventually
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
 from tests.stores.postgres_home import CLEANER
-from tickwork.core.model import DEFAULT, SYSTEM, Counts, NewMessage, SettleResult
+from tickwork.core.model import DEFAULT, SYSTEM, Counts, Fate, NewMessage, SettleResult
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", ["postgres"], indirect=True)
@@ -245,3 +246,23 @@ async def test_many_settlements_that_send_to_each_others_queues_lose_nothing(
         done = [len(await ack_all(store, queue=queue)) for queue in ("ping", "pong")]
         assert sum(done) == 2 * len(KEYS)
     assert await keys_left(home.url) == 0
+
+
+async def test_a_message_that_waits_for_an_endpoint_waits_for_who_enables_it(
+    home: Home, clock: VirtualClock
+) -> None:
+    store = await home.open(clock)
+    endpoint = await make_endpoint(store)
+    await store.endpoints.disable(DEFAULT, endpoint.id, "moving")
+    await publish(store)
+    message = await claimed_one(store)
+    async with rival(home.url) as other:
+        enable = "UPDATE tickwork_endpoints SET disabled_at = NULL WHERE id = $1"
+        await other.does(enable, endpoint.id)
+        wait = {"delay_seconds": 86_400.0, "endpoint_id": endpoint.id}
+        releasing = asyncio.create_task(end(store, message, Fate.RELEASE, **wait))
+        assert not await done_or_waiting(releasing, other)
+        await other.commits()
+        await releasing
+    assert (await claimed_one(store)).id == message.id
+    await store.close()

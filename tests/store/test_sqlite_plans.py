@@ -110,7 +110,7 @@ SEARCHES |= {
     name: {BY_KEY}
     for name in (
         *("claimed_attempts", "deliveries_to_resend", "bury_claimed_deliveries"),
-        *("prune_deliveries", "show_messages", "choose_probe", "put_back_probe"),
+        *("prune_deliveries", "show_messages", "choose_probe", "put_back_probe", "wake_enabled"),
     )
 }
 """Deliveries to endpoints look up their messages."""

@@ -372,7 +372,8 @@ class Ending(Struct, frozen=True, kw_only=True, gc=False):
     `retry` counts an attempt, `release` does not; both make the message visible again after
     `delay_seconds`. `dead` leaves a dead letter with `reason` and `error`. The sends, batches, the
     firing and the change of an entity are stored only if the claim is still valid. The store also
-    updates the message's batch and unblocks the next message of its key.
+    updates the message's batch and unblocks the next message of its key. With `endpoint_id`, a
+    released message is visible at once unless that endpoint is still disabled.
 
     For a run of a workflow: `checkpoint` is a step to record, which keeps the claim. If the step is
     done already, the ending is a duplicate: the answer to the first one was lost. With
@@ -386,6 +387,7 @@ class Ending(Struct, frozen=True, kw_only=True, gc=False):
     delay_seconds: float = 0.0
     reason: str | None = None
     error: str | None = None
+    endpoint_id: UUID | None = None
     sends: tuple[Send, ...] = ()
     batches: tuple[BatchWithItems, ...] = ()
     firing: FiringResult | None = None

@@ -72,8 +72,8 @@ class Endpoints(Protocol):
         self, scope: Scope, endpoint_id: UUID, *, check: CheckEndpoint | None = None
     ) -> int:
         """Deletes an endpoint, its secrets and the messages that wait for it, and returns their
-        number. Messages that are claimed stay, and its deliveries for their retention. `check` as
-        for `update`."""
+        number. Messages that are claimed stay, and its deliveries for their retention. Messages of
+        slots become visible. `check` as for `update`."""
 
     async def publish(self, scope: Scope, event: NewMessage, owner: str | None) -> Published:
         """Copies an event to the queues that subscribe to it, and makes a delivery for each

@@ -29,7 +29,7 @@ from tickwork.core.stable_hash import stable_hash
 TEST_TYPE = "endpoint.test"
 """Type of the event that tests an endpoint."""
 
-DISABLED_SECONDS = 3_600.0
+DISABLED_SECONDS = 86_400.0
 """Seconds after which a message of a disabled endpoint asks again; enabling it calls it back."""
 
 PROBE_GRACE_SECONDS = 5.0
@@ -62,8 +62,10 @@ def gate(endpoint: Endpoint, message: Message, now: datetime, retention_seconds:
     makes a message visible anew."""
     message_id = message.id
     if endpoint.disabled_at is not None:
-        if (now - message.sent_at).total_seconds() < retention_seconds:
-            return Gate(spread(DISABLED_SECONDS, message_id))
+        left = retention_seconds - (now - message.sent_at).total_seconds()
+        if left > 0:
+            wait_seconds = spread(DISABLED_SECONDS, message_id)
+            return Gate(min(wait_seconds, spread(0.0, message_id) + left))
         reason = endpoint.disabled_reason or "no reason was given"
         return Gate(error=f"the endpoint {endpoint.name} is disabled: {reason}")
     until = endpoint.health.open_until
@@ -152,7 +154,12 @@ def attempt_of(result: Delivery, number: int, at: datetime) -> Attempt:
 
 
 def outcome_of(
-    result: Delivery, settings: EndpointSettings, attempt: int, *, own_seconds: float = 0.0
+    result: Delivery,
+    settings: EndpointSettings,
+    attempt: int,
+    *,
+    endpoint_id: UUID | None = None,
+    own_seconds: float = 0.0,
 ) -> Outcome:
     """What follows for the message. If the receiver is gone, the message is kept: its endpoint is
     disabled. A failed probe waits for the seconds until its own time, and loses no attempt, unless
@@ -166,7 +173,7 @@ def outcome_of(
     if own_seconds > 0:
         return Snoozed(max(wish, own_seconds))
     if result.is_gone:
-        return Snoozed(DISABLED_SECONDS)
+        return Snoozed(DISABLED_SECONDS, endpoint_id=endpoint_id)
     if attempt > len(settings.retry_seconds):
         return Delivered(Failed(error), retry=RetryTerms(max_attempts=attempt))
     return RetryRequested(max(wish, settings.retry_seconds[attempt - 1]), error)

@@ -82,14 +82,16 @@ def slot_request(
     )
 
 
-def slot_outcome(result: Delivery, envelope: Envelope, message: Message) -> Delivered | Snoozed:
+def slot_outcome(
+    result: Delivery, envelope: Envelope, message: Message, endpoint_id: UUID
+) -> Delivered | Snoozed:
     """What follows for the message. It waits if the receiver is gone, because its endpoint is
     disabled, unless it is sent at most once; and if the receiver completes it later."""
     callback = callback_target(envelope)
     if callback is not None and result.code == ACCEPTED:
         return waiting(message, callback)
     if result.is_gone and not envelope.is_at_most_once:
-        return Snoozed(DISABLED_SECONDS)
+        return Snoozed(DISABLED_SECONDS, endpoint_id=endpoint_id)
     return outcome_of({ENDPOINT_CHANNEL: result}, retry=retry_terms(envelope))
 
 

@@ -154,8 +154,11 @@ def _ending(
             return structs.replace(dead, run_end=end)
         case Permanent(error):
             return _dead(message, REASON_PERMANENT, clean_error(error))
-        case Snoozed(seconds, note):
+        case Snoozed(seconds, note, None):
             return _released(message, seconds, note)
+        case Snoozed(seconds, note, endpoint_id):
+            released = _released(message, seconds, note)
+            return structs.replace(released, endpoint_id=endpoint_id)
         case Suspended(seconds, signals, until, note):
             released = _released(message, seconds, note)
             return structs.replace(released, signals_seen=signals, wake_at=until)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import TypeAlias
+from uuid import UUID
 
 from msgspec import Struct
 
@@ -65,10 +66,12 @@ class RunDead(Permanent, frozen=True):
 
 
 class Snoozed(Struct, frozen=True):
-    """The handler postponed the message. It counts no attempt. `note` replaces its last error."""
+    """The handler postponed the message. It counts no attempt. `note` replaces its last error. With
+    `endpoint_id` it waits for a disabled endpoint: not at all if that is enabled by now."""
 
     seconds: float
     note: str | None = None
+    endpoint_id: UUID | None = None
 
 
 class Suspended(Struct, frozen=True):

@@ -145,7 +145,8 @@ class EndpointDeliverer:
         if through.error is not None:
             return EndpointDisabled(through.error)
         if through.wait_seconds:
-            return Snoozed(through.wait_seconds)
+            waits_for = None if endpoint.disabled_at is None else endpoint.id
+            return Snoozed(through.wait_seconds, endpoint_id=waits_for)
         settings = endpoint.settings
         own = {f"endpoint {endpoint.id}": Limit(settings.rate_per_second, settings.concurrency)}
         shared = await self._shared_limit(endpoint)
@@ -242,7 +243,7 @@ class EndpointDeliverer:
         if not is_valid:
             return Snoozed(0.0)  # The store refuses it: another worker has the message.
         own = seconds_until_own_time(endpoint, stored.id, await self._now(endpoint))
-        return outcome_of(result, settings, attempt, own_seconds=own)
+        return outcome_of(result, settings, attempt, endpoint_id=endpoint.id, own_seconds=own)
 
     async def _record(self, record: AttemptRecord) -> bool:
         for _ in range(RECORD_TRIES_MAX - 1):

@@ -102,4 +102,4 @@ class SlotDeliverer:
         )
         if not is_valid:
             return Snoozed(0.0)  # The store refuses it: another worker has the message.
-        return slot_outcome(result, envelope, stored)
+        return slot_outcome(result, envelope, stored, endpoint.id)

@@ -18,7 +18,7 @@ from tickwork.core.delivery.endpoint import (
 )
 from tickwork.core.delivery.publish import check_resend, delivery_message, spacing
 from tickwork.core.limits import check_limit, is_name
-from tickwork.core.model import NewMessage, Scope
+from tickwork.core.model import Ending, NewMessage, Scope
 from tickwork.errors import NotFound
 from tickwork.store.ids import Moment, new_id, own_tenant
 from tickwork.store.postgres.endpoints import rows
@@ -208,6 +208,24 @@ class Deliveries:
         stored = await self._sender.store(connection, groups, new_id(), backlog)
         await change_backlog(connection, backlog)
         return stored
+
+
+async def wake_enabled(
+    connection: Connection, moment: Moment, released: Sequence[Ending]
+) -> set[UUID]:
+    """Makes messages visible that were released to wait for endpoints that are not disabled any
+    more: enabling them did not find the messages while they were claimed. Returns their queues."""
+    waiting = [each for each in released if each.endpoint_id is not None]
+    if not waiting:
+        return set()
+    woken = await connection.fetch(
+        SQL.wake_enabled,
+        moment(),
+        [each.claim.tenant for each in waiting],
+        [each.claim.id for each in waiting],
+        [each.endpoint_id for each in waiting],
+    )
+    return {row["queue_id"] for row in woken}
 
 
 def _wanted(selection: DeliverySelection) -> tuple[bool | None, bool | None]:

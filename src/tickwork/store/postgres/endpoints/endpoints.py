@@ -147,7 +147,7 @@ class PostgresEndpoints:
         self, scope: Scope, endpoint_id: UUID, *, check: CheckEndpoint | None = None
     ) -> int:
         tenant = (await self.get(scope, endpoint_id)).tenant
-        # Not those of slots: these become dead letters of their schedules.
+        # Not those of slots: these become dead letters of their schedules, now.
         queue_id = await self._database.run(
             lambda connection: connection.fetchval(SQL.get_queue, None, ENDPOINTS_QUEUE)
         )
@@ -173,6 +173,7 @@ class PostgresEndpoints:
             # What is under way is not sent again if it fails.
             bury = partial(bury_deliveries, moment=self._moment, gone=waiting)
             await self._database.run(bury)
+            await self._show([row for row in found if row["queue_id"] != queue_id], 0, 0.0)
             if len(found) < CHUNK_DELIVERIES:
                 return deleted
             position = _position(found)

@@ -24,6 +24,7 @@ from tickwork.core.model import (
 )
 from tickwork.core.queue.stats import CounterName, skip_reason
 from tickwork.store.ids import SCHEDULES_TOPIC, Moment, new_id
+from tickwork.store.postgres.endpoints.deliveries import wake_enabled
 from tickwork.store.postgres.engine.database import Connection
 from tickwork.store.postgres.engine.sql import SQL, once
 from tickwork.store.postgres.entities.write import write_entities
@@ -311,13 +312,15 @@ class EndingWriter:
                 ended.queues_to_wake.add(row["queue_id"])
             if endings[index].fate is Fate.RETRY:
                 ended.returned.append(counter_key(row, CounterName.RETRIED))
-        await self._wake_signalled(connection, [endings[index] for index in ended.done], ended)
+        await self._wake(connection, [endings[index] for index in ended.done], ended)
 
-    async def _wake_signalled(
+    async def _wake(
         self, connection: Connection, released: Sequence[Ending], ended: EndedMessages
     ) -> None:
-        """Makes runs visible that were released to wait, but have other signals by now. The release
-        has locked their messages, so nobody gives them a signal meanwhile."""
+        """Makes messages visible whose endpoints are enabled by now, and runs that were released to
+        wait, but have other signals by now. The release has locked their messages, so nobody gives
+        them a signal meanwhile."""
+        ended.queues_to_wake.update(await wake_enabled(connection, self._moment, released))
         waiting = [each for each in released if each.signals_seen is not None]
         if waiting:
             woken = await connection.fetch(

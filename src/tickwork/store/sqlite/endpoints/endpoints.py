@@ -128,7 +128,7 @@ class SqliteEndpoints:
         )
 
         def remove(transaction: Transaction, found: Sequence[Row], _removed: int) -> int:
-            # Not those of slots: these become dead letters of their schedules.
+            # Not those of slots: these become dead letters of their schedules, now.
             queue_id = find_queue(transaction, SYSTEM, ENDPOINTS_QUEUE).id
             removed = [
                 row
@@ -141,6 +141,8 @@ class SqliteEndpoints:
                 (delivery_id, tenant, queue_id, transaction.now) for *_, delivery_id in found
             ]
             transaction.connection.executemany(SQL.bury_claimed_deliveries, claimed)
+            for message_id, *_ in found:
+                show_message(transaction, tenant, message_id, 0)
             return len(removed)
 
         return await self._for_waiting(tenant, endpoint_id, remove)

@@ -203,6 +203,10 @@ def _put_back(transaction: Transaction, endings: Mapping[Fence, Ending]) -> set[
             if ending.signals_seen is not None:
                 transaction.execute(SQL.clear_lost_claims, fence[:2])
             queue_id, type_, source = row
+            if ending.endpoint_id is not None:
+                asked = (*fence[:2], transaction.now, ending.endpoint_id.bytes)
+                if transaction.execute(SQL.wake_enabled, asked).fetchone() is not None:
+                    visible_at = transaction.now
             if visible_at <= transaction.now:
                 transaction.queues_to_wake.add(UUID(bytes=queue_id))
             if ending.fate is Fate.RETRY:
