@@ -177,3 +177,15 @@ async def test_emails_that_exceed_the_connections_of_a_relay_wait_and_lose_no_at
     records = [await ended(app, name) for name in names]
     assert {(each.status, each.attempt) for each in records} == {("succeeded", 1)}
     assert len(mailbox.emails) == number
+
+
+async def test_a_firing_names_the_recipients_that_the_relay_refused(
+    app: Tickwork, mailbox: Mailbox
+) -> None:
+    mailbox.answers["bob@example.com"] = "550 no such user"
+    to = ["ann@example.com", "bob@example.com"]
+    email: Any = {"type": "email", "to": to, "subject": "Hello", "text": "Hello"}
+    await app.schedules.create(name="hello", once_at=PAST, target=email)
+    record = await ended(app, "hello")
+    assert record.status == "succeeded"
+    assert record.excerpt == "accepted as 17; refused: bob@example.com: no such user"
