@@ -12,7 +12,16 @@ from tests.kit.fixtures import (
     postgres_url,
 )
 from tests.kit.soak import is_soak, pytest_collection_modifyitems
-from tests.stores.fixtures import clock, home, homes, migrated_files, pools, sqlite_homes, store
+from tests.stores.fixtures import (
+    clock,
+    home,
+    homes,
+    migrated_files,
+    migrations,
+    pools,
+    sqlite_homes,
+    store,
+)
 
 __all__ = [
     "children",
@@ -22,6 +31,7 @@ __all__ = [
     "homes",
     "known_types",
     "migrated_files",
+    "migrations",
     "pools",
     "postgres_server",
     "postgres_url",

@@ -78,7 +78,7 @@ def test_an_app_is_read_and_not_a_stray_database(folder: Path) -> None:
     assert [each["name"] for each in json.loads(listed.stdout)] == ["emails"]
 
 
-@pytest.mark.migrates
+@pytest.mark.usefixtures("migrations")
 def test_a_migration_names_the_database_of_the_app(folder: Path) -> None:
     first = run("migrate", "--app", "shop:app")
     assert first.exit_code == 0

@@ -18,7 +18,7 @@ from tickwork.cli import app
 RUNNER = CliRunner()
 
 
-@pytest.mark.migrates
+@pytest.mark.usefixtures("migrations")
 def test_a_new_file_is_migrated_once(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/new.db"
     first = RUNNER.invoke(app, ["migrate", "--database", url, "--json"])

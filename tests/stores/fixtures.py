@@ -50,24 +50,30 @@ def homes(postgres_server: PostgresHost, sqlite_homes: SqliteHomes) -> Iterator[
     taken.close()
 
 
-@pytest.fixture(autouse=True)
-def migrated_files(
-    request: pytest.FixtureRequest, sqlite_homes: SqliteHomes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture(scope="session", autouse=True)
+def migrated_files(sqlite_homes: SqliteHomes) -> Iterator[None]:
     """A new SQLite file of an app or a command is a copy of one that is migrated: all migrations
     take longer than most tests."""
-    if request.node.get_closest_marker("migrates") is not None:
-        return
     migrate = wiring.migrate
 
     async def copy_and_migrate(settings: Settings) -> tuple[Migration, ...]:
-        if not is_postgres(settings.database):
+        if sqlite_homes.is_copying and not is_postgres(settings.database):
             path = locate(settings.database)
             if path.parent.exists() and not path.exists():
                 sqlite_homes.copy_to(path)
         return await migrate(settings)
 
-    monkeypatch.setattr(wiring, "migrate", copy_and_migrate)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wiring, "migrate", copy_and_migrate)
+        yield
+
+
+@pytest.fixture
+def migrations(sqlite_homes: SqliteHomes) -> Iterator[None]:
+    """Files of this test are created by migrations."""
+    sqlite_homes.is_copying = False
+    yield
+    sqlite_homes.is_copying = True
 
 
 @pytest.fixture(scope="session")

@@ -45,6 +45,7 @@ class SqliteHomes:
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._numbers = folder, count(1)
+        self.is_copying = True
         self._template = folder / "template.db"
         with ThreadPoolExecutor(1) as pool:  # This session may have an event loop already.
             pool.submit(asyncio.run, migrate(self._template)).result()
