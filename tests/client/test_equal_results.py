@@ -175,6 +175,10 @@ async def schedules(side: Side) -> AsyncIterator[Any]:
     yield "trigger", c.schedules.trigger("s1")
     yield "firings", c.schedules.firings("s1")
     yield "why", c.schedules.why("s1", "2027-01-01T01:00:00Z")
+    slot = f"{int(datetime(2027, 1, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000:016x}"
+    own = (await c.schedules.get("s1")).id.removeprefix("sch_")
+    yield "why a webhook", c.why(f"msg_{own}{slot}")
+    yield "why no webhook", c.why(f"msg_{'0' * 32}{slot}")
     yield "no schedule", c.schedules.get("nobody")
     yield "a calendar", c.calendars.put("holidays", ["2027-12-25"])
     yield "use it", c.schedules.update("s2", calendar="holidays", roll="next_day")

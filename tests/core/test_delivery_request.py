@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -15,9 +16,12 @@ from tests.core.messages import NOON, claimed_message
 from tickwork.core.delivery.channels import outcome_of
 from tickwork.core.delivery.outcome import Delivery, ErrorKind, failed
 from tickwork.core.delivery.request import (
+    SentSlot,
     chat_request,
     delivery_id,
     email_request,
+    read_delivery_id,
+    sent_slot,
     values_of,
     webhook_request,
 )
@@ -116,6 +120,32 @@ def test_the_id_and_the_key_are_the_same_for_every_attempt() -> None:
     assert [each.headers["Tickwork-Attempt"] for each in (first, third)] == ["1", "3"]
     assert [each.headers["Tickwork-Fence"] for each in (first, third)] == ["1", "5"]
     assert first.headers["Tickwork-Slot"] == "2026-01-05T12:00:00Z"
+
+
+@given(
+    st.uuids(version=4),
+    st.datetimes(datetime(1970, 1, 1), datetime(8999, 12, 31)),  # noqa: DTZ001
+    st.integers(0, 9),
+    st.none() | st.text(max_size=9),
+    st.sampled_from(["webhook", "webhook[1]", "email"]),
+)
+def test_the_id_names_its_slot_also_that_of_a_replay(
+    schedule_id: UUID, slot: datetime, run: int, base: str | None, channel: str
+) -> None:
+    slot = slot.replace(tzinfo=UTC)
+    named = {"schedule_id": schedule_id, "slot": slot}
+    first = claimed_message(**named, run=run, idempotency_base=base)
+    given = delivery_id(first, channel)
+    assert read_delivery_id(given) == SentSlot(schedule_id, slot, run) == sent_slot(first)
+    assert read_delivery_id(f"<{given}@example.com>") == sent_slot(first)
+    replay = claimed_message(**named, run=run + 1, idempotency_base=first.idempotency_key)
+    assert delivery_id(replay, channel) == given
+
+
+@pytest.mark.parametrize("text", ["msg_1", f"msg_{'0' * 32}", f"msg_{'0' * 32}{'f' * 16}", "x"])
+def test_another_id_names_no_slot(text: str) -> None:
+    assert read_delivery_id(text) is None
+    assert read_delivery_id(delivery_id(claimed_message(), "webhook")) is None
 
 
 def test_a_catch_up_says_so() -> None:

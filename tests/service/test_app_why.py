@@ -365,3 +365,37 @@ async def test_secrets_that_cannot_be_read_are_named_with_what_to_do(
         unknown = await ask(app, named)
         assert unknown.code == "ready"
         assert unknown.details[-1].endswith("is unknown here: TICKWORK_SECRET_KEY: is missing")
+
+
+async def test_the_id_of_a_webhook_finds_its_slot(database: str | None) -> None:
+    app = Tickwork()
+    async with harness(app, database=database) as h:
+        await app.schedules.create(
+            name="report",
+            daily_time="09:00",
+            target={"type": "webhook", "url": "https://shop.example.com/"},
+            retry={"max_attempts": 2, "backoff": {"kind": "fixed", "seconds": 60}},
+        )
+        h.deliveries.answer = lambda _: 503
+        await app.schedules.trigger("report")
+        await h.drain()
+        triggered = h.deliveries.webhooks[-1].headers["webhook-id"]
+        waiting = await ask(app, triggered)
+        assert (waiting.kind, waiting.code) == ("message", "retrying")
+        await h.advance(minutes=2)
+        died = await ask(app, triggered)
+        assert (died.kind, died.code) == ("firing", "dead")
+        h.deliveries.answer = lambda _: 200
+        await h.advance(days=1)
+        first = h.deliveries.webhooks[-1].headers
+        assert first["webhook-id"] != triggered
+        arrived = await ask(app, first["webhook-id"])
+        slot = first["Tickwork-Slot"]
+        assert (arrived.kind, arrived.code) == ("firing", "succeeded")
+        assert arrived.answer.startswith(f"Slot {slot} of schedule report: it fired: attempt 1 su")
+        assert arrived.since is not None
+        other = first["webhook-id"].replace("msg_", "msg_0")[:-1]
+        with pytest.raises(NotFound):
+            await app.why(other)
+        await app.dead_letters.replay("tickwork.deliveries")
+        assert (await ask(app, triggered)).kind == "message"  # Its replay.

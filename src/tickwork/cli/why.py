@@ -25,7 +25,8 @@ Reference = Annotated[
     str | None,
     typer.Argument(
         metavar="ID",
-        help="Name or id of a schedule or endpoint; id of a message, dead letter, delivery or run.",
+        help="Name or id of a schedule or endpoint; id of a message, dead letter, delivery or run;"
+        " webhook-id.",
     ),
 ]
 At = Annotated[

@@ -192,8 +192,8 @@ class Verbs(Noun[M], Generic[M]):
     @verb
     def why(self, reference: str) -> Plan[Wait]:
         """Explains what a message, a dead letter, a delivery, an endpoint (or its name) or a run
-        waits for, by its id: since when, until when, and what happens next. `client.schedules.why`
-        explains schedules."""
+        waits for, by its id: since when, until when, and what happens next; and the slot of a
+        schedule, by the `webhook-id` of its webhook. `client.schedules.why` explains schedules."""
         asked = {
             Prefix.RUN: runs.why_run(reference),
             Prefix.ENDPOINT: Call("GET", at("v1", "endpoints", reference, "why"), answer(Wait)),

@@ -23,8 +23,8 @@ class Overview:
 
     async def why(self, reference: str) -> Wait:
         """Explains what a message, a dead letter, a delivery, an endpoint (or its name) or a run
-        waits for, by its id: since when, until when, and what happens next. `app.schedules.why`
-        explains schedules."""
+        waits for, by its id: since when, until when, and what happens next; and the slot of a
+        schedule, by the `webhook-id` of its webhook. `app.schedules.why` explains schedules."""
         engine = self._engine
         store = await engine.ready()
         return await why_waits(store, engine.scope, str(reference), box=engine.secret_box)

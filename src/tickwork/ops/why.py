@@ -25,6 +25,7 @@ from tickwork.core.delivery.endpoint import (
     EndpointDelivery,
     read_endpoint_envelope,
 )
+from tickwork.core.delivery.request import SentSlot, read_delivery_id, sent_slot
 from tickwork.core.delivery.sealed import SEALED_MARK, SealedText, open_channel
 from tickwork.core.delivery.slot_delivery import slot_delivery
 from tickwork.core.delivery.target import (
@@ -39,7 +40,7 @@ from tickwork.core.fields import shown
 from tickwork.core.limits import is_hidden, text_faults
 from tickwork.core.message.message_list import MessageSelection
 from tickwork.core.model import SYSTEM, IdKind, Message, QueueSettings, Scope, State, StoredQueue
-from tickwork.core.public_id import Prefix, parse_public_id
+from tickwork.core.public_id import Prefix, parse_public_id, public_id
 from tickwork.core.schedule.slot_outcome import settings_for
 from tickwork.core.workflow.model import NO_STEPS, RUN_ID_LENGTH_MAX, Run
 from tickwork.core.workflow.queue import runs_queue, workflow_of_queue
@@ -48,8 +49,10 @@ from tickwork.ops.endpoints import endpoint_keys, get_endpoint
 from tickwork.ops.ids import find_id, find_schedule_id, parse_short_id
 from tickwork.ops.messages import get_message
 from tickwork.ops.obstacles import WORKER_ROLE, obstacles
+from tickwork.ops.schedules.lookup import get_schedule
 from tickwork.ops.schedules.why import Why, deleted_hint
 from tickwork.ops.schedules.why import why as why_schedule
+from tickwork.ops.schedules.why_answers import iso_second
 from tickwork.ops.wait_answers import (
     MessageFacts,
     Unread,
@@ -97,11 +100,14 @@ async def why_anything(
 
 async def why_waits(store: Store, scope: Scope, text: str, *, box: GetBox | None = None) -> Wait:
     """Answers for a message, a dead letter, a delivery, an endpoint (or its name) or a run, by its
-    id."""
+    id; and for a slot, by the `webhook-id` that its receiver got."""
     with suppress(NotFound):
         return await why_run(store, scope, text)
     with suppress(NotFound):
         return await why_endpoint(store, scope, text, box=box)
+    if (sent := read_delivery_id(text)) is not None:
+        with suppress(NotFound):
+            return await why_sent(store, scope, sent, box=box)
     digits = parse_short_id(text)
     if digits is None:
         raise NotFound(_KINDS, text)
@@ -143,6 +149,35 @@ async def why_message(
             run_id = msgspec.json.decode(message.body, type=str)
             return await why_run(store, Scope(message.tenant), run_id)
     return message_wait(await _facts(store, scope, message, queue, box))
+
+
+async def why_sent(
+    store: Store, scope: Scope, sent: SentSlot, *, box: GetBox | None = None
+) -> Wait:
+    """Answers for the slot that a webhook or an email was sent for: what its message waits for, or
+    what became of it."""
+    schedule = await get_schedule(store, scope, sent.schedule_id)
+    waiting = await store.schedules.messages(scope, schedule.id, RUNS_OF_SLOT_MAX, since=sent.slot)
+    for message in waiting:
+        if sent_slot(message) == sent:
+            with suppress(NotFound):  # It was settled meanwhile.
+                return await why_message(store, Scope(message.tenant), message.id, box=box)
+    found = await why_schedule(store, scope, schedule.id, sent.slot)
+    name = schedule.name or public_id(Prefix.SCHEDULE, schedule.id)
+    words = f"{found.answer[:1].lower()}{found.answer[1:]}"
+    last = max(found.firings, key=lambda each: each.run, default=None)
+    return Wait(
+        kind="firing",
+        id=public_id(Prefix.SCHEDULE, schedule.id),
+        code=found.code,
+        answer=f"Slot {iso_second(found.at)} of schedule {name}: {words}",
+        next=f"Nothing; `tickwork schedules firings '{name}'` lists all attempts.",
+        since=None if last is None else last.finished_at,
+    )
+
+
+RUNS_OF_SLOT_MAX = 100
+"""Number of messages from a slot on among which that of one of its runs is searched."""
 
 
 async def why_delivery(

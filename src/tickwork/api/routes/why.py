@@ -10,6 +10,7 @@ from tickwork.api.context import Context, store_of
 from tickwork.api.operation import operation
 from tickwork.api.routes.workflows import named_workflow
 from tickwork.core.access import Caller, Permission
+from tickwork.core.delivery.request import read_delivery_id
 from tickwork.core.public_id import Prefix, read_path_id
 from tickwork.core.trace import Trace
 from tickwork.ops import why
@@ -33,7 +34,10 @@ class EntityWaits(Struct, frozen=True):
 async def why_message(
     message_id: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
 ) -> Wait:
-    """Answers with a code, what it waits for, since when, until when, and what happens next."""
+    """Answers with a code, what it waits for, since when, until when, and what happens next. For
+    the `webhook-id` of a schedule's webhook it answers what became of its slot."""
+    if (sent := read_delivery_id(message_id)) is not None:
+        return await why.why_sent(store_of(context), caller.scope, sent, box=_box(context))
     wanted = read_path_id(Prefix.MESSAGE, message_id, "message")
     return await why.why_message(store_of(context), caller.scope, wanted, box=_box(context))
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -29,6 +30,12 @@ EMAIL_DOMAIN = "tickwork.invalid"
 
 _DELIVERIES = UUID("b1f5f6f0-2c5e-5f0b-8a0e-6d1f1f3c9d57")
 """What the ids of deliveries are derived from."""
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SLOT_ID = re.compile(
+    r"<?msg_([0-9a-f]{32})([0-9a-f]{16})(?:_([0-9]{1,10}))?(?:\.[^@<>]{1,100})?(?:@[^@]{1,255})?>?"
+)
 
 
 class WebhookRequest(Struct, frozen=True, kw_only=True):
@@ -140,10 +147,46 @@ def email_request(
 
 def delivery_id(message: Message, channel: str) -> str:
     """The id of a delivery, which a receiver can use to drop repeats. The retries and the replays
-    of a slot have the same."""
+    of a slot have the same. It names the slot, so that it can be looked up."""
     named = "" if channel in ("webhook", "email") else f".{percent_encoded(channel)}"
-    own = derived_bytes(_DELIVERIES, f"{message.tenant}:{message.work_key}")
-    return f"msg_{own.hex()}{named}"
+    sent = sent_slot(message)
+    if sent is None:
+        own = derived_bytes(_DELIVERIES, f"{message.tenant}:{message.work_key}").hex()
+    else:
+        microseconds = (sent.slot - _EPOCH) // timedelta(microseconds=1)
+        own = f"{sent.schedule_id.hex}{microseconds:016x}" + (f"_{sent.run}" if sent.run else "")
+    return f"msg_{own}{named}"
+
+
+class SentSlot(NamedTuple):
+    """A slot of a schedule that a delivery was made for, and its first run."""
+
+    schedule_id: UUID
+    slot: datetime
+    run: int
+
+
+def sent_slot(message: Message) -> SentSlot | None:
+    """The slot of a message, as the id of its delivery names it; None if it has none. A replay has
+    the run of the message that died, which its key names."""
+    if message.schedule_id is None or message.slot is None:
+        return None
+    _, is_named, run = message.work_key.rpartition(f":{_iso(message.slot)}")
+    if not is_named or (run and not run[1:].isdigit()):
+        return None
+    return SentSlot(message.schedule_id, message.slot, int(run[1:] or 0))
+
+
+def read_delivery_id(text: str) -> SentSlot | None:
+    """The slot in the id of a delivery, or of an email; None if it is another id."""
+    found = _SLOT_ID.fullmatch(text)
+    if found is None:
+        return None
+    try:
+        slot = _EPOCH + timedelta(microseconds=int(found[2], 16))
+    except OverflowError:
+        return None
+    return SentSlot(UUID(found[1]), slot, int(found[3] or 0))
 
 
 def values_of(payload: Any, message: Message, schedule_name: str | None) -> dict[str, Any]:
