@@ -343,6 +343,31 @@ async def test_resending_makes_what_waits_visible_and_sends_the_rest_again(
     assert await store.endpoints.resend(DEFAULT, [gone.id]) == 0
 
 
+async def test_a_delivery_that_arrived_stays_delivered_when_its_resend_dies(
+    store: Store, clock: VirtualClock
+) -> None:
+    endpoint = await make_endpoint(store)
+    (message,) = await published(store, clock, 1)
+    await attempt(store, message)
+    first = await the_delivery(store)
+    for ends in ("dies", "arrives", "goes"):
+        clock.advance(seconds=60)
+        await store.endpoints.resend(DEFAULT, [first.id])
+        assert (await the_delivery(store)).status is WAITING
+        message = await claimed_one(store)
+        if ends == "arrives":
+            await attempt(store, message)
+        elif ends == "dies":
+            await record(store, attempt_of(message, code=500))
+            await die(store, message)
+        else:
+            await store.endpoints.delete(DEFAULT, endpoint.id)
+        found = await the_delivery(store)
+        assert (found.status, found.delivered_at) == (DELIVERED, first.delivered_at)
+        assert await deliveries(store, is_undelivered=True) == ()
+    assert (await the_delivery(store)).attempts == 3
+
+
 async def test_resending_at_a_rate_spreads_deliveries_oldest_first(
     store: Store, clock: VirtualClock
 ) -> None:

@@ -139,7 +139,8 @@ class Endpoints(Protocol):
     ) -> int:
         """Sends up to `RESENT_AT_ONCE_MAX` deliveries again, oldest first, also delivered ones, and
         returns their number. One that waits becomes visible; a dead or delivered one gets a new
-        message and is waiting again, and its dead letter is resolved. Unknown deliveries, and
+        message and is waiting again, and its dead letter is resolved. One that arrived once is
+        delivered at that time, whatever becomes of its resend. Unknown deliveries, and
         those of deleted endpoints, are left out."""
 
     async def stats(self, scope: Scope, endpoint_id: UUID, since: datetime) -> EndpointStats:

@@ -45,7 +45,9 @@ first_of_deliveries AS (
         AND d.message_id = d.id AND coalesce(d.delivered_at, d.dead_at) IS NULL
 ),
 later_of_deliveries AS (
-    UPDATE tickwork_deliveries AS d SET dead_at = moment.now
+    -- One that arrived before it was sent again is delivered.
+    UPDATE tickwork_deliveries AS d
+    SET delivered_at = d.arrived_at, dead_at = CASE WHEN d.arrived_at IS NULL THEN moment.now END
     FROM moment, gone
     WHERE d.message_id = ANY (ARRAY (SELECT id FROM gone)) AND d.message_id = gone.id
         AND d.tenant IS NOT DISTINCT FROM gone.tenant AND d.message_id <> d.id AND coalesce(d.delivered_at, d.dead_at) IS NULL

@@ -44,7 +44,7 @@ shown AS (
     UPDATE tickwork_deliveries AS d
     SET attempts = d.attempts + last.attempts, last_attempt_at = last.at, last_code = last.code,
         last_error = last.error,
-        delivered_at = coalesce(d.delivered_at, CASE WHEN last.is_delivered THEN last.now END),
+        delivered_at = coalesce(d.delivered_at, CASE WHEN last.is_delivered THEN coalesce(d.arrived_at, last.now) END),
         dead_at = CASE WHEN NOT last.is_delivered THEN d.dead_at END
     FROM (
         SELECT DISTINCT ON (delivery_id) recorded.*, moment.now,
