@@ -11,10 +11,10 @@ from litestar import Litestar
 from prometheus_client import CollectorRegistry
 
 from tickwork import clock
+from tickwork.channel.channels import WebhookSink
 from tickwork.core import when
 from tickwork.errors import StoreUnavailable
 from tickwork.ops.authenticate import Authenticator
-from tickwork.ops.endpoints import Sink
 from tickwork.ops.pull import Puller
 from tickwork.ops.schedules.outside import NO_OUTSIDE, OutsideRules
 from tickwork.ops.stores import Store
@@ -29,7 +29,7 @@ class Outside:
 
     rules: OutsideRules
     secret_box: Callable[[], Box]
-    webhook_sink: Callable[[], Sink]
+    webhook_sink: Callable[[], WebhookSink]
 
 
 @dataclass

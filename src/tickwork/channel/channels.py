@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Protocol
 
 from msgspec import structs
@@ -134,13 +135,21 @@ class Channels:
     ) -> dict[str, Delivery]:
         """Delivers over channels at once; the results are by channel. `arrived` is told each result
         when it is there. Webhooks get the `headers` besides their own."""
-        given = payload, message, keys, schedule_name, timeout_seconds, headers
+        deliver_over = partial(
+            self._deliver,
+            payload=payload,
+            message=message,
+            keys=keys,
+            schedule_name=schedule_name,
+            usual_seconds=timeout_seconds,
+            headers=headers,
+        )
         if len(channels) == 1 and arrived is None:
             ((name, channel),) = channels.items()
-            return {name: await self._deliver(name, channel, *given)}
+            return {name: await deliver_over(name, channel)}
 
         async def deliver_one(name: str, channel: Channel) -> Delivery:
-            result = await self._deliver(name, channel, *given)
+            result = await deliver_over(name, channel)
             if arrived is not None:
                 await arrived(name, result)
             return result
@@ -152,6 +161,7 @@ class Channels:
         self,
         name: str,
         channel: Channel,
+        *,
         payload: Any,
         message: Message,
         keys: Sequence[bytes],

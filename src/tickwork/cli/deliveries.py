@@ -67,8 +67,6 @@ EndpointName = Annotated[
     str | None, typer.Argument(metavar="ENDPOINT", help="Name or id of the endpoint.")
 ]
 
-RECOVERED_PER_SECOND = 10.0
-
 _OPTIONS = OPTION_OF_FIELD | {
     "type": "TYPE",
     "data": "DATA",
@@ -212,9 +210,11 @@ def recover_command(
     as_json: Json = False,
 ) -> None:
     """Send everything again that an endpoint did not get in a span of time."""
+    from tickwork.core.delivery.endpoint import RECOVER_RATE_PER_SECOND
+
     which, start = required(name, "ENDPOINT"), instant_of(since, "--since")
     pace, end = (
-        RECOVERED_PER_SECOND if rate is None else number(rate, "--rate"),
+        RECOVER_RATE_PER_SECOND if rate is None else number(rate, "--rate"),
         _time(until, "--until"),
     )
     _check_span(start, end)

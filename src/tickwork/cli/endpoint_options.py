@@ -78,6 +78,7 @@ Reason = Annotated[str | None, typer.Option(metavar="TEXT", help="Why; shown wit
 
 
 def fields_of(
+    *,
     url: str | None,
     types: list[str] | None,
     no_types: bool,

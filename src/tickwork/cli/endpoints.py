@@ -124,20 +124,20 @@ def create_command(
     key."""
     which = required(name, "ENDPOINT")
     given = fields_of(
-        url,
-        types,
-        no_types,
-        owner,
-        header,
-        secret_header,
-        ordered,
-        rate,
-        concurrency,
-        limit,
-        timeout,
-        first_byte,
-        signature,
-        fields,
+        url=url,
+        types=types,
+        no_types=no_types,
+        owner=owner,
+        header=header,
+        secret_header=secret_header,
+        ordered=ordered,
+        rate=rate,
+        concurrency=concurrency,
+        limit=limit,
+        timeout=timeout,
+        first_byte=first_byte,
+        signature=signature,
+        fields=fields,
     )
     if "types" not in given:
         types_or_none = "give --type, --type '*' for all published events, or --no-types for none"
@@ -182,20 +182,20 @@ def update_command(
     """Change the given settings of an endpoint; the others stay."""
     which = required(name, "ENDPOINT")
     given = fields_of(
-        url,
-        types,
-        no_types,
-        owner,
-        header,
-        secret_header,
-        ordered,
-        rate,
-        concurrency,
-        limit,
-        timeout,
-        first_byte,
-        signature,
-        fields,
+        url=url,
+        types=types,
+        no_types=no_types,
+        owner=owner,
+        header=header,
+        secret_header=secret_header,
+        ordered=ordered,
+        rate=rate,
+        concurrency=concurrency,
+        limit=limit,
+        timeout=timeout,
+        first_byte=first_byte,
+        signature=signature,
+        fields=fields,
     )
     if not given:
         fail("nothing to change; give an option, see --help", code=EXIT_BAD_USAGE)

@@ -11,6 +11,7 @@ from typing import Any, Unpack
 from uuid import UUID
 
 from tickwork.core.delivery.endpoint import (
+    RECOVER_RATE_PER_SECOND,
     Attempt,
     DeliverySelection,
     DeliveryStatus,
@@ -252,7 +253,7 @@ class Deliveries:
         *,
         since: datetime | str,
         until: datetime | str | None = None,
-        rate_per_second: float = events.RECOVER_RATE_PER_SECOND,
+        rate_per_second: float = RECOVER_RATE_PER_SECOND,
     ) -> int:
         """Sends everything again that was published in a span of time and did not arrive, oldest
         first, dead or waiting. Returns how many."""

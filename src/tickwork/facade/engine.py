@@ -27,6 +27,7 @@ from tickwork.app.declarations import Consumer, Registry
 from tickwork.app.invocation import step_out
 from tickwork.app.services import AsgiApp, ServiceDeclaration
 from tickwork.channel.asgi import AsgiService
+from tickwork.channel.channels import WebhookSink
 from tickwork.core.entity.call import queue_of
 from tickwork.core.http.call import ServiceTarget
 from tickwork.core.limits import check_batch
@@ -38,7 +39,6 @@ from tickwork.entity.entity import EntityType
 from tickwork.errors import FieldError, InvalidInput, NotFound, TickworkError
 from tickwork.ops.audit import act_as
 from tickwork.ops.batches import BatchMaker
-from tickwork.ops.endpoints import Sink
 from tickwork.ops.entities import ensure_entity_type
 from tickwork.ops.keys import create_first_key, first_key_text
 from tickwork.ops.queues import declare_queue, queue_names
@@ -92,7 +92,9 @@ class AppEngine:
         self._reading_queues: asyncio.Task[None] | None = None
         self.now: Callable[[], datetime] = clock.now
         self.secret_box: Callable[[], Box] = lambda: wiring.secret_box(self.settings())
-        self.webhook_sink: Callable[[], Sink] = lambda: wiring.webhook_channel(self.settings())
+        self.webhook_sink: Callable[[], WebhookSink] = lambda: wiring.webhook_channel(
+            self.settings()
+        )
         self.public_url: Callable[[], str | None] = lambda: self.settings().public_url
 
     # The store
@@ -124,7 +126,7 @@ class AppEngine:
         now: Callable[[], datetime] = clock.now,
         *,
         secret_box: Callable[[], Box] | None = None,
-        webhook_sink: Callable[[], Sink] | None = None,
+        webhook_sink: Callable[[], WebhookSink] | None = None,
         public_url: Callable[[], str | None] | None = None,
     ) -> AsyncIterator[None]:
         """Works on the given store and clock, with the given secrets, receivers of webhooks and

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Protocol
 from uuid import UUID
 
 import msgspec
 from msgspec import structs
 
+from tickwork.channel.channels import WebhookSink
 from tickwork.core.delivery.endpoint import (
     ENDPOINTS_QUEUE,
     ENDPOINTS_SETTINGS,
@@ -41,9 +41,7 @@ from tickwork.core.delivery.endpoint_request import (
     delivery_headers,
     endpoint_request,
 )
-from tickwork.core.delivery.outcome import Delivery
 from tickwork.core.delivery.publish import published
-from tickwork.core.delivery.request import WebhookRequest
 from tickwork.core.delivery.signature import SECRET_PREFIX, V1, Sign, new_secret, secret_key
 from tickwork.core.fields import shown
 from tickwork.core.limits import TEXT_LENGTH_MAX, text_faults
@@ -87,14 +85,6 @@ class CreatedEndpoint(Endpoint, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"CreatedEndpoint(name={self.name!r}, id={str(self.id)!r}, secret='***')"
-
-
-class Sink(Protocol):
-    """Sends requests; `deliver` never raises."""
-
-    async def deliver(self, request: WebhookRequest) -> Delivery: ...
-
-    async def close(self) -> None: ...
 
 
 async def create_endpoint(
@@ -238,7 +228,7 @@ async def public_keys(
 
 
 async def test_endpoint(
-    store: Store, scope: Scope, reference: UUID | str, *, box: Box, sink: Sink
+    store: Store, scope: Scope, reference: UUID | str, *, box: Box, sink: WebhookSink
 ) -> Attempt:
     """Sends one event of type `endpoint.test` at once, also to a disabled endpoint, and returns the
     attempt. Nothing is stored, and a failure changes nothing."""

@@ -10,6 +10,7 @@ from msgspec import structs
 from tickwork import spans
 from tickwork.app.invocation import Handling
 from tickwork.core.delivery.endpoint import (
+    RECOVER_RATE_PER_SECOND,
     RESENT_AT_ONCE_MAX,
     Attempt,
     DeliverySelection,
@@ -31,9 +32,6 @@ from tickwork.ops.audit import recorded
 from tickwork.ops.quotas import admit
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id, own_tenant
-
-RECOVER_RATE_PER_SECOND = 10.0
-"""Deliveries that `recover` sends in a second, unless the caller gives a rate."""
 
 _EVENTS = UUID("6b1c7f1e-7f0e-5d5c-9a43-3d2f4f6e7a10")
 """What the ids of events with an `event_id` are derived from."""

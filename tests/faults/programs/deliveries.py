@@ -48,8 +48,8 @@ def stop_at_records() -> None:
     plain = Channels._deliver
 
     @wraps(plain)
-    async def answered(*arguments: Any) -> Delivery:
-        result = await plain(*arguments)
+    async def answered(*arguments: Any, **named: Any) -> Delivery:
+        result = await plain(*arguments, **named)
         reach("answered")
         return result
 

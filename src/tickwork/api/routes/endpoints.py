@@ -22,6 +22,7 @@ from tickwork.api.query import body_reader, finished
 from tickwork.api.versions import IfMatch, check_match, etag_of, with_etag
 from tickwork.core.access import Caller, Permission
 from tickwork.core.delivery.endpoint import (
+    RECOVER_RATE_PER_SECOND,
     Attempt,
     Endpoint,
     EndpointStats,
@@ -364,7 +365,7 @@ async def recover_endpoint(
     reader = body_reader(data, "since", "until", "rate")
     since = reader.instant("since")
     until = reader.instant("until") if reader.has("until") else None
-    rate: float | None = events.RECOVER_RATE_PER_SECOND
+    rate: float | None = RECOVER_RATE_PER_SECOND
     if reader.has("rate"):
         rate = reader.number_between("rate", RATE_MIN, RATE_MAX, "a number of deliveries a second")
     finished(reader)

@@ -39,6 +39,9 @@ TYPES_MAX = 50
 RESENT_AT_ONCE_MAX = 1_000
 """Maximum number of deliveries that one transaction sends again."""
 
+RECOVER_RATE_PER_SECOND = 10.0
+"""Deliveries that `recover` sends in a second, unless the caller gives a rate."""
+
 DELIVERY_RETENTION_SECONDS = 30 * 86_400
 """Seconds to keep a delivery and its attempts."""
 
