@@ -151,8 +151,8 @@ def _spent_early(history: History, retry_seconds: Sequence[float]) -> list[str]:
             if not attempts - unseen <= max(spent) <= attempts:
                 faults.append(f"{event} is dead after {max(spent)} attempts")
         for before, after in pairwise(spent.values()):
-            if after.attempt > before.attempt + 1:
-                continue
+            if after.attempt > before.attempt + 1 or after.code != 503:
+                continue  # A probe that succeeds, or is refused for good, may come early.
             waited = after.at_seconds - before.at_seconds
             least = retry_seconds[before.attempt - 1] - history.tolerance_seconds
             if waited < least:
