@@ -254,6 +254,21 @@ async def test_a_probe_that_nobody_sent_goes_back_to_its_own_time_when_another_i
     assert (await claimed_at(store, clock, pulled.back_at))[0] == waiting[0]
 
 
+async def test_a_probe_that_was_given_another_time_keeps_it_when_another_is_pulled(
+    store: Store, clock: VirtualClock
+) -> None:
+    waiting, _ = await opened_and_pulled(store, clock)
+    seconds = PULLED_AGAIN_SECONDS + 200.0
+    soon = clock.now() + timedelta(seconds=seconds)
+    await store.endpoints.resend(
+        DEFAULT, [waiting[0]], rate_per_second=1.0, first_after_seconds=seconds
+    )
+    clock.advance(seconds=PULLED_AGAIN_SECONDS)
+    await reap(store)
+    assert (await claimed_one(store)).id == waiting[1]
+    assert await claimed_at(store, clock, soon) == [waiting[0]]
+
+
 @pytest.mark.parametrize("ttl_seconds", [20, 60], ids=["given back", "still claimed"])
 async def test_a_probe_whose_worker_died_goes_back_to_its_own_time_when_another_is_pulled(
     store: Store, clock: VirtualClock, ttl_seconds: float

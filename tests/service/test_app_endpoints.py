@@ -574,6 +574,21 @@ async def test_the_replay_of_a_dead_delivery_has_the_same_id(app: Tickwork, h: H
         assert [each.headers[name] for each in h.deliveries.webhooks] == [str(delivery.id)] * 5
 
 
+async def test_a_replay_for_an_endpoint_that_was_deleted_is_dead_again(
+    app: Tickwork, h: Harness
+) -> None:
+    await app.endpoints.create("shop", url=SHOP, types=["*"], retry_seconds=[])
+    h.deliveries.answer = lambda _: 500
+    await app.events.publish("order.paid", {})
+    await h.drain()
+    await app.endpoints.delete("shop")
+    await app.dead_letters.replay(ENDPOINTS)
+    await h.drain()
+    (delivery,) = await app.deliveries.list()
+    (dead,) = await app.dead_letters.list(ENDPOINTS)
+    assert (delivery.status, dead.error) == (DeliveryStatus.DEAD, "its endpoint was deleted")
+
+
 async def test_everything_of_a_span_that_did_not_arrive_is_recovered_at_a_rate(
     app: Tickwork, h: Harness
 ) -> None:

@@ -255,6 +255,24 @@ async def test_a_delivery_says_what_became_of_it_or_what_it_waits_for(
                 await app.why(unknown)
 
 
+async def test_a_delivery_that_arrived_says_that_a_later_resend_failed(
+    database: str | None,
+) -> None:
+    app = Tickwork()
+    async with harness(app, database=database) as h:
+        await app.endpoints.create("shop", url=SHOP, types=["*"], retry_seconds=[])
+        await app.events.publish("order.paid", {})
+        await h.drain()
+        (delivery,) = await app.deliveries.list()
+        h.deliveries.answer = lambda _: 500
+        await app.deliveries.resend(delivery.id)
+        await h.advance(minutes=1)
+        found = await ask(app, public_id(Prefix.DELIVERY, delivery.id))
+        assert (found.code, found.since) == ("delivered", delivery.published_at)
+        assert found.answer.endswith("(2 attempts).")
+        assert found.details == ("a later resend failed: the receiver answered 500",)
+
+
 async def test_a_slot_counts_the_attempts_of_its_schedule(database: str | None) -> None:
     app, ids = Tickwork(), list[str]()
     app.queue("jobs", max_retries=1)

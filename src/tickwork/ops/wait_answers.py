@@ -116,16 +116,13 @@ def message_wait(facts: MessageFacts) -> Wait:
         answer = f"{subject} waits for {first} of its key"
         then = f"it becomes ready when that message is gone{obstacles}"
     elif facts.unread is not None and facts.unread.if_lost is not None:
-        code = UNREADABLE
-        until = message.visible_at if message.visible_at > facts.now else None
+        code, until = UNREADABLE, message.visible_at if message.visible_at > facts.now else None
         answer = f"{subject} waits: {facts.unread.what}"
-        then = f"workers try again every minute; {facts.unread.remedy}{obstacles}"
+        then = f"workers try again when it is due; {facts.unread.remedy}{obstacles}"
     elif message.visible_at > facts.now:
-        until = message.visible_at
+        code, answer, until = "delayed", f"{subject} is delayed", message.visible_at
         if message.attempts or message.lost:
             code, answer = "retrying", f"{subject} failed and waits for its next attempt"
-        else:
-            code, answer = "delayed", f"{subject} is delayed"
         then = f"a worker runs it at {iso_second(until)}{obstacles}"
     else:
         code, answer = "ready", f"{subject} is ready and waits for a worker"
@@ -269,6 +266,8 @@ def delivery_end(
     code = str(delivery.status)
     if delivery.status is DeliveryStatus.DELIVERED and since is not None:
         status = "" if delivery.last_code is None else f", status {delivery.last_code}"
+        if delivery.last_error is not None:
+            status, details = "", [f"a later resend failed: {_short(delivery.last_error)}"]
         answer = f"{subject} arrived at {iso_second(since)} ({tries}{status})"
         then = f"nothing; {resend} sends it again"
     else:

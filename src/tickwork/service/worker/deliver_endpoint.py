@@ -115,8 +115,8 @@ class EndpointDeliverer:
             return
         try:
             outcome = await self._deliver(envelope, stored)
-        except NotFound:  # The endpoint was deleted.
-            outcome = Succeeded()
+        except NotFound:
+            outcome = Permanent("its endpoint was deleted")
         except StoreUnavailable:
             outcome = Snoozed(spread(UNAVAILABLE_SECONDS, stored.id))
         message.settle(outcome)

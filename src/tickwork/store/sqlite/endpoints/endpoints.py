@@ -285,7 +285,7 @@ def pull_probes(transaction: Transaction) -> None:
         if found[0] is not None:
             show_message(transaction, tenant, found[0], 0)
             if last_id not in (None, found[0]):
-                transaction.execute(SQL.put_back_probe, (tenant, last_id, back_at))
+                transaction.execute(SQL.put_back_probe, (tenant, last_id, back_at, now))
         again = now + microseconds(PULLED_AGAIN_SECONDS)
         transaction.execute(SQL.pull_probes, (endpoint_id, again, *found))
 

@@ -2,7 +2,7 @@
 -- remembers when it was due. It takes the one that was tried least recently, not the last one again if there is
 -- another: a single bad message keeps no breaker open. Of the undelivered ones it looks at the `$4` oldest and the
 -- `$4` newest, because many in between may be dead or blocked. The message that was pulled before and not sent goes
--- back to its own time, also while a dead node holds it. It looks again after `$5` seconds.
+-- back to its own time, also while a dead node holds it, unless it was given another time since, such as by a resend. It looks again after `$5` seconds.
 -- (IS NOT DISTINCT FROM keeps the planner from reading all deliveries of the tenant.)
 WITH moment AS MATERIALIZED (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now),
 due AS MATERIALIZED (
@@ -65,7 +65,7 @@ put_back AS (
         CROSS JOIN LATERAL (
             SELECT ctid AS at FROM tickwork_messages
             WHERE tenant = due.tenant AND id = due.probe_message_id
-                AND (visible_at < due.probe_back_at) IS NOT DISTINCT FROM true
+                AND (visible_at < due.probe_back_at AND visible_at <= (SELECT now FROM moment)) IS NOT DISTINCT FROM true
             FOR UPDATE SKIP LOCKED
         ) AS found
     ) AS free
