@@ -39,9 +39,10 @@ def guard(settings: Settings) -> Guard:
     return Guard(settings.allow_targets)
 
 
-def secret_box(settings: Settings) -> SecretBox:
-    """Encrypts and decrypts secrets. On SQLite a key file is made beside the database; on
-    PostgreSQL the key must be set, because several machines need the same one."""
+def secret_box(settings: Settings, *, make_key: bool = True) -> SecretBox:
+    """Encrypts and decrypts secrets. On SQLite a key file is made beside the database, unless
+    `make_key` is false; on PostgreSQL the key must be set, because several machines need the same
+    one. Raises `InvalidInput` if there is no key."""
     with delivery_extra("secrets"):
         from tickwork.channel.secrets import SecretBox, key_in_file
 
@@ -54,7 +55,7 @@ def secret_box(settings: Settings) -> SecretBox:
 
     path = locate(settings.database)
     path = path.with_name(f"{path.name}.key")
-    return SecretBox.from_text(key_in_file(path), f"the key file {path.name}")
+    return SecretBox.from_text(key_in_file(path, make_key=make_key), f"the key file {path.name}")
 
 
 def webhook_channel(settings: Settings) -> WebhookChannel:

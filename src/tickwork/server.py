@@ -61,7 +61,7 @@ def build_api(settings: Settings, *, registry: CollectorRegistry | None = None) 
         issuers=settings.jwt,
         is_on_loopback=is_loopback(settings.host),
         beside=partial(_run_node, settings, metrics) if registry is None else None,
-        outside=Outside(rules, box, sink),
+        outside=Outside(rules, box, partial(box, make_key=False), sink),
     )
 
 

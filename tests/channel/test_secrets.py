@@ -98,6 +98,17 @@ def test_a_key_file_is_made_once_and_only_its_owner_may_read_it(tmp_path: Path) 
     assert [each.name for each in tmp_path.iterdir()] == ["tickwork.key"]
 
 
+def test_a_key_file_that_is_missing_or_cannot_be_read_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "tickwork.key"
+    with pytest.raises(InvalidInput, match=r"is missing, and there is no key file tickwork\.key"):
+        key_in_file(path, make_key=False)
+    assert not path.exists()
+    path.mkdir()
+    for make_key in (True, False):
+        with pytest.raises(InvalidInput, match=r"tickwork\.key cannot be read .*; run this as"):
+            key_in_file(path, make_key=make_key)
+
+
 def test_threads_that_need_a_key_at_once_get_one_whole_key(tmp_path: Path) -> None:
     threads = 8
     for number in range(20):

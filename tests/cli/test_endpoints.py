@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 
 import pytest
+from litestar.testing import TestClient
+from prometheus_client import CollectorRegistry
 
 from tests.cli.kit import Desk
 from tests.conformance.endpoint_acts import attempt, claimed_one
+from tests.kit.api import bearer, new_key_of
+from tickwork.channel.secrets import new_key
 from tickwork.core.delivery.breaker import FAILURES_IN_ROW_MAX
+from tickwork.facade.app import Tickwork
 from tickwork.ops.schedules.why_answers import iso_second
+from tickwork.server import build_api
+from tickwork.settings import Settings
 from tickwork.store.contract import Store
 
 URL = "https://example.com/hook"
@@ -61,6 +69,39 @@ def test_why_explains_a_delivery_and_its_endpoint(billing: Desk) -> None:
     assert billing.answer("why", "billing").startswith("Endpoint billing is disabled (too slow).")
     assert "trace" not in billing.answer("why", "billing")
     assert billing.json("why", "billing")["kind"] == "endpoint"
+
+
+@pytest.fixture
+def sealed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    """An endpoint whose secret was encrypted with a key that this shell does not have; nothing that
+    is asked here makes a key file."""
+    monkeypatch.setenv("TICKWORK_SECRET_KEY", new_key())
+    desk.answer("endpoints", "create", "billing", "--url", URL, "--type", "order.*")
+    monkeypatch.delenv("TICKWORK_SECRET_KEY")
+    yield desk
+    assert not [*desk.folder.glob("*.key")]
+
+
+def test_why_without_the_key_does_not_judge_the_secrets(sealed: Desk) -> None:
+    asked = sealed.answer("why", "billing")
+    assert asked.startswith("Endpoint billing takes deliveries.")
+    key = "TICKWORK_SECRET_KEY: is missing, and there is no key file tickwork.db.key"
+    assert f"Whether its secrets can be read is unknown here: {key}." in asked
+    assert "delete" not in asked
+
+
+async def test_an_app_asked_without_the_key_does_not_judge_the_secrets(sealed: Desk) -> None:
+    app = Tickwork(sealed.url)
+    assert (await app.why("billing")).code == "active"
+    await app.close()
+
+
+def test_an_api_asked_without_the_key_does_not_judge_the_secrets(sealed: Desk) -> None:
+    settings = Settings(database=sealed.url)
+    headers = bearer(new_key_of(settings))
+    with TestClient(build_api(settings, registry=CollectorRegistry())) as client:
+        asked = client.get("/v1/endpoints/billing/why", headers=headers).json()
+    assert asked["code"] == "active"
 
 
 def test_an_endpoint_may_have_no_types_or_all(billing: Desk) -> None:

@@ -57,6 +57,7 @@ def outside_of(database: str) -> Outside:
     return Outside(
         OutsideRules(lambda url: guard(settings).check_url(url)),
         partial(secret_box, settings),
+        partial(secret_box, settings, make_key=False),
         partial(webhook_channel, settings),
     )
 

@@ -359,7 +359,7 @@ async def test_secrets_that_cannot_be_read_are_named_with_what_to_do(
             "active", "ready", "ready", "ready",
         ]  # fmt: skip
         other = SecretBox.from_text(new_key())
-        monkeypatch.setattr(engine_of(app), "secret_box", lambda: other)
+        monkeypatch.setattr(engine_of(app), "secret_reader", lambda: other)
         asked = [await ask(app, each) for each in ("shop", named, *messages)]
         assert {each.code for each in asked} == {"secrets_unreadable"}
         shop, sent, plain, sealed = asked
@@ -376,13 +376,27 @@ async def test_secrets_that_cannot_be_read_are_named_with_what_to_do(
         assert (await ask(app, named)).code == "endpoint_disabled"
         await app.endpoints.enable("shop")
 
-        def missing() -> SecretBox:
-            raise InvalidInput([FieldError("TICKWORK_SECRET_KEY", "is missing")])
-
-        monkeypatch.setattr(engine_of(app), "secret_box", missing)
+        monkeypatch.setattr(engine_of(app), "secret_reader", missing_key)
         unknown = await ask(app, named)
         assert unknown.code == "ready"
         assert unknown.details[-1].endswith("is unknown here: TICKWORK_SECRET_KEY: is missing")
+
+
+def missing_key() -> SecretBox:
+    raise InvalidInput([FieldError("TICKWORK_SECRET_KEY", "is missing")])
+
+
+async def test_before_there_is_a_secret_no_key_is_missed(
+    database: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = Tickwork()
+    async with harness(app, database=database) as h:
+        monkeypatch.setattr(engine_of(app), "secret_reader", missing_key)
+        hook: Any = {"type": "webhook", "url": "https://shop.example.com/"}
+        made = await app.schedules.create(name="plain", daily_time="09:00", target=hook)
+        await app.schedules.trigger("plain")
+        (message,) = await h.store.schedules.messages(app._engine.scope, made.id, 1)
+        assert not any("unknown here" in each for each in (await ask(app, str(message.id))).details)
 
 
 async def test_the_id_of_a_webhook_finds_its_slot(database: str | None) -> None:

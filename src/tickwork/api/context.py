@@ -24,11 +24,12 @@ from tickwork.ops.webhook_secret import Box
 
 @dataclass(frozen=True)
 class Outside:
-    """What reaches the outside: which targets deliveries may have, what encrypts secrets, and what
-    sends webhooks."""
+    """What reaches the outside: which targets deliveries may have, what encrypts secrets, what only
+    reads them and makes no key, and what sends webhooks."""
 
     rules: OutsideRules
     secret_box: Callable[[], Box]
+    secret_reader: Callable[[], Box]
     webhook_sink: Callable[[], WebhookSink]
 
 

@@ -83,17 +83,32 @@ def new_key() -> str:
     return b64encode(urandom(KEY_BYTES)).decode()
 
 
-def key_in_file(path: Path) -> str:
-    """The key in a file that only its owner may read; made if there is none."""
-    if not path.exists():
-        # Written whole before it has its name: nobody reads half a key, and the first one counts.
-        with NamedTemporaryFile("w", encoding="ascii", dir=path.parent) as file:
-            file.write(new_key() + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-            with suppress(FileExistsError):
-                os.link(file.name, path)
-    return path.read_text("ascii").strip()
+def key_in_file(path: Path, *, make_key: bool = True) -> str:
+    """The key in a file that only its owner may read. If there is none, `make_key` makes it. Raises
+    `InvalidInput` if there is still none, or if it cannot be read."""
+    try:
+        if make_key and not path.exists():
+            _make_key_file(path)
+        return path.read_text("ascii").strip()
+    except FileNotFoundError:
+        fault = f"is missing, and there is no key file {path.name}"
+    except OSError as error:
+        reason = os.strerror(error.errno).lower() if error.errno else str(error)
+        fault = (
+            f"is missing, and the key file {path.name} cannot be read or made ({reason}); run this "
+            "as the user who owns it, or set the variable to the key"
+        )
+    raise InvalidInput([FieldError(KEY_VARIABLE, fault)])
+
+
+def _make_key_file(path: Path) -> None:
+    # Written whole before it has its name: nobody reads half a key, and the first one counts.
+    with NamedTemporaryFile("w", encoding="ascii", dir=path.parent) as file:
+        file.write(new_key() + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+        with suppress(FileExistsError):
+            os.link(file.name, path)
 
 
 def _name(key: bytes) -> bytes:

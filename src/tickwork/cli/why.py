@@ -92,7 +92,7 @@ def _why_here(
             database,
             scope,
             lambda store: why_anything(
-                store, scope, text, instant, box=partial(secret_box, settings)
+                store, scope, text, instant, box=partial(secret_box, settings, make_key=False)
             ),
             names=names,
         )

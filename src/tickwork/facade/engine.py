@@ -92,6 +92,9 @@ class AppEngine:
         self._reading_queues: asyncio.Task[None] | None = None
         self.now: Callable[[], datetime] = clock.now
         self.secret_box: Callable[[], Box] = lambda: wiring.secret_box(self.settings())
+        self.secret_reader: Callable[[], Box] = lambda: wiring.secret_box(
+            self.settings(), make_key=False
+        )
         self.webhook_sink: Callable[[], WebhookSink] = lambda: wiring.webhook_channel(
             self.settings()
         )
@@ -133,9 +136,9 @@ class AppEngine:
         public URL, instead of its own, as the test harness does."""
         created, self.registry.created = self.registry.created, set()
         stored, self.now = self.registry.stored, now
-        own = self.secret_box, self.webhook_sink, self.public_url
-        self.secret_box, self.webhook_sink = secret_box or own[0], webhook_sink or own[1]
-        self.public_url = public_url or own[2]
+        own = self.secret_box, self.secret_reader, self.webhook_sink, self.public_url
+        self.secret_box, self.secret_reader = secret_box or own[0], secret_box or own[1]
+        self.webhook_sink, self.public_url = webhook_sink or own[2], public_url or own[3]
         act_as(store, self._actor)
         try:
             await self._declare_queues(store)
@@ -147,7 +150,7 @@ class AppEngine:
             self.stand_ins.clear()
             self.registry.created, self.registry.stored = created, stored
             self.now = clock.now
-            self.secret_box, self.webhook_sink, self.public_url = own
+            self.secret_box, self.secret_reader, self.webhook_sink, self.public_url = own
 
     async def ensure_queue(self, name: str) -> None:
         """Creates a queue that was declared after the store was opened."""

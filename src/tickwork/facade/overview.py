@@ -27,7 +27,7 @@ class Overview:
         schedule, by the `webhook-id` of its webhook. `app.schedules.why` explains schedules."""
         engine = self._engine
         store = await engine.ready()
-        return await why_waits(store, engine.scope, str(reference), box=engine.secret_box)
+        return await why_waits(store, engine.scope, str(reference), box=engine.secret_reader)
 
     async def trace(self, reference: str) -> Trace:
         """Everything of one correlation, as a tree: messages, dead letters, deliveries, runs with

@@ -339,13 +339,13 @@ async def _unread_by(store: Store, message: Message, box: GetBox | None) -> Unre
             open_channel(each, decrypt)
 
     async def read_own(opened: Box) -> None:
-        found = await store.secrets.get(scope, OWNER, SIGNING)
-        readable(opened, found, message.tenant, OWNER, SIGNING)
+        readable(opened, own, message.tenant, OWNER, SIGNING)
 
     unread = None
     if SEALED_MARK in message.body:
         unread = await _unread(box, open_all, "give the secrets of the schedule's target again")
-    if unread is None and WebhookTarget in map(type, channels):
+    own = await store.secrets.get(scope, OWNER, SIGNING)
+    if unread is None and own and WebhookTarget in map(type, channels):
         unread = await _unread(box, read_own, "replace it: `tickwork webhooks secret --lost-key`")
     return unread
 

@@ -142,7 +142,7 @@ async def get_trace(
 
 
 def _box(context: Context) -> why.GetBox | None:
-    return None if context.outside is None else context.outside.secret_box
+    return None if context.outside is None else context.outside.secret_reader
 
 
 WHY_ROUTES = (
