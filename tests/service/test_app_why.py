@@ -368,7 +368,7 @@ async def test_secrets_that_cannot_be_read_are_named_with_what_to_do(
         assert sent.answer.startswith(f"The delivery of order.paid to endpoint shop waits: {words}")
         for each in asked:
             assert each.answer.endswith(" was encrypted with another key.")
-            assert "every minute; add that key to TICKWORK_SECRET_KEY, after the" in each.next
+            assert "; add that key to TICKWORK_SECRET_KEY, after the" in each.next
         assert "if that key is lost, delete the endpoint and create it again" in sent.next
         assert "`tickwork webhooks secret --lost-key`" in plain.next
         assert "give the secrets of the schedule's target again" in sealed.next
