@@ -49,6 +49,9 @@ if TYPE_CHECKING:
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900)
 SIZES = (0, 1, 2, 5, 10, 25, 50, 100, 250, 500)
 
+SCRAPED_SECONDS = 300.0
+"""Seconds after a scrape during which the next one is expected."""
+
 _ACK = Fate.ACK
 
 
@@ -118,8 +121,7 @@ class WorkerMetrics(Observer, Collector):
         self._leases_lost = self._renewals_failing = 0
         self._depths: Sequence[QueueDepth] = ()
         self._depths_until = -inf
-        self.is_scraped = False
-        """Whether somebody has read these metrics."""
+        self._scraped_at = -inf
 
     def watch(
         self, consumers: Sequence[QueueConsumer], isolator: Isolator, watchdog: Watchdog
@@ -169,9 +171,18 @@ class WorkerMetrics(Observer, Collector):
 
     # Prometheus
 
+    @property
+    def is_scraped(self) -> bool:
+        """Whether somebody has read these metrics lately."""
+        return monotonic() - self._scraped_at < SCRAPED_SECONDS
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing. Without it a registry may call `collect` to register, which is no scrape."""
+        return ()
+
     def collect(self) -> Iterator[Metric]:
         """All metrics."""
-        self.is_scraped = True
+        self._scraped_at = monotonic()
         yield InfoMetricFamily("tickwork", "The program.", value={"version": __version__})
         counters = [*self._counters.items()]
         yield _outcomes(counters)
