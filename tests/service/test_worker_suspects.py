@@ -354,6 +354,61 @@ async def test_a_queue_that_is_no_longer_consumed_has_none_run(app: Tickwork) ->
 
 
 @pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("ends", ["before the claim", "during the claim"])
+async def test_a_consumer_that_retires_has_none_run(
+    app: Tickwork, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    busy = Busy(app)
+    async with busy.waiting_with_poison() as running:
+        consumer = next(each for each in running.consumers if each.queue.name == "work")
+        claim, claimed = running._context.claimer.claim, list[int]()
+
+        async def ended(scope: Any, request: ClaimRequest) -> Any:
+            found = await claim(scope, request)
+            if request.separate:
+                claimed.append(len(found))
+                await consumer.drain(0.0)
+            return found
+
+        monkeypatch.setattr(running._context.claimer, "claim", ended)
+        if ends == "before the claim":
+            await consumer.drain(0.0)
+        busy.go_on.set()
+        await until(lambda: not consumer._is_paused, "the end of the pause")
+        assert await running._queues_with_suspects() == frozenset()
+        assert claimed == ([] if ends == "before the claim" else [1])
+    store = await app._engine.open()
+    assert (await store.queues.counts(DEFAULT, "work")).ready == 1
+    assert busy.seen == []
+
+
+async def test_suspects_whose_only_consumer_is_gone_meanwhile_are_left(
+    app: Tickwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy = Busy(app)
+    await send_poison(app)
+
+    async def not_by_itself(_: Worker) -> float:
+        return TIMEOUT_SECONDS
+
+    monkeypatch.setattr(Worker, "_poll_suspects", not_by_itself)
+    async with app._engine.running() as running:
+        look = running._queues_with_suspects
+
+        async def gone_meanwhile() -> frozenset[UUID]:
+            found = await look()
+            gone = [each for each in running.consumers if each.queue.id in found]
+            assert [each.queue.name for each in gone] == ["work"]
+            running._consumers.remove(gone[0])
+            await gone[0].retire(0.0)
+            return found
+
+        monkeypatch.setattr(running, "_queues_with_suspects", gone_meanwhile)
+        assert await running.run_suspects(inf) == 0
+    assert busy.seen == []
+
+
+@pytest.mark.usefixtures("soon")
 async def test_while_it_runs_nothing_else_is_held(app: Tickwork) -> None:
     """Whoever is killed then takes nothing innocent along."""
     other, go_on, held = app.queue("other"), asyncio.Event(), list[int]()

@@ -95,7 +95,7 @@ class QueueConsumer:
         self._late = LateMessages(context.store, self._prefetch, self._settler)
         self._types_reported: set[str | None] = set()
         self._suspects: frozenset[asyncio.Task[None]] = frozenset()
-        self._is_draining = self._is_paused = self._more_waiting = self._more_suspects = False
+        self.is_draining = self._is_paused = self._more_waiting = self._more_suspects = False
         self._has_capacity = asyncio.Event()
         context.claimer.register(self._owned_messages)
 
@@ -179,7 +179,7 @@ class QueueConsumer:
         self._more_waiting = len(found) >= claim_limit
         # Messages of a lost identity are not mixed with those of the next one: the claims of an
         # invocation are all valid, or all lost.
-        if self._is_draining or holder != self._context.holder():
+        if self.is_draining or holder != self._context.holder():
             self.release(found)
         else:
             await self._late.accept(found)
@@ -195,7 +195,7 @@ class QueueConsumer:
         ]
 
     def _claim_limit(self) -> int:
-        if self._is_draining or self._is_paused or self._settler.unsettled >= UNSETTLED_MAX:
+        if self.is_draining or self._is_paused or self._settler.unsettled >= UNSETTLED_MAX:
             return 0
         return self._prefetch.claim_limit(
             self._free_capacity(), self._pending + len(self._late.waiting)
@@ -441,7 +441,7 @@ class QueueConsumer:
     def suspects_max(self) -> int:
         """Maximum number of suspects to claim at once, so that each gets a permit."""
         permits = self._permits.free if self._permits else max(self._permits.limit, 1)
-        return min(permits * self._batch_size, SUSPECTS_MAX)
+        return 0 if self.is_draining else min(permits * self._batch_size, SUSPECTS_MAX)
 
     @property
     def has_running_suspects(self) -> bool:
@@ -468,7 +468,7 @@ class QueueConsumer:
     async def drain(self, seconds: float, settled_until: float = inf) -> None:
         """Releases messages whose handlers have not started, and lets running handlers finish for
         `seconds`. What is not settled by `settled_until` (monotonic) stays unsettled."""
-        self._is_draining = True
+        self.is_draining = True
         self.release([*self._prefetch.take_all(), *self._late.take_all()])
         await self._permits.finish(seconds)
         await self._settler.drain(settled_until)

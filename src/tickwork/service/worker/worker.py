@@ -22,7 +22,8 @@ Other messages must not wait long for suspects:
   worker can take the suspects. The next time it waits twice as long, up to
   `SUSPECT_WAIT_SECONDS_MAX`.
 - If even that is too short, it runs the suspects beside the handlers that still run. If their
-  queue has no free permit, that queue alone claims nothing until it has one.
+  queue has no free permit, that queue alone claims nothing until it has one, for up to 30 seconds
+  at a time.
 - Suspects have `SUSPECT_ALONE_SECONDS` for themselves. If they run longer, everything else resumes
   beside them, and the worker logs that. It claims no other suspects until they finish: two that
   were lost too often would both become dead letters if one of them kills the process.
@@ -322,6 +323,8 @@ class Worker:
         indexes = [
             index for index, each in enumerate(self._consumers) if each.queue.id in suspected
         ]
+        if not indexes:  # Their consumers ended meanwhile.
+            return 0
         self._last_suspect_index = next(
             (i for i in indexes if i > self._last_suspect_index), indexes[0]
         )
@@ -384,7 +387,8 @@ class Worker:
         holder = self._context.holder()
         request = ClaimRequest(queue=consumer.queue.name, holder=holder, limit=limit, separate=True)
         found = await self._context.claimer.claim(consumer.scope, request)
-        if not self._may_start() or holder != self._context.holder():
+        is_ending = not self._may_start() or consumer.is_draining
+        if is_ending or holder != self._context.holder():
             consumer.release(found)
             return ()
         return found
@@ -393,8 +397,8 @@ class Worker:
         self._context.observer.suspects_not_alone(consumer.queue, why)
 
     async def _queues_with_suspects(self) -> frozenset[UUID]:
-        """The ids of the queues that have suspects."""
-        queue_ids = [each.queue.id for each in self._consumers]
+        """The ids of the queues that have suspects and whose consumers may start some."""
+        queue_ids = [each.queue.id for each in self._consumers if not each.is_draining]
         return await self._context.store.messages.suspects(SYSTEM, queue_ids)
 
     def _defer_seconds(self) -> float:
