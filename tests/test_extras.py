@@ -96,7 +96,7 @@ async def plan() -> None:
 
 asyncio.run(plan())
 """
-NO_DELIVERY = "tickwork[delivery] is not installed here; webhooks, email and chat are not delivered"
+NO_DELIVERY = "this installation cannot deliver webhooks, email and chat"
 INSTALL = "pip install 'tickwork[delivery]'"
 
 

@@ -125,7 +125,7 @@ class Outside(NamedTuple):
 
 async def open_deliveries(store: Store, settings: Settings) -> Outside | None:
     """What a worker delivers with; the queues exist then. None as for `webhook_deliveries`: that is
-    logged if there is something to deliver."""
+    logged if there may be something to deliver."""
     from tickwork.ops.alerts import ensure_alerts
     from tickwork.ops.endpoints import ensure_endpoints
     from tickwork.ops.schedules.outside import ensure_deliveries, has_deliveries

@@ -58,7 +58,7 @@ def delivery_extra(feature: str) -> Iterator[None]:
         yield
 
 
-NO_DELIVERY = "tickwork[delivery] is not installed here; webhooks, email and chat are not delivered"
+NO_DELIVERY = "this installation cannot deliver webhooks, email and chat"
 INSTALL_DELIVERY = "pip install 'tickwork[delivery]'"
 
 

@@ -23,7 +23,7 @@ RETURNS_PER_SECOND = 20.0
 """Deliveries that come back in a second, if the limit has no rate: the default of a host."""
 
 EMAIL_CONCURRENCY = 10
-"""Emails that a node sends at once: the number of connections to a relay."""
+"""Firings whose email a node sends at once. Each email has a connection to the relay."""
 
 
 class Limit(Struct, frozen=True):

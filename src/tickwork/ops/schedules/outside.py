@@ -124,8 +124,9 @@ def seal_secrets(
 
 
 async def has_deliveries(store: Store) -> bool:
-    """Whether a schedule has had a target outside, or a tenant an endpoint: then their hidden queue
-    exists. A worker that can deliver creates it, too."""
+    """Whether there may be something to deliver: a hidden queue of deliveries exists. A schedule
+    with a target outside creates one, an endpoint does, and so does a worker that can deliver. A
+    schedule with `on_success` or `on_failure` creates it even if only queues get its results."""
     queues = (DELIVERIES_QUEUE, ENDPOINTS_QUEUE)
     return any([await has_queue(store, SYSTEM, each) for each in queues])
 
