@@ -79,6 +79,12 @@ def test_a_file_that_fails_fails_its_process(tmp_path: Path, source: str) -> Non
     assert ran(tmp_path) == [f"test_b.py {n}" for n in range(3)]
 
 
+def test_no_garbage_is_collected_while_a_file_is_imported(tmp_path: Path) -> None:
+    source = "import gc\n\nIS_ON = gc.isenabled()\n\n\n"
+    source += "def test_it(): assert gc.isenabled() and not IS_ON"
+    assert run(tmp_path, {"test_a.py": source}, "0") == [0]
+
+
 def test_a_file_may_be_named_whose_tests_all_have_a_mark(tmp_path: Path) -> None:
     marked = 'import pytest\n\npytestmark = pytest.mark.one_store("sqlite")\n'
     store = '@pytest.mark.parametrize("home", ["sqlite"])\ndef test_it(home: str) -> None: ...\n'

@@ -7,6 +7,7 @@ The spare process runs tests that do not depend on time. It has a low priority a
 cores while the tests of the others wait.
 """
 
+import gc
 import os
 import warnings
 from collections.abc import Iterator
@@ -115,7 +116,7 @@ def _taken(session: pytest.Session, queue: Path) -> Iterator[pytest.Item]:
             (queue / file.nodeid.replace("/", "+")).touch(exist_ok=False)
         except FileExistsError:
             continue
-        with _silent(session.config), warnings.catch_warnings():
+        with _silent(session.config), warnings.catch_warnings(), _without_garbage_collection():
             warnings.simplefilter("error")
             items = [*session.genitems(file)]
         session.config.hook.pytest_collection_modifyitems(
@@ -133,6 +134,18 @@ def _silent(config: pytest.Config) -> Iterator[None]:
         yield
     finally:
         config.option.verbose = verbose
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Within, no object that tests left behind is finalized. One that reports an error formats a
+    traceback, for which Python 3.11 parses code; if that happens while a file is parsed, Python
+    before 3.11.5 raises `SystemError` (gh-106905)."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _may_take(file: pytest.File) -> bool:
