@@ -54,17 +54,26 @@ class Receiver:
 async def receiver(certificate: ssl.SSLContext | None = None) -> AsyncIterator[Receiver]:
     """A receiver on loopback."""
     made = Receiver()
-    server = web.Server(made.handle)
-    runner = web.ServerRunner(server, shutdown_timeout=1.0)
+    async with served(made.handle, certificate) as made.url:
+        try:
+            yield made
+        finally:
+            made.ended.set()
+
+
+@asynccontextmanager
+async def served(
+    handle: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+    certificate: ssl.SSLContext | None = None,
+) -> AsyncIterator[str]:
+    """The URL of a server on loopback."""
+    runner = web.ServerRunner(web.Server(handle), shutdown_timeout=1.0)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=certificate)
-    await site.start()
-    host, port = runner.addresses[0][:2]
-    made.url = f"{'http' if certificate is None else 'https'}://{host}:{port}"
     try:
-        yield made
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=certificate).start()
+        host, port = runner.addresses[0][:2]
+        yield f"{'http' if certificate is None else 'https'}://{host}:{port}"
     finally:
-        made.ended.set()
         await runner.cleanup()
 
 

@@ -9,8 +9,7 @@ import random
 import signal
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -18,6 +17,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
+from tests.channel.receiver import served
 from tests.faults.open_store import opened
 from tests.faults.programs import deliveries
 from tests.kit.process import Arm, Child, Children
@@ -74,19 +74,6 @@ class Receiver:
         return web.Response()
 
 
-@asynccontextmanager
-async def served(receiver: Receiver) -> AsyncIterator[str]:
-    """The URL of a receiver on loopback."""
-    runner = web.ServerRunner(web.Server(receiver.handle), shutdown_timeout=1.0)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        host, port = runner.addresses[0][:2]
-        yield f"http://{host}:{port}"
-    finally:
-        await runner.cleanup()
-
-
 class Campaign:
     """Deliveries, and workers that die while they make them."""
 
@@ -99,7 +86,7 @@ class Campaign:
 
     async def run(self, deaths: int, works_min: int) -> None:
         await self._store.queues.put(SYSTEM, DELIVERIES_QUEUE, deliveries.SETTINGS)
-        async with served(self.receiver) as target:
+        async with served(self.receiver.handle) as target:
             steady = self._start()
             await self._die(target, deliveries.POINTS)
             for _ in range(deaths):

@@ -9,7 +9,6 @@ import random
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
@@ -18,6 +17,7 @@ import pytest
 from aiohttp import web
 from msgspec import structs
 
+from tests.channel.receiver import served
 from tests.faults import tables
 from tests.faults.endpoint_history import Delivery, History, Request, early, faults_of
 from tests.faults.programs import awaits, endpoints
@@ -131,19 +131,6 @@ class Receiver:
         return {each.event for each in self.requests[name] if each.code in (200, 422)}
 
 
-@asynccontextmanager
-async def served(receiver: Receiver) -> AsyncIterator[str]:
-    """The URL of a receiver on loopback."""
-    runner = web.ServerRunner(web.Server(receiver.handle), shutdown_timeout=1.0)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        host, port = runner.addresses[0][:2]
-        yield f"http://{host}:{port}"
-    finally:
-        await runner.cleanup()
-
-
 def type_of(event: int) -> str:
     if event % BAD == 0:
         return "order.bad"
@@ -176,7 +163,7 @@ class Campaign:
         self._endpoints = {**ENDPOINTS, "down": down}
 
     async def run(self, points: Sequence[str], *, events_min: int, rounds: int) -> None:
-        async with served(self.receiver) as url:
+        async with served(self.receiver.handle) as url:
             await self._create(url)
             await self._app.endpoints.disable("switched")
             steady = self._start()
