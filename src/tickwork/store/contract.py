@@ -45,7 +45,6 @@ from tickwork.core.message.message_list import (
     MessagePosition,
     MessageSelection,
 )
-from tickwork.core.message.subscription import Subscription
 from tickwork.core.model import (
     Claim,
     ClaimRequest,
@@ -77,7 +76,7 @@ from tickwork.store.access_contract import (
     Stream,
     Tenants,
 )
-from tickwork.store.delivery_contract import Endpoints, Limits, Progress, Secrets
+from tickwork.store.delivery_contract import Endpoints, Limits, Progress, Secrets, Subscriptions
 from tickwork.store.entity_contract import Entities
 from tickwork.store.schedule_contract import Calendars, Firings, Schedules, Shards
 from tickwork.store.shared.archive import Archive
@@ -332,20 +331,6 @@ class Batches(Protocol):
     async def cancel(self, scope: Scope, batch_id: UUID, *, publish_event: bool = True) -> Batch:
         """Seals the batch and fails the items that are not claimed; publishes its event if
         `publish_event`."""
-
-
-class Subscriptions(Protocol):
-    """Subscriptions: which queues get copies of which messages."""
-
-    async def put(self, scope: Scope, types: str, queue: str) -> Subscription:
-        """Subscribes a queue; a repeat has no effect. In the system scope: a shared queue, to the
-        messages of all tenants."""
-
-    async def list(self, scope: Scope) -> tuple[Subscription, ...]:
-        """Returns the scope's own subscriptions, by types and queue."""
-
-    async def delete(self, scope: Scope, types: str, queue: str) -> bool:
-        """Deletes a subscription; False if there is none."""
 
 
 class Stats(Protocol):

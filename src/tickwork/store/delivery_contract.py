@@ -1,4 +1,5 @@
-"""The contract of a store for deliveries: endpoints and what is published, progress, and secrets.
+"""The contract of a store for deliveries: subscriptions, endpoints and what is published, progress,
+and secrets.
 
 It continues `contract.py`, whose rules hold here too.
 """
@@ -22,11 +23,26 @@ from tickwork.core.delivery.endpoint import (
 )
 from tickwork.core.delivery.push import PushQueue
 from tickwork.core.delivery.slot_delivery import SlotDelivery
+from tickwork.core.message.subscription import Subscription
 from tickwork.core.model import Claim, NewMessage, Scope
 from tickwork.core.queue.named_limit import NamedLimit
 
 CheckEndpoint = Callable[[Endpoint], None]
 """Refuses a change of an endpoint by an error."""
+
+
+class Subscriptions(Protocol):
+    """Subscriptions: which queues get copies of which messages."""
+
+    async def put(self, scope: Scope, types: str, queue: str) -> Subscription:
+        """Subscribes a queue; a repeat has no effect. In the system scope: a shared queue, to the
+        messages of all tenants."""
+
+    async def list(self, scope: Scope) -> tuple[Subscription, ...]:
+        """Returns the scope's own subscriptions, by types and queue."""
+
+    async def delete(self, scope: Scope, types: str, queue: str) -> bool:
+        """Deletes a subscription; False if there is none."""
 
 
 class Endpoints(Protocol):
