@@ -79,7 +79,8 @@ async def start(
     scope: Scope = DEFAULT,
     on_conflict: ConflictPolicy = ConflictPolicy.ERROR,
 ) -> tuple[Run, ...]:
-    await store.queues.put(SYSTEM, QUEUE, RUNS_SETTINGS)
+    for queue in {QUEUE, *(runs_queue(run.workflow, run.version) for run in runs)}:
+        await store.queues.put(SYSTEM, queue, RUNS_SETTINGS)
     return await store.workflows.start(scope, runs or (new_run(),), on_conflict)
 
 
@@ -123,7 +124,8 @@ async def test_a_run_and_its_message_are_stored_together(store: Store, clock: Vi
     assert run.deadline_at is not None
     assert (run.deadline_at - clock.now()).total_seconds() == 60
     assert await store.workflows.get(DEFAULT, "a") == run
-    message = await claim_run(store)
+    queue = runs_queue("content", "2")
+    (message,) = await claim(store, await join(store), queue=queue, scope=SYSTEM)
     assert (message.id, message.correlation_id) == (run.message_id, "story")
     assert msgspec.json.decode(message.body) == "a"
     with pytest.raises(NotFound, match="no run b"):
@@ -222,7 +224,7 @@ async def test_a_run_ends_with_the_ack_of_its_message(store: Store, clock: Virtu
     clock.advance(seconds=5)
     by_id = {each.id: each for each in found}
     ends = [
-        RunEnd(uid=runs[0].uid, status=RunStatus.COMPLETED, result=b"7", divergence="another"),
+        RunEnd(uid=runs[0].uid, status=RunStatus.COMPLETED, result=b"7", failed_step="fetch"),
         RunEnd(uid=runs[1].uid, status=RunStatus.FAILED, error="broken"),
     ]
     await settle(
@@ -236,8 +238,8 @@ async def test_a_run_ends_with_the_ack_of_its_message(store: Store, clock: Virtu
     )
     assert (await counts(store, QUEUE)).claimed == 0
     stored = [await store.workflows.get(DEFAULT, run.id) for run in runs]
-    assert [(each.status, each.result, each.error, each.divergence) for each in stored] == [
-        ("completed", b"7", None, "another"),
+    assert [(each.status, each.result, each.error, each.failed_step) for each in stored] == [
+        ("completed", b"7", None, "fetch"),
         ("failed", None, "broken", None),
         ("running", None, None, None),
     ]
@@ -518,7 +520,8 @@ async def test_a_restart_from_a_step_keeps_what_is_before_it(
     end = RunEnd(uid=run.uid, status=RunStatus.FAILED, error="no luck")
     await store.workflows.end(SYSTEM, message.current_claim, end)
     await settle(store, ack(message), scope=SYSTEM)
-    again = control.restart(new_id(), steps_from=2)
+    steps = (await store.workflows.history(DEFAULT, "a")).steps
+    again = control.restart(new_id(), plan=control.plan_restart(steps, "y"))
     restarted = await store.workflows.change(DEFAULT, "a", again)
     assert (restarted.status, restarted.error) == (RunStatus.RUNNING, None)
     assert await keys(store) == ["x"]
@@ -566,12 +569,20 @@ async def test_a_run_whose_message_died_has_failed_and_is_revived_by_a_replay(
 
 async def test_a_run_that_kills_its_workers_fails(store: Store, clock: VirtualClock) -> None:
     await start(store)
-    for _ in range(LOST_CLAIMS_MAX):
-        node = await join(store)
-        for separate in (False, True):
-            await claim(store, node, queue=QUEUE, scope=SYSTEM, separate=separate)
-        await die(store, clock)
-    run = await store.workflows.get(DEFAULT, "a")
+
+    async def kill_workers() -> Run:
+        for _ in range(LOST_CLAIMS_MAX):
+            node = await join(store)
+            for separate in (False, True):
+                await claim(store, node, queue=QUEUE, scope=SYSTEM, separate=separate)
+            await die(store, clock)
+        return await store.workflows.get(DEFAULT, "a")
+
+    run = await kill_workers()
+    assert (run.status, run.control) == (RunStatus.RUNNING, Control.FAIL)
+    assert (run.error or "").startswith(REASON_WORKER_LOST)
+    # Its compensations may kill workers, too.
+    run = await kill_workers()
     assert run.status is RunStatus.FAILED
     assert (run.error or "").startswith(REASON_WORKER_LOST)
 

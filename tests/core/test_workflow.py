@@ -80,7 +80,8 @@ def test_a_run_that_has_ended_can_only_be_restarted(status: RunStatus) -> None:
 
 def test_a_restart_takes_the_message_that_is_there_and_a_new_start_has_its_own_deadline() -> None:
     old, new_message = run(control=Control.CANCEL, paused=True, error="x"), new_id()
-    again = control.restart(new_message, steps_from=3)(old, True, NOW)
+    plan = control.Restart((), (), (), steps_from=3)
+    again = control.restart(new_message, plan=plan)(old, True, NOW)
     assert (again.run.message_id, again.takes, again.sends) == (old.message_id, True, False)
     assert (again.run.control, again.run.paused, again.run.error) == (None, False, None)
     assert (again.steps_from, again.drops_events) == (3, False)

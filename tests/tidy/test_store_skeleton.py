@@ -257,6 +257,7 @@ STATEMENTS: dict[Path, Listed] = {
             "workflows/end_run",
             "workflows/fail_dead_run",
             "workflows/forget_received_events",
+            "workflows/forgive_lost_claims",
             "workflows/run_message_queue",
             "workflows/run_signals",
         ),

@@ -38,7 +38,7 @@ BROAD_CATCHERS = frozenset(
         "cli/run.py",
         "store/shared/group_commit.py",
         "workflow/map_steps.py",
-        "workflow/steps.py",
+        "workflow/do_steps.py",
     )
 )
 """Modules that may catch any exception, because code of the app can raise anything.

@@ -460,13 +460,15 @@ class Counts(Struct, frozen=True):
 
 
 class Node(Struct, frozen=True):
-    """A running process. Its claims are valid until `expires_at`, which each heartbeat extends."""
+    """A running process. Its claims are valid until `expires_at`, which each heartbeat extends.
+    `workflows` are the versions of workflows that it declares."""
 
     id: UUID
     name: str
     roles: tuple[str, ...]
     started_at: datetime
     expires_at: datetime
+    workflows: tuple[tuple[str, str | None], ...] = ()
 
 
 class Reaped(Struct, frozen=True):

@@ -371,9 +371,16 @@ class Nodes(Protocol):
     """Running processes and their leases; system only."""
 
     async def join(
-        self, scope: Scope, node_id: UUID, *, name: str, roles: Sequence[str], ttl_seconds: float
+        self,
+        scope: Scope,
+        node_id: UUID,
+        *,
+        name: str,
+        roles: Sequence[str],
+        ttl_seconds: float,
+        workflows: Sequence[tuple[str, str | None]] = (),
     ) -> Node:
-        """Starts a lease under a new id."""
+        """Starts a lease under a new id. `workflows` are the versions that the node declares."""
 
     async def heartbeat(self, scope: Scope, node_id: UUID, ttl_seconds: float) -> Node:
         """Renews the lease; `NodeExpired` if it has expired, even if no one noticed."""

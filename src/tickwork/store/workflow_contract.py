@@ -76,6 +76,17 @@ class Workflows(Protocol):
     async def assign_version(self, scope: Scope, claim: Claim, uid: UUID, version: str) -> bool:
         """Sets the version of a run that has none; False if the claim is no longer valid."""
 
+    async def diverge(self, scope: Scope, claim: Claim, uid: UUID, divergence: str | None) -> bool:
+        """Notes how a run diverges from its record, or with None that it does not; False if the
+        claim is no longer valid."""
+
+    async def route(self, scope: Scope, claim: Claim, queue: str) -> bool:
+        """Gives up a claim of the message of a run, which then is ready in another shared queue;
+        False, and no change, if the claim is no longer valid. `NotFound` for an unknown queue."""
+
+    async def claimed(self, scope: Scope, runs: Sequence[Run]) -> dict[UUID, UUID]:
+        """Returns the node that executes each of these runs now, by uid."""
+
     async def change(self, scope: Scope, run_id: str, decide: Decision) -> Run:
         """Changes a run as decided, with its message, steps and events, in one transaction, and
         returns it. What `decide` raises changes nothing."""

@@ -29,6 +29,7 @@ from tickwork.core.fields import Reader
 from tickwork.core.message.system_events import (
     MESSAGE_DEAD,
     RENEWAL_FAILING,
+    RUN_DIVERGED,
     SCHEDULE_PAUSED,
     SHARD_STALLED,
 )
@@ -38,7 +39,14 @@ from tickwork.errors import FieldError, InvalidInput
 ALERTS_QUEUE = "tickwork.alerts"
 """Name of the hidden queue, which all tenants share."""
 
-ALERT_TYPES = (MESSAGE_DEAD, SCHEDULE_PAUSED, SHARD_STALLED, RENEWAL_FAILING, *HealthEvent)
+ALERT_TYPES = (
+    MESSAGE_DEAD,
+    SCHEDULE_PAUSED,
+    SHARD_STALLED,
+    RENEWAL_FAILING,
+    RUN_DIVERGED,
+    *HealthEvent,
+)
 """The system events that owners are told: all but those that repeat `message.dead`."""
 
 ALERTS_SETTINGS = QueueSettings(max_batch_size=100, max_batch_timeout=10.0, max_retries=8)
@@ -60,6 +68,7 @@ _NAMES = {
     SCHEDULE_PAUSED: "paused schedule",
     SHARD_STALLED: "stalled shard",
     RENEWAL_FAILING: "failed heartbeat",
+    RUN_DIVERGED: "diverged run",
     HealthEvent.FAILING: "failing endpoint",
     HealthEvent.DISABLED: "disabled endpoint",
 }
@@ -68,6 +77,7 @@ _ABOUT = {
     MESSAGE_DEAD: "queue {queue}: {reason} at attempt {attempts}",
     SCHEDULE_PAUSED: "schedule {schedule_id}: paused by its dead firing of {slot}",
     SHARD_STALLED: "shard {shard}: slots were due since {since} and no leader planned them",
+    RUN_DIVERGED: "run {run_id} of {workflow}: {divergence}",
     RENEWAL_FAILING: "{node}: could not renew its lease for {failed_seconds} s from {since} on",
 }
 

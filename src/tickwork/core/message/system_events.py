@@ -10,6 +10,7 @@
 | `endpoint.failing` | an endpoint failed 5 times in a row; also after 1, 3, 4 days | its own |
 | `endpoint.disabled` | an endpoint was failing for 5 days, or its receiver answered 410 | its own |
 | `entity.alarm_dead` | the alarm of an entity becomes a dead letter | its own |
+| `workflow.diverged` | the code of a run does not agree with its record | its own |
 
 An event belongs to no queue. It is sent to the queues that subscribe to its type and to the
 endpoints that name it, in the transaction of what it reports. Its id is derived from what happened,
@@ -36,6 +37,7 @@ from tickwork.core.schedule.firing import slot_key
 from tickwork.core.stable_hash import derived_id
 from tickwork.core.stream import NewStreamEvent
 from tickwork.core.when import iso
+from tickwork.core.workflow.model import Run
 
 SYSTEM_SOURCE = "tickwork"
 
@@ -45,6 +47,7 @@ SCHEDULE_PAUSED = "schedule.paused"
 SHARD_STALLED = "shard.stalled"
 RENEWAL_FAILING = "node.renewal_failing"
 ALARM_DEAD = "entity.alarm_dead"
+RUN_DIVERGED = "workflow.diverged"
 SYSTEM_TYPES = (
     MESSAGE_DEAD,
     FIRING_DEAD,
@@ -52,6 +55,7 @@ SYSTEM_TYPES = (
     SHARD_STALLED,
     RENEWAL_FAILING,
     ALARM_DEAD,
+    RUN_DIVERGED,
     *HealthEvent,
 )
 
@@ -212,6 +216,19 @@ def renewal_failing_event(
         "lease_lost": is_lease_lost,
     }
     return _event(RENEWAL_FAILING, derived_id(outage_id, RENEWAL_FAILING), fields)
+
+
+def run_diverged_event(run: Run, divergence: str) -> NewMessage:
+    """The event for a run whose code does not agree with its record."""
+    fields: dict[str, object] = {
+        "tenant": run.tenant,
+        "workflow": run.workflow,
+        "run_id": run.id,
+        "version": run.version,
+        "divergence": divergence,
+    }
+    own = derived_id(run.uid, f"{RUN_DIVERGED}:{run.generation}:{run.signals}:{divergence}")
+    return _event(RUN_DIVERGED, own, fields, correlation_id=run.correlation_id)
 
 
 def endpoint_events(endpoint: Endpoint, change: HealthChange) -> tuple[NewMessage, ...]:

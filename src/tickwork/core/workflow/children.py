@@ -29,18 +29,31 @@ class MapItem(NamedTuple):
     item: bytes
 
 
+class MapBatch(Struct, frozen=True):
+    """A batch of items of a map."""
+
+    batch_id: UUID
+    items: int
+
+
 class MapRecord(Struct, frozen=True):
     """The output of the step of a map: its batch and number of items; and the bytes of their
-    results when it is done."""
+    results when it is done. If the map was tried again, `earlier` are its other batches: the last
+    one has only the items that had failed."""
 
     batch_id: UUID
     items: int
     bytes: int = 0
+    earlier: tuple[MapBatch, ...] = ()
+
+    def batches(self) -> tuple[MapBatch, ...]:
+        """All batches of the map, the last one last."""
+        return (*self.earlier, MapBatch(self.batch_id, self.items))
 
 
 class ChildCall(Struct, frozen=True):
     """The body of the message of a child: its parent, the key and name of the step, the number and
-    key of the item, and the item."""
+    key of the item, and the item. `round` counts how often its map was tried again."""
 
     run_id: str
     batch_id: UUID
@@ -49,6 +62,7 @@ class ChildCall(Struct, frozen=True):
     number: int
     key: str
     item: msgspec.Raw
+    round: int = 0
 
     @property
     def label(self) -> str:
@@ -61,9 +75,11 @@ def child_label(step: str, key: str) -> str:
     return f"{step}[{key}]"
 
 
-def map_batch_id(run: Run, step: str) -> UUID:
-    """The id of the batch of a map; another one after a restart of the run."""
-    return derived_id(run.uid, f"map {run.generation} {step}")
+def map_batch_id(run: Run, step: str, round_: int = 0) -> UUID:
+    """The id of the batch of a map; another one after a restart of the run, and when the map is
+    tried again."""
+    tried = f" {round_}" if round_ else ""
+    return derived_id(run.uid, f"map {run.generation} {step}{tried}")
 
 
 def child_uid(batch_id: UUID, number: int) -> UUID:
@@ -73,7 +89,7 @@ def child_uid(batch_id: UUID, number: int) -> UUID:
 
 def map_batch(run: Run, record: MapRecord) -> NewBatch:
     """The batch that counts the items of a map."""
-    queue = runs_queue(run.workflow)
+    queue = runs_queue(run.workflow, run.version)
     return NewBatch(id=record.batch_id, queue=queue, completion_queue=queue, run_id=run.id)
 
 
@@ -89,7 +105,9 @@ def child_messages(
     """The messages of the children of a map. Those with one key come one after the other."""
     batch_id = record.batch_id
     for number, (key, item) in enumerate(items):
-        call = ChildCall(run.id, batch_id, step, name, number, key, msgspec.Raw(item))
+        call = ChildCall(
+            run.id, batch_id, step, name, number, key, msgspec.Raw(item), len(record.earlier)
+        )
         new = NewMessage(
             id=derived_id(child_uid(batch_id, number), "message"),
             body=msgspec.json.encode(call),

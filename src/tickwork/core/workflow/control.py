@@ -7,13 +7,14 @@ cannot do it now.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TypeAlias
 from uuid import UUID
 
 from msgspec import Struct, structs
 
+from tickwork.core.model import LOST_CLAIMS_MAX, REASON_WORKER_LOST
 from tickwork.core.workflow.model import (
     ConflictPolicy,
     Control,
@@ -25,8 +26,11 @@ from tickwork.core.workflow.model import (
     StepKind,
     StepState,
 )
-from tickwork.core.workflow.step_key import compensation_name
-from tickwork.errors import Conflict, step_failure
+from tickwork.core.workflow.step_key import compensation_name, is_compensation
+from tickwork.errors import Conflict, FieldError, InvalidInput
+
+RUN_LOST = f"{REASON_WORKER_LOST}: its workers died {LOST_CLAIMS_MAX} times in a row"
+"""The error of a run that fails because of that."""
 
 
 class RunChange(Struct, frozen=True, kw_only=True):
@@ -34,8 +38,9 @@ class RunChange(Struct, frozen=True, kw_only=True):
 
     `wakes` makes its message visible now. `takes` also ends the claim of a worker, whose records
     are refused from then on. With `sends` it gets a new message. `steps_from` is the position of
-    the first step to forget, `retried` are the keys of failed steps to try again, `drops_events`
-    forgets the events, and `event` adds one.
+    the first step to forget, `forgotten` are the keys of others, `retried` those of failed steps to
+    try again, `drops_events` forgets the events, and `event` adds one. With `accepts` the steps
+    that are left need not be asked for.
     """
 
     run: Run
@@ -43,7 +48,9 @@ class RunChange(Struct, frozen=True, kw_only=True):
     takes: bool = False
     sends: bool = False
     steps_from: int | None = None
+    forgotten: tuple[str, ...] = ()
     retried: tuple[str, ...] = ()
+    accepts: bool = False
     drops_events: bool = False
     event: NewEvent | None = None
 
@@ -100,11 +107,83 @@ def children_ended(run: Run, _has_message: bool, _now: datetime) -> RunChange:
     return RunChange(run=run, wakes=not run.status.is_final)
 
 
+def accept(run: Run, _has_message: bool, _now: datetime) -> RunChange:
+    """The run goes on with today's code from here, whatever it has recorded."""
+    _check_running(run, "accepted")
+    if not run.is_diverged:
+        raise Conflict(f"run {run.id} has not diverged; there is nothing to accept")
+    return accept_divergence(str(run.divergence))(run, _has_message, _now)
+
+
+def accept_divergence(divergence: str) -> Decision:
+    """The run goes on although its code does not agree with its record."""
+
+    def decide(run: Run, _has_message: bool, _now: datetime) -> RunChange:
+        changed = structs.replace(run, diverged_at=None, divergence=divergence)
+        return RunChange(run=changed, wakes=True, accepts=True)
+
+    return decide
+
+
+class Restart(Struct, frozen=True):
+    """What a restart does: the steps that run again, in order, and those of them whose effects
+    happen again, because they were done and not undone. The results of `keeps` are kept."""
+
+    runs: tuple[str, ...]
+    repeats: tuple[str, ...]
+    keeps: tuple[str, ...]
+    steps_from: int | None = None
+    forgotten: tuple[str, ...] = ()
+
+
+def plan_restart(steps: Sequence[RunStep], from_step: str | None) -> Restart:
+    """What a restart from a step, or from the beginning, does. What was undone counts as not done.
+    Raises `InvalidInput`."""
+    positions = {step.key: step.position for step in steps}
+    steps_from = 0
+    if from_step is not None:
+        steps_from = _restart_position(positions, from_step)
+    undone = {
+        compensation_name(step.key): step.key
+        for step in steps
+        if compensation_name(step.key) in positions
+    }
+    undoing = [step for step in steps if step.key in undone]
+    forgotten = {step.key for step in undoing}
+    forgotten |= {undone[step.key] for step in undoing if step.state is StepState.DONE}
+    own = [step for step in steps if step.key not in undone]
+    again = [step for step in own if step.position >= steps_from or step.key in forgotten]
+    kinds = (StepKind.DO, StepKind.MAP)
+    return Restart(
+        runs=tuple(step.key for step in again),
+        repeats=tuple(
+            step.key
+            for step in again
+            if step.key not in forgotten and step.kind in kinds and step.state is StepState.DONE
+        ),
+        keeps=tuple(step.key for step in own if step not in again),
+        steps_from=None if from_step is None else steps_from,
+        forgotten=tuple(sorted(forgotten)),
+    )
+
+
+def _restart_position(positions: Mapping[str, int], from_step: str) -> int:
+    if from_step not in positions:
+        known = ", ".join(key for key in positions if not is_compensation(key)) or "none"
+        fault = f"the run has no step {from_step!r}; it has recorded: {known[:500]}"
+        raise InvalidInput([FieldError("from_step", fault)])
+    if is_compensation(from_step):
+        fault = f"{from_step!r} undoes a step; name the step from which the run shall go on"
+        raise InvalidInput([FieldError("from_step", fault)])
+    return positions[from_step]
+
+
 def restart(
-    message_id: UUID, *, steps_from: int | None = None, new: NewRun | None = None
+    message_id: UUID, *, plan: Restart | None = None, new: NewRun | None = None
 ) -> Decision:
-    """The run starts again: from its beginning, or from a step, with the results before it. A
-    running one gives up what it is doing. `new` has the params of the next start."""
+    """The run starts again: from its beginning, or as planned from a step. A running one gives up
+    what it is doing. `new` has the params of the next start."""
+    steps_from = None if plan is None else plan.steps_from
 
     def decide(run: Run, has_message: bool, now: datetime) -> RunChange:
         again = structs.replace(
@@ -114,6 +193,9 @@ def restart(
             control=None,
             finished_at=None,
             divergence=None,
+            diverged_at=None,
+            accepted=0 if steps_from is None else run.accepted,
+            failed_step=None,
             error=None,
             result=None,
             deadline_at=None,
@@ -135,6 +217,9 @@ def restart(
             takes=has_message,
             sends=not has_message,
             steps_from=steps_from or 0,
+            forgotten=() if plan is None or steps_from is None else plan.forgotten,
+            # Steps that were undone run again before those that are kept.
+            accepts=plan is not None and steps_from is not None and bool(plan.forgotten),
             drops_events=steps_from is None,
         )
 
@@ -148,9 +233,17 @@ def revive(message_id: UUID, retried: tuple[str, ...] = ()) -> Decision:
         if has_message or not can_revive(run):
             raise Conflict(f"run {run.id} does not wait for a replay")
         again = structs.replace(
-            run, status=RunStatus.RUNNING, finished_at=None, error=None, message_id=message_id
+            run,
+            status=RunStatus.RUNNING,
+            finished_at=None,
+            error=None,
+            failed_step=None,
+            control=None if run.control is Control.FAIL else run.control,
+            message_id=message_id,
         )
-        return RunChange(run=again, retried=retried)
+        # What the body did after the failure is recorded, too, and not asked for if it succeeds.
+        is_body = any(not is_compensation(key) for key in retried)
+        return RunChange(run=again, retried=retried, accepts=is_body)
 
     return decide
 
@@ -165,14 +258,9 @@ def can_revive(run: Run) -> bool:
 def steps_to_retry(run: Run, steps: Sequence[RunStep]) -> tuple[str, ...]:
     """The keys of the failed steps that a replay tries again: the compensations, or before any the
     step with whose error the run failed. A failure that the body has caught stays as it is."""
-    undoing = {compensation_name(each.key) for each in steps}
-    if not any(each.key in undoing for each in steps):
-        error = run.error or ""
-        undoing = {each.key for each in steps if error.startswith(step_failure(each.key))}
+    wanted = {step.key for step in steps if is_compensation(step.key)} or {str(run.failed_step)}
     return tuple(
-        each.key
-        for each in steps
-        if each.key in undoing and each.kind is StepKind.DO and each.state is StepState.FAILED
+        step.key for step in steps if step.key in wanted and step.state is StepState.FAILED
     )
 
 

@@ -1,7 +1,9 @@
 """The values of workflows: a run, the record of its steps, and its events.
 
 ```
-             checkpoint                                  the body returned
+  diverged: running, and waits for code that agrees with its record
+     ▲
+     ▼       checkpoint                                  the body returned
   running ◀─────────────▶ running, its message waits ─────────────────────▶ completed
      │                                                    it raised
      ├────────────────────────────────────────────────────────────────────▶ failed
@@ -25,7 +27,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-WORKFLOW_NAME_LENGTH_MAX = 100
+WORKFLOW_NAME_LENGTH_MAX = 80
 STEP_NAME_LENGTH_MAX = 120
 RUN_ID_LENGTH_MAX = 120
 
@@ -73,10 +75,12 @@ class RunStatus(StrEnum):
 
 
 class Control(StrEnum):
-    """What a run was asked to do at its next checkpoint."""
+    """What a run does at its next checkpoint: it was cancelled, without or with its compensations,
+    or it fails with the error that it has."""
 
     CANCEL = "cancel"
     COMPENSATE = "compensate"
+    FAIL = "fail"
 
 
 class ConflictPolicy(StrEnum):
@@ -140,7 +144,11 @@ class NewEvent(Struct, frozen=True, kw_only=True):
 class Run(Struct, frozen=True, kw_only=True, gc=False):
     """A stored run. `uid` names its steps and events, `message_id` the message that stands for it.
     `generation` counts how often it started again: with new params, or by a restart. A child has
-    `parent_id` and `parent_step`."""
+    `parent_id` and `parent_step`.
+
+    A run has diverged since `diverged_at`: its code does not ask for what `divergence` names. Steps
+    up to the position `accepted` need not be asked for. `failed_step` is the key of the step with
+    whose error the run failed."""
 
     tenant: str
     id: str
@@ -163,11 +171,22 @@ class Run(Struct, frozen=True, kw_only=True, gc=False):
     result: bytes | None
     parent_id: str | None = None
     parent_step: str | None = None
+    diverged_at: datetime | None = None
+    accepted: int = 0
+    failed_step: str | None = None
+
+    @property
+    def is_diverged(self) -> bool:
+        """Whether the run waits for code that agrees with its record."""
+        return self.diverged_at is not None and not self.status.is_final
 
 
 class RunStep(Struct, frozen=True, kw_only=True, gc=False):
     """The record of a step. `output` is JSON, `error` is that of the last attempt, also JSON.
-    `position` is the order in which steps were started."""
+
+    `position` is the order in which steps were started, `ended` the order in which the body got
+    their results. `called` names what was called: the function with a digest of its arguments, or
+    the type of an event. `args` are the arguments as JSON, if the step has a compensation."""
 
     key: str
     position: int
@@ -179,6 +198,9 @@ class RunStep(Struct, frozen=True, kw_only=True, gc=False):
     wake_at: datetime | None = None
     started_at: datetime
     finished_at: datetime | None = None
+    ended: int | None = None
+    called: str | None = None
+    args: bytes | None = None
 
     def is_open(self, now: datetime) -> bool:
         """Whether the run may wait for it. A sleep whose time has come is over; nothing is recorded
@@ -214,8 +236,8 @@ class RunEnd(Struct, frozen=True, kw_only=True, gc=False):
     status: RunStatus = RunStatus.RUNNING
     result: bytes | None = None
     error: str | None = None
-    divergence: str | None = None
     params: bytes | None = None
+    failed_step: str | None = None
 
 
 class RunHistory(Struct, frozen=True, gc=False):
@@ -256,6 +278,7 @@ class RunSelection(Struct, frozen=True, kw_only=True):
     workflow: str | None = None
     status: RunStatus | None = None
     parent_id: str | None = None
+    is_diverged: bool = False
 
 
 class RunResult(Struct, frozen=True, gc=False):

@@ -1,16 +1,26 @@
-"""The hidden queues in which runs wait: one for each workflow.
+"""The hidden queues in which runs wait: one for each workflow, and one for each of its versions.
 
-A node consumes the queues of the workflows that its app declares, so it never claims a run whose
-code it does not have.
+A node consumes the queues of the workflows and versions that its app declares, so it never claims a
+run whose code it does not have. Runs whose version is not known yet, such as those of slots, start
+in the queue of the workflow.
 """
 
 from __future__ import annotations
+
+from hashlib import blake2b
 
 import msgspec
 
 from tickwork.core.limits import FOREVER_SECONDS, RUNS_QUEUE_PREFIX
 from tickwork.core.model import NewMessage, QueueSettings
 from tickwork.core.workflow.model import NewRun, Run
+
+VERSION_MARK = "@"
+"""Separates a workflow from its version in the name of a queue."""
+
+VERSION_SHOWN_MAX = 20
+"""Maximum number of characters of a version that the name of its queue shows. The name of a longer
+one has a digest."""
 
 RUNS_SETTINGS = QueueSettings(
     max_retries=100,
@@ -20,16 +30,20 @@ RUNS_SETTINGS = QueueSettings(
 """Settings of a queue of runs: a run never expires and has no timeout but its deadline."""
 
 
-def runs_queue(workflow: str) -> str:
-    """The hidden queue in which the runs of a workflow wait."""
-    return f"{RUNS_QUEUE_PREFIX}{workflow}"
+def runs_queue(workflow: str, version: str | None = None) -> str:
+    """The hidden queue in which the runs of a workflow wait, or those of one of its versions."""
+    if version is None:
+        return f"{RUNS_QUEUE_PREFIX}{workflow}"
+    if len(version) > VERSION_SHOWN_MAX:
+        version = blake2b(version.encode(), digest_size=VERSION_SHOWN_MAX // 2).hexdigest()
+    return f"{RUNS_QUEUE_PREFIX}{workflow}{VERSION_MARK}{version}"
 
 
 def workflow_of_queue(queue: str) -> str | None:
     """The workflow whose runs wait in a queue; None for other queues."""
     if not queue.startswith(RUNS_QUEUE_PREFIX):
         return None
-    return queue.removeprefix(RUNS_QUEUE_PREFIX)
+    return queue.removeprefix(RUNS_QUEUE_PREFIX).partition(VERSION_MARK)[0]
 
 
 def run_message(run: NewRun | Run) -> NewMessage:

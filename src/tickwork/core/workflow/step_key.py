@@ -47,9 +47,17 @@ class StepKeys:
         return name if count == 0 else f"{name}#{count + 1}"
 
 
+COMPENSATE = "compensate "
+
+
 def compensation_name(key: str) -> str:
     """The name of the step that undoes a step."""
-    return f"compensate {key}"[:STEP_NAME_LENGTH_MAX]
+    return f"{COMPENSATE}{key}"[:STEP_NAME_LENGTH_MAX]
+
+
+def is_compensation(key: str) -> bool:
+    """Whether a step undoes another one."""
+    return key.startswith(COMPENSATE)
 
 
 def check_step_text(field: str, text: object) -> str:

@@ -12,6 +12,7 @@ from datetime import datetime
 from uuid import UUID
 
 import asyncpg
+import msgspec
 
 from tickwork.core.limits import check_node, check_system, check_ttl
 from tickwork.core.model import Node, Scope
@@ -30,16 +31,23 @@ class PostgresNodes:
         self._database, self._moment, self._wakeups = database, moment, wakeups
 
     async def join(
-        self, scope: Scope, node_id: UUID, *, name: str, roles: Sequence[str], ttl_seconds: float
+        self,
+        scope: Scope,
+        node_id: UUID,
+        *,
+        name: str,
+        roles: Sequence[str],
+        ttl_seconds: float,
+        workflows: Sequence[tuple[str, str | None]] = (),
     ) -> Node:
         check_system(scope)
         check_node(name, roles)
         check_ttl(ttl_seconds)
+        declared = msgspec.json.encode(list(workflows)).decode()
+        values = (node_id, name, list(roles), ttl_seconds, declared)
         try:
             row = await self._database.run(
-                lambda connection: connection.fetchrow(
-                    SQL.join_node, self._moment(), node_id, name, list(roles), ttl_seconds
-                )
+                lambda connection: connection.fetchrow(SQL.join_node, self._moment(), *values)
             )
         except asyncpg.UniqueViolationError:
             # An earlier answer was lost, or the id is used twice: a heartbeat shows which.

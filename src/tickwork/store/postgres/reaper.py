@@ -22,6 +22,7 @@ from tickwork.core.model import (
 )
 from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule import slot_outcome as slot_end
+from tickwork.core.workflow.control import RUN_LOST
 from tickwork.store.ids import Moment, new_id
 from tickwork.store.postgres.endpoints.endpoints import PostgresEndpoints
 from tickwork.store.postgres.engine.database import Connection, Database
@@ -105,6 +106,7 @@ class PostgresReaper:
         node_ids = [row["id"] for row in expired]
         if not node_ids:
             return Reaped(), None
+        await connection.execute(SQL.fail_lost_runs, node_ids, LOST_CLAIMS_MAX, RUN_LOST)
         lost = await connection.fetch(SQL.lost_too_often, node_ids, LOST_CLAIMS_MAX)
         settled = await self._end(connection, _dead(lost, REASON_WORKER_LOST))
         back = await connection.fetch(SQL.give_back, node_ids, 1)

@@ -236,6 +236,9 @@ RUN_STEP = (
     ("wake_at", Kind.TIME),
     ("started_at", Kind.TIME),
     ("finished_at", Kind.TIME),
+    ("ended", Kind.INTEGER),
+    ("called", Kind.TEXT),
+    ("args", Kind.BYTES),
 )
 """A recorded step, in the order of `RunStep`."""
 

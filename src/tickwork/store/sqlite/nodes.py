@@ -25,16 +25,25 @@ class SqliteNodes:
         self._database = database
 
     async def join(
-        self, scope: Scope, node_id: UUID, *, name: str, roles: Sequence[str], ttl_seconds: float
+        self,
+        scope: Scope,
+        node_id: UUID,
+        *,
+        name: str,
+        roles: Sequence[str],
+        ttl_seconds: float,
+        workflows: Sequence[tuple[str, str | None]] = (),
     ) -> Node:
         check_system(scope)
         check_node(name, roles)
         check_ttl(ttl_seconds)
         roles_text = msgspec.json.encode(list(roles)).decode()
+        declared = msgspec.json.encode(list(workflows)).decode()
 
         def work(transaction: Transaction) -> rows.Row:
             now = transaction.now
-            values = (node_id.bytes, name, roles_text, now, now + microseconds(ttl_seconds))
+            expires_at = now + microseconds(ttl_seconds)
+            values = (node_id.bytes, name, roles_text, now, expires_at, declared)
             row: rows.Row | None = transaction.execute(SQL.join_node, values).fetchone()
             # The response to an earlier join was lost, or the id is used twice: a heartbeat
             # decides.

@@ -18,6 +18,7 @@ from tickwork.core.model import (
 )
 from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.slot_outcome import LEASE_RAN_OUT, max_retries_for
+from tickwork.core.workflow.control import RUN_LOST
 from tickwork.store.sqlite.endpoints.endpoints import pull_probes
 from tickwork.store.sqlite.engine.counters import CountedMessages
 from tickwork.store.sqlite.engine.database import Database
@@ -104,6 +105,9 @@ def _end_nodes(transaction: Transaction) -> Reaped:
     expired = execute(SQL.expired_nodes, (transaction.now, NODES_PER_PASS)).fetchall()
     released = dead = 0
     for (node_id,) in expired:
+        values = (node_id, LOST_CLAIMS_MAX, RUN_LOST)
+        for (message_id,) in execute(SQL.fail_lost_runs, values).fetchall():
+            execute(SQL.forgive_lost_claims, (node_id, message_id))
         killers = execute(SQL.lost_too_often, (node_id, LOST_CLAIMS_MAX)).fetchall()
         dead += add_dead_letters_and_end_slots(
             transaction, [NewDeadLetter(rowid, REASON_WORKER_LOST) for (rowid,) in killers]

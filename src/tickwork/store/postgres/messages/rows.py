@@ -56,5 +56,15 @@ def queue(row: Any) -> StoredQueue:
     )
 
 
+_WORKFLOWS = msgspec.json.Decoder(tuple[tuple[str, str | None], ...])
+
+
 def node(row: Any) -> Node:
-    return Node(row["id"], row["name"], tuple(row["roles"]), row["started_at"], row["expires_at"])
+    return Node(
+        row["id"],
+        row["name"],
+        tuple(row["roles"]),
+        row["started_at"],
+        row["expires_at"],
+        _WORKFLOWS.decode(row["workflows"]),
+    )

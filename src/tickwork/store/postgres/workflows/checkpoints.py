@@ -94,7 +94,7 @@ async def end_runs(connection: Connection, moment: Moment, ends: Sequence[Fenced
         [each.end.status for each in ends],
         [each.end.result for each in ends],
         [each.end.error for each in ends],
-        [each.end.divergence for each in ends],
+        [each.end.failed_step for each in ends],
         [each.end.params for each in ends],
     )
     return {row["number"] - 1 for row in found}
@@ -110,7 +110,7 @@ async def end_dead_runs(connection: Connection, moment: Moment, dead: Sequence[E
 def run_ends(endings: Sequence[Ending]) -> tuple[list[Any], ...]:
     """The runs that acks end, as columns: the number of the ack, and how its run ends."""
     ends = [
-        (number, end.uid, end.status, end.result, end.error, end.divergence)
+        (number, end.uid, end.status, end.result, end.error, end.failed_step)
         for number, ending in enumerate(endings, start=1)
         if (end := ending.run_end) is not None
     ]
@@ -133,5 +133,5 @@ async def finish_runs(connection: Connection, moment: Moment, ended: Sequence[En
             [end.status for _, end in ends],
             [end.result for _, end in ends],
             [end.error for _, end in ends],
-            [end.divergence for _, end in ends],
+            [end.failed_step for _, end in ends],
         )

@@ -89,8 +89,8 @@ class PostgresWorkflows:
         if not is_name(tenant):
             raise NotFound("tenant", tenant)
         queues = {
-            workflow: await self._sender.group(scope, runs_queue(workflow), ())
-            for workflow in {each.workflow for each in runs}
+            queue: await self._sender.group(scope, queue, ())
+            for queue in {runs_queue(run.workflow, run.version) for run in runs}
         }
 
         async def work(connection: Connection) -> tuple[list[Run], list[Group], set[UUID]]:
@@ -120,12 +120,12 @@ class PostgresWorkflows:
                 structs.replace(
                     group,
                     messages=tuple(
-                        run_message(each)
-                        for each in runs
-                        if each.workflow == workflow and each.id in new
+                        run_message(run)
+                        for run in runs
+                        if runs_queue(run.workflow, run.version) == queue and run.id in new
                     ),
                 )
-                for workflow, group in queues.items()
+                for queue, group in queues.items()
             ]
             if groups := [each for each in groups if each.messages]:
                 sent += await self._send(connection, groups)
@@ -190,6 +190,38 @@ class PostgresWorkflows:
             lambda connection: connection.fetchval(SQL.assign_version, *fence, uid, version)
         )
         return found is not None
+
+    async def diverge(self, scope: Scope, claim: Claim, uid: UUID, divergence: str | None) -> bool:
+        if not is_own_claim(scope, claim):
+            return False
+        fence = (claim.tenant, claim.id, claim.number, claim.holder)
+        found = await self._database.run(
+            lambda connection: connection.fetchval(
+                SQL.diverge_run, self._moment(), *fence, uid, divergence
+            )
+        )
+        return found is not None
+
+    async def route(self, scope: Scope, claim: Claim, queue: str) -> bool:
+        if not is_own_claim(scope, claim):
+            return False
+        queue_id = (await self._sender.group(Scope(claim.tenant), queue, ())).queue_id
+        fence = (claim.tenant, claim.id, claim.number, claim.holder)
+        found = await self._database.run(
+            lambda connection: connection.fetchval(
+                SQL.route_run_message, self._moment(), *fence, queue_id
+            )
+        )
+        self._sender.wake({queue_id})
+        return found is not None
+
+    async def claimed(self, scope: Scope, runs: Sequence[Run]) -> dict[UUID, UUID]:
+        tenant = own_tenant(scope)
+        by_message = {run.message_id: run.uid for run in runs}
+        rows = await self._database.run(
+            lambda connection: connection.fetch(SQL.run_holders, tenant, [*by_message])
+        )
+        return {by_message[row["id"]]: row["holder"] for row in rows}
 
     async def change(self, scope: Scope, run_id: str, decide: Decision) -> Run:
         tenant = own_tenant(scope)
@@ -267,15 +299,19 @@ class PostgresWorkflows:
         await connection.execute(SQL.update_run, tenant, run_id, *run_values(changed))
         if change.steps_from is not None:
             await connection.execute(SQL.forget_steps, run.uid, change.steps_from)
+        if change.forgotten:
+            await connection.execute(SQL.forget_undone_steps, run.uid, change.forgotten)
+        if change.accepts:
+            accepted = await connection.fetchval(SQL.accept_steps, run.uid)
+            changed = structs.replace(changed, accepted=accepted)
         for key in change.retried:
             await connection.execute(SQL.retry_step, run.uid, key, now)
         if change.drops_events:
             await connection.execute(SQL.forget_events, run.uid)
         sent: Sequence[Group] = ()
         if change.sends:
-            group = await self._sender.group(
-                Scope(tenant), runs_queue(changed.workflow), [run_message(changed)]
-            )
+            queue = runs_queue(changed.workflow, changed.version)
+            group = await self._sender.group(Scope(tenant), queue, [run_message(changed)])
             sent = await self._send(connection, [group])
         statement = SQL.take_run_message if change.takes else SQL.wake_run_message
         if queue_id is not None and (change.takes or change.wakes):
@@ -334,11 +370,13 @@ class PostgresWorkflows:
             limit,
         )
         fetch, parent_id = self._database.fetch_with_custom_plan, selection.parent_id
+        is_diverged = selection.is_diverged
         if parent_id is None:
-            return tuple(map(read_run, await fetch(SQL.list_runs, *asked)))
+            return tuple(map(read_run, await fetch(SQL.list_runs, *asked, is_diverged)))
         if not is_name(parent_id):
             return ()
-        return tuple(map(read_run, await fetch(SQL.list_child_runs, *asked, parent_id)))
+        found = await fetch(SQL.list_child_runs, *asked, parent_id, is_diverged)
+        return tuple(map(read_run, found))
 
 
 def _new_columns(runs: Sequence[NewRun]) -> tuple[list[Any], ...]:

@@ -13,7 +13,10 @@ from tickwork.store.shared.columns import RUN, RUN_STEP, Kind, compiled, read_ru
 from tickwork.store.sqlite.engine.sql import CONVERSIONS, SQL, from_microseconds, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 
-_STORED = {Kind.TEXT: "str(step.{0})", Kind.TIME: "step.{0} and to_microseconds(step.{0})"}
+_STORED = {
+    Kind.TEXT: "step.{0} and str(step.{0})",
+    Kind.TIME: "step.{0} and to_microseconds(step.{0})",
+}
 _step_values = compiled(
     "step",
     f"({', '.join(_STORED.get(kind, 'step.{0}').format(name) for name, kind in RUN_STEP)})",
@@ -21,7 +24,7 @@ _step_values = compiled(
 )
 """The values of a step, as the file stores them."""
 
-_RUN_TIMES = ("deadline_at", "created_at", "finished_at")
+_RUN_TIMES = ("deadline_at", "created_at", "finished_at", "diverged_at")
 _RUN_IDS = ("uid", "message_id")
 
 
@@ -60,7 +63,7 @@ def finish_runs(transaction: Transaction, ended: Iterable[Ending]) -> None:
     for each in ended:
         if (end := each.run_end) is not None:
             ids = (end.uid.bytes, each.claim.id.bytes)
-            values = (str(end.status), end.result, end.error, end.divergence, transaction.now)
+            values = (str(end.status), end.result, end.error, end.failed_step, transaction.now)
             transaction.execute(SQL.finish_runs, ids + values)
 
 

@@ -64,7 +64,8 @@ class SqliteWorkflows:
 
         def work(transaction: Transaction) -> tuple[Run, ...]:
             for each in runs:
-                parcel = Parcel(Scope(tenant), runs_queue(each.workflow), [run_message(each)])
+                queue = runs_queue(each.workflow, each.version)
+                parcel = Parcel(Scope(tenant), queue, [run_message(each)])
                 parcel.find(transaction)
                 if _create(transaction, tenant, each):
                     parcel.store(transaction)
@@ -142,6 +143,7 @@ class SqliteWorkflows:
         statement, parent_id = SQL.list_runs, selection.parent_id
         if parent_id is not None:
             statement, asked = SQL.list_child_runs, (*asked, parent_id)
+        asked = (*asked, selection.is_diverged)
         if parent_id is not None and not is_name(parent_id):
             return ()
         found = await self._database.read(
@@ -177,7 +179,7 @@ class SqliteWorkflows:
             if checkpoints.claimed(transaction, claim, end.uid) is None:
                 return False
             finished_at = None if end.status is RunStatus.RUNNING else transaction.now
-            values = (end.result, end.error, end.divergence, end.params, finished_at)
+            values = (end.result, end.error, end.failed_step, end.params, finished_at)
             transaction.execute(SQL.end_run, (end.uid.bytes, str(end.status), *values))
             if end.params is not None:
                 transaction.execute(SQL.forget_steps, (end.uid.bytes, 0))
@@ -197,6 +199,48 @@ class SqliteWorkflows:
             return True
 
         return await self._database.write(work)
+
+    async def diverge(self, scope: Scope, claim: Claim, uid: UUID, divergence: str | None) -> bool:
+        if not is_own_claim(scope, claim):
+            return False
+
+        def work(transaction: Transaction) -> bool:
+            if checkpoints.claimed(transaction, claim, uid) is None:
+                return False
+            transaction.execute(SQL.diverge_run, (uid.bytes, divergence, transaction.now))
+            return True
+
+        return await self._database.write(work)
+
+    async def route(self, scope: Scope, claim: Claim, queue: str) -> bool:
+        if not is_own_claim(scope, claim):
+            return False
+        fence = (claim.tenant, claim.id.bytes, claim.number, claim.holder.bytes)
+
+        def work(transaction: Transaction) -> bool:
+            found = transaction.execute(SQL.claimed_rowid, fence).fetchone()
+            if found is None:
+                return False
+            queue_id = Parcel(Scope(claim.tenant), queue, []).find(transaction).id
+            transaction.execute(SQL.route_run_message, (found[0], queue_id, transaction.now))
+            transaction.queues_to_wake.add(UUID(bytes=queue_id))
+            return True
+
+        return await self._database.write(work)
+
+    async def claimed(self, scope: Scope, runs: Sequence[Run]) -> dict[UUID, UUID]:
+        tenant = own_tenant(scope)
+
+        def work(transaction: Transaction) -> dict[UUID, UUID]:
+            holders = {}
+            for run in runs:
+                named = (tenant, run.message_id.bytes)
+                row = transaction.execute(SQL.run_holders, named).fetchone()
+                if row is not None:
+                    holders[run.uid] = UUID(bytes=row[0])
+            return holders
+
+        return await self._database.read(work)
 
     async def change(self, scope: Scope, run_id: str, decide: Decision) -> Run:
         tenant = own_tenant(scope)
@@ -241,12 +285,17 @@ def _change(transaction: Transaction, tenant: str, run_id: str, decide: Decision
     transaction.execute(SQL.update_run, values)
     if change.steps_from is not None:
         transaction.execute(SQL.forget_steps, (run.uid.bytes, change.steps_from))
+    for key in change.forgotten:
+        transaction.execute(SQL.forget_undone_steps, (run.uid.bytes, key))
+    if change.accepts:
+        (accepted,) = transaction.execute(SQL.accept_steps, (run.uid.bytes,)).fetchone()
+        changed = structs.replace(changed, accepted=accepted)
     for key in change.retried:
         transaction.execute(SQL.retry_step, (run.uid.bytes, key, transaction.now))
     if change.drops_events:
         transaction.execute(SQL.forget_events, (run.uid.bytes,))
     if change.sends:
-        queue = runs_queue(changed.workflow)
+        queue = runs_queue(changed.workflow, changed.version)
         Parcel(Scope(tenant), queue, [run_message(changed)]).store(transaction)
     if row is not None and (change.takes or change.wakes):
         statement = SQL.take_run_message if change.takes else SQL.wake_run_message

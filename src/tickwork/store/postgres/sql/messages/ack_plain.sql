@@ -55,9 +55,9 @@ remembered AS (
 finished AS (
     UPDATE tickwork_runs AS r SET
         status = run.status, result = run.result, error = run.error,
-        divergence = coalesce(run.divergence, r.divergence), finished_at = moment.now
+        failed_step = run.failed_step, finished_at = moment.now
     FROM moment, gone JOIN unnest($10::bigint[], $11::uuid[], $12::text[], $13::bytea[], $14::text[], $15::text[])
-        AS run (number, uid, status, result, error, divergence) USING (number)
+        AS run (number, uid, status, result, error, failed_step) USING (number)
     -- The array keeps a plan that was made while the table was empty from reading all of it.
     WHERE r.uid = ANY ($11::uuid[]) AND r.uid = run.uid AND r.message_id = gone.id AND r.status = 'running'
 ),

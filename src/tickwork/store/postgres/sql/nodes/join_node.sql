@@ -1,5 +1,5 @@
 -- Starts a node's lease.
-INSERT INTO tickwork_nodes (id, name, roles, started_at, expires_at)
-SELECT $2, $3, $4, now, now + make_interval(secs => $5)
+INSERT INTO tickwork_nodes (id, name, roles, started_at, expires_at, workflows)
+SELECT $2, $3, $4, now, now + make_interval(secs => $5), $6
 FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS moment
-RETURNING id, name, roles, started_at, expires_at
+RETURNING id, name, roles, started_at, expires_at, workflows

@@ -6,7 +6,7 @@ WITH held AS MATERIALIZED (
         $2::text[], $3::uuid[], $4::bigint[], $5::uuid[], $6::uuid[], $7::text[], $8::bytea[], $9::text[],
         $10::text[], $11::bytea[]
     ) WITH ORDINALITY
-        AS new (tenant, id, claim, holder, uid, status, result, error, divergence, params, number)
+        AS new (tenant, id, claim, holder, uid, status, result, error, failed_step, params, number)
     CROSS JOIN LATERAL (
         SELECT 1 FROM tickwork_messages AS m
         WHERE m.tenant = new.tenant AND m.id = new.id
@@ -18,7 +18,7 @@ WITH held AS MATERIALIZED (
 ended AS (
     UPDATE tickwork_runs AS r SET
         status = held.status, result = held.result, error = held.error,
-        divergence = coalesce(held.divergence, r.divergence), params = coalesce(held.params, r.params),
+        failed_step = held.failed_step, params = coalesce(held.params, r.params),
         generation = r.generation + (held.params IS NOT NULL)::integer,
         finished_at = CASE WHEN held.status <> 'running' THEN coalesce($1::timestamptz, clock_timestamp()) END
     FROM held

@@ -1,6 +1,7 @@
 -- Returns the children of a run, newest first, before a time of creation and uid.
 SELECT /*run*/ FROM tickwork_runs AS r
 WHERE r.tenant = $1 AND r.parent_id = $7 AND ($2::text IS NULL OR r.workflow = $2) AND ($3::text IS NULL OR r.status = $3)
+    AND (NOT $8::boolean OR r.diverged_at IS NOT NULL)
     AND ($4::timestamptz IS NULL OR (r.created_at, r.uid) < ($4, $5::uuid))
 ORDER BY r.created_at DESC, r.uid DESC
 LIMIT $6

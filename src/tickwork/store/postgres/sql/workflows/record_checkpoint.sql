@@ -16,11 +16,11 @@ recorded AS (
     INSERT INTO tickwork_run_steps (uid, /*run_step_columns*/)
     SELECT
         $5::uuid, $6::text, $7::integer, $8::text, $9::text, $10::integer, $11::bytea, $12::bytea,
-        $13::timestamptz, $14::timestamptz, $15::timestamptz
+        $13::timestamptz, $14::timestamptz, $15::timestamptz, $16::integer, $17::text, $18::bytea
     FROM held, run
     ON CONFLICT (uid, key) DO UPDATE SET
         state = excluded.state, attempts = excluded.attempts, output = excluded.output, error = excluded.error,
-        wake_at = excluded.wake_at, finished_at = excluded.finished_at
+        wake_at = excluded.wake_at, finished_at = excluded.finished_at, ended = excluded.ended
     WHERE tickwork_run_steps.state <> 'done'
 ),
 cleared AS (

@@ -1,4 +1,4 @@
 -- Starts a node's lease, unless its identity is in use.
-INSERT INTO tickwork_nodes (id, name, roles, started_at, expires_at) VALUES (?1, ?2, ?3, ?4, ?5)
+INSERT INTO tickwork_nodes (id, name, roles, started_at, expires_at, workflows) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
 ON CONFLICT DO NOTHING
-RETURNING id, name, roles, started_at, expires_at
+RETURNING id, name, roles, started_at, expires_at, workflows

@@ -1,0 +1,13 @@
+-- Runs meet new code only where it agrees with their record. A step remembers what was called and in which order the
+-- body got its result; a run, since when its code does not agree, and up to which step that was accepted.
+ALTER TABLE tickwork_run_steps ADD COLUMN ended integer;
+ALTER TABLE tickwork_run_steps ADD COLUMN called text COLLATE "C";
+ALTER TABLE tickwork_run_steps ADD COLUMN args bytea;
+ALTER TABLE tickwork_runs ADD COLUMN diverged_at timestamptz;
+ALTER TABLE tickwork_runs ADD COLUMN accepted integer NOT NULL DEFAULT 0;
+ALTER TABLE tickwork_runs ADD COLUMN failed_step text COLLATE "C";
+CREATE INDEX tickwork_runs_diverged ON tickwork_runs (tenant, created_at, uid)
+    WHERE diverged_at IS NOT NULL AND status = 'running' AND parent_id IS NULL;
+
+-- The versions of workflows that a node declares, as JSON: pairs of a workflow and a version.
+ALTER TABLE tickwork_nodes ADD COLUMN workflows text NOT NULL DEFAULT '[]';

@@ -1,0 +1,8 @@
+-- Moves the message of a run to another queue, where it is ready, if it is claimed by exactly this claim. Queues of runs
+-- have no cap in bytes, and messages of runs no key. Returns its id.
+UPDATE tickwork_messages
+SET queue_id = $6, state = 'ready', holder = NULL, claimed_at = NULL, lease_until = NULL,
+    visible_at = coalesce($1::timestamptz, clock_timestamp())
+WHERE tenant = $2 AND id = $3 AND (claim, holder) IS NOT DISTINCT FROM ($4, $5::uuid) AND state = 'claimed'
+    AND key IS NULL
+RETURNING id
