@@ -225,21 +225,19 @@ class NodeExpired(TickworkError):
 
 class StepFailed(TickworkError):
     """A step of a workflow failed for good. `error_type` is the class of its last error, and
-    `error_message` its text."""
+    `error_message` its text. If an item of a map failed, `step` is the item, and `key` the map."""
 
     code = "step_failed"
 
-    def __init__(self, step: str, error_type: str, error_message: str) -> None:
+    def __init__(
+        self, step: str, error_type: str, error_message: str, key: str | None = None
+    ) -> None:
         self.step, self.error_type, self.error_message = step, error_type, error_message
-        super().__init__(f"{step_failure(step)}{error_type}: {error_message}")
+        self.key = key or step
+        super().__init__(f"step {step!r} failed: {error_type}: {error_message}")
 
     def _init_args(self) -> tuple[object, ...]:
-        return self.step, self.error_type, self.error_message
-
-
-def step_failure(step: str) -> str:
-    """How the text of a `StepFailed` begins."""
-    return f"step {step!r} failed: "
+        return self.step, self.error_type, self.error_message, self.key
 
 
 class EventTimedOut(StepFailed):

@@ -19,6 +19,7 @@ The first that is given wins: a flag, an environment variable, an entry in the s
  metrics_host = "127.0.0.1"             --metrics-host  TICKWORK_METRICS_HOST
  metrics_port = 9464                    --metrics-port  TICKWORK_METRICS_PORT
  loop_blocked_seconds = 1                               TICKWORK_LOOP_BLOCKED_SECONDS
+ version_grace_seconds = 60                             TICKWORK_VERSION_GRACE_SECONDS
  drain_seconds = 30                     --drain-seconds TICKWORK_DRAIN_SECONDS
  allow_targets = ["10.0.0.0/8"]                         TICKWORK_ALLOW_TARGETS
  delivery_concurrency = 1000                            TICKWORK_DELIVERY_CONCURRENCY
@@ -116,6 +117,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = None
     loop_blocked_seconds: int = 1
+    version_grace_seconds: int = 60
     drain_seconds: float = 30.0
     allow_targets: tuple[str, ...] = ()
     delivery_concurrency: int = 1_000
@@ -414,6 +416,7 @@ _READERS: dict[str, FieldReader] = {
     "metrics_host": _host,
     "metrics_port": _integer(0, _PORT_MAX),
     "loop_blocked_seconds": _integer(1, _BLOCKED_SECONDS_MAX),
+    "version_grace_seconds": _integer(0, 86_400),
     "drain_seconds": _drain_seconds,
     "allow_targets": _targets,
     "delivery_concurrency": _integer(1, _DELIVERY_CONCURRENCY_MAX),

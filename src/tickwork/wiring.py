@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from tickwork.store.contract import Store
     from tickwork.store.shared.doctor import Finding
     from tickwork.store.shared.sql_files import Migration
+    from tickwork.workflow.consumer import WorkflowConsumers
 
 __all__ = [
     "RUN_ROLES",
@@ -162,7 +163,7 @@ async def assemble(
     clock_offset: ClockOffset | None = None,
     virtual_clock: Callable[[], float] | None = None,
     declare_again: Callable[[], Awaitable[None]] | None = None,
-    find: FindConsumers | None = None,
+    find: Sequence[FindConsumers] = (),
     archive: Archive | None = None,
 ) -> Assembly:
     """Puts a node, the consumers and, with the role `scheduler`, a scheduler together.
@@ -175,9 +176,16 @@ async def assemble(
     from tickwork.service.observe import ClockOffset
     from tickwork.service.worker.claim import Claimer, WorkerContext
     from tickwork.service.worker.worker import open_worker
+    from tickwork.workflow.versions import declared_versions
 
     is_virtual = virtual_clock is not None
-    node = Node(open_node_store, name=node_name, roles=sorted(roles), observer=observer)
+    node = Node(
+        open_node_store,
+        name=node_name,
+        roles=sorted(roles),
+        workflows=declared_versions(registry.workflows) if Role.WORKER in roles else (),
+        observer=observer,
+    )
     if is_virtual:
         node.trusted_until = inf
     isolator = Isolator(registry.handlers)
@@ -284,14 +292,16 @@ async def build_worker(
     metrics = WorkerMetrics(clock_offset)
     schedule_metrics = ScheduleMetrics(is_leading=Role.SCHEDULER in settings.roles)
     observer = Observers(metrics, schedule_metrics, log)
-    consumers = [*_consumers(store, registry, folder), *entities]
+    runs = _runs(store, registry, settings, observer)
+    consumers = [*_consumers(registry, runs.consumers, folder), *entities]
     is_idle = not consumers
-    channels, find = None, None
+    channels, find = None, [runs.find]
     if Role.WORKER not in settings.roles:
-        consumers = []
+        consumers, find = [], []
     elif (deliveries := await open_deliveries(store, settings)) is not None:
-        channels, built_in, find = deliveries
+        channels, built_in, find_pushed = deliveries
         consumers += built_in
+        find.append(find_pushed)
     is_idle = is_idle and (registry.needs_handlers or channels is None)
     if Role.WORKER in settings.roles and is_idle and serves is False:
         text = "this app has no handlers, and handles nothing; declare one with @app.on(…)"
@@ -333,14 +343,26 @@ def node_name() -> str:
     return f"{socket.gethostname()[:_HOST_LENGTH_MAX]}:{os.getpid()}"
 
 
-def _consumers(store: Store, registry: Registry, folder: Path) -> list[Consumer]:
-    """The consumers of an app and of its workflows, with the concurrency that the topology file
-    sets for them."""
+def _runs(
+    store: Store, registry: Registry, settings: Settings, observer: Observer
+) -> WorkflowConsumers:
+    """The consumers of the workflows of an app."""
     from tickwork.workflow.consumer import workflow_consumers
 
+    return workflow_consumers(
+        store,
+        registry.workflows,
+        monotonic=clock.monotonic,
+        grace_seconds=settings.version_grace_seconds,
+        observer=observer,
+    )
+
+
+def _consumers(registry: Registry, runs: Iterable[Consumer], folder: Path) -> list[Consumer]:
+    """The consumers of an app and of its workflows, with the concurrency that the topology file
+    sets for them."""
     topology = read_topology(folder)
     concurrency = {each.queue: each.max_concurrency for each in topology.consumers}
-    runs = workflow_consumers(store, registry.workflows, monotonic=clock.monotonic)
     return [
         structs.replace(each, operator_concurrency=concurrency.get(each.queue.name))
         for each in (*registry.consumers(), *runs)

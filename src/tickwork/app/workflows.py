@@ -12,11 +12,16 @@ from msgspec import Struct
 
 from tickwork.app.handlers import name_of
 from tickwork.app.payloads import Payload
+from tickwork.core.fields import choice_error
 from tickwork.core.limits import text_faults
 from tickwork.core.workflow.model import WORKFLOW_NAME_LENGTH_MAX
+from tickwork.core.workflow.queue import VERSION_MARK
 from tickwork.errors import FieldError, InvalidInput
 
 VERSION_LENGTH_MAX = 120
+
+ON_DIVERGENCE = ("stop", "accept")
+"""What a run does whose record does not agree with its code."""
 
 FUNCTIONS_KNOWN_MAX = 1_000
 """Maximum number of functions of steps whose result types are cached."""
@@ -26,7 +31,8 @@ _PLAIN = Payload[Any](Any)
 
 class WorkflowDeclaration(Struct, frozen=True, kw_only=True):
     """A version of a workflow. `pin`: runs of versions that are not declared wait for their code,
-    instead of running on this one."""
+    instead of running on this one. `accepts_divergence`: a run whose record does not agree with
+    this code goes on with a warning, instead of waiting."""
 
     name: str
     version: str | None
@@ -35,6 +41,7 @@ class WorkflowDeclaration(Struct, frozen=True, kw_only=True):
     result: Payload[Any]
     takes_params: bool = True
     pin: bool = False
+    accepts_divergence: bool = False
     max_concurrency: int | None = None
 
 
@@ -44,6 +51,7 @@ def declared_workflow(
     name: str | None,
     version: str | None,
     pin: bool,
+    on_divergence: str,
     max_concurrency: int | None,
 ) -> WorkflowDeclaration:
     """A workflow from its function `async def content(step, params)`. Raises `InvalidInput`."""
@@ -56,6 +64,10 @@ def declared_workflow(
         raise InvalidInput([FieldError(name_of(function), fault)])
     known_as = name or function.__name__
     faults = text_faults("name", known_as, WORKFLOW_NAME_LENGTH_MAX)
+    if VERSION_MARK in known_as:
+        faults.append(FieldError("name", f"cannot contain {VERSION_MARK}; use version="))
+    if (message := choice_error(on_divergence, ON_DIVERGENCE)) is not None:
+        faults.append(FieldError("on_divergence", message))
     if version is not None:
         faults += text_faults("version", version, VERSION_LENGTH_MAX)
     if faults:
@@ -70,6 +82,7 @@ def declared_workflow(
         result=payload_of(hints.get("return", Any)),
         takes_params=len(parameters) == 2,
         pin=pin,
+        accepts_divergence=on_divergence == "accept",
         max_concurrency=max_concurrency,
     )
 

@@ -100,9 +100,11 @@ class Node:
         *,
         name: str,
         roles: Sequence[str],
+        workflows: Sequence[tuple[str, str | None]] = (),
         observer: Observer | None = None,
         ttl_seconds: float = TTL_SECONDS,
     ) -> None:
+        self.workflows = workflows
         self._open_store, self._name, self._roles = open_store, name, tuple(roles)
         self._observer, self._ttl_seconds = observer or Observer(), ttl_seconds
         self.id: UUID = new_id()
@@ -238,7 +240,12 @@ class Node:
                 each for each in self._roles if each != SCHEDULER_ROLE or not self._has_stepped_down
             ]
             await store.nodes.join(
-                SYSTEM, self.id, name=self._name, roles=roles, ttl_seconds=self._ttl_seconds
+                SYSTEM,
+                self.id,
+                name=self._name,
+                roles=roles,
+                ttl_seconds=self._ttl_seconds,
+                workflows=self.workflows,
             )
             self._renewed(began)
 

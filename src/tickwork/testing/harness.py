@@ -100,8 +100,7 @@ class Harness:
         clock: VirtualClock,
         observer: HarnessObserver,
         schedule_metrics: ScheduleMetrics,
-        raise_errors: bool,
-        patience_seconds: float,
+        options: Options,
         deliveries: RecordedDeliveries,
         steps: HarnessSteps,
     ) -> None:
@@ -116,7 +115,7 @@ class Harness:
         worker, self._node, _ = assembly
         self._engine, self._worker, self.store = engine, worker, store
         self._clock, self._observer, self._schedule_metrics = clock, observer, schedule_metrics
-        self._raise_errors, self._patience_seconds = raise_errors, patience_seconds
+        self._options = options
         assert worker.scheduler is not None
         self._scheduler = worker.scheduler
         self._maintained_at = clock.now()
@@ -274,12 +273,12 @@ class Harness:
                 upcoming.forget()
         ran = sum(each.running for each in consumers)
         for each in consumers:
-            await each.wait_until_quiet(self._patience_seconds)
+            await each.wait_until_quiet(self._options.patience_seconds)
         hanging = sum(each.running for each in consumers)
         done = done or (ran - hanging)
         if visible and not done and not hanging:
             # Visible messages that no claim returns may be suspects.
-            done = await self._worker.run_suspects(self._patience_seconds)
+            done = await self._worker.run_suspects(self._options.patience_seconds)
         return done
 
     async def _refresh(self) -> None:
@@ -296,16 +295,28 @@ class Harness:
 
     def _raise(self) -> None:
         error = self._observer.take_error()
-        if self._raise_errors and error is not None:
+        if self._options.raise_errors and error is not None:
             raise error
 
     def _check_hanging(self) -> None:
         for each in self._worker.consumers:
             if each.running:
+                seconds = self._options.patience_seconds
                 raise NeverEnds(
-                    f"a handler of {each.queue.name!r} has run for {self._patience_seconds:g} "
-                    "seconds; advance() past its timeout_seconds to see it stopped"
+                    f"a handler of {each.queue.name!r} has run for {seconds:g} seconds; "
+                    "advance() past its timeout_seconds to see it stopped"
                 )
+
+    @asynccontextmanager
+    async def deploy(self, app: Tickwork, *, beside: bool = False) -> AsyncIterator[Harness]:
+        """Runs another app, such as the next version of this one, on the same store and clock. This
+        one has stopped, or with `beside` goes on, as in a rolling deploy: each does what is left to
+        it when its own `drain` or `advance` is called."""
+        if not beside:
+            await self.stop()
+            await self.store.nodes.leave(SYSTEM, self._node.id)
+        async with _on_store(_checked_engine(app), self.store, self._clock, self._options) as made:
+            yield made
 
     # The node
 
@@ -313,7 +324,12 @@ class Harness:
         """Joins with a new identity."""
         self._node.id = new_id()
         await self.store.nodes.join(
-            SYSTEM, self._node.id, name="harness", roles=ROLES, ttl_seconds=TTL_SECONDS_MAX
+            SYSTEM,
+            self._node.id,
+            name="harness",
+            roles=ROLES,
+            ttl_seconds=TTL_SECONDS_MAX,
+            workflows=self._node.workflows,
         )
         await self._scheduler.hold()
 
@@ -362,24 +378,42 @@ async def harness(
     error is raised in the test instead.
     """
     engine = _checked_engine(app)
-    clock, observer, schedule_metrics = VirtualClock(start), HarnessObserver(), ScheduleMetrics()
+    clock = VirtualClock(start)
+    async with open_empty_store(database, clock.shown, tenant=app.tenant) as store:
+        options = Options(topology, raise_errors, patience_seconds)
+        async with _on_store(engine, store, clock, options) as made:
+            yield made
+
+
+class Options(NamedTuple):
+    """What the caller of a harness has chosen."""
+
+    topology: str | Path | None
+    raise_errors: bool
+    patience_seconds: float
+
+
+@asynccontextmanager
+async def _on_store(
+    engine: AppEngine, store: Store, clock: VirtualClock, options: Options
+) -> AsyncIterator[Harness]:
+    """Runs an app on a store and under a clock that are there."""
+    observer, schedule_metrics = HarnessObserver(), ScheduleMetrics()
     recorded, public_url = RecordedDeliveries(), engine.public_url() or PUBLIC_URL
-    async with (
-        open_empty_store(database, clock.shown, tenant=app.tenant) as store,
-        engine.using(
-            store,
-            clock.now,
-            secret_box=PlainBox,
-            webhook_sink=lambda: recorded,
-            public_url=lambda: public_url,
-        ),
+    async with engine.using(
+        store,
+        clock.now,
+        secret_box=PlainBox,
+        webhook_sink=lambda: recorded,
+        public_url=lambda: public_url,
     ):
-        if topology is not None:
-            await apply(store, Scope(app.tenant), _read_topology(Path(topology)))
+        if options.topology is not None:
+            topology = _read_topology(Path(options.topology))
+            await apply(store, engine.own_scope, topology)
         built_in, find = await recording_consumers(store, recorded, clock, public_url)
         steps = HarnessSteps()
-        runs = steps.consumers(store, engine.registry, clock)
-        built_in += [*runs, *await engine.entity_consumers(store)]
+        runs = steps.consumers(store, engine.registry, clock, observer)
+        built_in += [*runs.consumers, *await engine.entity_consumers(store)]
         consumers = [*engine.registry.consumers(), *built_in]
         assembly = await wiring.assemble(
             store,
@@ -387,12 +421,12 @@ async def harness(
             Observers(schedule_metrics, observer),
             compose=engine.composer,
             scope_of=engine.scope_of,
-            consumers=observer.recording(consumers) if raise_errors else consumers,
+            consumers=observer.recording(consumers) if options.raise_errors else consumers,
             roles=ROLES,
             open_node_store=_never_opened,
             node_name="harness",
             virtual_clock=clock.monotonic,
-            find=find,
+            find=[find, runs.find],
         )
         made = Harness(
             engine,
@@ -401,8 +435,7 @@ async def harness(
             clock=clock,
             observer=observer,
             schedule_metrics=schedule_metrics,
-            raise_errors=raise_errors,
-            patience_seconds=patience_seconds,
+            options=options,
             deliveries=recorded,
             steps=steps,
         )

@@ -8,12 +8,13 @@ from typing import Any
 
 from msgspec import structs
 
-from tickwork.app.declarations import Consumer, Registry
+from tickwork.app.declarations import Registry
 from tickwork.app.message import ClaimedMessage
+from tickwork.service.observe import Observer
 from tickwork.store.contract import Store
 from tickwork.testing.clock import VirtualClock
-from tickwork.workflow.consumer import workflow_consumers
-from tickwork.workflow.steps import Crashed
+from tickwork.workflow.consumer import WorkflowConsumers, workflow_consumers
+from tickwork.workflow.do_steps import Crashed
 from tickwork.workflow.work import Done, Work, carry_out
 
 _NUMBERED = re.compile(r"(.*?)(?:#\d+|\[.*\])?", re.DOTALL)
@@ -44,12 +45,15 @@ class HarnessSteps:
         has recorded is kept, and it starts again."""
         self._crash_at = len(self.boundaries) + boundaries
 
-    def consumers(self, store: Store, registry: Registry, clock: VirtualClock) -> list[Consumer]:
+    def consumers(
+        self, store: Store, registry: Registry, clock: VirtualClock, observer: Observer
+    ) -> WorkflowConsumers:
         """The consumers of the app's workflows."""
         return workflow_consumers(
             store,
             registry.workflows,
             monotonic=clock.monotonic,
+            observer=observer,
             carry_out=self._carry_out,
             at_boundary=self._at_boundary,
         )

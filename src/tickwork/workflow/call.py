@@ -61,7 +61,7 @@ class Waiting(NamedTuple):
     call: StepCall[Any]
     wake_at: datetime | None
     event_type: str | None
-    go_on: Callable[[RunEvent | None], Coroutine[Any, Any, None]]
+    go_on: Callable[[RunEvent | None], None]
 
 
 def resolve_call(
@@ -81,4 +81,4 @@ def step_failed(step: RunStep) -> StepFailed:
     """The recorded error of a step."""
     error = msgspec.json.decode(step.error or b'{"type":"","message":""}', type=StepError)
     made = EventTimedOut if error.type == EventTimedOut.__name__ else StepFailed
-    return made(error.step or step.key, error.type, error.message)
+    return made(error.step or step.key, error.type, error.message, step.key)

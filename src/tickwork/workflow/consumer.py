@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import structs
@@ -14,6 +14,7 @@ from tickwork.app.message import ClaimedMessage, Message
 from tickwork.app.workflows import WorkflowDeclaration
 from tickwork.core.message.batch import BATCH_COMPLETED, CompletedBatch
 from tickwork.core.message.outcome import Outcome, RunEnded, Snoozed, Succeeded, Suspended
+from tickwork.core.message.system_events import run_diverged_event
 from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.model import Message as Stored
 from tickwork.core.public_id import Prefix, public_id
@@ -21,6 +22,7 @@ from tickwork.core.schedule.firing import slot_key
 from tickwork.core.schedule.result_message import is_result, result_run
 from tickwork.core.workflow.children import ChildCall, child_uid, map_batch_id
 from tickwork.core.workflow.control import (
+    accept_divergence,
     can_revive,
     children_ended,
     revive,
@@ -29,19 +31,26 @@ from tickwork.core.workflow.control import (
 from tickwork.core.workflow.model import NewRun, Run, RunEnd, RunHistory, RunStatus
 from tickwork.core.workflow.queue import RUNS_SETTINGS, runs_queue
 from tickwork.errors import Conflict, NotFound, StoreUnavailable
+from tickwork.ops.schedules.lookup import ensure_hidden_queue
+from tickwork.service.observe import Observer
 from tickwork.service.worker.deliver import hidden_consumer
+from tickwork.service.worker.found_consumers import FindConsumers
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
-from tickwork.workflow.execution import AGAIN_SECONDS, Execution
+from tickwork.workflow.execution import (
+    AGAIN_SECONDS,
+    DIVERGED_SECONDS_MAX,
+    DIVERGED_SECONDS_MIN,
+    Diverged,
+    Execution,
+)
 from tickwork.workflow.maps import MapFunctions, child_declaration
 from tickwork.workflow.replay import find_map
+from tickwork.workflow.versions import VERSION_GRACE_SECONDS, OrphanedVersions, own_queues
 from tickwork.workflow.work import Work
 
 IN_FLIGHT_MAX = 1_000
 """Number of runs of a workflow that a node executes at a time, unless it is set."""
-
-PARKED_SECONDS = 60.0
-"""Seconds until a node looks again for the code of a pinned run."""
 
 PAUSED_SECONDS = 10.0
 """Seconds until an item of a map whose run is paused looks again."""
@@ -56,19 +65,24 @@ class Runner:
     """Executes the runs of one workflow."""
 
     def __init__(
-        self, store: Store, versions: Versions, *, monotonic: Callable[[], float], **options: Any
+        self,
+        store: Store,
+        versions: Versions,
+        *,
+        monotonic: Callable[[], float],
+        observer: Observer | None = None,
+        **options: Any,
     ) -> None:
         self._store, self._versions, self._monotonic = store, versions, monotonic
-        self._options = options
+        self._observer, self._options = observer or Observer(), options
         self._functions = MapFunctions()
-        self._missing: set[str | None] = set()
 
-    async def handle(self, message: Message[Any]) -> None:
-        """Executes one run and settles its message."""
+    async def handle(self, queue: str, message: Message[Any]) -> None:
+        """Executes one run of a queue and settles its message."""
         assert isinstance(message, ClaimedMessage)
-        message.settle(await self._execute(message))
+        message.settle(await self._execute(queue, message))
 
-    async def _execute(self, message: ClaimedMessage[Any]) -> Outcome:
+    async def _execute(self, queue: str, message: ClaimedMessage[Any]) -> Outcome:
         stored = message.stored
         try:
             if stored.type == BATCH_COMPLETED:
@@ -80,9 +94,9 @@ class Runner:
             if history is None:
                 return Snoozed(0.0)  # Another worker has it.
             run = history.run
+            if not self._is_code_of(run, queue):
+                return await self._route(stored, run)
             declared = self._declared(run.version)
-            if declared is None:
-                return self._parked(run)
             if run.version is None and declared.version is not None:
                 assign = self._store.workflows.assign_version
                 if not await assign(SYSTEM, stored.current_claim, run.uid, declared.version):
@@ -96,7 +110,28 @@ class Runner:
     async def _run(
         self, message: ClaimedMessage[Any], history: RunHistory, declared: WorkflowDeclaration
     ) -> Outcome:
-        execution = Execution(
+        try:
+            return await self._execution(message, history, declared).execute()
+        except Diverged as diverged:
+            divergence = str(diverged)
+        run, scope = history.run, Scope(history.run.tenant)
+        try:
+            if not declared.accepts_divergence:
+                return await self._diverged(message, run, divergence)
+            accept = accept_divergence(divergence)
+            run = await self._store.workflows.change(scope, run.id, accept)
+            _log.warning("run %s goes on although it diverges: %s", run.id, divergence)
+            accepted = await self._store.workflows.history(scope, run.id)
+            return await self._execution(message, accepted, declared).execute()
+        except Diverged as diverged:
+            return await self._diverged(message, run, str(diverged))
+        except StoreUnavailable:
+            return Snoozed(AGAIN_SECONDS)
+
+    def _execution(
+        self, message: ClaimedMessage[Any], history: RunHistory, declared: WorkflowDeclaration
+    ) -> Execution:
+        return Execution(
             self._store,
             message,
             history,
@@ -105,15 +140,37 @@ class Runner:
             on_map=self._functions.note,
             **self._options,
         )
-        return await execution.execute()
 
-    def _parked(self, run: Run) -> Outcome:
-        """A pinned run waits for a node that has its code."""
-        note = f"version {run.version} of {run.workflow} is not declared here"
-        if run.version not in self._missing:
-            self._missing.add(run.version)
-            _log.warning("%s; its pinned runs wait for a node that has it", note)
-        return Suspended(PARKED_SECONDS, run.signals, note=note)
+    async def _diverged(self, message: ClaimedMessage[Any], run: Run, divergence: str) -> Outcome:
+        """The run waits until a node has code that agrees, or somebody accepts this code."""
+        claim, is_new = message.stored.current_claim, run.diverged_at is None
+        if is_new or run.divergence != divergence:
+            # The event first: a repeat has the same id, and is sent once.
+            event = run_diverged_event(run, divergence)
+            await self._store.messages.tell(Scope(run.tenant), event)
+            if not await self._store.workflows.diverge(SYSTEM, claim, run.uid, divergence):
+                return Snoozed(0.0)  # Another worker has it.
+        if is_new:
+            self._observer.run_diverged(run, divergence)
+        seconds = DIVERGED_SECONDS_MIN
+        if run.diverged_at is not None:
+            passed = (await self._store.now() - run.diverged_at).total_seconds()
+            seconds = min(max(passed / 2, seconds), DIVERGED_SECONDS_MAX)
+        return Suspended(seconds, run.signals, note=f"diverged: {divergence}")
+
+    def _is_code_of(self, run: Run, queue: str) -> bool:
+        """Whether this node may execute a run: it declares its version, or has taken over the
+        queue of that version because nobody does."""
+        if run.version is None or run.version in self._versions:
+            return True
+        return queue == runs_queue(run.workflow, run.version)
+
+    async def _route(self, stored: Stored, run: Run) -> Outcome:
+        """Sends a run to the nodes that have its version."""
+        queue = runs_queue(run.workflow, run.version)
+        await ensure_hidden_queue(self._store, queue, RUNS_SETTINGS)
+        await self._store.workflows.route(SYSTEM, stored.current_claim, queue)
+        return Snoozed(0.0)  # The message is no longer ours, which the store notices.
 
     async def _wake_parent(self, stored: Stored) -> Outcome:
         """The items of a map have ended; their run goes on."""
@@ -145,20 +202,17 @@ class Runner:
         )
         if adopted is None:
             return Snoozed(0.0)  # Another worker has it.
-        if parent.status.is_final or map_batch_id(parent, call.step) != call.batch_id:
+        if parent.status.is_final or map_batch_id(parent, call.step, call.round) != call.batch_id:
             end = RunEnd(uid=uid, status=RunStatus.CANCELLED, error="its parent does not wait")
             return RunEnded(end)
         declared = self._declared(parent.version)
-        if declared is None:
-            return self._parked(adopted.run)
         if parent.paused:
             return Suspended(PAUSED_SECONDS, adopted.run.signals)
         history = await self._revived(scope, stored, adopted)
         work = self._functions.get(call.batch_id) or await self._find(scope, call, declared)
         if work is None:
             text = f"this code does not call step.map({call.name!r}, …) any more"
-            end = RunEnd(uid=uid, status=RunStatus.FAILED, error=text)
-            return RunEnded(end)
+            return await self._diverged(message, history.run, text)
         return await self._run(message, history, child_declaration(declared, call, work))
 
     async def _find(
@@ -215,12 +269,17 @@ class Runner:
     def _newest(self) -> WorkflowDeclaration:
         return [*self._versions.values()][-1]
 
-    def _declared(self, version: str | None) -> WorkflowDeclaration | None:
-        """The code of a version; the newest one if it has none, unless that is pinned."""
-        newest = self._newest
-        if version is None or version in self._versions:
-            return self._versions.get(version, newest)
-        return None if newest.pin else newest
+    def _declared(self, version: str | None) -> WorkflowDeclaration:
+        """The code of a version, or the newest one."""
+        return self._versions.get(version, self._newest)
+
+
+class WorkflowConsumers(NamedTuple):
+    """The consumers of the workflows that an app declares, and those of versions that nobody else
+    has, which come and go."""
+
+    consumers: list[Consumer]
+    find: FindConsumers
 
 
 def workflow_consumers(
@@ -228,13 +287,36 @@ def workflow_consumers(
     workflows: Mapping[str, Versions],
     *,
     monotonic: Callable[[], float],
+    grace_seconds: float = VERSION_GRACE_SECONDS,
+    observer: Observer | None = None,
     **options: Any,
-) -> list[Consumer]:
+) -> WorkflowConsumers:
     """The consumers of the workflows that an app declares."""
-    consumers = []
-    for name, versions in workflows.items():
-        runner = Runner(store, versions, monotonic=monotonic, **options)
-        concurrency = [*versions.values()][-1].max_concurrency or IN_FLIGHT_MAX
-        made = hidden_consumer(runs_queue(name), RUNS_SETTINGS, runner.handle, concurrency)
-        consumers.append(structs.replace(made, is_built_in=False))
-    return consumers
+    runners = {
+        name: Runner(store, versions, monotonic=monotonic, observer=observer, **options)
+        for name, versions in workflows.items()
+    }
+    consumers = [
+        run_consumer(runners[name], versions, queue)
+        for name, versions in workflows.items()
+        for queue in own_queues(name, versions)
+    ]
+
+    def take_over(name: str, queue: str) -> Consumer:
+        return run_consumer(runners[name], workflows[name], queue)
+
+    orphans = OrphanedVersions(
+        store, workflows, take_over, monotonic=monotonic, grace_seconds=grace_seconds
+    )
+    return WorkflowConsumers(consumers, orphans.find)
+
+
+def run_consumer(runner: Runner, versions: Versions, queue: str) -> Consumer:
+    """The consumer of a queue of runs."""
+
+    async def handle(message: Message[Any]) -> None:
+        await runner.handle(queue, message)
+
+    concurrency = [*versions.values()][-1].max_concurrency or IN_FLIGHT_MAX
+    made = hidden_consumer(queue, RUNS_SETTINGS, handle, concurrency)
+    return structs.replace(made, is_built_in=False)

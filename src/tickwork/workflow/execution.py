@@ -1,14 +1,15 @@
 """One execution of a run's body: from the claim of its message until it ends or waits.
 
-When no step runs and the body awaits only steps that wait, it is dropped: its task is cancelled,
-and what it calls from then on has no effect.
+When no step runs and the body awaits only steps that wait, it is dropped: its tasks are cancelled,
+and what it calls from then on has no effect. A body that does not ask for what is recorded has
+diverged: it is dropped before anything happens.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -35,27 +36,27 @@ from tickwork.core.workflow.model import (
     RunEnd,
     RunHistory,
     RunStatus,
+    RunStep,
     StepState,
 )
 from tickwork.core.workflow.step_key import compensation_name
 from tickwork.errors import ClaimLost, StepFailed, StoreError, StoreUnavailable
 from tickwork.service.worker.invoke import describe
 from tickwork.store.contract import Store
+from tickwork.workflow.body_loop import NO_STEP, OTHER_LOOP
+from tickwork.workflow.do_steps import CarryOut
 from tickwork.workflow.map_steps import OnMap
 from tickwork.workflow.record import RunRecord
 from tickwork.workflow.step import ContinueAs, Step
-from tickwork.workflow.steps import AtBoundary, CarryOut, Steps
+from tickwork.workflow.steps import AtBoundary, Steps
 from tickwork.workflow.work import (
     STEP_TIMEOUT_SECONDS,
     BodyHandling,
     Work,
     carry_out,
     check_size,
+    encode_args,
 )
-
-IDLE_TURNS = 25
-"""Turns of the event loop without a call of a step after which a body counts as waiting. A result
-needs some turns to reach a body through nested gathers and task groups."""
 
 AGAIN_SECONDS = 5.0
 """Seconds until a run is tried again whose record could not be read or written."""
@@ -64,7 +65,12 @@ DROP_SECONDS_MAX = 5.0
 """Seconds that a dropped body may take to clean up."""
 
 CHECK_SECONDS = 2.0
-"""Maximum number of seconds between two looks for events while a step runs and another waits."""
+"""Maximum number of seconds between two looks at what happened to a run while a step runs."""
+
+DIVERGED_SECONDS_MIN = 1.0
+DIVERGED_SECONDS_MAX = 60.0
+"""Seconds between two tries to find a node whose code agrees with the record of a run: half of the
+time for which it has diverged, within these bounds."""
 
 UNDONE = "its steps were undone, so its changed code did not go on; restart it"
 """Why a run failed whose body failed before, and would not any more."""
@@ -91,10 +97,9 @@ class Execution:
         self._record = RunRecord(store, message.stored, history, monotonic)
         self._steps = Steps(self._record, message, carry_out, at_boundary, on_map)
         self._failed_compensations: list[str] = []
-        self._tasks: list[asyncio.Task[Any]] = []
 
     async def execute(self) -> Outcome:
-        """Runs the body as far as it goes; the outcome of the run's message."""
+        """Runs the body as far as it goes; the outcome of the run's message. Raises `Diverged`."""
         run = self._record.run
         if not self._record.has_message:
             return self._ended(run.status, run.error)
@@ -138,17 +143,23 @@ class Execution:
         has the run, and `StoreError` if it cannot be recorded."""
         steps, before = self._steps, enter(BodyHandling(self._message))
         try:
-            task = asyncio.create_task(body)
+            task = steps.loop.start(body)
         finally:
             leave(before)
-        self._tasks.append(task)
-        task.add_done_callback(lambda _: steps.changed.set())
-        while not task.done() and not steps.is_lost and not steps.is_broken:
+        while not steps.is_lost and not steps.is_broken:
             steps.changed.clear()
-            if steps.running:
+            if self._record.run.diverged_at is not None and not steps.is_recalling:
+                await self._record.converge()
+            if steps.running or steps.loop.is_busy:
                 await self._wait_for_change()
-            elif not steps.wake_due() and await self._is_idle(task):
+            elif task.done() or steps.is_recalling:  # It has diverged if it still recalls.
                 break
+            elif steps.wake_due():
+                continue
+            elif steps.is_stopping or steps.is_awaited:
+                break
+            else:
+                await self._wait_for_change()  # The body awaits something that is no step.
         while steps.running and not steps.is_lost:  # What runs is recorded in any case.
             steps.changed.clear()
             await self._wait_for_change()
@@ -158,37 +169,27 @@ class Execution:
             raise StoreError("a step could not be recorded")
         return task
 
-    async def _is_idle(self, task: asyncio.Task[Any]) -> bool:
-        """Whether a body awaits nothing but steps that wait."""
-        steps, seen = self._steps, self._steps.called
-        for _ in range(IDLE_TURNS):
-            await asyncio.sleep(0)
-            if task.done() or steps.running or steps.called != seen:
-                return False
-        if steps.is_stopping or steps.is_awaited:
-            return True
-        await self._wait_for_change()  # The body awaits something that is no step.
-        return False
-
     async def _wait_for_change(self) -> None:
-        """Waits until a step or the body ends, or a step that waits can go on."""
+        """Waits until the body or its last running step ends, or a step that waits can go on."""
         steps, seconds = self._steps, CHECK_SECONDS
-        if not steps.waiting or steps.is_stopping:
-            await steps.changed.wait()
-            return
-        if (wake_at := steps.next_wake()) is not None:
+        wake_at = None if steps.is_stopping else steps.next_wake()
+        if wake_at is not None:
             left = (wake_at - self._record.now()).total_seconds()
             seconds = min(max(left, 0.01), seconds)
         try:
             async with asyncio.timeout(seconds):
                 await steps.changed.wait()
         except TimeoutError:
-            if steps.waits_for_signal:
-                with suppress(StoreUnavailable):  # The steps that run go on; the next look may see.
-                    await steps.refresh()
+            with suppress(StoreUnavailable):  # The steps that run go on; the next look may see.
+                await steps.refresh()
         steps.wake_due()
 
     async def _conclude(self, task: asyncio.Task[Any]) -> Outcome:
+        divergence = self._steps.divergence()
+        if divergence is not None and self._record.run.control is not Control.CANCEL:
+            raise Diverged(divergence)
+        if divergence is not None:
+            return self._end(RunStatus.CANCELLED)
         if not task.done():
             return await self._conclude_waiting()
         if task.cancelled():
@@ -200,16 +201,15 @@ class Execution:
             return self._end(RunStatus.COMPLETED, result=task.result())
         if isinstance(error, ContinueAs):
             return await self._continue_as(error.params)
-        return await self._undo_and_end(RunStatus.FAILED, _failure_text(error))
+        failed_step = _failed_step(error)
+        return await self._undo_and_end(RunStatus.FAILED, _failure_text(error), failed_step)
 
     async def _conclude_waiting(self) -> Outcome:
         run = self._record.run
         if run.paused:
             return self._suspended()
-        if run.control is Control.CANCEL:
-            return self._end(RunStatus.CANCELLED)
-        if run.control is Control.COMPENSATE:
-            return await self._undo_and_end(RunStatus.CANCELLED, None)
+        if run.control is not None:
+            return await self._stop(run.control)
         if self._record.is_past_deadline():
             assert run.deadline_at is not None
             at = iso(run.deadline_at.replace(microsecond=0))
@@ -219,35 +219,64 @@ class Execution:
             return await self._undo_and_end(RunStatus.FAILED, UNDONE)
         return self._suspended()
 
-    async def _undo_and_end(self, status: RunStatus, error: str | None) -> Outcome:
+    async def _stop(self, control: Control) -> Outcome:
+        """Ends a run that was cancelled, or whose workers died too often."""
+        if control is Control.CANCEL:
+            return self._end(RunStatus.CANCELLED)
+        if control is Control.COMPENSATE:
+            return await self._undo_and_end(RunStatus.CANCELLED, None)
+        return await self._undo_and_end(RunStatus.FAILED, self._record.run.error)
+
+    async def _undo_and_end(
+        self, status: RunStatus, error: str | None, failed_step: str | None = None
+    ) -> Outcome:
         """Runs the compensations, and then ends the run."""
         steps = self._steps
         steps.waiting.clear()
+        self._check_compensations()
         if steps.compensations:
             steps.is_stopping, steps.is_compensating = self._record.run.paused, True
             task = await self._drive(self._undo())
             if not task.done():
                 return self._suspended()
             task.result()
-        return self._end(status, error=error)
+        return self._end(status, error=error, failed_step=failed_step)
+
+    def _check_compensations(self) -> None:
+        """Every recorded step that can be undone must have its compensation in this code. Raises
+        `Diverged`; if somebody accepts that, the step becomes part of a dead letter."""
+        run = self._record.run
+        for step in self._record.steps.values():
+            if step.args is None or step.key in self._steps.compensations:
+                continue
+            text = f"step {step.key!r} cannot be undone: this code has no compensation for it"
+            if step.position > run.accepted:
+                raise Diverged(text)
+            self._failed_compensations.append(text)
 
     async def _undo(self) -> None:
         """Undoes the steps that have started, the last one first."""
         recorded = self._record.steps
-        started = [each for each in self._steps.compensations if each.key in recorded]
-        started.sort(key=lambda each: recorded[each.key].position, reverse=True)
-        for each in started:
-            step = recorded[each.key]
+        started = [key for key in self._steps.compensations if key in recorded]
+        started.sort(key=lambda key: recorded[key].position, reverse=True)
+        for key in started:
+            step, (compensate, args, retries) = recorded[key], self._steps.compensations[key]
             output = step.output if step.state is StepState.DONE else None
             value = None if output is None else msgspec.json.decode(output)
-            work = Work(each.compensate, (value, *each.args), each.retries, STEP_TIMEOUT_SECONDS)
+            recorded_args = _recorded_args(step, args)
+            work = Work(compensate, (value, *recorded_args), retries, STEP_TIMEOUT_SECONDS)
             try:
-                await self._steps.do(compensation_name(each.key), None, work)
+                await self._steps.compensate(compensation_name(key), work)
             except StepFailed as error:
                 self._failed_compensations.append(str(error))
 
     def _end(
-        self, status: RunStatus, *, result: bytes | None = None, error: str | None = None
+        self,
+        status: RunStatus,
+        *,
+        result: bytes | None = None,
+        error: str | None = None,
+        failed_step: str | None = None,
     ) -> Outcome:
         """Ends the run, in one commit with the end of its message."""
         run = self._record.run
@@ -256,7 +285,7 @@ class Execution:
             status=status,
             result=result,
             error=None if error is None else clean_error(error),
-            divergence=self._divergence() if status is RunStatus.COMPLETED else None,
+            failed_step=failed_step,
         )
         if self._failed_compensations:
             return RunDead(f"run {run.id}: {'; '.join(self._failed_compensations)}", end)
@@ -275,12 +304,6 @@ class Execution:
         await self._record.continue_as(encoded)
         return Suspended(0.0, self._record.run.signals)
 
-    def _divergence(self) -> str | None:
-        found = self._steps.divergence()
-        if found is not None:
-            _log.warning("run %s diverges from its record: %s", self._record.run.id, found)
-        return found
-
     def _suspended(self) -> Outcome:
         """The run waits, until its next time or its next signal."""
         run, seconds = self._record.run, float(DELAY_SECONDS_MAX)
@@ -295,18 +318,40 @@ class Execution:
 
     async def _drop(self) -> None:
         """Ends the tasks of a body that waits, and of steps whose claim is lost."""
-        left: list[asyncio.Task[Any]] = [*self._steps.drop()]
-        left += [each for each in self._tasks if not each.done()]
+        steps = self._steps
+        left = steps.drop()
         for task in left:
             task.cancel()
         if left:
             await asyncio.wait(left, timeout=DROP_SECONDS_MAX)
         for task in left:
             if task.done() and not task.cancelled():
-                task.exception()  # What a dropped body raises says nothing.
+                task.exception()  # What a dropped step raises says nothing.
+        await steps.loop.end(DROP_SECONDS_MAX)
+
+
+class Diverged(Exception):
+    """The code of a run does not agree with its record. Nothing was done."""
+
+
+def _recorded_args(step: RunStep, args: tuple[Any, ...]) -> Sequence[Any]:
+    """The arguments of the recorded call. Code that was accepted may call the step with others."""
+    if step.args is None or step.args == encode_args(args):
+        return args
+    found: list[Any] = msgspec.json.decode(step.args)
+    return found
+
+
+def _failed_step(error: BaseException) -> str | None:
+    """The key of the step with whose error a body has ended."""
+    cause = single_error(error)
+    return cause.key if isinstance(cause, StepFailed) else None
 
 
 def _failure_text(error: BaseException) -> str:
     """Why a run failed."""
     cause = single_error(error)
-    return str(cause) if isinstance(cause, StepFailed) else describe(error)
+    if isinstance(cause, StepFailed):
+        return str(cause)
+    text = describe(error)
+    return f"{text} ({NO_STEP})" if OTHER_LOOP in str(cause) else text

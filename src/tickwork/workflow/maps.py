@@ -20,6 +20,7 @@ from tickwork.core.message.batch import BatchStatus
 from tickwork.core.model import ContentType, Scope
 from tickwork.core.workflow.children import (
     ChildCall,
+    MapBatch,
     MapItem,
     MapRecord,
     child_label,
@@ -39,28 +40,42 @@ FUNCTIONS_KNOWN_MAX = 256
 
 
 class LoadedMap(NamedTuple):
-    """What is stored for a map: whether its batch is there in full, and the results of its
-    children by their name, once all have ended."""
+    """What is stored for a map: whether its batch is there in full, whether all its items have
+    ended, and the results of those that have by their name. While a map is tried again, those of
+    its earlier batches."""
 
     is_filled: bool
-    children: dict[str, RunResult] | None = None
+    has_ended: bool
+    children: dict[str, RunResult]
 
 
 async def load_map(store: Store, scope: Scope, step: RunStep, record: MapRecord) -> LoadedMap:
-    """Reads how far a map is, and the results if all its items have ended."""
+    """Reads how far a map is."""
+    is_filled, has_ended = True, True
     if step.state is not StepState.DONE:
         try:
             batch = await store.batches.get(scope, record.batch_id)
         except NotFound:
-            return LoadedMap(is_filled=False)
-        if batch.status is not BatchStatus.COMPLETED:
-            return LoadedMap(is_filled=batch.status is not BatchStatus.FILLING)
-    uids = [child_uid(record.batch_id, number) for number in range(record.items)]
+            is_filled = has_ended = False
+        else:
+            is_filled = batch.status is not BatchStatus.FILLING
+            has_ended = batch.status is BatchStatus.COMPLETED
+    batches = record.batches() if has_ended else record.earlier
+    return LoadedMap(is_filled, has_ended, await _load_children(store, scope, batches))
+
+
+async def _load_children(
+    store: Store, scope: Scope, batches: Sequence[MapBatch]
+) -> dict[str, RunResult]:
+    uids = [child_uid(batch.batch_id, number) for batch in batches for number in range(batch.items)]
     children: dict[str, RunResult] = {}
     for at in range(0, len(uids), RESULTS_READ):
-        found = await store.workflows.results(scope, uids[at : at + RESULTS_READ])
-        children |= {str(each.parent_step): each for each in found}
-    return LoadedMap(is_filled=True, children=children)
+        for child in await store.workflows.results(scope, uids[at : at + RESULTS_READ]):
+            label = str(child.parent_step)
+            # An item that was tried again has two runs; at most one has completed.
+            if label not in children or child.status is RunStatus.COMPLETED:
+                children[label] = child
+    return children
 
 
 def results_in_order(
@@ -72,16 +87,16 @@ def results_in_order(
     return [payload.decode(each.result or b"null", ContentType.JSON) for each in found]
 
 
-def first_failed(
+def failed_items(
     step: str, items: Sequence[MapItem], children: dict[str, RunResult]
-) -> tuple[str, RunResult | None] | None:
-    """The first item that did not complete: its name, and its run if it has one."""
-    for each in items:
-        label = child_label(step, each.key)
-        child = children.get(label)
+) -> list[MapItem]:
+    """The items that did not complete."""
+    failed = []
+    for item in items:
+        child = children.get(child_label(step, item.key))
         if child is None or child.status is not RunStatus.COMPLETED:
-            return label, child
-    return None
+            failed.append(item)
+    return failed
 
 
 async def child_error(store: Store, scope: Scope, label: str, child: RunResult | None) -> StepError:

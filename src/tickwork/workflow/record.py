@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
+from msgspec import structs
+
 from tickwork.app.invocation import NOTHING_MADE, Made, Written
 from tickwork.app.message import Permanent
 from tickwork.core.message.decide import with_effects
@@ -63,8 +65,13 @@ class RunRecord:
         self._events: list[RunEvent] = []
         self._newest_event = 0
         self._add_events(history)
-        self._read_at, self._read_monotonic = history.now, monotonic()
-        self._position = max((each.position for each in history.steps), default=0)
+        # What is recorded has happened, whatever the clock of this database says.
+        times = (step.finished_at or step.started_at for step in history.steps)
+        self._read_at = max(history.now, max(times, default=history.now))
+        self._read_monotonic = monotonic()
+        self._position = max((step.position for step in history.steps), default=0)
+        self.number = max((step.ended or 0 for step in history.steps), default=0)
+        self.skipped: set[int] = set()
         self._bytes = sum(map(output_bytes, history.steps))
         self.maps: dict[str, LoadedMap] = {}
 
@@ -99,12 +106,30 @@ class RunRecord:
                 return self._events.pop(index)
         return None
 
-    def new(self, key: str, kind: StepKind, state: StepState) -> RunStep:
+    def new(
+        self,
+        key: str,
+        kind: StepKind,
+        state: StepState,
+        called: str | None = None,
+        args: bytes | None = None,
+    ) -> RunStep:
         """A step that starts now, after all others."""
         self._position += 1
         return RunStep(
-            key=key, position=self._position, kind=kind, state=state, started_at=self.now()
+            key=key,
+            position=self._position,
+            kind=kind,
+            state=state,
+            started_at=self.now(),
+            called=called,
+            args=args,
         )
+
+    def take_number(self) -> int:
+        """The number of the next result that the body gets."""
+        self.number += 1
+        return self.number
 
     async def write(
         self,
@@ -113,22 +138,28 @@ class RunRecord:
         event: int | None = None,
         made: Made = NOTHING_MADE,
         rows: Written | None = None,
-    ) -> None:
-        """Records a step, with the event that it consumes, and what it sends and writes."""
+    ) -> int:
+        """Records a step, with the event that it consumes, and what it sends and writes. Returns
+        the number of its result, or 0 if it has not ended."""
         size = output_bytes(step)
         if self._bytes + size > RUN_BYTES_MAX:
             text = f"step {step.key!r}: the results of a run have at most {RUN_BYTES_MAX} bytes"
             raise Permanent(text)
         self._bytes += size  # Before it is written: steps that end together count each other.
+        if step.state.is_final and step.kind is not StepKind.PATCH:
+            step = structs.replace(step, ended=self.take_number())
         is_written = False
         try:
             signals = await self._write(Checkpoint(self.run.uid, step, event), made, rows)
             is_written = True
         finally:
-            self._bytes -= 0 if is_written else size
+            if not is_written:
+                self._bytes -= size
+                self.skipped.add(step.ended or 0)
         self.steps[step.key] = step
         if signals != self.run.signals:
             await self.refresh()
+        return step.ended or 0
 
     async def _write(self, checkpoint: Checkpoint, made: Made, rows: Written | None) -> int | None:
         """The signals of the run; None if they are not known."""
@@ -179,7 +210,7 @@ class RunRecord:
         """Reads how far the maps of the run are."""
         for step in self.steps.values():
             loaded = self.maps.get(step.key)
-            if step.state is StepState.FAILED or (loaded and loaded.children is not None):
+            if step.state is StepState.FAILED or (loaded and loaded.has_ended):
                 continue
             if (record := read_map(step)) is not None:
                 self.maps[step.key] = await load_map(self._store, self.scope, step, record)
@@ -196,6 +227,12 @@ class RunRecord:
     async def child_error(self, label: str, child: RunResult | None) -> StepError:
         """Why an item of a map failed."""
         return await child_error(self._store, self.scope, label, child)
+
+    async def converge(self) -> None:
+        """Notes that the code agrees with the record again."""
+        if not await self._store.workflows.diverge(SYSTEM, self._claim, self.run.uid, None):
+            raise ClaimLost([self._claim.id])
+        self.run = structs.replace(self.run, diverged_at=None, divergence=None)
 
     async def continue_as(self, params: bytes) -> None:
         """Gives the run new params, and an empty record."""

@@ -5,20 +5,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from datetime import datetime
 from typing import Any, cast
+from uuid import UUID
 
 from msgspec import Struct
 
 from tickwork.app.invocation import enter, leave
 from tickwork.app.workflows import WorkflowDeclaration
 from tickwork.core.model import ContentType, Scope
-from tickwork.core.workflow.model import RunHistory, RunSelection, RunStatus
+from tickwork.core.workflow.model import Run, RunHistory, RunSelection, RunStatus
 from tickwork.store.contract import Store
-from tickwork.workflow.execution import IDLE_TURNS
+from tickwork.workflow.execution import DROP_SECONDS_MAX
 from tickwork.workflow.record import RunRecord
 from tickwork.workflow.step import ContinueAs, Step
 from tickwork.workflow.steps import Steps
 from tickwork.workflow.work import BodyHandling, Work, carry_out
+
+PAGE_RUNS = 100
+"""Number of runs that are read at once."""
+
+Declared = Mapping[str, Mapping[str | None, WorkflowDeclaration]]
+"""The workflows of an app with their versions."""
 
 
 class ReplayedRun(Struct, frozen=True):
@@ -42,36 +50,47 @@ class _ReadRecord(RunRecord):
 async def replay_runs(
     store: Store,
     scope: Scope,
-    declared: Mapping[str, Mapping[str | None, WorkflowDeclaration]],
+    declared: Declared,
     *,
     workflow: str | None = None,
     run_id: str | None = None,
     limit: int = 100,
+    is_running: bool = False,
 ) -> list[ReplayedRun]:
-    """Replays one run, or the newest ones of a workflow or of all that are declared, each on the
-    newest version of its code."""
+    """Replays one run, or the newest ones of a workflow or of all that are declared; with
+    `is_running` all that have not ended. Each is replayed by the code that would execute it."""
     if run_id is not None:
         runs = [await store.workflows.get(scope, run_id)]
     else:
         names = [workflow] if workflow is not None else [*declared]
-        runs = [
-            run
-            for name in names
-            for run in await store.workflows.list(scope, RunSelection(workflow=name), limit)
-        ]
-    replayed: list[ReplayedRun] = []
-    for run in runs:
-        history = await store.workflows.history(scope, run.id)
-        versions = declared.get(run.workflow)
-        divergence: str | None = f"the workflow {run.workflow} is not declared by this app"
-        if run.parent_id is not None:
-            divergence = f"it is an item of run {run.parent_id}; replay that one"
-        elif versions:
-            divergence = await replay(store, history, [*versions.values()][-1])
-        replayed.append(
-            ReplayedRun(run.id, run.workflow, str(run.status), len(history.steps), divergence)
-        )
-    return replayed
+        runs = []
+        for name in names:
+            if is_running:
+                runs += [run async for run in _running_runs(store, scope, name)]
+            else:
+                runs += await store.workflows.list(scope, RunSelection(workflow=name), limit)
+    return [await _replay_run(store, scope, declared, run) for run in runs]
+
+
+async def _running_runs(store: Store, scope: Scope, workflow: str) -> AsyncIterator[Run]:
+    selection = RunSelection(workflow=workflow, status=RunStatus.RUNNING)
+    before: tuple[datetime, UUID] | None = None
+    while runs := await store.workflows.list(scope, selection, PAGE_RUNS, before=before):
+        for run in runs:
+            yield run
+        before = runs[-1].created_at, runs[-1].uid
+
+
+async def _replay_run(store: Store, scope: Scope, declared: Declared, run: Run) -> ReplayedRun:
+    history = await store.workflows.history(scope, run.id)
+    versions = declared.get(run.workflow)
+    divergence: str | None = f"the workflow {run.workflow} is not declared by this app"
+    if run.parent_id is not None:
+        divergence = f"it is an item of run {run.parent_id}; replay that one"
+    elif versions:
+        newest = [*versions.values()][-1]
+        divergence = await replay(store, history, versions.get(run.version, newest))
+    return ReplayedRun(run.id, run.workflow, str(run.status), len(history.steps), divergence)
 
 
 async def replay(store: Store, history: RunHistory, declared: WorkflowDeclaration) -> str | None:
@@ -102,32 +121,26 @@ async def _replayed(
         given += (declared.params.decode(history.run.params, ContentType.JSON),)
     before = enter(BodyHandling())
     try:
-        task = asyncio.ensure_future(declared.function(*given))
+        task = steps.loop.start(declared.function(*given))
     finally:
         leave(before)
-    seen, turns = 0, 0
-    while not task.done() and turns < IDLE_TURNS:
-        await asyncio.sleep(0)
-        turns = 0 if steps.called != seen else turns + 1
-        seen = steps.called
     try:
+        await steps.changed.wait()
+        while steps.loop.is_busy:
+            steps.changed.clear()
+            await steps.changed.wait()
         yield steps, task
     finally:
         steps.drop()
-        task.cancel()
-        await asyncio.wait([task])
+        await steps.loop.end(DROP_SECONDS_MAX)
 
 
 def _divergence(
     history: RunHistory, declared: WorkflowDeclaration, steps: Steps, task: asyncio.Future[Any]
 ) -> str | None:
-    # Compensations are called after a body has failed.
-    recorded = [each.key for each in history.steps if not each.key.startswith("compensate ")]
-    unknown = [key for key in recorded if key not in steps.calls]
-    found = [*steps.mismatches]
-    if unknown:
-        found.append(f"recorded, but not called by this code: {', '.join(unknown)}")
-    if history.run.status is RunStatus.COMPLETED:
+    divergence = steps.divergence()
+    found = [] if divergence is None else [divergence]
+    if not found and history.run.status is RunStatus.COMPLETED:
         found += _end_divergence(history, declared, task)
     return "; ".join(found) or None
 

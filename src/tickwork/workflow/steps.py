@@ -1,8 +1,12 @@
-"""The steps that a body calls: each runs as a task beside it, waits, or is resolved at once.
+"""The steps that a body calls: each runs as a task beside it, waits, or has a recorded result.
 
-A step whose result is recorded is resolved. One that has to wait (a sleep, an event, a retry) is
-kept in `waiting`. After `is_stopping` was set no step starts, and none is resolved: the run is
-paused, cancelled or past its deadline.
+While the body is recalling its record, it gets recorded results only, in their order; what it calls
+besides is kept in `_pending`. When it waits and has asked for the whole record, all of that begins.
+If it waits and has not, the record and the code have diverged, and nothing begins.
+
+A step that has to wait (a sleep, an event, a retry) is kept in `waiting`. After `is_stopping` was
+set no step starts, and no new result is given: the run is paused, cancelled, failed or past its
+deadline.
 """
 
 from __future__ import annotations
@@ -11,35 +15,31 @@ import asyncio
 import logging
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import structs
 
-from tickwork.app.message import ClaimedMessage, Permanent, single_error
-from tickwork.app.workflows import result_payload
-from tickwork.core.message.decide import clean_error
-from tickwork.core.model import ContentType
+from tickwork.app.message import ClaimedMessage
 from tickwork.core.workflow.children import MapItem
 from tickwork.core.workflow.model import RunEvent, RunStep, StepError, StepKind, StepState
+from tickwork.core.workflow.recall import Recall
 from tickwork.core.workflow.retries import Retries
-from tickwork.core.workflow.step_key import StepKeys, compensation_name
-from tickwork.errors import ClaimLost, StepFailed, StoreError, StoreUnavailable
-from tickwork.service.worker.invoke import describe
+from tickwork.core.workflow.step_key import StepKeys, is_compensation
+from tickwork.errors import (
+    ClaimLost,
+    FieldError,
+    InvalidInput,
+    StoreError,
+)
+from tickwork.workflow.body_loop import BodyLoop
 from tickwork.workflow.call import StepCall, Waiting, resolve_call, step_failed
+from tickwork.workflow.do_steps import CarryOut, Crashed, Dos, resolve_recorded
 from tickwork.workflow.map_steps import Mapped, Maps, OnMap
 from tickwork.workflow.record import RunRecord
-from tickwork.workflow.work import Done, Identity, Work
-
-ERROR_LENGTH_MAX = 2_000
-"""Maximum number of characters of the message of a recorded error."""
-
-STEPS_SHOWN_MAX = 20
-"""Maximum number of steps that a report of a divergence names."""
-
-CarryOut = Callable[[Work, str, ClaimedMessage[Any]], Coroutine[Any, Any, Done]]
-"""Makes one attempt at the work of a step."""
+from tickwork.workflow.wait_steps import Waits, decoded
+from tickwork.workflow.work import Work, encode_args, name_call
 
 AtBoundary = Callable[[str, str], None]
 """Called with `start` before each attempt at a step, `done` before its result is recorded, and
@@ -52,14 +52,9 @@ class Dropped(BaseException):
     """Raised in a body that calls a step after it was dropped."""
 
 
-class Crashed(BaseException):
-    """Raised at a boundary by a test: everything in memory is lost, as if the process had died."""
-
-
 class Compensation(NamedTuple):
     """How a step is undone."""
 
-    key: str
     compensate: Callable[..., Any]
     args: tuple[Any, ...]
     retries: Retries
@@ -76,20 +71,31 @@ class Steps:
         at_boundary: AtBoundary | None = None,
         on_map: OnMap | None = None,
     ) -> None:
-        self.record, self._message, self._carry_out = record, message, carry_out
+        self.record = record
         self.at_boundary = at_boundary or _do_nothing
+        self._outer = asyncio.get_running_loop()
+        # Weak: a cycle would keep the whole record in memory until the next garbage collection.
+        own = weakref.proxy(self)
+        self.loop = BodyLoop(lambda: own.on_idle())
+        self._dos, self._waits = Dos(own, message, carry_out), Waits(own)
+        self.maps = Maps(own, on_map)
         self._keys = StepKeys()
         self.calls: dict[str, StepCall[Any]] = {}
         self.running: set[asyncio.Task[None]] = set()
         self.waiting: dict[str, Waiting] = {}
-        # Weak: a cycle would keep the whole record in memory until the next garbage collection.
-        self.maps = Maps(weakref.proxy(self), on_map)
-        self.compensations: list[Compensation] = []
-        self.mismatches: list[str] = []
-        self.changed, self.called = asyncio.Event(), 0
-        self.is_stopping = self.is_lost = self.is_broken = self.is_dropped = False
+        self.compensations: dict[str, Compensation] = {}
+        self.changed = asyncio.Event()
+        self.is_lost = self.is_broken = self.is_dropped = False
         self.is_compensating = False
-        self._undone: list[str] = []
+        self.is_undone = any(map(is_compensation, record.steps))
+        self.is_stopping = False
+        self._recall = Recall(record.steps.values(), record.run.accepted)
+        self.is_recalling = bool(record.steps)
+        self._held: dict[str, Callable[[], None]] = {}
+        self._pending: dict[str, Callable[[], None]] = {}
+        self._patches: list[StepCall[bool]] = []
+        self._arrived: dict[int, tuple[StepCall[Any], Any, BaseException | None]] = {}
+        self._delivered = record.number
 
     # What a body calls
 
@@ -102,84 +108,150 @@ class Steps:
         return self.record.run.tenant
 
     def do(self, name: object, key: object, work: Work) -> StepCall[Any]:
-        call, known = self._call(name, StepKind.DO, key)
+        _check_name(name)
+        arguments = encode_args(work.args)
+        called = name_call(work.function, arguments)
+        call, known = self._call(name, StepKind.DO, key, called)
         if work.compensate is not None:
-            self.compensations.append(
-                Compensation(call.key, work.compensate, work.args, work.retries)
-            )
-            if (undo := compensation_name(call.key)) in self.record.steps:
-                self._undone.append(undo)
-        if known is not None and known.state is StepState.DONE:
-            _resolve_recorded(call, work.function, known)
-        elif known is not None and known.state is StepState.FAILED:
-            resolve_call(call, error=step_failed(known))
-        elif known is not None and known.state is StepState.RETRYING:
-            self._wait_for_retry(call, work, known)
-        elif not self.is_stopping:
-            self.start(self._attempt(call, work, known))
+            self.compensations[call.key] = Compensation(work.compensate, work.args, work.retries)
+        if known is not None and known.state.is_final:
+            self._hold(call, lambda: resolve_recorded(call, work.function, known))
+        elif known is None:
+            args = None if work.compensate is None else arguments
+            self._begin(call, lambda: self._dos.begin(call, work, called, args))
+        else:
+            self._begin(call, lambda: self._dos.go_on(call, work, known))
+        return call
+
+    def compensate(self, name: str, work: Work) -> StepCall[Any]:
+        """Calls the step that undoes another one."""
+        call, known = self._call(name, StepKind.DO)
+        if known is not None and known.state.is_final:
+            resolve_recorded(call, work.function, known)
+        elif known is None:
+            self._begin(call, lambda: self._dos.begin(call, work, None, None))
+        else:
+            self._begin(call, lambda: self._dos.go_on(call, work, known))
         return call
 
     def sleep(self, name: object, seconds: float | None, until: datetime | None) -> StepCall[None]:
         call, known = self._call(name, StepKind.SLEEP)
-        if known is not None:
-            self._sleep_until(call, known.wake_at)
-        elif not self.is_stopping:
-            wake_at = until or self.record.now() + timedelta(seconds=seconds or 0.0)
-            self.start(self._begin_sleep(call, wake_at))
+        if known is None:
+            self._begin(call, lambda: self._waits.begin_sleep(call, seconds, until))
+            return call
+        if self.is_recalling:
+            self._hold(call, lambda: resolve_call(call))
+        if not call.future.done():
+            self._begin(call, lambda: self._waits.sleep_until(call, known.wake_at))
         return call
 
     def wait_for_event(
         self, name: object, type_: str, timeout_seconds: float | None
     ) -> StepCall[Any]:
-        call, known = self._call(name, StepKind.EVENT)
+        call, known = self._call(name, StepKind.EVENT, called=type_)
         if known is not None and known.state is StepState.DONE:
-            resolve_call(call, msgspec.json.decode(known.output or b"null"))
+            self._hold(call, lambda: resolve_call(call, decoded(known)))
         elif known is not None and known.state is StepState.FAILED:
-            resolve_call(call, error=step_failed(known))
-        elif known is not None:
-            self._wait_for_event(call, type_, known)
-        elif not self.is_stopping:
-            self.start(self._begin_event_wait(call, type_, timeout_seconds))
+            self._hold(call, lambda: resolve_call(call, error=step_failed(known)))
+        elif known is not None and known.state is StepState.WAITING:
+            self._begin(call, lambda: self._waits.wait_for_event(call, type_, known))
+        else:
+            self._begin(
+                call, lambda: self._waits.ask_for_event(call, known, type_, timeout_seconds)
+            )
         return call
 
     def patched(self, name: object) -> StepCall[bool]:
         call, known = self._call(name, StepKind.PATCH)
         if known is not None:
             resolve_call(call, known.output == b"true")
-        elif not self.is_stopping:
-            # Steps that are recorded and not yet called lie beyond this point.
-            is_new = all(key in self.calls for key in self.record.steps)
-            self.start(self._record_patch(call, is_new=is_new))
+        elif self.is_recalling:
+            self._patches.append(call)
+        else:
+            self._begin_patch(call)
         return call
 
     def map(
         self, name: object, work: Work, items: Sequence[MapItem], concurrency: int
     ) -> StepCall[list[Any]]:
-        call, known = self._call(name, StepKind.MAP)
-        self.maps.call(call, known, Mapped(str(name), work, items, concurrency))
+        called = name_call(work.function, encode_args([[item.key, item.item] for item in items]))
+        call, known = self._call(name, StepKind.MAP, called=called)
+        mapped = Mapped(str(name), called, work, items, concurrency)
+        self.maps.works[call.key] = work
+        if known is not None and known.state.is_final:
+            self._hold(call, lambda: self.maps.resolve(call, mapped, known))
+        else:
+            self._begin(call, lambda: self.maps.begin(call, mapped, known))
         return call
 
     # What drives a body
 
-    @property
-    def is_undone(self) -> bool:
-        """Whether compensations have run, after which the body may start nothing any more."""
-        return any(each not in self.calls for each in self._undone)
+    def on_idle(self) -> None:
+        """The body waits: it gets its next recorded result, or what it has called begins."""
+        while self.is_recalling and not self.is_dropped:
+            if self._give_next():
+                return
+            if self.divergence() is not None:
+                break
+            self._end_recall()
+            if self.loop.is_busy:
+                return
+        if not self.running:
+            self.changed.set()
+
+    def _give_next(self) -> bool:
+        """Gives the body its next recorded result; whether there is one."""
+        key = self._recall.next(self.record.now())
+        if key is not None:
+            self._recall.give(key)
+            self._pending.pop(key, None)
+            self._held.pop(key)()
+            return True
+        if self._patches and self._recall.missing():
+            # The record goes on beyond this point, by the old way.
+            resolve_call(self._patches.pop(0), value=False)
+            return True
+        return False
+
+    def _end_recall(self) -> None:
+        self.is_recalling = False
+        self.changed.set()  # The run does not diverge.
+        self._delivered = self.record.number = max(self.record.number, self._recall.last)
+        pending, self._pending = self._pending, {}
+        if self.is_stopping or self.is_undone:
+            self.is_stopping = True
+            return
+        for begin in pending.values():
+            begin()
+        for call in self._patches:
+            self._begin_patch(call)
+
+    def divergence(self) -> str | None:
+        """How the record and the calls of a body that waits or has ended differ."""
+        return self._recall.divergence() if self.is_recalling else None
 
     def wake_due(self) -> bool:
         """Lets steps go on whose time has come or whose event is there; whether there are any."""
         if self.is_stopping or not self.waiting:
             return False
         now, woken = self.record.now(), list[tuple[Waiting, RunEvent | None]]()
-        for key, each in [*self.waiting.items()]:
-            event = None if each.event_type is None else self.record.take_event(each.event_type)
-            is_due = each.wake_at is not None and each.wake_at <= now
+        for key, waiting in [*self.waiting.items()]:
+            event_type = waiting.event_type
+            event = None if event_type is None else self.record.take_event(event_type)
+            is_due = waiting.wake_at is not None and waiting.wake_at <= now
             if event is not None or is_due or self.maps.has_ended(key):
                 del self.waiting[key]
-                woken.append((each, event))
-        for each, event in woken:
-            self.start(each.go_on(event))
+                woken.append((waiting, event))
+        if len(woken) > 1:  # As `Recall` gives sleeps back.
+            woken.sort(key=self._wake_order)
+        for waiting, event in woken:
+            waiting.go_on(event)
         return bool(woken)
+
+    def _wake_order(self, woken: tuple[Waiting, RunEvent | None]) -> tuple[float, int]:
+        waiting, _ = woken
+        wake_at = 0.0 if waiting.wake_at is None else waiting.wake_at.timestamp()
+        return wake_at, self.record.steps[waiting.call.key].position
 
     def next_wake(self) -> datetime | None:
         """When the first waiting step wakes by itself."""
@@ -187,67 +259,67 @@ class Steps:
         return min(times, default=None)
 
     @property
-    def waits_for_signal(self) -> bool:
-        """Whether a step waits for an event, or a map for its items."""
-        return any(
-            each.event_type is not None or key in self.maps.works
-            for key, each in self.waiting.items()
-        )
-
-    @property
     def is_awaited(self) -> bool:
         """Whether the body awaits a step that waits."""
-        return any(each.call.is_awaited for each in self.waiting.values())
+        return any(waiting.call.is_awaited for waiting in self.waiting.values())
 
     async def refresh(self) -> None:
         """Reads what happened to the run from outside."""
         await self.record.refresh()
-        self._look_at_control()
+        self.look_at_control()
 
     def drop(self) -> list[asyncio.Task[None]]:
         """Refuses further calls, and returns the steps that are running."""
         self.is_dropped = True
         for call in self.calls.values():
             call.future.cancel()
-        return [each for each in self.running if not each.done()]
-
-    def divergence(self) -> str | None:
-        """How the record and the calls of a body that has ended differ."""
-        unknown = [key for key in self.record.steps if key not in self.calls]
-        found = [*self.mismatches]
-        if unknown:
-            shown = ", ".join(sorted(unknown)[:STEPS_SHOWN_MAX])
-            found.append(f"recorded, but not called by this code: {shown}")
-        return "; ".join(found) or None
+        self.loop.cancel_tasks()
+        for refers_to_this in (self._held, self._pending, self.waiting):
+            refers_to_this.clear()
+        return [task for task in self.running if not task.done()]
 
     def forgotten(self) -> list[StepCall[Any]]:
         """The steps that have not ended, and that nobody awaits."""
         return [
-            each for each in self.calls.values() if not each.is_awaited and not each.future.done()
+            call for call in self.calls.values() if not call.is_awaited and not call.future.done()
         ]
 
     # Steps
 
     def _call(
-        self, name: object, kind: StepKind, key: object = None
+        self, name: object, kind: StepKind, key: object = None, called: str | None = None
     ) -> tuple[StepCall[Any], RunStep | None]:
         """Reserves the key of a step; and its record, if it has one."""
         if self.is_dropped:
             raise Dropped
         made = self._keys.next(name, key, task=asyncio.current_task())
-        call = self.calls[made] = StepCall(made, asyncio.get_running_loop().create_future())
-        self.called += 1
-        known = self.record.steps.get(made)
-        if known is not None and known.kind is not kind:
-            text = f"step {made} is a {known.kind} in the record and a {kind} in this code"
-            self.mismatches.append(text)
-            known = None
-        if known is None and self.is_undone and not self.is_compensating:
-            self.is_stopping = True
-        return call, known
+        made = self._recall.key(made, kind)
+        call = self.calls[made] = StepCall(made, self.loop.create_future())
+        if self.is_recalling:
+            return call, self._recall.ask(made, kind, called)
+        return call, self.record.steps.get(made)
+
+    def _hold(self, call: StepCall[Any], give: Callable[[], None]) -> None:
+        """Keeps a recorded result until it is the next. A body without branches that asks for the
+        next one gets it at once."""
+        if not self.is_recalling:
+            give()
+        elif not self.loop.has_branches and self._recall.next(self.record.now()) == call.key:
+            self._recall.give(call.key)
+            give()
+        else:
+            self._held[call.key] = give
+
+    def _begin(self, call: StepCall[Any], begin: Callable[[], None]) -> None:
+        """Begins a step, or keeps it until the body has asked for its whole record."""
+        if self.is_recalling:
+            self._pending[call.key] = begin
+        elif not self.is_stopping:
+            begin()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+        """Runs the work of a step in the loop of the worker."""
+        task = self._outer.create_task(work)
         self.running.add(task)
         task.add_done_callback(self._on_done)
 
@@ -255,10 +327,9 @@ class Steps:
         self.running.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._on_error(error)
-        # Usually the body has its result by now, and has called the next step.
-        elif self.running and not self.waiting:
-            return
-        self.changed.set()
+            self.changed.set()
+        elif not self.running and not self.loop.is_busy:  # Else the body goes on with its result.
+            self.changed.set()
 
     def _on_error(self, error: BaseException) -> None:
         if isinstance(error, ClaimLost | Crashed):
@@ -268,165 +339,77 @@ class Steps:
         if not isinstance(error, StoreError):
             _log.error("run %s: a step cannot be recorded", self.run_id, exc_info=error)
 
-    async def _attempt(self, call: StepCall[Any], work: Work, known: RunStep | None) -> None:
-        """Makes one attempt at a step, and records what follows."""
-        step = known or self.record.new(call.key, StepKind.DO, StepState.STARTED)
-        if known is None and work.compensate is not None:
-            # Recorded before it starts, so that it is undone even if it never ends.
-            await self.write(step)
-            if self.is_stopping:
-                return
-        if not self._message.is_ours:
-            # Another worker may have the run, and may have recorded this step.
-            raise StoreUnavailable("the lease of this node is not renewed; no step starts")
-        try:
-            self.at_boundary("start", call.key)
-            done = await self._carry_out(self._limited(work, call.key), call.key, self._message)
-            self.at_boundary("done", call.key)
-            ended = structs.replace(
-                step,
-                state=StepState.DONE,
-                attempts=step.attempts + 1,
-                output=done.output,
-                finished_at=self.record.now(),
-                wake_at=None,
-            )
-            await self.record.write(ended, made=done.made, rows=done.rows)
-            self.at_boundary("recorded", call.key)
-        except (StoreError, ClaimLost, Crashed):
-            raise
-        except BaseException as error:
-            if self.is_dropped or isinstance(error, KeyboardInterrupt | GeneratorExit):
-                raise
-            await self._record_failure(call, work, step, error)
-            return
-        self._look_at_control()
-        self.resolve(call, done.value)
-
-    async def _record_failure(
-        self, call: StepCall[Any], work: Work, step: RunStep, error: BaseException
+    def wait(
+        self,
+        call: StepCall[Any],
+        go_on: Callable[[RunEvent | None], None],
+        *,
+        until: datetime | None = None,
+        event_type: str | None = None,
     ) -> None:
-        cause, attempts, now = single_error(error), step.attempts + 1, self.record.now()
-        text = clean_error(str(cause))[:ERROR_LENGTH_MAX]
-        data = StepError(type(cause).__name__, text, clean_error(describe(error)))
-        delay = None if isinstance(cause, Permanent) else work.retries.after(attempts)
+        """Lets a step wait: until a time, for an event of a type, or for the items of its map."""
+        self.waiting[call.key] = Waiting(call, until, event_type, go_on)
+        self.changed.set()
+
+    async def fail(self, call: StepCall[Any], step: RunStep, error: StepError) -> None:
+        """Records a step that has failed without an attempt at it."""
         failed = structs.replace(
             step,
-            state=StepState.FAILED if delay is None else StepState.RETRYING,
-            attempts=attempts,
-            error=msgspec.json.encode(data),
-            wake_at=None if delay is None else now + timedelta(seconds=delay),
-            finished_at=now if delay is None else None,
-        )
-        await self.write(failed)
-        if delay is None:
-            self.resolve(call, error=step_failed(failed))
-        else:
-            self._wait_for_retry(call, work, failed)
-
-    def _wait_for_retry(self, call: StepCall[Any], work: Work, known: RunStep) -> None:
-        async def go_on(_: RunEvent | None) -> None:
-            await self._attempt(call, work, known)
-
-        self.waiting[call.key] = Waiting(call, known.wake_at, None, go_on)
-
-    async def _begin_sleep(self, call: StepCall[None], wake_at: datetime) -> None:
-        step = self.record.new(call.key, StepKind.SLEEP, StepState.WAITING)
-        await self.write(structs.replace(step, wake_at=wake_at))
-        self._sleep_until(call, wake_at)
-
-    def _sleep_until(self, call: StepCall[None], wake_at: datetime | None) -> None:
-        async def go_on(_: RunEvent | None) -> None:
-            self.resolve(call, None)
-
-        if wake_at is None or wake_at <= self.record.now():
-            resolve_call(call, None)  # Also in a run that is to stop: nothing new happens by that.
-        else:
-            self.waiting[call.key] = Waiting(call, wake_at, None, go_on)
-
-    async def _begin_event_wait(
-        self, call: StepCall[Any], type_: str, timeout_seconds: float | None
-    ) -> None:
-        step = self.record.new(call.key, StepKind.EVENT, StepState.WAITING)
-        if (event := self.record.take_event(type_)) is not None:
-            await self._receive(call, step, event)
-            return
-        if timeout_seconds is not None:
-            wake_at = self.record.now() + timedelta(seconds=timeout_seconds)
-            step = structs.replace(step, wake_at=wake_at)
-        await self.write(step)
-        self._wait_for_event(call, type_, step)
-
-    def _wait_for_event(self, call: StepCall[Any], type_: str, step: RunStep) -> None:
-        async def go_on(event: RunEvent | None) -> None:
-            if event is not None:
-                await self._receive(call, step, event)
-                return
-            data = StepError("EventTimedOut", f"no event {type_!r} came in time")
-            failed = structs.replace(
-                step,
-                state=StepState.FAILED,
-                error=msgspec.json.encode(data),
-                finished_at=self.record.now(),
-            )
-            await self.write(failed)
-            self.resolve(call, error=step_failed(failed))
-
-        self.waiting[call.key] = Waiting(call, step.wake_at, type_, go_on)
-
-    async def _receive(self, call: StepCall[Any], step: RunStep, event: RunEvent) -> None:
-        done = structs.replace(
-            step,
-            state=StepState.DONE,
-            output=event.data,
+            state=StepState.FAILED,
+            error=msgspec.json.encode(error),
             finished_at=self.record.now(),
-            wake_at=None,
         )
-        await self.write(done, event=event.number)
-        self.resolve(call, msgspec.json.decode(event.data))
+        self.deliver(await self.write(failed), call, error=step_failed(failed))
 
-    async def _record_patch(self, call: StepCall[bool], *, is_new: bool) -> None:
+    def _begin_patch(self, call: StepCall[bool]) -> None:
+        if not self.is_stopping:
+            self.start(self._record_patch(call))
+
+    async def _record_patch(self, call: StepCall[bool]) -> None:
         step = self.record.new(call.key, StepKind.PATCH, StepState.DONE)
-        output = b"true" if is_new else b"false"
-        await self.write(structs.replace(step, output=output, finished_at=step.started_at))
-        self.resolve(call, is_new)
+        await self.write(structs.replace(step, output=b"true", finished_at=step.started_at))
+        if not self.is_stopping:
+            resolve_call(call, value=True)
 
-    async def write(self, step: RunStep, *, event: int | None = None) -> None:
-        await self.record.write(step, event=event)
+    async def write(self, step: RunStep, *, event: int | None = None) -> int:
+        """Records a step; the number of its result, if it has ended."""
+        number = await self.record.write(step, event=event)
         self.at_boundary("recorded", step.key)
-        self._look_at_control()
+        self.look_at_control()
+        return number
 
-    def _look_at_control(self) -> None:
+    def look_at_control(self) -> None:
+        """Stops if the run was paused or cancelled meanwhile."""
         run = self.record.run
         if run.paused or (run.control is not None and not self.is_compensating):
             self.is_stopping = True
 
-    def _limited(self, work: Work, key: str) -> Work:
-        """The work of a step, within the deadline of the run."""
-        run, seconds = self.record.run, work.timeout_seconds
-        left = None if self.is_compensating else self.record.seconds_left()
-        if left is not None:
-            seconds = min(seconds, left)
-        identity = Identity(run.uid, f"{run.generation} {key}")
-        return structs.replace(work, identity=identity, timeout_seconds=seconds)
-
-    def resolve(
-        self, call: StepCall[Any], value: Any = None, error: BaseException | None = None
+    def deliver(
+        self,
+        number: int,
+        call: StepCall[Any],
+        value: Any = None,
+        error: BaseException | None = None,
     ) -> None:
-        """Gives the body the result of a step, unless the run is to stop here."""
-        if not self.is_stopping:
-            resolve_call(call, value, error)
+        """Gives the body the result of a step, unless the run is to stop here. A result waits for
+        those with lower numbers, which are still being recorded."""
+        self._arrived[number] = (call, value, error)
+        self.deliver_arrived()
+
+    def deliver_arrived(self) -> None:
+        """Gives the body the results that wait for no other."""
+        while (number := self._delivered + 1) in self._arrived or number in self.record.skipped:
+            self._delivered = number
+            arrived = self._arrived.pop(number, None)
+            if arrived is not None and not self.is_stopping:
+                resolve_call(*arrived)
 
 
 def _do_nothing(_boundary: str, _key: str) -> None:
     """Nothing happens at a boundary, except in tests."""
 
 
-def _resolve_recorded(call: StepCall[Any], function: Callable[..., Any], step: RunStep) -> None:
-    """Gives the body a recorded result, as the type that the function declares."""
-    try:
-        value = result_payload(function).decode(step.output or b"null", ContentType.JSON)
-    except Exception as error:  # The function declares another type than when it was recorded.
-        resolve_call(call, error=StepFailed(call.key, type(error).__name__, str(error)))
-    else:
-        resolve_call(call, value)
+def _check_name(name: object) -> None:
+    if isinstance(name, str) and is_compensation(name):
+        fault = "begins like the name of a compensation; rename the step"
+        raise InvalidInput([FieldError(f"step {name!r}", fault)])

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 from collections.abc import Awaitable, Callable
+from hashlib import blake2b
 from typing import Any, NamedTuple, NoReturn, TypeVar
 from uuid import UUID
 
+import msgspec
 from msgspec import Struct
 
 from tickwork.app.invocation import Handling, Made, Rows, Written, enter, leave
@@ -22,6 +25,9 @@ from tickwork.errors import FieldError, InvalidInput
 from tickwork.service.worker.permits import go_on
 
 T = TypeVar("T")
+
+DIGEST_BYTES = 8
+"""Number of bytes of the digest of a step's arguments."""
 
 STEP_TIMEOUT_SECONDS = 600.0
 """Seconds that one attempt at a step may take, unless the step says otherwise."""
@@ -49,6 +55,33 @@ class Work(Struct, frozen=True):
     compensate: Callable[..., Any] | None = None
     has_rows: bool = False
     identity: Identity | None = None
+
+
+def name_call(function: Callable[..., Any], arguments: bytes) -> str:
+    """What a step calls, as its record names it: the function, and a digest of its arguments. A
+    function may move to another module."""
+    while isinstance(function, functools.partial):
+        arguments += encode_args((*function.args, function.keywords))
+        function = function.func
+    name = getattr(function, "__qualname__", None) or type(function).__qualname__
+    return f"{name} {blake2b(arguments, digest_size=DIGEST_BYTES).hexdigest()}"
+
+
+def encode_args(args: object) -> bytes:
+    """The arguments of a step as JSON, the same in every process. What is not JSON is told apart by
+    its type only."""
+    try:
+        return _ARGS.encode(args)
+    except (TypeError, ValueError, RecursionError):  # Such as the keys of a dict.
+        return b"null"
+
+
+def _as_json(value: object) -> object:
+    dump = getattr(value, "model_dump", None)  # A model of Pydantic.
+    return dump(mode="json") if callable(dump) else type(value).__qualname__
+
+
+_ARGS = msgspec.json.Encoder(order="deterministic", enc_hook=_as_json)
 
 
 class Unrecordable(Permanent):

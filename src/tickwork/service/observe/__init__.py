@@ -23,6 +23,7 @@ from uuid import UUID
 from tickwork.clock import monotonic
 from tickwork.core.model import Fate, Message, Reaped, SettleResult, StoredQueue
 from tickwork.core.schedule.plan import Plan
+from tickwork.core.workflow.model import Run
 from tickwork.store.contract import Store
 
 if TYPE_CHECKING:
@@ -89,6 +90,9 @@ class Observer:
 
     def suspects_not_alone(self, queue: StoredQueue, why: str) -> None:
         """Suspects run beside other messages."""
+
+    def run_diverged(self, run: Run, divergence: str) -> None:
+        """The code of a run does not agree with its record; it waits for other code."""
 
     def claims_reaped(self, reaped: Reaped) -> None:
         """This node released or expired claims and messages of dead nodes."""

@@ -28,6 +28,7 @@ from uuid import UUID
 from tickwork.clock import monotonic
 from tickwork.core.message.error_summary import summary
 from tickwork.core.model import Fate, Message, Reaped, SettleResult, StoredQueue
+from tickwork.core.workflow.model import Run
 from tickwork.errors import StoreBroken, StoreUnavailable
 from tickwork.service.observe import (
     DUPLICATE,
@@ -179,6 +180,14 @@ class EventLog(Observer):
             message.type,
             message.hops,
             message.correlation_id or message.id,
+        )
+
+    def run_diverged(self, run: Run, divergence: str) -> None:
+        _log.error(
+            "run %s of %s has diverged and waits for code that agrees with its record: %s",
+            run.id,
+            run.workflow,
+            divergence,
         )
 
     def suspects_not_alone(self, queue: StoredQueue, why: str) -> None:

@@ -1,4 +1,5 @@
-"""Consumers that come and go while a worker runs: those of queues that push to an endpoint.
+"""Consumers that come and go while a worker runs: those of queues that push to an endpoint, and of
+versions of workflows that no node has.
 
 Somebody may set `push_to` of a queue at any time, change its settings, or delete it. A consumer
 keeps the settings with which it started; when they change it ends, and another one starts.
@@ -46,7 +47,10 @@ class FoundConsumers:
     """Adds the consumers that `find` returns to those of a worker, and removes them again."""
 
     def __init__(
-        self, context: WorkerContext, consumers: list[QueueConsumer], find: FindConsumers
+        self,
+        context: WorkerContext,
+        consumers: list[QueueConsumer],
+        find: Sequence[FindConsumers],
     ) -> None:
         # These queues are not the app's, which creates its own again when they are gone.
         self._context = context._replace(declare_again=_declare_nothing)
@@ -57,7 +61,9 @@ class FoundConsumers:
     async def refresh(self, start: StartConsumer | None) -> datetime | None:
         """Starts consumers that are new and retires those that are gone; returns when to look again
         at the latest. Without `start` the caller runs the consumers itself."""
-        consumers, until = await self._find()
+        found_now = [await find() for find in self._find]
+        consumers = [found for now in found_now for found in now.consumers]
+        until = min((now.until for now in found_now if now.until is not None), default=None)
         wanted = {each.queue.id: each for each in consumers}
         for own in [*self._loops]:
             found = wanted.get(own.queue.id)

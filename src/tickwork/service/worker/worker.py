@@ -121,11 +121,11 @@ class Worker:
         node: Node,
         consumers: Iterable[QueueConsumer],
         scheduler: Scheduler | None = None,
-        find: FindConsumers | None = None,
+        find: Sequence[FindConsumers] = (),
     ) -> None:
         self._context, self._node, self._consumers = context, node, [*consumers]
         self.scheduler, self._is_started = scheduler, False
-        self._found = None if find is None else FoundConsumers(context, self._consumers, find)
+        self._found = FoundConsumers(context, self._consumers, find) if find else None
         self._is_changing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._open = AsyncExitStack()
@@ -432,7 +432,7 @@ async def open_worker(
     consumers: Iterable[Consumer],
     scope_of: Callable[[str], Scope],
     scheduler: Scheduler | None = None,
-    find: FindConsumers | None = None,
+    find: Sequence[FindConsumers] = (),
 ) -> Worker:
     """A worker for these consumers. Their queues must exist in the store. `find` returns others,
     which may come and go. Raises `InvalidInput` for a queue that also pushes to an endpoint."""
