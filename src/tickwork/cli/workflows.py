@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tickwork.cli.options import (
-    CHOSEN_APP,
     OPTION_OF_FIELD,
     Database,
     Json,
@@ -31,12 +30,11 @@ from tickwork.cli.store_session import (
     confirm,
     number,
     required,
-    scope_of,
     whole_number,
-    with_store,
 )
 from tickwork.cli.typer_commands import Command, Group
 from tickwork.cli.watch import watched
+from tickwork.cli.workflow_plans import print_restart, replay, restart_plan
 
 if TYPE_CHECKING:
     from tickwork.client.call import Async
@@ -47,7 +45,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     cls=Group,
     help="Runs of workflows: list, show, events, start, send, pause, resume, cancel, terminate, "
-    "restart, replay.",
+    "restart, accept, check, replay.",
 )
 
 LISTED = 100
@@ -66,7 +64,8 @@ Status = Annotated[
     str | None,
     typer.Option(
         metavar="STATUS",
-        help="Only runs with this status: running, completed, failed, cancelled, terminated.",
+        help="Only runs with this status: running, diverged, completed, failed, cancelled or "
+        "terminated.",
     ),
 ]
 NewId = Annotated[
@@ -89,6 +88,7 @@ Deadline = Annotated[
 ]
 EventType = Annotated[str | None, typer.Argument(metavar="TYPE", help="Type of the event.")]
 Compensate = Annotated[bool, typer.Option("--compensate", help="Undo the steps first.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would run again.")]
 FromStep = Annotated[
     str | None,
     typer.Option(metavar="STEP", help="Step to start from; default the beginning."),
@@ -297,22 +297,68 @@ def terminate_command(
 def restart_command(
     run: RunId = None,
     from_step: FromStep = None,
+    dry_run: DryRun = False,
     yes: Yes = False,
     database: Database = None,
     tenant: Tenant = None,
     as_json: Json = False,
 ) -> None:
-    """Start a run again: from its beginning and without its events, or from a step."""
+    """Start a run again: from its beginning and without its events, or from a step.
+
+    Says first which steps run again, and which effects happen again; with --dry-run only that.
+    Steps that were undone count as not done.
+    """
+    which = required(run, "RUN")
     place = "its beginning" if from_step is None else f"step {from_step}"
-    confirm(f"restart run {required(run, 'RUN')} from {place}?", yes=yes)
+
+    plan = restart_plan(database, tenant, which, from_step)
+    if not (as_json and not dry_run):
+        print_restart(plan, as_json=as_json)
+    if dry_run:
+        return
+    confirm(f"restart run {which} from {place}?", yes=yes)
+
+    async def restart(handle: Run[Async]) -> None:
+        await handle.restart(from_step=from_step)
+
+    _change(restart, run, database, tenant, said="starts again", as_json=as_json)
+
+
+@app.command("accept", cls=Command)
+def accept_command(
+    run: RunId = None,
+    yes: Yes = False,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Let a diverged run go on with today's code from here.
+
+    Its recorded steps are kept, and need not be asked for by the code any more.
+    """
+    confirm(f"accept today's code for run {required(run, 'RUN')}?", yes=yes)
     _change(
-        lambda handle: handle.restart(from_step=from_step),
+        lambda handle: handle.accept(),
         run,
         database,
         tenant,
-        said="starts again",
+        said="goes on with today's code",
         as_json=as_json,
     )
+
+
+@app.command("check", cls=Command)
+def check_command(
+    workflow: OfWorkflow = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Check whether all running runs agree with the code of an app (--app), before a deploy.
+
+    Replays them, runs no step and changes nothing. Exits with 1 if a run would diverge.
+    """
+    replay(database, tenant, as_json=as_json, workflow=workflow, is_running=True)
 
 
 @app.command("replay", cls=Command)
@@ -328,33 +374,8 @@ def replay_command(
 
     Runs no step and changes nothing. Exits with 1 if a run diverges.
     """
-    from tickwork.cli.run import load_app
-    from tickwork.facade.app import engine_of
-    from tickwork.workflow.replay import replay_runs
-
-    target = CHOSEN_APP.get()
-    if target is None:
-        fail("--app is missing; give the app whose code replays the runs", code=EXIT_BAD_USAGE)
-    declared = engine_of(load_app(target)).registry.workflows
-    scope, most = scope_of(tenant), whole_number(limit, "--limit", LISTED)
-    found = with_store(
-        database,
-        scope,
-        lambda store: replay_runs(
-            store, scope, declared, workflow=workflow, run_id=run, limit=most
-        ),
-    )
-    if as_json:
-        print_json(found)
-    else:
-        rows = [
-            (each.id, each.workflow, each.status, each.steps, each.divergence or "none")
-            for each in found
-        ]
-        heading = ("run", "workflow", "status", "steps", "divergence")
-        print_table(heading, rows, none="there are no runs")
-    if any(each.divergence is not None for each in found):
-        raise typer.Exit(1)
+    most = whole_number(limit, "--limit", LISTED)
+    replay(database, tenant, as_json=as_json, workflow=workflow, run_id=run, limit=most)
 
 
 def _change(

@@ -35,9 +35,19 @@ class EventView(Struct, frozen=True, kw_only=True):
     consumed_by: str | None
 
 
+class RestartPlan(Struct, frozen=True, kw_only=True):
+    """What a restart does: the steps that run again, those of them whose effects happen again, and
+    those whose results are kept."""
+
+    runs: tuple[str, ...]
+    repeats: tuple[str, ...]
+    keeps: tuple[str, ...]
+
+
 class RunView(Struct, frozen=True, kw_only=True):
-    """A run. `status` is also `paused`, or `cancelling` until a worker has ended it. `waits_for`
-    says what a run waits for, and `wake_at` until when."""
+    """A run. While it runs, `status` is also `diverged`, `paused`, `pausing` until its running step
+    has ended, and `cancelling` until a worker has ended it. `waits_for` says what a run waits for,
+    and `wake_at` until when."""
 
     id: str
     workflow: str
@@ -59,6 +69,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     steps: tuple[StepView, ...] = ()
     steps_total: int = 0
     events: tuple[EventView, ...] = ()
+    restart: RestartPlan | None = None
 
 
 class CallAnswer(Struct, frozen=True, kw_only=True):

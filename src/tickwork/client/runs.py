@@ -27,7 +27,14 @@ from tickwork.client.call import (
     runner_of,
     verb,
 )
-from tickwork.client.run_answers import AlarmBody, CallAnswer, RunView, StorageEntry, Wait
+from tickwork.client.run_answers import (
+    AlarmBody,
+    CallAnswer,
+    RestartPlan,
+    RunView,
+    StorageEntry,
+    Wait,
+)
 from tickwork.clock import monotonic
 from tickwork.core.entity.model import CountedType, EntityRecord
 from tickwork.core.workflow.model import STEPS_MAX
@@ -45,6 +52,7 @@ POLL_SECONDS_MIN = 0.05
 POLL_SECONDS_MAX = 1.0
 
 _RUN = answer(RunView)
+_RESTART = part(RunView, lambda run: run.restart)
 _ENDED = ("completed", "failed", "cancelled", "terminated")
 
 
@@ -127,9 +135,20 @@ class Run(Noun[M]):
         return Call("POST", _run(self.id, "terminate"), nothing)
 
     @verb
-    def restart(self, *, from_step: str | None = None) -> Call[None]:
-        """Starts the run again: from its beginning, or from a step with the results before it."""
-        return Call("POST", _run(self.id, "restart"), nothing, body=given(from_step=from_step))
+    def restart(
+        self, *, from_step: str | None = None, dry_run: bool = False
+    ) -> Call[RestartPlan | None]:
+        """Starts the run again: from its beginning, or from a step with the results before it,
+        except for those of steps that were undone. Returns which steps run again, and which effects
+        happen again; with `dry_run` that is all it does."""
+        body = given(from_step=from_step, dry_run=dry_run or None)
+        return Call("POST", _run(self.id, "restart"), _RESTART, body=body)
+
+    @verb
+    def accept(self) -> Call[None]:
+        """Lets a diverged run go on with today's code from here. Raises `Conflict` if it has not
+        diverged."""
+        return Call("POST", _run(self.id, "accept"), nothing)
 
     @verb
     def why(self) -> Call[Wait]:

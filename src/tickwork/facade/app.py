@@ -292,6 +292,7 @@ class Tickwork(Overview):
         name: str | None = None,
         version: str | None = None,
         pin: bool = False,
+        on_divergence: Literal["stop", "accept"] = "stop",
         max_concurrency: int | None = None,
     ) -> Callable[[Body], Body]:
         """Declares a workflow: a coroutine function `content(step, params)`, or `content(step)`.
@@ -300,9 +301,11 @@ class Tickwork(Overview):
         is called again, and recorded steps return their results at once. So everything that has an
         effect, or may change from call to call, belongs into a step.
 
-        A run keeps its `version` while it is declared, and else runs on the newest, which is the
-        one declared last. With `pin` it waits for its version instead. `max_concurrency` is the
-        number of runs that a node executes at a time; runs that wait do not count.
+        Nodes that declare the `version` of a run execute it. If none has for a minute, the newest
+        code of others does, which is the one declared last; with `pin` the run waits instead. A run
+        whose record does not agree with the code stops before anything happens, and waits for code
+        that does; with `on_divergence="accept"` it goes on with a warning. `max_concurrency` is the
+        number of runs of a version that a node executes at a time; runs that wait do not count.
         """
 
         def declare(function: Body) -> Body:
@@ -312,6 +315,7 @@ class Tickwork(Overview):
                     name=name,
                     version=version,
                     pin=pin,
+                    on_divergence=on_divergence,
                     max_concurrency=max_concurrency,
                 )
             )

@@ -24,7 +24,7 @@ from uuid import UUID
 
 from tickwork import clock, server, wiring
 from tickwork.app.declarations import Consumer, Registry
-from tickwork.app.invocation import step_out
+from tickwork.app.invocation import current_handling, step_out
 from tickwork.app.services import AsgiApp, ServiceDeclaration
 from tickwork.channel.asgi import AsgiService
 from tickwork.channel.channels import WebhookSink
@@ -109,6 +109,8 @@ class AppEngine:
 
     async def ready(self) -> Store:
         """The store, with every queue that is declared by now."""
+        if (handling := current_handling()) is not None:
+            handling.check_effect("uses the database")
         store = await self.open()
         for name in [*self.registry.queues]:
             await self.ensure_queue(name)
@@ -421,10 +423,11 @@ class AppEngine:
         self.registry.created.add(name)
 
     async def _declare_workflows(self, store: Store) -> None:
-        for name in self.registry.workflows:
-            if (queue := runs_queue(name)) not in self.registry.created:
-                await ensure_workflow(store, name)
-                self.registry.created.add(queue)
+        for name, versions in self.registry.workflows.items():
+            for version in (None, *versions):
+                if (queue := runs_queue(name, version)) not in self.registry.created:
+                    await ensure_workflow(store, name, version)
+                    self.registry.created.add(queue)
 
     async def _declare_again(self, store: Store) -> None:
         """Somebody deleted a declared queue, or created the database anew."""

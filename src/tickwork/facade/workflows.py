@@ -16,7 +16,7 @@ from tickwork.core.workflow.model import STEPS_MAX
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.facade.engine import AppEngine
 from tickwork.ops import workflows
-from tickwork.ops.workflow_views import RunView, summary
+from tickwork.ops.workflow_views import RestartPlan, RunView, restart_plan
 from tickwork.ops.workflows import RunStart
 
 OnConflict = Literal["error", "use_existing", "restart_if_finished"]
@@ -112,13 +112,21 @@ class RunHandle:
         _check_effect("terminates a run")
         await workflows.terminate_run(await self._engine.ready(), self._engine.scope, self.id)
 
-    async def restart(self, *, from_step: str | None = None) -> None:
-        """Starts the run again: from its beginning, or from a step with the results before it."""
+    async def restart(self, *, from_step: str | None = None, dry_run: bool = False) -> RestartPlan:
+        """Starts the run again: from its beginning, or from a step with the results before it,
+        except for those of steps that were undone. Returns which steps run again, and which effects
+        happen again; with `dry_run` that is all it does."""
         _check_effect("restarts a run")
         engine = self._engine
-        await workflows.restart_run(
-            await engine.ready(), engine.scope, self.id, from_step=from_step
-        )
+        restart = workflows.plan_restart if dry_run else workflows.restart_run
+        store = await engine.ready()
+        return restart_plan(await restart(store, engine.scope, self.id, from_step=from_step))
+
+    async def accept(self) -> None:
+        """Lets a diverged run go on with today's code from here. What it has recorded is kept, and
+        need not be asked for. Raises `Conflict` if the run has not diverged."""
+        _check_effect("accepts a run")
+        await workflows.accept_run(await self._engine.ready(), self._engine.scope, self.id)
 
 
 class Workflows:
@@ -232,7 +240,7 @@ class Workflows:
             parent=parent,
             limit=limit,
         )
-        return tuple(map(summary, found))
+        return await workflows.summaries(await engine.ready(), engine.scope, found)
 
     def _start(self, workflow: Workflow, params: Any, **fields: Any) -> RunStart:
         name, declared = self._name(workflow), self._declared(workflow)

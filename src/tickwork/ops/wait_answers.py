@@ -18,7 +18,6 @@ from tickwork.core.limits import ENTITIES_PREFIX, FOREVER_SECONDS, HIDDEN_QUEUES
 from tickwork.core.message.dead_letter import DeadLetter
 from tickwork.core.model import Message, QueueSettings, State
 from tickwork.core.public_id import Prefix, public_id
-from tickwork.core.workflow.model import RunPage, RunStatus, RunStep, StepKind, StepState
 from tickwork.ops.schedules.why_answers import iso_second
 
 _ERROR_LENGTH_MAX = 200
@@ -85,7 +84,7 @@ def message_wait(facts: MessageFacts) -> Wait:
     message, until, since = facts.message, None, message_since(facts.message)
     more: tuple[str, ...] = ()
     kind, subject = _subject(facts)
-    obstacles = _obstacles(facts.obstacles)
+    obstacles = obstacles_text(facts.obstacles)
     if message.waits_since is not None:
         code = "completion"
         answer = f"{subject} was delivered and waits for its receiver to complete it"
@@ -135,8 +134,8 @@ def message_wait(facts: MessageFacts) -> Wait:
         kind=kind,
         id=named,
         code=code,
-        answer=_sentence(answer),
-        next=_sentence(then),
+        answer=sentence(answer),
+        next=sentence(then),
         since=since,
         until=until,
         correlation_id=message.correlation_id or str(message.id),
@@ -188,7 +187,7 @@ def _attempt_details(message: Message, settings: QueueSettings) -> list[str]:
     if message.lost:
         found.append(f"{_counted(message.lost, 'worker')} died with it")
     if message.last_error:
-        found.append(f"the last error: {_short(message.last_error)}")
+        found.append(f"the last error: {short_error(message.last_error)}")
     return found
 
 
@@ -218,7 +217,7 @@ def endpoint_wait(endpoint: Endpoint, now: datetime, unread: Unread | None = Non
     if endpoint.disabled_at is not None:
         code, since = DISABLED, endpoint.disabled_at
         reason = endpoint.disabled_reason or "no reason was given"
-        answer = f"endpoint {name} is disabled ({_short(reason)})"
+        answer = f"endpoint {name} is disabled ({short_error(reason)})"
         then = f"deliveries go on when it is enabled: `tickwork endpoints enable {name}`"
     elif health.open_until is not None and health.open_until > now:
         code, until = BREAKER_OPEN, health.open_until
@@ -241,8 +240,8 @@ def endpoint_wait(endpoint: Endpoint, now: datetime, unread: Unread | None = Non
         kind="endpoint",
         id=public_id(Prefix.ENDPOINT, endpoint.id),
         code=code,
-        answer=_sentence(answer),
-        next=_sentence(then),
+        answer=sentence(answer),
+        next=sentence(then),
         since=since,
         until=until,
         details=(
@@ -267,7 +266,7 @@ def delivery_end(
     if delivery.status is DeliveryStatus.DELIVERED and since is not None:
         status = "" if delivery.last_code is None else f", status {delivery.last_code}"
         if delivery.last_error is not None:
-            status, details = "", [f"a later resend failed: {_short(delivery.last_error)}"]
+            status, details = "", [f"a later resend failed: {short_error(delivery.last_error)}"]
         answer = f"{subject} arrived at {iso_second(since)} ({tries}{status})"
         then = f"nothing; {resend} sends it again"
     else:
@@ -283,13 +282,13 @@ def delivery_end(
         elif endpoint.disabled_at is not None:
             then += f" after `tickwork endpoints enable {endpoint.name}`"
         error = delivery.last_error if letter is None else letter.error or delivery.last_error
-        details += [] if error is None else [f"the last error: {_short(error)}"]
+        details += [] if error is None else [f"the last error: {short_error(error)}"]
     return Wait(
         kind="delivery",
         id=public_id(Prefix.DELIVERY, delivery.id),
         code=code,
-        answer=_sentence(answer),
-        next=_sentence(then),
+        answer=sentence(answer),
+        next=sentence(then),
         since=since,
         correlation_id=None if letter is None else letter.correlation_id or str(letter.message_id),
         details=tuple(details),
@@ -324,115 +323,25 @@ def dead_letter_wait(letter: DeadLetter, queue: str) -> Wait:
         kind="dead_letter",
         id=public_id(Prefix.DEAD_LETTER, letter.id),
         code="dead",
-        answer=_sentence(answer),
-        next=_sentence(then),
+        answer=sentence(answer),
+        next=sentence(then),
         since=letter.failed_at,
         correlation_id=letter.correlation_id or str(letter.message_id),
-        details=() if letter.error is None else (f"its error: {_short(letter.error)}",),
+        details=() if letter.error is None else (f"its error: {short_error(letter.error)}",),
     )
 
 
-def run_wait(page: RunPage, facts: MessageFacts | None) -> Wait:
-    """Why a run waits. `facts` are those of its message, if it has one."""
-    run, now, steps = page.run, page.now, page.open_steps
-    wakes = [each.wake_at for each in steps if each.wake_at is not None]
-    until = min([*wakes, *([run.deadline_at] if run.deadline_at else [])], default=None)
-    since = max((each.started_at for each in steps), default=run.created_at)
-    name = f"run {run.id} of {run.workflow}"
-    details = [*map(_step_words, steps)]
-    if run.deadline_at is not None and not run.status.is_final:
-        details.append(f"its deadline is {iso_second(run.deadline_at)}")
-    if run.divergence is not None:
-        details.append(f"its code diverges from its record: {run.divergence}")
-    if run.status is not RunStatus.RUNNING:
-        code, since, until = str(run.status), run.finished_at or since, None
-        answer = f"{name} has ended: {run.status}" + (
-            f" ({_short(run.error)})" if run.error else ""
-        )
-        then = "nothing: restart it to run it again"
-    elif run.paused:
-        code, until = "paused", None
-        answer, then = f"{name} is paused", "it goes on when it is resumed"
-    elif facts is not None and facts.message.state is State.CLAIMED:
-        message = message_wait(facts)
-        code, since, answer = message.code, message.since or since, f"{name} is running"
-        if facts.holder is not None:
-            answer = f"{name} is running on {facts.holder}"
-        then = "its next step starts when the running one ends"
-        if message.code == "lost":
-            then = "another worker resumes it from its recorded steps"
-    elif steps and (facts is None or facts.message.visible_at > now):
-        code = _run_code(steps)
-        answer = f"{name} waits for {', '.join(each.key for each in steps)}"
-        then = _run_next(steps)
-    elif facts is not None and facts.message.visible_at > now:
-        code, until = "delayed", facts.message.visible_at
-        answer = f"{name} could not go on and waits for its next attempt"
-        then = f"a worker looks at it again at {iso_second(until)}{_obstacles(facts.obstacles)}"
-        if facts.message.last_error:
-            details.append(f"the last error: {_short(facts.message.last_error)}")
-    else:
-        code, answer = "ready", f"{name} is ready and waits for a worker"
-        obstacles = _obstacles(() if facts is None else facts.obstacles)
-        then = f"a worker resumes it as soon as one is free{obstacles}"
-    return Wait(
-        kind="run",
-        id=run.id,
-        code=code,
-        answer=_sentence(answer),
-        next=_sentence(then),
-        since=since,
-        until=until,
-        correlation_id=run.correlation_id or str(run.message_id),
-        details=tuple(details),
-    )
-
-
-def _step_words(step: RunStep) -> str:
-    until = "" if step.wake_at is None else f" until {iso_second(step.wake_at)}"
-    since = f"since {iso_second(step.started_at)}"
-    match step:
-        case RunStep(state=StepState.RETRYING):
-            return f"step {step.key}: attempt {step.attempts + 1} {since}{until}"
-        case RunStep(kind=StepKind.SLEEP):
-            return f"step {step.key}: sleeps {since}{until}"
-        case RunStep(kind=StepKind.EVENT):
-            return f"step {step.key}: waits for an event {since}{until}"
-        case _:
-            return f"step {step.key}: has started {since}"
-
-
-def _run_code(steps: Sequence[RunStep]) -> str:
-    kinds = {
-        "event": any(each.kind is StepKind.EVENT for each in steps),
-        "retrying": any(each.state is StepState.RETRYING for each in steps),
-        "sleeping": any(each.kind is StepKind.SLEEP for each in steps),
-    }
-    return next((code for code, holds in kinds.items() if holds), "steps")
-
-
-def _run_next(steps: Sequence[RunStep]) -> str:
-    for step in steps:
-        until = "" if step.wake_at is None else f" at {iso_second(step.wake_at)}"
-        if step.kind is StepKind.EVENT:
-            late = f", or the step times out{until}" if until else ""
-            return f"it goes on when the event is sent{late}"
-        if step.state is StepState.RETRYING:
-            return f"the step is attempted again{until}"
-        if step.kind is StepKind.SLEEP:
-            return f"it wakes{until}"
-    return "it goes on when its steps have ended"
-
-
-def _obstacles(found: Sequence[str]) -> str:
+def obstacles_text(found: Sequence[str]) -> str:
+    """What keeps something from going on, as part of a sentence."""
     return f" ({'; '.join(found)})" if found else ""
 
 
-def _short(text: str) -> str:
+def short_error(text: str) -> str:
     """The last line of an error, which is what it says."""
     line = text.strip().splitlines()[-1] if text.strip() else text
     return line if len(line) <= _ERROR_LENGTH_MAX else f"{line[: _ERROR_LENGTH_MAX - 1]}…"
 
 
-def _sentence(words: str) -> str:
+def sentence(words: str) -> str:
+    """Words as a sentence."""
     return f"{words[:1].upper()}{words[1:]}."

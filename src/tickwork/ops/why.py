@@ -49,6 +49,7 @@ from tickwork.ops.endpoints import endpoint_keys, get_endpoint
 from tickwork.ops.ids import find_id, find_schedule_id, parse_short_id
 from tickwork.ops.messages import get_message
 from tickwork.ops.obstacles import WORKER_ROLE, obstacles
+from tickwork.ops.run_wait import RunFacts, run_wait
 from tickwork.ops.schedules.lookup import get_schedule
 from tickwork.ops.schedules.why import Why, deleted_hint
 from tickwork.ops.schedules.why import why as why_schedule
@@ -61,7 +62,6 @@ from tickwork.ops.wait_answers import (
     delivery_end,
     endpoint_wait,
     message_wait,
-    run_wait,
 )
 from tickwork.ops.webhook_secret import OWNER, SIGNING, Box, readable
 from tickwork.store.contract import Store
@@ -227,7 +227,14 @@ async def why_run(store: Store, scope: Scope, run_id: str, *, workflow: str | No
     page = await store.workflows.page(scope, run_id, NO_STEPS)
     if workflow not in (None, page.run.workflow):
         raise NotFound(f"run of workflow {workflow}", run_id)
-    return run_wait(page, await _run_facts(store, scope, page.run))
+    now = page.now
+    nodes = [
+        node
+        for node in await store.nodes.list(SYSTEM)
+        if node.expires_at > now and any(name == page.run.workflow for name, _ in node.workflows)
+    ]
+    message = await _run_facts(store, scope, page.run)
+    return run_wait(RunFacts(page=page, message=message, nodes=nodes))
 
 
 async def why_entity(store: Store, scope: Scope, type_name: str, key: str) -> tuple[Wait, ...]:
@@ -253,13 +260,13 @@ CALLS_SHOWN = 20
 
 
 async def _run_facts(store: Store, scope: Scope, run: Run) -> MessageFacts | None:
-    queue = runs_queue(run.workflow)
-    try:
-        known = await store.queues.get(scope, queue)
-        message = await store.messages.get(scope, queue, run.message_id)
-    except NotFound:
-        return None
-    return await _facts(store, scope, message, known)
+    # A run that was started without a version may still be in the queue of its workflow.
+    for queue in {runs_queue(run.workflow, run.version), runs_queue(run.workflow)}:
+        with suppress(NotFound):
+            known = await store.queues.get(scope, queue)
+            message = await store.messages.get(scope, queue, run.message_id)
+            return await _facts(store, scope, message, known)
+    return None
 
 
 async def _facts(

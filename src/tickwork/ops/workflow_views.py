@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from tickwork.core.workflow.children import read_map
+from tickwork.core.workflow.control import Restart
 from tickwork.core.workflow.model import (
     Run,
     RunEvent,
@@ -19,6 +20,9 @@ from tickwork.core.workflow.model import (
     StepKind,
     StepState,
 )
+
+DIVERGED = "diverged"
+"""The status of a running run whose code does not agree with its record."""
 
 
 class StepView(Struct, frozen=True, kw_only=True):
@@ -45,11 +49,22 @@ class EventView(Struct, frozen=True, kw_only=True):
     consumed_by: str | None
 
 
+class RestartPlan(Struct, frozen=True, kw_only=True):
+    """What a restart does: the steps that run again, in order, those of them whose effects happen
+    again, because they were done and not undone, and those whose results are kept."""
+
+    runs: tuple[str, ...]
+    repeats: tuple[str, ...]
+    keeps: tuple[str, ...]
+
+
 class RunView(Struct, frozen=True, kw_only=True):
-    """A run, as people see it. `status` is also `paused`, or `cancelling` until a worker has ended
-    it. `waits_for` says what a run waits for, and `wake_at` until when. An item of a map has a
-    `parent_id`, and is named `parent_step` there. `steps_total` is the number of steps, of which
-    `steps` may be a part."""
+    """A run, as people see it. While it runs, `status` is also `diverged` (its code does not agree
+    with its record, see `divergence`), `paused`, `pausing` until its running step has ended, and
+    `cancelling` until a worker has ended it. `waits_for` says what a run waits for, and `wake_at`
+    until when. An item of a map has a `parent_id`, and is named `parent_step` there. `steps_total`
+    is the number of steps, of which `steps` may be a part. `restart` is what a restart did, or
+    would do."""
 
     id: str
     workflow: str
@@ -71,16 +86,20 @@ class RunView(Struct, frozen=True, kw_only=True):
     steps: tuple[StepView, ...] = ()
     steps_total: int = 0
     events: tuple[EventView, ...] = ()
+    restart: RestartPlan | None = None
 
 
-def view(page: RunPage) -> RunView:
-    """A run with some of its steps, and its events, as people see it."""
+def view(page: RunPage, node: str | None = None) -> RunView:
+    """A run with some of its steps, and its events, as people see it. `node` executes it now."""
     run = page.run
     waiting = page.open_steps if run.status is RunStatus.RUNNING else ()
-    times = [each.wake_at for each in waiting if each.wake_at is not None]
+    times = [step.wake_at for step in waiting if step.wake_at is not None]
+    waits_for = [*map(_waits_for, waiting)]
+    if node is not None and is_stopping(run):
+        waits_for = [f"the step that runs on {node}"]
     return msgspec.structs.replace(
-        summary(run),
-        waits_for=tuple(map(_waits_for, waiting)),
+        summary(run, is_executed=node is not None),
+        waits_for=tuple(waits_for),
         wake_at=min(times, default=None),
         steps=tuple(_step_view(step_at(each, page.now)) for each in page.steps),
         steps_total=page.steps_total,
@@ -88,16 +107,31 @@ def view(page: RunPage) -> RunView:
     )
 
 
-def summary(run: Run) -> RunView:
-    """A run without its steps and events."""
-    status = str(run.status)
-    if run.status is RunStatus.RUNNING and (run.paused or run.control is not None):
-        status = "paused" if run.paused else "cancelling"
+def is_stopping(run: Run) -> bool:
+    """Whether a run was paused or cancelled, which its running step may not know yet."""
+    return run.status is RunStatus.RUNNING and (run.paused or run.control is not None)
+
+
+def restart_plan(restart: Restart) -> RestartPlan:
+    """A restart as people see it."""
+    return RestartPlan(runs=restart.runs, repeats=restart.repeats, keeps=restart.keeps)
+
+
+def _status(run: Run, *, is_executed: bool) -> str:
+    if not is_stopping(run):
+        return DIVERGED if run.is_diverged else str(run.status)
+    if not run.paused:
+        return "cancelling"
+    return "pausing" if is_executed else "paused"
+
+
+def summary(run: Run, *, is_executed: bool = False) -> RunView:
+    """A run without its steps and events. `is_executed`: a worker has it now."""
     return RunView(
         id=run.id,
         workflow=run.workflow,
         version=run.version,
-        status=status,
+        status=_status(run, is_executed=is_executed),
         params=msgspec.json.decode(run.params),
         result=None if run.result is None else msgspec.json.decode(run.result),
         error=run.error,
@@ -125,7 +159,8 @@ def _waits_for(step: RunStep) -> str:
     if step.kind is StepKind.SLEEP:
         return f"step {step.key}: it sleeps"
     if step.kind is StepKind.EVENT:
-        return f"step {step.key}: an event"
+        event = "an event" if step.called is None else f"event {step.called!r}"
+        return f"step {step.key}: {event}"
     if (record := read_map(step)) is not None:
         return f"step {step.key}: {record.items} items; batch {record.batch_id} counts them"
     return f"step {step.key}: it has started"

@@ -36,7 +36,7 @@ from tickwork.core.workflow.queue import RUNS_SETTINGS, runs_queue, workflow_of_
 from tickwork.errors import FieldError, InvalidInput, NotFound, RunFailed
 from tickwork.ops.audit import recorded
 from tickwork.ops.schedules.lookup import ensure_hidden_queue, has_queue
-from tickwork.ops.workflow_views import RunView, view
+from tickwork.ops.workflow_views import DIVERGED, RunView, is_stopping, summary, view
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -92,15 +92,15 @@ def read_starts(workflow: str, objects: Sequence[object], seed: UUID) -> tuple[l
     return starts, policies.pop() if policies else ConflictPolicy.ERROR
 
 
-async def ensure_workflow(store: Store, workflow: str) -> None:
-    """Creates the hidden queue of a workflow, if there is none."""
-    await ensure_hidden_queue(store, runs_queue(workflow), RUNS_SETTINGS)
+async def ensure_workflow(store: Store, workflow: str, version: str | None = None) -> None:
+    """Creates the hidden queue of a workflow, or of one of its versions, if there is none."""
+    await ensure_hidden_queue(store, runs_queue(workflow, version), RUNS_SETTINGS)
 
 
 async def list_workflows(store: Store) -> tuple[str, ...]:
     """Returns the names of the workflows that an app has declared, in order."""
-    names = [workflow_of_queue(each.name) for each in await store.queues.list(SYSTEM)]
-    return tuple(sorted(each for each in names if each is not None))
+    names = {workflow_of_queue(queue.name) for queue in await store.queues.list(SYSTEM)}
+    return tuple(sorted(name for name in names if name is not None))
 
 
 async def start_runs(
@@ -177,7 +177,13 @@ async def get_run(
     page = await store.workflows.page(scope, _checked_id(run_id), window)
     if workflow not in (None, page.run.workflow):
         raise NotFound("run", run_id)
-    return view(page)
+    node = None
+    if is_stopping(page.run):
+        holders = await store.workflows.claimed(scope, [page.run])
+        names = {found.id: found.name for found in await store.nodes.list(SYSTEM)}
+        holder = holders.get(page.run.uid)
+        node = None if holder is None else names.get(holder, "a node that is gone")
+    return view(page, node)
 
 
 def _checked_steps(name: str, number: int) -> int:
@@ -196,17 +202,28 @@ async def list_runs(
     limit: int = RUNS_LISTED,
     before: tuple[datetime, UUID] | None = None,
 ) -> tuple[Run, ...]:
-    """Returns runs, newest first; those of one workflow, or with one status. Items of maps are
-    listed by the id of their `parent`. `NotFound` for a workflow that nobody has declared."""
-    if status is not None and (message := choice_error(status, RunStatus)) is not None:
+    """Returns runs, newest first; those of one workflow, or with one status, which may be
+    `diverged`. Items of maps are listed by the id of their `parent`. `NotFound` for a workflow that
+    nobody has declared."""
+    choices = [*map(str, RunStatus), DIVERGED]
+    if status is not None and (message := choice_error(status, choices)) is not None:
         raise InvalidInput([FieldError("status", message)])
+    is_diverged = status == DIVERGED
+    stored = RunStatus.RUNNING if is_diverged else status and RunStatus(status)
     selection = RunSelection(
-        workflow=workflow, status=None if status is None else RunStatus(status), parent_id=parent
+        workflow=workflow, status=stored or None, parent_id=parent, is_diverged=is_diverged
     )
     found = await store.workflows.list(scope, selection, limit, before=before)
     if not found and workflow is not None and not await _is_declared(store, workflow):
         raise _not_declared(workflow)
     return found
+
+
+async def summaries(store: Store, scope: Scope, runs: Sequence[Run]) -> tuple[RunView, ...]:
+    """Runs without their steps, as people see them."""
+    stopping = [run for run in runs if is_stopping(run)]
+    claimed = await store.workflows.claimed(scope, stopping) if stopping else {}
+    return tuple(summary(run, is_executed=run.uid in claimed) for run in runs)
 
 
 async def _is_declared(store: Store, workflow: str) -> bool:
@@ -285,22 +302,29 @@ async def terminate_run(store: Store, scope: Scope, run_id: str) -> Run:
     return await _change(store, scope, run_id, "run.terminate", control.terminate)
 
 
+async def accept_run(store: Store, scope: Scope, run_id: str) -> Run:
+    """Lets a diverged run go on with today's code, whatever it has recorded; `Conflict` if it has
+    not diverged."""
+    return await _change(store, scope, run_id, "run.accept", control.accept)
+
+
+async def plan_restart(
+    store: Store, scope: Scope, run_id: str, *, from_step: str | None = None
+) -> control.Restart:
+    """What a restart of a run would do. Nothing is changed."""
+    steps = (await store.workflows.history(scope, _checked_id(run_id))).steps
+    return control.plan_restart(steps, from_step)
+
+
 async def restart_run(
     store: Store, scope: Scope, run_id: str, *, from_step: str | None = None
-) -> Run:
+) -> control.Restart:
     """Starts a run again: from the beginning and without its events, or from a step with the
-    results of the steps before it."""
-    steps_from = None
-    if from_step is not None:
-        steps = (await store.workflows.history(scope, _checked_id(run_id))).steps
-        found = {each.key: each.position for each in steps}
-        if from_step not in found:
-            known = ", ".join(found) or "none"
-            fault = f"run {run_id} has no step {from_step!r}; it has recorded: {known[:500]}"
-            raise InvalidInput([FieldError("from_step", fault)])
-        steps_from = found[from_step]
-    decide = control.restart(new_id(), steps_from=steps_from)
-    return await _change(store, scope, run_id, "run.restart", decide)
+    results of the steps before it, except for those that were undone. Returns what it does."""
+    plan = await plan_restart(store, scope, run_id, from_step=from_step)
+    decide = control.restart(new_id(), plan=plan)
+    await _change(store, scope, run_id, "run.restart", decide)
+    return plan
 
 
 async def wait_for_result(

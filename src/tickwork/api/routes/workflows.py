@@ -12,7 +12,7 @@ from litestar import Request, Response
 from litestar.di import NamedDependency
 from litestar.openapi.spec import Example
 from litestar.params import Body, FromPath, FromQuery, QueryParameter
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from tickwork.api.bodies import DocumentedMany
 from tickwork.api.context import Context, store_of
@@ -21,9 +21,10 @@ from tickwork.api.operation import operation
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
 from tickwork.api.query import body_reader, finished
 from tickwork.core.access import Caller, Permission
+from tickwork.core.workflow.control import Restart
 from tickwork.core.workflow.model import STEPS_MAX
 from tickwork.ops import workflows
-from tickwork.ops.workflow_views import RunView, summary
+from tickwork.ops.workflow_views import RunView, restart_plan, summary
 
 ANY_WORKFLOW = "-"
 
@@ -69,6 +70,7 @@ class RestartRequest(Struct, frozen=True):
     """From where to start again."""
 
     from_step: Annotated[str | None, Meta(description="Key of a step; null: the beginning.")] = None
+    dry_run: Annotated[bool, Meta(description="Only say what would run again.")] = False
 
 
 class RunEventRequest(Struct, frozen=True, kw_only=True):
@@ -133,7 +135,7 @@ async def list_runs(
     context: NamedDependency[Context],
     caller: NamedDependency[Caller],
     status: FromQuery[
-        Literal["running", "completed", "failed", "cancelled", "terminated"] | None
+        Literal["running", "diverged", "completed", "failed", "cancelled", "terminated"] | None
     ] = None,
     parent: FromQuery[
         Annotated[str | None, Meta(description="Id of a run: list the items of its maps.")]
@@ -286,12 +288,35 @@ async def restart_run(
     caller: NamedDependency[Caller],
 ) -> RunView:
     """Starts a run again: from its beginning and without its events, or from a step with the
-    results of the steps before it."""
-    reader = body_reader(data, "from_step")
+    results of the steps before it, except for those that were undone. `restart` in the answer says
+    which steps run again, and which effects happen again; with `dry_run` nothing else happens."""
+    reader = body_reader(data, *RestartRequest.__struct_fields__)
     from_step = reader.text("from_step") if reader.has("from_step") else None
+    is_dry = reader.boolean("dry_run") if reader.has("dry_run") else False
     finished(reader)
-    restart = partial(workflows.restart_run, from_step=from_step)
-    return await _changed(context, caller, workflow, run, restart)
+    plans: list[Restart] = []
+
+    async def restart(*run_of: Any) -> None:
+        verb = workflows.plan_restart if is_dry else workflows.restart_run
+        plans.append(await verb(*run_of, from_step=from_step))
+
+    changed = await _changed(context, caller, workflow, run, restart)
+    return structs.replace(changed, restart=restart_plan(plans[0]))
+
+
+@operation(
+    "POST", f"{_RUN}/accept", needs=Permission.MANAGE, tag=_TAG, summary="Accept a diverged run",
+    problems=(409,),
+)  # fmt: skip
+async def accept_run(
+    workflow: FromPath[str],
+    run: FromPath[str],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+) -> RunView:
+    """Lets a diverged run go on with today's code from here; 409 if it has not diverged. Recorded
+    steps are kept, and need not be asked for by the code any more."""
+    return await _changed(context, caller, workflow, run, workflows.accept_run)
 
 
 async def _changed(
@@ -326,4 +351,5 @@ WORKFLOW_ROUTES = (
     cancel_run,
     terminate_run,
     restart_run,
+    accept_run,
 )
