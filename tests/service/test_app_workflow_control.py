@@ -1,0 +1,412 @@
+"""What operators do to runs: accept, restart, pause, terminate; and what a run says of itself."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.conformance.acts import claim
+from tests.kit.waiting import eventually
+from tickwork import (
+    Conflict,
+    InvalidInput,
+    Permanent,
+    Retries,
+    RunFailed,
+    Step,
+    Tickwork,
+)
+from tickwork.core.model import DEFAULT, LOST_CLAIMS_MAX, SYSTEM
+from tickwork.core.workflow.queue import runs_queue
+from tickwork.ops.why import why_run
+from tickwork.store.ids import new_id
+from tickwork.testing import harness
+
+NO_RETRIES = Retries(0)
+
+
+def noting(notes: list[str], what: str) -> Any:
+    async def work(*_: Any) -> str:
+        notes.append(what)
+        return what
+
+    work.__qualname__ = what
+    return work
+
+
+async def test_branches_that_raced_go_on_as_they_went(app: Tickwork, database: str | None) -> None:
+    """The result that came first decides; after a crash it is the same one."""
+    order: list[list[str]] = []
+    may_end = {"a": asyncio.Event(), "b": asyncio.Event()}
+
+    async def work(name: str) -> str:
+        await may_end[name].wait()
+        may_end["a"].set()  # The other one ends next.
+        return name
+
+    @app.workflow()
+    async def racing(step: Step) -> list[str]:
+        came: list[str] = []
+
+        async def branch(name: str) -> None:
+            for _ in range(3):  # Some turns of the event loop.
+                await asyncio.sleep(0)
+            came.append(await step.do(name, work, name))
+
+        await asyncio.gather(branch("a"), branch("b"))
+        order.append([*came])
+        await step.sleep("rest", 60)
+        return came
+
+    may_end["b"].set()
+    async with harness(app, database=database) as h:
+        run = await app.workflows.start(racing)
+        await h.advance(minutes=2)
+        assert await run.result() == ["b", "a"]
+    assert order == [["b", "a"], ["b", "a"]]
+
+
+async def test_a_body_may_take_a_thousand_turns_between_two_steps(app: Tickwork) -> None:
+    @app.workflow()
+    async def turning(step: Step) -> int:
+        for _ in range(1_000):
+            await asyncio.sleep(0)
+        first = await step.do("first", len, "ab")
+        await step.sleep("rest", 60)
+        ready = asyncio.Event()
+
+        async def later() -> None:
+            for _ in range(1_000):
+                await asyncio.sleep(0)
+            ready.set()
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(later())
+            await ready.wait()
+        return first + await step.do("second", len, "abc")
+
+    async with harness(app) as h:
+        run = await app.workflows.start(turning)
+        await h.advance(minutes=2)
+        assert await run.result() == 5
+
+
+async def test_a_body_that_does_more_than_call_steps_fails_and_says_so(app: Tickwork) -> None:
+    @app.workflow()
+    async def threading(step: Step) -> None:  # noqa: ARG001  what a body is given
+        await asyncio.to_thread(len, "ab")
+
+    @app.workflow()
+    async def reading(step: Step) -> None:  # noqa: ARG001
+        await app.workflows.list()
+
+    async with harness(app) as h:
+        runs = [await app.workflows.start(workflow) for workflow in (threading, reading)]
+        await h.drain()
+        for run, text in zip(runs, ("awaits only its steps", "uses the database"), strict=True):
+            with pytest.raises(RunFailed, match=f"the body of .* workflow.*{text}"):
+                await run.result()
+
+
+def shop(notes: list[str], name: str, **options: Any) -> Tickwork:
+    """An app whose workflow charges in a step of this name, waits and ships."""
+    made = Tickwork()
+
+    @made.workflow(name="order", **options)
+    async def order(step: Step, params: str) -> str:
+        await step.do(name, noting(notes, "charge"), params, compensate=noting(notes, "refund"))
+        await step.sleep("rest", 600)
+        await step.do("ship", noting(notes, "ship"), params)
+        return "shipped"
+
+    return made
+
+
+async def test_a_diverged_run_says_so_everywhere_and_goes_on_when_somebody_accepts_it(
+    database: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    notes: list[str] = []
+    old, new = shop(notes, "charge"), shop(notes, "bill")
+    new.queue("alerts")
+    async with harness(old, database=database) as h:
+        await old.workflows.start("order", "lamp", id="o-1")
+        await h.drain()
+        async with h.deploy(new) as h2:
+            run = new.workflows.get("o-1")
+            await new.subscriptions.create("workflow.diverged", "alerts")
+            await h2.advance(minutes=20)
+            status = await run.status()
+            assert status.status == "diverged"
+            assert "charge (do charge)" in str(status.divergence)
+            assert "bill (do charge)" in str(status.divergence)
+            assert [found.id for found in await new.workflows.list(status="diverged")] == ["o-1"]
+            why = await why_run(h2.store, DEFAULT, "o-1")
+            assert (why.code, "charge" in why.answer) == ("diverged", True)
+            assert caplog.text.count("run o-1 of order has diverged") == 1
+            (event,) = await h2.sent("alerts")
+            assert event.body["run_id"] == "o-1"
+            assert notes == ["charge"]
+            await run.accept()
+            await h2.advance(minutes=20)
+            assert await run.result() == "shipped"
+            # Today's code charges under another name, and was told to go on with that.
+            assert notes == ["charge", "charge", "ship"]
+            with pytest.raises(Conflict, match="has completed"):
+                await run.accept()
+
+
+async def test_a_step_that_accepted_code_no_longer_has_is_named_when_it_cannot_be_undone(
+    database: str | None,
+) -> None:
+    notes: list[str] = []
+    old, new = shop(notes, "charge"), Tickwork()
+
+    async def fail(_: str) -> None:
+        raise Permanent("the truck is gone")
+
+    @new.workflow(name="order")
+    async def order(step: Step, params: str) -> None:
+        await step.sleep("rest", 600)
+        await step.do("ship", fail, params)
+
+    async with harness(old, database=database) as h:
+        await old.workflows.start("order", "lamp", id="o-1")
+        await h.drain()
+        async with h.deploy(new) as h2:
+            run = new.workflows.get("o-1")
+            await run.cancel(compensate=True)
+            await h2.drain()
+            assert (await run.status()).status == "cancelling"
+            assert (await why_run(h2.store, DEFAULT, "o-1")).code in ("diverged", "cancelling")
+            assert notes == ["charge"]
+            await run.accept()
+            await h2.drain()
+            (dead,) = await h2.dead(runs_queue("order"))
+            assert "step 'charge' cannot be undone" in str(dead.error)
+            assert (await run.status()).status == "cancelled"
+
+
+async def test_a_workflow_may_go_on_with_a_warning_when_it_diverges(
+    database: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    notes: list[str] = []
+    old, new = shop(notes, "charge"), shop(notes, "charge", on_divergence="accept")
+
+    @new.workflow(name="order", version="2", on_divergence="accept")
+    async def order(step: Step, params: str) -> str:
+        await step.do("check", noting(notes, "check"), params)
+        await step.do("charge", noting(notes, "charge"), params)
+        await step.sleep("rest", 600)
+        return "checked"
+
+    async with harness(old, database=database) as h:
+        await old.workflows.start("order", "lamp", id="o-1")
+        await h.drain()
+        del new._engine.registry.workflows["order"][None]
+        async with h.deploy(new) as h2:
+            await h2.advance(minutes=20)
+            assert await new.workflows.get("o-1").result() == "checked"
+    assert notes == ["charge", "check"]
+    assert "goes on although it diverges" in caplog.text
+
+
+async def test_a_restart_runs_what_was_undone_again_and_says_so_before(
+    app: Tickwork, database: str | None
+) -> None:
+    notes: list[str] = []
+    is_broken = True
+
+    async def ship(_: str) -> str:
+        if is_broken:
+            raise Permanent("the truck is gone")
+        notes.append("ship")
+        return "shipped"
+
+    @app.workflow()
+    async def order(step: Step, params: str) -> str:
+        await step.do("charge", noting(notes, "charge"), params, compensate=noting(notes, "refund"))
+        await step.do("mail", noting(notes, "mail"), params)
+        return await step.do("ship", ship, params)
+
+    async with harness(app, database=database) as h:
+        run = await app.workflows.start(order, "lamp")
+        await h.drain()
+        assert notes == ["charge", "mail", "refund"]
+        with pytest.raises(InvalidInput, match="undoes a step"):
+            await run.restart(from_step="compensate charge")
+        plan = await run.restart(from_step="ship", dry_run=True)
+        assert (plan.runs, plan.repeats, plan.keeps) == (("charge", "ship"), (), ("mail",))
+        assert (await run.restart(from_step="mail", dry_run=True)).repeats == ("mail",)
+        is_broken = False
+        assert await run.restart(from_step="ship") == plan
+        await h.drain()
+        assert await run.result() == "shipped"
+        assert notes == ["charge", "mail", "refund", "charge", "ship"]
+
+
+async def test_a_run_that_kills_its_workers_is_undone(app: Tickwork, database: str | None) -> None:
+    notes: list[str] = []
+
+    @app.workflow()
+    async def deadly(step: Step) -> None:
+        await step.do("charge", noting(notes, "charge"), compensate=noting(notes, "refund"))
+        await step.sleep("rest", 60)
+        await step.do("kill", noting(notes, "kill"))
+
+    async with harness(app, database=database) as h:
+        run = await app.workflows.start(deadly)
+        await h.drain()
+        h._clock.advance(seconds=120)
+        for _ in range(LOST_CLAIMS_MAX):  # Each node claims the run, and dies.
+            node = new_id()
+            await h.store.nodes.join(SYSTEM, node, name="doomed", roles=(), ttl_seconds=1)
+            for separate in (False, True):
+                await claim(
+                    h.store, node, queue=runs_queue("deadly"), scope=SYSTEM, separate=separate
+                )
+            h._clock.advance(seconds=2)
+            await h.maintain()
+        await h.drain()
+        with pytest.raises(RunFailed, match="worker_lost: its workers died"):
+            await run.result()
+    assert notes == ["charge", "refund"]
+
+
+async def test_the_dead_letter_of_a_run_goes_on_after_a_failed_item_of_a_map(
+    app: Tickwork, database: str | None
+) -> None:
+    notes: list[str] = []
+    is_broken = True
+
+    async def publish(page: int) -> str:
+        notes.append(f"page {page}")
+        if page == 1 and is_broken:
+            raise Permanent("the site is down")
+        return f"page {page}"
+
+    @app.workflow()
+    async def report(step: Step) -> list[str]:
+        return await step.map("pages", publish, [0, 1, 2], retries=NO_RETRIES)
+
+    async with harness(app, database=database) as h:
+        await app.schedules.create(
+            once_at="2026-01-05T10:00:00Z", target={"type": "workflow", "workflow": "report"}
+        )
+        await h.advance(hours=2)
+        (dead,) = await h.dead(runs_queue("report"))
+        assert "the site is down" in str(dead.error)
+        is_broken = False
+        await app.dead_letters.replay(runs_queue("report"), ids=[dead.letter.id])
+        await h.advance(hours=1)
+        (found,) = await app.workflows.list("report")
+        assert (found.status, found.result) == ("completed", ["page 0", "page 1", "page 2"])
+    assert sorted(notes) == ["page 0", "page 1", "page 1", "page 2"]
+
+
+async def test_the_dead_letter_of_a_run_waits_again_for_an_event_that_did_not_come(
+    app: Tickwork, database: str | None
+) -> None:
+    @app.workflow()
+    async def approval(step: Step) -> str:
+        data = await step.wait_for_event("approval", type="approved", timeout_seconds=60)
+        return str(data["by"])
+
+    async with harness(app, database=database) as h:
+        await app.schedules.create(
+            once_at="2026-01-05T10:00:00Z", target={"type": "workflow", "workflow": "approval"}
+        )
+        await h.advance(hours=2)
+        (dead,) = await h.dead(runs_queue("approval"))
+        await app.dead_letters.replay(runs_queue("approval"), ids=[dead.letter.id])
+        await h.drain()
+        (found,) = await app.workflows.list("approval")
+        assert found.status == "running"
+        await app.workflows.get(found.id).send_event("approved", {"by": "ann"})
+        await h.drain()
+        assert await app.workflows.get(found.id).result() == "ann"
+
+
+async def test_terminate_stops_the_step_that_runs(
+    app: Tickwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tickwork.workflow.execution.CHECK_SECONDS", 0.02)
+    seen: list[str] = []
+
+    async def endless() -> None:
+        seen.append("started")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            seen.append("stopped")
+
+    @app.workflow()
+    async def order(step: Step) -> None:
+        await step.do("endless", endless)
+
+    async with harness(app) as h:
+        run = await app.workflows.start(order)
+        draining = asyncio.create_task(h.drain())
+        await eventually(lambda: seen == ["started"])
+        await run.terminate()
+        await eventually(lambda: seen == ["started", "stopped"])
+        await draining
+        assert (await run.status()).status == "terminated"
+
+
+async def test_a_run_is_pausing_until_its_step_has_ended(
+    app: Tickwork, database: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tickwork.workflow.execution.CHECK_SECONDS", 0.02)
+    has_started, may_end = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> None:
+        has_started.set()
+        await may_end.wait()
+
+    @app.workflow()
+    async def order(step: Step) -> None:
+        await step.do("slow", slow)
+        await step.do("next", len, "ab")
+
+    async with harness(app, database=database) as h:
+        run = await app.workflows.start(order)
+        draining = asyncio.create_task(h.drain())
+        await has_started.wait()
+        await run.pause()
+        status = await run.status()
+        assert status.status == "pausing"
+        assert status.waits_for == ("the step that runs on harness",)
+        (listed,) = await app.workflows.list()
+        assert listed.status == "pausing"
+        assert (await why_run(h.store, DEFAULT, run.id)).code == "pausing"
+        may_end.set()
+        await draining
+        assert (await run.status()).status == "paused"
+        await run.cancel()
+        await h.drain()
+        assert (await run.status()).status == "cancelled"
+
+
+async def test_why_names_the_event_and_those_that_were_sent_under_another_name(
+    app: Tickwork, database: str | None
+) -> None:
+    @app.workflow()
+    async def sale(step: Step) -> None:
+        await step.wait_for_event("approval", type="sale.approved", timeout_seconds=3_600)
+
+    async with harness(app, database=database) as h:
+        run = await app.workflows.start(sale)
+        await h.drain()
+        for _ in range(2):
+            await run.send_event("sale.aproved")
+        await h.drain()
+        why = await why_run(h.store, DEFAULT, run.id)
+        assert why.code == "event"
+        assert "event 'sale.approved' (step approval)" in why.answer
+        assert (
+            "event 'sale.aproved' was sent twice, and no step has received it; "
+            "it waits for 'sale.approved'" in why.details
+        )
+        assert (await run.status()).waits_for == ("step approval: event 'sale.approved'",)
