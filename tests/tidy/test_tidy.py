@@ -64,7 +64,6 @@ STANDALONE = {
     "tickwork.cli.database": "a file per command group",
     "tickwork.cli.subscriptions": "a file per command group",
     "tickwork.testing.pytest_plugin": "pytest loads it by its name",
-    "tickwork.facade.handlers": "types of declared functions, which the app only names",
     "tickwork.core.http.route": "which paths a handler answers: no I/O",
     "tickwork.core.when.time_texts": "short forms are turned into objects before they are parsed",
     "tickwork.entity.call_wait": "waiting is shared by all calls of a process",

@@ -18,33 +18,23 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
-from uuid import UUID
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
 from tickwork.app.app_name import functions_queue, read_app_name
-from tickwork.app.declarations import HandlerDeclaration, QueueDeclaration, handler_options
 from tickwork.app.firing import Firing, firing_handler
-from tickwork.app.handlers import check_own_queue, check_type_name, queue_settings
+from tickwork.app.handlers import check_own_queue
 from tickwork.app.http import HANDLER_SECONDS, declared_http_handler
 from tickwork.app.invocation import current_handling
-from tickwork.app.message import Message, MessageBatch
 from tickwork.app.payloads import Payload, declared_payload
 from tickwork.app.services import AsgiApp, declared_service
 from tickwork.app.workflows import declared_workflow
-from tickwork.core.message.batch import BATCH_COMPLETED
-from tickwork.core.options import (
-    FunctionFields,
-    HandlerOptions,
-    QueueOptions,
-    RunOptions,
-    SendOptions,
-)
+from tickwork.core.options import FunctionFields, RunOptions
 from tickwork.entity.entity import Entity
 from tickwork.facade.access import Audit, Keys, Tenants
 from tickwork.facade.endpoints import Deliveries, Endpoints, Events, Limits
 from tickwork.facade.engine import AppEngine
 from tickwork.facade.entities import Entities, EntityHandle, entity_handle
-from tickwork.facade.handlers import Body, OnBatch, OnCompletion, OnFiring, OnMessage, OnRequest
+from tickwork.facade.handlers import Body, OnFiring, OnRequest
 from tickwork.facade.operate import (
     Alerts,
     Batches,
@@ -55,8 +45,7 @@ from tickwork.facade.operate import (
     Subscriptions,
     Webhooks,
 )
-from tickwork.facade.overview import Overview
-from tickwork.facade.queue import Queue
+from tickwork.facade.queue_app import QueueApp
 from tickwork.facade.schedules import (
     Calendars,
     Firings,
@@ -65,8 +54,6 @@ from tickwork.facade.schedules import (
 )
 from tickwork.facade.services import Service
 from tickwork.facade.workflows import Workflows
-from tickwork.ops.batches import BatchHandle, check_batch_arguments, completion_handler
-from tickwork.ops.queues import check_queues_exist
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -74,7 +61,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Tickwork(Overview):
+class Tickwork(QueueApp):
     """An app on one database.
 
     `database` is a URL: `sqlite:///tickwork.db` or `postgresql://…`. Without it the environment
@@ -129,115 +116,6 @@ class Tickwork(Overview):
         return self._engine.tenant
 
     # Declare
-
-    @overload
-    def queue(
-        self,
-        name: str,
-        *,
-        payload: type[T],
-        shared: bool = False,
-        **settings: Unpack[QueueOptions],
-    ) -> Queue[T]: ...
-
-    @overload  # No payload, or one that type checkers cannot name: a union, an `Annotated[…]`.
-    def queue(
-        self,
-        name: str,
-        *,
-        payload: object = None,
-        shared: bool = False,
-        **settings: Unpack[QueueOptions],
-    ) -> Queue[Any]: ...
-
-    def queue(
-        self,
-        name: str,
-        *,
-        payload: Any = None,
-        shared: bool = False,
-        **settings: Unpack[QueueOptions],
-    ) -> Queue[Any]:
-        """Declares a queue, and returns it to send to.
-
-        A queue declared without settings keeps the stored ones. `payload` is the type of its
-        bodies: a msgspec struct, a dataclass or a Pydantic model. A `shared` queue takes messages
-        of all tenants.
-
-        Settings: `max_batch_size`, `max_batch_timeout`, `max_retries`, `dead_letter_queue`,
-        `retention_seconds`, `visibility_timeout_seconds`, `timeout_seconds`, `backoff`,
-        `tenant_claimed_max`, `rate_per_second`, `backlog_bytes_max`, `push_to` (an endpoint, which
-        then consumes the queue), `limit` (a named one, which it shares).
-        """
-        check_own_queue("name", name)
-        registry = self._engine.registry
-        is_bare = not settings and not shared and payload is None
-        if not (is_bare and name in registry.queues):
-            registry.add_queue(
-                QueueDeclaration(
-                    name=name,
-                    settings=queue_settings(name, {**settings}),
-                    payload=Payload(Any if payload is None else payload),
-                    is_shared=shared,
-                    has_settings=bool(settings),
-                )
-            )
-        return Queue(self._engine, name)
-
-    def consumer(
-        self, queue: str, **options: Unpack[HandlerOptions]
-    ) -> Callable[[OnBatch], OnBatch]:
-        """Declares a function that handles the queue's messages in batches.
-
-        Options: `isolation`, `max_concurrency`, `cpu_seconds`, `memory_bytes`.
-        """
-
-        def declare(function: OnBatch) -> OnBatch:
-            self._declare(queue, None, function, is_batch=True, options={**options})
-            return function
-
-        check_own_queue("queue", queue)
-        return declare
-
-    def on(
-        self,
-        queue: str,
-        type: str | None = None,  # noqa: A002  the common word for it
-        **options: Unpack[HandlerOptions],
-    ) -> Callable[[OnMessage], OnMessage]:
-        """Declares a function that handles the queue's messages of one type, one at a time.
-        Without a type it gets the messages that no other handler takes.
-
-        Options: `isolation`, `max_concurrency`, `cpu_seconds`, `memory_bytes`.
-        """
-
-        def declare(function: OnMessage) -> OnMessage:
-            self._declare(queue, type, function, is_batch=False, options={**options})
-            return function
-
-        check_own_queue("queue", queue)
-        check_type_name(type)
-        return declare
-
-    def on_completed(
-        self, queue: str, *, max_concurrency: int | None = None
-    ) -> Callable[[OnCompletion], OnCompletion]:
-        """Declares a coroutine function that gets each completed batch of the queue. Like every
-        handler it is retried when it fails."""
-        check_own_queue("queue", queue)
-        options = {} if max_concurrency is None else {"max_concurrency": max_concurrency}
-
-        def declare(function: OnCompletion) -> OnCompletion:
-            handler = completion_handler(function, self._engine.open, options)
-            registry = self._engine.registry
-            with registry.atomic():
-                completions = registry.add_completion(queue)
-                self._declare(
-                    completions, BATCH_COMPLETED, handler, is_batch=False, options=options
-                )
-            return function
-
-        return declare
 
     def schedule(
         self,
@@ -354,69 +232,7 @@ class Tickwork(Overview):
 
         return declare
 
-    def _declare(
-        self,
-        queue: str,
-        type_: str | None,
-        function: Callable[..., Any],
-        *,
-        is_batch: bool,
-        options: dict[str, Any],
-        payload: Payload[Any] | None = None,
-        is_firing: bool = False,
-    ) -> None:
-        if payload is None:
-            payload = Payload(declared_payload(function, MessageBatch if is_batch else Message))
-        is_coroutine = asyncio.iscoroutinefunction(function)
-        self._engine.registry.add_handler(
-            HandlerDeclaration(
-                queue=queue,
-                function=function,
-                payload=payload,
-                is_batch=is_batch,
-                is_firing=is_firing,
-                type=type_,
-                **handler_options(options, is_coroutine=is_coroutine),
-            )
-        )
-
     # Work
-
-    async def batch(
-        self,
-        queue: str,
-        items: Iterable[object],
-        *,
-        completion_queue: str | None = None,
-        batch_id: UUID | None = None,
-        detached: bool = False,
-        **options: Unpack[SendOptions],
-    ) -> BatchHandle:
-        """Sends a message for each item and counts them together. The options apply to each;
-        an item `Outgoing(body, …)` has its own, which replace them.
-
-        Inside a handler the batch commits with the ack of the handled message. With `detached` it
-        is stored at once: for more items than fit into one transaction. The same `batch_id` makes
-        the same batch, however often it is sent.
-        """
-        check_batch_arguments(items, batch_id)
-        engine = self._engine
-        await check_queues_exist(
-            engine.open,
-            engine.registry,
-            engine.scope,
-            queue=queue,
-            completion_queue=completion_queue,
-        )
-        return await engine.batch_maker.make(
-            engine.scope,
-            queue,
-            items,
-            completion_queue=completion_queue or engine.registry.completions.get(queue),
-            batch_id=batch_id,
-            detached=detached,
-            options={**options},
-        )
 
     def entity(
         self, entity: type[Entity] | str, key: str, *, idempotency_key: str | None = None
