@@ -12,6 +12,7 @@ from tickwork.app.invocation import SENDS_MAX, HandlerEnded
 from tickwork.app.message import Message, MessageBatch
 from tickwork.core.limits import BODY_BYTES_MAX
 from tickwork.core.message.backoff import Fixed
+from tickwork.core.message.body import Outgoing
 from tickwork.core.model import (
     DEFAULT,
     REASON_MAX_RETRIES,
@@ -526,20 +527,37 @@ async def test_a_send_to_an_unknown_queue_is_refused_where_the_handler_calls_it(
     app: Tickwork, database: str | None
 ) -> None:
     work, reached = app.queue("work", max_retries=0), list[str]()
-    emails: Any = app.queue("emails")
+    app.queue("emails")
 
     @app.on("work")
     async def handle(message: Message[Any]) -> None:
-        message.send(emails if message.body == "object" else "emials", 1)
+        message.send("emials", 1)
         reached.append("an effect outside the database")
 
     async with harness(app, database=database) as h:
-        await work.send_batch(["typo", "object"])
+        await work.send("typo")
         await h.drain()
-        found = {each.body: each.error or "" for each in await h.dead("work")}
+        (dead,) = await h.dead("work")
     assert reached == []
-    assert "queue: there is no queue 'emials'; did you mean 'emails'?" in found["typo"]
-    assert "give 'emails'" in found["object"]
+    assert "queue: there is no queue 'emials'; did you mean 'emails'?" in (dead.error or "")
+
+
+async def test_a_handler_sends_to_a_queue_by_its_name_or_to_the_queue_itself(
+    app: Tickwork, database: str | None
+) -> None:
+    work, emails = app.queue("work"), app.queue("emails", payload=int)
+    done = app.queue("done")
+
+    @app.on(work)
+    async def handle(message: Message[Any]) -> None:
+        message.send("emails", 1)
+        message.send(emails, 2, priority=3)
+        await app.batch(emails, [3, Outgoing(4, priority=2)], completion_queue=done)
+
+    async with harness(app, database=database) as h:
+        await work.send("go")
+        await h.drain()
+        assert sorted(each.body for each in await h.sent("emails")) == [1, 2, 3, 4]
 
 
 async def test_a_queue_that_another_app_made_meanwhile_is_found_by_the_next_attempt(

@@ -150,7 +150,7 @@ async def test_an_error_after_a_retry_is_told_and_the_retry_counts(
     body: str,
 ) -> None:
     work = app.queue("work", max_retries=1)
-    app.on("work", isolation=isolation)(retry_and_raise)  # type: ignore[arg-type]
+    app.on("work", isolation=isolation)(retry_and_raise)  # type: ignore[call-overload]
     async with harness(app, database=database) as h:
         await work.send(body)
         await h.drain()
@@ -224,7 +224,7 @@ async def test_who_awaits_a_statement_is_told_that_nothing_is_written_yet(
     app: Tickwork, database: str | None, isolation: str
 ) -> None:
     work = app.queue("work", max_retries=0)
-    app.on("work", isolation=isolation)(await_a_statement)  # type: ignore[arg-type]
+    app.on("work", isolation=isolation)(await_a_statement)  # type: ignore[call-overload]
     async with harness(app, database=database) as h:
         await work.send("x")
         await h.drain()

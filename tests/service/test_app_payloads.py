@@ -288,7 +288,7 @@ async def test_a_type_that_is_no_text_is_refused(app: Tickwork) -> None:
         with pytest.raises(InvalidInput, match=r"^type: must be a text, not "):
             await work.send("x", type=many)  # type: ignore[arg-type]
         with pytest.raises(InvalidInput, match=r"^items\[0\].type: must be a text, not "):
-            await app.batch("work", ["x"], type=many)  # type: ignore[arg-type]
+            await app.batch("work", ["x"], type=many)  # type: ignore[call-overload]
 
 
 async def test_a_body_of_a_content_type_by_name_is_looked_at_as_any_other() -> None:

@@ -97,7 +97,7 @@ async def test_what_no_database_can_be_sent_is_an_error_like_any_other(
 ) -> None:
     work = app.queue("work", max_retries=0)
     if isolation == "process":
-        app.on("work", isolation=isolation)(function)  # type: ignore[arg-type]
+        app.on("work", isolation=isolation)(function)  # type: ignore[call-overload]
     else:
 
         @app.on("work")

@@ -14,13 +14,13 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import wraps
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, overload
 from uuid import UUID
 
 from tickwork.app.handlers import shape_fault
 from tickwork.app.invocation import Rows, current_handling
-from tickwork.app.message import ClaimedBatch, ClaimedMessage, Message
-from tickwork.core.options import SendOptions
+from tickwork.app.message import ClaimedBatch, ClaimedMessage, Message, NamedQueue, queue_name
+from tickwork.core.options import Given, SendOptions
 from tickwork.errors import FieldError, InvalidInput
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ else:
     from typing import TypeVar, Unpack
 
     T = TypeVar("T")
+
+B = TypeVar("B")
 
 
 class Firing(Generic[T]):
@@ -88,9 +90,17 @@ class Firing(Generic[T]):
         or a backfill."""
         return self._message.idempotency_key or self._message.id
 
-    def send(self, queue: str, body: Any, **options: Unpack[SendOptions]) -> None:
+    @overload
+    def send(
+        self, queue: NamedQueue[B], body: Given[B], **options: Unpack[SendOptions]
+    ) -> None: ...
+
+    @overload
+    def send(self, queue: str, body: Any, **options: Unpack[SendOptions]) -> None: ...
+
+    def send(self, queue: NamedQueue[Any] | str, body: Any, **options: Unpack[SendOptions]) -> None:
         """Sends a message that commits with the end of this firing, and only with it."""
-        self._message.send(queue, body, **options)
+        self._message.send(queue_name(queue), body, **options)
 
     def transaction(self) -> Rows:
         """Your own rows in the same database. They commit with the end of this firing."""

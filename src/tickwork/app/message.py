@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 from tickwork.app.invocation import HandlerEnded, Handling, Rows, Written, keep
 from tickwork.core.limits import DELAY_SECONDS_MAX
@@ -20,7 +20,7 @@ from tickwork.core.message.dead_letter import Death, read_death
 from tickwork.core.message.outcome import Outcome, RetryRequested, Succeeded
 from tickwork.core.model import Message as Stored
 from tickwork.core.model import Send
-from tickwork.core.options import SendOptions
+from tickwork.core.options import Given, SendOptions
 
 if TYPE_CHECKING:
     # A default lets users write `Message` without a type argument. Type checkers know it from
@@ -32,6 +32,8 @@ else:
     from typing import TypeVar, Unpack
 
     T = TypeVar("T")
+
+B = TypeVar("B")
 
 
 class Permanent(Exception):
@@ -74,6 +76,18 @@ Composer = Callable[..., Send]
 
 def _always(_: Stored) -> bool:
     return True
+
+
+class NamedQueue(Generic[T]):
+    """A queue by its name. `T` is the type of its messages' bodies."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def queue_name(queue: NamedQueue[Any] | str) -> str:
+    """The name of a queue that is given by its name or as an object."""
+    return queue.name if isinstance(queue, NamedQueue) else queue
 
 
 class Message(Generic[T]):
@@ -121,12 +135,20 @@ class Message(Generic[T]):
         """Handles the message again, after the queue's backoff or after `delay_seconds`."""
         self._settle(RetryRequested(_seconds(delay_seconds)))
 
-    def send(self, queue: str, body: Any, **options: Unpack[SendOptions]) -> None:
+    @overload
+    def send(
+        self, queue: NamedQueue[B], body: Given[B], **options: Unpack[SendOptions]
+    ) -> None: ...
+
+    @overload
+    def send(self, queue: str, body: Any, **options: Unpack[SendOptions]) -> None: ...
+
+    def send(self, queue: NamedQueue[Any] | str, body: Any, **options: Unpack[SendOptions]) -> None:
         """Sends a message that commits with this message's ack, and only with it."""
         self._check_open()
         if self._sends is None:
             self._sends = []
-        keep(self._compose(queue, body, **options), self._sends)
+        keep(self._compose(queue_name(queue), body, **options), self._sends)
 
     def transaction(self) -> Rows:
         """Your own rows in the same database. They commit with this message's ack."""

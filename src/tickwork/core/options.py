@@ -7,7 +7,8 @@ it for editors, for type checkers and at run time.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,6 +16,21 @@ if TYPE_CHECKING:
 
     from tickwork.core.message.backoff import Backoff
     from tickwork.core.message.body import GivenContentType
+
+
+T = TypeVar("T")
+
+
+class _Deferred(Generic[T]):
+    """Nobody makes one, and no argument is one."""
+
+
+Given: TypeAlias = T | _Deferred[Callable[[], T]]
+"""An argument whose type another argument decides: `send(queue: Queue[T], body: Given[T])`.
+
+mypy infers `T` from all arguments at once and would refuse a literal that fits only as a `T`, such
+as a dict for a `TypedDict`. It looks at types with a callable last, when `T` is known.
+"""
 
 
 def names_of(options: Any) -> frozenset[str]:

@@ -48,3 +48,22 @@ OnFiring = TypeVar("OnFiring", bound=FiringHandler)
 OnRequest = TypeVar("OnRequest", bound=RequestHandler)
 OnCompletion = TypeVar("OnCompletion", bound=CompletionHandler)
 Body = TypeVar("Body", bound=Callable[..., Coroutine[Any, Any, Any]])
+
+T = TypeVar("T")
+Returned = TypeVar("Returned", bound=Awaitable[None] | None)
+
+
+class HandlesMessagesOf(Protocol[T]):
+    """Declares a function that handles messages of a queue's type."""
+
+    def __call__(
+        self, function: Callable[[Message[T]], Returned], /
+    ) -> Callable[[Message[T]], Returned]: ...
+
+
+class HandlesBatchesOf(Protocol[T]):
+    """Declares a function that handles batches of messages of a queue's type."""
+
+    def __call__(
+        self, function: Callable[[MessageBatch[T]], Returned], /
+    ) -> Callable[[MessageBatch[T]], Returned]: ...

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from reprlib import repr as shortened
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any
 
+from tickwork.app.message import NamedQueue
 from tickwork.core.message.body import Outgoing, is_collection
 from tickwork.core.model import ContentType
 from tickwork.core.options import SendOptions
@@ -25,11 +26,12 @@ else:
     T = TypeVar("T")
 
 
-class Queue(Generic[T]):
+class Queue(NamedQueue[T]):
     """A queue of the app, by its name. `T` is the type of its messages' bodies."""
 
     def __init__(self, engine: AppEngine, name: str) -> None:
-        self._engine, self.name = engine, name
+        super().__init__(name)
+        self._engine = engine
 
     async def send(self, body: T, **options: Unpack[SendOptions]) -> str:
         """Sends a message and returns its id.

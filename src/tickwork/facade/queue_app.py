@@ -9,11 +9,18 @@ from uuid import UUID
 
 from tickwork.app.declarations import HandlerDeclaration, QueueDeclaration, handler_options
 from tickwork.app.handlers import check_own_queue, check_type_name, queue_settings
-from tickwork.app.message import Message, MessageBatch
+from tickwork.app.message import Message, MessageBatch, queue_name
 from tickwork.app.payloads import Payload, declared_payload
 from tickwork.core.message.batch import BATCH_COMPLETED
-from tickwork.core.options import HandlerOptions, QueueOptions, SendOptions
-from tickwork.facade.handlers import OnBatch, OnCompletion, OnMessage
+from tickwork.core.message.body import Outgoing
+from tickwork.core.options import Given, HandlerOptions, QueueOptions, SendOptions
+from tickwork.facade.handlers import (
+    HandlesBatchesOf,
+    HandlesMessagesOf,
+    OnBatch,
+    OnCompletion,
+    OnMessage,
+)
 from tickwork.facade.overview import Overview
 from tickwork.facade.queue import Queue
 from tickwork.ops.batches import BatchHandle, check_batch_arguments, completion_handler
@@ -23,7 +30,11 @@ T = TypeVar("T")
 
 
 class QueueApp(Overview):
-    """Queues, their handlers and their batches."""
+    """Queues, their handlers and their batches.
+
+    A queue is given by its name or as the object that `queue` returns. With the object, type
+    checkers compare handlers and bodies with its payload.
+    """
 
     @overload
     def queue(
@@ -79,54 +90,82 @@ class QueueApp(Overview):
             )
         return Queue(self._engine, name)
 
+    @overload
+    def consumer(
+        self, queue: Queue[T], **options: Unpack[HandlerOptions]
+    ) -> HandlesBatchesOf[T]: ...
+
+    @overload
     def consumer(
         self, queue: str, **options: Unpack[HandlerOptions]
-    ) -> Callable[[OnBatch], OnBatch]:
+    ) -> Callable[[OnBatch], OnBatch]: ...
+
+    def consumer(self, queue: Queue[Any] | str, **options: Unpack[HandlerOptions]) -> Any:
         """Declares a function that handles the queue's messages in batches.
 
         Options: `isolation`, `max_concurrency`, `cpu_seconds`, `memory_bytes`.
         """
 
-        def declare(function: OnBatch) -> OnBatch:
-            self._declare(queue, None, function, is_batch=True, options={**options})
+        name = queue_name(queue)
+
+        def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+            self._declare(name, None, function, is_batch=True, options={**options})
             return function
 
-        check_own_queue("queue", queue)
+        check_own_queue("queue", name)
         return declare
 
+    @overload
+    def on(
+        self,
+        queue: Queue[T],
+        type: str | None = None,
+        **options: Unpack[HandlerOptions],
+    ) -> HandlesMessagesOf[T]: ...
+
+    @overload
     def on(
         self,
         queue: str,
+        type: str | None = None,
+        **options: Unpack[HandlerOptions],
+    ) -> Callable[[OnMessage], OnMessage]: ...
+
+    def on(
+        self,
+        queue: Queue[Any] | str,
         type: str | None = None,  # noqa: A002  the common word for it
         **options: Unpack[HandlerOptions],
-    ) -> Callable[[OnMessage], OnMessage]:
+    ) -> Any:
         """Declares a function that handles the queue's messages of one type, one at a time.
         Without a type it gets the messages that no other handler takes.
 
         Options: `isolation`, `max_concurrency`, `cpu_seconds`, `memory_bytes`.
         """
+        name = queue_name(queue)
 
-        def declare(function: OnMessage) -> OnMessage:
-            self._declare(queue, type, function, is_batch=False, options={**options})
+        def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+            self._declare(name, type, function, is_batch=False, options={**options})
             return function
 
-        check_own_queue("queue", queue)
+        check_own_queue("queue", name)
         check_type_name(type)
         return declare
 
     def on_completed(
-        self, queue: str, *, max_concurrency: int | None = None
+        self, queue: Queue[Any] | str, *, max_concurrency: int | None = None
     ) -> Callable[[OnCompletion], OnCompletion]:
         """Declares a coroutine function that gets each completed batch of the queue. Like every
         handler it is retried when it fails."""
-        check_own_queue("queue", queue)
+        name = queue_name(queue)
+        check_own_queue("queue", name)
         options = {} if max_concurrency is None else {"max_concurrency": max_concurrency}
 
         def declare(function: OnCompletion) -> OnCompletion:
             handler = completion_handler(function, self._engine.open, options)
             registry = self._engine.registry
             with registry.atomic():
-                completions = registry.add_completion(queue)
+                completions = registry.add_completion(name)
                 self._declare(
                     completions, BATCH_COMPLETED, handler, is_batch=False, options=options
                 )
@@ -134,12 +173,36 @@ class QueueApp(Overview):
 
         return declare
 
+    @overload
+    async def batch(
+        self,
+        queue: Queue[T],
+        items: Iterable[Given[T | Outgoing[T]]],
+        *,
+        completion_queue: Queue[Any] | str | None = None,
+        batch_id: UUID | None = None,
+        detached: bool = False,
+        **options: Unpack[SendOptions],
+    ) -> BatchHandle: ...
+
+    @overload
     async def batch(
         self,
         queue: str,
         items: Iterable[object],
         *,
-        completion_queue: str | None = None,
+        completion_queue: Queue[Any] | str | None = None,
+        batch_id: UUID | None = None,
+        detached: bool = False,
+        **options: Unpack[SendOptions],
+    ) -> BatchHandle: ...
+
+    async def batch(
+        self,
+        queue: Queue[Any] | str,
+        items: Iterable[object],
+        *,
+        completion_queue: Queue[Any] | str | None = None,
         batch_id: UUID | None = None,
         detached: bool = False,
         **options: Unpack[SendOptions],
@@ -152,19 +215,20 @@ class QueueApp(Overview):
         the same batch, however often it is sent.
         """
         check_batch_arguments(items, batch_id)
-        engine = self._engine
+        engine, name = self._engine, queue_name(queue)
+        completions = None if completion_queue is None else queue_name(completion_queue)
         await check_queues_exist(
             engine.open,
             engine.registry,
             engine.scope,
-            queue=queue,
-            completion_queue=completion_queue,
+            queue=name,
+            completion_queue=completions,
         )
         return await engine.batch_maker.make(
             engine.scope,
-            queue,
+            name,
             items,
-            completion_queue=completion_queue or engine.registry.completions.get(queue),
+            completion_queue=completions or engine.registry.completions.get(name),
             batch_id=batch_id,
             detached=detached,
             options={**options},
