@@ -27,6 +27,7 @@ from tickwork.errors import (
 
 if TYPE_CHECKING:
     from tickwork.app.firing import Firing, log_context
+    from tickwork.app.invocation import Rows
     from tickwork.app.message import Message, MessageBatch, Permanent, Snooze
     from tickwork.client.client import Client, SyncClient
     from tickwork.core.http.message import HttpRequest, HttpResponse
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from tickwork.facade.app import Tickwork
     from tickwork.facade.queue import Queue
     from tickwork.facade.services import Service
+    from tickwork.facade.workflows import RunHandle, Workflow
     from tickwork.ops.batches import BatchHandle
     from tickwork.ops.cluster import Node
     from tickwork.ops.dead_letters import ReplaySummary
@@ -89,8 +91,10 @@ __all__ = [
     "QueueStats",
     "ReplaySummary",
     "Retries",
+    "Rows",
     "RuleFields",
     "RunFailed",
+    "RunHandle",
     "Schedule",
     "ScheduleFields",
     "SchedulePatch",
@@ -109,6 +113,7 @@ __all__ = [
     "TooMany",
     "UpcomingFire",
     "Why",
+    "Workflow",
     "__version__",
     "exposed",
     "log_context",
@@ -143,8 +148,10 @@ _MODULES = {
     "QueueStats": "tickwork.core.queue.stats",
     "ReplaySummary": "tickwork.ops.dead_letters",
     "Retries": "tickwork.core.workflow.retries",
-    "Schedule": "tickwork.ops.schedules.public",
+    "Rows": "tickwork.app.invocation",
     "RuleFields": "tickwork.core.options",
+    "RunHandle": "tickwork.facade.workflows",
+    "Schedule": "tickwork.ops.schedules.public",
     "ScheduleFields": "tickwork.core.options",
     "SchedulePatch": "tickwork.core.options",
     "Service": "tickwork.facade.services",
@@ -156,6 +163,7 @@ _MODULES = {
     "Tickwork": "tickwork.facade.app",
     "UpcomingFire": "tickwork.ops.schedules.views",
     "Why": "tickwork.ops.schedules.why",
+    "Workflow": "tickwork.facade.workflows",
     "exposed": "tickwork.entity.entity",
     "log_context": "tickwork.app.firing",
     "read": "tickwork.entity.entity",

@@ -293,7 +293,7 @@ async def test_a_step_goes_on_while_the_database_does_not_tell_what_happens_to_i
 
     @app.workflow()
     async def both(step: Step) -> list[Any]:
-        return await step.gather(step.do("work", work), step.wait_for_event("go", type="go"))
+        return [*await step.gather(step.do("work", work), step.wait_for_event("go", type="go"))]
 
     async with harness(app) as h:
         history = h.store.workflows.history

@@ -59,6 +59,40 @@ async def test_a_run_does_its_steps_once_and_returns(app: Tickwork, database: st
             await app.workflows.start(content, {"keyword": "tax"}, id="brand-7")
 
 
+async def test_a_declared_workflow_has_a_name_and_calls_its_function(
+    app: Tickwork, database: str | None
+) -> None:
+    async def double(step: Step, params: int) -> int:
+        """Doubles a number."""
+        return params * len([step, step])
+
+    first = app.workflow(name="double", version="1")(double)
+    second = Tickwork().workflow()(first)
+    step: Any = object()
+    assert (repr(first), first.name, first.__doc__) == (
+        "Workflow('double')",
+        "double",
+        "Doubles a number.",
+    )
+    assert await first(step, 4) == await second(step, params=4) == 8
+    async with harness(app, database=database) as h:
+        runs = [
+            await app.workflows.start(first, 5),
+            await app.workflows.start(second, 5),  # The same function.
+            await app.workflows.start("double", 5),
+        ]
+        await h.drain()
+        assert [await run.result() for run in runs] == [10, 10, 10]
+        assert len(await app.workflows.list(first)) == 3
+        unknown = Tickwork().workflow()(_undeclared)
+        with pytest.raises(InvalidInput, match=r"Workflow\('_undeclared'\) is not declared"):
+            await app.workflows.start(unknown)
+
+
+async def _undeclared(step: Step) -> None:
+    await step.sleep("rest", 1)
+
+
 async def test_a_failing_step_is_retried_at_its_time_and_its_error_is_recorded(
     app: Tickwork, database: str | None
 ) -> None:
@@ -363,7 +397,7 @@ async def test_a_cancelled_run_ends_and_undoes_its_steps_if_asked_to(
     async def charge(amount: int) -> int:
         return amount * 10
 
-    async def refund(output: int, amount: int) -> None:
+    async def refund(output: int | None, amount: int) -> None:
         seen.append((output, amount))
 
     @app.workflow()
@@ -555,9 +589,12 @@ async def test_no_recorded_step_runs_again_after_a_crash_at_any_boundary(
             ran_again.append(name)
         return name.upper()
 
+    async def undo(_output: str | None, name: str) -> None:
+        ran_again.append(name)
+
     @app.workflow()
     async def content(step: Step) -> list[Any]:
-        first = await step.do("a", work, "a", compensate=work)
+        first = await step.do("a", work, "a", compensate=undo)
         pair = await step.gather(step.do("b", work, "b"), step.do("c", work, "c"))
         await step.sleep("rest", 5)
         event = await step.wait_for_event("event", type="go")
@@ -601,9 +638,9 @@ async def test_mocks_replace_steps(app: Tickwork, database: str | None) -> None:
 async def test_a_cancelled_run_undoes_steps_after_a_sleep_too(
     app: Tickwork, database: str | None
 ) -> None:
-    undone: list[str] = []
+    undone: list[str | None] = []
 
-    def undo(output: str, _: str) -> None:
+    def undo(output: str | None, _: str) -> None:
         undone.append(output)
 
     @app.workflow()

@@ -39,6 +39,10 @@ def names_of(options: Any) -> frozenset[str]:
     return names
 
 
+OnConflict: TypeAlias = Literal["error", "use_existing", "restart_if_finished"]
+"""What a start does if there is a run with its id."""
+
+
 class SendOptions(TypedDict, total=False):
     """Options of a message: `send`, `send_batch`, `message.send`, `firing.send`, `app.batch`."""
 
@@ -79,6 +83,14 @@ class HandlerOptions(TypedDict, total=False):
     max_concurrency: int | None
     cpu_seconds: float
     memory_bytes: int
+
+
+class StartOptions(TypedDict, total=False):
+    """Options of runs of workflows: `workflows.start`, `workflows.start_many`."""
+
+    on_conflict: OnConflict
+    deadline_seconds: float | None
+    correlation_id: str | None
 
 
 class RunOptions(TypedDict, total=False):

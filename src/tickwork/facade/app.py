@@ -34,7 +34,7 @@ from tickwork.facade.access import Audit, Keys, Tenants
 from tickwork.facade.endpoints import Deliveries, Endpoints, Events, Limits
 from tickwork.facade.engine import AppEngine
 from tickwork.facade.entities import Entities, EntityHandle, entity_handle
-from tickwork.facade.handlers import Body, OnFiring, OnRequest
+from tickwork.facade.handlers import DeclaresWorkflow, OnFiring, OnRequest
 from tickwork.facade.operate import (
     Alerts,
     Batches,
@@ -53,7 +53,7 @@ from tickwork.facade.schedules import (
     declare_function,
 )
 from tickwork.facade.services import Service
-from tickwork.facade.workflows import Workflows
+from tickwork.facade.workflows import Workflow, Workflows
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -172,7 +172,7 @@ class Tickwork(QueueApp):
         pin: bool = False,
         on_divergence: Literal["stop", "accept"] = "stop",
         max_concurrency: int | None = None,
-    ) -> Callable[[Body], Body]:
+    ) -> DeclaresWorkflow:
         """Declares a workflow: a coroutine function `content(step, params)`, or `content(step)`.
 
         Its runs survive crashes and deploys. Each run records its steps; after a crash the function
@@ -186,18 +186,18 @@ class Tickwork(QueueApp):
         number of runs of a version that a node executes at a time; runs that wait do not count.
         """
 
-        def declare(function: Body) -> Body:
-            self._engine.registry.add_workflow(
-                declared_workflow(
-                    function,
-                    name=name,
-                    version=version,
-                    pin=pin,
-                    on_divergence=on_divergence,
-                    max_concurrency=max_concurrency,
-                )
+        def declare(given: Callable[..., Any]) -> Workflow[Any, Any]:
+            function = given.function if isinstance(given, Workflow) else given
+            declared = declared_workflow(
+                function,
+                name=name,
+                version=version,
+                pin=pin,
+                on_divergence=on_divergence,
+                max_concurrency=max_concurrency,
             )
-            return function
+            self._engine.registry.add_workflow(declared)
+            return Workflow(declared.name, function)
 
         return declare
 

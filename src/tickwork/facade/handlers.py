@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from tickwork.app.firing import Firing
 from tickwork.app.message import Message, MessageBatch
 from tickwork.core.http.message import HttpRequest
 from tickwork.core.message.batch import Batch
+from tickwork.facade.workflows import Workflow
+
+if TYPE_CHECKING:
+    from tickwork.workflow.step import Step
 
 
 class MessageHandler(Protocol):
@@ -47,9 +51,10 @@ OnBatch = TypeVar("OnBatch", bound=BatchHandler)
 OnFiring = TypeVar("OnFiring", bound=FiringHandler)
 OnRequest = TypeVar("OnRequest", bound=RequestHandler)
 OnCompletion = TypeVar("OnCompletion", bound=CompletionHandler)
-Body = TypeVar("Body", bound=Callable[..., Coroutine[Any, Any, Any]])
 
 T = TypeVar("T")
+P = TypeVar("P")
+R = TypeVar("R")
 Returned = TypeVar("Returned", bound=Awaitable[None] | None)
 
 
@@ -67,3 +72,17 @@ class HandlesBatchesOf(Protocol[T]):
     def __call__(
         self, function: Callable[[MessageBatch[T]], Returned], /
     ) -> Callable[[MessageBatch[T]], Returned]: ...
+
+
+class DeclaresWorkflow(Protocol):
+    """Declares a workflow from its function."""
+
+    @overload
+    def __call__(
+        self, function: Callable[[Step, P], Coroutine[Any, Any, R]], /
+    ) -> Workflow[P, R]: ...
+
+    @overload
+    def __call__(
+        self, function: Callable[[Step], Coroutine[Any, Any, R]], /
+    ) -> Workflow[None, R]: ...

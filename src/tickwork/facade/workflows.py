@@ -5,13 +5,15 @@ Each call is done when it returns, also inside a handler.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from collections.abc import Callable, Coroutine, Iterable
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any, Generic, Unpack, overload
 
 from tickwork.app.invocation import correlation_now, current_handling
 from tickwork.app.workflows import WorkflowDeclaration, payload_of
 from tickwork.core.fields import shown
 from tickwork.core.model import ContentType
+from tickwork.core.options import Given, OnConflict, StartOptions
 from tickwork.core.workflow.model import STEPS_MAX
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.facade.engine import AppEngine
@@ -19,9 +21,45 @@ from tickwork.ops import workflows
 from tickwork.ops.workflow_views import RestartPlan, RunView, restart_plan
 from tickwork.ops.workflows import RunStart
 
-OnConflict = Literal["error", "use_existing", "restart_if_finished"]
-Workflow = Callable[..., Any] | str
-"""A declared workflow: its function or its name."""
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    from tickwork.workflow.step import Step
+
+    P_contra = TypeVar("P_contra", contravariant=True, default=Any)
+    R_co = TypeVar("R_co", covariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    P_contra = TypeVar("P_contra", contravariant=True)
+    R_co = TypeVar("R_co", covariant=True)
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+class Workflow(Generic[P_contra, R_co]):
+    """A declared workflow: what `@app.workflow()` returns, to start runs of it.
+
+    `P` is the type of its params, and None for a function without them; `R` that of its result. A
+    call of it is a call of its function, as a test of the function alone needs it.
+    """
+
+    def __init__(self, name: str, function: Callable[..., Coroutine[Any, Any, R_co]]) -> None:
+        update_wrapper(self, function)
+        self.name, self.function = name, function
+
+    def __repr__(self) -> str:
+        return f"Workflow({self.name!r})"
+
+    def __call__(
+        self, step: Step, *params: P_contra, **named: P_contra
+    ) -> Coroutine[Any, Any, R_co]:
+        return self.function(step, *params, **named)
+
+
+AnyWorkflow = Workflow[Any, Any] | Callable[..., Any] | str
+"""A declared workflow, its function, or its name."""
 
 
 def _check_effect(what: str) -> None:
@@ -30,8 +68,11 @@ def _check_effect(what: str) -> None:
         handling.check_effect(what)
 
 
-class RunHandle:
-    """One run of a workflow, by its id. Making a handle asks nobody."""
+class RunHandle(Generic[R_co]):
+    """One run of a workflow, by its id. Making a handle asks nobody.
+
+    `R` is the type of its result.
+    """
 
     def __init__(self, engine: AppEngine, run_id: str) -> None:
         self._engine, self.id = engine, run_id
@@ -51,7 +92,7 @@ class RunHandle:
             steps_limit=steps_limit,
         )
 
-    async def result(self, *, timeout_seconds: float | None = None) -> Any:
+    async def result(self, *, timeout_seconds: float | None = None) -> R_co:
         """Waits for the run to end, and returns what its body returned.
 
         Raises `RunFailed` if it failed or was cancelled or terminated, and `TimeoutError` after
@@ -72,7 +113,8 @@ class RunHandle:
         )
         declared = engine.registry.workflow(run.workflow, run.version)
         payload = payload_of(Any) if declared is None else declared.result
-        return payload.decode(run.result or b"null", ContentType.JSON)
+        result: R_co = payload.decode(run.result or b"null", ContentType.JSON)
+        return result
 
     async def send_event(
         self,
@@ -135,16 +177,46 @@ class Workflows:
     def __init__(self, engine: AppEngine) -> None:
         self._engine = engine
 
+    @overload
     async def start(
         self,
-        workflow: Workflow,
+        workflow: Workflow[P, R],
+        params: Given[P],
+        *,
+        id: str | None = None,
+        **options: Unpack[StartOptions],
+    ) -> RunHandle[R]: ...
+
+    @overload
+    async def start(
+        self,
+        workflow: Workflow[None, R],
+        params: None = None,
+        *,
+        id: str | None = None,
+        **options: Unpack[StartOptions],
+    ) -> RunHandle[R]: ...
+
+    @overload
+    async def start(
+        self,
+        workflow: str,
+        params: Any = None,
+        *,
+        id: str | None = None,
+        **options: Unpack[StartOptions],
+    ) -> RunHandle[Any]: ...
+
+    async def start(
+        self,
+        workflow: AnyWorkflow,
         params: Any = None,
         *,
         id: str | None = None,  # noqa: A002  the name of the field
         on_conflict: OnConflict = "error",
         deadline_seconds: float | None = None,
         correlation_id: str | None = None,
-    ) -> RunHandle:
+    ) -> RunHandle[Any]:
         """Starts a run and returns its handle. The run is stored when this returns.
 
         `id` is unique in the tenant; without it the run gets one. If there is a run with the id,
@@ -165,16 +237,36 @@ class Workflows:
         )
         return RunHandle(engine, run.id)
 
+    @overload
     async def start_many(
         self,
-        workflow: Workflow,
+        workflow: Workflow[P, R],
+        params: Iterable[Given[P]],
+        *,
+        ids: Iterable[str] | None = None,
+        **options: Unpack[StartOptions],
+    ) -> list[RunHandle[R]]: ...
+
+    @overload
+    async def start_many(
+        self,
+        workflow: str,
+        params: Iterable[Any],
+        *,
+        ids: Iterable[str] | None = None,
+        **options: Unpack[StartOptions],
+    ) -> list[RunHandle[Any]]: ...
+
+    async def start_many(
+        self,
+        workflow: AnyWorkflow,
         params: Iterable[Any],
         *,
         ids: Iterable[str] | None = None,
         on_conflict: OnConflict = "error",
         deadline_seconds: float | None = None,
         correlation_id: str | None = None,
-    ) -> list[RunHandle]:
+    ) -> list[RunHandle[Any]]:
         """Starts up to 1,000 runs, one for each of the params, all or none."""
         _check_effect("starts runs")
         each_params, each_id = [*params], None if ids is None else [*ids]
@@ -195,16 +287,52 @@ class Workflows:
         runs = await workflows.start_runs(await engine.ready(), engine.scope, starts, on_conflict)
         return [RunHandle(engine, run.id) for run in runs]
 
+    @overload
     async def send_event(
         self,
-        workflow: Workflow,
+        workflow: Workflow[P, R],
+        run_id: str,
+        type: str,
+        data: Any = None,
+        *,
+        params: Given[P],
+        id: str | None = None,
+    ) -> RunHandle[R]: ...
+
+    @overload
+    async def send_event(
+        self,
+        workflow: Workflow[None, R],
+        run_id: str,
+        type: str,
+        data: Any = None,
+        *,
+        params: None = None,
+        id: str | None = None,
+    ) -> RunHandle[R]: ...
+
+    @overload
+    async def send_event(
+        self,
+        workflow: str,
+        run_id: str,
+        type: str,
+        data: Any = None,
+        *,
+        params: Any = None,
+        id: str | None = None,
+    ) -> RunHandle[Any]: ...
+
+    async def send_event(
+        self,
+        workflow: AnyWorkflow,
         run_id: str,
         type: str,  # noqa: A002  the name of the field
         data: Any = None,
         *,
         params: Any = None,
         id: str | None = None,  # noqa: A002  the name of the field
-    ) -> RunHandle:
+    ) -> RunHandle[Any]:
         """Sends an event to a run, and starts the run with it if there is none."""
         _check_effect("sends an event")
         engine = self._engine
@@ -216,13 +344,13 @@ class Workflows:
         """The workflows that apps on this database have declared."""
         return await workflows.list_workflows(await self._engine.ready())
 
-    def get(self, run_id: str) -> RunHandle:
-        """The handle of a run; asks nobody."""
+    def get(self, run_id: str) -> RunHandle[Any]:
+        """The handle of a run; asks nobody. Its type is yours to say: `run: RunHandle[int] = …`."""
         return RunHandle(self._engine, run_id)
 
     async def list(
         self,
-        workflow: Workflow | None = None,
+        workflow: Workflow[Any, Any] | str | None = None,
         *,
         status: str | None = None,
         parent: str | None = None,
@@ -242,7 +370,7 @@ class Workflows:
         )
         return await workflows.summaries(await engine.ready(), engine.scope, found)
 
-    def _start(self, workflow: Workflow, params: Any, **fields: Any) -> RunStart:
+    def _start(self, workflow: AnyWorkflow, params: Any, **fields: Any) -> RunStart:
         name, declared = self._name(workflow), self._declared(workflow)
         payload = payload_of(Any) if declared is None else declared.params
         try:
@@ -255,7 +383,7 @@ class Workflows:
             fields["correlation_id"] = correlation_now()
         return RunStart(workflow=name, params=encoded, version=version, **fields)
 
-    def _name(self, workflow: Workflow) -> str:
+    def _name(self, workflow: AnyWorkflow) -> str:
         if isinstance(workflow, str):
             return workflow
         declared = self._declared(workflow)
@@ -264,9 +392,10 @@ class Workflows:
             raise InvalidInput([FieldError("workflow", fault)])
         return declared.name
 
-    def _declared(self, workflow: Workflow) -> WorkflowDeclaration | None:
+    def _declared(self, workflow: AnyWorkflow) -> WorkflowDeclaration | None:
         """The version that a function is; of a name the newest one."""
         registry = self._engine.registry
         if isinstance(workflow, str):
             return registry.workflow(workflow)
-        return registry.workflow_of(workflow)
+        function = workflow.function if isinstance(workflow, Workflow) else workflow
+        return registry.workflow_of(function)

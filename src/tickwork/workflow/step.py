@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, NoReturn, Protocol, TypeVar, overload
+from typing import Any, NoReturn, Protocol, TypeVar, TypeVarTuple, overload
 
+from tickwork.app.invocation import Rows
 from tickwork.app.workflows import item_payload
 from tickwork.core.fields import shown
 from tickwork.core.limits import DELAY_SECONDS_MAX, TEXT_LENGTH_MAX, text_faults
@@ -19,6 +20,14 @@ from tickwork.workflow.call import StepCall
 from tickwork.workflow.work import STEP_TIMEOUT_SECONDS, Work
 
 T = TypeVar("T")
+T1 = TypeVar("T1")
+T2 = TypeVar("T2")
+T3 = TypeVar("T3")
+T4 = TypeVar("T4")
+T5 = TypeVar("T5")
+T6 = TypeVar("T6")
+Ts = TypeVarTuple("Ts")
+Item = TypeVar("Item")
 
 DEFAULT_RETRIES = Retries()
 
@@ -75,12 +84,12 @@ class Step:
     def do(
         self,
         name: str,
-        function: Callable[..., Coroutine[Any, Any, T]],
+        function: Callable[[*Ts], Awaitable[T]],
         /,
-        *args: Any,
+        *args: *Ts,
         retries: Retries = DEFAULT_RETRIES,
         timeout_seconds: float = STEP_TIMEOUT_SECONDS,
-        compensate: Callable[..., Any] | None = None,
+        compensate: Callable[[T | None, *Ts], object] | None = None,
         key: str | None = None,
     ) -> StepCall[T]: ...
 
@@ -88,12 +97,12 @@ class Step:
     def do(
         self,
         name: str,
-        function: Callable[..., T],
+        function: Callable[[*Ts], T],
         /,
-        *args: Any,
+        *args: *Ts,
         retries: Retries = DEFAULT_RETRIES,
         timeout_seconds: float = STEP_TIMEOUT_SECONDS,
-        compensate: Callable[..., Any] | None = None,
+        compensate: Callable[[T | None, *Ts], object] | None = None,
         key: str | None = None,
     ) -> StepCall[T]: ...
 
@@ -102,28 +111,53 @@ class Step:
         name: str,
         function: Callable[..., Any],
         /,
-        *args: Any,
+        *args: object,
         retries: Retries = DEFAULT_RETRIES,
         timeout_seconds: float = STEP_TIMEOUT_SECONDS,
-        compensate: Callable[..., Any] | None = None,
+        compensate: Callable[..., object] | None = None,
         key: str | None = None,
     ) -> StepCall[Any]:
-        """Calls a function once and records its result, which must be JSON.
+        """Calls `function(*args)` once and records its result, which must be JSON.
 
-        What it sends commits with the record. An error is retried; `Permanent` is not. After the
-        last attempt `StepFailed` is raised here. If the run fails later, or is cancelled,
+        Arguments go by position; those with a default may be left out. What the function sends
+        commits with the record. An error is retried; `Permanent` is not. After the last attempt
+        `StepFailed` is raised here. If the run fails later, or is cancelled,
         `compensate(output, *args)` undoes the step. `key` tells steps apart that have one name. A
         plain function runs in a thread.
         """
         work = _work(name, function, args, retries, timeout_seconds, compensate)
         return self._caller.do(name, key, work)
 
+    @overload
+    def transaction(
+        self,
+        name: str,
+        function: Callable[[Rows, *Ts], Awaitable[T]],
+        /,
+        *args: *Ts,
+        retries: Retries = DEFAULT_RETRIES,
+        timeout_seconds: float = STEP_TIMEOUT_SECONDS,
+        key: str | None = None,
+    ) -> StepCall[T]: ...
+
+    @overload
+    def transaction(
+        self,
+        name: str,
+        function: Callable[[Rows, *Ts], T],
+        /,
+        *args: *Ts,
+        retries: Retries = DEFAULT_RETRIES,
+        timeout_seconds: float = STEP_TIMEOUT_SECONDS,
+        key: str | None = None,
+    ) -> StepCall[T]: ...
+
     def transaction(
         self,
         name: str,
         function: Callable[..., Any],
         /,
-        *args: Any,
+        *args: object,
         retries: Retries = DEFAULT_RETRIES,
         timeout_seconds: float = STEP_TIMEOUT_SECONDS,
         key: str | None = None,
@@ -133,14 +167,89 @@ class Step:
         work = _work(name, function, args, retries, timeout_seconds, None, has_rows=True)
         return self._caller.do(name, key, work)
 
-    async def gather(self, *steps: Awaitable[Any]) -> list[Any]:
-        """Awaits several steps and returns their results in order. If one fails, the others finish
-        before its error is raised."""
+    @overload
+    async def gather(self, step1: Awaitable[T1], step2: Awaitable[T2], /) -> tuple[T1, T2]: ...
+
+    @overload
+    async def gather(
+        self, step1: Awaitable[T1], step2: Awaitable[T2], step3: Awaitable[T3], /
+    ) -> tuple[T1, T2, T3]: ...
+
+    @overload
+    async def gather(
+        self,
+        step1: Awaitable[T1],
+        step2: Awaitable[T2],
+        step3: Awaitable[T3],
+        step4: Awaitable[T4],
+        /,
+    ) -> tuple[T1, T2, T3, T4]: ...
+
+    @overload
+    async def gather(
+        self,
+        step1: Awaitable[T1],
+        step2: Awaitable[T2],
+        step3: Awaitable[T3],
+        step4: Awaitable[T4],
+        step5: Awaitable[T5],
+        /,
+    ) -> tuple[T1, T2, T3, T4, T5]: ...
+
+    @overload
+    async def gather(
+        self,
+        step1: Awaitable[T1],
+        step2: Awaitable[T2],
+        step3: Awaitable[T3],
+        step4: Awaitable[T4],
+        step5: Awaitable[T5],
+        step6: Awaitable[T6],
+        /,
+    ) -> tuple[T1, T2, T3, T4, T5, T6]: ...
+
+    @overload
+    async def gather(self, *steps: Awaitable[T]) -> list[T]: ...
+
+    async def gather(self, *steps: Awaitable[Any]) -> Any:
+        """Awaits several steps and returns a list of their results in order. If one fails, the
+        others finish before its error is raised.
+
+        For two to six steps type checkers see a tuple, as with `asyncio.gather`.
+        """
         results = await asyncio.gather(*steps, return_exceptions=True)
         for each in results:
             if isinstance(each, BaseException):
                 raise each
         return results
+
+    @overload
+    def map(
+        self,
+        name: str,
+        function: Callable[[Item], Awaitable[T]],
+        items: Iterable[Item],
+        /,
+        *,
+        key: Callable[[Item], str] | None = None,
+        concurrency: int = 50,
+        retries: Retries = DEFAULT_RETRIES,
+        timeout_seconds: float = STEP_TIMEOUT_SECONDS,
+    ) -> StepCall[list[T]]: ...
+
+    @overload
+    def map(
+        self,
+        name: str,
+        function: Callable[[Item], T],
+        items: Iterable[Item],
+        /,
+        *,
+        key: Callable[[Item], str] | None = None,
+        concurrency: int = 50,
+        retries: Retries = DEFAULT_RETRIES,
+        timeout_seconds: float = STEP_TIMEOUT_SECONDS,
+    ) -> StepCall[list[T]]: ...
 
     def map(
         self,
