@@ -79,7 +79,7 @@ async def start(
     scope: Scope = DEFAULT,
     on_conflict: ConflictPolicy = ConflictPolicy.ERROR,
 ) -> tuple[Run, ...]:
-    for queue in {QUEUE, *(runs_queue(run.workflow, run.version) for run in runs)}:
+    for queue in {QUEUE, *(runs_queue("content", run.version) for run in runs)}:
         await store.queues.put(SYSTEM, queue, RUNS_SETTINGS)
     return await store.workflows.start(scope, runs or (new_run(),), on_conflict)
 

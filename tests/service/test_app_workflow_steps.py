@@ -158,12 +158,14 @@ async def test_what_a_body_does_to_runs_outside_a_step_is_refused(
 async def test_a_pinned_run_waits_for_its_version_and_another_goes_on_with_the_newest(
     database: str | None, is_pinned: bool
 ) -> None:
-    old, new = Tickwork(), Tickwork()
+    old, new, again = Tickwork(), Tickwork(), Tickwork()
 
-    @old.workflow(name="content", version="1")
     async def one(step: Step) -> str:
         await step.sleep("rest", 600)
         return "one"
+
+    for app in (old, again):
+        app.workflow(name="content", version="1")(one)
 
     @new.workflow(name="content", version="2", pin=is_pinned)
     async def two(step: Step) -> str:
@@ -171,10 +173,10 @@ async def test_a_pinned_run_waits_for_its_version_and_another_goes_on_with_the_n
         return "two"
 
     async with harness(old, database=database) as h:
-        run = await old.workflows.start(one)
+        started = await old.workflows.start("content")
         await h.drain()
         async with h.deploy(new) as h2:
-            run = new.workflows.get(run.id)
+            run = new.workflows.get(started.id)
             await h2.advance(minutes=20)
             status = await run.status()
             assert (status.status, status.version) == ("running" if is_pinned else "completed", "1")
@@ -184,9 +186,9 @@ async def test_a_pinned_run_waits_for_its_version_and_another_goes_on_with_the_n
             why = await why_run(h2.store, DEFAULT, run.id)
             assert why.code == "no_version"
             assert "version 1" in why.answer
-        async with h.deploy(old) as h3:
+        async with h.deploy(again) as h3:
             await h3.drain()
-            assert await old.workflows.get(run.id).result() == "one"
+            assert await again.workflows.get(run.id).result() == "one"
 
 
 async def test_a_step_that_nobody_awaits_ends_before_its_run(

@@ -59,6 +59,7 @@ STANDALONE = {
     "tickwork.cli.audit": "a file per command group",
     "tickwork.cli.copy": "a file per command group",
     "tickwork.cli.readers": "a file per command group",
+    "tickwork.cli.workflow_plans": "what would happen to runs; workflows.py is full",
     "tickwork.cli.services": "a file per command group",
     "tickwork.ops.readers": "a file per noun",
     "tickwork.cli.database": "a file per command group",

@@ -35,6 +35,7 @@ from prometheus_client.registry import Collector
 from tickwork import __version__
 from tickwork.clock import monotonic
 from tickwork.core.model import Fate, SettleResult, StoredQueue
+from tickwork.core.workflow.model import Run
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.service.observe import DUPLICATE, OUTCOMES, REFUSED, ClockOffset, Observer
 from tickwork.service.observe.log_events import LogEvent
@@ -119,6 +120,7 @@ class WorkerMetrics(Observer, Collector):
         self._isolator: Isolator | None = None
         self._watchdog: Watchdog | None = None
         self._leases_lost = self._renewals_failing = 0
+        self._runs_diverged: Counter[str] = Counter()
         self._depths: Sequence[QueueDepth] = ()
         self._depths_until = -inf
         self._scraped_at = -inf
@@ -159,6 +161,9 @@ class WorkerMetrics(Observer, Collector):
 
     def renewal_failing(self, why: str, left_seconds: float) -> None:  # noqa: ARG002
         self._renewals_failing += 1
+
+    def run_diverged(self, run: Run, divergence: str) -> None:  # noqa: ARG002
+        self._runs_diverged[run.workflow] += 1
 
     def lease_lost(self, node_id: UUID) -> None:  # noqa: ARG002
         self._leases_lost += 1
@@ -222,6 +227,11 @@ class WorkerMetrics(Observer, Collector):
             blocked, times = self._watchdog.blocked_seconds(), self._watchdog.times_blocked
             yield _count("loop_blocked_seconds", "Seconds the event loop was blocked.", blocked)
             yield _count("loop_blocked", "Times the event loop was blocked.", times)
+        text = "Runs whose code did not agree with their record."
+        diverged = CounterMetricFamily("tickwork_runs_diverged", text, labels=["workflow"])
+        for workflow, count in self._runs_diverged.items():
+            diverged.add_metric([workflow], count)
+        yield diverged
         failing = "Times this process was about to lose its lease."
         yield _count("renewals_failing", failing, self._renewals_failing)
         yield _count("leases_lost", "Times this process lost its lease.", self._leases_lost)
