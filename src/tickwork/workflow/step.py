@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from math import isnan
 from typing import Any, NoReturn, Protocol, TypeVar, TypeVarTuple, overload
 
 from tickwork.app.invocation import Rows
@@ -277,14 +278,15 @@ class Step:
         return self._caller.map(name, work, _map_items(name, function, items, key), concurrency)
 
     def sleep(self, name: str, seconds: float) -> StepCall[None]:
-        """Waits. The time at which it ends is recorded, and holds over crashes and pauses."""
-        if not _is_number(seconds) or not seconds >= 0:
-            fault = f"must be a number of seconds, 0 or more, not {shown(seconds)}"
+        """Waits. The time at which it ends is recorded, and holds over crashes and pauses. A
+        negative number ends at once."""
+        if not _is_number(seconds) or isnan(seconds):
+            fault = f"must be a number of seconds, not {shown(seconds)}"
             raise InvalidInput([FieldError(f"step {name!r}", fault)])
         if seconds > 100 * DELAY_SECONDS_MAX:
             fault = f"must sleep at most {100 * DELAY_SECONDS_MAX} seconds"
             raise InvalidInput([FieldError(f"step {name!r}", fault)])
-        return self._caller.sleep(name, float(seconds), None)
+        return self._caller.sleep(name, max(float(seconds), 0.0), None)
 
     def sleep_until(self, name: str, when: datetime) -> StepCall[None]:
         """Waits until a time with a zone. A time in the past returns at once."""
