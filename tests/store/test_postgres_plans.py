@@ -36,7 +36,7 @@ WAYS = {
     "expired_messages": {"tickwork_messages_expiring"},
     "extend": {BY_KEY},
     "take_message": {BY_KEY},
-    "unblock_keys": {"tickwork_messages_key", BY_PLACE},
+    "unblock_keys": {"tickwork_messages_key", "tickwork_messages_calls", BY_PLACE},
     "give_back": {"tickwork_messages_holder"},
     "give_back_unknown": {"tickwork_messages_holder"},
     "ready_tenants": {"tickwork_messages_ready"},

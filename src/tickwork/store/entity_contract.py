@@ -33,11 +33,14 @@ class Entities(Protocol):
         *,
         result_key: str | None = None,
     ) -> Awaitable[Entered]:
-        """Stores a direct call of a node: claimed if its key is free, else blocked behind it.
+        """Stores a direct call of a node: claimed if its key is free, else blocked behind it. A key
+        whose first message is a send that waits for its retry is free: the call moves before it,
+        and the send is blocked until the call has ended.
 
         The key of the message is the id of the entity. With a claimed call a store may return the
         head, as `head` does, if it reads it in the same transaction. A blocked call is claimed by
-        the node, and by no other, in the transaction that frees its key. It is deleted when the
+        the node, and by no other, in the transaction that frees its key, or that makes the send
+        before it wait for its retry. It is deleted when the
         node is dead. `NodeExpired` if the node's lease has expired, `TooMany` if too many calls
         wait for the key.
         """

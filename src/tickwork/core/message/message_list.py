@@ -27,7 +27,7 @@ LOOKED_AT_MAX = 10_000
 NO_ID, LAST_ID = UUID(int=0), UUID(int=2**128 - 1)
 START_OF_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 END_OF_TIME = datetime(9999, 1, 1, tzinfo=UTC)
-LAST_RANK = 2**63 - 1
+FIRST_RANK, LAST_RANK = -(2**63), 2**63 - 1
 LAST_KEY = "\U0010ffff" * 121
 """Sorts after every key: it is longer than any."""
 
@@ -73,7 +73,7 @@ class MessagePosition(Struct, frozen=True, array_like=True):
     visible_at: Annotated[datetime, Meta(tz=True)] = START_OF_TIME
     id: UUID = NO_ID
     key: Annotated[str, Meta(max_length=len(LAST_KEY), pattern=r"\A[^\x00]*\Z")] = ""
-    rank: Annotated[int, Meta(ge=0, le=LAST_RANK)] = 0
+    rank: Annotated[int, Meta(ge=FIRST_RANK, le=LAST_RANK)] = FIRST_RANK
 
 
 class MessagePage(Struct, frozen=True):
@@ -101,7 +101,7 @@ class KeyPart(Struct, frozen=True):
     """The messages of one key, between two ranks."""
 
     key: str
-    after: int = 0
+    after: int = FIRST_RANK
     until: int = LAST_RANK
 
 
@@ -209,7 +209,7 @@ def position_of(message: Message, rank: int | None, selection: MessageSelection)
     if selection.correlation_id is not None:
         return MessagePosition(ListOrder.CORRELATED, id=message.id)
     if message.key is not None and (selection.key is not None or message.state is State.BLOCKED):
-        return MessagePosition(ListOrder.KEYED, key=message.key, rank=rank or 0)
+        return MessagePosition(ListOrder.KEYED, key=message.key, rank=FIRST_RANK if rank is None else rank)
     if message.state is State.CLAIMED:
         return MessagePosition(ListOrder.CLAIMED, id=message.id)
     return MessagePosition(ListOrder.READY, message.priority, message.visible_at, message.id)
@@ -225,7 +225,7 @@ def cut(part: Part, end: MessagePosition) -> tuple[Part, ...]:
         case KeyPart():
             return (structs.replace(part, until=end.rank),)
         case KeysPart():
-            return KeysPart(part.after, end.key), KeyPart(end.key, 0, end.rank)
+            return KeysPart(part.after, end.key), KeyPart(end.key, FIRST_RANK, end.rank)
         case CorrelatedPart():
             return (structs.replace(part, until=end.id),)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -30,6 +30,7 @@ from tickwork.store.ids import Moment, own_tenant
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.messages.backlog import BacklogChange
+from tickwork.store.postgres.messages.keys import Key
 from tickwork.store.postgres.messages.removal import AfterCommit, Removal, RemovedMessages
 from tickwork.store.postgres.queues import PostgresQueues
 from tickwork.store.shared.counters import CounterKey, Counters
@@ -100,7 +101,8 @@ class PostgresEntities:
             ),
             repeatable=False,
         )
-        rows = {row["number"]: row for row in found}
+        rows = {row["number"]: dict(row) for row in found}
+        await self._let_pass(entries, rows, queue_ids)
         stored = [
             _stored(each, queue_ids[each.scope, each.queue], rows.get(number))
             for number, each in enumerate(entries, start=1)
@@ -112,6 +114,50 @@ class PostgresEntities:
                 )
                 self._counters.add(sent, 1)
         return stored
+
+    async def _let_pass(
+        self,
+        entries: Sequence[_Entry],
+        rows: Mapping[int, dict[str, Any]],
+        queue_ids: Mapping[tuple[Scope, str], UUID],
+    ) -> None:
+        """Lets blocked calls pass sends that wait for their retry, and notes that in their rows.
+
+        It looks after the calls are stored. A retry that is settled later locks the key, and finds
+        the call; an earlier one is seen here.
+        """
+        blocked = {
+            number: entry
+            for number, entry in enumerate(entries, start=1)
+            if number in rows and rows[number]["state"] == State.BLOCKED
+        }
+        if not blocked:
+            return
+        keys = {
+            Key(own_tenant(entry.scope), queue_ids[entry.scope, entry.queue], str(entry.message.key))
+            for entry in blocked.values()
+        }
+        waiting = await self._database.run(
+            lambda connection: connection.fetch(
+                SQL.waiting_keys, self._moment(), *map(list, zip(*keys, strict=True))
+            )
+        )
+        if not waiting:
+            return
+        passable = [Key(*row) for row in waiting]
+        after_commit = await self._database.transact(
+            lambda connection: self._removal.apply_effects(
+                connection, RemovedMessages(), BacklogChange(), passable
+            )
+        )
+        await self._removal.finish(after_commit)
+        by_scope: dict[Scope, dict[UUID, int]] = {}
+        for number, entry in blocked.items():
+            by_scope.setdefault(entry.scope, {})[entry.message.id] = number
+        for scope, numbers in by_scope.items():
+            for call, is_claimed in (await self.entered(scope, [*numbers])).items():
+                if is_claimed:
+                    rows[numbers[call]]["state"] = State.CLAIMED
 
     async def count_waiting(self, scope: Scope, queue: str, key: str) -> int:
         queue_id, tenant = await self._queues.id_of(scope, queue), own_tenant(scope)

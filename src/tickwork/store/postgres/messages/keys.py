@@ -2,8 +2,9 @@
 
 A key has a row in its queue while it has messages. A send updates this row, and a removal locks it.
 So they exclude each other: a removal either sees a message that is sent at the same time, or the
-send finds no key. The row counts positions. The message with the lowest position is ready; the
-others are blocked.
+send finds no key. The row counts positions. The message with the lowest position is ready or
+claimed; the others are blocked. A direct call of an entity that passes a send which waits for its
+retry moves before it, and the send is blocked meanwhile.
 """
 
 from __future__ import annotations
@@ -78,8 +79,8 @@ class Keys:
         *,
         behind_run: Collection[tuple[str, UUID, str]] = (),
     ) -> set[UUID]:
-        """Unblocks the next message of each key. Returns the queues of unblocked messages, and the
-        nodes that make direct calls.
+        """Unblocks the first message of each key, or a direct call if the first waits for its
+        time. Returns the queues of unblocked messages, and the nodes that make direct calls.
 
         `behind_run` are the keys whose first message was handled, not just removed. It takes two
         statements, because the second sees messages that were sent while the first waited.

@@ -35,7 +35,7 @@ from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages.queue_rows import find_queue
-from tickwork.store.sqlite.messages.removal import finish_removal
+from tickwork.store.sqlite.messages.removal import finish_removal, unblock
 from tickwork.store.sqlite.messages.rows import Times, Uuids
 
 _STORAGE = msgspec.json.Decoder(dict[str, str])
@@ -180,17 +180,20 @@ def _enter(transaction: Transaction, queue: UUID, entry: _Entry) -> Entered | Ex
         return too_many_waiting(m) if is_alive else NodeExpired(entry.caller)
     transaction.counted.append(CountedMessages(queue_id, tenant, CounterName.SENT, None, None, 1))
     is_claimed = row[0] == "claimed"
+    assert m.key is not None
+    if not is_claimed:
+        unblock(transaction, [(queue_id, tenant, m.key)])
+        (is_claimed,) = transaction.execute(SQL.entered_call, (tenant, m.id.bytes)).fetchone()
     stored = entered_message(
         tenant,
         queue,
         m,
         entry.caller,
-        is_claimed=is_claimed,
+        is_claimed=bool(is_claimed),
         at=from_microseconds(now),
     )
     if not is_claimed:
         return Entered(stored)
-    assert m.key is not None
     return Entered(stored, _head(transaction, tenant, UUID(m.key), entry.result_key))
 
 

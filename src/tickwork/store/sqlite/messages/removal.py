@@ -104,7 +104,7 @@ def _finish_except_batches(
         freed = sum(row[BYTES] for row in removed if row[QUEUE_ID] == queue_id)
         transaction.execute(SQL.change_backlog, (queue_id, -freed))
     keys = {(row[QUEUE_ID], row[TENANT], row[KEY]) for row in removed if row[KEY] is not None}
-    _unblock(transaction, [*keys], has_run=was_handled(counter, reason))
+    unblock(transaction, [*keys], has_run=was_handled(counter, reason))
     status = ItemStatus.COMPLETED if counter is CounterName.DONE else ItemStatus.FAILED
     ended = [
         EndedItem(
@@ -128,11 +128,17 @@ def _bury_deliveries(transaction: Transaction, removed: Sequence[Gone]) -> None:
         transaction.connection.executemany(SQL.bury_resent_deliveries, gone)
 
 
-def _unblock(
-    transaction: Transaction, keys: Sequence[tuple[bytes, str, str]], *, has_run: bool
+def unblock(
+    transaction: Transaction, keys: Sequence[tuple[bytes, str, str]], *, has_run: bool = False
 ) -> None:
-    """Unblocks the next message of each key whose head is gone."""
+    """Unblocks the first message of each key (queue, tenant, key). If that is a send which waits
+    for its time, a direct call moves before it."""
     for some in in_chunks(keys):
+        passing = for_rows(SQL.passing_calls, len(some))
+        asked = (*chain.from_iterable(some), transaction.now)
+        for waiting, call in transaction.execute(passing, asked).fetchall():
+            transaction.execute(SQL.block_message, (waiting,))
+            transaction.execute(SQL.move_call_ahead, (call,))
         statement = for_rows(SQL.unblock_keys, len(some))
         values = (transaction.now, has_run, *chain.from_iterable(some))
         for (topic,) in transaction.execute(statement, values).fetchall():

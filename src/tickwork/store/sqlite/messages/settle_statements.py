@@ -38,6 +38,7 @@ from tickwork.store.sqlite.messages.removal import (
     as_never_started,
     complete_all,
     finish_removal,
+    unblock,
 )
 from tickwork.store.sqlite.messages.send import Parcel, Sent, send_copies
 from tickwork.store.sqlite.schedules.slot_outcome import SLOT_COLUMNS, EndedSlot, end_slots
@@ -202,13 +203,15 @@ def _put_back(transaction: Transaction, endings: Mapping[Fence, Ending]) -> set[
             done.add(fence)
             if ending.signals_seen is not None:
                 transaction.execute(SQL.clear_lost_claims, fence[:2])
-            queue_id, type_, source = row
+            queue_id, type_, source, key = row
             if ending.endpoint_id is not None:
                 asked = (*fence[:2], transaction.now, ending.endpoint_id.bytes)
                 if transaction.execute(SQL.wake_enabled, asked).fetchone() is not None:
                     visible_at = transaction.now
             if visible_at <= transaction.now:
                 transaction.queues_to_wake.add(UUID(bytes=queue_id))
+            elif key is not None:  # Direct calls of an entity do not wait for a retry.
+                unblock(transaction, [(queue_id, fence[0], key)])
             if ending.fate is Fate.RETRY:
                 passed = CountedMessages(queue_id, fence[0], CounterName.RETRIED, type_, source, 1)
                 transaction.counted.append(passed)

@@ -20,4 +20,8 @@ FROM (
 WHERE m.ctid = held.at
     AND (m.claim, m.holder) IS NOT DISTINCT FROM (held.claim, held.holder)
 RETURNING held.number, m.tenant, m.queue_id, m.type, m.source,
-    m.visible_at <= coalesce($1::timestamptz, clock_timestamp()) AS is_visible
+    m.visible_at <= coalesce($1::timestamptz, clock_timestamp()) AS is_visible,
+    -- The key that direct calls of an entity may take meanwhile.
+    CASE WHEN m.key IS NOT NULL AND (
+        SELECT starts_with(name, /*entities_prefix*/) FROM tickwork_queues WHERE id = m.queue_id
+    ) THEN m.key END AS passable_key

@@ -5,4 +5,4 @@ SET state = 'ready', holder = NULL, claimed_at = NULL, lease_until = NULL, attem
     lost = lost * (1 - ?5),
     visible_at = ?6, last_error = coalesce(?7, last_error)
 WHERE tenant = ?1 AND id = ?2 AND claim = ?3 AND holder = ?4 AND state = 'claimed'
-RETURNING queue_id, type, source
+RETURNING queue_id, type, source, key

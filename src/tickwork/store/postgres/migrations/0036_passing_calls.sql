@@ -1,0 +1,4 @@
+-- Blocked direct calls by key: the one that may pass a send is found without reading the sends behind that one.
+
+CREATE INDEX tickwork_messages_calls ON tickwork_messages (queue_id, tenant, key, place)
+    WHERE caller IS NOT NULL AND state = 'held';
