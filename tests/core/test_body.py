@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
@@ -17,10 +18,11 @@ from tickwork.core.message.body import (
     check_json,
     decode_body,
     encode_body,
+    encode_json,
     known_content_type,
 )
 from tickwork.core.model import ContentType
-from tickwork.errors import InvalidInput
+from tickwork.errors import FieldError, InvalidInput
 
 JSON = st.recursive(
     st.none()
@@ -114,25 +116,33 @@ class Place:
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize(
-    "holding",
+    ("holding", "path"),
     [
-        lambda each: each,
-        lambda each: {"x": [None, {"y": each}]},
-        lambda each: (1.5, each),
-        lambda each: {each},
-        lambda each: OrderedDict(x=[each]),
-        Point,
-        Place,
-        lambda each: [Point(Place({"x": each}))],
+        (lambda number: number, "body"),
+        (lambda number: {"x": [None, {"y": number}]}, "body.x[1].y"),
+        (lambda number: (1.5, number), "body[1]"),
+        (lambda number: {number}, "body[0]"),
+        (lambda number: OrderedDict(x=[number]), "body.x[0]"),
+        (lambda number: {"a b": {7: number}}, "body['a b'][7]"),
+        (Point, "body.x"),
+        (Place, "body.x"),
+        (lambda number: [Point(Place({"x": number}))], "body[0].x.x.x"),
     ],
 )
-def test_nan_and_infinity_are_refused_in_json(number: float, holding: Any) -> None:
+def test_nan_and_infinity_are_refused_in_json_with_their_path(
+    number: float, holding: Any, path: str
+) -> None:
     """They would be decoded as null without an error."""
-    with pytest.raises(
-        InvalidInput, match=r"a NaN or an infinity, .*; send None or a text"
-    ) as refused:
+    with pytest.raises(InvalidInput) as refused:
         encode_body(holding(number))
-    assert [error.field for error in refused.value.errors] == ["body"]
+    fault = f"has {number!r} at {path}, which JSON cannot represent; use None or a text instead"
+    assert refused.value.errors == (FieldError("body", fault),)
+
+
+def test_the_path_of_a_nan_begins_with_the_field_or_with_a_dollar() -> None:
+    for field, root, path in (("", None, "$.x"), ("data", None, "data.x"), ("args", "", "x")):
+        with pytest.raises(InvalidInput, match=f" at {re.escape(path)}, which JSON"):
+            encode_json({"x": math.nan}, field, root=root)
 
 
 @pytest.mark.parametrize(

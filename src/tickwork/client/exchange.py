@@ -25,6 +25,7 @@ from msgspec import UNSET
 from tickwork.client.call import Call, Pause, Plan, Repeat
 from tickwork.client.problem import error_of, retry_after
 from tickwork.clock import monotonic
+from tickwork.core.message.body import check_finite
 from tickwork.errors import (
     Conflict,
     FieldError,
@@ -210,9 +211,11 @@ def checked_url(url: object) -> str:
 def encoded(body: object) -> bytes:
     """A body as JSON. Raises `InvalidInput` for what JSON cannot represent."""
     try:
-        return msgspec.json.encode(body, enc_hook=_plain)
+        sent = msgspec.json.encode(body, enc_hook=_plain)
     except (TypeError, ValueError, OverflowError, UnicodeEncodeError, RecursionError) as error:
         raise InvalidInput([FieldError("body", f"cannot be sent as JSON: {error}")]) from None
+    check_finite(body, sent, root="", plain=_plain)
+    return sent
 
 
 def _plain(value: object) -> object:

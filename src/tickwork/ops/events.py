@@ -154,10 +154,7 @@ async def recover_deliveries(
 
 
 def _encoded(data: object) -> bytes:
-    try:
-        body = encode_json(data)
-    except InvalidInput as error:
-        raise InvalidInput([FieldError("data", each.message) for each in error.errors]) from None
+    body = encode_json(data, "data")
     if len(body) > BODY_BYTES_MAX:
         fault = f"has {len(body)} bytes; at most {BODY_BYTES_MAX}; publish a reference instead"
         raise InvalidInput([FieldError("data", fault)])

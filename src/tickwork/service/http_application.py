@@ -32,8 +32,9 @@ from tickwork.core.http.message import (
     HttpResponse,
 )
 from tickwork.core.limits import TEXT_LENGTH_MAX, text_faults
+from tickwork.core.message.body import check_finite
 from tickwork.core.problem import MEDIA_TYPE, Problem, problem, problem_of
-from tickwork.errors import Forbidden, StoreError, TickworkError
+from tickwork.errors import Forbidden, InvalidInput, StoreError, TickworkError
 from tickwork.ops.authenticate import Authenticator
 from tickwork.ops.stores import Store
 from tickwork.store.ids import new_id
@@ -191,7 +192,12 @@ def _answer_of(returned: object) -> HttpResponse:
         return returned
     if returned is None:
         return HttpResponse(status=HTTPStatus.NO_CONTENT)
-    return HttpResponse(headers={"content-type": JSON}, body=msgspec.json.encode(returned))
+    body = msgspec.json.encode(returned)
+    try:
+        check_finite(returned, body, "answer")
+    except InvalidInput as error:  # The fault of the handler, not of who called it.
+        raise ValueError(f"a handler returned no JSON: {error}") from None
+    return HttpResponse(headers={"content-type": JSON}, body=body)
 
 
 def _failed(method: str, path: str) -> HttpResponse:

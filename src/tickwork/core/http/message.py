@@ -11,6 +11,7 @@ from typing import Any, TypeVar, overload
 import msgspec
 from msgspec import Struct, field
 
+from tickwork.core.message.body import check_finite
 from tickwork.core.stable_hash import stable_hash
 from tickwork.errors import FieldError, InvalidInput, ServiceFailed
 
@@ -118,9 +119,11 @@ def _decoded(body: bytes, kind: Any) -> Any:
 def encoded(value: object) -> bytes:
     """A value as JSON. Raises `InvalidInput` for one that is none."""
     try:
-        return msgspec.json.encode(value)
+        written = msgspec.json.encode(value)
     except (TypeError, ValueError, msgspec.EncodeError) as error:
         raise InvalidInput([FieldError("json", f"cannot be written as JSON: {error}")]) from None
+    check_finite(value, written, "json")
+    return written
 
 
 def traceparent(correlation_id: str, call: str) -> str:

@@ -6,7 +6,7 @@ be decoded later, here or by another language, is refused with `InvalidInput`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import isfinite
 from types import NoneType
 from typing import Any, Final, Generic, Literal, TypeVar, Unpack
@@ -40,7 +40,7 @@ def encode_body(value: object, content_type: GivenContentType = _JSON) -> bytes:
         if isinstance(value, _BYTES):
             fault = "is bytes, which JSON cannot represent; send it with content_type='bytes'"
             raise _refused(fault)
-        return encode_json(value)
+        return encode_json(value, "body")
     match content_type:
         case ContentType.TEXT:
             if not isinstance(value, str):
@@ -88,26 +88,47 @@ def check_json(body: bytes) -> None:
         raise _refused(f"is not valid JSON: {error}") from None
 
 
-def encode_json(value: object) -> bytes:
+def encode_json(value: object, field: str = "", *, root: str | None = None) -> bytes:
     """Encodes a value as JSON, with bytes in it as base64. Raises `InvalidInput` if JSON cannot
-    represent it."""
+    represent it: the error is that of `field`, and names the path of a NaN from `root` on, which is
+    the field unless it is given."""
     if value is None:
         return b"null"
     try:
         encoded = _ENCODER.encode(value)
     except RecursionError:
-        raise _refused(f"is nested more than {NESTING_MAX} levels deep") from None
+        raise _refused(f"is nested more than {NESTING_MAX} levels deep", field) from None
     except (TypeError, ValueError, OverflowError) as error:
-        raise _refused(f"cannot be encoded as JSON: {error}") from None
-    _check_nesting(encoded)
-    # msgspec encodes NaN and infinity as null, so only a body with a null needs the check.
-    if b"null" in encoded and _has_non_finite(value):
-        fault = "has a NaN or an infinity, which JSON cannot represent; send None or a text instead"
-        raise _refused(fault)
+        raise _refused(f"cannot be encoded as JSON: {error}", field) from None
+    _check_nesting(encoded, field)
+    # As in check_finite, without a call: most bodies have no null.
+    if b"null" in encoded:
+        check_finite(value, encoded, field, root=root)
     if _has_equal_keys(value):
         fault = "has keys that are the same in JSON, such as 1 and '1'; use texts as keys"
-        raise _refused(fault)
+        raise _refused(fault, field)
     return encoded
+
+
+def check_finite(
+    value: object,
+    encoded: bytes,
+    field: str = "",
+    *,
+    root: str | None = None,
+    plain: Callable[[Any], Any] | None = None,
+) -> None:
+    """Raises `InvalidInput` for a NaN or an infinity in a value, and names its path. msgspec
+    encodes both as null, so only a value with a null in its JSON is searched. `plain` converts
+    values that msgspec does not know."""
+    if b"null" not in encoded:
+        return
+    found = _non_finite(value, plain)
+    if found is not None:
+        number, steps = found
+        path = "".join([(field or "$") if root is None else root, *reversed(steps)]).lstrip(".")
+        fault = f"has {number!r} at {path}, which JSON cannot represent; use None or a text instead"
+        raise _refused(fault, field)
 
 
 def _has_equal_keys(value: object) -> bool:
@@ -133,24 +154,39 @@ def _loses_keys(value: dict[object, object]) -> bool:
     return len(names) < len(value) or any(map(_has_equal_keys, value.values()))
 
 
-def _has_non_finite(value: object) -> bool:
-    """Whether a value contains a NaN or an infinity."""
+def _non_finite(
+    value: object, plain: Callable[[Any], Any] | None
+) -> tuple[float, list[str]] | None:
+    """The first NaN or infinity in a value, and the steps of its path from the last to the
+    first: a path is written only if there is one."""
     if isinstance(value, _WITHOUT_FLOATS):
-        return False
+        return None
     if isinstance(value, float):
-        return not isfinite(value)
+        return None if isfinite(value) else (value, [])
+    inner: Iterable[tuple[object, object]]
     if type(value) is dict:
-        return any(map(_has_non_finite, value.values()))
-    if type(value) is list or type(value) is tuple:
-        return any(map(_has_non_finite, value))
-    plain = msgspec.to_builtins(value, builtin_types=(msgspec.Raw,))
-    return type(plain) is not type(value) and _has_non_finite(plain)
+        inner = value.items()
+    elif type(value) is list or type(value) is tuple:
+        inner = enumerate(value)
+    else:
+        known = msgspec.to_builtins(value, builtin_types=(msgspec.Raw,), enc_hook=plain)
+        return None if type(known) is type(value) else _non_finite(known, plain)
+    for key, part in inner:
+        if (found := _non_finite(part, plain)) is not None:
+            found[1].append(_step(key))
+            return found
+    return None
 
 
-def _check_nesting(encoded: bytes) -> None:
+def _step(key: object) -> str:
+    """One step of a path into an object."""
+    return f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]"
+
+
+def _check_nesting(encoded: bytes, field: str = "") -> None:
     # Counting brackets is cheap and nearly always enough; only suspicious bodies are scanned.
     if encoded.count(b"[") + encoded.count(b"{") > NESTING_MAX and _depth(encoded) > NESTING_MAX:
-        raise _refused(f"is nested more than {NESTING_MAX} levels deep")
+        raise _refused(f"is nested more than {NESTING_MAX} levels deep", field)
 
 
 def _depth(encoded: bytes) -> int:
@@ -172,8 +208,8 @@ def _depth(encoded: bytes) -> int:
     return deepest
 
 
-def _refused(message: str) -> InvalidInput:
-    return InvalidInput([FieldError("body", message)])
+def _refused(message: str, field: str = "") -> InvalidInput:
+    return InvalidInput([FieldError(field or "body", message)])
 
 
 class Outgoing(Generic[T]):

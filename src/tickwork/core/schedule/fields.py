@@ -30,8 +30,7 @@ from tickwork.core.delivery.target import (
 from tickwork.core.fields import Reader, shown
 from tickwork.core.limits import TEXT_LENGTH_MAX, hidden_queue_faults, text_faults
 from tickwork.core.message.backoff import Backoff, backoff_faults, read_backoff
-from tickwork.core.message.body import decode_body, encode_body
-from tickwork.core.model import ContentType
+from tickwork.core.message.body import decode_body, encode_json
 from tickwork.core.options import QueueTarget, RetryOptions, ScheduleFields, names_of
 from tickwork.core.public_id import parse_public_id
 from tickwork.core.schedule.entity_target import (
@@ -339,9 +338,9 @@ def _payload(fields: Mapping[str, object], faults: list[FieldError]) -> bytes:
         faults.append(FieldError("payload", fault))
         return b"null"
     try:
-        body = encode_body(fields.get("payload"), ContentType.JSON)
+        body = encode_json(fields.get("payload"), "payload")
     except InvalidInput as error:
-        faults += [FieldError("payload", each.message) for each in error.errors]
+        faults += error.errors
         return b"null"
     if len(body) > SCHEDULE_BODY_BYTES_MAX:
         fault = f"has {len(body)} bytes; at most {SCHEDULE_BODY_BYTES_MAX}: send a reference"
@@ -357,9 +356,9 @@ def _metadata(fields: Mapping[str, object], faults: list[FieldError]) -> bytes:
         faults.append(FieldError("metadata", f"must be an object, not {shown(metadata)}"))
         return b"{}"
     try:
-        encoded = encode_body(metadata, ContentType.JSON)
+        encoded = encode_json(metadata, "metadata")
     except InvalidInput as error:
-        faults += [FieldError("metadata", each.message) for each in error.errors]
+        faults += error.errors
         return b"{}"
     if len(encoded) > METADATA_BYTES_MAX:
         fault = f"has {len(encoded)} bytes; at most {METADATA_BYTES_MAX}"
