@@ -8,7 +8,19 @@ from uuid import UUID
 
 import pytest
 
-from tests.conformance.acts import ALL, ack, claim, dead, die, ids, join, make_queue, retry, send, settle
+from tests.conformance.acts import (
+    ALL,
+    ack,
+    claim,
+    dead,
+    die,
+    ids,
+    join,
+    make_queue,
+    retry,
+    send,
+    settle,
+)
 from tests.kit.soak import examples
 from tests.stores.clock import VirtualClock
 from tickwork.core.entity.call import ENTITY_SETTINGS, Call, as_claimed, call_message, queue_of

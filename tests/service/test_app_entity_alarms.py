@@ -142,8 +142,12 @@ async def test_a_time_in_the_past_is_now_and_its_handler_is_told_how_late(
 ) -> None:
     sleeper = app.entity(Sleeper, "a")
     await sleeper.wake_in(-5)
+    assert await sleeper.alarm_in() == 0
     await h.drain()
-    assert Sleeper.seen == [(0, 0, 5.0, None)]
+    assert Sleeper.seen == [(0, 0, 0.0, None)]
+    await app.entities.set_alarm("Sleeper", "a", START - timedelta(days=1))
+    assert await app.entities.get_alarm("Sleeper", "a") == START
+    await sleeper.forget()
     await sleeper.wake_in(60)
     await h.outage(hours=1)
     await h.drain()

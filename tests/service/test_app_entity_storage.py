@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from random import Random
@@ -13,12 +14,14 @@ import pytest
 from tickwork import Entity, InvalidInput, exposed, read
 from tickwork.core.entity import call as limits
 from tickwork.core.entity.call import prefix_end, queue_of
-from tickwork.core.model import DEFAULT
+from tickwork.core.entity.missing_method import missing_method
+from tickwork.core.model import DEFAULT, SYSTEM
 from tickwork.entity.entity import AlarmInfo
 from tickwork.errors import Conflict, OlderCode
 from tickwork.facade.app import Tickwork
-from tickwork.ops.entities import new_call, request_call
+from tickwork.ops.entities import new_call, request_call, send_call
 from tickwork.ops.why import why_entity
+from tickwork.store.ids import new_id
 from tickwork.testing import Harness, harness
 
 Script = Callable[[Entity], Awaitable[Any]]
@@ -101,7 +104,7 @@ async def test_the_storage_is_a_sorted_map_that_reads_its_own_writes(app: Tickwo
     def expected(**selected: Any) -> dict[str, int]:
         prefix, reverse = selected.get("prefix", ""), selected.get("reverse", False)
         start, after = selected.get("start"), selected.get("start_after")
-        end, limit = selected.get("end"), selected.get("limit", 1000)
+        end, limit = selected.get("end"), selected.get("limit")
         found = [
             name
             for name in sorted(model, key=str.encode, reverse=reverse)
@@ -127,13 +130,13 @@ async def test_the_storage_is_a_sorted_map_that_reads_its_own_writes(app: Tickwo
                 case 4:
                     assert await box.storage.get(name, -1) == model.get(name, -1)
                 case _:
+                    start = draw.choice(["start", "start_after"])
                     options: dict[str, Any] = {
                         "prefix": draw.choice(["", "", *KEYS]),
-                        "start": draw.choice([None, None, *KEYS]),
-                        "start_after": draw.choice([None, None, *KEYS]),
+                        start: draw.choice([None, None, *KEYS]),
                         "end": draw.choice([None, None, *KEYS]),
                         "reverse": draw.random() < 0.5,
-                        "limit": draw.choice([1, 2, 1000]),
+                        "limit": draw.choice([1, 2, None]),
                     }
                     found = await box.storage.list(**options)
                     wanted = expected(**options)
@@ -182,7 +185,7 @@ WRITES: dict[str, tuple[Script, str]] = {
     "no JSON": (lambda box: box.storage.put("a", object()), "storage['a']"),
     "too large": (lambda box: box.storage.put("a", "x" * 131_071), "storage['a']"),
     "too many keys": (lambda box: box.storage.put({str(n): 1 for n in range(129)}), "storage"),
-    "bad limit": (lambda box: box.storage.list(limit=1001), "limit"),
+    "bad limit": (lambda box: box.storage.list(limit=-1), "limit"),
 }
 
 
@@ -249,7 +252,7 @@ async def test_a_result_is_json_of_a_limited_size(
     async def returns(value: Any) -> Any:
         return value
 
-    with pytest.raises(InvalidInput, match="the result of run: must be JSON"):
+    with pytest.raises(InvalidInput, match="the result of run: cannot be encoded as JSON"):
         await run(app, lambda _: returns(object()))
     monkeypatch.setattr(limits, "RESULT_BYTES_MAX", 10)
     with pytest.raises(InvalidInput, match="has 11 bytes; at most 10"):
@@ -352,12 +355,17 @@ def test_the_end_of_a_prefix_is_the_first_text_after_it(prefix: str, end: str | 
 async def test_a_send_of_a_method_that_a_node_does_not_have_waits_for_one_that_has_it(
     app: Tickwork, h: Harness, is_deployed: bool
 ) -> None:
+    newer = new_id()  # A worker that has not said whether it has the method.
+    join = h.store.nodes.join
+    await join(SYSTEM, newer, name="newer", roles=["worker"], ttl_seconds=3_600)
     await app.entity(Deployed, "a").send.note("new")
     methods = app._engine.entity_types["Deployed"].methods
     note = methods.pop("note")  # A node with older code takes it.
     await h.advance(minutes=5)
     (wait,) = await why_entity(h.store, DEFAULT, "Deployed", "a")
-    assert "no handler for the method Deployed.note (release " in wait.details[0]
+    assert (
+        "no handler for the method Deployed.note (do you mean notes?) on node " in wait.details[0]
+    )
     if is_deployed:
         methods["note"] = note
         await h.advance(seconds=30)
@@ -365,9 +373,107 @@ async def test_a_send_of_a_method_that_a_node_does_not_have_waits_for_one_that_h
         return
     await h.advance(minutes=10)
     (dead,) = await h.dead(queue_of("Deployed"))
-    assert (dead.reason, dead.error) == (
-        "unhandled_type", "no handler for the method Deployed.note"
-    )  # fmt: skip
+    assert dead.reason == "unhandled_type"
+    assert (dead.error or "").startswith("no handler for the method Deployed.note")
+
+
+async def test_a_send_of_a_method_that_no_live_worker_has_is_dead_at_once(
+    app: Tickwork, h: Harness
+) -> None:
+    await send_call(h.store, DEFAULT, new_call("Deployed", "a", "nots", [], {}))
+    await h.drain()
+    (dead,) = await h.dead(queue_of("Deployed"))
+    error = "no handler for the method Deployed.nots (do you mean notes?) on any live worker"
+    assert (dead.reason, dead.error) == ("unhandled_type", error)
+    assert await app.entity(Deployed, "a").notes() == []  # It keeps nobody waiting.
+
+
+def test_a_method_is_missing_everywhere_when_every_live_worker_has_said_so() -> None:
+    one, two, three = new_id(), new_id(), new_id()
+    error = None
+    for node, is_nowhere in ((one, False), (one, False), (two, False), (three, True)):
+        found = missing_method("A.b", None, last_error=error, node=node, workers=[one, two, three])
+        assert found.is_nowhere is is_nowhere
+        error = f"no handler for {found.what} (release 1 of 20)"
+    found = missing_method("A.b", None, last_error="another", node=one, workers=[one, two])
+    assert not found.is_nowhere
+    assert missing_method("A.b", None, last_error=None, node=one, workers=[]).is_nowhere
+
+
+@pytest.mark.usefixtures("h")
+async def test_a_list_has_all_keys_unless_it_is_given_a_limit(app: Tickwork) -> None:
+    wanted = [f"key-{number:05}" for number in range(2_500)]
+
+    async def fill(box: Entity) -> None:
+        for start in range(0, len(wanted), 100):
+            await box.storage.put(dict.fromkeys(wanted[start : start + 100], 1))
+
+    async def all_keys(box: Entity) -> list[list[str]]:
+        await box.storage.delete(wanted[0])
+        listed = await box.storage.list()
+        last = await box.storage.list(reverse=True)
+        return [[*listed], [*last], [*await box.storage.list(limit=1_500)]]
+
+    await run(app, fill)
+    assert await run(app, all_keys) == [wanted[1:], wanted[:0:-1], wanted[1:1_501]]
+
+
+@pytest.mark.usefixtures("h")
+@pytest.mark.parametrize(
+    ("work", "fault"),
+    [
+        (lambda box: box.storage.put("a"), r"put: has no value for 'a'; put\(key, None\) stores"),
+        (lambda box: box.storage.put({"a": 1}, 2), "put: takes a key and a value, or only a map"),
+        (lambda box: box.storage.list(start="a", start_after="b"), "start: cannot be given toge"),
+        (lambda box: box.storage.list(limit=0), "limit: must be a whole number from 1 on, not 0"),
+        (lambda box: box.set_alarm(box.now), "alarm: cannot be set: Box has no `async def alarm"),
+    ],
+)
+async def test_what_cannot_be_meant_is_refused_at_once(
+    app: Tickwork, work: Callable[[Any], Awaitable[Any]], fault: str
+) -> None:
+    with pytest.raises(InvalidInput, match=fault):
+        await run(app, work)
+
+
+NAN, INFINITY = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        (NAN, ""),
+        ({"price": NAN, "name": None}, ".price"),
+        ([None, {"a b": (1.5, -INFINITY)}], "[1]['a b'][1]"),
+    ],
+)
+async def test_nan_and_infinity_are_refused_with_their_path(
+    app: Tickwork, h: Harness, value: Any, path: str
+) -> None:
+    async def put(box: Entity) -> None:
+        await box.storage.put("x", value)
+
+    async def returned(_box: Entity) -> Any:
+        return value
+
+    def fault(field: str, root: str) -> str:
+        return rf"^{re.escape(field)}: has (nan|-?inf) at {re.escape(root + path)}, which JSON"
+
+    with pytest.raises(InvalidInput, match=fault("storage['x']", "storage['x']")):
+        await run(app, put)
+    with pytest.raises(InvalidInput, match=fault("the result of run", "result")):
+        await run(app, returned)
+    for called in (app.entity(Deployed, "a").note, app.entity(Deployed, "a").send.note):
+        with pytest.raises(InvalidInput, match=fault("args", "args[0]")):
+            await called(value)
+    with pytest.raises(InvalidInput, match=fault("args", "kwargs.text")):
+        await app.entity(Deployed, "a").note(text=value)
+    with pytest.raises(InvalidInput, match=fault("storage['x']", "storage['x']")):
+        await app.entities.put_value("Box", "a", "x", value)
+    with pytest.raises(InvalidInput, match=fault("args", "args[0]")):
+        await app.entities.call("Deployed", "a", "note", [value])
+    assert await run(app, all_values) == {}
+    assert await h.store.entities.list(DEFAULT, "Deployed", 10) == ()
 
 
 async def test_another_request_with_the_same_key_replaces_no_result(h: Harness) -> None:

@@ -109,12 +109,14 @@ def show_command(
 
     async def look(client: Client) -> tuple[EntityRecord, dict[str, Any]]:
         entity = await client.entities.get(which, whose)
-        found = await client.entities.storage(which, whose, prefix=prefix, limit=count)
+        found = await client.entities.storage(which, whose, prefix=prefix, limit=count + 1)
         return entity, {each.name: each.value for each in found}
 
-    entity, values = ask(database, tenant, look, names=_OPTIONS)
+    entity, found = ask(database, tenant, look, names=_OPTIONS)
+    values = dict([*found.items()][:count])
+    has_more = len(found) > count
     if as_json:
-        print_json({"entity": entity, "storage": values})
+        print_json({"entity": entity, "storage": values, "has_more": has_more})
         return
     schedules = ", ".join(entity.schedules) or "none"
     print_lines(
@@ -126,6 +128,8 @@ def show_command(
     )
     rows = [(name, _text(value)) for name, value in values.items()]
     print_table(("name", "value"), rows, none="the storage is empty")
+    if has_more:
+        print_lines([f"and more keys than these {count}: --limit shows more, --prefix others"])
 
 
 @app.command("call", cls=Command)

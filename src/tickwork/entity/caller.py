@@ -18,11 +18,13 @@ from tickwork.app.invocation import Handling, Made, current_handling, enter, lea
 from tickwork.app.message import ClaimedMessage, Composer
 from tickwork.clock import monotonic
 from tickwork.core.entity.call import (
+    ALARM_METHOD,
     CALL_WAIT_SECONDS_MAX,
     ENTITY_SETTINGS,
     Call,
     Entered,
     as_claimed,
+    busy_text,
     call_message,
     queue_of,
 )
@@ -39,6 +41,7 @@ from tickwork.errors import (
     NodeExpired,
     StoreError,
 )
+from tickwork.ops.why import what_keeps
 from tickwork.service.loop import ReportError
 from tickwork.service.node import Node, OpenStore
 from tickwork.service.worker.settle_retry import CannotSettle, SettleRetry
@@ -122,7 +125,8 @@ class Caller:
 
     async def _enter(self, scope: Scope, call: Call) -> Entered:
         cause = _cause()
-        named = Call(entity=call.entity, key=call.key, method=call.method)
+        method = call.method if call.alarm is None else ALARM_METHOD
+        named = Call(entity=call.entity, key=call.key, method=method)
         message = call_message(named, new_id())
         if cause is not None:
             message = decide.caused_by(cause, message)
@@ -152,11 +156,13 @@ class Caller:
     async def _wait_for(self, scope: Scope, call: Call, message: Message) -> Message:
         """Waits until a blocked call has its entity."""
         holder, id_ = await self._holder(), message.id
-        has_answer = False
+        has_answer, keeper = False, ""
         try:
             if self._on_blocked is not None and current_handling() is None:
                 await self._on_blocked()
             is_claimed = await self._wait.claimed(scope, holder, id_, CALL_WAIT_SECONDS_MAX)
+            if is_claimed is None:
+                keeper = await what_keeps(self._store, scope, call.entity, call.key, id_)
             if is_claimed is None and not await self._store.entities.withdraw(scope, id_):
                 found = await self._store.entities.entered(scope, [id_])
                 is_claimed = found.get(id_, False)
@@ -165,8 +171,7 @@ class Caller:
             if not has_answer:
                 self._end_soon(self._remove(scope, id_, holder))
         if is_claimed is None:
-            text = f"was kept by other calls for {CALL_WAIT_SECONDS_MAX:g} seconds; call it again"
-            raise EntityBusy(call.entity, call.key, text)
+            raise EntityBusy(call.entity, call.key, busy_text(keeper))
         if not is_claimed:
             raise _moved(call)
         return as_claimed(message, holder)

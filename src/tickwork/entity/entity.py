@@ -138,9 +138,8 @@ class Entity:
         """Deletes a schedule of this entity; False if it has none of that name."""
         return self._call.delete_schedule(name)
 
-    async def alarm(self, info: AlarmInfo) -> None:  # noqa: ARG002  what a handler is given
-        """Handles the alarm. Override it to use alarms."""
-        raise TypeError(f"{type(self).__name__} has set an alarm, but has no alarm(info)")
+    async def alarm(self, info: AlarmInfo) -> None:
+        """Handles the alarm. Override it to use alarms: without it none can be set."""
 
     async def migrate(self, from_version: int) -> None:
         """Changes the storage of an older `schema_version` to the present one."""
@@ -191,16 +190,31 @@ class EntityType:
                 fault = "is called for every call; set nothing in memory, use self.storage"
             raise InvalidInput([FieldError(f"{self.name}.{each}", fault)])
 
+    @property
+    def has_alarm(self) -> bool:
+        """Whether the class handles alarms."""
+        return self.cls.alarm is not Entity.alarm
+
+    def check_alarm(self) -> None:
+        """Raises `InvalidInput` if the class does not handle alarms."""
+        if not self.has_alarm:
+            fault = f"cannot be set: {self.name} has no `async def alarm(self, info)`; write it"
+            raise InvalidInput([FieldError("alarm", fault)])
+
     def method(self, name: str, *, only_exposed: bool = False) -> Callable[..., Any]:
         """A method by name; `NotFound` if there is none, or it is not exposed."""
         found = self.methods.get(name)
         if found is None or (only_exposed and not getattr(found, EXPOSED, False)):
-            known = [each for each in self.methods if not only_exposed or self.is_exposed(each)]
-            near = nearest(name, known)
-            hint = f"do you mean {near}?" if near else None
+            hint = self.near(name, only_exposed=only_exposed)
             raise NotFound(f"method of {self.name}", name, hint)
         method: Callable[..., Any] = found
         return method
+
+    def near(self, name: str, *, only_exposed: bool = False) -> str | None:
+        """Which method may be meant by a name that no method has, as a question."""
+        known = [known for known in self.methods if not only_exposed or self.is_exposed(known)]
+        near = nearest(name, known)
+        return f"do you mean {near}?" if near else None
 
     def check_arguments(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Raises `TypeError` for arguments that do not fit a method. Which numbers of positional

@@ -21,8 +21,8 @@ from tickwork.core.entity.call import (
     queue_of,
 )
 from tickwork.core.entity.decide import (
+    alarm_time,
     change_of,
-    check_alarm_time,
     effects_before,
     has_new_alarm,
     is_alarm_due,
@@ -103,8 +103,9 @@ class EntityCall:
         return None if self.effects.alarm is None else self.effects.alarm.at
 
     def set_alarm(self, at: datetime) -> None:
-        check_alarm_time(at, self.now)
-        self._set(Alarm(new_id(), at))
+        self._check_writable("alarm")
+        self._type.check_alarm()
+        self._set(Alarm(new_id(), alarm_time(at, self.now)))
 
     def delete_alarm(self) -> None:
         self._set(None)

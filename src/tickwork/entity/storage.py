@@ -15,8 +15,9 @@ from tickwork.core.entity.call import (
     check_storage_key,
     encode_value,
 )
-from tickwork.core.entity.model import STORAGE_LIST_MAX, StorageSelection, StorageValues
+from tickwork.core.entity.model import StorageSelection, StorageValues
 from tickwork.core.entity.overlay import Overlay, sizes
+from tickwork.core.fields import shown
 from tickwork.core.model import Scope
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.store.contract import Store
@@ -24,6 +25,9 @@ from tickwork.store.contract import Store
 
 class StateChanged(Exception):
     """The entity changed between two reads of a method that only reads."""
+
+
+_MISSING: Any = object()
 
 
 class Storage:
@@ -71,22 +75,20 @@ class Storage:
         start_after: str | None = None,
         end: str | None = None,
         reverse: bool = False,
-        limit: int = STORAGE_LIST_MAX,
+        limit: int | None = None,
     ) -> dict[str, Any]:
         """Keys and values in the order of the keys' bytes.
 
         Args:
             prefix: Only keys that begin with it.
             start: Only this key and those after it.
-            start_after: Only keys after it.
+            start_after: Only keys after it, in place of `start`.
             end: Only keys before it.
             reverse: From the last key to the first.
-            limit: Number of keys, up to 1,000.
+            limit: Number of keys. Without it all of them.
         """
         self.check_open()
-        if not 1 <= limit <= STORAGE_LIST_MAX:
-            fault = f"must be from 1 to {STORAGE_LIST_MAX}"
-            raise InvalidInput([FieldError("limit", fault)])
+        _check_list(start, start_after, limit)
         selection = StorageSelection(
             prefix=prefix,
             start=start,
@@ -116,10 +118,10 @@ class Storage:
     @overload
     async def put(self, key: Mapping[str, Any]) -> None: ...
 
-    async def put(self, key: str | Mapping[str, Any], value: Any = None) -> None:
+    async def put(self, key: str | Mapping[str, Any], value: Any = _MISSING) -> None:
         """Stores a value, or several from a mapping. Values are JSON, up to 131,072 bytes."""
         self._check_writable()
-        entries = dict(key) if isinstance(key, Mapping) else {key: value}
+        entries = _entries(key, value)
         _check_names(entries)
         encoded = {name: encode_value(name, each) for name, each in entries.items()}
         for name, each in encoded.items():
@@ -210,6 +212,29 @@ class Storage:
         if self._is_read_only:
             fault = "cannot be written by a method with @read; remove @read"
             raise InvalidInput([FieldError("storage", fault)])
+
+
+def _entries(key: str | Mapping[str, Any], value: Any) -> dict[str, Any]:
+    """What a put stores."""
+    if isinstance(key, Mapping):
+        if value is not _MISSING:
+            fault = "takes a key and a value, or only a mapping"
+            raise InvalidInput([FieldError("put", fault)])
+        return dict(key)
+    if value is _MISSING:
+        fault = f"has no value for {shown(key)}; put(key, None) stores null, delete(key) deletes"
+        raise InvalidInput([FieldError("put", fault)])
+    return {key: value}
+
+
+def _check_list(start: str | None, start_after: str | None, limit: object) -> None:
+    if start is not None and start_after is not None:
+        fault = "cannot be given together with start_after; give one of them"
+        raise InvalidInput([FieldError("start", fault)])
+    is_number = isinstance(limit, int) and not isinstance(limit, bool)
+    if limit is not None and (not is_number or not limit >= 1):  # type: ignore[operator]
+        fault = f"must be a whole number from 1 on, not {shown(limit)}; leave it out for all keys"
+        raise InvalidInput([FieldError("limit", fault)])
 
 
 def _as_list(names: object) -> list[str]:

@@ -26,7 +26,7 @@ from tickwork.facade.engine import AppEngine
 from tickwork.ops import entities as ops
 from tickwork.ops import entity_edits
 from tickwork.ops.wait_answers import Wait
-from tickwork.ops.why import why_entity
+from tickwork.ops.why import what_keeps, why_entity
 
 E = TypeVar("E", bound=Entity)
 
@@ -116,6 +116,8 @@ class Entities:
         when = read_instant("at", at)
         if when is None:
             raise InvalidInput([FieldError("at", "is missing; such as 2027-01-01T09:00:00Z")])
+        if (known := self._engine.entity_types.get(entity)) is not None:
+            known.check_alarm()
         store = await self._engine.ready()
         await entity_edits.set_alarm(store, self._engine.scope, entity, key, when)
 
@@ -150,7 +152,9 @@ class Entities:
         seconds = 2 * CALL_WAIT_SECONDS_MAX
         value = await ops.request_call(store, scope, call, wait_seconds=seconds)
         if value is None:
-            raise EntityBusy(entity, key, f"did not run {method} in time; it may still run")
+            keeper = await what_keeps(store, scope, entity, key)
+            text = f"did not run {method} in {seconds:g} seconds, and may still: first is {keeper}"
+            raise EntityBusy(entity, key, text)
         return msgspec.json.decode(value)
 
     async def why(self, entity: str, key: str) -> tuple[Wait, ...]:

@@ -15,8 +15,9 @@ from uuid import UUID
 from tickwork.app.declarations import ScheduleDeclaration
 from tickwork.app.payloads import Payload
 from tickwork.core import when
-from tickwork.core.fields import Choice, Reader, read_id, read_instant
+from tickwork.core.fields import Choice, Reader, read_id, read_instant, shown
 from tickwork.core.options import RuleFields, ScheduleFields, SchedulePatch
+from tickwork.core.schedule.entity_target import entity_named
 from tickwork.core.schedule.firing import FiringRecord, FiringStatus
 from tickwork.core.schedule.forecast import FORECAST_HOURS, Forecast
 from tickwork.core.schedule.model import Calendar, ScheduleOrder, ScheduleSelection, ScheduleStatus
@@ -57,6 +58,7 @@ class Schedules:
         `on_success`, `on_failure`, `priority`, `expires_after_seconds`, `metadata`.
         """
         engine = self._engine
+        self._check_method(fields)
         store, limits = await engine.ready(), engine.limits()
         made = await create.create(
             store,
@@ -71,6 +73,8 @@ class Schedules:
     async def create_many(self, bodies: Sequence[ScheduleFields]) -> tuple[Schedule, ...]:
         """Creates up to 1,000 schedules, all or none."""
         engine = self._engine
+        for number, fields in enumerate(bodies):
+            self._check_method(fields, f"[{number}].")
         store, limits = await engine.ready(), engine.limits()
         found = await create.create_many(
             store,
@@ -95,7 +99,7 @@ class Schedules:
         return await create.create_bulk(
             store,
             engine.scope,
-            bodies,
+            self._checked(bodies),
             limits=limits,
             payload_of=engine.registry.payload_sent,
             outside=engine.outside(),
@@ -142,6 +146,7 @@ class Schedules:
         """Changes a schedule. Fields you pass replace the old values, None removes a field, a new
         timing replaces the old one. Slots that are due or running run as planned."""
         engine = self._engine
+        self._check_method(patch)
         (store, own), limits = await self._find(reference), engine.limits()
         changed = await change.update(
             store,
@@ -269,6 +274,24 @@ class Schedules:
         """Explains why it fired, or did not, at an instant; by default at its latest slot."""
         store, own = await self._find(reference)
         return await why(store, self._engine.scope, own, read_instant("at", at))
+
+    def _checked(self, bodies: Iterable[ScheduleFields]) -> Iterator[ScheduleFields]:
+        for fields in bodies:
+            self._check_method(fields)
+            yield fields
+
+    def _check_method(self, fields: Mapping[str, object], prefix: str = "") -> None:
+        """Raises `InvalidInput` for a target that names a method which a class of this app does not
+        have."""
+        target = fields.get("target")
+        known = self._engine.entity_types.get(entity_named(fields) or "")
+        if known is None or not isinstance(target, Mapping):
+            return
+        method = target.get("method")
+        if isinstance(method, str) and method not in known.methods:
+            hint = known.near(method) or f"it has {', '.join(sorted(known.methods)) or 'none'}"
+            fault = f"{known.name} has no method {shown(method)}; {hint}"
+            raise InvalidInput([FieldError(f"{prefix}target.method", fault)])
 
     async def _find(self, reference: OptionalReference) -> tuple[Store, OptionalReference]:
         """The store, and the reference; the name of a function of this app means its schedule."""

@@ -20,6 +20,7 @@ from tickwork.core.entity.call import (
     STORAGE_BYTES_MAX,
     Call,
     as_claimed,
+    busy_text,
     call_message,
     check_storage_key,
     encode_value,
@@ -27,8 +28,8 @@ from tickwork.core.entity.call import (
     queue_of,
 )
 from tickwork.core.entity.decide import (
+    alarm_time,
     change_of,
-    check_alarm_time,
     effects_before,
     own_messages,
 )
@@ -38,6 +39,7 @@ from tickwork.core.model import SYSTEM, Ending, Fate, Message, Scope, Send, Sett
 from tickwork.errors import EntityBusy, EntityMoved, FieldError, InvalidInput, NotFound
 from tickwork.ops.audit import recorded
 from tickwork.ops.entities import check_names
+from tickwork.ops.why import what_keeps
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -76,11 +78,11 @@ async def delete_value(store: Store, scope: Scope, type_name: str, key: str, nam
 
 
 async def set_alarm(store: Store, scope: Scope, type_name: str, key: str, at: datetime) -> None:
-    """Sets the alarm of an entity, or replaces it."""
+    """Sets the alarm of an entity, or replaces it. A time in the past is now."""
     async with _taken(store, scope, type_name, key) as taken:
-        check_alarm_time(at, taken.head.now)
-        taken.effects = structs.replace(taken.effects, alarm=Alarm(new_id(), at))
-        await taken.commit("entity.set_alarm", {"at": at.isoformat()})
+        alarm = Alarm(new_id(), alarm_time(at, taken.head.now))
+        taken.effects = structs.replace(taken.effects, alarm=alarm)
+        await taken.commit("entity.set_alarm", {"at": alarm.at.isoformat()})
 
 
 async def delete_alarm(store: Store, scope: Scope, type_name: str, key: str) -> None:
@@ -182,7 +184,7 @@ async def _enter(store: Store, scope: Scope, call: Call, node: UUID) -> Message:
             if found.get(message.id):
                 return as_claimed(entered, node)
             await watch.wait(POLL_SECONDS)
+        keeper = await what_keeps(store, scope, call.entity, call.key, message.id)
         if not await store.entities.withdraw(scope, message.id):
             return as_claimed(entered, node)
-    text = f"was kept by calls for {CALL_WAIT_SECONDS_MAX:g} seconds; try again"
-    raise EntityBusy(call.entity, call.key, text)
+    raise EntityBusy(call.entity, call.key, busy_text(keeper))

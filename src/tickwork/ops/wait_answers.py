@@ -62,21 +62,33 @@ class Unread(Struct, frozen=True):
 
 
 class MessageFacts(Struct, frozen=True, kw_only=True):
-    """Everything known about a message: its queue, who has it, what is ahead of it in its key,
-    what keeps it from going on, the endpoint that it is sent to with its delivery, and the secrets
-    that it needs and that cannot be read."""
+    """Everything known about a message: its queue, who has it and until when, what is first in its
+    key if it is blocked, what keeps it from going on, the endpoint that it is sent to with its
+    delivery, and the secrets that it needs and that cannot be read. `is_direct` tells that a
+    process waits for this call of an entity, and runs it itself."""
 
     message: Message
     queue: str
     settings: QueueSettings
     now: datetime
     holder: str | None = None
-    is_holder_alive: bool = True
-    ahead: Message | None = None
+    lease_until: datetime | None = None
+    is_direct: bool = False
+    ahead: MessageFacts | None = None
     obstacles: Sequence[str] = ()
     delivery: EndpointDelivery | None = None
     endpoint: Endpoint | None = None
     unread: Unread | None = None
+
+    @property
+    def is_holder_alive(self) -> bool:
+        """Whether the node that has the message may still settle it."""
+        return self.lease_until is None or self.lease_until > self.now
+
+    @property
+    def is_call(self) -> bool:
+        """Whether the message is a call of an entity."""
+        return self.queue.startswith(ENTITIES_PREFIX)
 
 
 def message_wait(facts: MessageFacts) -> Wait:
@@ -109,11 +121,16 @@ def message_wait(facts: MessageFacts) -> Wait:
         other = f"`tickwork queues update {facts.queue} --push-to` names another one"
         then = f"it is pushed when the endpoint exists: {create}, or {other}{obstacles}"
     elif message.state is State.BLOCKED:
-        code, since, first = "blocked", message.sent_at, "an earlier message"
+        code, since, first = "blocked", message.sent_at, "an earlier message of its key"
         if facts.ahead is not None:
-            first = f"{public_id(Prefix.MESSAGE, facts.ahead.id)}, which is {facts.ahead.state},"
-        answer = f"{subject} waits for {first} of its key"
+            first = first_words(facts.ahead)
+        answer = f"{subject} waits for {first}"
         then = f"it becomes ready when that message is gone{obstacles}"
+        if facts.is_direct:
+            then = f"its process runs it when that call has ended{obstacles}"
+        if message.visible_at > facts.now:
+            until = message.visible_at
+            more = (f"its retry is due at {iso_second(until)}",)
     elif facts.unread is not None and facts.unread.if_lost is not None:
         code, until = UNREADABLE, message.visible_at if message.visible_at > facts.now else None
         answer = f"{subject} waits: {facts.unread.what}"
@@ -122,6 +139,7 @@ def message_wait(facts: MessageFacts) -> Wait:
         code, answer, until = "delayed", f"{subject} is delayed", message.visible_at
         if message.attempts or message.lost:
             code, answer = "retrying", f"{subject} failed and waits for its next attempt"
+            more = (WHO_WAITS,) if facts.is_call else ()
         then = f"a worker runs it at {iso_second(until)}{obstacles}"
     else:
         code, answer = "ready", f"{subject} is ready and waits for a worker"
@@ -143,6 +161,9 @@ def message_wait(facts: MessageFacts) -> Wait:
     )
 
 
+RELEASED = "it is released soon, and another worker runs it"
+
+
 def message_since(message: Message) -> datetime:
     """Since when a message is in its state, as far as it is stored."""
     if message.waits_since is not None:
@@ -150,10 +171,39 @@ def message_since(message: Message) -> datetime:
     return message.claimed_at or message.sent_at
 
 
+WHO_WAITS = "direct calls do not wait for it, later sends do"
+
+
+def first_words(facts: MessageFacts) -> str:
+    """The first message of a key, and what it does, as part of a sentence."""
+    message, named = facts.message, public_id(Prefix.MESSAGE, facts.message.id)
+    if not facts.is_call:
+        return f"{named}, which is {message.state}, of its key"
+    called, holder = f"{_subject(facts)[1]} ({named})", facts.holder or "a node that is gone"
+    if message.state is State.CLAIMED:
+        since = "" if message.claimed_at is None else f" since {iso_second(message.claimed_at)}"
+        lease = ""
+        if facts.lease_until is not None:
+            ends = "lasts until" if facts.is_holder_alive else "ended at"
+            lease = f" (its lease {ends} {iso_second(facts.lease_until)})"
+        return f"{called}, which runs on {holder}{lease}{since}"
+    if message.visible_at > facts.now:
+        return f"{called}, which waits for its retry until {iso_second(message.visible_at)}"
+    return f"{called}, which is due and waits for a worker"
+
+
 def _claimed(facts: MessageFacts, subject: str) -> tuple[str, str, str, datetime | None]:
     if facts.holder is not None and not facts.is_holder_alive:
-        answer = f"{subject} was claimed by {facts.holder}, whose lease expired"
-        return "lost", answer, "it is released soon, and another worker runs it", None
+        answer, then = f"{subject} was claimed by {facts.holder}, whose lease expired", RELEASED
+        if facts.is_direct:
+            then = "it is deleted soon: nobody waits for its result"
+        return "lost", answer, then, None
+    if facts.is_direct:
+        then = "its caller gets the result, or its error; it is not retried"
+        if facts.lease_until is not None:
+            then += f". If {facts.holder} dies, the entity is free when its lease has ended"
+        answer = f"{subject} runs on {facts.holder or 'a node that is gone'}, which made it"
+        return "running", answer, then, facts.lease_until
     holder = facts.holder or "a consumer that pulled it"
     until, seconds = None, facts.settings.timeout_seconds
     if seconds < FOREVER_SECONDS and facts.message.claimed_at is not None:
@@ -176,7 +226,10 @@ def _subject(facts: MessageFacts) -> tuple[str, str]:
             return "message", f"the message in queue {facts.queue}"
         if call.alarm is not None:
             return "alarm", f"the alarm of {call.entity} {call.key!r}"
-        return "call", f"the call of {call.method or call.schedule} of {call.entity} {call.key!r}"
+        called = call.method or call.schedule
+        if called is None:
+            return "call", f"the change of {call.entity} {call.key!r} by an operator"
+        return "call", f"the call of {called} of {call.entity} {call.key!r}"
     return "message", f"the message in queue {facts.queue}"
 
 

@@ -44,7 +44,7 @@ from tickwork.core.public_id import Prefix, parse_public_id, public_id
 from tickwork.core.schedule.slot_outcome import settings_for
 from tickwork.core.workflow.model import NO_STEPS, RUN_ID_LENGTH_MAX, Run
 from tickwork.core.workflow.queue import runs_queue, workflow_of_queue
-from tickwork.errors import InvalidInput, MissingExtra, NotFound, StoreBroken
+from tickwork.errors import InvalidInput, MissingExtra, NotFound, StoreBroken, StoreError
 from tickwork.ops.endpoints import endpoint_keys, get_endpoint
 from tickwork.ops.ids import find_id, find_schedule_id, parse_short_id
 from tickwork.ops.messages import get_message
@@ -61,6 +61,7 @@ from tickwork.ops.wait_answers import (
     dead_letter_wait,
     delivery_end,
     endpoint_wait,
+    first_words,
     message_wait,
 )
 from tickwork.ops.webhook_secret import OWNER, SIGNING, Box, readable
@@ -255,6 +256,19 @@ async def why_entity(store: Store, scope: Scope, type_name: str, key: str) -> tu
     raise NotFound("type of entities", type_name)
 
 
+async def what_keeps(
+    store: Store, scope: Scope, type_name: str, key: str, call: UUID | None = None
+) -> str:
+    """What keeps an entity from a call that waits for it, as part of a sentence."""
+    queue, entity = queue_of(type_name), entity_id(type_name, key)
+    with suppress(NotFound, StoreError):
+        first = await _first_of_key(store, scope, queue, str(entity))
+        if first is not None and first.id != call:
+            known = await store.queues.get(scope, queue)
+            return first_words(await _claim_facts(store, scope, first, known))
+    return "other calls"
+
+
 CALLS_SHOWN = 20
 """Number of calls of an entity that are explained."""
 
@@ -277,15 +291,11 @@ async def _facts(
     box: GetBox | None = None,
 ) -> MessageFacts:
     owner = Scope(message.tenant) if scope.is_system else scope
-    now, holder, is_alive, ahead = await store.now(), None, True, None
-    if message.holder is not None:
-        node = {each.id: each for each in await store.nodes.list(SYSTEM)}.get(message.holder)
-        holder = None if node is None else node.name
-        is_alive = node is None or node.expires_at > now
+    claimed, ahead = await _claim_facts(store, owner, message, queue), None
     if message.state is State.BLOCKED and message.key is not None:
-        selection = MessageSelection(key=message.key)
-        first = (await store.messages.list(owner, queue.name, selection, 1)).messages
-        ahead = next((each for each in first if each.id != message.id), None)
+        first = await _first_of_key(store, owner, queue.name, message.key)
+        if first is not None and first.id != message.id:
+            ahead = await _claim_facts(store, owner, first, queue)
     found: list[str] = []
     if message.state is not State.CLAIMED:
         is_pulled = queue.declared_by is None and not is_hidden(queue.name)
@@ -297,19 +307,38 @@ async def _facts(
         unread = await _unread_of(store, endpoint, box)
     elif queue.name == DELIVERIES_QUEUE:
         unread = await _unread_by(store, message, box)
-    return MessageFacts(
-        message=message,
-        queue=queue.name,
+    return structs.replace(
+        claimed,
         settings=_settings(message, queue, endpoint),
-        now=now,
-        holder=holder,
-        is_holder_alive=is_alive,
         ahead=ahead,
         obstacles=found,
         delivery=delivery,
         endpoint=endpoint,
         unread=unread,
     )
+
+
+async def _claim_facts(
+    store: Store, scope: Scope, message: Message, queue: StoredQueue
+) -> MessageFacts:
+    """Who has a message, and until when."""
+    facts = MessageFacts(
+        message=message, queue=queue.name, settings=queue.settings, now=await store.now()
+    )
+    if facts.is_call:
+        calls = await store.entities.entered(scope, [message.id])
+        facts = structs.replace(facts, is_direct=message.id in calls)
+    if message.holder is None:
+        return facts
+    node = {node.id: node for node in await store.nodes.list(SYSTEM)}.get(message.holder)
+    if node is None:
+        return facts
+    return structs.replace(facts, holder=node.name, lease_until=node.expires_at)
+
+
+async def _first_of_key(store: Store, scope: Scope, queue: str, key: str) -> Message | None:
+    selection = MessageSelection(key=key)
+    return next(iter((await store.messages.list(scope, queue, selection, 1)).messages), None)
 
 
 def _settings(message: Message, queue: StoredQueue, endpoint: Endpoint | None) -> QueueSettings:

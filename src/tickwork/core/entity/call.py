@@ -29,6 +29,7 @@ from tickwork.core.limits import (
     text_faults,
 )
 from tickwork.core.message.backoff import Exponential
+from tickwork.core.message.body import encode_json
 from tickwork.core.model import FORMAT_VERSION, Message, NewMessage, QueueSettings, State
 from tickwork.core.stable_hash import derived_id
 from tickwork.errors import (
@@ -79,6 +80,9 @@ SCHEDULES_MAX = 100
 
 ALARM_RETRIES_MAX = 6
 """Retries of a failing alarm, and of a failing send."""
+
+ALARM_METHOD = "alarm"
+"""The method that handles the alarm. Nobody else calls it."""
 
 ENTITY_SETTINGS = QueueSettings(
     max_retries=ALARM_RETRIES_MAX,
@@ -140,7 +144,7 @@ _sent_values = attrgetter(*_SENT)
 
 def encode_call(call: Call) -> bytes:
     """The body of a call's message; `InvalidInput` names arguments that are no JSON."""
-    return encode_json(call, "args")
+    return encode_json(call, "args", root="")
 
 
 def read_call(body: bytes) -> Call:
@@ -212,6 +216,11 @@ def as_claimed(message: Message, caller: UUID) -> Message:
     return structs.replace(message, state=State.CLAIMED, claim=1, holder=caller)
 
 
+def busy_text(keeper: str) -> str:
+    """What a call is told that waited too long, given what kept its entity."""
+    return f"was kept for {CALL_WAIT_SECONDS_MAX:g} seconds by {keeper}; call it again"
+
+
 def too_many_waiting(message: NewMessage) -> TooMany:
     """The error of a call for which too many others wait."""
     called = read_call(message.body)
@@ -237,19 +246,10 @@ def fingerprint(call: Call) -> bytes:
     return blake2b(asked, digest_size=16).digest()
 
 
-def encode_json(value: object, field: str) -> bytes:
-    """A value as JSON; `InvalidInput` names the field if it cannot be JSON."""
-    try:
-        return msgspec.json.encode(value)
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        fault = f"must be JSON: {error}"
-        raise InvalidInput([FieldError(field, fault)]) from error
-
-
 def encode_result(value: object, method: str) -> bytes:
     """The result of a method as JSON."""
     field = f"the result of {method}"
-    encoded = encode_json(value, field)
+    encoded = encode_json(value, field, root="result")
     if len(encoded) > RESULT_BYTES_MAX:
         fault = f"has {len(encoded)} bytes; at most {RESULT_BYTES_MAX}; return a reference"
         raise InvalidInput([FieldError(field, fault)])

@@ -182,8 +182,8 @@ def is_alarm_due(state: EntityState | None, alarm: UUID) -> bool:
     return (state.alarm is not None and state.alarm.id == alarm) or state.dead_alarm == alarm
 
 
-def check_alarm_time(at: object, now: datetime) -> None:
-    """Raises `InvalidInput` for what cannot be the time of an alarm."""
+def alarm_time(at: object, now: datetime) -> datetime:
+    """The time of an alarm: one in the past is now. Raises `InvalidInput` for what is no time."""
     if not isinstance(at, datetime):
         raise InvalidInput([FieldError("at", f"must be a datetime, not {shown(at)}")])
     if at.tzinfo is None:
@@ -191,6 +191,7 @@ def check_alarm_time(at: object, now: datetime) -> None:
     if at - now > timedelta(seconds=DELAY_SECONDS_MAX):
         fault = f"must be at most {DELAY_SECONDS_MAX // 86_400} days ahead"
         raise InvalidInput([FieldError("at", fault)])
+    return max(at, now)
 
 
 def version_to_migrate(state: EntityState | None, schema_version: int, call: Call) -> int | None:

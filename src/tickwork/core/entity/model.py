@@ -7,9 +7,6 @@ from uuid import UUID
 
 from msgspec import Struct
 
-STORAGE_LIST_MAX = 1_000
-"""Keys that one list of the storage returns."""
-
 
 class Alarm(Struct, frozen=True):
     """The alarm of an entity: the id of its message, and when it was set to fire."""
@@ -99,14 +96,14 @@ class EntityRecord(Struct, frozen=True, kw_only=True):
 
 class StorageSelection(Struct, frozen=True, kw_only=True):
     """Keys of a storage, in the order of their bytes: from `start` on (or after `start_after`), to
-    before `end`."""
+    before `end`. Without a `limit` all of them: the bytes of a storage are limited."""
 
     prefix: str = ""
     start: str | None = None
     start_after: str | None = None
     end: str | None = None
     reverse: bool = False
-    limit: int = STORAGE_LIST_MAX
+    limit: int | None = None
 
     def has(self, name: str) -> bool:
         """Whether a key is selected. Texts compare by code points, which is the order of their

@@ -64,9 +64,9 @@ class Overlay:
         """Bytes of the new keys and values."""
         return sum(len(name.encode()) + len(value) for name, value in self.puts)
 
-    def committed_limit(self, selection: StorageSelection) -> int:
+    def committed_limit(self, selection: StorageSelection) -> int | None:
         """Number of committed keys to read for a list: as many more as this may hide."""
-        return selection.limit + len(self._changes)
+        return None if selection.limit is None else selection.limit + len(self._changes)
 
     def listed(
         self, committed: Mapping[str, bytes], selection: StorageSelection

@@ -164,8 +164,8 @@ def _ending(
             return structs.replace(released, signals_seen=signals, wake_at=until)
         case InvalidPayload(error):
             return _dead(message, REASON_INVALID_PAYLOAD, clean_error(error))
-        case UnhandledType(what):
-            return _unhandled(message, what)
+        case UnhandledType(what, is_nowhere):
+            return _unhandled(message, what, is_nowhere=is_nowhere)
         case TooManyHops():
             return _too_many_hops(message)
         case Expired():
@@ -264,10 +264,10 @@ def _retried(
     )
 
 
-def _unhandled(message: Message, what: str | None) -> Ending:
+def _unhandled(message: Message, what: str | None, *, is_nowhere: bool) -> Ending:
     named = what or ("its type" if message.type is None else f"the type {message.type!r}")
     error, times = f"no handler for {named}", _times_unhandled(message) + 1
-    if times > UNHANDLED_RELEASES_MAX:
+    if is_nowhere or times > UNHANDLED_RELEASES_MAX:
         return _dead(message, REASON_UNHANDLED_TYPE, clean_error(error))
     counted = f"{error} (release {times} of {UNHANDLED_RELEASES_MAX})"
     return _released(message, UNHANDLED_DELAY_SECONDS, clean_error(counted))

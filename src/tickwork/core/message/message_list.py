@@ -209,7 +209,9 @@ def position_of(message: Message, rank: int | None, selection: MessageSelection)
     if selection.correlation_id is not None:
         return MessagePosition(ListOrder.CORRELATED, id=message.id)
     if message.key is not None and (selection.key is not None or message.state is State.BLOCKED):
-        return MessagePosition(ListOrder.KEYED, key=message.key, rank=FIRST_RANK if rank is None else rank)
+        return MessagePosition(
+            ListOrder.KEYED, key=message.key, rank=FIRST_RANK if rank is None else rank
+        )
     if message.state is State.CLAIMED:
         return MessagePosition(ListOrder.CLAIMED, id=message.id)
     return MessagePosition(ListOrder.READY, message.priority, message.visible_at, message.id)

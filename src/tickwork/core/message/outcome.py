@@ -93,9 +93,10 @@ class InvalidPayload(Struct, frozen=True):
 
 class UnhandledType(Struct, frozen=True):
     """This node has no handler for the type, or for `what`. A node with a newer version may have
-    one."""
+    one, unless it `is_nowhere`: no live node has one."""
 
     what: str | None = None
+    is_nowhere: bool = False
 
 
 class TooManyHops(Struct, frozen=True):

@@ -17,6 +17,7 @@ from msgspec import structs
 from tickwork.app.declarations import Consumer
 from tickwork.app.message import ClaimedMessage, Message
 from tickwork.core.entity.call import (
+    ALARM_METHOD,
     ENTITY_SETTINGS,
     Call,
     CallError,
@@ -25,12 +26,13 @@ from tickwork.core.entity.call import (
     queue_of,
     read_call,
 )
+from tickwork.core.entity.missing_method import missing_method
 from tickwork.core.entity.model import CallResult, EntityChange
 from tickwork.core.message import outcome
 from tickwork.core.message.error_summary import summary
 from tickwork.core.message.outcome import Committed, Snoozed
+from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.model import Message as Stored
-from tickwork.core.model import Scope
 from tickwork.entity.caller import Caller
 from tickwork.entity.entity import EntityType
 from tickwork.entity.run import Runner
@@ -43,6 +45,7 @@ from tickwork.errors import (
     TickworkError,
 )
 from tickwork.ops.entities import put_entity_schedule
+from tickwork.ops.obstacles import WORKER_ROLE
 from tickwork.service.worker.deliver import hidden_consumer
 from tickwork.service.worker.invoke import describe
 from tickwork.store.contract import Store
@@ -80,12 +83,10 @@ class EntityHandler:
         try:
             if call.schedule is not None:
                 await put_entity_schedule(self._store, scope, call, self._runner.type.limits())
+            elif (missing := self._missing_method(call)) is not None:
+                message.settle(await self._put_back(call, missing, stored))
             elif call.alarm is not None:
                 await self._alarm(scope, call, stored)
-            elif call.method not in self._runner.type.methods and not call.answers:
-                method = f"the method {call.entity}.{call.method}"
-                self._warn(method, f"no handler for {method}")
-                message.settle(outcome.UnhandledType(method))
             elif stored.key is None:
                 await self._slot(scope, call, stored)
             elif call.answers:
@@ -98,6 +99,31 @@ class EntityHandler:
         except OlderCode as error:
             self._warn("", str(error))
             message.settle(Snoozed(OLDER_CODE_SECONDS, str(error)))
+
+    def _missing_method(self, call: Call) -> str | None:
+        """The method that a call needs and that the class does not have."""
+        type_ = self._runner.type
+        if call.alarm is not None:
+            return None if type_.has_alarm else ALARM_METHOD
+        # Whoever waits for an answer is told.
+        return None if call.answers or call.method in type_.methods else call.method
+
+    async def _put_back(self, call: Call, method: str, stored: Stored) -> outcome.UnhandledType:
+        """Puts a call back for a node that has its method, unless no live worker has it."""
+        now = await self._store.now()
+        nodes = await self._store.nodes.list(SYSTEM)
+        found = missing_method(
+            f"{call.entity}.{method}",
+            self._runner.type.near(method),
+            last_error=stored.last_error,
+            node=stored.holder,
+            workers=[
+                node.id for node in nodes if WORKER_ROLE in node.roles and node.expires_at > now
+            ],
+        )
+        if not found.is_nowhere:
+            self._warn(method, f"no handler for {found.what}")
+        return found
 
     def _warn(self, about: str, fault: str) -> None:
         """Logs once what a call needs that this node does not have."""

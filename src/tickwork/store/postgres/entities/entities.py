@@ -134,7 +134,9 @@ class PostgresEntities:
         if not blocked:
             return
         keys = {
-            Key(own_tenant(entry.scope), queue_ids[entry.scope, entry.queue], str(entry.message.key))
+            Key(
+                own_tenant(entry.scope), queue_ids[entry.scope, entry.queue], str(entry.message.key)
+            )
             for entry in blocked.values()
         }
         waiting = await self._database.run(

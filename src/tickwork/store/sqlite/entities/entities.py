@@ -140,7 +140,8 @@ class SqliteEntities:
     ) -> StorageValues:
         reverse = selection.reverse
         statement = SQL.list_entity_storage_reversed if reverse else SQL.list_entity_storage
-        values = (own_tenant(scope), entity.bytes, *bounds(selection), selection.limit)
+        limit = -1 if selection.limit is None else selection.limit  # -1 is none.
+        values = (own_tenant(scope), entity.bytes, *bounds(selection), limit)
         return await self._database.read(
             lambda transaction: _values(transaction.execute(statement, values).fetchall())
         )
