@@ -45,6 +45,9 @@ async def test_dead_letters_are_listed_page_by_page_and_grouped(http: Http) -> N
     assert [each["id"] for each in await every_page(http, DEAD, limit=2)] == ids
     assert [each["id"] for each in await every_page(http, DEAD, type="b")] == ids[:1]
     assert await every_page(http, DEAD, failed_before="2020-01-01T00:00:00Z") == []
+    newest = await every_page(http, "/v1/dead", limit=2)
+    assert [(each["id"], each["queue"]) for each in newest] == [(id_, "q") for id_ in ids[::-1]]
+    assert [each["id"] for each in await every_page(http, "/v1/dead", type="b")] == ids[:1]
     groups = (await http.get(f"{DEAD}/groups")).json()["groups"]
     assert [(each["type"], each["letters"]) for each in groups] == [("a", 2), ("b", 1)]
 

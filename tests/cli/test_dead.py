@@ -10,6 +10,7 @@ import pytest
 from tests.cli.kit import Desk, kill
 from tickwork.core.message.body import encode_body
 from tickwork.core.model import DEFAULT, ContentType, NewMessage, QueueSettings
+from tickwork.ops.entities import ensure_entity_type, new_call, send_call
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -42,7 +43,7 @@ def first_id(desk: Desk) -> str:
 
 def test_dead_letters_are_listed_oldest_first(buried: Desk) -> None:
     heading, *rows = buried.answer("dead", "list", "emails").splitlines()
-    assert heading.split() == ["id", "failed_at", "reason", "attempts", "type", "error"]
+    assert heading.split() == ["id", "queue", "failed_at", "reason", "attempts", "type", "error"]
     assert [row.split("  ")[-1].strip() for row in rows] == [
         "no mailbox 0",
         "no mailbox 1",
@@ -54,6 +55,26 @@ def test_dead_letters_are_listed_oldest_first(buried: Desk) -> None:
     assert [letter["id"] for letter in after] == [listed[1]["id"]]
     chosen = buried.json("dead", "list", "emails", "--reason", "invalid_payload")
     assert [letter["id"] for letter in chosen] == [listed[2]["id"]]
+
+
+def test_without_a_queue_the_dead_letters_of_all_queues_are_listed_newest_first(
+    buried: Desk,
+) -> None:
+    async def bury_call(store: Store) -> None:
+        await ensure_entity_type(store, "Account")
+        await send_call(store, DEFAULT, new_call("Account", "ada", "deposit", [5], {}))
+        await kill(store, "tickwork.entities.Account", reason="max_retries", error="no bank")
+
+    buried.store(bury_call)
+    rows = buried.answer("dead", "list").splitlines()[1:]
+    assert [row.split()[1] for row in rows] == ["tickwork.entities.Account", *["emails"] * 3]
+    listed = buried.json("dead", "list")
+    oldest_first = buried.json("dead", "list", "emails")
+    assert listed[1:] == oldest_first[::-1]
+    chosen = buried.json("dead", "list", "--reason", "permanent", "--limit", "1")
+    assert chosen == [oldest_first[1]]
+    after = buried.json("dead", "list", "--after", listed[2]["id"])
+    assert after == [oldest_first[0]]
 
 
 TRACEBACK = """\

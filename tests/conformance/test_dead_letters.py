@@ -358,3 +358,48 @@ async def test_a_replayed_message_that_dies_again_is_a_new_dead_letter(store: St
     (second,) = await letters(store)
     assert second.id != first.id
     assert (second.message_id, second.causation_id) == (message.id, str(first.message_id))
+
+
+async def test_the_newest_dead_letters_of_all_queues_are_listed_first(
+    store: Store, clock: VirtualClock
+) -> None:
+    one, other = await make_tenants(store, "one", "other")
+    expected: list[tuple[Scope, Any]] = []
+    for number in range(7):
+        scope, queue = (one, other, one)[number % 3], f"q{number % 2}"
+        await make_queue(store, queue, scope=scope)
+        await send(store, queue=queue, scope=scope, type=f"t{number % 2}")
+        made = await kill_all(store, queue=queue, scope=scope, reason="x" if number else "y")
+        expected.insert(0, (scope, made[-1]))
+        clock.advance(seconds=number % 2)  # Some have the same age.
+    own = [letter.id for scope, letter in expected if scope == one]
+    own = sorted(own, key=[letter.id for _, letter in expected].index)
+
+    async def pages(scope: Scope, limit: int, **filters: Any) -> list[Any]:
+        found, after = list[Any](), None
+        for _ in range(20):
+            which = Selection(limit=limit, **filters)
+            page = await store.dead_letters.newest(scope, which, after=after, looked_at_max=2)
+            found += page.letters
+            after = page.next
+            if after is None:
+                return found
+        raise AssertionError("it has no end")
+
+    everything = await pages(SYSTEM, 100)
+    in_order = sorted(everything, key=lambda letter: (letter.failed_at, letter.id), reverse=True)
+    assert everything == in_order
+    assert {letter.id for letter in everything} == {letter.id for _, letter in expected}
+    for limit in (1, 2, 100):
+        assert {letter.id for letter in await pages(one, limit)} == set(own)
+        assert await pages(SYSTEM, limit) == everything
+        chosen = [letter for letter in everything if letter.type == "t1"]
+        assert await pages(SYSTEM, limit, type="t1") == chosen
+    middle = everything[3].failed_at
+    before = [letter for letter in everything if letter.failed_at <= middle]
+    assert await pages(SYSTEM, 2, failed_before=middle) == before
+    assert await pages(SYSTEM, 2, reason="y") == [everything[-1]]
+    await store.dead_letters.discard(one, "q0", Selection(limit=ALL))
+    assert all(letter.resolution is None for letter in await pages(SYSTEM, 100))
+    with pytest.raises(NotFound):
+        await store.dead_letters.newest(one, Selection(limit=1), after=new_id())

@@ -18,6 +18,7 @@ from tickwork.core.message.dead_letter import (
     Replayed,
     Resolution,
     Selection,
+    newest_start,
     replay_of,
 )
 from tickwork.core.message.message_list import LOOKED_AT_MAX
@@ -60,6 +61,33 @@ class MemoryDeadLetters:
             if looked_at == looked_at_max:
                 return DeadLetterPage(tuple(found), letter.id)
         return DeadLetterPage(tuple(found), None)
+
+    async def newest(
+        self,
+        scope: Scope,
+        selection: Selection,
+        *,
+        after: UUID | None = None,
+        looked_at_max: int = LOOKED_AT_MAX,
+    ) -> DeadLetterPage:
+        check_selection(selection)
+        start = newest_start(selection, None if after is None else await self.get(scope, after))
+        letters = sorted(
+            (
+                letter
+                for letter in self._tables.letters.values()
+                if letter.resolution is None
+                and scope.tenant in (None, letter.tenant)
+                and letter_order(letter) < start
+            ),
+            key=letter_order,
+            reverse=True,
+        )
+        window = looked_at_max if selection.has_window else selection.limit + 1
+        selected = [letter for letter in letters[:window] if _is_selected(letter, selection)]
+        chosen = tuple(selected[: selection.limit])
+        end = letters[window - 1].id if len(letters) >= window else None
+        return DeadLetterPage(chosen, chosen[-1].id if len(selected) > selection.limit else end)
 
     async def get(self, scope: Scope, dead_letter_id: UUID) -> DeadLetter:
         letter = self._tables.letters.get(dead_letter_id)

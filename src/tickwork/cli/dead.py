@@ -101,21 +101,21 @@ def list_command(
     shared: Shared = False,
     as_json: Json = False,
 ) -> None:
-    """List the open dead letters of a queue, oldest first."""
-    queue, most = required(name, "QUEUE"), whole_number(limit, "--limit", LISTED)
+    """List the open dead letters of a queue, oldest first; without one of all, newest first."""
+    most = whole_number(limit, "--limit", LISTED)
     more = after_of(after, "dead letter", database, tenant, shared=shared)
     letters = ask(
         database,
         tenant,
         lambda client: client.dead_letters.list(
-            queue, reason=reason, fingerprint=fingerprint, type=kind, limit=most, **more
+            name, reason=reason, fingerprint=fingerprint, type=kind, limit=most, **more
         ),
         shared=shared,
     )
     if as_json:
         print_json(letters)
         return
-    heading = ("id", "failed_at", "reason", "attempts", "type", "error")
+    heading = ("id", "queue", "failed_at", "reason", "attempts", "type", "error")
     print_table(heading, _rows(letters), none="there are no dead letters")
 
 
@@ -329,7 +329,7 @@ def _rows(letters: Iterable[DeadLetterAnswer]) -> Iterator[Sequence[object]]:
 
     for each in letters:
         error = shortened(summary_line(each.error))
-        yield (each.id, each.failed_at, each.reason, each.attempts, each.type, error)
+        yield (each.id, each.queue, each.failed_at, each.reason, each.attempts, each.type, error)
 
 
 def _read(body: str) -> bytes:

@@ -216,7 +216,7 @@ class DeadLetters(Noun[M]):
     @listed
     def list(
         self,
-        queue: str,
+        queue: str | None = None,
         *,
         reason: str | None = None,
         fingerprint: str | None = None,
@@ -224,14 +224,16 @@ class DeadLetters(Noun[M]):
         failed_before: datetime | str | None = None,
         limit: int | None = None,
     ) -> Pages[DeadLetterAnswer]:
-        """Open dead letters, oldest first."""
+        """Open dead letters of a queue, oldest first; without a queue those of all queues, newest
+        first."""
         asked = {
             "reason": reason,
             "fingerprint": fingerprint,
             "type": type,
             "failed_before": failed_before,
         }
-        return Pages(at("v1", "queues", queue, "dead"), DeadLetterAnswer, limit, asked)
+        where = at("v1", "dead") if queue is None else at("v1", "queues", queue, "dead")
+        return Pages(where, DeadLetterAnswer, limit, asked)
 
     @verb
     def groups(self, queue: str, *, limit: int = 100) -> Call[tuple[DeadGroup, ...]]:

@@ -217,7 +217,7 @@ class DeadLetters:
 
     async def list(
         self,
-        queue: str,
+        queue: str | None = None,
         *,
         reason: str | None = None,
         fingerprint: str | None = None,
@@ -226,7 +226,8 @@ class DeadLetters:
         limit: int = 100,
         after: Id | None = None,
     ) -> tuple[DeadLetter, ...]:
-        """Open dead letters, oldest first. The next page: `after=letters[-1].id`.
+        """Open dead letters of a queue, oldest first; without a queue those of all queues, newest
+        first. The next page: `after=letters[-1].id`.
 
         With a filter that few dead letters match, it looks at every one of the queue.
         """
@@ -238,7 +239,8 @@ class DeadLetters:
             limit=limit,
         )
         behind = None if after is None else read_id("after", after)
-        store = await _store(self._engine, queue)
+        engine = self._engine
+        store = await (engine.ready() if queue is None else _store(engine, queue))
         return await dead_letters.first_dead_letters(
             store, self._engine.scope, queue, which, after=behind
         )

@@ -101,20 +101,22 @@ class ReplaySummary(Struct, frozen=True, kw_only=True):
 
 
 async def list_dead_letters(
-    store: Store, scope: Scope, queue: str, which: Selection, *, after: UUID | None = None
+    store: Store, scope: Scope, queue: str | None, which: Selection, *, after: UUID | None = None
 ) -> DeadLetterPage:
-    """Returns the open dead letters of a queue that are selected, oldest first.
+    """Returns the open dead letters of a queue that are selected, oldest first; without a queue
+    those of all queues, newest first.
 
     `after` is `next` of the page before, or the id of a dead letter. A page may be short, or empty,
     and have a next one: where few dead letters match a filter, it looks at `LOOKED_AT_MAX` of them.
     """
-    return await store.dead_letters.list(
-        scope, queue, which, after=after, looked_at_max=LOOKED_AT_MAX
-    )
+    letters, looked_at_max = store.dead_letters, LOOKED_AT_MAX
+    if queue is None:
+        return await letters.newest(scope, which, after=after, looked_at_max=looked_at_max)
+    return await letters.list(scope, queue, which, after=after, looked_at_max=looked_at_max)
 
 
 async def first_dead_letters(
-    store: Store, scope: Scope, queue: str, which: Selection, *, after: UUID | None = None
+    store: Store, scope: Scope, queue: str | None, which: Selection, *, after: UUID | None = None
 ) -> tuple[DeadLetter, ...]:
     """Returns the first of the selected dead letters, however many it has to look at."""
     found: tuple[DeadLetter, ...] = ()

@@ -258,6 +258,17 @@ class DeadLetters(Protocol):
         dead letters that match.
         """
 
+    async def newest(
+        self,
+        scope: Scope,
+        selection: Selection,
+        *,
+        after: UUID | None = None,
+        looked_at_max: int = LOOKED_AT_MAX,
+    ) -> DeadLetterPage:
+        """Returns the selected open dead letters of all queues, newest first, behind a given one.
+        Pages as those of `list`. The selection has no ids."""
+
     async def get(self, scope: Scope, dead_letter_id: UUID) -> DeadLetter:
         """Returns one dead letter, open or resolved."""
 

@@ -168,6 +168,45 @@ async def list_dead_letters(
 
 @operation(
     "GET",
+    "/v1/dead",
+    needs=Permission.READ,
+    tag=_TAG,
+    summary="List the dead letters of all queues",
+)
+async def list_all_dead_letters(
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    reason: FromQuery[str | None] = None,
+    fingerprint: FromQuery[str | None] = None,
+    of_type: Annotated[str | None, QueryParameter(name="type")] = None,
+    failed_before: FromQuery[str | None] = None,
+    limit: Limit = PAGE_LIMIT,
+    cursor: Cursor = None,
+) -> Page[DeadLetterAnswer]:
+    """Returns the open dead letters of all queues, newest first, those of runs and entities too.
+
+    Pages are as those of one queue: where few dead letters match a filter, a page may be short or
+    empty and have a `next_cursor`.
+    """
+    selection = Selection(
+        reason=reason,
+        fingerprint=fingerprint,
+        type=of_type,
+        failed_before=read_instant("failed_before", failed_before),
+        limit=limit,
+    )
+    after: UUID | None = read_cursor(cursor, UUID)
+    store = store_of(context)
+    found = await dead_letters.list_dead_letters(store, caller.scope, None, selection, after=after)
+    names = await queue_names(store, caller.scope)
+    shown = tuple(
+        DeadLetterAnswer.of(letter, names.get(letter.queue_id)) for letter in found.letters
+    )
+    return Page(shown, None if found.next is None else write_cursor(found.next))
+
+
+@operation(
+    "GET",
     "/v1/queues/{queue:str}/dead/groups",
     needs=Permission.READ,
     tag=_TAG,
@@ -357,6 +396,7 @@ async def _shown(context: Context, caller: Caller, wanted: UUID) -> DeadLetterAn
 
 
 DEAD_LETTER_ROUTES = (
+    list_all_dead_letters,
     list_dead_letters,
     group_dead_letters,
     get_dead_letter,

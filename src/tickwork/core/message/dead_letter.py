@@ -22,6 +22,7 @@ from uuid import UUID
 from msgspec import Struct, field, json
 
 from tickwork.core.message.body import decode_body
+from tickwork.core.message.message_list import END_OF_TIME, LAST_ID, NO_ID
 from tickwork.core.model import ContentType, NewMessage
 from tickwork.core.schedule.firing import slot_key
 
@@ -196,3 +197,11 @@ def replay_of(
         idempotency_base=letter.idempotency_key,
         death=letter.death,
     )
+
+
+def newest_start(selection: Selection, after: DeadLetter | None) -> tuple[datetime, UUID]:
+    """The time of failure and the id before which a list begins that has the newest first."""
+    start = END_OF_TIME, NO_ID
+    if selection.failed_before is not None:
+        start = selection.failed_before, LAST_ID
+    return start if after is None else min(start, (after.failed_at, after.id))

@@ -26,6 +26,7 @@ from tickwork.core.message.dead_letter import (
     Replayed,
     Resolution,
     Selection,
+    newest_start,
     replay_of,
 )
 from tickwork.core.message.message_list import (
@@ -109,6 +110,40 @@ class PostgresDeadLetters:
             found = await connection.fetch(SQL.read_dead_letters, *asked)
             last = ids[limit - 1] if len(ids) > limit else end
             return DeadLetterPage(tuple(map(read_dead_letter, found)), last)
+
+        return await self._database.transact(work)
+
+    async def newest(
+        self,
+        scope: Scope,
+        selection: Selection,
+        *,
+        after: UUID | None = None,
+        looked_at_max: int = LOOKED_AT_MAX,
+    ) -> DeadLetterPage:
+        check_selection(selection)
+        if scope.tenant is not None and not is_name(scope.tenant):
+            return DeadLetterPage((), None)
+        before = newest_start(selection, None if after is None else await self.get(scope, after))
+        window = looked_at_max if selection.has_window else selection.limit + 1
+        asked = (
+            *(scope.tenant, *before, selection.reason, selection.fingerprint, selection.type),
+            window,
+        )
+
+        async def work(connection: Connection) -> DeadLetterPage:
+            await connection.execute(CUSTOM_PLAN)
+            rows = await connection.fetch(SQL.newest_dead_letters, *asked)
+            selected = [row for row in rows if row["is_selected"]]
+            chosen = selected[: selection.limit]
+            found = await connection.fetch(
+                SQL.read_dead_letters,
+                [row["tenant"] for row in chosen],
+                [row["id"] for row in chosen],
+            )
+            end = rows[-1]["id"] if len(rows) == window else None
+            last = chosen[-1]["id"] if len(selected) > selection.limit else end
+            return DeadLetterPage(tuple(map(read_dead_letter, reversed(found))), last)
 
         return await self._database.transact(work)
 

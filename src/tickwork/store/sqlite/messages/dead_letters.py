@@ -21,6 +21,7 @@ from tickwork.core.message.dead_letter import (
     Pace,
     Replayed,
     Selection,
+    newest_start,
     replay_of,
 )
 from tickwork.core.message.error_summary import fingerprint
@@ -100,6 +101,39 @@ class SqliteDeadLetters:
         found, end = await self._database.read(work)
         letters = rows.dead_letters(found[:limit])
         return DeadLetterPage(letters, letters[-1].id if len(found) > limit else end)
+
+    async def newest(
+        self,
+        scope: Scope,
+        selection: Selection,
+        *,
+        after: UUID | None = None,
+        looked_at_max: int = LOOKED_AT_MAX,
+    ) -> DeadLetterPage:
+        check_selection(selection)
+        start = newest_start(selection, None if after is None else await self.get(scope, after))
+        before = (to_microseconds(start[0]), start[1].bytes)
+        window = looked_at_max if selection.has_window else selection.limit + 1
+        asked = (*before, selection.reason, selection.fingerprint, selection.type, window)
+
+        def work(transaction: Transaction) -> tuple[list[rows.Row], UUID | None]:
+            tenants = [(scope.tenant,)] if scope.tenant else transaction.execute(SQL.all_tenants)
+            looked_at = [
+                row
+                for (tenant,) in tenants
+                for row in transaction.execute(SQL.newest_dead_letters, (tenant, *asked))
+            ]
+            looked_at = sorted(looked_at, reverse=True)[:window]
+            selected = [row for row in looked_at if row[3]]
+            chosen = selected[: selection.limit]
+            rowids = rows.as_json([row[2] for row in chosen])
+            found = transaction.execute(SQL.read_dead_letters, (rowids,)).fetchall()
+            end = looked_at[-1] if len(looked_at) == window else None
+            last = chosen[-1] if len(selected) > selection.limit else end
+            return found[::-1], None if last is None else UUID(bytes=last[1])
+
+        found, end = await self._database.read(work)
+        return DeadLetterPage(rows.dead_letters(found), end)
 
     async def get(self, scope: Scope, dead_letter_id: UUID) -> DeadLetter:
         def work(transaction: Transaction) -> list[rows.Row]:
