@@ -250,7 +250,7 @@ def test_ids_that_are_not_open_are_reported_and_nothing_is_done(buried: Desk, co
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["list"], 2, "QUEUE is missing"),
+        (["groups"], 2, "QUEUE is missing"),
         (["list", "nowhere"], 1, "there is no queue nowhere"),
         (["list", "emails", "--limit", "many"], 2, "--limit: must be a whole number, not 'many'"),
         (["list", "emails", "--limit", "0"], 2, "--limit: must be from 1 to 1000"),

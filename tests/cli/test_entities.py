@@ -10,6 +10,9 @@ import pytest
 
 from tests.cli.kit import Desk
 from tickwork import Entity, Tickwork, exposed
+from tickwork.core.model import DEFAULT
+from tickwork.ops.entities import new_call, send_call
+from tickwork.store.contract import Store
 
 
 class Brand(Entity):
@@ -61,6 +64,31 @@ def test_entities_are_listed_shown_changed_and_deleted(office: Desk) -> None:
     assert "none" in office.answer("entities", "alarm", "Brand", "llc", "--delete")
     office.answer("entities", "delete", "Brand", "llc")
     assert [each["key"] for each in office.json("entities", "list", "Brand")] == ["abc", "x/y"]
+
+
+def test_what_an_entity_waits_for_is_explained(office: Desk) -> None:
+    assert office.answer("entities", "why", "Brand", "llc").startswith("Brand llc is free: no ala")
+    assert office.json("entities", "why", "Brand", "llc") == []
+
+    async def send(store: Store) -> None:
+        await send_call(store, DEFAULT, new_call("Brand", "llc", "rename", ["A"], {}))
+
+    office.store(send)
+    office.store(send)
+    first, second = office.json("entities", "why", "Brand", "llc")
+    assert (first["code"], second["code"]) == ("ready", "blocked")
+    assert first["id"] in second["answer"]
+    assert "which is due and waits for a worker" in office.answer("entities", "why", "Brand", "llc")
+
+
+def test_a_storage_that_is_cut_says_so(office: Desk) -> None:
+    for name in ("a", "b", "c"):
+        office.answer("entities", "put", "Brand", "llc", name, "1")
+    shown = office.answer("entities", "show", "Brand", "llc", "--limit", "2")
+    assert "and more keys than these 2: --limit shows more" in shown
+    cut = office.json("entities", "show", "Brand", "llc", "--limit", "2")
+    assert (cut["storage"], cut["has_more"]) == ({"a": 1, "b": 1}, True)
+    assert "more keys" not in office.answer("entities", "show", "Brand", "llc")
 
 
 @pytest.fixture

@@ -111,6 +111,9 @@ def _calls_of_all_verbs() -> Iterator[tuple[str, Call[Any]]]:
             yield name, call
     for call in calls(queues.Messages, vars(queues.Messages)["get"], queue="q"):
         yield "Messages.get", call
+    letters = vars(batches.DeadLetters)["list"]
+    for call in calls(batches.DeadLetters, letters, queue="q"):
+        yield "DeadLetters.list", call
     for call in calls(
         schedule_nouns.Schedules, vars(schedule_nouns.Schedules)["upcoming"], reference="a"
     ):

@@ -90,7 +90,7 @@ async def test_a_call_that_waits_too_long_is_refused_and_leaves_nothing(
     staying = await stay(app)
     monkeypatch.setattr("tickwork.entity.caller.CALL_WAIT_SECONDS_MAX", 0.05)
     kept = r"was kept for 30 seconds by the call of stay of Gate 'a' \(msg_[0-9a-f]+\)"
-    lease = r"which runs on \S+ \(its lease lasts until 2026-\S+Z\) since 2026-\S+Z; call it again"
+    lease = r"which runs on \S+ since 2026-\S+Z \(its lease lasts until 2026-\S+Z\); call it again"
     with pytest.raises(EntityBusy, match=f"{kept}, {lease}"):
         await app.entity(Gate, "a").pass_by()
     assert await app.entity(Gate, "b").pass_by() == "passed"

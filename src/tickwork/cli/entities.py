@@ -1,4 +1,5 @@
-"""`tickwork entities`: list entities, call them, look into their storage, change it."""
+"""`tickwork entities`: list entities, call them, explain what they wait for, look into their
+storage, change it."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ from tickwork.cli.output import (
 from tickwork.cli.session import ask
 from tickwork.cli.store_session import required, whole_number
 from tickwork.cli.typer_commands import Command, Group
+from tickwork.cli.why import wait_lines
 
 if TYPE_CHECKING:
     from tickwork.client.client import Client
@@ -26,7 +28,9 @@ if TYPE_CHECKING:
 
 LISTED = 100
 
-app = typer.Typer(cls=Group, help="Entities: list, show, call, put, delete-value, alarm, delete.")
+app = typer.Typer(
+    cls=Group, help="Entities: list, show, why, call, put, delete-value, alarm, delete."
+)
 
 Type = Annotated[str | None, typer.Argument(metavar="TYPE", help="Type of the entity: its class.")]
 Key = Annotated[str | None, typer.Argument(metavar="KEY", help="Key of the entity.")]
@@ -233,6 +237,26 @@ def alarm_command(
 
     alarm_at = ask(database, tenant, change, names=_OPTIONS)
     _say(f"alarm: {alarm_at or 'none'}", {"alarm_at": alarm_at}, as_json=as_json)
+
+
+@app.command("why", cls=Command)
+def why_command(
+    type_name: Type = None,
+    key: Key = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Explain what the alarm and the calls of an entity wait for, the first ones first."""
+    which, whose = required(type_name, "TYPE"), required(key, "KEY")
+    found = ask(database, tenant, lambda client: client.entities.why(which, whose), names=_OPTIONS)
+    if as_json:
+        print_json(found)
+        return
+    for number, wait in enumerate(found):
+        print_lines([*([""] if number else []), *wait_lines(wait)])
+    if not found:
+        print_lines([f"{which} {whose} is free: no alarm is set, and no call runs or waits"])
 
 
 @app.command("delete", cls=Command)

@@ -71,7 +71,7 @@ def why_command(
     elif isinstance(found, WhyAnswer):
         print_lines(_slot_lines(found))
     else:
-        print_lines(_wait_lines(found))
+        print_lines(wait_lines(found))
 
 
 def _why_here(
@@ -112,7 +112,8 @@ def _slot_lines(found: WhyAnswer) -> Iterator[str]:
         yield f"next slot: {iso(found.next_slot)}"
 
 
-def _wait_lines(found: Wait) -> Iterator[str]:
+def wait_lines(found: Wait) -> Iterator[str]:
+    """What something waits for, in lines."""
     yield found.answer
     if found.since is not None:
         yield f"since: {local_time(found.since)}"

@@ -129,8 +129,7 @@ def message_wait(facts: MessageFacts) -> Wait:
         if facts.is_direct:
             then = f"its process runs it when that call has ended{obstacles}"
         if message.visible_at > facts.now:
-            until = message.visible_at
-            more = (f"its retry is due at {iso_second(until)}",)
+            more = (f"its retry is due at {iso_second(message.visible_at)}",)
     elif facts.unread is not None and facts.unread.if_lost is not None:
         code, until = UNREADABLE, message.visible_at if message.visible_at > facts.now else None
         answer = f"{subject} waits: {facts.unread.what}"
@@ -186,7 +185,7 @@ def first_words(facts: MessageFacts) -> str:
         if facts.lease_until is not None:
             ends = "lasts until" if facts.is_holder_alive else "ended at"
             lease = f" (its lease {ends} {iso_second(facts.lease_until)})"
-        return f"{called}, which runs on {holder}{lease}{since}"
+        return f"{called}, which runs on {holder}{since}{lease}"
     if message.visible_at > facts.now:
         return f"{called}, which waits for its retry until {iso_second(message.visible_at)}"
     return f"{called}, which is due and waits for a worker"
