@@ -124,6 +124,7 @@ STATEMENTS: dict[Path, Listed] = {
             "entities/delete_calls",
             "entities/withdrawable_call",
         ),
+        "looks again after a call is stored; SQLite has one writer": ("entities/waiting_keys",),
         "takes a lock; SQLite has one writer": (
             "calendars/lock_calendar",
             "messages/lock_keys",
@@ -274,6 +275,11 @@ STATEMENTS: dict[Path, Listed] = {
             "messages/delete_message",
             "messages/purge_blocked",
             "messages/purge_ready",
+        ),
+        "lets a direct call pass; PostgreSQL does in unblock_keys": (
+            "messages/block_message",
+            "messages/move_call_ahead",
+            "messages/passing_calls",
         ),
         "part of recording dead letters": (
             "dead_letters/forward_dead_letter",

@@ -65,6 +65,7 @@ STANDALONE = {
     "tickwork.cli.database": "a file per command group",
     "tickwork.cli.subscriptions": "a file per command group",
     "tickwork.testing.pytest_plugin": "pytest loads it by its name",
+    "tickwork.core.entity.missing_method": "when nobody has the method of a call: no I/O",
     "tickwork.core.http.route": "which paths a handler answers: no I/O",
     "tickwork.core.when.time_texts": "short forms are turned into objects before they are parsed",
     "tickwork.entity.call_wait": "waiting is shared by all calls of a process",

@@ -9,15 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-import msgspec
 from msgspec import Struct
 
 from tickwork.core.delivery.endpoint import DeliveryStatus, Endpoint, EndpointDelivery
-from tickwork.core.entity.call import read_call
-from tickwork.core.limits import ENTITIES_PREFIX, FOREVER_SECONDS, HIDDEN_QUEUES
+from tickwork.core.limits import FOREVER_SECONDS, HIDDEN_QUEUES
 from tickwork.core.message.dead_letter import DeadLetter
 from tickwork.core.model import Message, QueueSettings, State
 from tickwork.core.public_id import Prefix, public_id
+from tickwork.ops.message_facts import (
+    MessageFacts,
+    Unread,
+    delivery_words,
+    first_words,
+    subject_of,
+)
 from tickwork.ops.schedules.why_answers import iso_second
 
 _ERROR_LENGTH_MAX = 200
@@ -42,60 +47,11 @@ class Wait(Struct, frozen=True, kw_only=True):
     details: tuple[str, ...] = ()
 
 
-class Unread(Struct, frozen=True):
-    """Secrets that this process cannot read: the error, and what to do if their key is lost.
-    Without that advice this process has no key, and says nothing about the workers."""
-
-    error: str
-    if_lost: str | None = None
-
-    @property
-    def what(self) -> str:
-        """Which secret, and why it cannot be read."""
-        return self.error.partition("; ")[0]
-
-    @property
-    def remedy(self) -> str:
-        """What to do, as part of a sentence."""
-        known = self.error.partition("; ")[2]
-        return f"{known}; if that key is lost, {self.if_lost}" if known else f"{self.if_lost}"
-
-
-class MessageFacts(Struct, frozen=True, kw_only=True):
-    """Everything known about a message: its queue, who has it and until when, what is first in its
-    key if it is blocked, what keeps it from going on, the endpoint that it is sent to with its
-    delivery, and the secrets that it needs and that cannot be read. `is_direct` tells that a
-    process waits for this call of an entity, and runs it itself."""
-
-    message: Message
-    queue: str
-    settings: QueueSettings
-    now: datetime
-    holder: str | None = None
-    lease_until: datetime | None = None
-    is_direct: bool = False
-    ahead: MessageFacts | None = None
-    obstacles: Sequence[str] = ()
-    delivery: EndpointDelivery | None = None
-    endpoint: Endpoint | None = None
-    unread: Unread | None = None
-
-    @property
-    def is_holder_alive(self) -> bool:
-        """Whether the node that has the message may still settle it."""
-        return self.lease_until is None or self.lease_until > self.now
-
-    @property
-    def is_call(self) -> bool:
-        """Whether the message is a call of an entity."""
-        return self.queue.startswith(ENTITIES_PREFIX)
-
-
 def message_wait(facts: MessageFacts) -> Wait:
     """Why a message waits."""
     message, until, since = facts.message, None, message_since(facts.message)
     more: tuple[str, ...] = ()
-    kind, subject = _subject(facts)
+    kind, subject = subject_of(facts)
     obstacles = obstacles_text(facts.obstacles)
     if message.waits_since is not None:
         code = "completion"
@@ -173,24 +129,6 @@ def message_since(message: Message) -> datetime:
 WHO_WAITS = "direct calls do not wait for it, later sends do"
 
 
-def first_words(facts: MessageFacts) -> str:
-    """The first message of a key, and what it does, as part of a sentence."""
-    message, named = facts.message, public_id(Prefix.MESSAGE, facts.message.id)
-    if not facts.is_call:
-        return f"{named}, which is {message.state}, of its key"
-    called, holder = f"{_subject(facts)[1]} ({named})", facts.holder or "a node that is gone"
-    if message.state is State.CLAIMED:
-        since = "" if message.claimed_at is None else f" since {iso_second(message.claimed_at)}"
-        lease = ""
-        if facts.lease_until is not None:
-            ends = "lasts until" if facts.is_holder_alive else "ended at"
-            lease = f" (its lease {ends} {iso_second(facts.lease_until)})"
-        return f"{called}, which runs on {holder}{since}{lease}"
-    if message.visible_at > facts.now:
-        return f"{called}, which waits for its retry until {iso_second(message.visible_at)}"
-    return f"{called}, which is due and waits for a worker"
-
-
 def _claimed(facts: MessageFacts, subject: str) -> tuple[str, str, str, datetime | None]:
     if facts.holder is not None and not facts.is_holder_alive:
         answer, then = f"{subject} was claimed by {facts.holder}, whose lease expired", RELEASED
@@ -212,24 +150,6 @@ def _claimed(facts: MessageFacts, subject: str) -> tuple[str, str, str, datetime
     if left > 0:
         then = f"it is acked; if it fails it is retried, up to {_counted(left, 'more time')}"
     return "running", f"{subject} is being handled by {holder}", then, until
-
-
-def _subject(facts: MessageFacts) -> tuple[str, str]:
-    """What a message is, for programs and in a sentence."""
-    if facts.delivery is not None:
-        return "delivery", _delivery_words(facts.delivery, facts.endpoint)
-    if facts.queue.startswith(ENTITIES_PREFIX):
-        try:
-            call = read_call(facts.message.body)
-        except msgspec.MsgspecError:
-            return "message", f"the message in queue {facts.queue}"
-        if call.alarm is not None:
-            return "alarm", f"the alarm of {call.entity} {call.key!r}"
-        called = call.method or call.schedule
-        if called is None:
-            return "call", f"the change of {call.entity} {call.key!r} by an operator"
-        return "call", f"the call of {called} of {call.entity} {call.key!r}"
-    return "message", f"the message in queue {facts.queue}"
 
 
 def _attempt_details(message: Message, settings: QueueSettings) -> list[str]:
@@ -311,7 +231,7 @@ def delivery_end(
     is_sent_once: bool = False,
 ) -> Wait:
     """What became of a delivery that does not wait. `letter` is its open dead letter."""
-    subject, since, details = _delivery_words(delivery, endpoint), delivery.delivered_at, []
+    subject, since, details = delivery_words(delivery, endpoint), delivery.delivered_at, []
     resend = f"`tickwork deliveries resend {public_id(Prefix.DELIVERY, delivery.id)}`"
     tries = _counted(delivery.attempts, "attempt")
     code = str(delivery.status)
@@ -345,11 +265,6 @@ def delivery_end(
         correlation_id=None if letter is None else letter.correlation_id or str(letter.message_id),
         details=tuple(details),
     )
-
-
-def _delivery_words(delivery: EndpointDelivery, endpoint: Endpoint | None) -> str:
-    where = "an endpoint that was deleted" if endpoint is None else f"endpoint {endpoint.name}"
-    return f"the delivery of {delivery.type} to {where}"
 
 
 def _counted(count: int, noun: str) -> str:

@@ -47,6 +47,7 @@ from tickwork.core.workflow.queue import runs_queue, workflow_of_queue
 from tickwork.errors import InvalidInput, MissingExtra, NotFound, StoreBroken, StoreError
 from tickwork.ops.endpoints import endpoint_keys, get_endpoint
 from tickwork.ops.ids import find_id, find_schedule_id, parse_short_id
+from tickwork.ops.message_facts import MessageFacts, Unread, first_words
 from tickwork.ops.messages import get_message
 from tickwork.ops.obstacles import WORKER_ROLE, obstacles
 from tickwork.ops.run_wait import RunFacts, run_wait
@@ -55,13 +56,10 @@ from tickwork.ops.schedules.why import Why, deleted_hint
 from tickwork.ops.schedules.why import why as why_schedule
 from tickwork.ops.schedules.why_answers import iso_second
 from tickwork.ops.wait_answers import (
-    MessageFacts,
-    Unread,
     Wait,
     dead_letter_wait,
     delivery_end,
     endpoint_wait,
-    first_words,
     message_wait,
 )
 from tickwork.ops.webhook_secret import OWNER, SIGNING, Box, readable

@@ -56,17 +56,24 @@ _KIND, _KEY, _BATCH_ID, _BYTES, _COLUMNS = (
 
 class RemovedMessages:
     """Messages removed in one transaction: counts by kind, and the messages whose removal has
-    effects."""
+    effects. `passable_keys` are the keys of entities whose send was not removed, but waits for its
+    retry: direct calls may take them."""
 
     def __init__(self) -> None:
         self.counts: Counter[tuple[Kind, CounterName]] = Counter()
         self.with_effects: list[RemovedMessage] = []
+        self.passable_keys: set[Key] = set()
 
     def add(self, rows: Sequence[Any], counter: CounterName, reason: str | None = None) -> None:
         """Adds rows of a statement whose first columns are those of `RemovedMessage`."""
         for kind, messages in Counter([row[:_KIND] for row in rows]).items():
             self.counts[kind, counter] += messages
         self._add_affected(rows, counter, reason)
+
+    def note_passable(self, row: Any) -> None:
+        """Notes the key of a message that waits for its retry, if direct calls may take it."""
+        if row["passable_key"] is not None:
+            self.passable_keys.add(Key(row["tenant"], row["queue_id"], row["passable_key"]))
 
     def add_withdrawn(self, rows: Sequence[Any]) -> None:
         """Adds messages of withdrawn slots, which are not counted."""
@@ -129,7 +136,7 @@ class Removal:
         that removed the messages. The order avoids deadlocks."""
         affected = removed.with_effects
         behind_run = keys_of(each for each in affected if was_handled(each.counter, each.reason))
-        keys = keys_of(affected).union(more_keys)
+        keys = keys_of(affected).union(more_keys, removed.passable_keys)
         queues = await self._keys.unblock(connection, keys, behind_run=behind_run)
         ended = [
             EndedItem(

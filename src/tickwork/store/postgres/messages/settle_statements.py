@@ -69,7 +69,7 @@ NOTHING = CausedMessages({}, {})
 
 class EndedMessages(NamedTuple):
     """Which endings were carried out, and which of them were duplicates, by index; and their
-    effects. `passable_keys` are those of entities whose send now waits for its retry."""
+    effects."""
 
     done: set[int]
     duplicates: set[int]
@@ -78,12 +78,11 @@ class EndedMessages(NamedTuple):
     automatic_sends: list[Group]
     queues_to_wake: set[UUID]
     dead_rows: list[Any]
-    passable_keys: set[Key]
 
     @classmethod
     def nothing(cls) -> EndedMessages:
         """Returns a result without endings."""
-        return cls(set(), set(), RemovedMessages(), [], [], set(), [], set())
+        return cls(set(), set(), RemovedMessages(), [], [], set(), [])
 
     def result(self, endings: Sequence[Ending], start: int, stop: int) -> SettleResult:
         """Returns the result of the endings from index `start` to before `stop`."""
@@ -210,7 +209,7 @@ class EndingWriter:
     ) -> set[Key]:
         """Locks all keys that this transaction sends to or unblocks, before it locks schedules.
         `others` are those of slots that may be withdrawn and of endpoints that may get an event.
-        Returns the keys of sends, the others, and those that direct calls may take."""
+        Returns the keys of sends and the others."""
         groups = [
             group for parcel in parcels for group in (parcel.group, *parcel.copies_of(parcel.group))
         ]
@@ -218,10 +217,10 @@ class EndingWriter:
         keyed = [key for group in (*groups, *ended.automatic_sends) for key in group.keyed()]
         needed = {key for key in keyed if key is not None} | others
         if groups or ended.automatic_sends or others or has_effects:
-            keys = needed | keys_of(ended.removed.with_effects) | ended.passable_keys
+            keys = needed | keys_of(ended.removed.with_effects) | ended.removed.passable_keys
             if keys:
                 await self._keys.lock_or_create(connection, keys)
-        return needed | ended.passable_keys
+        return needed
 
     async def ack_plain(self, connection: Connection, endings: Sequence[Ending]) -> Settled:
         """Acks in one statement, including successes of slots and ends of runs. Does nothing if an
@@ -307,13 +306,10 @@ class EndingWriter:
             [ending.wake_at for ending in chosen],
         )
         for row in retried:
-            index = indexes[row["number"] - 1]
-            ended.done.add(index)
+            ended.done.add(index := indexes[row["number"] - 1])
             if row["is_visible"]:
                 ended.queues_to_wake.add(row["queue_id"])
-            elif row["passable_key"] is not None:
-                key = Key(row["tenant"], row["queue_id"], row["passable_key"])
-                ended.passable_keys.add(key)
+            ended.removed.note_passable(row)
             if endings[index].fate is Fate.RETRY:
                 ended.returned.append(counter_key(row, CounterName.RETRIED))
         await self._wake(connection, [endings[index] for index in ended.done], ended)

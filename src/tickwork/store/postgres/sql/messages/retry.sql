@@ -22,6 +22,6 @@ WHERE m.ctid = held.at
 RETURNING held.number, m.tenant, m.queue_id, m.type, m.source,
     m.visible_at <= coalesce($1::timestamptz, clock_timestamp()) AS is_visible,
     -- The key that direct calls of an entity may take meanwhile.
-    CASE WHEN m.key IS NOT NULL AND (
+    CASE WHEN m.key IS NOT NULL AND m.visible_at > coalesce($1::timestamptz, clock_timestamp()) AND (
         SELECT starts_with(name, /*entities_prefix*/) FROM tickwork_queues WHERE id = m.queue_id
     ) THEN m.key END AS passable_key
