@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,6 +10,10 @@ from typing import Any
 import pytest
 
 from tickwork import Entity, InvalidInput, Tickwork, read
+from tickwork.core.entity.call import queue_of
+from tickwork.core.model import DEFAULT
+from tickwork.core.when import Limits
+from tickwork.ops.schedules.create import create
 from tickwork.testing import Harness, harness
 
 START = datetime(2026, 3, 2, 8, 30, tzinfo=UTC)
@@ -102,9 +107,10 @@ async def test_a_slot_whose_call_fails_is_retried_and_runs_once(app: Tickwork, h
     [
         ({"type": "entity", "entity": "Dairy", "key": "a", "method": "b"}, "target.entity"),
         ({"type": "entity", "entity": "no name", "key": "a", "method": "b"}, "target.entity"),
-        ({"type": "entity", "entity": "Diary", "key": "", "method": "b"}, "target.key"),
+        ({"type": "entity", "entity": "Diary", "key": "", "method": "note"}, "target.key"),
+        ({"type": "entity", "entity": "Diary", "key": "a", "method": "noet"}, "target.method"),
         ({"type": "entity", "entity": "Diary", "key": "a"}, "target.method"),
-        ({"type": "entity", "entity": "Diary", "key": "a", "method": "b", "x": 1}, "target.x"),
+        ({"type": "entity", "entity": "Diary", "key": "a", "method": "note", "x": 1}, "target.x"),
     ],
 )
 async def test_a_wrong_target_is_refused_by_its_field(
@@ -113,6 +119,28 @@ async def test_a_wrong_target_is_refused_by_its_field(
     with pytest.raises(InvalidInput) as caught:
         await app.schedules.create(**DAILY, target=target)
     assert [each.field for each in caught.value.errors] == [field]
+
+
+async def test_a_wrong_method_is_refused_with_the_nearest_one(app: Tickwork, h: Harness) -> None:
+    wrong: Any = {"type": "entity", "entity": "Diary", "key": "a", "method": "noet"}
+    fault = "target.method: Diary has no method 'noet'; do you mean note?"
+    bodies: Any = [{**DAILY, "target": wrong}]
+    with pytest.raises(InvalidInput, match=re.escape(fault)):
+        await app.schedules.create_many(bodies)
+    with pytest.raises(InvalidInput, match=re.escape(fault)):
+        await app.schedules.create_bulk(bodies)
+    right: Any = {**wrong, "method": "note"}
+    made = await app.schedules.create(**DAILY, target=right)
+    with pytest.raises(InvalidInput, match=re.escape(fault)):
+        await app.schedules.update(made.id, target=wrong)
+    # A process without the class does not know its methods. The slot dies at once.
+    body = {**DAILY, "name": "other", "target": wrong}
+    stored = await create(h.store, DEFAULT, body, limits=Limits())
+    await h.advance(hours=1)
+    (dead,) = await h.dead(queue_of("Diary"))
+    assert dead.reason == "unhandled_type"
+    assert "Diary.noet (do you mean note?) on any live worker" in (dead.error or "")
+    assert stored.name == "other"
 
 
 async def test_an_entity_has_several_schedules_by_name(app: Tickwork, h: Harness) -> None:
