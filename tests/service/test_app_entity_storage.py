@@ -385,6 +385,8 @@ async def test_a_send_of_a_method_that_no_live_worker_has_is_dead_at_once(
     (dead,) = await h.dead(queue_of("Deployed"))
     error = "no handler for the method Deployed.nots (do you mean notes?) on any live worker"
     assert (dead.reason, dead.error) == ("unhandled_type", error)
+    (letter,) = await app.dead_letters.list()  # Nobody has to know its queue.
+    assert letter.error == error
     assert await app.entity(Deployed, "a").notes() == []  # It keeps nobody waiting.
 
 
