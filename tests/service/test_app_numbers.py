@@ -71,7 +71,7 @@ GIVEN: dict[str, tuple[Given, str]] = {
         ),
         "metadata.price",
     ),
-    "params": (lambda app: app.workflows.start(returning, PRICED, id="a"), "items[1].price"),
+    "params": (lambda app: app.workflows.start("returning", PRICED, id="a"), "items[1].price"),
 }
 
 
@@ -89,7 +89,7 @@ async def test_a_nan_is_refused_with_its_path(app: Tickwork, name: str) -> None:
 async def test_a_nan_of_a_workflow_is_refused_with_its_path(
     app: Tickwork, h: Harness, which: str
 ) -> None:
-    run = await app.workflows.start(returning, which, id="a")
+    run = await app.workflows.start("returning", which, id="a")
     await h.advance(minutes=30)
     status = await run.status()
     assert "items[1].price, which JSON cannot represent" in str(status.error)

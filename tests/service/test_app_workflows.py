@@ -188,7 +188,7 @@ async def test_an_event_reaches_its_wait_whether_it_comes_before_or_after(
         await run.send_event("other")
         await h.advance(minutes=2)
         status = await run.status()
-        assert status.waits_for == ("step three: an event",)
+        assert status.waits_for == ("step three: event 'approved'",)
         assert [each.consumed_by for each in status.events] == ["one", "two", None]
         await h.advance(minutes=11)
         assert await run.result() == [{"by": "ann"}, {"by": "ben"}, "three"]

@@ -20,9 +20,9 @@ from tickwork.core.workflow.model import (
     StepKind,
     StepState,
 )
+from tickwork.ops.message_facts import MessageFacts
 from tickwork.ops.schedules.why_answers import iso_second
 from tickwork.ops.wait_answers import (
-    MessageFacts,
     Wait,
     message_wait,
     obstacles_text,
