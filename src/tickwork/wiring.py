@@ -226,7 +226,10 @@ def _scheduler(
         # A virtual clock starts with an empty store, which has no times of other tzdata.
         tzdata=None if virtual_clock else tzdata_version.version(),
     )
-    return Scheduler(store, leadership, observer, monotonic=virtual_clock or clock.since_boot)
+    since_boot = virtual_clock or clock.since_boot
+    scheduler = Scheduler(store, leadership, observer, monotonic=since_boot)
+    node.hold_seconds = scheduler.hold_times.seconds
+    return scheduler
 
 
 class ObservedWorker(NamedTuple):

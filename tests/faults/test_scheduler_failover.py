@@ -119,7 +119,7 @@ async def test_without_the_timeline_in_the_token_one_is_reused(
 ) -> None:
     await migrate(primary.url)
     with PostgresReplica(primary) as replica:
-        await failover.happens(replica, says={"lock_living_node": (TIMELINE, "")})
+        await failover.happens(replica, says={"read_moment": (TIMELINE, "")})
         async with opened(replica.url) as store:
             await drained(store, replica.url, await store.now())
         assert [*falling_tokens_of(await failover.handed_over(replica))] != []

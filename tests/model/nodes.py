@@ -54,7 +54,10 @@ class MemoryNodes:
         self._tables.nodes[node_id] = node
         return node
 
-    async def heartbeat(self, scope: Scope, node_id: UUID, ttl_seconds: float) -> Node:
+    async def heartbeat(
+        self, scope: Scope, node_id: UUID, ttl_seconds: float, hold_seconds: float | None = None
+    ) -> Node:
+        del hold_seconds  # The model has no shards.
         check_system(scope)
         check_ttl(ttl_seconds)
         node, now = self._tables.nodes.get(node_id), self._now()

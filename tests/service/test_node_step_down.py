@@ -53,7 +53,7 @@ class Server:
     async def join(self, _: object, node_id: UUID, *, roles: list[str], **__: object) -> None:
         self.roles[node_id] = tuple(roles)
 
-    async def heartbeat(self, _: object, node_id: UUID, __: float) -> None:
+    async def heartbeat(self, _: object, node_id: UUID, *__: object) -> None:
         if self.is_over:
             self.is_over = False
             raise NodeExpired(node_id)

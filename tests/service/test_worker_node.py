@@ -60,7 +60,7 @@ class Server:
             raise self.on_join.pop(0)
         self.joined.append(node_id)
 
-    async def heartbeat(self, _: object, node_id: UUID, __: float) -> None:
+    async def heartbeat(self, _: object, node_id: UUID, *__: object) -> None:
         if self.on_beat:
             raise self.on_beat.pop(0)(node_id)
         if node_id not in self.joined:

@@ -147,10 +147,8 @@ STATEMENTS: dict[Path, Listed] = {
             "schedules/lock_schedules",
             "schedules/schedule_key",
             "schedules/withdrawable_keys",
-            "shards/confirm_dead_nodes",
             "shards/lock_all_shards",
             "shards/lock_grant",
-            "shards/lock_living_node",
             "shards/lock_shards",
             "workflows/lock_run",
             "workflows/lock_run_message",
@@ -196,6 +194,7 @@ STATEMENTS: dict[Path, Listed] = {
             "meta/notify",
             "meta/read_clock",
             "meta/server_settings",
+            "shards/read_moment",
         ),
         "one statement where SQLite decides in Python between several": (
             "firings/delete_duplicate_firings",
@@ -205,7 +204,7 @@ STATEMENTS: dict[Path, Listed] = {
             "schedules/plan",
             "schedules/sweep_schedules",
             "shards/follow_clock",
-            "shards/hand_over_shards",
+            "shards/move_shards",
             "workflows/adopt_runs",
             "workflows/create_runs",
             "workflows/end_runs",
@@ -318,9 +317,9 @@ STATEMENTS: dict[Path, Listed] = {
             "shards/shorten_leases",
         ),
         "part of sharing out shards": (
-            "shards/give_up_all_shards",
             "shards/give_up_shards",
             "shards/own_shards",
+            "shards/shard_leaders",
             "shards/take_shards",
         ),
         "a choice that PostgreSQL makes by a parameter": (

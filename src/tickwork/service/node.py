@@ -92,7 +92,7 @@ class _Outage:
 
 class Node:
     """An identity with a lease. `id` changes when a lease was lost; `term` rises when the node gave
-    up its shards because its event loop was blocked."""
+    up its shards because its event loop was blocked. A heartbeat reports `hold_seconds`."""
 
     def __init__(
         self,
@@ -122,6 +122,7 @@ class Node:
         self._had_lease = False
         self._outage: _Outage | None = None
         self._unpublished: deque[_Outage] = deque(maxlen=_OUTAGES_MAX)
+        self.hold_seconds: Callable[[], float | None] = lambda: None
         self._on_lease_lost: list[Callable[[UUID], None]] = []
         self._on_ended: Callable[[], None] = lambda: None
 
@@ -257,7 +258,7 @@ class Node:
         began = monotonic()
         try:
             async with asyncio.timeout(wait), self._answer_expected():
-                await store.nodes.heartbeat(SYSTEM, self.id, self._ttl_seconds)
+                await store.nodes.heartbeat(SYSTEM, self.id, self._ttl_seconds, self.hold_seconds())
         except NodeExpired:
             return await self._take_new_identity(store)
         except (StoreError, TimeoutError) as error:

@@ -393,8 +393,12 @@ class Nodes(Protocol):
     ) -> Node:
         """Starts a lease under a new id. `workflows` are the versions that the node declares."""
 
-    async def heartbeat(self, scope: Scope, node_id: UUID, ttl_seconds: float) -> Node:
-        """Renews the lease; `NodeExpired` if it has expired, even if no one noticed."""
+    async def heartbeat(
+        self, scope: Scope, node_id: UUID, ttl_seconds: float, hold_seconds: float | None = None
+    ) -> Node:
+        """Renews the lease; `NodeExpired` if it has expired, even if no one noticed. `hold_seconds`
+        is how long the node's holds take, if known: a slow node leads no shards beside faster
+        ones."""
 
     async def leave(self, scope: Scope, node_id: UUID) -> int:
         """Ends the lease and releases the node's claims. The messages lose nothing."""

@@ -9,6 +9,12 @@ sorted by id; each gets an equal number of shards, and the first ones get one mo
 leaves a rest. A node gives up shards beyond its share and takes free shards up to its share. It
 never takes a shard from a living node.
 
+A living node may be too slow to take its share. So a shard that has been free for `FREE_SECONDS` is
+*overdue*: any node takes it, also beyond its share, and keeps it for `KEEP_SECONDS`. And a node
+whose holds take much longer than those of the fastest node is *slow* (`slow_nodes`): it has no
+share and gives up what it leads, until it is as fast as the others again. The fastest node is never
+slow, so a slow database does not leave shards without nodes.
+
 A token is a number that only grows, also across a failover:
 
 ```
@@ -22,8 +28,8 @@ change of leader. A token fits a signed 64-bit integer, so every store compares 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from msgspec import Struct
@@ -55,11 +61,35 @@ class ShardState(Struct, frozen=True):
     tzdata: str | None = None
 
 
+class ShardFacts(Struct, frozen=True):
+    """What is stored about a shard. Its `leader` may be dead: `lease_until` is the end of that
+    node's lease, None if the lease was ended. `freed_at` says since when no node leads it."""
+
+    shard: int
+    token: int
+    leader: UUID | None
+    lease_until: datetime | None = None
+    freed_at: datetime | None = None
+    kept_until: datetime | None = None
+
+
 class ShardMoves(Struct, frozen=True):
-    """Shards that a node should give up and take."""
+    """Shards that a node should give up and take. Those in `keep` are taken beyond its share, and
+    kept for `KEEP_SECONDS`."""
 
     give_up: tuple[int, ...]
     take: tuple[int, ...]
+    keep: tuple[int, ...] = ()
+
+
+class ShardWrites(Struct, frozen=True):
+    """What a hold writes: shards that are free, with the time since when, and shards that the node
+    takes, with the time until when it keeps them. It takes its own ones again whose tokens are of
+    an earlier epoch. `gave_up` if other nodes should look for free shards."""
+
+    free: Mapping[int, datetime]
+    take: Mapping[int, datetime | None]
+    gave_up: bool
 
 
 class NewShards(Struct, frozen=True):
@@ -97,25 +127,103 @@ def replace_shards(before: Iterable[Grant]) -> NewShards:
     )
 
 
-def shard_count_for(node: UUID, living: Iterable[UUID], shards: int) -> int:
-    """Number of shards that a node may lead."""
-    ranked = sorted({*living, node})
-    each, left = divmod(shards, len(ranked))
-    return each + (ranked.index(node) < left)
+FREE_SECONDS = 2.0
+"""Seconds without a leader after which a node takes a shard beyond its share."""
+
+KEEP_SECONDS = 30.0
+"""Seconds for which a node keeps a shard that it took beyond its share. Within them a heartbeat
+shows whether the node whose share it is has become slow."""
+
+SLOW_SECONDS = 1.0
+"""Seconds that a hold takes at least on a slow node: it cannot hold once a second."""
+
+SLOW_FACTOR = 4.0
+"""Number of times that a hold on a slow node takes longer than on the fastest one."""
+
+
+def slow_nodes(living: Mapping[UUID, float | None]) -> frozenset[UUID]:
+    """The nodes that cannot hold shards in time, by the seconds that their holds take, if known."""
+    known = {node: seconds for node, seconds in living.items() if seconds is not None}
+    limit_seconds = max(SLOW_SECONDS, SLOW_FACTOR * min(known.values(), default=0.0))
+    return frozenset(node for node, seconds in known.items() if seconds > limit_seconds)
+
+
+def shard_count_for(node: UUID, sharing: Iterable[UUID], shards: int) -> int:
+    """Number of shards that is a node's share; 0 if it is not one of those that share."""
+    ranked = sorted({*sharing})
+    if node not in ranked:
+        return 0
+    count, left = divmod(shards, len(ranked))
+    return count + (ranked.index(node) < left)
 
 
 def balance_shards(
-    node: UUID, living: Iterable[UUID], led_by: Mapping[int, UUID | None]
+    node: UUID,
+    living: Mapping[UUID, float | None],
+    led_by: Mapping[int, UUID | None],
+    *,
+    overdue: Collection[int] = (),
+    kept: Collection[int] = (),
 ) -> ShardMoves:
-    """Shards for a node to give up and take. `led_by` maps each shard to its leader.
+    """Shards for a node to give up and take. `living` maps each living node to the seconds that its
+    holds take, if known; `led_by` each shard to its leader. `overdue` shards have been free for
+    `FREE_SECONDS`; `kept` ones were taken beyond a share not long ago.
 
     A shard whose leader is not alive counts as free.
     """
-    alive = {*living, node}
+    alive = {node: None, **living}
+    sharing = alive.keys() - slow_nodes(alive)
     own = sorted(shard for shard, leader in led_by.items() if leader == node)
     free = sorted(shard for shard, leader in led_by.items() if leader not in alive)
-    share = shard_count_for(node, alive, len(led_by))
-    return ShardMoves(give_up=tuple(own[share:]), take=tuple(free[: max(share - len(own), 0)]))
+    share = shard_count_for(node, sharing, len(led_by))
+    take = free[: max(share - len(own), 0)]
+    keep = [shard for shard in free[len(take) :] if node in sharing and shard in overdue]
+    excess = max(len(own) - share, 0)
+    movable = [shard for shard in own if node not in sharing or shard not in kept]
+    give_up = movable[max(len(movable) - excess, 0) :]
+    return ShardMoves(give_up=tuple(give_up), take=(*take, *keep), keep=tuple(keep))
+
+
+def hold_shards(
+    node: UUID,
+    living: Mapping[UUID, float | None],
+    shards: Iterable[ShardFacts],
+    *,
+    now: datetime,
+    token_min: int,
+) -> ShardWrites:
+    """What a node writes to hold its shards; the arguments are as in `balance_shards`. It also
+    notes since when shards of dead nodes are free."""
+    facts = {fact.shard: fact for fact in shards}
+    since = {
+        shard: fact.freed_at or fact.lease_until or now
+        for shard, fact in facts.items()
+        if fact.leader not in living
+    }
+    free_before = now - timedelta(seconds=FREE_SECONDS)
+    moves = balance_shards(
+        node,
+        living,
+        {shard: fact.leader for shard, fact in facts.items()},
+        overdue={shard for shard, at in since.items() if at <= free_before},
+        kept={
+            shard
+            for shard, fact in facts.items()
+            if fact.kept_until is not None and fact.kept_until > now
+        },
+    )
+    kept_until = now + timedelta(seconds=KEEP_SECONDS)
+    take = {shard: kept_until if shard in moves.keep else None for shard in moves.take}
+    for shard, fact in facts.items():
+        if fact.leader == node and fact.token < token_min and shard not in moves.give_up:
+            take[shard] = fact.kept_until
+    unnoted = {
+        shard: at
+        for shard, at in since.items()
+        if shard not in take and facts[shard].freed_at is None
+    }
+    free = unnoted | dict.fromkeys(moves.give_up, now)
+    return ShardWrites(free=free, take=take, gave_up=bool(moves.give_up))
 
 
 COUNTER_BITS = 47

@@ -22,9 +22,10 @@ alive, and every node computes the same shares from the same rows (`core.schedul
        └────────────────────────────────────────────────────────────────────────────────┘
 ```
 
-1. **Hold** every second, and at once on start, on a wake-up and after a loss. One transaction gives
+1. **Hold** every second, and at once on start, on a wake-up and after a loss. One statement gives
    up shards beyond our share and takes shards without a live leader. Taking a shard raises its
-   token. A shard is never taken from a live node.
+   token. A shard is never taken from a live node. A shard that has been free for two seconds is
+   taken also beyond our share, and kept for a while: the node whose share it is may be too slow.
 2. **Lead only while the lease is trusted**: for one TTL after the moment *before* the last
    successful heartbeat was sent, on the monotonic clock. A leader that loses its database falls
    silent by itself, before any other node may take its shards.
@@ -46,13 +47,19 @@ alive, and every node computes the same shares from the same rows (`core.schedul
    the node keeps its claims), and takes the role again when the loop responds. That starts a new
    term: grants of an earlier term, and answers to its requests, are ignored. A node without the
    role takes nothing, so a request that is still on its way is harmless, and so is a plan (3).
-10. **Any scheduler reports a stall**: each one checks all shards every few seconds, whoever leads
+10. **A slow node leads nothing beside faster ones.** A heartbeat reports how long the node's holds
+    take (`HoldTimes`). All nodes compute from it which of them are slow; these have no share. What
+    a node leads does not change how long its holds take, so it does not alternate.
+11. **Any scheduler reports a stall**: each one checks all shards every few seconds, whoever leads
     them (`scheduler`).
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from statistics import median
 from uuid import UUID
 
 from msgspec import structs
@@ -67,6 +74,47 @@ MOVE_BATCH_MAX = 5_000
 
 HOLD_SECONDS = 1.0
 """Seconds between two holds."""
+
+HOLDS_COMPARED = 5
+"""Number of holds whose median says how long a hold takes: a single slow one says little."""
+
+SLOW_HOLD_SECONDS = 30.0
+"""Seconds for which a node stays as slow as it was."""
+
+_HOLDS_MAX = 256
+"""Maximum number of holds whose seconds are remembered."""
+
+
+class HoldTimes:
+    """How long the holds of this node take. Read by the thread of the heartbeat."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._took: deque[float] = deque(maxlen=HOLDS_COMPARED)
+        self._medians: deque[tuple[float, float]] = deque(maxlen=_HOLDS_MAX)
+        self._began: float | None = None
+
+    @contextmanager
+    def measured(self) -> Iterator[None]:
+        """Measures a hold. One that fails does not count."""
+        self._began = began = self._monotonic()
+        try:
+            yield
+            ended = self._monotonic()
+            self._took.append(ended - began)
+            if len(self._took) == HOLDS_COMPARED:
+                self._medians.append((ended, median(self._took)))
+        finally:
+            self._began = None
+
+    def seconds(self) -> float | None:
+        """Seconds that a hold takes, by the slowest median of the last half minute, or has taken by
+        now; None if too few are known."""
+        now, began = self._monotonic(), self._began
+        recent = [seconds for at, seconds in tuple(self._medians) if now - at <= SLOW_HOLD_SECONDS]
+        if began is not None and recent:
+            recent.append(now - began)
+        return max(recent, default=None)
 
 
 class Leadership:

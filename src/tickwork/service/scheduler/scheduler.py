@@ -44,7 +44,7 @@ from tickwork.service.node import TTL_SECONDS
 from tickwork.service.observe import Observer
 from tickwork.service.scheduler.calendars import CalendarCache
 from tickwork.service.scheduler.database_clock import DatabaseClock
-from tickwork.service.scheduler.leadership import HOLD_SECONDS, Leadership
+from tickwork.service.scheduler.leadership import HOLD_SECONDS, HoldTimes, Leadership
 from tickwork.service.scheduler.tzdata import TzdataUpdater
 from tickwork.store.contract import Store, Watch
 from tickwork.store.ids import SCHEDULES_TOPIC
@@ -101,6 +101,7 @@ class Scheduler:
     ) -> None:
         self._store, self.leadership, self._observer = store, leadership, observer
         self._monotonic, self._ttl_seconds = monotonic, ttl_seconds
+        self.hold_times = HoldTimes(monotonic)
         self._clock = DatabaseClock(store, self._on_clock_jump, monotonic)
         self._tzdata: TzdataUpdater | None = None
         if leadership.tzdata is not None:
@@ -174,10 +175,11 @@ class Scheduler:
         """Takes this node's share of the shards, and gives up what exceeds it."""
         self._held_at = self._monotonic()
         self._hold_at = self._held_at + HOLD_SECONDS
-        await self._read_clock()
-        await self.read_windows()
         moved = self.leadership.moved
-        await self.leadership.hold(self._clock.known)
+        with self.hold_times.measured():
+            await self._read_clock()
+            await self.read_windows()
+            await self.leadership.hold(self._clock.known)
         if self.leadership.moved > moved:
             self._observer.intervals_moved(self.leadership.moved - moved)
         if not self.leadership.shard_count or self.leadership.has_more_to_move:

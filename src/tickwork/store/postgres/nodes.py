@@ -54,12 +54,14 @@ class PostgresNodes:
             return await self.heartbeat(scope, node_id, ttl_seconds)
         return rows.node(row)
 
-    async def heartbeat(self, scope: Scope, node_id: UUID, ttl_seconds: float) -> Node:
+    async def heartbeat(
+        self, scope: Scope, node_id: UUID, ttl_seconds: float, hold_seconds: float | None = None
+    ) -> Node:
         check_system(scope)
         check_ttl(ttl_seconds)
         row = await self._database.run(
             lambda connection: connection.fetchrow(
-                SQL.heartbeat, self._moment(), node_id, ttl_seconds
+                SQL.heartbeat, self._moment(), node_id, ttl_seconds, hold_seconds
             )
         )
         if row is None:
@@ -73,7 +75,7 @@ class PostgresNodes:
             if await connection.fetchval(SQL.lock_node, node_id) is None:
                 return ()
             back = await connection.fetch(SQL.give_back, [node_id], 0)
-            await connection.execute(SQL.end_nodes, [node_id])
+            await connection.execute(SQL.end_nodes, [node_id], self._moment())
             return back
 
         return self._given_back(await self._database.transact(work))

@@ -110,7 +110,7 @@ class PostgresReaper:
         lost = await connection.fetch(SQL.lost_too_often, node_ids, LOST_CLAIMS_MAX)
         settled = await self._end(connection, _dead(lost, REASON_WORKER_LOST))
         back = await connection.fetch(SQL.give_back, node_ids, 1)
-        await connection.execute(SQL.end_nodes, node_ids)
+        await connection.execute(SQL.end_nodes, node_ids, self._moment())
         settled.ended.queues_to_wake.update(row["queue_id"] for row in back)
         settled.ended.returned.extend(counter_key(row, CounterName.LOST) for row in back)
         return Reaped(tuple(node_ids), len(back), len(settled.ended.done)), settled

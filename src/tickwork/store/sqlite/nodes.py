@@ -16,6 +16,7 @@ from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
+from tickwork.store.sqlite.schedules.shards import free_shards
 
 
 class SqliteNodes:
@@ -47,16 +48,18 @@ class SqliteNodes:
             row: rows.Row | None = transaction.execute(SQL.join_node, values).fetchone()
             # The response to an earlier join was lost, or the id is used twice: a heartbeat
             # decides.
-            return row or _renew(transaction, node_id, ttl_seconds)
+            return row or _renew(transaction, node_id, ttl_seconds, None)
 
         return rows.node(await self._database.write(work))
 
-    async def heartbeat(self, scope: Scope, node_id: UUID, ttl_seconds: float) -> Node:
+    async def heartbeat(
+        self, scope: Scope, node_id: UUID, ttl_seconds: float, hold_seconds: float | None = None
+    ) -> Node:
         check_system(scope)
         check_ttl(ttl_seconds)
         return rows.node(
             await self._database.write(
-                lambda transaction: _renew(transaction, node_id, ttl_seconds)
+                lambda transaction: _renew(transaction, node_id, ttl_seconds, hold_seconds)
             )
         )
 
@@ -66,6 +69,7 @@ class SqliteNodes:
         def work(transaction: Transaction) -> int:
             if transaction.execute(SQL.end_nodes, (node_id.bytes,)).rowcount == 0:
                 return 0
+            free_shards(transaction, node_id.bytes)
             return len(release_messages(transaction, SQL.give_back, (node_id.bytes, 0)))
 
         return await self._database.write(work)
@@ -140,10 +144,12 @@ def release_messages(
     return back
 
 
-def _renew(transaction: Transaction, node_id: UUID, ttl_seconds: float) -> rows.Row:
+def _renew(
+    transaction: Transaction, node_id: UUID, ttl_seconds: float, hold_seconds: float | None
+) -> rows.Row:
     now = transaction.now
     row: rows.Row | None = transaction.execute(
-        SQL.heartbeat, (node_id.bytes, now, now + microseconds(ttl_seconds))
+        SQL.heartbeat, (node_id.bytes, now, now + microseconds(ttl_seconds), hold_seconds)
     ).fetchone()
     if row is None:
         raise NodeExpired(node_id)

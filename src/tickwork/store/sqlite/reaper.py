@@ -35,6 +35,7 @@ from tickwork.store.sqlite.messages.dead_letters import (
     add_dead_letters_and_end_slots,
 )
 from tickwork.store.sqlite.nodes import release_messages
+from tickwork.store.sqlite.schedules.shards import free_shards
 from tickwork.store.sqlite.schedules.slot_outcome import end_slots, slots_of_expired_leases
 
 NODES_PER_PASS = 10
@@ -119,6 +120,7 @@ def _end_nodes(transaction: Transaction) -> Reaped:
         )
         released += len(back)
         execute(SQL.end_nodes, (node_id,))
+        free_shards(transaction, node_id)
     return Reaped(tuple(UUID(bytes=node_id) for (node_id,) in expired), released, dead)
 
 

@@ -1,13 +1,13 @@
 """Shards of schedules and their leaders on PostgreSQL.
 
-A hand-over updates the rows of its shards and nothing else. A plan locks them (`FOR SHARE`) until
-it commits. So a hand-over waits for a plan in progress, and afterwards no plan under the old token
-can start.
+A hand-over is one statement: it ends the leases of dead leaders, and updates the rows of their
+shards. A plan locks these rows (`FOR SHARE`) until it commits. So a hand-over waits for a plan in
+progress, and afterwards no plan under the old token can start.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -23,8 +23,10 @@ from tickwork.core.schedule.clock_change import (
 )
 from tickwork.core.schedule.shards import (
     Grant,
+    ShardFacts,
     ShardState,
-    balance_shards,
+    ShardWrites,
+    hold_shards,
     replace_shards,
 )
 from tickwork.errors import NodeExpired
@@ -56,44 +58,56 @@ class PostgresShards:
         check_system(scope)
 
         async def work(connection: Connection) -> tuple[tuple[Grant, ...], bool]:
-            own = await connection.fetchrow(SQL.lock_living_node, self._moment(), node_id)
-            if own is None:
+            moment = await connection.fetchrow(SQL.read_moment, self._moment(), node_id)
+            assert moment is not None
+            if not moment["is_alive"]:
                 raise NodeExpired(node_id)
-            now, lowest = own["now"], tokens.make_token(own["epoch"], 0) + 1
-            living = [row["id"] for row in await connection.fetch(SQL.living_schedulers, now)]
+            now, token_min = moment["now"], tokens.make_token(moment["epoch"], 0) + 1
+            rows = await connection.fetch(SQL.living_schedulers, now)
+            living = {row["id"]: row["hold_seconds"] for row in rows}
             if node_id not in living:
                 return (), False
             seen = await self._read(connection)
-            sharing = balance_shards(
-                node_id, living, {shard: row["node"] for shard, row in seen.items()}
-            )
-            earlier = [
-                shard
-                for shard, row in seen.items()
-                if row["node"] == node_id and row["token"] < lowest and shard not in sharing.give_up
-            ]
-            moving = sorted((*sharing.give_up, *sharing.take, *earlier))
-            old_leaders = {seen[shard]["node"] for shard in sharing.take} - {None}
-            alive = await _still_alive(connection, old_leaders, now)
-            if moving:
-                # Locks all of them in a fixed order. The hand-over skips shards that have changed
-                # since they were read.
-                await connection.execute(SQL.lock_shards, moving)
-                given_up = [seen[shard] for shard in sharing.give_up]
-                await _hand_over(connection, given_up, None, now, lowest)
-                taken = [seen[shard] for shard in sharing.take if seen[shard]["node"] not in alive]
-                # Shards that it leads under a token of an earlier epoch get a new token.
-                taken += [seen[shard] for shard in earlier]
-                await _hand_over(connection, taken, node_id, now, lowest)
-                seen = await self._read(connection)
-            led = (row for row in seen.values() if row["node"] == node_id)
-            grants = tuple(Grant(*(row[name] for name in _GRANTED)) for row in led)
-            return grants, bool(sharing.give_up)
+            facts = [_facts(row) for row in seen.values()]
+            writes = hold_shards(node_id, living, facts, now=now, token_min=token_min)
+            led = {shard: row for shard, row in seen.items() if row["node"] == node_id}
+            for row in await self._move(connection, node_id, seen, writes, token_min):
+                led.pop(row["shard"], None)
+                if row["node"] == node_id:
+                    led[row["shard"]] = row
+            grants = (Grant(*(led[shard][name] for name in _GRANTED)) for shard in sorted(led))
+            return tuple(grants), writes.gave_up
 
-        grants, gave_up = await self._database.transact(work)
+        # Not one transaction: a node with a slow connection must not lock what others wait for.
+        grants, gave_up = await self._database.run(work)
         if gave_up:
             self._wakeups.notify([SCHEDULES_TOPIC])
         return grants
+
+    async def _move(
+        self,
+        connection: Connection,
+        node_id: UUID,
+        seen: Mapping[int, Any],
+        writes: ShardWrites,
+        token_min: int,
+    ) -> Sequence[Any]:
+        """Frees and takes shards that have not changed since they were read; returns their rows."""
+        shards = [*writes.free, *writes.take]
+        if not shards:
+            return ()
+        return await connection.fetch(
+            SQL.move_shards,
+            self._moment(),
+            node_id,
+            shards,
+            [seen[shard]["token"] for shard in shards],
+            [seen[shard]["node"] for shard in shards],
+            [shard in writes.take for shard in shards],
+            [writes.free.get(shard) for shard in shards],
+            [writes.take.get(shard) for shard in shards],
+            token_min,
+        )
 
     async def _read(self, connection: Connection) -> dict[int, Any]:
         """All shards. Remembers how many there are."""
@@ -108,12 +122,8 @@ class PostgresShards:
             # Waits for a concurrent `hold` of this node, and then sees the shards it took.
             await connection.execute(SQL.lock_node, node_id)
             await connection.execute(SQL.drop_scheduler_role, node_id)
-            led = [row for row in await connection.fetch(SQL.read_shards) if row["node"] == node_id]
-            if not led:
-                return 0
-            await connection.execute(SQL.lock_shards, [row["shard"] for row in led])
-            now = self._moment() or await connection.fetchval(SQL.read_clock)
-            return await _hand_over(connection, led, None, now, 0)
+            statement = SQL.give_up_all_shards
+            return len(await connection.fetch(statement, self._moment(), node_id))
 
         given_up = await self._database.transact(work)
         if given_up:
@@ -229,27 +239,12 @@ class PostgresShards:
         return tuple(ShardState(*row) for row in found)
 
 
-async def _still_alive(connection: Connection, nodes: set[UUID], now: datetime) -> set[UUID]:
-    """Confirms that nodes are dead and stay dead: a renewed lease is not visible before its
-    commit. Returns those that are alive."""
-    if not nodes:
-        return set()
-    return {row["id"] for row in await connection.fetch(SQL.confirm_dead_nodes, [*nodes], now)}
-
-
-async def _hand_over(
-    connection: Connection, seen: Sequence[Any], node_id: UUID | None, now: datetime, lowest: int
-) -> int:
-    """Gives unchanged shards to a node, or to none; returns their number."""
-    if not seen:
-        return 0
-    moved = await connection.fetch(
-        SQL.hand_over_shards,
-        [row["shard"] for row in seen],
-        [row["token"] for row in seen],
-        [row["node"] for row in seen],
-        node_id,
-        now,
-        lowest,
+def _facts(row: Any) -> ShardFacts:
+    return ShardFacts(
+        shard=row["shard"],
+        token=row["token"],
+        leader=row["node"],
+        lease_until=row["expires_at"],
+        freed_at=row["freed_at"],
+        kept_until=row["kept_until"],
     )
-    return len(moved)

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
+import msgspec
+
 from tickwork.core.limits import check_system
 from tickwork.core.model import Scope
 from tickwork.core.schedule import shards as tokens
@@ -21,8 +23,9 @@ from tickwork.core.schedule.clock_change import (
 )
 from tickwork.core.schedule.shards import (
     Grant,
+    ShardFacts,
     ShardState,
-    balance_shards,
+    hold_shards,
     replace_shards,
 )
 from tickwork.errors import NodeExpired
@@ -172,7 +175,7 @@ class SqliteShards:
 
 def free_shards(transaction: Transaction, node_id: bytes) -> int:
     """Frees all shards of a node; returns how many."""
-    freed = transaction.execute(SQL.give_up_all_shards, (node_id,)).rowcount
+    freed = transaction.execute(SQL.give_up_all_shards, (node_id, transaction.now)).rowcount
     if freed:
         transaction.queues_to_wake.add(SCHEDULES_TOPIC)
     return freed
@@ -200,22 +203,45 @@ def _hold(transaction: Transaction, node_id: UUID) -> tuple[Grant, ...]:
     (alive,) = execute(SQL.is_alive, (node_id.bytes, now)).fetchone()
     if not alive:
         raise NodeExpired(node_id)
-    living = [UUID(bytes=id_) for (id_,) in execute(SQL.living_schedulers, (now,))]
+    found = execute(SQL.living_schedulers, (now,))
+    living = {UUID(bytes=id_): hold_seconds for id_, hold_seconds in found}
     if node_id not in living:
         return ()
-    held = {
-        shard: None if node is None else UUID(bytes=node)
-        for shard, _, node, *_ in execute(SQL.list_shards, (now,))
-    }
-    sharing = balance_shards(node_id, living, held)
-    if sharing.give_up:
-        execute(SQL.give_up_shards, (rows.as_json(sharing.give_up), node_id.bytes))
-        transaction.queues_to_wake.add(SCHEDULES_TOPIC)
     (_, _, epoch) = execute(SQL.read_meta).fetchone()
-    lowest = tokens.make_token(epoch, 0) + 1
-    # Shards that it leads under a token of an earlier epoch are taken again.
-    earlier = [shard for shard, token, *_ in execute(SQL.own_shards, own) if token < lowest]
-    taken = [*sharing.take, *earlier]
-    if taken:
-        execute(SQL.take_shards, (rows.as_json(taken), node_id.bytes, now, lowest))
+    token_min = tokens.make_token(epoch, 0) + 1
+    facts = [_facts(row) for row in execute(SQL.shard_leaders)]
+    at = from_microseconds(now)
+    writes = hold_shards(node_id, living, facts, now=at, token_min=token_min)
+    if writes.free:
+        free = [(shard, _optional_microseconds(since)) for shard, since in writes.free.items()]
+        execute(SQL.give_up_shards, (_as_json(free),))
+    if writes.gave_up:
+        transaction.queues_to_wake.add(SCHEDULES_TOPIC)
+    if writes.take:
+        take = [(shard, _optional_microseconds(until)) for shard, until in writes.take.items()]
+        execute(SQL.take_shards, (_as_json(take), node_id.bytes, now, token_min))
     return tuple(Grant(*row) for row in execute(SQL.own_shards, own))
+
+
+def _facts(row: rows.Row) -> ShardFacts:
+    shard, token, leader, freed_at, kept_until, lease_until = row
+    return ShardFacts(
+        shard=shard,
+        token=token,
+        leader=None if leader is None else UUID(bytes=leader),
+        lease_until=_optional_time(lease_until),
+        freed_at=_optional_time(freed_at),
+        kept_until=_optional_time(kept_until),
+    )
+
+
+def _optional_time(at: int | None) -> datetime | None:
+    return None if at is None else from_microseconds(at)
+
+
+def _optional_microseconds(at: datetime | None) -> int | None:
+    return None if at is None else to_microseconds(at)
+
+
+def _as_json(pairs: Sequence[tuple[int, int | None]]) -> str:
+    return msgspec.json.encode(pairs).decode()

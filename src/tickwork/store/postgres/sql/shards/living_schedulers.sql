@@ -1,2 +1,2 @@
--- The nodes that may lead shards.
-SELECT id FROM tickwork_nodes WHERE expires_at > $1 AND 'scheduler' = ANY (roles)
+-- The nodes that may lead shards, and how long their holds take.
+SELECT id, hold_seconds FROM tickwork_nodes WHERE expires_at > $1 AND 'scheduler' = ANY (roles)

@@ -1,2 +1,5 @@
--- The leader of each shard.
-SELECT shard, token, node, taken_at, tzdata, clock FROM tickwork_shards ORDER BY shard
+-- The leader of each shard, and the end of that node's lease, if it was not ended.
+SELECT s.shard, s.token, s.node, s.taken_at, s.tzdata, s.clock, s.freed_at, s.kept_until,
+    nullif(node.expires_at, 'epoch') AS expires_at
+FROM tickwork_shards AS s LEFT JOIN tickwork_nodes AS node ON node.id = s.node
+ORDER BY s.shard

@@ -1,3 +1,4 @@
--- Gives up some of the shards that a node leads.
-UPDATE tickwork_shards SET node = NULL, taken_at = NULL
-WHERE shard IN (SELECT value FROM json_each(?1)) AND node = ?2
+-- Gives up shards: those that a node leads, or whose leader is not alive. Each is free since its `since`.
+UPDATE tickwork_shards SET node = NULL, taken_at = NULL, kept_until = NULL, freed_at = given.since
+FROM (SELECT value ->> 0 AS shard, value ->> 1 AS since FROM json_each(?1)) AS given
+WHERE tickwork_shards.shard = given.shard

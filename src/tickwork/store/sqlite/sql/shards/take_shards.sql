@@ -1,5 +1,7 @@
 -- Makes a node the leader of shards, each under a token higher than all before, including those of an earlier
--- epoch.
+-- epoch. It keeps them until a time, if one is given.
 UPDATE tickwork_shards
-SET taken_at = CASE WHEN node = ?2 THEN taken_at ELSE ?3 END, node = ?2, token = max(token + 1, ?4)
-WHERE shard IN (SELECT value FROM json_each(?1))
+SET taken_at = CASE WHEN node = ?2 THEN taken_at ELSE ?3 END, node = ?2, token = max(token + 1, ?4),
+    freed_at = NULL, kept_until = given.kept_until
+FROM (SELECT value ->> 0 AS shard, value ->> 1 AS kept_until FROM json_each(?1)) AS given
+WHERE tickwork_shards.shard = given.shard
