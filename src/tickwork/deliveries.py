@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tickwork.channel.secrets import SecretBox
     from tickwork.channel.services import RemoteService
     from tickwork.channel.webhook import WebhookChannel
+    from tickwork.service.lease_pager import LeasePager
     from tickwork.service.worker.found_consumers import FindConsumers
     from tickwork.store.contract import Store
 
@@ -139,6 +140,19 @@ async def open_deliveries(store: Store, settings: Settings) -> Outside | None:
         await ensure_endpoints(store)
         await ensure_alerts(store)
     return made
+
+
+def lease_pager(settings: Settings) -> LeasePager | None:
+    """Sends the alerts of a node that cannot reach its database; None if the packages are not
+    installed. It has its own connections: it runs on the thread of the heartbeat."""
+    if not has_delivery_extra():
+        return None
+    from tickwork.channel.channels import Channels, LateSink
+    from tickwork.service.lease_pager import LeasePager
+
+    webhooks = LateSink(partial(webhook_channel, settings))
+    channels = Channels(webhooks, email_sink(settings), sender=settings.email_from, clock=clock.now)
+    return LeasePager(channels, partial(secret_box, settings, make_key=False))
 
 
 def webhook_deliveries(store: Store, settings: Settings) -> Outside | None:

@@ -32,6 +32,7 @@ from tickwork import clock, spans, tzdata_version
 from tickwork.core.model import Scope
 from tickwork.deliveries import (
     guard,
+    lease_pager,
     open_deliveries,
     remote_service,
     secret_box,
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     from tickwork.ops.copy import CopiedRows, Progress
     from tickwork.service.isolation import Isolator
     from tickwork.service.maintenance import MaintenanceTask
-    from tickwork.service.node import Node, OpenStore
+    from tickwork.service.node import Node, OpenStore, Pager
     from tickwork.service.observe import ClockOffset, Observer
     from tickwork.service.observe.watchdog import Watchdog
     from tickwork.service.scheduler.scheduler import Scheduler
@@ -165,6 +166,7 @@ async def assemble(
     declare_again: Callable[[], Awaitable[None]] | None = None,
     find: Sequence[FindConsumers] = (),
     archive: Archive | None = None,
+    pager: Pager | None = None,
 ) -> Assembly:
     """Puts a node, the consumers and, with the role `scheduler`, a scheduler together.
 
@@ -185,6 +187,7 @@ async def assemble(
         roles=sorted(roles),
         workflows=declared_versions(registry.workflows) if Role.WORKER in roles else (),
         observer=observer,
+        pager=pager,
     )
     if is_virtual:
         node.trusted_until = inf
@@ -323,6 +326,7 @@ async def build_worker(
         declare_again=declare_again,
         find=find,
         archive=open_archive(settings.archive_directory),
+        pager=lease_pager(settings),
     )
     limit_seconds = float(settings.loop_blocked_seconds)
     running = running_invocations_of(worker.consumers)

@@ -340,6 +340,7 @@ async def test_failing_renewals_are_published_once_when_the_database_answers_aga
     assert datetime.fromisoformat(event.pop("since")) < NOON
     assert event == {
         "tenant": "default", "node": "host-a:1", "node_id": str(first), "lease_lost": is_lost,
+        "alerted": False,
     }  # fmt: skip
 
 

@@ -15,8 +15,9 @@ Trust is counted from before the heartbeat was sent: a slow answer proves nothin
 
 A heartbeat that fails, or has no answer after a moment, is reported at once; again when a third of
 the lease is left (`node.renewal_failing`), while an operator may still help; and when it is over.
-Then the system event `node.renewal_failing` is published, once per outage: while the database did
-not answer it could not be stored.
+With a third left the operator's alert is sent directly, without the database (`lease_pager`). When
+it is over the system event `node.renewal_failing` is published, once per outage: while the database
+did not answer it could not be stored.
 
 Every error is retried. If an unexpected error lasts until the lease has expired, the node takes a
 new identity as well. If the thread ends anyway, whoever runs inside `guarded()` gets
@@ -30,12 +31,14 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Protocol
 from uuid import UUID
 
 from tickwork.clock import monotonic
+from tickwork.clock import now as local_now
 from tickwork.core.message.system_events import SYSTEM_TENANT, renewal_failing_event
-from tickwork.core.model import SYSTEM, Scope
+from tickwork.core.model import SYSTEM, NewMessage, Scope
 from tickwork.errors import NodeExpired, StoreError, TickworkError
 from tickwork.service.loop import run_forever
 from tickwork.service.observe import Observer
@@ -88,6 +91,20 @@ class _Outage:
         self.id, self.node_id, self.began = new_id(), node_id, began
         self.failed_seconds = 0.0
         self.is_serious = self.is_lease_lost = False
+        self.page: asyncio.Task[bool] | None = None
+
+
+class Pager(Protocol):
+    """Sends alerts without the database."""
+
+    async def refresh(self, store: Store) -> None:
+        """Reads where alerts go, while the database answers."""
+
+    async def page(self, event: NewMessage, node_id: UUID) -> bool:
+        """Sends an alert; returns whether it was delivered. Never raises."""
+
+    async def close(self) -> None:
+        """Closes connections."""
 
 
 class Node:
@@ -103,8 +120,10 @@ class Node:
         workflows: Sequence[tuple[str, str | None]] = (),
         observer: Observer | None = None,
         ttl_seconds: float = TTL_SECONDS,
+        pager: Pager | None = None,
     ) -> None:
         self.workflows = workflows
+        self._pager = pager
         self._open_store, self._name, self._roles = open_store, name, tuple(roles)
         self._observer, self._ttl_seconds = observer or Observer(), ttl_seconds
         self.id: UUID = new_id()
@@ -206,11 +225,14 @@ class Node:
             if self._is_stopping:
                 return
             await self._join(store)
+            await self._refresh_pager(store)
             self._started.set()
             await self._beat_until(self._stopping, store)
             with suppress(StoreError):
                 await store.nodes.leave(SYSTEM, self.id)
         finally:
+            if self._pager is not None:
+                await self._pager.close()
             await store.close()
 
     async def _beat_until(self, stopping: asyncio.Event, store: Store) -> None:
@@ -267,7 +289,14 @@ class Node:
         self._had_unexpected_error = False
         self._renewed(began)
         await self._publish_outages(store)
+        await self._refresh_pager(store)
         return max(began + wait - monotonic(), 0.0)
+
+    async def _refresh_pager(self, store: Store) -> None:
+        if self._pager is not None:
+            with suppress(StoreError, TimeoutError):
+                async with asyncio.timeout(self._ttl_seconds / BEATS_PER_TTL):
+                    await self._pager.refresh(store)
 
     def _renewed(self, began: float) -> None:
         """The lease is valid from `began` on."""
@@ -292,15 +321,21 @@ class Node:
                 return
 
     async def _publish(self, store: Store, outage: _Outage) -> None:
-        event = renewal_failing_event(
+        is_alerted = outage.page is not None and await asyncio.shield(outage.page)
+        event = self._event(outage, await store.now(), is_alerted=is_alerted)
+        await store.messages.tell(Scope(SYSTEM_TENANT), event)
+
+    def _event(self, outage: _Outage, at: datetime, *, is_alerted: bool) -> NewMessage:
+        failing_seconds = monotonic() - outage.began
+        return renewal_failing_event(
             outage.id,
             node=self._name,
             node_id=outage.node_id,
-            since=await store.now() - timedelta(seconds=monotonic() - outage.began),
-            failed_seconds=outage.failed_seconds,
+            since=at - timedelta(seconds=failing_seconds),
+            failed_seconds=outage.failed_seconds or failing_seconds,
             is_lease_lost=outage.is_lease_lost,
+            is_alerted=is_alerted,
         )
-        await store.messages.tell(Scope(SYSTEM_TENANT), event)
 
     @asynccontextmanager
     async def _answer_expected(self) -> AsyncIterator[None]:
@@ -325,6 +360,9 @@ class Node:
         if is_serious and not self._outage.is_serious:
             self._outage.is_serious = True
             self._observer.renewal_failing(why, max(left_seconds, 0.0))
+            if self._pager is not None:
+                event = self._event(self._outage, local_now(), is_alerted=True)
+                self._outage.page = asyncio.create_task(self._pager.page(event, self.id))
 
     async def _take_new_identity(self, store: Store) -> float:
         """Takes a new identity; returns the seconds until the next heartbeat or attempt."""

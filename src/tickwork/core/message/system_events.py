@@ -46,6 +46,9 @@ FIRING_DEAD = "firing.dead"
 SCHEDULE_PAUSED = "schedule.paused"
 SHARD_STALLED = "shard.stalled"
 RENEWAL_FAILING = "node.renewal_failing"
+ALERTED = "alerted"
+"""Field of an event that says that its alert was delivered before it was published."""
+
 ALARM_DEAD = "entity.alarm_dead"
 RUN_DIVERGED = "workflow.diverged"
 SYSTEM_TYPES = (
@@ -205,15 +208,18 @@ def renewal_failing_event(
     since: datetime,
     failed_seconds: float,
     is_lease_lost: bool,
+    is_alerted: bool = False,
 ) -> NewMessage:
     """The event for heartbeats of a node that failed until little or nothing of its lease was
-    left. It is published when they succeed again: before, the database stored nothing."""
+    left. It is published when they succeed again: before, the database stored nothing. `is_alerted`
+    if the node has sent an alert about it then."""
     fields: dict[str, object] = {
         "node": node,
         "node_id": str(node_id),
         "since": iso(since),
         "failed_seconds": round(failed_seconds, 1),
         "lease_lost": is_lease_lost,
+        ALERTED: is_alerted,
     }
     return _event(RENEWAL_FAILING, derived_id(outage_id, RENEWAL_FAILING), fields)
 

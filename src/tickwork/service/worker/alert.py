@@ -41,6 +41,7 @@ from tickwork.core.delivery.alert import (
 from tickwork.core.delivery.endpoint_request import spread
 from tickwork.core.delivery.target import TIMEOUT_SECONDS
 from tickwork.core.message.outcome import Failed, Outcome, Permanent, Snoozed, Succeeded
+from tickwork.core.message.system_events import ALERTED
 from tickwork.core.model import Message as Stored
 from tickwork.core.model import Scope
 from tickwork.core.when import iso
@@ -91,7 +92,8 @@ class Alerter:
 
     async def _alert(self, scope: Scope, messages: Sequence[ClaimedMessage[Any]]) -> Outcome:
         """Sends an alert about the messages, unless the tenant must rest."""
-        if not (target := await get_alerts(self._store, scope, self._box())):
+        messages = [message for message in messages if not _is_alerted(message)]
+        if not messages or not (target := await get_alerts(self._store, scope, self._box())):
             return Succeeded()
         first, now = messages[0].stored, await self._store.now()
         keys = await signing_keys(self._store, scope, self._box())
@@ -124,6 +126,11 @@ class Alerter:
         return await self._store.progress.record(
             Scope(first.tenant), first.current_claim, WORK, {str(first.holder): sent_at}
         )
+
+
+def _is_alerted(message: ClaimedMessage[Any]) -> bool:
+    """Whether the node has sent the alert itself, before it could publish the event."""
+    return isinstance(message.body, dict) and message.body.get(ALERTED) is True
 
 
 def alerts_consumer(alerter: Alerter) -> Consumer:
