@@ -163,6 +163,7 @@ def webhook_deliveries(store: Store, settings: Settings) -> Outside | None:
     from tickwork.channel.channels import Channels, LateSink
     from tickwork.channel.guard import Guard
     from tickwork.channel.host_limits import HostLimits
+    from tickwork.ops.quotas import EmailQuotas
     from tickwork.service.worker.alert import Alerter, alerts_consumer
     from tickwork.service.worker.deliver import Deliverer, deliveries_consumer
     from tickwork.service.worker.deliver_endpoint import EndpointDeliverer, endpoints_consumer
@@ -171,7 +172,13 @@ def webhook_deliveries(store: Store, settings: Settings) -> Outside | None:
 
     Guard(settings.allow_targets)  # Refuses invalid ones now.
     webhooks = LateSink(partial(webhook_channel, settings))
-    channels = Channels(webhooks, email_sink(settings), sender=settings.email_from, clock=clock.now)
+    channels = Channels(
+        webhooks,
+        email_sink(settings),
+        sender=settings.email_from,
+        clock=clock.now,
+        email_quota=EmailQuotas(store),
+    )
     most = settings.delivery_concurrency
     shares = Shares(most, settings.delivery_tenant_concurrency or max(most // 2, 1))
     permits = most + shares.reserve

@@ -16,7 +16,8 @@ async def test_a_tenant_is_created_changed_suspended_and_resumed(http: Http) -> 
     assert made.json() == {
         "id": "acme", "weight": 1, "suspended": False, "min_interval_seconds": None,
         "schedules_max": 5, "schedules_per_second": None, "messages_per_second": None,
-        "payload_bytes_max": None, "backlog_max": None, "claimed_max": None, "owner_targets": [],
+        "payload_bytes_max": None, "backlog_max": None, "claimed_max": None, "emails_per_day": None,
+        "owner_targets": [],
     }  # fmt: skip
     changed = await http.patch("/v1/tenants/acme", json={"weight": 3, "schedules_max": None})
     assert (changed.json()["weight"], changed.json()["schedules_max"]) == (3, None)

@@ -151,3 +151,38 @@ async def test_a_changed_quota_holds_at_once_in_its_own_process(home: Home) -> N
 async def test_a_wrong_quota_is_refused(store: Store, field: str, value: float) -> None:
     with pytest.raises(InvalidInput, match=f"{field}: must be from"):
         await limit(store, **{field: value})
+
+
+async def test_a_daily_quota_of_emails_is_exact_and_starts_again_at_midnight_utc(
+    store: Store, clock: VirtualClock
+) -> None:
+    await limit(store, emails_per_day=7)
+    days = await asyncio.gather(*(store.tenants.take_emails(ONE, 1) for _ in range(20)))
+    (today,) = {day for day in days if day is not None}
+    assert len([day for day in days if day is not None]) == 7
+    assert today == int(clock.now().timestamp() // 86_400)
+    await store.tenants.return_emails(ONE, 2, today)
+    assert await store.tenants.take_emails(ONE, 3) is None
+    assert await store.tenants.take_emails(ONE, 2) == today
+    assert await store.tenants.take_emails(ONE, 1) is None
+    clock.advance(seconds=86_400 - clock.now().timestamp() % 86_400 - 0.001)
+    assert await store.tenants.take_emails(ONE, 1) is None
+    clock.advance(seconds=0.001)
+    assert await store.tenants.take_emails(ONE, 5) == today + 1
+    await store.tenants.return_emails(ONE, 5, today)
+    assert await store.tenants.take_emails(ONE, 3) is None
+    assert await store.tenants.take_emails(ONE, 2) == today + 1
+
+
+async def test_a_tenant_without_a_quota_of_emails_has_none_to_take(store: Store) -> None:
+    await limit(store)
+    assert await store.tenants.take_emails(ONE, 1) is None
+    assert await store.tenants.take_emails(TWO, 1) is None
+
+
+async def test_a_changed_quota_of_emails_counts_what_was_sent(store: Store) -> None:
+    await limit(store, emails_per_day=2)
+    assert await store.tenants.take_emails(ONE, 2) is not None
+    await limit(store, emails_per_day=3)
+    assert await store.tenants.take_emails(ONE, 2) is None
+    assert await store.tenants.take_emails(ONE, 1) is not None

@@ -65,6 +65,13 @@ class MemoryTenants:
     async def admit(self, scope: Scope, messages: int, payload_bytes: int) -> None:
         """Tenants of the model have no quotas."""
 
+    async def take_emails(self, scope: Scope, emails: int) -> int | None:
+        del scope, emails
+        return 0
+
+    async def return_emails(self, scope: Scope, emails: int, day: int) -> None:
+        """Tenants of the model have no quotas."""
+
 
 class MemoryAudit:
     """In the model nobody acts, so nothing is recorded."""

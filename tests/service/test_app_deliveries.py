@@ -367,13 +367,54 @@ async def test_email_is_off_for_every_tenant_but_the_default_one(
             app.schedules.create_many(several),
             app.alerts.set(email="ops@example.com"),
         ):
-            with pytest.raises(InvalidInput, match="email is off for the tenant acme: only"):
+            with pytest.raises(
+                InvalidInput,
+                match="email is off for the tenant acme, because it has no daily quota",
+            ):
                 await call
         made = await app.schedules.create(**DAILY, target_url=HOOK)
         with pytest.raises(InvalidInput, match="email is off"):
             await app.schedules.update(made.id, target=target)
         await h.advance(hours=1)
         assert len(h.deliveries.webhooks) == 1
+
+
+async def test_an_email_beyond_the_daily_quota_is_sent_on_the_next_day(
+    database: str | None,
+) -> None:
+    app = Tickwork(tenant="acme")
+    async with harness(app, database=database, start=START) as h:
+        await h.store.tenants.put(SYSTEM, Tenant(id="acme", emails_per_day=3))
+        to_two: Any = {**EMAIL, "to": ["ann@example.com", "bob@example.com"]}
+        for name in ("first", "second"):
+            await app.schedules.create(
+                once_at="2026-03-02T09:00:00Z", payload={"name": "Ann"}, name=name, target=to_two
+            )
+        await h.advance(hours=1)
+        (sent,) = h.deliveries.emails
+        errors = [(await app.schedules.get(name)).last_error for name in ("first", "second")]
+        (error,) = [error for error in errors if error is not None]
+        assert error.startswith("quota: the tenant acme may send 3 emails a day")
+        await h.advance(hours=14)  # It is 23:30.
+        assert h.deliveries.emails == [sent]
+        await h.advance(minutes=31)
+        _, late = h.deliveries.emails
+        after = [(await app.schedules.get(name)).status for name in ("first", "second")]
+    assert late.to == sent.to
+    assert after == ["completed", "completed"]
+
+
+async def test_an_email_that_was_not_sent_does_not_count(database: str | None) -> None:
+    app = Tickwork(tenant="acme")
+    async with harness(app, database=database, start=START) as h:
+        await h.store.tenants.put(SYSTEM, Tenant(id="acme", emails_per_day=1))
+        h.deliveries.answer = lambda _: "the relay refused the connection"
+        await app.schedules.create(**DAILY, target=cast("Any", EMAIL))
+        await h.advance(minutes=31)
+        h.deliveries.answer = lambda _: 200
+        await h.advance(minutes=5)
+        assert (await app.schedules.get("morning")).last_status == "succeeded"
+        assert await h.store.tenants.take_emails(Scope("acme"), 1) is None
 
 
 async def test_an_email_of_another_tenant_that_is_stored_is_not_sent(

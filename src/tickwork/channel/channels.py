@@ -24,7 +24,7 @@ from tickwork.core.delivery.target import (
     Channel,
     ChatTarget,
     WebhookTarget,
-    email_fault,
+    email_count,
 )
 from tickwork.core.delivery.templates import NotFilled
 from tickwork.core.model import Message
@@ -33,6 +33,9 @@ NO_RELAY = (
     "there is no SMTP relay and no email provider; set TICKWORK_SMTP_URL or "
     "TICKWORK_EMAIL_PROVIDER, and TICKWORK_EMAIL_FROM"
 )
+
+_MAYBE_SENT = (ErrorKind.TIMEOUT, ErrorKind.UNKNOWN)
+"""Failures after which an email may have been sent: it counts."""
 
 
 class WebhookSink(Protocol):
@@ -102,8 +105,20 @@ class EmailProvider:
         await self._sink.close()
 
 
+class EmailQuota(Protocol):
+    """Counts the emails of tenants before they are sent."""
+
+    async def take(self, tenant: str, emails: int) -> Delivery | int | None:
+        """Counts emails. Returns what becomes of them if they may not be sent; else the day on
+        which they count, or None if the tenant has no limit."""
+
+    async def give_back(self, tenant: str, emails: int, day: int) -> None:
+        """These emails were not sent."""
+
+
 class Channels:
-    """Delivers messages. `close` when no more come."""
+    """Delivers messages. `close` when no more come. Without an `email_quota` nothing is counted:
+    the caller answers for it."""
 
     def __init__(
         self,
@@ -112,8 +127,10 @@ class Channels:
         *,
         sender: str | None,
         clock: Callable[[], datetime],
+        email_quota: EmailQuota | None = None,
     ) -> None:
         self._webhooks, self._email, self._sender, self._clock = webhooks, email, sender, clock
+        self._email_quota = email_quota
 
     async def close(self) -> None:
         """Closes the connections that were kept."""
@@ -190,21 +207,30 @@ class Channels:
                 )
             if self._email is None or self._sender is None:
                 return failed(ErrorKind.SMTP, NO_RELAY)
-            if (fault := email_fault(message.tenant)) is not None:
-                return failed(ErrorKind.REFUSED, fault, is_permanent=True)
-            return await self._email.deliver(
-                email_request(
-                    channel,
-                    values,
-                    message,
-                    name,
-                    sender=self._sender,
-                    sent_at=self._clock(),
-                    timeout_seconds=usual_seconds,
-                )
+            request = email_request(
+                channel,
+                values,
+                message,
+                name,
+                sender=self._sender,
+                sent_at=self._clock(),
+                timeout_seconds=usual_seconds,
             )
+            return await self._send_email(message.tenant, email_count(channel), request)
         except NotFilled as error:
             return failed(ErrorKind.PAYLOAD, str(error), is_permanent=True)
+
+    async def _send_email(self, tenant: str, emails: int, request: EmailRequest) -> Delivery:
+        assert self._email is not None
+        if self._email_quota is None:
+            return await self._email.deliver(request)
+        taken = await self._email_quota.take(tenant, emails)
+        if isinstance(taken, Delivery):
+            return taken
+        result = await self._email.deliver(request)
+        if taken is not None and not result.is_delivered and result.kind not in _MAYBE_SENT:
+            await self._email_quota.give_back(tenant, emails, taken)
+        return result
 
 
 def names_schedule(channel: Channel) -> bool:

@@ -46,6 +46,9 @@ BacklogMax = Annotated[
 ClaimedMax = Annotated[
     str | None, typer.Option(metavar="N", help="Most messages that may run at a time.")
 ]
+EmailsPerDay = Annotated[
+    str | None, typer.Option(metavar="N", help="Most emails it may send in a day of UTC.")
+]
 OwnerTarget = Annotated[
     list[str] | None,
     typer.Option(
@@ -68,6 +71,7 @@ _OPTIONS = OPTION_OF_FIELD | {
     "payload_bytes_max": "--payload-max",
     "backlog_max": "--backlog-max",
     "claimed_max": "--claimed-max",
+    "emails_per_day": "--emails-per-day",
     "owner_targets": "--owner-target",
 }
 
@@ -83,6 +87,7 @@ def create_command(
     payload_max: PayloadMax = None,
     backlog_max: BacklogMax = None,
     claimed_max: ClaimedMax = None,
+    emails_per_day: EmailsPerDay = None,
     owner_target: OwnerTarget = None,
     database: Database = None,
     as_json: Json = False,
@@ -99,6 +104,7 @@ def create_command(
             "payload_bytes_max": payload_max,
             "backlog_max": backlog_max,
             "claimed_max": claimed_max,
+            "emails_per_day": emails_per_day,
         },
         owner_target,
     )
@@ -149,6 +155,7 @@ def limits_command(
     payload_max: PayloadMax = None,
     backlog_max: BacklogMax = None,
     claimed_max: ClaimedMax = None,
+    emails_per_day: EmailsPerDay = None,
     owner_target: OwnerTarget = None,
     reset: Unlimited = False,
     database: Database = None,
@@ -166,6 +173,7 @@ def limits_command(
             "payload_bytes_max": payload_max,
             "backlog_max": backlog_max,
             "claimed_max": claimed_max,
+            "emails_per_day": emails_per_day,
         },
         owner_target,
     )

@@ -131,6 +131,7 @@ class Tenant(Struct, frozen=True, kw_only=True):
     fire more often than every `min_interval_seconds`. Callers may send `messages_per_second`, with
     bodies of `payload_bytes_max`, while fewer than `backlog_max` messages wait in all its queues;
     `claimed_max` of its messages are claimed at a time. None is no limit, or that of the process.
+    It may send `emails_per_day`; None is no limit for the tenant `default`, and none for others.
     `owner_targets` are the targets that its owner-bound callers may use (`core/owner_targets`).
     """
 
@@ -144,6 +145,7 @@ class Tenant(Struct, frozen=True, kw_only=True):
     payload_bytes_max: int | None = None
     backlog_max: int | None = None
     claimed_max: int | None = None
+    emails_per_day: int | None = None
     owner_targets: tuple[str, ...] = ()
 
 

@@ -384,5 +384,7 @@ class TenantLimits(TypedDict, total=False):
     """Number of messages that wait or run in all queues, at most; more are refused."""
     claimed_max: int | None
     """Number of messages that run at a time, in all queues, at most; others wait."""
+    emails_per_day: int | None
+    """Number of emails in a day of UTC, at most. Without it only `default` may send email."""
     owner_targets: Sequence[str] | None
     """Targets that owner-bound callers may use, such as `queue:reminders` or `email`."""

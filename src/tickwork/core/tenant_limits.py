@@ -39,6 +39,7 @@ from tickwork.errors import Conflict, FieldError, InvalidInput, TooMany
 
 SCHEDULES_MAX = 10**9
 BACKLOG_MAX = 10**9
+EMAILS_MAX = 10**9
 
 _INACTIVE = frozenset({ScheduleStatus.COMPLETED, ScheduleStatus.DELETED})
 """Statuses of schedules that do not count towards the limit."""
@@ -59,6 +60,7 @@ def check_tenant(scope: Scope, tenant: Tenant) -> None:
         ("payload_bytes_max", tenant.payload_bytes_max, 0, BODY_BYTES_MAX),
         ("backlog_max", tenant.backlog_max, 0, BACKLOG_MAX),
         ("claimed_max", tenant.claimed_max, 1, CLAIMED_MAX),
+        ("emails_per_day", tenant.emails_per_day, 0, EMAILS_MAX),
     ):
         if value is not None and not least <= value <= most:
             faults.append(FieldError(field, f"must be from {least:g} to {most:g}, not {value:g}"))
@@ -88,16 +90,17 @@ def check_schedule_count(tenant: str, schedules: int, schedules_max: int) -> Non
 
 
 class MessageQuota(Struct, frozen=True, kw_only=True):
-    """The quotas of a tenant for what callers send."""
+    """The quotas of a tenant for what callers send, and for its emails."""
 
     tenant: str
     messages_per_second: float | None = None
     payload_bytes_max: int | None = None
     backlog_max: int | None = None
+    emails_per_day: int | None = None
 
     @property
     def is_none(self) -> bool:
-        """Whether the tenant may send anything."""
+        """Whether the tenant may send any messages."""
         return self.messages_per_second is self.payload_bytes_max is self.backlog_max is None
 
 
@@ -115,6 +118,7 @@ def quota_of(tenant: Tenant) -> MessageQuota:
         messages_per_second=tenant.messages_per_second,
         payload_bytes_max=tenant.payload_bytes_max,
         backlog_max=tenant.backlog_max,
+        emails_per_day=tenant.emails_per_day,
     )
 
 

@@ -29,8 +29,10 @@ async def set_alerts(
     """Sends a tenant's alerts to a target from now on. Its address is stored encrypted: that of a
     chat contains its password. Raises `InvalidInput`, and `Conflict` if the key is not that of the
     tenant's other secrets: no worker could read the address."""
-    if target.url is None and (fault := email_fault(own_tenant(scope))) is not None:
-        raise InvalidInput([FieldError(target.way, fault)])
+    if target.url is None:
+        quota = await store.tenants.quota(scope)
+        if (fault := email_fault(own_tenant(scope), quota.emails_per_day)) is not None:
+            raise InvalidInput([FieldError(target.way, fault)])
     if target.url is not None:
         try:
             check_url(target.url)

@@ -1,16 +1,25 @@
 """Quotas of a tenant for what callers send: Python outside handlers, the command line, HTTP.
 
 What a handler sends commits with its ack, and due slots become messages, whatever the quotas.
+
+Emails have a quota of their own, counted when they are sent. One that exceeds it fails this attempt
+and is retried on the next day.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 
+from msgspec import structs
+
+from tickwork.core.delivery.outcome import Delivery, ErrorKind, failed
+from tickwork.core.delivery.target import email_fault, seconds_until_next_day
 from tickwork.core.model import NewMessage, Scope
 from tickwork.core.schedule.model import Definition
 from tickwork.core.tenant_limits import MessageQuota, check_payload, messages_at_once
+from tickwork.errors import StoreUnavailable
 from tickwork.store.contract import Store
 
 
@@ -41,6 +50,41 @@ async def payload_check(store: Store, scope: Scope) -> Callable[[Definition], No
     send."""
     quota = await store.tenants.quota(scope)
     return lambda new: check_payload(quota.tenant, len(new.body), quota.payload_bytes_max)
+
+
+class EmailQuotas:
+    """The daily quotas of tenants for emails. They are counted in the database, exactly."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def take(self, tenant: str, emails: int) -> Delivery | int | None:
+        """Counts emails before they are sent. Returns what becomes of them if they may not be; else
+        the day on which they count, or None if the tenant has no limit."""
+        scope = Scope(tenant)
+        try:
+            quota = await self._store.tenants.quota(scope)
+            if (fault := email_fault(tenant, quota.emails_per_day)) is not None:
+                return failed(ErrorKind.REFUSED, fault, is_permanent=True)
+            if quota.emails_per_day is None:
+                return None
+            day = await self._store.tenants.take_emails(scope, emails)
+            if day is not None:
+                return day
+            now = await self._store.now()
+        except StoreUnavailable as error:
+            return failed(ErrorKind.QUOTA, f"the quota of emails cannot be read: {error}")
+        exceeded = (
+            f"quota: the tenant {tenant} may send {quota.emails_per_day} emails a day; it is tried "
+            "again after midnight UTC, or raise its emails_per_day"
+        )
+        result = failed(ErrorKind.QUOTA, exceeded)
+        return structs.replace(result, retry_after_seconds=seconds_until_next_day(now))
+
+    async def give_back(self, tenant: str, emails: int, day: int) -> None:
+        """These emails were not sent. If the database does not answer, they stay counted."""
+        with suppress(StoreUnavailable):
+            await self._store.tenants.return_emails(Scope(tenant), emails, day)
 
 
 def _checked(items: Iterable[NewMessage], quota: MessageQuota) -> Iterator[NewMessage]:

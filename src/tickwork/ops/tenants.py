@@ -110,6 +110,7 @@ _READERS: dict[str, FieldReader] = {
     "payload_bytes_max": lambda reader, name: reader.whole_number(name),
     "backlog_max": lambda reader, name: reader.whole_number(name),
     "claimed_max": lambda reader, name: reader.whole_number(name),
+    "emails_per_day": lambda reader, name: reader.whole_number(name),
     "owner_targets": _texts,
 }
 _DEFAULTS = {name: getattr(Tenant(id="default"), name) for name in _READERS}

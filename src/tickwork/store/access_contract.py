@@ -150,6 +150,14 @@ class Tenants(Protocol):
         """Charges messages, the largest of `payload_bytes`, to the tenant's quotas before they are
         sent; `TooMany` if they exceed one."""
 
+    async def take_emails(self, scope: Scope, emails: int) -> int | None:
+        """Counts emails that the tenant is about to send, and returns the day of UTC, in days since
+        1970; None, and nothing is counted, if they exceed its quota of that day. Exact: concurrent
+        calls wait for each other."""
+
+    async def return_emails(self, scope: Scope, emails: int, day: int) -> None:
+        """Takes back the count of emails of a day that were not sent. A day that is over stays."""
+
 
 class Requests(Protocol):
     """Requests that carry an idempotency key. Rows are kept for a day."""

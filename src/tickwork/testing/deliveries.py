@@ -20,6 +20,7 @@ from tickwork.core.delivery.pace import Limit
 from tickwork.core.delivery.request import EmailRequest, WebhookRequest
 from tickwork.ops.alerts import ensure_alerts
 from tickwork.ops.endpoints import ensure_endpoints
+from tickwork.ops.quotas import EmailQuotas
 from tickwork.ops.schedules.outside import ensure_deliveries
 from tickwork.service.worker.alert import Alerter, alerts_consumer
 from tickwork.service.worker.deliver import Deliverer, deliveries_consumer
@@ -76,7 +77,13 @@ async def recording_consumers(
     await ensure_deliveries(store)
     await ensure_endpoints(store)
     await ensure_alerts(store)
-    channels = Channels(recorded, recorded, sender="tickwork@example.com", clock=clock.now)
+    channels = Channels(
+        recorded,
+        recorded,
+        sender="tickwork@example.com",
+        clock=clock.now,
+        email_quota=EmailQuotas(store),
+    )
     limits = HostLimits(Limit(), clock.now)
     to_endpoints = EndpointDeliverer(
         store,

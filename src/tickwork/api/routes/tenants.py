@@ -40,6 +40,7 @@ class TenantChange(Struct, frozen=True, kw_only=True):
     payload_bytes_max: Annotated[int | None, Meta(description="Bytes of a body.")] = None
     backlog_max: Annotated[int | None, Meta(description="Messages in all queues.")] = None
     claimed_max: Annotated[int | None, Meta(description="Messages that run at a time.")] = None
+    emails_per_day: Annotated[int | None, Meta(description="Emails in a day of UTC.")] = None
     owner_targets: Annotated[
         tuple[str, ...], Meta(description="Targets of owner-bound callers: queue:NAME, email …")
     ] = ()

@@ -37,6 +37,7 @@ class ErrorKind(StrEnum):
     HTTP = "http"
     SMTP = "smtp"
     PAYLOAD = "payload"
+    QUOTA = "quota"
     UNKNOWN = "unknown"
 
 

@@ -296,15 +296,29 @@ def read_delivery(
     return AT_MOST_ONCE
 
 
-def email_fault(tenant: str) -> str | None:
-    """Why a tenant may not send email, or None. A tenant could send as much of it as it likes,
-    from the operator's address."""
-    if tenant == DEFAULT.tenant:
+def email_fault(tenant: str, emails_per_day: int | None) -> str | None:
+    """Why a tenant may not send email at all, or None. It is sent from the operator's address, so a
+    tenant other than `default` needs a quota."""
+    if emails_per_day or (emails_per_day is None and tenant == DEFAULT.tenant):
         return None
     return (
-        f"email is off for the tenant {tenant}: only the default tenant may send it, because "
-        "tenants have no daily quota of emails yet; use a webhook"
+        f"email is off for the tenant {tenant}, because it has no daily quota: the operator sets "
+        f"emails_per_day (tickwork tenants limits {tenant} --emails-per-day N); or use a webhook"
     )
+
+
+DAY_SECONDS = 86_400.0
+"""Seconds of a day of UTC."""
+
+
+def email_count(target: EmailTarget) -> int:
+    """Number of emails of a delivery, as a quota counts them: one for each address."""
+    return len(target.to)
+
+
+def seconds_until_next_day(now: datetime) -> float:
+    """Seconds until the quota of emails starts again, at midnight UTC."""
+    return DAY_SECONDS - now.timestamp() % DAY_SECONDS
 
 
 def has_email(target: OutsideTarget) -> bool:

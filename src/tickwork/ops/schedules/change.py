@@ -163,7 +163,8 @@ async def replace(
     except InvalidInput as error:
         raise InvalidInput([*found, *error.errors]) from None
     if not found and definition.body != known.definition.body:
-        found += outside_faults(scope, definition, outside)
+        rules = await outside.of_tenant(store, scope)
+        found += outside_faults(scope, definition, rules)
     if found:
         raise InvalidInput(found)
     await ensure_deliveries(store, [definition])

@@ -133,7 +133,7 @@ async def create_many(
         new = await _read_all(
             store, scope, wanted, limits, misfits, may_be_over=may_be_over, ids=ids
         )
-    check_outside(scope, new, outside)
+    check_outside(scope, new, await outside.of_tenant(store, scope))
     check = await payload_check(store, scope)
     for each in new:
         check(each.definition)
@@ -147,8 +147,7 @@ async def create_many(
 
 
 def _sealed(scope: Scope, new: NewSchedule, outside: OutsideRules) -> NewSchedule:
-    definition = seal_secrets(scope, new.id, new.definition, outside)
-    return structs.replace(new, definition=definition)
+    return structs.replace(new, definition=seal_secrets(scope, new.id, new.definition, outside))
 
 
 def _typed(
@@ -248,6 +247,7 @@ async def create_bulk(
     limits = await limits_of(store, scope, limits)
     holidays = await all_holidays(store, scope)
     known, now = await known_names(store, scope), await store.now()
+    outside = await outside.of_tenant(store, scope)
     reading = _BulkReading(scope, now, limits, holidays, payload_of, outside, known)
     await ensure_deliveries(store)
     try:

@@ -48,12 +48,18 @@ def _no_box() -> Box:
 class OutsideRules(NamedTuple):
     """What an installation allows: the URLs of targets, callbacks if it has a public URL, and the
     targets of owners in every tenant; and what encrypts the secrets of targets. The settings are
-    read only for targets that need them."""
+    read only for targets that need them. `emails_per_day` is the quota of the tenant."""
 
     check_url: CheckUrl = _refuse
     public_url: Callable[[], str | None] = lambda: None
     box: Callable[[], Box] = _no_box
     owner_targets: tuple[str, ...] = ()
+    emails_per_day: int | None = None
+
+    async def of_tenant(self, store: Store, scope: Scope) -> OutsideRules:
+        """The rules with the tenant's quota of emails."""
+        quota = await store.tenants.quota(scope)
+        return self._replace(emails_per_day=quota.emails_per_day)
 
     def with_one_box(self) -> OutsideRules:
         """The same rules for many schedules: the key is read once, when it is first needed."""
@@ -83,7 +89,10 @@ def outside_faults(
         return []
     faults: list[FieldError] = []
     envelope = read_envelope(definition.body)
-    if has_email(envelope.target) and (fault := email_fault(own_tenant(scope))) is not None:
+    if (
+        has_email(envelope.target)
+        and (fault := email_fault(own_tenant(scope), outside.emails_per_day)) is not None
+    ):
         faults.append(FieldError(f"{prefix}target", fault))
     for field, url in urls_of(envelope.target):
         try:

@@ -71,6 +71,19 @@ class PostgresTenants:
     async def admit(self, scope: Scope, messages: int, payload_bytes: int) -> None:
         await self._quotas.admit(own_tenant(scope), messages, payload_bytes)
 
+    async def take_emails(self, scope: Scope, emails: int) -> int | None:
+        values = (own_tenant(scope), emails, self._moment())
+        day: int | None = await self._database.run(
+            lambda connection: connection.fetchval(SQL.take_emails, *values), repeatable=False
+        )
+        return day
+
+    async def return_emails(self, scope: Scope, emails: int, day: int) -> None:
+        values = (own_tenant(scope), emails, day)
+        await self._database.run(
+            lambda connection: connection.execute(SQL.return_emails, *values), repeatable=False
+        )
+
     async def _read(self, tenant: str) -> Tenant | None:
         if not is_name(tenant):
             return None

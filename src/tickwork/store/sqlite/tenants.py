@@ -15,6 +15,8 @@ from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 
+_DAY_MICROSECONDS = 86_400_000_000
+
 
 class SqliteTenants:
     """Tenants and their limits."""
@@ -72,6 +74,22 @@ class SqliteTenants:
 
     async def admit(self, scope: Scope, messages: int, payload_bytes: int) -> None:
         await self._quotas.admit(own_tenant(scope), messages, payload_bytes)
+
+    async def take_emails(self, scope: Scope, emails: int) -> int | None:
+        tenant = own_tenant(scope)
+
+        def work(transaction: Transaction) -> int | None:
+            values = (tenant, emails, transaction.now // _DAY_MICROSECONDS)
+            row = transaction.execute(SQL.take_emails, values).fetchone()
+            return None if row is None else int(row[0])
+
+        return await self._database.write(work)
+
+    async def return_emails(self, scope: Scope, emails: int, day: int) -> None:
+        values = (own_tenant(scope), emails, day)
+        await self._database.write(
+            lambda transaction: transaction.execute(SQL.return_emails, values).rowcount
+        )
 
     async def _read(self, tenant: str) -> Tenant | None:
         if not is_name(tenant):
