@@ -38,5 +38,5 @@
   observe/watchdog          a thread that notices a blocked event loop
 ```
 
-`wiring.assemble` puts these parts together.
+`assembly.assemble` puts these parts together.
 """

@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tickwork import wiring
 from tickwork.app.handlers import check_queue_name
+from tickwork.assembly import Assembly, assemble
 from tickwork.core.limits import DELAY_SECONDS_MAX, LIST_LIMIT_MAX, TTL_SECONDS_MAX
 from tickwork.core.message.body import decode_body
 from tickwork.core.message.dead_letter import DEAD_LETTERS_AT_ONCE_MAX, DeadLetter, Selection
@@ -49,7 +49,6 @@ from tickwork.testing.errors_seen import HarnessObserver, NeverEnds
 from tickwork.testing.next_due import Upcoming, earliest
 from tickwork.testing.steps import HarnessSteps
 from tickwork.testing.store_setup import open_empty_store
-from tickwork.wiring import Assembly
 
 PUBLIC_URL = "https://tickwork.example"
 """Where receivers complete firings, unless the app has a public URL."""
@@ -415,7 +414,7 @@ async def _on_store(
         runs = steps.consumers(store, engine.registry, clock, observer)
         built_in += [*runs.consumers, *await engine.entity_consumers(store)]
         consumers = [*engine.registry.consumers(), *built_in]
-        assembly = await wiring.assemble(
+        assembly = await assemble(
             store,
             engine.registry,
             Observers(schedule_metrics, observer),
