@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
+import msgspec
 import pytest
 
 from tests.cli.kit import Desk
@@ -47,7 +48,10 @@ def test_a_run_is_started_shown_and_controlled(desk: Desk) -> None:
     assert "it has recorded no steps" in shown
     assert desk.answer("workflows", "cancel", "a", "--yes") == "a is being cancelled\n"
     assert desk.json("workflows", "terminate", "a", "--yes")["status"] == "terminated"
-    assert desk.answer("workflows", "restart", "a", "--yes") == "a starts again\n"
+    said = desk.answer("workflows", "restart", "a", "--yes").splitlines()
+    assert (said[0], said[-1]) == ("run again: what its code calls", "a starts again")
+    plan = msgspec.json.decode(desk.answer("workflows", "restart", "a", "--dry-run", "--json"))
+    assert plan == {"runs": [], "repeats": [], "keeps": []}
     assert "a    content" in desk.answer("workflows", "list")
 
 
@@ -60,7 +64,8 @@ def test_a_run_is_started_shown_and_controlled(desk: Desk) -> None:
         (["start", "content", "--on-conflict", "x"], 2, "--on-conflict: must be one of error"),
         (["list", "--status", "x"], 2, "--status: must be one of running"),
         (["show", "nobody"], 1, "there is no run nobody"),
-        (["restart", "nobody"], 1, "nothing was done"),
+        (["restart", "nobody"], 1, "there is no run nobody"),
+        (["accept", "nobody"], 1, "nothing was done"),
         (["replay"], 2, "--app is missing"),
     ],
 )
@@ -95,6 +100,8 @@ def test_replay_reports_what_the_code_does_not_call(
     assert (same.exit_code, "none" in same.stdout) == (0, True), same.output
     other = runner.invoke(cli, ["workflows", "replay", "--app", "second_shop:app"])
     assert other.exit_code == 1
-    assert "recorded, but not called by this code: write" in other.stdout
+    assert "recorded, but not asked for by this code: write (do str.lower)" in other.stdout
+    # Runs that have ended do not stop a deploy.
+    assert runner.invoke(cli, ["workflows", "check", "--app", "second_shop:app"]).exit_code == 0
     for name in ("first_shop", "second_shop"):
         sys.modules.pop(name, None)
