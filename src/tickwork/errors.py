@@ -39,6 +39,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar, NamedTuple
 
+_ERRORS_SHOWN_MAX = 100
+"""Number of field errors in the text of an `InvalidInput`."""
+
 
 class FieldError(NamedTuple):
     """What is wrong with one field, and how to fix it."""
@@ -72,7 +75,10 @@ class InvalidInput(TickworkError):
 
     def __init__(self, errors: Iterable[FieldError]) -> None:
         self.errors = tuple(errors)
-        super().__init__("; ".join(f"{error.field}: {error.message}" for error in self.errors))
+        texts = [f"{error.field}: {error.message}" for error in self.errors[:_ERRORS_SHOWN_MAX]]
+        if len(self.errors) > _ERRORS_SHOWN_MAX:
+            texts.append(f"and {len(self.errors) - _ERRORS_SHOWN_MAX:,} more")
+        super().__init__("; ".join(texts))
 
     def _init_args(self) -> tuple[object, ...]:
         return (self.errors,)

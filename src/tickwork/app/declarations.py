@@ -23,8 +23,9 @@ from tickwork.app.http import HttpHandlerDeclaration
 from tickwork.app.payloads import Payload, ReadAs
 from tickwork.app.services import ServiceDeclaration
 from tickwork.app.workflows import WorkflowDeclaration
-from tickwork.core.fields import Reader, nearest, no_queue, reader_of
+from tickwork.core.fields import Reader, no_queue, reader_of
 from tickwork.core.model import QueueSettings
+from tickwork.core.near_names import nearest
 from tickwork.errors import FieldError, InvalidInput
 
 CONCURRENCY_MAX = 10_000

@@ -11,39 +11,55 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import UTC, date, datetime
-from difflib import get_close_matches
 from enum import StrEnum
+from itertools import islice
 from math import isfinite
 from reprlib import Repr
 from types import NoneType
 from typing import Any, TypeAlias, TypeVar, get_args
 from uuid import UUID
 
+from tickwork.core.near_names import nearest
 from tickwork.core.public_id import parse_public_id
 from tickwork.errors import FieldError, InvalidInput, UnknownField
 
 Choice = TypeVar("Choice", bound=StrEnum)
 Value = TypeVar("Value")
 
+FAULTS_MAX = 100
+"""Maximum number of errors that are worded; the others are counted."""
+
+NUMBERS_MAX = 1_000
+"""Maximum number of items in a list of numbers. No field needs as many."""
+
+NEAR_NAMES_MAX = 10
+"""Number of unknown names for which a near one is looked for: each is compared with all others."""
+
 _YEAR_MIN, _YEAR_MAX = 1970, 9000
 _INTEGER_MAX = 2**63 - 1
 _TEXT_DIGITS_MAX = 18
-_QUOTE = Repr()
-_QUOTE.maxstring = _QUOTE.maxother = 60
-_OTHER_WORDS = {
-    "at": ("once_at",),
-    "countdown": ("delay_seconds",),
-    "crontab": ("cron_expr",),
-    "dlq": ("dead_letter_queue",),
-    "every": ("interval_seconds",),
-    "interval": ("interval_seconds",),
-    "retries": ("max_retries", "retry"),
-    "schedule": ("cron_expr",),
-    "tz": ("timezone",),
-    "zone": ("timezone",),
-}
-"""Names that other libraries use for our fields."""
 
+
+class _Quote(Repr):
+    """Shortens values. Unlike its base it does not sort a whole object to show four names of it."""
+
+    def repr_dict(self, x: dict[Any, Any], level: int) -> str:
+        return super().repr_dict(_first_of(x, self.maxdict), level)
+
+    def repr_set(self, x: set[Any], level: int) -> str:
+        return super().repr_set({*islice(x, self.maxset + 1)}, level)
+
+    def repr_frozenset(self, x: frozenset[Any], level: int) -> str:
+        return super().repr_frozenset(frozenset(islice(x, self.maxfrozenset + 1)), level)
+
+
+def _first_of(fields: dict[Any, Any], count: int) -> dict[Any, Any]:
+    """The first of the fields, and one more: that there are others is shown."""
+    return fields if len(fields) <= count else dict(islice(fields.items(), count + 1))
+
+
+_QUOTE = _Quote()
+_QUOTE.maxstring = _QUOTE.maxother = 60
 _NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
 
@@ -81,14 +97,22 @@ class Reader:
     def refuse_unknown(
         self, known: AbstractSet[str], hints: Mapping[str, str] | None = None
     ) -> None:
-        """Adds an error for each field that is not `known`; `hints` replace its advice."""
+        """Adds an error for each field that is not `known`; `hints` replace its advice. The first
+        ten name the nearest field, and beyond a hundred errors they are only counted."""
         if self._fields.keys() <= known:
             return
-        for name in self._fields:
-            if name not in known:
-                advice = (hints or {}).get(name) or _advice(name, known)
-                field = self._names.get(str(name), f"{self._prefix}{name}")
-                self.faults.append(UnknownField(field, f"is not a known field; {advice}"))
+        unknown = [name for name in self._fields if name not in known]
+        room = max(FAULTS_MAX - len(self.faults), 1)
+        for index, name in enumerate(unknown[:room]):
+            advice = (hints or {}).get(name)
+            if advice is None and index < NEAR_NAMES_MAX and len(self.faults) < FAULTS_MAX:
+                advice = _advice(name, known)
+            field = self._names.get(str(name), f"{self._prefix}{name}")
+            fault = "is not a known field" + (f"; {advice}" if advice else "")
+            self.faults.append(UnknownField(field, fault))
+        if len(unknown) > room:
+            more = f"and {len(unknown) - room:,} more that are not known fields"
+            self.faults.append(UnknownField(f"{self._prefix}…", more))
 
     def read(self, known: Mapping[str, FieldReader]) -> dict[str, Any]:
         """The given fields that are `known` and valid, each read by its reader."""
@@ -140,11 +164,18 @@ class Reader:
         if not isinstance(value, list | tuple):
             self.fault(name, f"must be a list of numbers, not {shown(value)}")
             return None
-        items = {f"{name}[{index}]": item for index, item in enumerate(value)}
-        reader = Reader(items, self.faults, self._prefix)
-        read = [reader.number(each) for each in items]
-        valid = tuple(each for each in read if each is not None)
-        return valid if len(valid) == len(read) else None
+        if len(value) > NUMBERS_MAX:
+            self.fault(name, f"has {len(value)} numbers; at most {NUMBERS_MAX} are allowed")
+            return None
+        before, valid = len(self.faults), list[float]()
+        for index, item in enumerate(value):
+            field = f"{name}[{index}]"
+            number = Reader({field: item}, self.faults, self._prefix).number(field)
+            if number is not None:
+                valid.append(number)
+            elif len(self.faults) - before >= FAULTS_MAX:
+                break
+        return tuple(valid) if len(self.faults) == before else None
 
     def integer(self, name: str, low: int, high: int, default: int | None = None) -> int | None:
         """A whole number in a range; an error if it is missing and has no default."""
@@ -379,14 +410,6 @@ def choice_error(value: object, choices: Iterable[str]) -> str | None:
     near = nearest(value, known) if isinstance(value, str) else None
     advice = "" if near is None else f"; did you mean {near!r}?"
     return f"must be one of {', '.join(known)}, not {shown(value)}{advice}"
-
-
-def nearest(name: str, known: Collection[str]) -> str | None:
-    """The known name that is most like this one, begins with it or means the same; else None."""
-    same = [each for each in _OTHER_WORDS.get(name, ()) if each in known]
-    longer = [each for each in known if name and each.startswith(f"{name}_")]
-    found = same or get_close_matches(name, known, n=1) or sorted(longer)
-    return found[0] if found else None
 
 
 def no_queue(name: str, known: Collection[str], *, otherwise: str) -> str:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, Unpack
 from msgspec import Struct
 
 from tickwork.core.entity.call import check_type_name
-from tickwork.core.fields import nearest, shown
+from tickwork.core.fields import shown
+from tickwork.core.near_names import nearest
 from tickwork.core.options import FunctionFields
 from tickwork.core.when import Limits
 from tickwork.errors import FieldError, InvalidInput, NotFound

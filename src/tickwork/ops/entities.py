@@ -31,9 +31,9 @@ from tickwork.core.entity.call import (
     too_many_waiting,
 )
 from tickwork.core.entity.model import CallResult, CountedType, EntityRecord, StorageSelection
-from tickwork.core.fields import nearest
 from tickwork.core.limits import ENTITIES_PREFIX
 from tickwork.core.model import SYSTEM, NewMessage, Scope
+from tickwork.core.near_names import nearest
 from tickwork.core.schedule.model import ScheduleStatus
 from tickwork.core.when import Limits
 from tickwork.errors import Conflict, NotFound

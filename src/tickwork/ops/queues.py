@@ -13,7 +13,6 @@ from msgspec import Struct, structs
 from tickwork.app.declarations import Registry
 from tickwork.app.handlers import check_own_queue, queue_settings
 from tickwork.app.invocation import current_handling
-from tickwork.core.fields import nearest
 from tickwork.core.limits import is_hidden
 from tickwork.core.model import (
     SYSTEM,
@@ -23,6 +22,7 @@ from tickwork.core.model import (
     Scope,
     StoredQueue,
 )
+from tickwork.core.near_names import nearest
 from tickwork.core.queue.stats import CounterName, QueueStats
 from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound, PreconditionFailed
 from tickwork.ops.audit import recorded

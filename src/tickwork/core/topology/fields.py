@@ -10,7 +10,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tickwork.core.fields import FieldReader, Reader, nearest, shown
+from tickwork.core.fields import FieldReader, Reader, shown
+from tickwork.core.near_names import nearest
 from tickwork.core.queue.fields import SETTINGS
 from tickwork.errors import FieldError
 

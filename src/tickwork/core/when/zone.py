@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, available_timezones
 
-from tickwork.core.fields import nearest
+from tickwork.core.near_names import nearest
 from tickwork.core.when.model import EPOCH
 
 _DAY = 86_400
