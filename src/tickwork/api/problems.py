@@ -35,10 +35,17 @@ class InvalidJson(ClientException):
     """A body that is not a JSON object; `detail` says why."""
 
 
+class BodyTooLarge(ClientException):
+    """A body that would take too long to parse; `detail` says why."""
+
+    status_code = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+
+
 def handlers() -> ExceptionHandlersMap:
     """Returns the handler of each kind of exception."""
     return {
         InvalidJson: _on_invalid_json,
+        BodyTooLarge: _on_large_body,
         StoreError: _on_store_error,
         TickworkError: _on_refused,
         ValidationException: _on_invalid_request,
@@ -55,6 +62,10 @@ def described(*statuses: int) -> dict[int, ResponseSpec]:
 def _on_invalid_json(_: Request[Any, Any, Any], error: InvalidJson) -> Response[Problem]:
     detail = f"The body cannot be parsed: {error.detail}."
     return _respond(problem(error.status_code, code=INVALID_JSON, detail=detail))
+
+
+def _on_large_body(_: Request[Any, Any, Any], error: BodyTooLarge) -> Response[Problem]:
+    return _respond(problem(error.status_code, detail=error.detail))
 
 
 def _on_refused(request: Request[Any, Any, Any], error: TickworkError) -> Response[Problem]:
