@@ -53,6 +53,7 @@ class Area(NamedTuple):
 
 AREAS = {
     "api": Area(("api", "test_wiring.py")),
+    "attacks": Area(("attacks",)),
     "app": Area(("app", "channel", "core", "ops", "testing"), except_names=SCHEDULES),
     "cli": Area(("cli",)),
     "client": Area(("client",)),

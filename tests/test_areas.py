@@ -48,7 +48,9 @@ def test_areas_may_be_joined() -> None:
 
 
 def test_an_unknown_area_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(SystemExit, match="no such area: queues; the areas are api, app, cli, "):
+    with pytest.raises(
+        SystemExit, match="no such area: queues; the areas are api, app, attacks, cli, "
+    ):
         chosen("queues,cli")
 
 

@@ -20,6 +20,11 @@ def cpu_seconds() -> float:
     return time.process_time()
 
 
+def thread_seconds() -> float:
+    """Seconds of CPU time that this thread has used."""
+    return time.thread_time()
+
+
 def since_boot() -> float:
     """Seconds since an arbitrary start that no one can set and that include system sleep.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ from uuid import UUID
 
 from msgspec import structs
 
-from tickwork.core.fields import Reader, read_id, shown, unknown_faults
+from tickwork.core.fields import FAULTS_MAX, Reader, read_id, shown, unknown_faults
 from tickwork.core.limits import BATCH_MESSAGES_MAX, check_item
 from tickwork.core.message.batch import BATCH_ITEMS_MAX, Batch, NewBatch
 from tickwork.core.model import ContentType, NewMessage, Scope
@@ -24,6 +25,9 @@ from tickwork.store.contract import Store
 
 MESSAGE_FIELDS = names_of(SendOptions) | {"body", "id"}
 """The fields of a message as JSON."""
+
+INLINE_ITEMS_MAX = 100
+"""Number of items of a batch that are read in the event loop; more are read in a thread."""
 
 _UUID_VERSION = 7
 
@@ -77,6 +81,8 @@ def read_messages(
             messages.append(read_message({**common, **each}, message_id=own_id))
         except InvalidInput as error:
             faults += [fault._replace(field=f"{where}.{fault.field}") for fault in error.errors]
+        if len(faults) >= FAULTS_MAX:
+            break
     if faults:
         raise InvalidInput(faults)
     return messages
@@ -95,7 +101,7 @@ async def create_from_objects(
     """Creates a batch from items as JSON objects, each with a body and options of its own. Raises
     `InvalidInput`, before anything is stored, for `items[7].priority`. One that `is_open` takes
     more items until `close_batch`."""
-    items = _read_items(given, batch_id)
+    items = await _read_items(given, batch_id)
     await admit(store, scope, items)
     batch = NewBatch(id=batch_id, queue=queue, completion_queue=completion_queue)
     if not is_open:
@@ -109,7 +115,7 @@ async def add_objects(
 ) -> Batch:
     """Adds items as JSON objects to an open batch, all or none. Raises `Conflict` if it is
     closed."""
-    items = _read_items(given, seed)
+    items = await _read_items(given, seed)
     known = await store.batches.get(scope, batch_id)
     queue = (await queue_names(store, scope)).get(known.queue_id)
     if queue is None:
@@ -118,7 +124,13 @@ async def add_objects(
     return await store.batches.add(scope, NewBatch(id=batch_id, queue=queue), items)
 
 
-def _read_items(given: list[Any], seed: UUID) -> list[NewMessage]:
+async def _read_items(given: list[Any], seed: UUID) -> list[NewMessage]:
+    if len(given) <= INLINE_ITEMS_MAX:
+        return _items(given, seed)
+    return await asyncio.to_thread(_items, given, seed)
+
+
+def _items(given: list[Any], seed: UUID) -> list[NewMessage]:
     ids = ids_from(seed, len(given))
     items = read_messages(given, common={}, field="items", ids=ids, count_max=BATCH_ITEMS_MAX)
     for index, item in enumerate(items):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import overload
 from uuid import UUID
 
 from tickwork.core.model import Scope
@@ -80,8 +81,25 @@ def new_seed() -> UUID:
     return new_id()
 
 
-def ids_from(seed: UUID, count: int) -> list[UUID]:
-    """Ids that are the same for every attempt at a request; they sort by number and time."""
+def ids_from(seed: UUID, count: int) -> Sequence[UUID]:
+    """Ids that are the same for every attempt at a request; they sort by number and time. Each is
+    made when it is taken: a caller may give a list that is too long."""
     assert count <= IDS_MAX
-    start = seed.int - seed.int % IDS_MAX
-    return [UUID(int=start + number) for number in range(count)]
+    return _SeededIds(seed.int - seed.int % IDS_MAX, count)
+
+
+class _SeededIds(Sequence[UUID]):
+    def __init__(self, start: int, count: int) -> None:
+        self._numbers = range(start, start + count)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> UUID: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[UUID]: ...
+    def __getitem__(self, index: int | slice) -> UUID | list[UUID]:
+        if isinstance(index, slice):
+            return [UUID(int=number) for number in self._numbers[index]]
+        return UUID(int=self._numbers[index])

@@ -12,7 +12,7 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from tickwork.clock import monotonic
-from tickwork.core.fields import FieldReader, Reader, choice_error, shown, type_faults
+from tickwork.core.fields import FAULTS_MAX, FieldReader, Reader, choice_error, shown, type_faults
 from tickwork.core.limits import DELAY_SECONDS_MAX, TEXT_LENGTH_MAX, text_faults
 from tickwork.core.message.body import encode_json
 from tickwork.core.model import SYSTEM, Scope
@@ -72,8 +72,12 @@ _START_FIELDS: dict[str, FieldReader] = {
 def read_starts(workflow: str, objects: Sequence[object], seed: UUID) -> tuple[list[RunStart], str]:
     """Runs to start from JSON objects, and their common conflict policy. Their uids come from the
     seed, so that a repeat starts the same runs. Raises `InvalidInput`."""
+    if len(objects) > STARTS_MAX:
+        raise InvalidInput([_wrong_count(objects)])
     faults, starts, policies = list[FieldError](), list[RunStart](), set[str]()
     for index, each in enumerate(objects):
+        if len(faults) >= FAULTS_MAX:
+            break
         prefix = f"[{index}]." if len(objects) > 1 else ""
         if not isinstance(each, dict):
             faults.append(FieldError(f"[{index}]", f"must be an object, not {shown(each)}"))
@@ -90,6 +94,10 @@ def read_starts(workflow: str, objects: Sequence[object], seed: UUID) -> tuple[l
     if faults:
         raise InvalidInput(faults)
     return starts, policies.pop() if policies else ConflictPolicy.ERROR
+
+
+def _wrong_count(runs: Sequence[object]) -> FieldError:
+    return FieldError("runs", f"must be 1 to {STARTS_MAX} runs, not {len(runs)}")
 
 
 async def ensure_workflow(store: Store, workflow: str, version: str | None = None) -> None:
@@ -109,7 +117,7 @@ async def start_runs(
     """Starts up to 1,000 runs, all or none. `NotFound` for a workflow that nobody has declared."""
     faults = [fault for each in starts for fault in _start_faults(each)]
     if not 1 <= len(starts) <= STARTS_MAX:
-        faults.append(FieldError("runs", f"must be 1 to {STARTS_MAX} runs, not {len(starts)}"))
+        faults.append(_wrong_count(starts))
     if (message := choice_error(on_conflict, ConflictPolicy)) is not None:
         faults.append(FieldError("on_conflict", message))
     ids = [each.id for each in starts if each.id is not None]

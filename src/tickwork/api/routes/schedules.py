@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -9,13 +10,13 @@ from litestar import Request, Response
 from litestar.di import NamedDependency
 from litestar.openapi.spec import Example
 from litestar.params import Body, FromQuery, QueryParameter
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tickwork.api.bodies import DocumentedMany
 from tickwork.api.context import Context, rules_of, store_of
 from tickwork.api.once import IdempotencyKey, once
 from tickwork.api.operation import operation
-from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
+from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, read_cursor, read_page
 from tickwork.api.schedule_access import ScheduleId, own_schedule, shown_schedule, visible_owner
 from tickwork.api.schedule_schemas import (
     ScheduleAnswer,
@@ -28,6 +29,7 @@ from tickwork.core.schedule.model import ScheduleOrder, ScheduleSelection, Sched
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.ops import requests
 from tickwork.ops.schedules import change, create, lookup
+from tickwork.ops.schedules.public import Schedule as PublicSchedule
 from tickwork.ops.schedules.public import show_stored
 
 _CREATE = [
@@ -82,6 +84,8 @@ async def create_schedule(
     it exists; that key is also sent with every firing.
     """
     store, many = store_of(context), isinstance(data, list)
+    if many:
+        create.check_count(data)
     bodies = [_owned(each, caller) for each in (data if many else [data])]
 
     async def make(seed: UUID) -> ScheduleAnswer | ManySchedules:
@@ -135,13 +139,17 @@ async def list_schedules(
         calendar=calendar,
         order=order,
         before=read_instant("before", before),
-        after=read_cursor(cursor, UUID),
     )
     if before is not None and order is not ScheduleOrder.NEXT_DUE:
         raise InvalidInput([FieldError("before", "needs order=next_due_at")])
-    found = await lookup.list_schedules(store, caller.scope, selection, limit=limit + 1)
-    shown = await show_stored(store, caller.scope, found)
-    return page_of(shown, limit, lambda each: each.id, ScheduleAnswer.of)
+
+    async def read(count: int, after: UUID | None) -> Sequence[PublicSchedule]:
+        wanted = structs.replace(selection, after=after)
+        found = await lookup.list_schedules(store, caller.scope, wanted, limit=count)
+        return await show_stored(store, caller.scope, found)
+
+    after: UUID | None = read_cursor(cursor, UUID)
+    return await read_page(read, limit, after, lambda shown: shown.id, ScheduleAnswer.of)
 
 
 @operation(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from itertools import chain, islice, pairwise
 
+from msgspec import structs
+
 from tickwork.core.when.cron import CronError, compile_cron
 from tickwork.core.when.interval import NEVER
 from tickwork.core.when.model import (
@@ -50,6 +52,9 @@ def text_fault(timing: Timing) -> FieldError | None:
 
 def rule_fault(rule: Rule, limits: Limits) -> FieldError | None:
     """The fault of a rule that never fires or fires too often; None for a valid one."""
+    if isinstance(rule.timing, Recurrence):
+        # Slots are searched for once for all schedules of a rule. Its seed moves only due times.
+        rule = structs.replace(rule, seed="")
     try:
         return _rule_fault(rule, limits)
     except RecurrenceError as error:  # Its parts contradict each other.

@@ -55,6 +55,7 @@ from tickwork.ops.schedules.lookup import (
     with_holidays,
     with_typed_payload,
 )
+from tickwork.ops.schedules.new_bodies import read_beside
 from tickwork.ops.schedules.outside import (
     NO_OUTSIDE,
     OutsideRules,
@@ -152,13 +153,16 @@ async def replace(
     found = [*faults]
     name = read_name(fields, "name", found)
     try:
-        definition, rule = read_definition(
-            {name: value for name, value in fields.items() if name != "name"},
-            schedule_id=known.id,
-            created_at=anchor,
-            calendars=holidays,
-            limits=limits,
-            is_known=keeps_rule,
+        definition, rule = await read_beside(
+            [fields],
+            lambda: read_definition(
+                {name: value for name, value in fields.items() if name != "name"},
+                schedule_id=known.id,
+                created_at=anchor,
+                calendars=holidays,
+                limits=limits,
+                is_known=keeps_rule,
+            ),
         )
     except InvalidInput as error:
         raise InvalidInput([*found, *error.errors]) from None

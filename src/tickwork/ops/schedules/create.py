@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from hashlib import blake2b
+from functools import partial
 from uuid import UUID
 
 import msgspec
@@ -15,9 +15,6 @@ from tickwork.core import when
 from tickwork.core.fields import shown
 from tickwork.core.model import Scope
 from tickwork.core.schedule.fields import (
-    SCHEDULE_FIELDS,
-    read_definition,
-    read_name,
     read_new_name,
     read_payload_and_metadata,
     receiver_names,
@@ -30,7 +27,6 @@ from tickwork.core.schedule.model import (
     ScheduleStatus,
     depends_on_id,
 )
-from tickwork.core.schedule.next_slot import first_slot_or_excluded, slot_times
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.ops.quotas import payload_check
 from tickwork.ops.schedules.lookup import (
@@ -47,6 +43,13 @@ from tickwork.ops.schedules.lookup import (
     store_new,
     with_typed_payload,
     without_index,
+)
+from tickwork.ops.schedules.new_bodies import (
+    fingerprint_of_any,
+    indexed,
+    new_schedule,
+    read_beside,
+    read_bodies,
 )
 from tickwork.ops.schedules.outside import (
     NO_OUTSIDE,
@@ -110,9 +113,7 @@ async def create_many(
     """Creates up to 1,000 schedules, all or none. `payload_of` are the types that the app
     declares. With `ids` they have these: a schedule whose id exists is not stored again."""
     _check_list(bodies, Sequence)
-    if len(bodies) > SCHEDULES_AT_ONCE_MAX:
-        fault = f"has {len(bodies)}; at most {SCHEDULES_AT_ONCE_MAX} at once"
-        raise InvalidInput([FieldError("schedules", fault)])
+    check_count(bodies)
     given: Sequence[object] = bodies
     wrong = [(index, each) for index, each in enumerate(given) if not isinstance(each, Mapping)]
     if wrong:
@@ -146,6 +147,13 @@ async def create_many(
     return tuple(by_index[index] for index in range(len(bodies)))
 
 
+def check_count(bodies: Sequence[object]) -> None:
+    """Raises `InvalidInput` for more schedules than may be created at once."""
+    if len(bodies) > SCHEDULES_AT_ONCE_MAX:
+        fault = f"has {len(bodies)}; at most {SCHEDULES_AT_ONCE_MAX} at once"
+        raise InvalidInput([FieldError("schedules", fault)])
+
+
 def _sealed(scope: Scope, new: NewSchedule, outside: OutsideRules) -> NewSchedule:
     return structs.replace(new, definition=seal_secrets(scope, new.id, new.definition, outside))
 
@@ -161,12 +169,8 @@ def _typed(
             typed[index] = with_typed_payload(fields, payload_of)
         except InvalidInput as error:
             typed[index] = {**fields, "payload": None}
-            faults += _indexed(index, error)
+            faults += indexed(index, error)
     return typed, faults
-
-
-def _indexed(index: int, error: InvalidInput) -> list[FieldError]:
-    return [each._replace(field=f"[{index}].{each.field}") for each in error.errors]
 
 
 async def _read_all(
@@ -183,14 +187,9 @@ async def _read_all(
     every body, by index. `misfits` are the faults of payloads."""
     now = await store.now()
     holidays = await holidays_among(store, scope, [*bodies.values()])
-    faults = [*misfits]
-    new: list[NewSchedule] = []
-    for index, fields in bodies.items():
-        try:
-            own_id = ids[index] if index < len(ids) else new_id()
-            new.append(_new(fields, now, holidays, limits, own_id, may_be_over=may_be_over))
-        except InvalidInput as error:
-            faults += _indexed(index, error)
+    read = partial(read_bodies, bodies, now, holidays, limits, ids, may_be_over=may_be_over)
+    new, found = await read_beside(bodies.values(), read)
+    faults = [*misfits, *found]
     try:
         await check_targets(store, scope, bodies)
     except InvalidInput as error:
@@ -224,7 +223,7 @@ async def _repeats(
         for index, name in named.items()
         if (first := firsts.get(name)) is not None
         and first.status is not ScheduleStatus.DELETED
-        and first.fingerprint == _fingerprint_of_any(bodies[index])
+        and first.fingerprint == fingerprint_of_any(bodies[index])
     }
 
 
@@ -258,51 +257,6 @@ async def create_bulk(
             raise
         fault = await missing_queue(store, scope, "target.queue", str(error.name))
         raise InvalidInput([fault]) from None
-
-
-def _new(
-    fields: Mapping[str, object],
-    now: datetime,
-    holidays: Holidays,
-    limits: when.Limits,
-    schedule_id: UUID,
-    *,
-    may_be_over: bool = False,
-) -> NewSchedule:
-    faults: list[FieldError] = []
-    name = read_new_name(fields, faults)
-    key = read_name(fields, "idempotency_key", faults)
-    owner = read_name(fields, "owner", faults)
-    try:
-        definition, rule = read_definition(
-            fields, schedule_id=schedule_id, created_at=now, calendars=holidays, limits=limits
-        )
-    except InvalidInput as error:
-        raise InvalidInput([*faults, *error.errors]) from None
-    slot = first_slot_or_excluded(rule, now)
-    if slot is None and not may_be_over:
-        faults.append(_over(rule))
-    if faults:
-        raise InvalidInput(faults)
-    soon = None if slot is None else slot_times(rule, definition.overlap, slot)
-    return NewSchedule(
-        id=schedule_id,
-        definition=definition,
-        next_slot=slot,
-        due_at=None if soon is None else soon.due_at,
-        look_at=None if soon is None else max(soon.look_at, now),
-        name=name,
-        status=ScheduleStatus.COMPLETED if slot is None else ScheduleStatus.ACTIVE,
-        owner=owner,
-        idempotency_key=key,
-        fingerprint=None if key is None else _fingerprint(fields),
-    )
-
-
-def _over(rule: when.Rule) -> FieldError:
-    """Returns the fault of a rule whose slots are all in the past."""
-    fault = "is before every future slot: the schedule would never fire; give a later one"
-    return FieldError("rrule" if rule.end_at is None else "end_at", fault)
 
 
 def _check_list(bodies: object, kind: type) -> None:
@@ -379,14 +333,14 @@ class _BulkReading:
             key = _template_key(fields)
         except (TypeError, ValueError, OverflowError, RecursionError):
             # A value that JSON cannot encode is invalid: parsing names its field.
-            return _new(fields, self._now, self._holidays, self._limits, new_id())
+            return new_schedule(fields, self._now, self._holidays, self._limits, new_id())
         template = self._templates.get(key)
         if template is None:
             plain = _without_own(fields)
-            template = _new(plain, self._now, self._holidays, self._limits, new_id())
+            template = new_schedule(plain, self._now, self._holidays, self._limits, new_id())
             self._check_receivers(template.definition)
             if depends_on_id(template.definition.rule):
-                return _new(fields, self._now, self._holidays, self._limits, new_id())
+                return new_schedule(fields, self._now, self._holidays, self._limits, new_id())
             self._templates[key] = template
         faults: list[FieldError] = []
         own = read_payload_and_metadata(fields, faults)
@@ -406,17 +360,3 @@ def _without_own(fields: Mapping[str, object]) -> dict[str, object]:
 
 def _template_key(fields: Mapping[str, object]) -> bytes:
     return msgspec.json.encode(_without_own(fields), order="sorted")
-
-
-def _fingerprint(fields: Mapping[str, object]) -> bytes:
-    """Returns a hash of the fields in any order, without the key itself."""
-    known = {name: fields[name] for name in fields if name in SCHEDULE_FIELDS - {"idempotency_key"}}
-    return blake2b(msgspec.json.encode(known, order="sorted"), digest_size=16).digest()
-
-
-def _fingerprint_of_any(fields: Mapping[str, object]) -> bytes | None:
-    """As `_fingerprint`; None for invalid fields, which no stored schedule has."""
-    try:
-        return _fingerprint(fields)
-    except (TypeError, ValueError, OverflowError, RecursionError):
-        return None

@@ -15,10 +15,11 @@ from msgspec import structs
 from tickwork.core import when
 from tickwork.core.delivery.endpoint import ENDPOINTS_MAX
 from tickwork.core.entity.call import queue_of
-from tickwork.core.fields import nearest, no_queue, shown
+from tickwork.core.fields import FAULTS_MAX, no_queue, shown
 from tickwork.core.limits import ENTITIES_PREFIX, is_hidden
 from tickwork.core.message.body import decode_body
 from tickwork.core.model import SYSTEM, ContentType, QueueSettings, Scope
+from tickwork.core.near_names import nearest
 from tickwork.core.owner_targets import check_target
 from tickwork.core.public_id import Prefix, parse_public_id, public_id
 from tickwork.core.schedule.change import Change
@@ -157,6 +158,8 @@ async def check_targets(
     known: dict[str, bool] = {}
     faults: list[FieldError] = []
     for index, fields in bodies.items():
+        if len(faults) >= FAULTS_MAX:
+            break
         for field in TARGET_FIELDS:
             target = fields.get(field)
             queue = target.get("queue") if isinstance(target, Mapping) else None

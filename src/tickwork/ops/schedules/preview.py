@@ -6,6 +6,7 @@ change is half a year of fires away, so `explain_schedule` looks at the hours ar
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
@@ -58,7 +59,9 @@ async def preview(
     """Returns the next fires of a schedule that need not exist, with the tenant's calendars."""
     calendars = await holidays_among(store, scope, [body])
     limits, now = await limits_of(store, scope, limits), await store.now()
-    return preview_schedule(body, now=now, limits=limits, calendars=calendars)
+    return await asyncio.to_thread(
+        preview_schedule, body, now=now, limits=limits, calendars=calendars
+    )
 
 
 def past_warning(rule: when.Rule, now: datetime) -> tuple[str, ...]:

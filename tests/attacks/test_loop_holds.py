@@ -1,0 +1,148 @@
+"""No request of a megabyte, valid or not, holds the event loop for long: others are answered
+meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.attacks.hostile import RARE_RULES, Attack, attacks, routes
+from tests.attacks.loop_holds import LoopHolds, loop_holds
+from tickwork.core.fields import FAULTS_MAX, NEAR_NAMES_MAX
+
+HOLD_SECONDS_MAX = 0.05
+"""Seconds of processor time that one request may hold the loop."""
+
+ATTEMPTS = 3
+"""Number of requests of which the quickest counts: other processes take the cache and the core."""
+
+SAMPLE_STEP = 11
+"""Of so many attacks on a route `make test` runs one, others for each route."""
+
+JSON = {"Content-Type": "application/json"}
+
+
+async def judge(holds: LoopHolds, client: httpx.AsyncClient, attack: Attack) -> str | None:
+    """What is wrong with the answer to an attack."""
+    seconds = 0.0
+    url = f"{attack.path}?{query}" if (query := attack.query()) else attack.path
+    content = None if attack.body is None else attack.body()
+    for _ in range(ATTEMPTS):
+        request = client.request(attack.method, url, content=content, headers=JSON)
+        response, seconds = await holds.during(request)
+        if response.status_code >= 500 and response.status_code != 503:
+            return f"{attack.method} {attack.path}, {attack.name}: {response.status_code}"
+        if seconds <= HOLD_SECONDS_MAX:
+            return None
+    return f"{attack.method} {attack.path}, {attack.name}: {seconds:.3f} s"
+
+
+async def judge_all(client: httpx.AsyncClient, given: Iterable[Attack]) -> None:
+    async with loop_holds() as holds:
+        found = [await judge(holds, client, attack) for attack in given]
+    assert found
+    assert not any(found), "\n".join(filter(None, found))
+
+
+async def filled(client: httpx.AsyncClient) -> dict[str, str]:
+    """Creates something of each kind, and returns what path parameters may name."""
+
+    async def made(method: str, path: str, **body: Any) -> dict[str, Any]:
+        response = await client.request(method, f"/v1/{path}", json=body)
+        assert response.status_code in (200, 201), response.text
+        answer: dict[str, Any] = response.json()
+        return answer
+
+    await made("PUT", "queues/q")
+    message = await made("POST", "queues/q/messages", body={"a": 1})
+    target = {"type": "queue", "queue": "q"}
+    schedule = await made("POST", "schedules", interval_seconds=3_600, name="hourly", target=target)
+    batch = await made("POST", "batches", queue="q", items=[{"body": 1}], open=True)
+    await made("PUT", "limits/shared", rate=5)
+    await made("PUT", "calendars/holidays", days=["2027-01-01"])
+    await made("POST", "tenants", id="shop")
+    key = await made("POST", "tenants/shop/keys", name="one", scopes=["read"])
+    url = "https://crm.example.com/hook"
+    endpoint = await made("POST", "endpoints", name="crm", url=url, types=["order.*"])
+    return {
+        "queue": "q",
+        "message_id": message["id"],
+        "schedule": schedule["id"],
+        "batch": batch["id"],
+        "limit_name": "shared",
+        "calendar": "holidays",
+        "tenant": "shop",
+        "key": key["id"],
+        "endpoint": endpoint["id"],
+    }
+
+
+async def all_attacks(
+    client: httpx.AsyncClient, *, step: int = 1, fields_alone: bool = False
+) -> Iterable[Attack]:
+    """Attacks on all routes, of which every `step`th. Those that delete come last."""
+    document = (await client.get("/openapi.json")).json()
+    known = await filled(client)
+    found = sorted(routes(document), key=lambda route: route.method == "DELETE")
+    assert len(found) > 100
+    return (
+        attack
+        for number, route in enumerate(found)
+        for index, attack in enumerate(attacks(route, known, fields_alone=fields_alone))
+        if (index + number) % step == 0
+    )
+
+
+@pytest.mark.one_store("sqlite")
+async def test_no_attack_holds_the_loop(http: httpx.AsyncClient) -> None:
+    await judge_all(http, await all_attacks(http, step=SAMPLE_STEP))
+
+
+@pytest.mark.soak
+async def test_no_attack_on_any_field_of_any_route_holds_the_loop(http: httpx.AsyncClient) -> None:
+    await judge_all(http, await all_attacks(http, fields_alone=True))
+
+
+async def test_look_alikes_without_a_key_do_not_hold_the_loop(http: httpx.AsyncClient) -> None:
+    http.headers.pop("Authorization")
+    names = ",".join(f'"key{number:x}":0' for number in range(59_000))
+    content = f"{{{names}}}".encode()
+    await judge_all(http, [Attack("look-alikes", "POST", "/v1/session", body=lambda: content)])
+    errors = (await http.post("/v1/session", content=content, headers=JSON)).json()["errors"]
+    assert len(errors) == FAULTS_MAX
+    assert sum("did you mean 'key'?" in error["message"] for error in errors) == NEAR_NAMES_MAX
+
+
+async def test_many_rare_rules_are_checked_beside_the_loop(http: httpx.AsyncClient) -> None:
+    target = {"type": "queue", "queue": "q"}
+    await http.put("/v1/queues/q", json={})
+    bodies = [
+        {"rrule": rule, "start_at": f"{1971 + number}-01-01T00:00:00Z", "target": target}
+        for rule in RARE_RULES
+        for number in range(2)
+    ]
+    async with loop_holds() as holds:
+        for given in (bodies, bodies[0]):
+            response, seconds = await holds.during(http.post("/v1/schedules", json=given))
+            assert response.status_code == 422
+            assert "never fires" in response.json()["errors"][0]["message"]
+            assert seconds <= HOLD_SECONDS_MAX
+
+
+async def test_equal_rare_rules_are_searched_once(http: httpx.AsyncClient) -> None:
+    await http.put("/v1/queues/q", json={})
+    rule = "FREQ=YEARLY;INTERVAL=97;BYMONTH=2;BYMONTHDAY=29"
+    body = {
+        "rrule": rule,
+        "start_at": "1979-01-01T00:00:00Z",
+        "target": {"type": "queue", "queue": "q"},
+    }
+    async with loop_holds() as holds:
+        response, seconds = await holds.during(http.post("/v1/schedules", json=[body] * 1_000))
+    # One search takes 10 ms, and the budget is 2 s.
+    assert response.status_code == 201, response.text
+    assert len(response.json()["items"]) == 1_000
+    assert seconds <= HOLD_SECONDS_MAX
