@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
@@ -15,7 +16,15 @@ from msgspec import Meta, Struct
 from tickwork.api.context import Context, store_of
 from tickwork.api.once import IdempotencyKey, once
 from tickwork.api.operation import operation
-from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
+from tickwork.api.pages import (
+    PAGE_LIMIT,
+    Cursor,
+    Limit,
+    Page,
+    page_of,
+    read_cursor,
+    read_page,
+)
 from tickwork.api.query import body_reader, finished
 from tickwork.api.routes.messages import SendRequest
 from tickwork.core.access import Caller, Permission
@@ -267,10 +276,13 @@ async def list_items(
 ) -> Page[ItemAnswer]:
     """Returns the items that have a status, by id; by default those that failed."""
     after: UUID | None = read_cursor(cursor, UUID)
-    found = await batches.list_items(
-        store_of(context), caller.scope, _id(batch), status, limit=limit + 1, after=after
-    )
-    return page_of(found, limit, lambda each: each.id, ItemAnswer.of)
+
+    async def read(count: int, after: UUID | None) -> Sequence[BatchItem]:
+        return await batches.list_items(
+            store_of(context), caller.scope, _id(batch), status, limit=count, after=after
+        )
+
+    return await read_page(read, limit, after, lambda item: item.id, ItemAnswer.of)
 
 
 def _items(reader: Any) -> list[Any]:

@@ -9,11 +9,19 @@ from uuid import UUID
 from litestar.di import NamedDependency
 from litestar.openapi.spec import Example
 from litestar.params import Body, FromPath, FromQuery, QueryParameter
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from tickwork.api.context import Context, store_of
 from tickwork.api.operation import operation
-from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, read_cursor, write_cursor
+from tickwork.api.pages import (
+    PAGE_LIMIT,
+    Cursor,
+    Limit,
+    Listed,
+    Page,
+    read_cursor,
+    read_filtered,
+)
 from tickwork.api.query import body_reader, finished
 from tickwork.core.access import Caller, Permission
 from tickwork.core.fields import Reader, read_id, read_instant, shown
@@ -147,7 +155,7 @@ async def list_dead_letters(
 ) -> Page[DeadLetterAnswer]:
     """Returns the open dead letters of a queue, oldest first.
 
-    A page looks at 10,000 dead letters at most. Where few of them match a filter it is short or
+    A page looks at 10,000 dead letters for each 64 that it shows. Where few match it is short or
     empty, and its `next_cursor` goes on behind them: the last page is the one without a
     `next_cursor`.
     """
@@ -156,14 +164,22 @@ async def list_dead_letters(
         fingerprint=fingerprint,
         type=of_type,
         failed_before=read_instant("failed_before", failed_before),
-        limit=limit,
     )
     after: UUID | None = read_cursor(cursor, UUID)
-    found = await dead_letters.list_dead_letters(
-        store_of(context), caller.scope, queue, selection, after=after
+
+    async def read(count: int, after: UUID | None) -> Listed[DeadLetter, UUID]:
+        found = await dead_letters.list_dead_letters(
+            store_of(context),
+            caller.scope,
+            queue,
+            structs.replace(selection, limit=count),
+            after=after,
+        )
+        return Listed(found.letters, found.next)
+
+    return await read_filtered(
+        read, limit, after, lambda letter: DeadLetterAnswer.of(letter, queue)
     )
-    shown = tuple(DeadLetterAnswer.of(each, queue) for each in found.letters)
-    return Page(shown, None if found.next is None else write_cursor(found.next))
 
 
 @operation(

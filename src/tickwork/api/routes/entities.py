@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -14,7 +15,15 @@ from msgspec import Meta, Struct
 from tickwork.api.context import Context, store_of
 from tickwork.api.once import IdempotencyKey
 from tickwork.api.operation import operation
-from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
+from tickwork.api.pages import (
+    PAGE_LIMIT,
+    Cursor,
+    Limit,
+    Page,
+    page_of,
+    read_cursor,
+    read_page,
+)
 from tickwork.api.query import body_reader, finished
 from tickwork.core.access import Caller, Permission
 from tickwork.core.entity.model import CountedType, EntityRecord
@@ -202,17 +211,20 @@ async def list_entity_storage(
 ) -> Page[StorageEntry]:
     """Returns keys and values in the order of the keys' bytes."""
     after: str | None = read_cursor(cursor, str)
-    found = await entities.list_storage(
-        store_of(context),
-        caller.scope,
-        entity_type,
-        key,
-        prefix=prefix,
-        limit=limit + 1,
-        after=after,
-    )
-    entries = [StorageEntry(name, value) for name, value in found.items()]
-    return page_of(entries, limit, lambda each: each.name, lambda each: each)
+
+    async def read(count: int, after: str | None) -> Sequence[StorageEntry]:
+        found = await entities.list_storage(
+            store_of(context),
+            caller.scope,
+            entity_type,
+            key,
+            prefix=prefix,
+            limit=count,
+            after=after,
+        )
+        return [StorageEntry(name, value) for name, value in found.items()]
+
+    return await read_page(read, limit, after, lambda entry: entry.name, lambda entry: entry)
 
 
 @operation(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -10,12 +11,12 @@ from litestar import Request, Response
 from litestar.di import NamedDependency
 from litestar.openapi.spec import Example
 from litestar.params import Body, FromPath, FromQuery
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tickwork.api.context import Context, store_of
 from tickwork.api.once import IdempotencyKey, once
 from tickwork.api.operation import operation
-from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
+from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, read_cursor, read_page
 from tickwork.api.query import body_reader, finished
 from tickwork.core.access import Caller, Permission
 from tickwork.core.delivery.endpoint import (
@@ -146,12 +147,15 @@ async def list_deliveries(
         is_undelivered=is_undelivered,
         since=read_instant("since", since),
         until=read_instant("until", until),
-        limit=limit + 1,
     )
     selection = await endpoints.select_endpoint(store, caller.scope, selection, endpoint)
     before: UUID | None = read_cursor(cursor, UUID)
-    found = await events.list_deliveries(store, caller.scope, selection, before=before)
-    return page_of(found, limit, lambda each: each.id, DeliveryAnswer.of)
+
+    async def read(count: int, before: UUID | None) -> Sequence[EndpointDelivery]:
+        wanted = structs.replace(selection, limit=count)
+        return await events.list_deliveries(store, caller.scope, wanted, before=before)
+
+    return await read_page(read, limit, before, lambda delivery: delivery.id, DeliveryAnswer.of)
 
 
 @operation(

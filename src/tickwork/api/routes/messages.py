@@ -15,7 +15,15 @@ from msgspec import Meta, Struct
 from tickwork.api.context import Context, store_of
 from tickwork.api.once import IdempotencyKey, once
 from tickwork.api.operation import operation
-from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, read_cursor, write_cursor
+from tickwork.api.pages import (
+    PAGE_LIMIT,
+    Cursor,
+    Limit,
+    Listed,
+    Page,
+    read_cursor,
+    read_filtered,
+)
 from tickwork.api.query import body_reader, finished
 from tickwork.core.access import Caller, Permission
 from tickwork.core.limits import DELAY_SECONDS_MAX
@@ -234,7 +242,7 @@ async def list_messages(
     ones in the order in which they are handed out, then blocked ones by key. Those of one
     `correlation_id` come by id.
 
-    A page looks at 10,000 messages at most. Where few of them match a filter it is short or empty,
+    A page looks at 10,000 messages for each 64 that it shows. Where few match it is short or empty,
     and its `next_cursor` goes on behind them: the last page is the one without a `next_cursor`.
     """
     queues.check_visible(queue)
@@ -250,11 +258,16 @@ async def list_messages(
         sent_until=sent_until,
     )
     after: MessagePosition | None = read_cursor(cursor, MessagePosition)
-    found = await messages.list_messages(
-        store, caller.scope, queue, selection, limit=limit, after=after
-    )
-    shown = tuple(MessageAnswer.of(each) for each in found.messages)
-    return Page(shown, None if found.next is None else write_cursor(found.next))
+
+    async def read(
+        count: int, after: MessagePosition | None
+    ) -> Listed[messages.StoredMessage, MessagePosition]:
+        found = await messages.list_messages(
+            store, caller.scope, queue, selection, limit=count, after=after
+        )
+        return Listed(found.messages, found.next)
+
+    return await read_filtered(read, limit, after, MessageAnswer.of)
 
 
 @operation(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
@@ -16,7 +17,7 @@ from msgspec import Meta, Struct
 from tickwork.api.context import Context, store_of
 from tickwork.api.once import IdempotencyKey, change_once
 from tickwork.api.operation import operation
-from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
+from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, read_cursor, read_page
 from tickwork.api.query import body_reader, finished
 from tickwork.api.schedule_access import ScheduleId, own_schedule, shown_schedule, visible_owner
 from tickwork.api.schedule_schemas import FiringAnswer, ScheduleAnswer, UpcomingAnswer, WhyAnswer
@@ -205,15 +206,18 @@ async def list_firings(
     """Returns the history of a schedule, newest first; planned and running slots come before it."""
     known = await own_schedule(context, caller, schedule)
     after: _FiringPosition | None = read_cursor(cursor, _FiringPosition)
-    found = await views.list_firings(
-        store_of(context),
-        caller.scope,
-        known.id,
-        limit=limit + 1,
-        status=status,
-        before=None if after is None else (after.finished_at, after.id),
-    )
-    return page_of(found, limit, _position, FiringAnswer.of)
+
+    async def read(count: int, after: _FiringPosition | None) -> Sequence[FiringRecord]:
+        return await views.list_firings(
+            store_of(context),
+            caller.scope,
+            known.id,
+            limit=count,
+            status=status,
+            before=None if after is None else (after.finished_at, after.id),
+        )
+
+    return await read_page(read, limit, after, _position, FiringAnswer.of)
 
 
 def _position(firing: FiringRecord) -> _FiringPosition:

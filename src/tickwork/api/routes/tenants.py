@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
@@ -15,7 +16,15 @@ from msgspec import Meta, Struct, structs
 from tickwork.api.context import Context, store_of
 from tickwork.api.once import IdempotencyKey, once
 from tickwork.api.operation import operation
-from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
+from tickwork.api.pages import (
+    PAGE_LIMIT,
+    Cursor,
+    Limit,
+    Page,
+    page_of,
+    read_cursor,
+    read_page,
+)
 from tickwork.core.access import Caller, Permission
 from tickwork.core.api_key import ROTATION_SECONDS, ROTATION_SECONDS_MAX, ApiKey
 from tickwork.core.audit import AuditRecord
@@ -271,8 +280,11 @@ async def list_changes(
 ) -> Page[AuditRecord]:
     """Returns who changed what in the tenant, newest first, without secrets; kept for a year."""
     before: UUID | None = read_cursor(cursor, UUID)
-    found = await audit.list_audit(store_of(context), caller.scope, limit=limit + 1, before=before)
-    return page_of(found, limit, lambda each: each.id, lambda each: each)
+
+    async def read(count: int, before: UUID | None) -> Sequence[AuditRecord]:
+        return await audit.list_audit(store_of(context), caller.scope, limit=count, before=before)
+
+    return await read_page(read, limit, before, lambda record: record.id, lambda record: record)
 
 
 async def _scope(context: Context, tenant: str) -> Scope:

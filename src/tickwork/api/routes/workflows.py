@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -18,11 +18,11 @@ from tickwork.api.bodies import DocumentedMany
 from tickwork.api.context import Context, store_of
 from tickwork.api.once import IdempotencyKey, once
 from tickwork.api.operation import operation
-from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
+from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, read_cursor, read_page
 from tickwork.api.query import body_reader, finished
 from tickwork.core.access import Caller, Permission
 from tickwork.core.workflow.control import Restart
-from tickwork.core.workflow.model import STEPS_MAX
+from tickwork.core.workflow.model import STEPS_MAX, Run
 from tickwork.ops import workflows
 from tickwork.ops.workflow_views import RunView, restart_plan, summary
 
@@ -145,16 +145,19 @@ async def list_runs(
 ) -> Page[RunView]:
     """Returns the runs of a workflow without their steps, newest first; of all with `-`."""
     before: tuple[datetime, UUID] | None = read_cursor(cursor, tuple[datetime, UUID])
-    found = await workflows.list_runs(
-        store_of(context),
-        caller.scope,
-        workflow=named_workflow(workflow),
-        status=status,
-        parent=parent,
-        limit=limit + 1,
-        before=before,
-    )
-    return page_of(found, limit, lambda each: (each.created_at, each.uid), summary)
+
+    async def read(count: int, before: tuple[datetime, UUID] | None) -> Sequence[Run]:
+        return await workflows.list_runs(
+            store_of(context),
+            caller.scope,
+            workflow=named_workflow(workflow),
+            status=status,
+            parent=parent,
+            limit=count,
+            before=before,
+        )
+
+    return await read_page(read, limit, before, lambda run: (run.created_at, run.uid), summary)
 
 
 @operation("GET", _RUN, needs=Permission.READ, tag=_TAG, summary="Get a run")
