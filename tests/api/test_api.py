@@ -122,7 +122,7 @@ def test_the_docs_show_every_operation_and_field(client: Client, document: dict[
     for path, item in document["paths"].items():
         assert all(f"<code>{method.upper()} {path}</code>" in page for method in item)
     assert all(f"<code>{field}</code>" in page for field in when.RULE_FIELDS)
-    assert "curl http://testserver.local/v1/schedules/preview" in page
+    assert "curl &quot;$TICKWORK_URL&quot;/v1/schedules/preview" in page
 
 
 def test_the_docs_escape_everything() -> None:

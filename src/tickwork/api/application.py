@@ -6,11 +6,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from datetime import datetime
 
-from litestar import Litestar, Response, Router
-from litestar.config.compression import CompressionConfig
+from litestar import Litestar, Router
 from litestar.datastructures import Headers, State
 from litestar.di import Provide
-from litestar.exceptions import NotFoundException
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.spec import Components, Tag
 from litestar.types import ASGIApp, ControllerRouterHandler, Message, Receive, Scope, Send
@@ -25,6 +23,7 @@ from tickwork.api.access import (
     check_declarations,
     guard,
 )
+from tickwork.api.compress import compress_answers
 from tickwork.api.context import Context, Outside
 from tickwork.api.jwt import JwtChecker
 from tickwork.api.problems import handlers
@@ -35,7 +34,7 @@ from tickwork.api.routes.calendars import CALENDAR_ROUTES
 from tickwork.api.routes.cluster import OPERATING_ROUTES
 from tickwork.api.routes.console import console_asset, console_page
 from tickwork.api.routes.dead_letters import DEAD_LETTER_ROUTES
-from tickwork.api.routes.docs import PAGE_HEADERS, DocsPage, openapi_json
+from tickwork.api.routes.docs import DocsPage, documentation, openapi_json, serve_docs
 from tickwork.api.routes.endpoints import ENDPOINT_ROUTES
 from tickwork.api.routes.entities import ENTITY_ROUTES
 from tickwork.api.routes.events import EVENT_ROUTES
@@ -109,9 +108,6 @@ _ROUTES: list[ControllerRouterHandler] = [
     *WHY_ROUTES,
 ]
 
-GZIP_BYTES_MIN = 1_000
-"""Bytes of a response from which on it is compressed, if the client accepts that."""
-
 
 def create_api(
     *,
@@ -167,26 +163,25 @@ def create_api(
         before_request=refuse_unknown_parameters,
         before_send=[add_request_id],
         middleware=[_trace_requests] if spans.is_on() else [],
-        compression_config=CompressionConfig("gzip", minimum_size=GZIP_BYTES_MIN),
         exception_handlers=handlers(),
         request_max_body_size=BODY_BYTES_MAX,
         openapi_config=_documentation(),
         logging_config=None,
     )
+    api.state.documentation = documentation(api)
     check_declarations(api)
-    api.asgi_handler = keep_slashes(api.asgi_handler)
+    api.asgi_handler = compress_answers(keep_slashes(api.asgi_handler))
     return api
 
 
 def _documentation() -> OpenAPIConfig:
-    # Litestar renders its own page for unknown paths below /docs; we answer 404 instead.
+    # Litestar would render a page for each request, and one of its own for unknown paths.
     router = Router(
         "/docs",
         route_handlers=[],
         include_in_schema=False,
         opt={"permission": OPEN},
-        after_request=_raise_not_found,
-        response_headers=PAGE_HEADERS,
+        before_request=serve_docs,
     )
     return OpenAPIConfig(
         title="Tickwork",
@@ -199,12 +194,6 @@ def _documentation() -> OpenAPIConfig:
         components=Components(security_schemes={SECURITY_SCHEME: SECURITY}),
         use_handler_docstrings=True,
     )
-
-
-def _raise_not_found(response: Response[object]) -> Response[object]:
-    if response.status_code == NotFoundException.status_code:
-        raise NotFoundException
-    return response
 
 
 def _trace_requests(app: ASGIApp) -> ASGIApp:

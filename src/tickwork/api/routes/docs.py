@@ -9,11 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
-from litestar import Request, get
+from litestar import Litestar, Request, Response, get
+from litestar.exceptions import NotFoundException
 from litestar.openapi.plugins import OpenAPIRenderPlugin
+from litestar.serialization import encode_json
+
+from tickwork.api.compress import MadeOnce
+from tickwork.api.query import refuse_unknown_parameters
 
 # Pages have inline styles and no scripts.
 PAGE_HEADERS = {
@@ -45,10 +50,52 @@ def page(title: str, body: str) -> str:
     )
 
 
-@get("/openapi.json", opt={"permission": "open"}, include_in_schema=False, sync_to_thread=False)
-def openapi_json(request: Request[Any, Any, Any]) -> dict[str, Any]:
+URL_VARIABLE = '"$TICKWORK_URL"'
+"""Stands for the URL of the server in curl commands: the page is the same for all callers."""
+
+
+class Documentation(NamedTuple):
+    """The description as JSON, and as a page."""
+
+    description: MadeOnce
+    page: MadeOnce
+
+
+def documentation(api: Litestar) -> Documentation:
+    """The documentation of an application; it is made when it is asked for."""
+
+    def describe() -> bytes:
+        return encode_json(api.openapi_schema.to_schema())
+
+    def render() -> bytes:
+        return render_docs(api.openapi_schema.to_schema(), base_url=URL_VARIABLE).encode()
+
+    return Documentation(
+        MadeOnce(describe, "application/json"), MadeOnce(render, "text/html", PAGE_HEADERS)
+    )
+
+
+@get("/openapi.json", opt={"permission": "open"}, include_in_schema=False)
+async def openapi_json(request: Request[Any, Any, Any]) -> Response[bytes]:
     """Serves the OpenAPI description."""
-    return request.app.openapi_schema.to_schema()
+    return await _documentation(request).description.answer(request)
+
+
+async def serve_docs(request: Request[Any, Any, Any]) -> Response[bytes]:
+    """Serves the page, and the description below it; raises `NotFoundException` for other paths."""
+    await refuse_unknown_parameters(request)
+    match request.scope["path"].rstrip("/"):
+        case "/docs":
+            return await _documentation(request).page.answer(request)
+        case "/docs/openapi.json":
+            return await _documentation(request).description.answer(request)
+        case _:
+            raise NotFoundException
+
+
+def _documentation(request: Request[Any, Any, Any]) -> Documentation:
+    made: Documentation = request.app.state.documentation
+    return made
 
 
 Node = Mapping[str, Any]
@@ -58,14 +105,13 @@ _TYPE_DEPTH_MAX = 4
 
 
 class DocsPage(OpenAPIRenderPlugin):
-    """Renders the page at `/docs`."""
+    """Gives Litestar a page at `/docs`. `serve_docs` answers before it is rendered."""
 
     def __init__(self) -> None:
         super().__init__(path="/")
 
-    def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
-        base = str(request.base_url).rstrip("/")
-        return render_docs(openapi_schema, base_url=base).encode()
+    def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:  # noqa: ARG002
+        return render_docs(openapi_schema, base_url=URL_VARIABLE).encode()
 
 
 def render_docs(document: Node, *, base_url: str) -> str:
