@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from litestar import Litestar
     from prometheus_client import CollectorRegistry
 
+    from tickwork.api.connections import ConnectionLimits
     from tickwork.ops.stores import Store
     from tickwork.service.worker.worker import Worker
 
@@ -62,6 +63,18 @@ def build_api(settings: Settings, *, registry: CollectorRegistry | None = None) 
         is_on_loopback=is_loopback(settings.host),
         beside=partial(_run_node, settings, metrics) if registry is None else None,
         outside=Outside(rules, box, partial(box, make_key=False), sink),
+    )
+
+
+def connection_limits(settings: Settings) -> ConnectionLimits:
+    """The limits of the connections of a server with these settings."""
+    from tickwork.api.connections import ConnectionLimits
+
+    return ConnectionLimits(
+        header_seconds=settings.request_header_seconds,
+        body_seconds=settings.request_body_seconds,
+        keep_alive_seconds=settings.keep_alive_seconds,
+        connections_max=settings.connections_max,
     )
 
 
@@ -131,7 +144,12 @@ async def _handlers_served(settings: Settings, handlers: AsgiApp) -> AsyncIterat
         return
     from tickwork.api.serve import serving
 
-    async with serving(handlers, host=settings.http_host, port=settings.http_port) as address:
+    async with serving(
+        handlers,
+        host=settings.http_host,
+        port=settings.http_port,
+        limits=connection_limits(settings),
+    ) as address:
         logging.getLogger("tickwork").info("HTTP handlers are up at %s", address)
         yield
 
@@ -149,7 +167,11 @@ async def _served(
 
     api = build_api(settings, registry=registry)
     async with serving(
-        api, host=settings.host, port=settings.port, on_stop=lambda: stop_streams(api)
+        api,
+        host=settings.host,
+        port=settings.port,
+        limits=connection_limits(settings),
+        on_stop=lambda: stop_streams(api),
     ) as address:
         logging.getLogger("tickwork").info("the API is up at %s", address)
         await on_api(address)

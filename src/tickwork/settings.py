@@ -59,8 +59,9 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from tickwork.core.api_key import CHOSEN_KEY, parse_token
-from tickwork.core.fields import FieldReader, Reader, nearest, shown
+from tickwork.core.fields import FieldReader, Reader, shown
 from tickwork.core.jwt_issuer import Issuer, read_issuer_variables, read_issuers
+from tickwork.core.near_names import nearest
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.core.topology import Topology, parse, section_faults
 from tickwork.errors import FieldError, InvalidInput
@@ -85,6 +86,8 @@ _LINES_PER_SECOND_MAX = 1_000_000
 _BLOCKED_SECONDS_MAX = 3_600
 _DRAIN_SECONDS_MAX = 86_400
 _DELIVERY_CONCURRENCY_MAX = 10_000
+_CONNECTIONS_MAX = 100_000
+_REQUEST_SECONDS_MAX = 3_600
 
 
 class Role(StrEnum):
@@ -134,6 +137,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     admin_key: str | None = None
     public_url: str | None = None
     owner_targets: tuple[str, ...] = ()
+    connections_max: int = 4_000
+    request_header_seconds: float = 10.0
+    request_body_seconds: float = 30.0
+    keep_alive_seconds: float = 5.0
     archive_directory: str | None = None
     tracing: str = "off"
     jwt: tuple[Issuer, ...] = ()
@@ -317,6 +324,10 @@ def _drain_seconds(reader: Reader, name: str) -> float | None:
     return reader.number_between(name, 0, _DRAIN_SECONDS_MAX, "a number of seconds")
 
 
+def _request_seconds(reader: Reader, name: str) -> float | None:
+    return reader.number_between(name, 1, _REQUEST_SECONDS_MAX, "a number of seconds")
+
+
 def _host_rate(reader: Reader, name: str) -> float | None:
     return reader.number_between(name, RATE_MIN, RATE_MAX, "a number of deliveries")
 
@@ -433,6 +444,10 @@ _READERS: dict[str, FieldReader] = {
     "admin_key": _admin_key,
     "public_url": _public_url,
     "owner_targets": _owner_targets,
+    "connections_max": _integer(1, _CONNECTIONS_MAX),
+    "request_header_seconds": _request_seconds,
+    "request_body_seconds": _request_seconds,
+    "keep_alive_seconds": _request_seconds,
     "tracing": lambda reader, name: reader.one_of(name, ("off", "on")),
     "archive_directory": lambda reader, name: reader.text(name),
 }

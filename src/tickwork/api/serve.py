@@ -7,11 +7,16 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import uvicorn
 
+from tickwork.api.connections import ConnectionLimits, guarded_protocol
 from tickwork.app.services import AsgiApp
 from tickwork.service.process_lifecycle import listen, shown_url
+
+if TYPE_CHECKING:
+    from litestar import Litestar
 
 STOP_SECONDS_MAX = 10
 """Seconds open requests may take to finish on shutdown."""
@@ -23,6 +28,23 @@ def quiet_server_log() -> None:
     log = logging.getLogger("uvicorn.error")
     if log.level == logging.NOTSET:
         log.setLevel(logging.WARNING)
+
+
+def server_config(
+    application: AsgiApp | Litestar, limits: ConnectionLimits, stop_seconds: int = STOP_SECONDS_MAX
+) -> uvicorn.Config:
+    """How a server of ours runs: open requests may take so many seconds to finish on shutdown."""
+    return uvicorn.Config(
+        application,
+        http=guarded_protocol(limits),
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=limits.keep_alive_seconds,  # type: ignore[arg-type]
+        timeout_graceful_shutdown=stop_seconds,
+    )
 
 
 class ServerWithStreams(uvicorn.Server):
@@ -47,7 +69,12 @@ class _Server(uvicorn.Server):
 
 @asynccontextmanager
 async def serving(
-    application: AsgiApp, *, host: str, port: int, on_stop: Callable[[], None] = lambda: None
+    application: AsgiApp,
+    *,
+    host: str,
+    port: int,
+    limits: ConnectionLimits = ConnectionLimits(),  # noqa: B008 (frozen)
+    on_stop: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[str]:
     """Serves while the context is open and yields the URL. `on_stop` is called before open requests
     are waited for.
@@ -55,14 +82,7 @@ async def serving(
     Raises `InvalidInput` if the port cannot be used.
     """
     quiet_server_log()
-    config = uvicorn.Config(
-        application,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=STOP_SECONDS_MAX,
-    )
+    config = server_config(application, limits)
     with listen(host, port) as listener:
         server = _Server(config)
         task = asyncio.create_task(server.serve(sockets=[listener]))

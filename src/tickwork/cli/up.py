@@ -124,25 +124,16 @@ def _listen(settings: Settings) -> socket.socket:
 
 
 def _serve(settings: Settings, listener: socket.socket, first_key: CreatedKey | None) -> None:
-    import uvicorn
-
     from tickwork.api.context import stop_streams
-    from tickwork.api.serve import ServerWithStreams
+    from tickwork.api.serve import ServerWithStreams, server_config
     from tickwork.ops.keys import first_key_text
-    from tickwork.server import build_api
+    from tickwork.server import build_api, connection_limits
     from tickwork.service.observe.log_set_up import LogSetUp
     from tickwork.service.process_lifecycle import shown_url
 
     LogSetUp(settings.log_format, settings.log_level).apply()
     api = build_api(settings)
-    config = uvicorn.Config(
-        api,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=DRAIN_SECONDS_MAX,
-    )
+    config = server_config(api, connection_limits(settings), DRAIN_SECONDS_MAX)
     server = ServerWithStreams(config, lambda: stop_streams(api))
 
     def stop(*_: object) -> None:

@@ -81,6 +81,11 @@ _KINDS = {
         "Method not allowed",
         "This path does not support the method; the Allow header lists those it supports.",
     ),
+    408: Kind(
+        "request_timeout",
+        "Request timeout",
+        "The request did not come in time; send it again.",
+    ),
     409: Kind(Conflict.code, "Conflict", "It exists already, or is still in use."),
     412: Kind(
         PreconditionFailed.code,
@@ -99,6 +104,11 @@ _KINDS = {
     ),
     422: Kind(InvalidInput.code, "The input is not valid"),
     429: Kind(TooMany.code, "Too many", "A limit of the tenant or queue is reached; try later."),
+    431: Kind(
+        "header_too_large",
+        "The header is too large",
+        "The URL and header of a request have at most 65536 bytes; send less, or in the body.",
+    ),
     503: Kind(
         StoreUnavailable.code,
         "The database is unavailable",
