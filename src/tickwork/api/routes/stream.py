@@ -27,8 +27,8 @@ from tickwork.api.operation import operation
 from tickwork.clock import monotonic
 from tickwork.core.access import Caller, Permission
 from tickwork.core.stream import StreamEvent
-from tickwork.errors import FieldError, Forbidden, InvalidInput, Unauthorized
-from tickwork.ops.stream import StreamBehind, StreamReader
+from tickwork.errors import FieldError, Forbidden, InvalidInput, TooMany, Unauthorized
+from tickwork.ops.stream import StreamBehind
 
 HEARTBEAT_SECONDS = 15.0
 """Seconds between two comments that keep the connection open, and between two checks of the key,
@@ -79,27 +79,34 @@ async def stream(
 ) -> Stream:
     """Sends system events such as `message.dead`, and changes such as `schedule.pause`, as they
     happen. Each is a hint to read again what it names."""
-    context.streams.check_room()
-    reader = StreamReader(store_of(context), caller.scope, _read_id(last_event_id))
+    context.streams.check_room(caller.tenant, caller.name)
+    last_id = _read_id(last_event_id)
+    store_of(context)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return Stream(
-        _pieces(context, caller, request, reader), media_type="text/event-stream", headers=headers
+        _pieces(context, caller, request, last_id), media_type="text/event-stream", headers=headers
     )
 
 
 async def _pieces(
-    context: Context, caller: Caller, request: Request[Any, Any, Any], reader: StreamReader
+    context: Context, caller: Caller, request: Request[Any, Any, Any], last_id: UUID | None
 ) -> AsyncIterator[str]:
-    """The text of the stream. Nothing is kept for a reader: the next events are read when it has
-    taken the last ones."""
+    """The text of the stream. Nothing is kept for a reader: the next events are taken when it has
+    read the last ones."""
     yield f"retry: {RETRY_MILLISECONDS}\n\n"
-    with context.streams.watching(store_of(context), caller.tenant) as news:
+    streams, store = context.streams, store_of(context)
+    try:
+        stream = streams.opened(store, caller.tenant, caller.name, last_id)
+    except TooMany:  # Others were opened since the request was let in.
+        yield _closed("too_many")
+        return
+    with stream as opened:
         heartbeat_at = check_at = monotonic() + HEARTBEAT_SECONDS
         while True:
             piece, reason = "", "stopping" if context.is_stopping else None
-            news.clear()
+            opened.news.clear()
             try:
-                piece = "".join(map(_text, await reader.new_events()))
+                piece = "".join(map(_text, await opened.new_events()))
             except StreamBehind:
                 reason = "behind"
             if monotonic() >= check_at:
@@ -114,9 +121,13 @@ async def _pieces(
                 heartbeat_at = monotonic() + HEARTBEAT_SECONDS
                 reason = "slow" if monotonic() - began > SLOW_SECONDS_MAX else reason
             if reason is not None:
-                yield f'event: closed\ndata: {{"reason":"{reason}"}}\n\n'
+                yield _closed(reason)
                 return
-            await _wait(context, news, heartbeat_at)
+            await _wait(context, opened.news, heartbeat_at)
+
+
+def _closed(reason: str) -> str:
+    return f'event: closed\ndata: {{"reason":"{reason}"}}\n\n'
 
 
 async def _wait(context: Context, news: asyncio.Event, until: float) -> None:
