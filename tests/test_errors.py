@@ -24,6 +24,7 @@ EVERY_ERROR: list[TickworkError] = [
     errors.Unauthorized("key_expired", "API key k1 has expired"),
     errors.Forbidden("needs_read", "this needs a key with the scope read"),
     errors.TooMany("tenant default has as many schedules as it may"),
+    errors.RateExceeded("you make too many requests", "key_requests_per_second", 0.5, 100.0),
     errors.ClaimLost(["a", "b"]),
     errors.EventDone(["a"]),
     errors.NodeExpired("n"),

@@ -12,6 +12,7 @@ TickworkError
 ├── PreconditionFailed   it is not the version that the caller named; read it again
 ├── BacklogFull          the queue is at its size limit; send again later
 ├── TooMany              the tenant is at its limit or over its rate; raise the limit or wait
+│   └── RateExceeded         the caller makes too many requests a second; wait
 ├── ClaimLost            another worker has claimed the message; nothing was written
 ├── EventDone            the event was processed before; ack this duplicate without its effects
 ├── NodeExpired          the lease of the node expired; join with a new id
@@ -183,6 +184,21 @@ class TooMany(TickworkError):
 
     def _init_args(self) -> tuple[object, ...]:
         return self.message, self.limit, self.retry_after_seconds
+
+
+class RateExceeded(TooMany):
+    """A caller makes more requests than `rate_per_second`. Nothing was done."""
+
+    code = "rate_exceeded"
+
+    def __init__(
+        self, message: str, limit: str, retry_after_seconds: float, rate_per_second: float
+    ) -> None:
+        self.rate_per_second = rate_per_second
+        super().__init__(message, limit, retry_after_seconds)
+
+    def _init_args(self) -> tuple[object, ...]:
+        return *super()._init_args(), self.rate_per_second
 
 
 class ClaimLost(TickworkError):

@@ -13,6 +13,7 @@ from tickwork import clock
 from tickwork.app.services import AsgiApp
 from tickwork.core import when
 from tickwork.core.model import SYSTEM
+from tickwork.core.request_rate import RequestRates
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.extras import server_extra
 from tickwork.ops.schedules.outside import OutsideRules
@@ -63,6 +64,10 @@ def build_api(settings: Settings, *, registry: CollectorRegistry | None = None) 
         is_on_loopback=is_loopback(settings.host),
         beside=partial(_run_node, settings, metrics) if registry is None else None,
         outside=Outside(rules, box, partial(box, make_key=False), sink),
+        rates=RequestRates(
+            key_per_second=settings.key_requests_per_second,
+            tenant_per_second=settings.tenant_requests_per_second,
+        ),
     )
 
 

@@ -137,6 +137,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     admin_key: str | None = None
     public_url: str | None = None
     owner_targets: tuple[str, ...] = ()
+    key_requests_per_second: float = 2_000.0
+    tenant_requests_per_second: float = 5_000.0
     connections_max: int = 4_000
     request_header_seconds: float = 10.0
     request_body_seconds: float = 30.0
@@ -328,6 +330,10 @@ def _request_seconds(reader: Reader, name: str) -> float | None:
     return reader.number_between(name, 1, _REQUEST_SECONDS_MAX, "a number of seconds")
 
 
+def _request_rate(reader: Reader, name: str) -> float | None:
+    return reader.number_between(name, RATE_MIN, RATE_MAX, "a number of requests")
+
+
 def _host_rate(reader: Reader, name: str) -> float | None:
     return reader.number_between(name, RATE_MIN, RATE_MAX, "a number of deliveries")
 
@@ -444,6 +450,8 @@ _READERS: dict[str, FieldReader] = {
     "admin_key": _admin_key,
     "public_url": _public_url,
     "owner_targets": _owner_targets,
+    "key_requests_per_second": _request_rate,
+    "tenant_requests_per_second": _request_rate,
     "connections_max": _integer(1, _CONNECTIONS_MAX),
     "request_header_seconds": _request_seconds,
     "request_body_seconds": _request_seconds,

@@ -24,12 +24,16 @@ from tickwork.core import when
 from tickwork.core.access import Permission
 from tickwork.core.jwt_issuer import Issuer
 from tickwork.core.model import Scope
+from tickwork.core.request_rate import RequestRates
 from tickwork.ops.keys import create_key
 from tickwork.ops.schedules.outside import OutsideRules
 from tickwork.ops.stores import Store
 from tickwork.wiring import Settings, guard, open_store, secret_box, webhook_channel
 
 Client = TestClient[Litestar]
+ANY_WRONG_KEYS = RequestRates(wrong_keys_per_second=1e6)
+"""Rates for tests that try wrong keys on all routes."""
+
 ALL_SCOPES = tuple(Permission)
 
 
@@ -89,6 +93,7 @@ class ReusedApi:
             open_store=self._open,
             issuers=issuers,
             monotonic=self._monotonic,
+            rates=ANY_WRONG_KEYS,
             outside=outside_of("sqlite:///:memory:"),
         )
 

@@ -17,6 +17,7 @@ operator acts for.
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from ipaddress import IPv6Address, ip_address
 from typing import Any
 
@@ -29,7 +30,7 @@ from litestar.openapi.spec import SecurityScheme
 from tickwork.api.context import Context
 from tickwork.core.access import Caller, Permission, check_access
 from tickwork.core.session import check_csrf
-from tickwork.errors import StoreUnavailable
+from tickwork.errors import StoreUnavailable, Unauthorized
 from tickwork.ops.audit import ACTOR
 
 OPEN = "open"
@@ -61,6 +62,8 @@ async def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRou
     check_access(
         caller, Permission(str(declared)), is_open_to_owners=handler.opt.get("owners") is True
     )
+    if context.gate is not None:
+        context.gate.check(caller)
     connection.scope["auth"] = caller
     ACTOR.set(caller.name)
 
@@ -75,11 +78,41 @@ async def authenticated(context: Context, connection: ASGIConnection[Any, Any, A
     )
     secret = connection.cookies.get(SESSION_COOKIE)
     if authorization is not None or secret is None:
-        return await context.authenticator.caller(authorization, tenant)
+        return await caller_with_key(context, connection, authorization, tenant)
     signed_in = await context.authenticator.caller_of_session(secret, tenant)
     if connection.scope.get("method") not in _READS:
         check_csrf(secret, connection.headers.get(CSRF_HEADER))
     return signed_in.caller
+
+
+async def caller_with_key(
+    context: Context,
+    connection: ASGIConnection[Any, Any, Any, Any],
+    authorization: str | None,
+    tenant: str | None,
+) -> Caller:
+    """Who has this key. Wrong keys are counted by the address of the client, and refused with
+    `RateExceeded` if there are too many."""
+    if context.authenticator is None:
+        raise StoreUnavailable("this process has no database")
+    gate, client = context.gate, connection.client
+    if gate is None:
+        return await context.authenticator.caller(authorization, tenant)
+    host = None if client is None else client.host
+    credential = None if authorization is None else _print_of(authorization)
+    gate.check_address(host, credential)
+    try:
+        caller = await context.authenticator.caller(authorization, tenant)
+    except Unauthorized:
+        gate.note_wrong(host, credential)
+        raise
+    gate.note_right(credential)
+    return caller
+
+
+def _print_of(authorization: str) -> str:
+    """Names a key in the memory of this process, which does not have the key itself."""
+    return blake2b(authorization.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def is_loopback(host: str) -> bool:

@@ -28,6 +28,7 @@ from tickwork.api.context import Context, Outside
 from tickwork.api.jwt import JwtChecker
 from tickwork.api.problems import handlers
 from tickwork.api.query import keep_slashes, refuse_unknown_parameters
+from tickwork.api.rates import RequestGate
 from tickwork.api.request_id import add_request_id
 from tickwork.api.routes.batches import BATCH_ROUTES
 from tickwork.api.routes.calendars import CALENDAR_ROUTES
@@ -56,6 +57,7 @@ from tickwork.api.routes.workflows import WORKFLOW_ROUTES
 from tickwork.core import when
 from tickwork.core.jwt_issuer import Issuer
 from tickwork.core.problem import BODY_BYTES_MAX
+from tickwork.core.request_rate import RequestRates
 from tickwork.ops.authenticate import Authenticator
 from tickwork.ops.stores import Store
 
@@ -120,6 +122,7 @@ def create_api(
     issuers: Sequence[Issuer] = (),
     monotonic: Callable[[], float] = clock.monotonic,
     outside: Outside | None = None,
+    rates: RequestRates | None = None,
 ) -> Litestar:
     """Returns the ASGI application.
 
@@ -127,13 +130,16 @@ def create_api(
     is opened on startup and closed on shutdown; without `open_store`, routes that need a store
     answer 503. `beside` runs next to the application while it serves. /metrics serves `registry`,
     without a key if the server `is_on_loopback`. It accepts JWTs of the `issuers`. Cached keys age
-    by `monotonic`. `outside` is what reaches the outside, for webhooks and endpoints.
+    by `monotonic`. `outside` is what reaches the outside, for webhooks and endpoints. `rates` are
+    the requests a second that callers may make.
     """
     check_jwt = JwtChecker(issuers, monotonic).caller if issuers else None
+    metrics_registry = registry or CollectorRegistry()
     context = Context(
         now=now,
         limits=limits,
-        registry=registry or CollectorRegistry(),
+        registry=metrics_registry,
+        gate=RequestGate(rates or RequestRates(), monotonic, metrics_registry),
         is_on_loopback=is_on_loopback,
         outside=outside,
     )
@@ -141,6 +147,8 @@ def create_api(
     @asynccontextmanager
     async def with_store(_: Litestar) -> AsyncIterator[None]:
         context.is_stopping = False
+        if context.gate is not None:
+            context.gate.clear()
         async with AsyncExitStack() as opened:
             if open_store is not None:
                 context.store = await open_store()

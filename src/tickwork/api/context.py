@@ -11,6 +11,7 @@ from litestar import Litestar
 from prometheus_client import CollectorRegistry
 
 from tickwork import clock
+from tickwork.api.rates import RequestGate
 from tickwork.channel.channels import WebhookSink
 from tickwork.core import when
 from tickwork.errors import StoreUnavailable
@@ -46,6 +47,7 @@ class Context:
     is_on_loopback: bool = False
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     outside: Outside | None = None
+    gate: RequestGate | None = None
     streams: StreamWatch = field(default_factory=StreamWatch)
     is_stopping: bool = False
     puller: Puller = field(default_factory=lambda: Puller(uuid4(), clock.monotonic))

@@ -72,7 +72,7 @@ def error_of(status: int, body: bytes, headers: Mapping[str, str], server: str) 
             return errors.Unauthorized(problem.code, text)
         case 403:
             return errors.Forbidden(problem.code, text)
-    if problem.code == errors.TooMany.code:
+    if problem.code in (errors.TooMany.code, errors.RateExceeded.code):
         return errors.TooMany(text, problem.limit, retry_after(headers))
     if problem.code not in _BY_CODE:
         return errors.ServiceFailed(server, status, f"{problem.code}: {text}")

@@ -24,6 +24,7 @@ from tickwork.errors import (
     InvalidInput,
     NotFound,
     PreconditionFailed,
+    RateExceeded,
     RequestRunning,
     StoreUnavailable,
     TickworkError,
@@ -193,6 +194,10 @@ def problem_of(error: TickworkError) -> Refusal | None:
     headers, limit = {}, ""
     if status == _TOO_MANY_REQUESTS:
         headers["Retry-After"], limit = _wait_and_limit(error)
+    if isinstance(error, RateExceeded):
+        headers["RateLimit-Limit"] = f"{error.rate_per_second:g}"
+        headers["RateLimit-Remaining"] = "0"
+        headers["RateLimit-Reset"] = headers["Retry-After"]
     return Refusal(problem(status, code=code, detail=_sentence(error), limit=limit), headers)
 
 
@@ -211,6 +216,7 @@ _REFUSALS: dict[type[TickworkError], tuple[int, str]] = {
     EntityMoved: (409, EntityMoved.code),
     EntityCallFailed: (500, EntityCallFailed.code),
     BacklogFull: (_TOO_MANY_REQUESTS, BacklogFull.code),
+    RateExceeded: (_TOO_MANY_REQUESTS, RateExceeded.code),
     TooMany: (_TOO_MANY_REQUESTS, TooMany.code),
 }
 

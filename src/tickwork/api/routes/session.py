@@ -19,6 +19,7 @@ from tickwork.api.access import (
     SESSION_COOKIE,
     TENANT_HEADER,
     authenticated,
+    caller_with_key,
     is_from_here,
 )
 from tickwork.api.bodies import Documented
@@ -64,7 +65,9 @@ async def sign_in(
     reader = body_reader(data, "key")
     token = (reader.text("key") or "").strip()
     finished(reader)
-    caller = await _authenticator(context).caller(f"Bearer {token}", None)
+    caller = await caller_with_key(context, request, f"Bearer {token}", None)
+    if context.gate is not None:
+        context.gate.check(caller)
     ACTOR.set(caller.name)
     started = await start_session(store_of(context), caller, token)
     cookie = _cookie(request, context, started.secret, int(SESSION_SECONDS))

@@ -1,0 +1,143 @@
+"""Callers who make too many requests, or guess keys, are refused; others are answered."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from tests.kit.api import bearer, in_process, new_key
+from tests.stores.home import Home
+from tickwork.api import create_api
+from tickwork.clock import now
+from tickwork.core import when
+from tickwork.core.model import SYSTEM, Tenant
+from tickwork.core.request_rate import CALLERS_MAX, Rates, RequestRates, network_of
+
+WRONG = bearer("tw_0123456789_" + "0" * 64)
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def monotonic() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+async def client(
+    home: Home, monotonic: Clock, registry: CollectorRegistry
+) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of an API in which a key may make 5 requests a second, and a tenant 8."""
+    api = create_api(
+        now=now,
+        limits=when.Limits(),
+        open_store=home.open,
+        monotonic=monotonic,
+        registry=registry,
+        rates=RequestRates(key_per_second=5, tenant_per_second=8),
+    )
+    async with in_process(api) as started:
+        yield started
+
+
+async def keys(home: Home, *tenants: str) -> list[dict[str, str]]:
+    """The headers of a new key for each of the tenants."""
+    store = await home.open()
+    try:
+        for tenant in {*tenants} - {"default"}:
+            await store.tenants.put(SYSTEM, Tenant(id=tenant))
+        return [bearer(await new_key(store, tenant=tenant)) for tenant in tenants]
+    finally:
+        await store.close()
+
+
+async def statuses(client: httpx.AsyncClient, headers: dict[str, str], count: int) -> list[int]:
+    return [(await client.get("/v1/queues", headers=headers)).status_code for _ in range(count)]
+
+
+async def test_a_key_has_its_own_rate(
+    home: Home, client: httpx.AsyncClient, monotonic: Clock
+) -> None:
+    one, other = await keys(home, "default", "shop")
+    # Two seconds' worth at once, and the one that crosses the line.
+    assert await statuses(client, one, 12) == [200] * 11 + [429]
+    assert await statuses(client, other, 5) == [200] * 5
+    refused = await client.get("/v1/queues", headers=one)
+    assert refused.json()["limit"] == "key_requests_per_second"
+    assert refused.headers["retry-after"] == "1"
+    assert refused.headers["ratelimit-limit"] == "5"
+    assert refused.headers["ratelimit-remaining"] == "0"
+    assert refused.headers["ratelimit-reset"] == "1"
+    monotonic.seconds += 1.0
+    assert await statuses(client, one, 6) == [200] * 5 + [429]
+
+
+async def test_the_keys_of_a_tenant_share_a_rate(
+    home: Home, client: httpx.AsyncClient, registry: CollectorRegistry
+) -> None:
+    one, same, other = await keys(home, "default", "default", "shop")
+    assert await statuses(client, one, 10) == [200] * 10
+    assert await statuses(client, same, 8) == [200] * 7 + [429]
+    refused = await client.get("/v1/queues", headers=same)
+    assert refused.json()["limit"] == "tenant_requests_per_second"
+    assert await statuses(client, other, 1) == [200]
+    assert b'tickwork_http_refused_total{reason="rate"} 2.0' in generate_latest(registry)
+
+
+@pytest.mark.parametrize("way", ["header", "session"])
+async def test_wrong_keys_are_limited_by_address(
+    home: Home, client: httpx.AsyncClient, monotonic: Clock, registry: CollectorRegistry, way: str
+) -> None:
+    known, unseen = await keys(home, "default", "default")
+    assert await statuses(client, known, 1) == [200]
+
+    async def guess() -> int:
+        if way == "header":
+            return (await client.get("/v1/queues", headers=WRONG)).status_code
+        token = WRONG["Authorization"].removeprefix("Bearer ")
+        return (await client.post("/v1/session", json={"key": token})).status_code
+
+    assert [await guess() for _ in range(23)] == [401] * 21 + [429] * 2
+    # Others may have the same address: what was right is still right.
+    assert await statuses(client, known, 1) == [200]
+    assert await statuses(client, unseen, 1) == [429]
+    metrics = generate_latest(registry)
+    assert b'tickwork_http_refused_total{reason="wrong_key"} 21.0' in metrics
+    assert b'tickwork_http_refused_total{reason="address"} 3.0' in metrics
+    monotonic.seconds += 2.0
+    assert await statuses(client, unseen, 1) == [200]
+
+
+async def test_a_request_without_a_key_is_no_guess(client: httpx.AsyncClient) -> None:
+    assert await statuses(client, {}, 40) == [401] * 40
+    assert (await client.get("/healthz")).status_code == 200
+
+
+def test_the_callers_that_are_remembered_are_bounded() -> None:
+    rates = Rates()
+    for number in range(3 * CALLERS_MAX):
+        rates.count(number, 0.001, 0.0)
+    assert len(rates._used_until) <= CALLERS_MAX
+
+
+def test_a_network_of_ipv6_is_one_address() -> None:
+    assert network_of("2001:db8::1") == network_of("2001:db8::ffff:1")
+    assert network_of("2001:db8::1") != network_of("2001:db8:0:1::1")
+    assert network_of("192.0.2.1") != network_of("192.0.2.2")
+    assert network_of("testclient") == "testclient"
