@@ -57,7 +57,7 @@ def build_api(settings: Settings, *, registry: CollectorRegistry | None = None) 
     sink = partial(webhook_channel, settings)
     return create_api(
         now=clock.now,
-        limits=when.Limits(min_interval_seconds=settings.min_interval_seconds),
+        limits=when.Limits(settings.min_interval_seconds, settings.owner_min_interval_seconds),
         open_store=lambda: open_store(settings),
         registry=metrics,
         issuers=settings.jwt,

@@ -114,6 +114,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     database_direct: str | None = None
     roles: frozenset[Role] = SERVER_ROLES
     min_interval_seconds: int = 60
+    owner_min_interval_seconds: int = 60
     log_format: str | None = None
     log_level: str = "info"
     log_successes_per_second: int = 10
@@ -427,6 +428,7 @@ _READERS: dict[str, FieldReader] = {
     "database_direct": _direct,
     "roles": lambda reader, name: reader.some_of(name, Role),
     "min_interval_seconds": _integer(1, _MIN_INTERVAL_SECONDS_MAX),
+    "owner_min_interval_seconds": _integer(1, _MIN_INTERVAL_SECONDS_MAX),
     "log_format": lambda reader, name: reader.one_of(name, LOG_FORMATS),
     "log_level": lambda reader, name: reader.one_of(name, LOG_LEVELS),
     "log_successes_per_second": _integer(0, _LINES_PER_SECOND_MAX),

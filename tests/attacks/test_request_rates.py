@@ -141,3 +141,45 @@ def test_a_network_of_ipv6_is_one_address() -> None:
     assert network_of("2001:db8::1") != network_of("2001:db8:0:1::1")
     assert network_of("192.0.2.1") != network_of("192.0.2.2")
     assert network_of("testclient") == "testclient"
+
+
+async def test_runs_that_a_caller_asks_for_count_against_its_quota(http: httpx.AsyncClient) -> None:
+    await http.put("/v1/queues/q", json={})
+    target = {"type": "queue", "queue": "q"}
+    body = {"interval_seconds": 60, "start_at": "2026-01-01T00:00:00Z", "target": target}
+    made = (await http.post("/v1/schedules", json=body)).json()
+    await http.patch("/v1/tenants/default", json={"messages_per_second": 3})
+    path = f"/v1/schedules/{made['id']}"
+    hour = {"from": "2026-02-01T00:00:00Z", "to": "2026-02-01T01:00:00Z"}
+    refused = await http.post(f"{path}/backfill", json=hour)
+    assert (refused.status_code, refused.json()["limit"]) == (429, "messages_per_second")
+    answers = [(await http.post(f"{path}/trigger")).status_code for _ in range(30)]
+    assert answers[0] == 201
+    assert 429 in answers
+
+
+async def test_owners_have_a_least_interval_of_their_own(home: Home) -> None:
+    api = create_api(now=now, limits=when.Limits(1, 60), open_store=home.open)
+    store = await home.open()
+    shop = Tenant(id="shop", owner_targets=("queue:q",), min_interval_seconds=1)
+    await store.tenants.put(SYSTEM, shop)
+    every = bearer(await new_key(store, tenant="shop"))
+    scopes = ("read", "manage")
+    ada = bearer(await new_key(store, tenant="shop", owner="ada", scopes=scopes))
+    await store.close()
+    fast = {"interval_seconds": 30, "target": {"type": "queue", "queue": "q"}}
+    async with in_process(api) as client:
+        await client.put("/v1/queues/q", json={}, headers=every)
+        assert (await client.post("/v1/schedules", json=fast, headers=every)).status_code == 201
+        refused = await client.post("/v1/schedules", json=fast, headers=ada)
+        assert "the minimum here is 60 s" in refused.json()["detail"]
+        preview = {"interval_seconds": 30}
+        path = "/v1/schedules/preview"
+        assert (await client.post(path, json=preview, headers=every)).status_code == 200
+        assert (await client.post(path, json=preview, headers=ada)).status_code == 422
+        slow = {**fast, "interval_seconds": 60}
+        made = await client.post("/v1/schedules", json=slow, headers=ada)
+        assert made.status_code == 201, made.text
+        changed = {"interval_seconds": 30}
+        path = f"/v1/schedules/{made.json()['id']}"
+        assert (await client.patch(path, json=changed, headers=ada)).status_code == 422

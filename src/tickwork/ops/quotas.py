@@ -1,6 +1,7 @@
 """Quotas of a tenant for what callers send: Python outside handlers, the command line, HTTP.
 
-What a handler sends commits with its ack, and due slots become messages, whatever the quotas.
+What a handler sends commits with its ack, and due slots become messages, whatever the quotas. Runs
+of a schedule that a caller asks for are what that caller sends.
 
 Emails have a quota of their own, counted when they are sent. One that exceeds it fails this attempt
 and is retried on the next day.
@@ -27,6 +28,12 @@ async def admit(store: Store, scope: Scope, messages: Sequence[NewMessage]) -> N
     """Charges messages to the quotas of the tenant. Raises `TooMany` if they exceed one."""
     largest = max((len(each.body) for each in messages), default=0)
     await store.tenants.admit(scope, len(messages), largest)
+
+
+async def admit_runs(store: Store, scope: Scope, definition: Definition, count: int) -> None:
+    """Charges runs of a schedule that a caller asks for, such as a backfill. Raises `TooMany`."""
+    if count:
+        await store.tenants.admit(scope, count, len(definition.body))
 
 
 async def admit_items(

@@ -20,7 +20,7 @@ from tickwork.api.schemas import Fire, PreviewAnswer, PreviewRequest
 from tickwork.core import when
 from tickwork.core.access import Caller
 from tickwork.ops import preview_schedule
-from tickwork.ops.schedules.lookup import holidays_among
+from tickwork.ops.schedules.lookup import holidays_among, limits_of
 
 _BODIES = [
     Example(
@@ -90,9 +90,11 @@ async def preview(
 
     Nothing is stored. Each fire that a clock change affects has a note.
     """
-    calendars = await holidays_among(store_of(context), caller.scope, [data])
+    store = store_of(context)
+    calendars = await holidays_among(store, caller.scope, [data])
+    limits = await limits_of(store, caller.scope, context.limits)
     # In a thread: searching a rule that rarely fires must not block other requests.
     answer = await asyncio.to_thread(
-        preview_schedule, data, now=context.now(), limits=context.limits, calendars=calendars
+        preview_schedule, data, now=context.now(), limits=limits, calendars=calendars
     )
     return PreviewAnswer.of(answer)

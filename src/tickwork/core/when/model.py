@@ -130,9 +130,11 @@ Timing = Cron | Interval | Daily | Weekly | Monthly | Once | Recurrence
 
 
 class Limits(Struct, frozen=True):
-    """Limits of a tenant. Cron may name seconds if intervals below a minute are allowed."""
+    """Limits of a tenant. Cron may name seconds if intervals below a minute are allowed. Callers
+    who are bound to an owner have a least interval of their own, if one is given."""
 
     min_interval_seconds: int = 60
+    owner_min_interval_seconds: int | None = None
 
     @property
     def seconds_allowed(self) -> bool:

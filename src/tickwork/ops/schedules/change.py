@@ -7,6 +7,7 @@ move the next slots of many schedules, are applied here, too.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -40,7 +41,7 @@ from tickwork.core.schedule.withdraw import Withdrawn, WithdrawScope
 from tickwork.core.when import is_fixed_delay, just_before
 from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound, PreconditionFailed
 from tickwork.ops.audit import recorded
-from tickwork.ops.quotas import payload_check
+from tickwork.ops.quotas import admit_runs, payload_check
 from tickwork.ops.schedules.lookup import (
     TARGET_FIELDS,
     Holidays,
@@ -283,8 +284,10 @@ async def _change(
 
 
 async def trigger(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
-    """Fires a schedule once, now, as an extra run, whatever its status."""
+    """Fires a schedule once, now, as an extra run, whatever its status. It counts as a message
+    that the caller sends: `TooMany` if that exceeds a quota."""
     known = await get_schedule(store, scope, reference)
+    await admit_runs(store, scope, known.definition, 1)
     return await _change(store, scope, "trigger", known, WithdrawScope.NOTHING, change.trigger)
 
 
@@ -301,7 +304,8 @@ async def backfill(
     """Fires a schedule for the slots from `since` to `until` as an extra run; returns the slots.
 
     It leaves out slots that are planned or running, and unless `force`, slots that succeeded.
-    `on_chosen` gets the slots before they fire.
+    `on_chosen` gets the slots before they fire. They count as messages that the caller sends:
+    `TooMany` if they exceed a quota.
     """
     known = await get_schedule(store, scope, reference)
     if is_fixed_delay(known.definition.rule):
@@ -312,7 +316,10 @@ async def backfill(
     holidays = await holidays_among(store, scope, [{"calendar": calendar_of(known)}])
     rule = structs.replace(with_holidays(known, holidays), max_firings=None)
     first, last = just_before(since.astimezone(UTC)), until.astimezone(UTC)
-    slots = when.slots_between(rule, first, last, limit=BACKFILL_SLOTS_MAX + 1)
+    # In a thread: ten thousand slots take longer than other requests should wait.
+    slots = await asyncio.to_thread(
+        when.slots_between, rule, first, last, limit=BACKFILL_SLOTS_MAX + 1
+    )
     if len(slots) > BACKFILL_SLOTS_MAX:
         fault = f"there are more than {BACKFILL_SLOTS_MAX} slots in the range; backfill it in parts"
         raise InvalidInput([FieldError("to", fault)])
@@ -325,6 +332,7 @@ async def backfill(
     if slots and not force:
         done |= await store.firings.succeeded(scope, known.id, slots[0], slots[-1])
     wanted = tuple(slot for slot in slots if slot not in done)
+    await admit_runs(store, scope, known.definition, len(wanted))
     on_chosen(wanted)
     after = {"slots": len(wanted)}
     async with recorded(store, scope, "schedule.backfill", known.id, after=after):
