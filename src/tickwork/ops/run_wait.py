@@ -8,8 +8,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from tickwork.core.fields import nearest
 from tickwork.core.model import Node, State
+from tickwork.core.near_names import nearest
 from tickwork.core.workflow.model import (
     Control,
     Run,

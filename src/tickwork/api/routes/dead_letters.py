@@ -213,12 +213,17 @@ async def list_all_dead_letters(
     )
     after: UUID | None = read_cursor(cursor, UUID)
     store = store_of(context)
-    found = await dead_letters.list_dead_letters(store, caller.scope, None, selection, after=after)
     names = await queue_names(store, caller.scope)
-    shown = tuple(
-        DeadLetterAnswer.of(letter, names.get(letter.queue_id)) for letter in found.letters
+
+    async def read(count: int, after: UUID | None) -> Listed[DeadLetter, UUID]:
+        found = await dead_letters.list_dead_letters(
+            store, caller.scope, None, structs.replace(selection, limit=count), after=after
+        )
+        return Listed(found.letters, found.next)
+
+    return await read_filtered(
+        read, limit, after, lambda letter: DeadLetterAnswer.of(letter, names.get(letter.queue_id))
     )
-    return Page(shown, None if found.next is None else write_cursor(found.next))
 
 
 @operation(
