@@ -4,7 +4,8 @@ The processes take test files from a shared queue, longest first (`tests/kit/fil
 process for each core, and a spare one with a low priority for tests that do not depend on time.
 Each process has its own database server and files; the files are in memory where there is room, so
 that no test waits for a disk. The first process prints as it runs; the output of the others follows
-when it has finished. The exit status is the worst of all.
+when it has finished. The exit status is the worst of all. `TICKWORK_TEST_REPORT` names a file for
+the tests that failed; `.ci/run` runs them once more (`tests/kit/repeat.py`).
 """
 
 import os
@@ -19,7 +20,10 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import IO, NamedTuple, NoReturn
 
+import pytest
+
 from tests.kit.file_queue import PROCESS_NUMBER, QUEUE_FOLDER, SPARE
+from tests.kit.repeat import REPORT_FILE, write_report
 from tests.kit.work_dirs import WorkDir
 
 ROOT = Path(__file__).resolve().parent
@@ -96,7 +100,15 @@ def chosen(only: str) -> list[str]:
 
 def run(options: Sequence[str], paths: Sequence[str]) -> int:
     """Runs the tests in these paths and returns the exit status."""
-    command = [sys.executable, "-m", "pytest", "-p", "tests.kit.file_queue"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "tests.kit.file_queue",
+        "-p",
+        "tests.kit.repeat",
+    ]
     # A process does not know how much of the whole it will run: no percentages.
     command += ["-o", "console_output_style=classic", *options, *paths]
     until = time.monotonic() + LIMIT_SECONDS
@@ -124,7 +136,10 @@ def run(options: Sequence[str], paths: Sequence[str]) -> int:
             stack.callback(_stop, process)
             running.append(process)
         statuses = {abs(_status(process, until)) for process in running}
-        return max(statuses - {NO_TESTS}, default=NO_TESTS)
+        status = max(statuses - {NO_TESTS}, default=NO_TESTS)
+        if status == pytest.ExitCode.TESTS_FAILED and REPORT_FILE in os.environ:
+            write_report(Path(queue), numbers, Path(os.environ[REPORT_FILE]))
+        return status
 
 
 def _status(process: subprocess.Popen[bytes], until: float) -> int:
