@@ -86,6 +86,32 @@ async def test_dead_letters_of_a_queue_are_replayed_and_discarded(http: Http) ->
     assert "canary" in told["errors"][0]["message"]
 
 
+async def test_letters_without_a_type_are_selected_apart_and_later_ones_left_alone(
+    http: Http,
+) -> None:
+    ids = [(await die(http, **fields))["id"] for fields in ({}, {"type": "a"}, {})]
+    assert [each["id"] for each in await every_page(http, DEAD, no_type="true")] == ids[::2]
+    counted = (await http.get(f"{DEAD}/count", params={"no_type": "true"})).json()
+    assert counted["letters"] == 2
+    assert (await http.get(f"{DEAD}/count", params={"type": "a"})).json()["letters"] == 1
+    later = (await die(http))["id"]
+    which = {"no_type": True, "failed_before": counted["failed_before"]}
+    assert (await http.post(f"{DEAD}/discard", json={**which, "limit": 1})).json() == {
+        "discarded": 1
+    }
+    assert (await http.post(f"{DEAD}/replay", json=which)).json()["replayed"] == 1
+    assert [each["id"] for each in await every_page(http, DEAD)] == [ids[1], later]
+    both = {"no_type": True, "type": "a"}
+    for verb in ("discard", "replay"):
+        told = problem(await http.post(f"{DEAD}/{verb}", json=both), 422, "invalid_input")
+        assert fields_of(told) == ["no_type"]
+    asked = {"no_type": "true", "type": "a"}
+    told = problem(await http.get(f"{DEAD}/count", params=asked), 422, "invalid_input")
+    assert fields_of(told) == ["no_type"]
+    told = problem(await http.post(f"{DEAD}/discard", json={"no_type": 1}), 422, "invalid_input")
+    assert fields_of(told) == ["no_type"]
+
+
 async def test_an_unknown_dead_letter_is_404(http: Http) -> None:
     await make_queue(http)
     for name in ("nonsense", "dead_" + "0" * 32):

@@ -77,6 +77,20 @@ def test_without_a_queue_the_dead_letters_of_all_queues_are_listed_newest_first(
     assert after == [oldest_first[0]]
 
 
+def test_letters_without_a_type_are_selected_apart(buried: Desk) -> None:
+    (listed,) = buried.json("dead", "list", "emails", "--no-type")
+    assert listed["type"] is None
+    before = ("--failed-before", "2020-01-01T00:00:00Z")
+    assert buried.json("dead", "list", "emails", "--no-type", *before) == []
+    assert buried.json("dead", "discard", "emails", "--no-type", *before, "--yes") == {
+        "discarded": 0
+    }
+    asked = buried.run("dead", "discard", "emails", "--no-type", given="y\n")
+    assert "Permanently discard 1 dead letter of emails? [y/N]" in asked.stderr
+    left = buried.json("dead", "list", "emails")
+    assert [letter["type"] for letter in left] == ["welcome", "welcome"]
+
+
 TRACEBACK = """\
 Traceback (most recent call last):
   File "handlers.py", line 7, in welcome

@@ -116,6 +116,12 @@ async def dead_letters(side: Side) -> AsyncIterator[Any]:
     yield "list", c.dead_letters.list("emails", reason="max_retries", type="welcome", limit=2)
     yield "none", c.dead_letters.list("emails", reason="expired")
     yield "groups", c.dead_letters.groups("emails")
+    until = letters[-1].failed_at
+    yield "count", c.dead_letters.count("emails", type="welcome", failed_before=until)
+    yield "count none", c.dead_letters.count("emails", no_type=True, failed_before=until)
+    yield "no type", c.dead_letters.list("emails", no_type=True)
+    yield "discard no type", c.dead_letters.discard("emails", no_type=True, failed_before=until)
+    yield "type and no type", c.dead_letters.replay("emails", type="welcome", no_type=True)
     yield "get", c.dead_letters.get(letters[0].id)
     yield "no letter", c.dead_letters.get("dead_" + "0" * 32)
     yield "edit", c.dead_letters.edit(letters[0].id, {"n": 9})

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 
 from tests.conformance.acts import (
     ALL,
@@ -19,6 +20,7 @@ from tests.conformance.acts import (
 from tests.stores.clock import VirtualClock
 from tickwork.core.message.dead_letter import DeadLetter, Pace, Resolution, Selection
 from tickwork.core.model import DEFAULT, SYSTEM, Counts
+from tickwork.errors import InvalidInput
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -139,6 +141,59 @@ async def test_a_resolved_dead_letter_is_not_selected_by_its_id(
     assert await letters(store) == (other,)
     kept = await store.dead_letters.get(DEFAULT, resolved.id)
     assert kept.resolution is resolved_by
+
+
+async def test_letters_without_a_type_can_be_selected_apart_from_those_with_one(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store, scope=SYSTEM)
+    for kind in (None, "a", None, "b"):
+        await send(store, type=kind)
+        await kill_all(store)
+        clock.advance(seconds=1)
+    first, typed, second, other = await letters(store)
+    without = Selection(no_type=True, reason=first.reason, fingerprint=first.fingerprint)
+    assert (await store.dead_letters.list(DEFAULT, WORK, without)).letters == (first, second)
+    assert (await store.dead_letters.list(SYSTEM, WORK, without)).letters == (first, second)
+    named = Selection(no_type=True, ids=(typed.id, second.id))
+    assert (await store.dead_letters.list(DEFAULT, WORK, named)).letters == (second,)
+    (replayed,) = await store.dead_letters.replay(DEFAULT, WORK, named, Pace())
+    assert replayed.dead_letter_id == second.id
+    assert await store.dead_letters.discard(DEFAULT, WORK, without) == 1
+    assert await letters(store) == (typed, other)
+    with pytest.raises(InvalidInput, match="no_type: excludes type; give one of them"):
+        await store.dead_letters.list(DEFAULT, WORK, Selection(no_type=True, type="a"))
+
+
+async def test_the_count_is_that_of_the_list(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store, scope=SYSTEM)
+    (stranger,) = await make_tenants(store, "stranger")
+    for number in range(6):
+        await send(store, type="a" if number % 2 else None)
+        await kill_all(store)
+        await send(store, scope=stranger)
+        await kill_all(store, scope=stranger)
+        clock.advance(seconds=1)
+    made = await letters(store)
+    await store.dead_letters.discard(DEFAULT, WORK, Selection(ids=(made[0].id,)))
+    until = made[3].failed_at
+    for selection, expected in (
+        (Selection(), 5),
+        (Selection(limit=1), 5),
+        (Selection(type="a"), 3),
+        (Selection(no_type=True), 2),
+        (Selection(no_type=True, failed_before=until), 1),
+        (Selection(failed_before=until), 3),
+        (Selection(reason=made[0].reason, fingerprint=made[0].fingerprint), 5),
+        (Selection(reason="other"), 0),
+        (Selection(fingerprint="other"), 0),
+        (Selection(type="nul\0"), 0),
+    ):
+        assert await store.dead_letters.count(DEFAULT, WORK, selection) == expected, selection
+        whole = structs.replace(selection, limit=ALL)
+        listed = (await store.dead_letters.list(DEFAULT, WORK, whole)).letters
+        assert len(listed) == expected, selection
+    assert await store.dead_letters.count(SYSTEM, WORK, Selection()) == 11
 
 
 async def test_ids_of_another_queue_or_tenant_are_not_selected(

@@ -115,6 +115,12 @@ class MemoryDeadLetters:
         )
         return tuple(groups[:limit])
 
+    async def count(self, scope: Scope, queue: str, selection: Selection) -> int:
+        check_selection(selection)
+        letters = self._tables.open_letters(scope, self._tables.queue(scope, queue))
+        filters = structs.replace(selection, ids=None)
+        return sum(_is_selected(letter, filters) for letter in letters)
+
     async def edit(
         self, scope: Scope, dead_letter_id: UUID, body: bytes, content_type: ContentType
     ) -> DeadLetter:
@@ -174,6 +180,7 @@ def _is_selected(letter: DeadLetter, selection: Selection) -> bool:
         and selection.reason in (None, letter.reason)
         and selection.fingerprint in (None, letter.fingerprint)
         and selection.type in (None, letter.type)
+        and not (selection.no_type and letter.type is not None)
         and (selection.failed_before is None or letter.failed_at <= selection.failed_before)
     )
 

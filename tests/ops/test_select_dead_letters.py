@@ -16,6 +16,7 @@ from tickwork.core.model import DEFAULT, Counts
 from tickwork.errors import NotFound
 from tickwork.ops import dead_letters
 from tickwork.ops.dead_letters import (
+    count_dead_letters,
     discard,
     first_dead_letters,
     replay,
@@ -77,15 +78,20 @@ async def test_the_first_dead_letters_are_found_however_many_it_has_to_look_at(
     assert found == rare[1:]
 
 
-async def test_with_an_incomplete_list_of_groups_the_queue_is_counted(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+async def test_what_was_counted_is_what_a_later_replay_takes(
+    store: Store, clock: VirtualClock
 ) -> None:
-    monkeypatch.setattr(dead_letters, "LIST_LIMIT_MAX", 1)
     await make_queue(store)
     await make_dead_letters(store, 3, kind="a")
     await make_dead_letters(store, 2, kind="b")
-    assert (await select_dead_letters(store, DEFAULT, WORK, Selection(type="b"))).letters == 5
-    assert (await replay(store, DEFAULT, WORK, Selection(type="b"))).replayed == 2
+    counted = await count_dead_letters(store, DEFAULT, WORK, Selection(type="a"))
+    assert (counted.dead_letters, counted.failed_before) == (3, clock.now())
+    clock.advance(seconds=1)
+    await make_dead_letters(store, 2, kind="a")
+    which = Selection(type="a", failed_before=counted.failed_before)
+    assert (await replay(store, DEFAULT, WORK, which)).replayed == 3
+    assert (await count_dead_letters(store, DEFAULT, WORK, which)).dead_letters == 0
+    assert (await count_dead_letters(store, DEFAULT, WORK, Selection())).dead_letters == 4
 
 
 @pytest.mark.parametrize("verb", [replay, discard, select_dead_letters])

@@ -255,6 +255,13 @@ def test_dead_letters_are_grouped_from_a_covering_index_in_its_order(
     assert len(sorts) == 2, "of the groups only, by cause and by size"
 
 
+def test_selected_dead_letters_are_counted_from_a_covering_index(
+    connection: sqlite3.Connection,
+) -> None:
+    (read,) = [step for step in plan(connection, "count_dead_letters") if "dead_letters" in step]
+    assert ("COVERING" in read, way(read)) == (True, "tickwork_dead_letters_group")
+
+
 def test_what_people_ask_for_reads_indexes_and_no_bodies(connection: sqlite3.Connection) -> None:
     (step,) = on_messages(plan(connection, "claims_of_holders"))
     assert way(step) == "tickwork_messages_holder"

@@ -39,6 +39,8 @@ from tickwork.cli.typer_commands import Command, Group
 from tickwork.cli.watch import watched
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from tickwork.client.answers import DeadLetterAnswer, ReplaySummary
     from tickwork.client.client import Client
     from tickwork.core.model import ContentType
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
 app = typer.Typer(cls=Group, help="Dead letters: list, group, show, edit, replay, discard.")
 
 LISTED = 100
-GROUPS_MAX = 1_000
 
 Reason = Annotated[
     str | None, typer.Option(metavar="REASON", help="Only with this reason, such as max_retries.")
@@ -56,6 +57,11 @@ Fingerprint = Annotated[
 ]
 Type = Annotated[
     str | None, typer.Option("--type", metavar="TYPE", help="Only of this message type.")
+]
+NoType = Annotated[bool, typer.Option("--no-type", help="Only those without a message type.")]
+FailedBefore = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Only those that failed at this time or before."),
 ]
 Ids = Annotated[
     list[str] | None,
@@ -94,6 +100,8 @@ def list_command(
     reason: Reason = None,
     fingerprint: Fingerprint = None,
     kind: Type = None,
+    no_type: NoType = False,
+    failed_before: FailedBefore = None,
     limit: Limit = None,
     after: After = None,
     database: Database = None,
@@ -103,13 +111,12 @@ def list_command(
 ) -> None:
     """List the open dead letters of a queue, oldest first; without one of all, newest first."""
     most = whole_number(limit, "--limit", LISTED)
+    which = _filters(reason, fingerprint, kind, no_type, failed_before)
     more = after_of(after, "dead letter", database, tenant, shared=shared)
     letters = ask(
         database,
         tenant,
-        lambda client: client.dead_letters.list(
-            name, reason=reason, fingerprint=fingerprint, type=kind, limit=most, **more
-        ),
+        lambda client: client.dead_letters.list(name, **which, limit=most, **more),
         shared=shared,
     )
     if as_json:
@@ -198,6 +205,8 @@ def replay_command(
     reason: Reason = None,
     fingerprint: Fingerprint = None,
     kind: Type = None,
+    no_type: NoType = False,
+    failed_before: FailedBefore = None,
     limit: Limit = None,
     canary: Canary = None,
     canary_timeout: CanaryTimeout = None,
@@ -209,7 +218,8 @@ def replay_command(
 ) -> None:
     """Send dead letters of a queue again: all, or those that match every option."""
     queue = required(name, "QUEUE")
-    which = _selection(ids, reason, fingerprint, kind, database, tenant, shared=shared)
+    which = _filters(reason, fingerprint, kind, no_type, failed_before)
+    which["ids"] = _ids(ids, database, tenant, shared=shared)
     most = None if limit is None else whole_number(limit, "--limit", 0)
     canaries = whole_number(canary, "--canary", 0)
     per_second = None if rate is None else number(rate, "--rate")
@@ -239,6 +249,8 @@ def discard_command(
     reason: Reason = None,
     fingerprint: Fingerprint = None,
     kind: Type = None,
+    no_type: NoType = False,
+    failed_before: FailedBefore = None,
     limit: Limit = None,
     yes: Yes = False,
     database: Database = None,
@@ -248,16 +260,20 @@ def discard_command(
 ) -> None:
     """Resolve dead letters of a queue without sending them: all, or those that match."""
     queue = required(name, "QUEUE")
-    which = _selection(ids, reason, fingerprint, kind, database, tenant, shared=shared)
+    which = _filters(reason, fingerprint, kind, no_type, failed_before)
+    which["ids"] = _ids(ids, database, tenant, shared=shared)
     most = None if limit is None else whole_number(limit, "--limit", 0)
-    count = ask(database, tenant, lambda client: _count(client, queue, which, most), shared=shared)
+    count, until = ask(database, tenant, lambda client: _count(client, queue, which), shared=shared)
+    if most is not None:
+        count = min(count, most)
     if count:
         letters = "dead letter" if count == 1 else "dead letters"
         confirm(f"Permanently discard {count} {letters} of {queue}?", yes=yes)
+    these = {**which, "failed_before": until}
     discarded = ask(
         database,
         tenant,
-        lambda client: client.dead_letters.discard(queue, **which, limit=most),
+        lambda client: client.dead_letters.discard(queue, **these, limit=most),
         shared=shared,
     )
     if as_json:
@@ -266,19 +282,16 @@ def discard_command(
         typer.echo(f"{discarded} discarded")
 
 
-async def _count(client: Client, queue: str, which: Mapping[str, Any], limit: int | None) -> int:
-    """How many open dead letters are selected."""
+async def _count(
+    client: Client, queue: str, which: Mapping[str, Any]
+) -> tuple[int, datetime | str | None]:
+    """How many open dead letters are selected, and until when they failed."""
     if which["ids"] is not None:
         await _check_open(client, queue, which["ids"])
-        return len(which["ids"])
-    wanted = {name: which[name] for name in ("reason", "fingerprint", "type")}
-    groups = await client.dead_letters.groups(queue, limit=GROUPS_MAX)
-    found = sum(
-        each.dead_letters
-        for each in groups
-        if all(value in (None, getattr(each, name)) for name, value in wanted.items())
-    )
-    return found if limit is None else min(found, limit)
+        return len(which["ids"]), which["failed_before"]
+    filters = {name: value for name, value in which.items() if name != "ids"}
+    matching = await client.dead_letters.count(queue, **filters)
+    return matching.dead_letters, matching.failed_before
 
 
 async def _check_open(client: Client, queue: str, ids: Sequence[str]) -> None:
@@ -295,23 +308,31 @@ async def _check_open(client: Client, queue: str, ids: Sequence[str]) -> None:
             raise missing
 
 
-def _selection(
-    ids: Sequence[str] | None,
+def _ids(
+    ids: Sequence[str] | None, database: str | None, tenant: str | None, *, shared: bool
+) -> list[str] | None:
+    if not ids:
+        return None
+    return [
+        reference_of(letter, "--id", "dead letter", database, tenant, shared=shared)
+        for letter in ids
+    ]
+
+
+def _filters(
     reason: str | None,
     fingerprint: str | None,
     kind: str | None,
-    database: str | None,
-    tenant: str | None,
-    *,
-    shared: bool,
+    no_type: bool,
+    failed_before: str | None,
 ) -> dict[str, Any]:
-    chosen = None
-    if ids:
-        chosen = [
-            reference_of(each, "--id", "dead letter", database, tenant, shared=shared)
-            for each in ids
-        ]
-    return {"ids": chosen, "reason": reason, "fingerprint": fingerprint, "type": kind}
+    return {
+        "reason": reason,
+        "fingerprint": fingerprint,
+        "type": kind,
+        "no_type": no_type,
+        "failed_before": failed_before,
+    }
 
 
 def _print_summary(summary: ReplaySummary, *, as_json: bool) -> None:

@@ -39,7 +39,7 @@ from tickwork.client.queues import message_body
 from tickwork.clock import monotonic
 from tickwork.core.message.batch import BatchStatus, ItemStatus
 from tickwork.core.message.body import GivenContentType
-from tickwork.core.message.dead_letter import DeadGroup
+from tickwork.core.message.dead_letter import DeadGroup, MatchingDeadLetters
 from tickwork.core.model import ContentType
 
 PIECE_ITEMS_MAX = 5_000
@@ -221,15 +221,17 @@ class DeadLetters(Noun[M]):
         reason: str | None = None,
         fingerprint: str | None = None,
         type: str | None = None,  # noqa: A002  the name of the field
+        no_type: bool = False,
         failed_before: datetime | str | None = None,
         limit: int | None = None,
     ) -> Pages[DeadLetterAnswer]:
         """Open dead letters of a queue, oldest first; without a queue those of all queues, newest
-        first."""
+        first. `no_type` selects those without a type."""
         asked = {
             "reason": reason,
             "fingerprint": fingerprint,
             "type": type,
+            "no_type": no_type or None,
             "failed_before": failed_before,
         }
         where = at("v1", "dead") if queue is None else at("v1", "queues", queue, "dead")
@@ -242,6 +244,29 @@ class DeadLetters(Noun[M]):
         return Call(
             "GET", at("v1", "queues", queue, "dead", "groups"), groups, query=given(limit=limit)
         )
+
+    @verb
+    def count(
+        self,
+        queue: str,
+        *,
+        reason: str | None = None,
+        fingerprint: str | None = None,
+        type: str | None = None,  # noqa: A002  the name of the field
+        no_type: bool = False,
+        failed_before: datetime | str | None = None,
+    ) -> Call[MatchingDeadLetters]:
+        """The number of open dead letters that match, and the time of the count. A replay or
+        discard with this `failed_before` takes none that failed later."""
+        asked = given(
+            reason=reason,
+            fingerprint=fingerprint,
+            type=type,
+            no_type=no_type or None,
+            failed_before=failed_before,
+        )
+        path = at("v1", "queues", queue, "dead", "count")
+        return Call("GET", path, answer(MatchingDeadLetters), query=asked)
 
     @verb
     def get(self, dead_letter_id: str) -> Call[DeadLetterAnswer]:
@@ -270,6 +295,8 @@ class DeadLetters(Noun[M]):
         reason: str | None = None,
         fingerprint: str | None = None,
         type: str | None = None,  # noqa: A002  the name of the field
+        no_type: bool = False,
+        failed_before: datetime | str | None = None,
         limit: int | None = None,
         canary: int = 0,
         rate: float | None = None,
@@ -282,7 +309,14 @@ class DeadLetters(Noun[M]):
         an error: look at the dead letters before you replay again.
         """
         fields = given(
-            ids=ids, reason=reason, fingerprint=fingerprint, type=type, limit=limit, rate=rate
+            ids=ids,
+            reason=reason,
+            fingerprint=fingerprint,
+            type=type,
+            no_type=no_type or None,
+            failed_before=failed_before,
+            limit=limit,
+            rate=rate,
         )
         waits = {"canary": canary, "canary_timeout_seconds": canary_timeout_seconds}
         return Call(
@@ -307,15 +341,23 @@ class DeadLetters(Noun[M]):
         reason: str | None = None,
         fingerprint: str | None = None,
         type: str | None = None,  # noqa: A002  the name of the field
+        no_type: bool = False,
+        failed_before: datetime | str | None = None,
         limit: int | None = None,
     ) -> Call[int]:
         """Marks dead letters as discarded, oldest first, and returns how many."""
-        return Call(
-            "POST",
-            at("v1", "queues", queue, "dead", "discard"),
-            part(Discarded, lambda done: done.discarded),
-            body=given(ids=ids, reason=reason, fingerprint=fingerprint, type=type, limit=limit),
+        fields = given(
+            ids=ids,
+            reason=reason,
+            fingerprint=fingerprint,
+            type=type,
+            no_type=no_type or None,
+            failed_before=failed_before,
+            limit=limit,
         )
+        discarded = part(Discarded, lambda done: done.discarded)
+        path = at("v1", "queues", queue, "dead", "discard")
+        return Call("POST", path, discarded, body=fields)
 
     @verb
     def discard_one(self, dead_letter_id: str) -> Call[DeadLetterAnswer]:

@@ -280,12 +280,15 @@ def check_subscription(types: str) -> None:
 
 
 def check_selection(selection: Selection) -> None:
-    """Raises `InvalidInput` for a selection of too many dead letters, or of none."""
+    """Raises `InvalidInput` for a selection of too many dead letters, or one that contradicts
+    itself."""
     faults: list[FieldError] = []
     if not 1 <= selection.limit <= DEAD_LETTERS_AT_ONCE_MAX:
         faults.append(FieldError("limit", f"must be from 1 to {DEAD_LETTERS_AT_ONCE_MAX}"))
     if selection.ids is not None and len(selection.ids) > DEAD_LETTERS_AT_ONCE_MAX:
         faults.append(FieldError("ids", f"must be at most {DEAD_LETTERS_AT_ONCE_MAX}"))
+    if selection.no_type and selection.type is not None:
+        faults.append(FieldError("no_type", "excludes type; give one of them"))
     if faults:
         raise InvalidInput(faults)
 

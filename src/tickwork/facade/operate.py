@@ -11,12 +11,19 @@ from datetime import datetime, timedelta
 from typing import Any, Unpack
 from uuid import UUID
 
+from msgspec import structs
+
 from tickwork.app.handlers import check_queue_name
 from tickwork.core.delivery.alert import AlertTarget, read_alert_target
 from tickwork.core.fields import choice_error, read_id, read_instant, shown
 from tickwork.core.message.batch import Batch, BatchItem, ItemStatus
 from tickwork.core.message.body import GivenContentType, known_content_type
-from tickwork.core.message.dead_letter import DeadGroup, DeadLetter, Selection
+from tickwork.core.message.dead_letter import (
+    DeadGroup,
+    DeadLetter,
+    MatchingDeadLetters,
+    Selection,
+)
 from tickwork.core.message.message_list import MessageSelection, ShownState
 from tickwork.core.message.subscription import Subscription
 from tickwork.core.model import ContentType, StoredQueue
@@ -222,6 +229,7 @@ class DeadLetters:
         reason: str | None = None,
         fingerprint: str | None = None,
         type: str | None = None,  # noqa: A002  the name of the field
+        no_type: bool = False,
         failed_before: datetime | str | None = None,
         limit: int = 100,
         after: Id | None = None,
@@ -229,15 +237,11 @@ class DeadLetters:
         """Open dead letters of a queue, oldest first; without a queue those of all queues, newest
         first. The next page: `after=letters[-1].id`.
 
-        With a filter that few dead letters match, it looks at every one of the queue.
+        `no_type` selects those without a type. With a filter that few dead letters match, it looks
+        at every one of the queue.
         """
-        which = Selection(
-            reason=reason,
-            fingerprint=fingerprint,
-            type=type,
-            failed_before=read_instant("failed_before", failed_before),
-            limit=limit,
-        )
+        which = _selection(None, reason, fingerprint, type, no_type, failed_before)
+        which = structs.replace(which, limit=limit)
         behind = None if after is None else read_id("after", after)
         engine = self._engine
         store = await (engine.ready() if queue is None else _store(engine, queue))
@@ -249,6 +253,22 @@ class DeadLetters:
         """Open dead letters grouped by reason, error and type; the largest group first."""
         store = await _store(self._engine, queue)
         return await dead_letters.group_dead_letters(store, self._engine.scope, queue, limit=limit)
+
+    async def count(
+        self,
+        queue: str,
+        *,
+        reason: str | None = None,
+        fingerprint: str | None = None,
+        type: str | None = None,  # noqa: A002  the name of the field
+        no_type: bool = False,
+        failed_before: datetime | str | None = None,
+    ) -> MatchingDeadLetters:
+        """The number of open dead letters that match, and the time of the count. A replay or
+        discard with this `failed_before` takes none that failed later."""
+        which = _selection(None, reason, fingerprint, type, no_type, failed_before)
+        store = await _store(self._engine, queue)
+        return await dead_letters.count_dead_letters(store, self._engine.scope, queue, which)
 
     async def get(self, dead_letter_id: Id) -> DeadLetter:
         """One dead letter, open or resolved. Raises `NotFound`."""
@@ -278,6 +298,8 @@ class DeadLetters:
         reason: str | None = None,
         fingerprint: str | None = None,
         type: str | None = None,  # noqa: A002  the name of the field
+        no_type: bool = False,
+        failed_before: datetime | str | None = None,
         limit: int | None = None,
         canary: int = 0,
         rate: float | None = None,
@@ -293,7 +315,7 @@ class DeadLetters:
         must be running. With `rate` that many become visible in a second. `on_progress` is called
         with the number sent and the number in all.
         """
-        which = _selection(ids, reason, fingerprint, type)
+        which = _selection(ids, reason, fingerprint, type, no_type, failed_before)
         store = await _store(self._engine, queue)
         return await dead_letters.replay(
             store,
@@ -315,11 +337,13 @@ class DeadLetters:
         reason: str | None = None,
         fingerprint: str | None = None,
         type: str | None = None,  # noqa: A002  the name of the field
+        no_type: bool = False,
+        failed_before: datetime | str | None = None,
         limit: int | None = None,
     ) -> int:
         """Marks dead letters as discarded, oldest first, and returns how many. Raises `NotFound`,
         before anything is done, if one of the `ids` is not an open dead letter of the queue."""
-        which = _selection(ids, reason, fingerprint, type)
+        which = _selection(ids, reason, fingerprint, type, no_type, failed_before)
         store = await _store(self._engine, queue)
         return await dead_letters.discard(store, self._engine.scope, queue, which, limit=limit)
 
@@ -402,12 +426,24 @@ async def _store(engine: AppEngine, queue: str) -> Store:
 
 
 def _selection(
-    ids: Sequence[Id] | None, reason: str | None, fingerprint: str | None, type_: str | None
+    ids: Sequence[Id] | None,
+    reason: str | None,
+    fingerprint: str | None,
+    type_: str | None,
+    no_type: bool,
+    failed_before: datetime | str | None,
 ) -> Selection:
     if isinstance(ids, str | UUID) or not isinstance(ids, Iterable | None):
         raise InvalidInput([FieldError("ids", f"must be a list of ids, not {shown(ids)}")])
     wanted = None if ids is None else tuple(read_id("ids", each) for each in ids)
-    return Selection(ids=wanted, reason=reason, fingerprint=fingerprint, type=type_)
+    return Selection(
+        ids=wanted,
+        reason=reason,
+        fingerprint=fingerprint,
+        type=type_,
+        no_type=no_type,
+        failed_before=read_instant("failed_before", failed_before),
+    )
 
 
 def _item_status(given: ItemStatus | str) -> ItemStatus:

@@ -12,7 +12,8 @@ Each chunk is sent and resolved in one transaction, so an interrupted replay nei
 letter nor sends it twice. A replay never includes dead letters that arrived after it started, so
 a message that dies again is not replayed forever. Two bounds ensure that: the start time and the
 number of matching dead letters at the start. The time alone fails with a clock that stands still;
-the number alone fails if others resolve some of them meanwhile.
+the number alone fails if others resolve some of them meanwhile. `count_dead_letters` returns both,
+so that a caller can show the number, ask, and then act on what it showed.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from tickwork.core.message.dead_letter import (
     DeadGroup,
     DeadLetter,
     DeadLetterPage,
+    MatchingDeadLetters,
     Pace,
     Selection,
 )
@@ -134,6 +136,15 @@ async def group_dead_letters(
 ) -> tuple[DeadGroup, ...]:
     """Groups the open dead letters of a queue by reason, error and type; largest group first."""
     return await store.dead_letters.groups(scope, queue, limit)
+
+
+async def count_dead_letters(
+    store: Store, scope: Scope, queue: str, which: Selection
+) -> MatchingDeadLetters:
+    """Counts the open dead letters of a queue that match now; ignores `which.limit` and its ids."""
+    until = _until(which, await store.now())
+    bounded = structs.replace(which, failed_before=until)
+    return MatchingDeadLetters(await store.dead_letters.count(scope, queue, bounded), until)
 
 
 async def get_dead_letter(store: Store, scope: Scope, dead_letter_id: UUID) -> DeadLetter:
@@ -308,31 +319,17 @@ async def _select(
     now: datetime,
     limit: int | None,
 ) -> SelectedDeadLetters:
-    until = now if which.failed_before is None else min(now, which.failed_before)
-    which = structs.replace(which, failed_before=until)
+    which = structs.replace(which, failed_before=_until(which, now))
     if which.ids is None:
-        matching = await _count_matching(store, scope, queue, which)
+        matching = await store.dead_letters.count(scope, queue, which)
     else:
         await _check_open(store, scope, queue, which.ids)
         matching = len(await _by_id(store, scope, queue, which))
     return SelectedDeadLetters(which, matching if limit is None else min(limit, matching))
 
 
-async def _count_matching(store: Store, scope: Scope, queue: str, which: Selection) -> int:
-    """Returns an upper bound of the open dead letters that match; it may include new ones."""
-    groups = await store.dead_letters.groups(scope, queue, LIST_LIMIT_MAX)
-    if len(groups) == LIST_LIMIT_MAX:
-        # The list of groups may be incomplete.
-        return (await store.queues.counts(scope, queue)).dead
-    return sum(group.dead_letters for group in groups if _matches(group, which))
-
-
-def _matches(group: DeadGroup, which: Selection) -> bool:
-    return (
-        which.reason in (None, group.reason)
-        and which.fingerprint in (None, group.fingerprint)
-        and which.type in (None, group.type)
-    )
+def _until(which: Selection, now: datetime) -> datetime:
+    return now if which.failed_before is None else min(now, which.failed_before)
 
 
 async def _by_id(store: Store, scope: Scope, queue: str, which: Selection) -> frozenset[UUID]:
@@ -454,6 +451,7 @@ def _selections(groups: Sequence[DeadGroup], since: datetime) -> Iterator[Select
                 reason=group.reason,
                 fingerprint=group.fingerprint,
                 type=group.type,
+                no_type=group.type is None,
                 limit=DEAD_LETTERS_AT_ONCE_MAX,
             )
 

@@ -278,6 +278,9 @@ class DeadLetters(Protocol):
     async def groups(self, scope: Scope, queue: str, limit: int) -> tuple[DeadGroup, ...]:
         """Groups the open dead letters by reason and error, largest group first."""
 
+    async def count(self, scope: Scope, queue: str, selection: Selection) -> int:
+        """Counts the open dead letters that match; ignores `selection.ids` and its limit."""
+
     async def edit(
         self, scope: Scope, dead_letter_id: UUID, body: bytes, content_type: ContentType
     ) -> DeadLetter:

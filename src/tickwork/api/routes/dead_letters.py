@@ -25,7 +25,13 @@ from tickwork.api.pages import (
 from tickwork.api.query import body_reader, finished
 from tickwork.core.access import Caller, Permission
 from tickwork.core.fields import Reader, read_id, read_instant, shown
-from tickwork.core.message.dead_letter import DeadGroup, DeadLetter, Resolution, Selection
+from tickwork.core.message.dead_letter import (
+    DeadGroup,
+    DeadLetter,
+    MatchingDeadLetters,
+    Resolution,
+    Selection,
+)
 from tickwork.core.model import ContentType
 from tickwork.core.public_id import Prefix, optional_id, public_id, read_path_id
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
@@ -113,6 +119,8 @@ class ReplayRequest(Struct, frozen=True, kw_only=True):
     reason: str | None = None
     fingerprint: str | None = None
     type: str | None = None
+    no_type: Annotated[bool, Meta(description="Only those without a type.")] = False
+    failed_before: Annotated[datetime | None, Meta(description="Or at that time.")] = None
     limit: int | None = None
     canary: Annotated[int, Meta(ge=0, description="So many first; the rest if they succeed.")] = 0
     rate: Annotated[float | None, Meta(description="Messages a second.")] = None
@@ -126,6 +134,8 @@ class DiscardRequest(Struct, frozen=True, kw_only=True):
     reason: str | None = None
     fingerprint: str | None = None
     type: str | None = None
+    no_type: Annotated[bool, Meta(description="Only those without a type.")] = False
+    failed_before: Annotated[datetime | None, Meta(description="Or at that time.")] = None
     limit: int | None = None
 
 
@@ -149,11 +159,13 @@ async def list_dead_letters(
     reason: FromQuery[str | None] = None,
     fingerprint: FromQuery[str | None] = None,
     of_type: Annotated[str | None, QueryParameter(name="type")] = None,
+    no_type: FromQuery[bool] = False,
     failed_before: FromQuery[str | None] = None,
     limit: Limit = PAGE_LIMIT,
     cursor: Cursor = None,
 ) -> Page[DeadLetterAnswer]:
-    """Returns the open dead letters of a queue, oldest first.
+    """Returns the open dead letters of a queue, oldest first. `no_type` selects those without a
+    type.
 
     A page looks at 10,000 dead letters for each 64 that it shows. Where few match it is short or
     empty, and its `next_cursor` goes on behind them: the last page is the one without a
@@ -163,6 +175,7 @@ async def list_dead_letters(
         reason=reason,
         fingerprint=fingerprint,
         type=of_type,
+        no_type=no_type,
         failed_before=read_instant("failed_before", failed_before),
     )
     after: UUID | None = read_cursor(cursor, UUID)
@@ -244,6 +257,35 @@ async def group_dead_letters(
     return DeadGroups(
         await dead_letters.group_dead_letters(store, caller.scope, queue, limit=limit)
     )
+
+
+@operation(
+    "GET",
+    "/v1/queues/{queue:str}/dead/count",
+    needs=Permission.READ,
+    tag=_TAG,
+    summary="Count dead letters",
+)
+async def count_dead_letters(
+    queue: FromPath[str],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    reason: FromQuery[str | None] = None,
+    fingerprint: FromQuery[str | None] = None,
+    of_type: Annotated[str | None, QueryParameter(name="type")] = None,
+    no_type: FromQuery[bool] = False,
+    failed_before: FromQuery[str | None] = None,
+) -> MatchingDeadLetters:
+    """Counts the open dead letters that match. A replay or discard with the `failed_before` of this
+    answer takes none that failed later."""
+    which = Selection(
+        reason=reason,
+        fingerprint=fingerprint,
+        type=of_type,
+        no_type=no_type,
+        failed_before=read_instant("failed_before", failed_before),
+    )
+    return await dead_letters.count_dead_letters(store_of(context), caller.scope, queue, which)
 
 
 @operation(
@@ -386,6 +428,8 @@ def _selection(reader: Reader) -> tuple[Selection, int | None]:
         name: reader.string(name) if reader.has(name) else None
         for name in ("reason", "fingerprint", "type")
     }
+    is_typeless = reader.boolean("no_type") if reader.has("no_type") else False
+    until = reader.instant("failed_before") if reader.has("failed_before") else None
     ids = reader.value("ids")
     if ids is not None and not isinstance(ids, list):
         reader.fault("ids", f"must be a list of ids, not {shown(ids)}")
@@ -393,7 +437,8 @@ def _selection(reader: Reader) -> tuple[Selection, int | None]:
     limit = reader.integer("limit", 1, 1_000_000) if reader.has("limit") else None
     finished(reader)
     chosen = None if ids is None else tuple(read_id("ids", each) for each in ids)
-    return Selection(ids=chosen, **texts), limit
+    which = Selection(ids=chosen, no_type=bool(is_typeless), failed_before=until, **texts)
+    return which, limit
 
 
 def _id(text: str) -> UUID:
@@ -420,6 +465,7 @@ DEAD_LETTER_ROUTES = (
     list_all_dead_letters,
     list_dead_letters,
     group_dead_letters,
+    count_dead_letters,
     get_dead_letter,
     edit_dead_letter,
     replay_dead_letter,

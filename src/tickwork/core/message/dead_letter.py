@@ -132,12 +132,13 @@ class DeadGroup(Struct, frozen=True):
 class Selection(Struct, frozen=True, kw_only=True):
     """Selects open dead letters of a queue, oldest first: those that match every given field.
 
-    `failed_before` includes that time itself."""
+    `no_type` selects those without a type. `failed_before` includes that time itself."""
 
     ids: tuple[UUID, ...] | None = None
     reason: str | None = None
     fingerprint: str | None = None
     type: str | None = None
+    no_type: bool = False
     failed_before: datetime | None = None
     limit: int = 100
 
@@ -146,7 +147,16 @@ class Selection(Struct, frozen=True, kw_only=True):
         """Whether few dead letters may match, so that a page looks at a limited number of them.
         Ids have an index."""
         filters = (self.reason, self.fingerprint, self.type)
-        return self.ids is None and any(each is not None for each in filters)
+        is_filtered = self.no_type or any(value is not None for value in filters)
+        return self.ids is None and is_filtered
+
+
+class MatchingDeadLetters(Struct, frozen=True):
+    """The number of open dead letters that match a selection, and the time of the count. A replay
+    or discard with this `failed_before` takes none that failed later."""
+
+    dead_letters: int = field(name="letters")
+    failed_before: datetime
 
 
 class DeadLetterPage(Struct, frozen=True):

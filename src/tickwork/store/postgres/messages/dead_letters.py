@@ -176,6 +176,18 @@ class PostgresDeadLetters:
         )
         return tuple(DeadGroup(*row) for row in found)
 
+    async def count(self, scope: Scope, queue: str, selection: Selection) -> int:
+        check_selection(selection)
+        queue_id = await self._queues.id_of(scope, queue)
+        if not _is_findable(selection):
+            return 0
+        until = selection.failed_before or END_OF_TIME
+        filters = (*_texts(selection), selection.no_type, until)
+        (row,) = await self._database.fetch_with_custom_plan(
+            SQL.count_dead_letters, queue_id, scope.tenant, *filters
+        )
+        return int(row[0])
+
     async def edit(
         self, scope: Scope, dead_letter_id: UUID, body: bytes, content_type: ContentType
     ) -> DeadLetter:
@@ -266,8 +278,7 @@ async def _select(
 ) -> _Selected:
     """Returns the selected open dead letters, oldest first. Of those that may not match it looks at
     `looked_at_max`."""
-    filters = (selection.reason, selection.fingerprint, selection.type)
-    if not all(text is None or _is_storable(text) for text in filters):
+    if not _is_findable(selection):
         return _Selected([], [])
     start: _Position = (START_OF_TIME, NO_ID)
     until: _Position = (selection.failed_before or END_OF_TIME, LAST_ID)
@@ -284,13 +295,24 @@ async def _select(
         last = await connection.fetchrow(window, queue_id, looked_at_max, *start, *until, *own)
         if last is not None and last["number"] == looked_at_max:
             until = (last["failed_at"], end := last["id"])
+    filters = _texts(selection)
     wanted: tuple[Any, ...] = (queue_id, *start, *filters, selection.limit, *until)
+    wanted += (selection.no_type,)
     if selection.ids is not None:
         statement, own = SQL.pick_dead_letters_by_id, (scope.tenant, list(selection.ids))
     else:
         statement = SQL.pick_tenant_dead_letters if own else SQL.pick_dead_letters
     rows = await connection.fetch(statement + lock, *wanted, *own)
     return _Selected([row["tenant"] for row in rows], [row["id"] for row in rows], end)
+
+
+def _texts(selection: Selection) -> tuple[str | None, ...]:
+    return selection.reason, selection.fingerprint, selection.type
+
+
+def _is_findable(selection: Selection) -> bool:
+    """Whether its texts can be stored; a dead letter with others cannot exist."""
+    return all(text is None or _is_storable(text) for text in _texts(selection))
 
 
 def _is_storable(text: str) -> bool:

@@ -166,6 +166,19 @@ class SqliteDeadLetters:
             for reason, mark, type_, letters, first, last in await self._database.read(work)
         )
 
+    async def count(self, scope: Scope, queue: str, selection: Selection) -> int:
+        check_selection(selection)
+        until = to_microseconds(selection.failed_before or END_OF_TIME)
+
+        def work(transaction: Transaction) -> int:
+            queue_id = find_queue(transaction, scope, queue).id
+            if not _is_findable(selection):
+                return 0
+            values = (queue_id, scope.tenant, *_filters(selection), until)
+            return int(transaction.execute(SQL.count_dead_letters, values).fetchone()[0])
+
+        return await self._database.read(work)
+
     async def edit(
         self, scope: Scope, dead_letter_id: UUID, body: bytes, content_type: ContentType
     ) -> DeadLetter:
@@ -276,8 +289,7 @@ def _select(
 ) -> tuple[list[int], UUID | None]:
     """The rowids of the selected open dead letters, oldest first. Of those that may not match it
     looks at `looked_at_max`, and returns the last one of them if more follow."""
-    wanted = (selection.reason, selection.fingerprint, selection.type)
-    if not all(is_storable(text) for text in wanted if text is not None):
+    if not _is_findable(selection):
         return [], None
     until: _Position = (to_microseconds(selection.failed_before or END_OF_TIME), LAST_ID.bytes)
     end: UUID | None = None
@@ -289,7 +301,7 @@ def _select(
         last = transaction.execute(window, (*own, looked_at_max, *after, *until)).fetchone()
         if last is not None and last[-1] == looked_at_max:
             until, end = last[:-1], UUID(bytes=last[1])
-    values: tuple[Any, ...] = (*own, *wanted, *after, *until)
+    values: tuple[Any, ...] = (*own, *_filters(selection), *after, *until)
     if selection.ids is None:
         statement = SQL.pick_dead_letters if scope.is_system else SQL.pick_tenant_dead_letters
         found = transaction.execute(statement, (*values, selection.limit))
@@ -299,6 +311,16 @@ def _select(
         statement = for_rows(SQL.pick_dead_letters_by_id, len(some))
         chosen += transaction.execute(statement, (*values, *some))
     return [rowid for rowid, *_ in _oldest_first(chosen)[: selection.limit]], end
+
+
+def _filters(selection: Selection) -> tuple[Any, ...]:
+    return selection.reason, selection.fingerprint, selection.type, selection.no_type
+
+
+def _is_findable(selection: Selection) -> bool:
+    """Whether its texts can be stored; a dead letter with others cannot exist."""
+    texts = (selection.reason, selection.fingerprint, selection.type)
+    return all(is_storable(text) for text in texts if text is not None)
 
 
 def _oldest_first(chosen: Sequence[rows.Row]) -> list[rows.Row]:
