@@ -98,7 +98,7 @@ async function call<P extends keyof paths, M extends Method>(method: M, path: P,
   let url = String(path).replace(/{(\w+)}/g, (_, name: string) => encodeURIComponent(named?.[name] ?? ''))
   const query = new URLSearchParams()
   for (const [name, value] of Object.entries(options.query ?? {})) {
-    if (value !== undefined && value !== null && value !== '') query.set(name, String(value))
+    if (value !== undefined && value !== null) query.set(name, String(value))
   }
   if (query.size) url += `?${query}`
   const body = options.raw ?? (options.body === undefined ? undefined : stringify(options.body))

@@ -88,7 +88,7 @@ const SIGNS: Record<string, [string, string]> = {
   ready: ['●', 'busy'], running: ['▶', 'busy'], claimed: ['▶', 'busy'], processing: ['▶', 'busy'], started: ['▶', 'busy'],
   planned: ['○', 'soft'], pending: ['○', 'soft'], waiting: ['○', 'soft'], delayed: ['◷', 'soft'], blocked: ['◧', 'soft'], filling: ['◔', 'soft'],
   paused: ['‖', 'warn'], partial: ['◐', 'warn'], retrying: ['↻', 'warn'], late: ['◷', 'warn'], skipped: ['–', 'warn'], suspended: ['‖', 'warn'],
-  dead: ['✕', 'bad'], failed: ['✕', 'bad'], parked: ['✕', 'bad'], expired: ['✕', 'bad'], failing: ['✕', 'bad'], revoked: ['✕', 'bad'],
+  dead: ['✕', 'bad'], diverged: ['✕', 'bad'], failed: ['✕', 'bad'], parked: ['✕', 'bad'], expired: ['✕', 'bad'], failing: ['✕', 'bad'], revoked: ['✕', 'bad'],
   cancelled: ['■', 'soft'], terminated: ['■', 'soft'], deleted: ['■', 'soft'], disabled: ['■', 'bad'],
 }
 
@@ -231,9 +231,12 @@ export function List<T>({ of, cursor = 'cursor', empty, ...rows }: ListOf<T>) {
 }
 
 /** A filter that is in the URL. One with an initial value always has one. */
-export function Filter({ name, label, choices, initial, hint }: { name: string; label: string; choices?: readonly string[]; initial?: string; hint?: string }) {
+export function Filter({ name, label, choices, initial, hint, isNumber }: { name: string; label: string; choices?: readonly string[]; initial?: string; hint?: string; isNumber?: boolean }) {
   const { query, set } = usePlace()
   const value = query[name] ?? initial ?? ''
+  // What is typed stays while the page shows new data; another value in the URL replaces it.
+  const [typed, setTyped] = useState(value)
+  useEffect(() => setTyped(value), [value])
   const change = (event: TargetedEvent<HTMLInputElement | HTMLSelectElement>) => set({ [name]: event.currentTarget.value })
   return (
     <label class="field">
@@ -248,7 +251,7 @@ export function Filter({ name, label, choices, initial, hint }: { name: string; 
           ))}
         </select>
       ) : (
-        <input type="search" value={value} placeholder={hint} onChange={change} data-search />
+        <input type="search" inputMode={isNumber ? 'numeric' : undefined} value={typed} placeholder={hint} onInput={(event) => setTyped(event.currentTarget.value)} onChange={change} data-search />
       )}
     </label>
   )

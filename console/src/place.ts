@@ -19,7 +19,9 @@ export function href(to: string, values: Values = {}): string {
 export const path = (...parts: string[]): string => `/${parts.map(encodeURIComponent).join('/')}`
 
 export function usePlace() {
-  const { query, path: current, route } = useLocation()
+  const { query: given, path: current, route } = useLocation()
+  // What is empty in the URL is not there.
+  const query: Record<string, string> = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== ''))
   return {
     query,
     go: (to: string, values?: Values) => route(href(to, values)),

@@ -27,7 +27,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PROGRAM = os.environ.get("TICKWORK_TEST_BROWSER") or next(
     (path for name in BROWSERS if (path := shutil.which(name))), None
 )
-IN_A_BROWSER = ["test_huge.py", "test_pages.py", "test_stories.py"]
+IN_A_BROWSER = ["test_actions.py", "test_huge.py", "test_pages.py", "test_stories.py"]
 collect_ignore = [
     *([] if console.is_built() else ["test_build.py", *IN_A_BROWSER]),
     *([] if PROGRAM else IN_A_BROWSER),
@@ -81,6 +81,7 @@ def normal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Normal]:
 
 GO = """async (to) => {
     const moves = new URL(to, location.href).pathname !== location.pathname
+    document.querySelector('dialog[open]')?.close()  // Nothing behind it gets the focus.
     document.activeElement?.blur()
     const shown = new Promise((done) =>
         document.getElementById('main').addEventListener('focus', done, { once: true }))

@@ -31,37 +31,64 @@ export function DeadQueues() {
   )
 }
 
+/** Which dead letters: the fields of a request. An empty fingerprint is that of letters without an error. */
 interface Chosen {
   reason?: string
   fingerprint?: string
   type?: string
+  no_type?: boolean
+  failed_before?: string
 }
 
-const chosenBy = (group: Schemas['DeadGroup']): Chosen => ({ reason: group.reason, fingerprint: group.fingerprint, type: group.type ?? undefined })
+const chosenBy = ({ reason, fingerprint, type }: Schemas['DeadGroup']): Chosen => ({ reason, fingerprint, ...(type === null ? { no_type: true } : { type }) })
 
-const words = (chosen: Chosen): string =>
-  Object.entries(chosen)
-    .filter(([, value]) => value)
-    .map(([name, value]) => `${name} ${value}`)
+/** As it is in the URL, where nothing is empty. */
+const inUrl = ({ reason, fingerprint, type, no_type }: Chosen) => ({
+  reason, fingerprint, no_error: fingerprint === '' ? 'yes' : undefined, type, no_type: no_type ? 'yes' : undefined, failed_before: undefined,
+})
+
+const fromUrl = ({ reason, fingerprint, no_error, type, no_type, failed_before }: Record<string, string>): Chosen => ({
+  reason, fingerprint: no_error ? '' : fingerprint, type: no_type ? undefined : type, no_type: no_type ? true : undefined, failed_before,
+})
+
+const words = ({ reason, fingerprint, type, no_type, failed_before }: Chosen): string =>
+  [
+    reason && `reason ${reason}`,
+    fingerprint === '' ? 'without an error' : fingerprint && `error ${fingerprint}`,
+    no_type ? 'without a type' : type && `type ${type}`,
+    failed_before && `failed until ${failed_before}`,
+  ]
+    .filter(Boolean)
     .join(', ')
 
-function askReplay(queue: string, chosen: Chosen, letters: number | undefined, done: () => void): void {
-  const what = letters === undefined ? 'all that fit' : count(letters, 'dead letter')
+/** Counts what is chosen. What is asked then is about these: none that dies later. */
+async function frozen(queue: string, chosen: Chosen): Promise<{ letters: number; these: Chosen } | undefined> {
+  const { letters, failed_before } = await get('/v1/queues/{queue}/dead/count', { path: { queue }, query: { ...chosen } })
+  if (letters) return { letters, these: { ...chosen, failed_before } }
+  say('No dead letter fits any more.')
+  return undefined
+}
+
+async function askReplay(queue: string, chosen: Chosen, done: () => void): Promise<void> {
+  const found = await frozen(queue, chosen)
+  if (!found) return done()
+  const { letters, these } = found
+  const what = count(letters, 'dead letter')
   ask({
     title: `Replay ${what} of ${queue}?`,
     text: words(chosen) || 'All dead letters of the queue.',
     fields: (
       <>
-        <Input label="Canaries: so many first, the rest only if they succeed" name="canary" type="number" min={0} value={letters && letters > 10 ? '1' : '0'} />
+        <Input label="Canaries to send first; the rest follows if they succeed" name="canary" type="number" min={0} value={letters > 10 ? '1' : '0'} />
         <Input label="Messages a second (empty: no limit)" name="rate" type="number" min={0} step="any" />
-        <Input label="At most" name="limit" type="number" min={1} />
+        <Input label="At most, oldest first" name="limit" type="number" min={1} max={letters} value={letters} required />
       </>
     ),
     act: `Replay ${what}`,
     run: async ({ canary, rate, limit }) => {
       const answer = await post('/v1/queues/{queue}/dead/replay', {
         path: { queue },
-        body: { ...chosen, canary: Number(canary), rate: rate ? Number(rate) : undefined, limit: limit ? Number(limit) : undefined },
+        body: { ...these, canary: Number(canary), rate: rate ? Number(rate) : undefined, limit: Number(limit) },
       })
       say(`${count(answer.replayed, 'message')} replayed.${answer.stopped ? ` Stopped: ${answer.stopped}.` : ''}`)
       done()
@@ -69,14 +96,18 @@ function askReplay(queue: string, chosen: Chosen, letters: number | undefined, d
   })
 }
 
-function askDiscard(queue: string, chosen: Chosen, letters: number, done: () => void): void {
+async function askDiscard(queue: string, chosen: Chosen, done: () => void): Promise<void> {
+  const found = await frozen(queue, chosen)
+  if (!found) return done()
+  const { letters, these } = found
+  const what = count(letters, 'dead letter')
   ask({
-    title: `Discard ${count(letters, 'dead letter')} of ${queue}?`,
+    title: `Discard ${what} of ${queue}?`,
     text: `${words(chosen)}. They are marked as discarded, and cannot be replayed any more.`,
-    act: `Discard ${count(letters, 'dead letter')}`,
+    act: `Discard ${what}`,
     isDanger: true,
     run: async () => {
-      const { discarded } = await post('/v1/queues/{queue}/dead/discard', { path: { queue }, body: { ...chosen, limit: letters } })
+      const { discarded } = await post('/v1/queues/{queue}/dead/discard', { path: { queue }, body: { ...these, limit: letters } })
       say(`${count(discarded, 'dead letter')} discarded.`)
       done()
     },
@@ -85,10 +116,9 @@ function askDiscard(queue: string, chosen: Chosen, letters: number, done: () => 
 
 export function DeadLetters({ queue }: { queue: string }) {
   const { query, set } = usePlace()
-  const { reason, fingerprint, type, failed_before } = query
   const topics = ['message.', 'queue.', 'dead']
   const groups = useLoad(`groups ${queue}`, (signal) => get('/v1/queues/{queue}/dead/groups', { path: { queue }, query: { limit: ROWS }, signal }), topics)
-  const filters = { reason, fingerprint, type, failed_before }
+  const filters = fromUrl(query)
   const letters = useList(
     `letters ${queue} ${JSON.stringify(filters)}`,
     (page, signal) => get('/v1/queues/{queue}/dead', { path: { queue }, query: { ...filters, ...page }, signal }),
@@ -111,7 +141,7 @@ export function DeadLetters({ queue }: { queue: string }) {
             id={(each) => stringify(chosenBy(each))}
             empty="This queue has no unresolved dead letter."
             columns={[
-              ['reason', (each) => <button type="button" class="plain" onClick={() => set({ ...chosenBy(each) })}>{each.reason}</button>],
+              ['reason', (each) => <button type="button" class="plain" onClick={() => set(inUrl(chosenBy(each)))}>{each.reason}</button>],
               ['error', (each) => <Text>{each.fingerprint}</Text>, 'wide'],
               ['type', (each) => <Text>{each.type}</Text>],
               ['dead letters', (each) => amount(each.letters), 'num'],
@@ -121,10 +151,10 @@ export function DeadLetters({ queue }: { queue: string }) {
                 'actions',
                 (each) => (
                   <div class="acts">
-                    <Act needs="manage" onAct={() => askReplay(queue, chosenBy(each), each.letters, reload)}>
+                    <Act needs="manage" onAct={() => askReplay(queue, chosenBy(each), reload)}>
                       Replay {amount(each.letters)}
                     </Act>
-                    <Act needs="manage" isDanger onAct={() => askDiscard(queue, chosenBy(each), each.letters, reload)}>
+                    <Act needs="manage" isDanger onAct={() => askDiscard(queue, chosenBy(each), reload)}>
                       Discard {amount(each.letters)}
                     </Act>
                   </div>
@@ -138,9 +168,11 @@ export function DeadLetters({ queue }: { queue: string }) {
       <div class="row">
         <Filter name="reason" label="Reason" />
         <Filter name="fingerprint" label="Error group" />
+        <Filter name="no_error" label="Without an error" choices={['yes']} />
         <Filter name="type" label="Type" />
+        <Filter name="no_type" label="Without a type" choices={['yes']} />
         <Filter name="failed_before" label="Failed before" hint="2027-01-01T00:00:00Z" />
-        <Act needs="manage" onAct={() => askReplay(queue, { reason, fingerprint, type }, undefined, reload)}>
+        <Act needs="manage" onAct={() => askReplay(queue, filters, reload)}>
           Replay what fits these filters
         </Act>
       </div>
@@ -148,7 +180,7 @@ export function DeadLetters({ queue }: { queue: string }) {
         label="Dead letters"
         of={letters}
         id={(each) => each.id}
-        empty={Object.values(filters).some(Boolean) ? 'No dead letter fits these filters.' : 'This queue has no dead letter.'}
+        empty={words(filters) ? 'No dead letter fits these filters.' : 'This queue has no dead letter.'}
         columns={[
           ['failed', (each) => <A to={path('letters', each.id)}><Time at={each.failed_at} /></A>],
           ['reason', (each) => each.reason],

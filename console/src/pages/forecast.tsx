@@ -2,7 +2,7 @@
 
 import { can, get, type Schemas } from '../api'
 import { useLoad } from '../load'
-import { A, amount, count, Show, Table, Text, Time, Title, type Column } from '../parts'
+import { A, amount, count, Filter, Show, Table, Text, Time, Title, type Column } from '../parts'
 import { path, usePlace } from '../place'
 import { browserZone, clockInZone } from '../time'
 import { useWidened, Widen } from './system'
@@ -14,7 +14,7 @@ const BARS = 240
 export function Forecast() {
   const { query, set } = usePlace()
   const hours = Number(query.hours) || 24
-  const window_seconds = query.window ?? ''
+  const window_seconds = query.window
   const loaded = useLoad(`forecast ${hours} ${window_seconds}`, (signal) => get('/v1/forecast', { query: { hours, window_seconds }, signal }), ['schedule.'])
   const widened = useWidened()
   return (
@@ -30,10 +30,7 @@ export function Forecast() {
             ))}
           </select>
         </label>
-        <label class="field">
-          Try a fire window, in seconds
-          <input type="number" min={1} value={window_seconds} onChange={(event) => set({ window: event.currentTarget.value })} />
-        </label>
+        <Filter name="window" label="Try a fire window, in seconds" isNumber />
       </div>
       <Show of={loaded}>
         {(data) => (

@@ -1,6 +1,6 @@
 // Workflows, their runs, and one run with a bar for each step.
 
-import { can, get, post, type Schemas } from '../api'
+import { can, get, post, send, type Schemas } from '../api'
 import { useList, useLoad } from '../load'
 import { A, Act, amount, Area, ask, Facts, Filter, Input, Json, List, say, Show, State, Table, Text, Time, Title, type Column } from '../parts'
 import { path, usePlace } from '../place'
@@ -8,7 +8,7 @@ import { between, duration } from '../time'
 import { WhyBox } from './messages'
 
 const TOPICS = ['run', 'workflow', 'message.']
-const STATUSES = ['running', 'waiting', 'paused', 'completed', 'failed', 'cancelled', 'terminated'] as const
+const STATUSES = ['running', 'waiting', 'paused', 'completed', 'failed', 'diverged', 'cancelled', 'terminated'] as const
 
 export function Workflows() {
   const loaded = useLoad('workflows', (signal) => get('/v1/workflows', { signal }), TOPICS)
@@ -98,8 +98,15 @@ export function Run({ name, id }: { name: string; id: string }) {
       <Show of={loaded}>
         {(run) => (
           <>
+            {run.divergence && (
+              <p class={`box ${isDiverged(run) ? 'bad' : 'warn'}`} role={isDiverged(run) ? 'alert' : undefined}>
+                <strong>Its code diverges from its record.</strong> <Text>{run.divergence}</Text>
+              </p>
+            )}
             <div class="row">
-              {run.status === 'paused' ? (
+              {isDiverged(run) ? (
+                <Diverged named={named} done={done} />
+              ) : run.status === 'paused' ? (
                 <Act needs="manage" isMain onAct={() => post('/v1/workflows/{workflow}/runs/{run}/resume', named).then(() => done('Resumed.'))}>
                   Resume
                 </Act>
@@ -149,7 +156,7 @@ export function Run({ name, id }: { name: string; id: string }) {
                       })
                     }
                   >
-                    Cancel
+                    {isDiverged(run) ? 'Cancel with compensation' : 'Cancel'}
                   </Act>
                 </>
               )}
@@ -170,11 +177,6 @@ export function Run({ name, id }: { name: string; id: string }) {
             {run.error && (
               <p class="box bad">
                 <Text>{run.error}</Text>
-              </p>
-            )}
-            {run.divergence && (
-              <p class="box warn">
-                <Text>{run.divergence}</Text>
               </p>
             )}
             <Steps run={run} restart={(step) => askRestart(named, step, done)} />
@@ -210,18 +212,74 @@ export function Run({ name, id }: { name: string; id: string }) {
   )
 }
 
-function askRestart(named: { path: { workflow: string; run: string } }, step: string, done: (text: string) => void): void {
+interface Named {
+  path: { workflow: string; run: string }
+}
+
+const isDiverged = (run: { status: string }): boolean => run.status === 'diverged'
+
+/** What can be done about a run whose code asks for other steps than it has on record. */
+function Diverged({ named, done }: { named: Named; done: (text: string) => void }) {
+  const { workflow, run } = named.path
+  return (
+    <>
+      <Act
+        needs="manage"
+        isMain
+        onAct={() =>
+          ask({
+            title: 'Accept the divergence?',
+            text: "Goes on with today's code from here. Recorded steps that the code no longer asks for are kept, not repeated and still undone on failure.",
+            act: 'Accept 1 run',
+            run: async () => {
+              await send('POST', `/v1${path('workflows', workflow, 'runs', run, 'accept')}`)
+              done('Accepted.')
+            },
+          })
+        }
+      >
+        Accept
+      </Act>
+      <Act needs="manage" onAct={() => askRestart(named, undefined, done)}>
+        Restart
+      </Act>
+      <Act
+        needs="manage"
+        isDanger
+        onAct={() =>
+          ask({
+            title: 'Terminate this run?',
+            text: 'It ends as it is. Nothing is undone.',
+            act: 'Terminate 1 run',
+            isDanger: true,
+            run: async () => {
+              await post('/v1/workflows/{workflow}/runs/{run}/terminate', named)
+              done('Terminated.')
+            },
+          })
+        }
+      >
+        Terminate
+      </Act>
+    </>
+  )
+}
+
+function askRestart(named: Named, step: string | undefined, done: (text: string) => void): void {
   ask({
-    title: `Restart the run from ${step}?`,
-    text: 'Results of this step and of those after it are forgotten, and the steps run again.',
+    title: step === undefined ? 'Restart the run from its beginning?' : `Restart the run from ${step}?`,
+    text: step === undefined ? 'All results are forgotten, and every step runs again.' : 'Results of this step and of those after it are forgotten, and the steps run again.',
     act: 'Restart 1 run',
     isDanger: true,
     run: async () => {
-      await post('/v1/workflows/{workflow}/runs/{run}/restart', { ...named, body: { from_step: step } })
+      await post('/v1/workflows/{workflow}/runs/{run}/restart', { ...named, body: { from_step: step ?? null } })
       done('Restarted.')
     },
   })
 }
+
+/** A compensation undoes a step. It is no place to restart from. */
+const isCompensation = ({ key }: { key: string }): boolean => key.startsWith('compensate ')
 
 const STEPS_MAX = 50
 const EVENTS_MAX = 100
@@ -289,7 +347,7 @@ function Steps({ run, restart }: { run: Schemas['RunView']; restart: (step: stri
               )
             },
           ],
-          ...(run.finished_at && can('manage') ? [['actions', (each) => <Act needs="manage" onAct={() => restart(each.key)}>Restart from here</Act>] as Column<Schemas['StepView']>] : []),
+          ...((run.finished_at || isDiverged(run)) && can('manage') ? [['actions', (each) => !isCompensation(each) && <Act needs="manage" onAct={() => restart(each.key)}>Restart from here</Act>] as Column<Schemas['StepView']>] : []),
         ]}
       />
     </section>
