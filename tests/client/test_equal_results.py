@@ -122,6 +122,8 @@ async def dead_letters(side: Side) -> AsyncIterator[Any]:
     yield "no type", c.dead_letters.list("emails", no_type=True)
     yield "discard no type", c.dead_letters.discard("emails", no_type=True, failed_before=until)
     yield "type and no type", c.dead_letters.replay("emails", type="welcome", no_type=True)
+    yield "status", c.status(checks=["queues"])
+    yield "unknown check", c.status(checks=["queue"])
     yield "get", c.dead_letters.get(letters[0].id)
     yield "no letter", c.dead_letters.get("dead_" + "0" * 32)
     yield "edit", c.dead_letters.edit(letters[0].id, {"n": 9})

@@ -36,12 +36,17 @@ WAYS = {
     "schedules_by_due": "tickwork_schedules_due",
     "schedules_of_owner_by_due": "tickwork_schedules_owner",
     "recent_dead": "tickwork_tallies_dead",
+    "troubled_schedules": "tickwork_schedules_trouble",
+    "troubled_endpoints": "sqlite_autoindex_tickwork_endpoints_2",
+    "troubled_runs": "tickwork_runs_trouble",
+    "dead_deliveries_since": "tickwork_deliveries_tenant_dead",
     "page_queues": "tickwork_queues_name",
 }
 """The index by which SQLite finds the rows of each list."""
 
-SORTED = {"schedules_of_owner_by_due", "recent_dead", "page_queues"}
-"""Sorts what one user has, the counters of dead messages by type, and two pages of queues."""
+SORTED = {"schedules_of_owner_by_due", "recent_dead", "page_queues", "troubled_runs"}
+"""Sorts what one user has, the counters of dead messages by type, two pages of queues, and the
+workflows of a hundred runs."""
 
 
 @pytest.mark.parametrize("name", WAYS)
@@ -241,10 +246,10 @@ ANY_TIME = "'-infinity', 'infinity'"
 MESSAGES = f"md5('queue')::uuid, 'tenant-1', NULL, NULL, {LIMIT}"
 OF_NO_TYPE = f"md5('queue')::uuid, 'tenant-1', 'none', NULL, {LIMIT}"
 ALL_DEAD = f"'-infinity', {NOTHING}", f"'infinity', {LAST}"
-DEAD = f"md5('queue')::uuid, {ALL_DEAD[0]}, NULL, NULL, NULL, {LIMIT}, {ALL_DEAD[1]}"
+DEAD = f"md5('queue')::uuid, {ALL_DEAD[0]}, NULL, NULL, NULL, {LIMIT}, {ALL_DEAD[1]}, false"
 DEAD_OF_NO_REASON = (
     f"md5('queue')::uuid, '2026-01-01 02:00Z', {NOTHING}, 'none', NULL, NULL, {LIMIT}, "
-    f"'2026-01-01 02:00:30Z', {LAST}"
+    f"'2026-01-01 02:00:30Z', {LAST}, false"
 )
 DEAD_WINDOW = f"md5('queue')::uuid, {LIMIT}, {', '.join(ALL_DEAD)}"
 LISTS = {
@@ -283,6 +288,7 @@ LISTS = {
     "pick_tenant_dead_letters of few": f"{DEAD_OF_NO_REASON}, 'tenant-1'",
     "tenant_dead_letters_window_end": f"{DEAD_WINDOW}, 'tenant-1'",
     "list_stream": f"'tenant-7', {NOTHING}, {LIMIT}",
+    "troubled_schedules": f"'tenant-1', {LIMIT}",
     "list_whole_stream": f"'7fffffff-0000-0000-0000-000000000000', {LIMIT}",
     "schedules_by_due": (
         f"'tenant-1', 'tenant-1', NULL, {NOTHING}, NULL, NULL, NULL, NULL, {LIMIT}, "
@@ -293,7 +299,7 @@ LISTS = {
 
 MADE_FOR_VALUES = {
     *("list_ready", "list_of_key", "list_of_keys", "list_correlated", "schedules_by_due"),
-    *("pick_dead_letters", "pick_tenant_dead_letters"),
+    *("pick_dead_letters", "pick_tenant_dead_letters", "troubled_schedules"),
 }
 """Have a plan for their values, because their filters are optional."""
 

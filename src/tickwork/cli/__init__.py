@@ -33,6 +33,7 @@ class _Commands(RootGroup):
         "doctor": "database:doctor_command",
         "why": "why:why_command",
         "trace": "why:trace_command",
+        "status": "cluster:status_command",
         "stats": "cluster:stats_command",
         "usage": "cluster:usage_command",
         "top": "top:top_command",

@@ -1,9 +1,9 @@
-"""`tickwork nodes`, `stats`, `usage`, `late` and `cluster`: which processes run, what waits, what
-is overdue, and changes for all of them."""
+"""`tickwork status`, `nodes`, `stats`, `usage`, `late` and `cluster`: what is wrong, which
+processes run, what waits, what is overdue, and changes for all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
@@ -11,6 +11,7 @@ import typer
 
 from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Limit, Tenant, Watch
 from tickwork.cli.output import (
+    EXIT_FAILED,
     field_lines,
     in_zone,
     print_json,
@@ -24,6 +25,7 @@ from tickwork.cli.typer_commands import Command, Group
 from tickwork.cli.watch import watched
 
 if TYPE_CHECKING:
+    from tickwork.core.health import HealthReport
     from tickwork.ops.late import Late
 
 app = typer.Typer(
@@ -36,6 +38,53 @@ Seconds = Annotated[
     str | None,
     typer.Option(metavar="N", help="Seconds after which something counts as late; default 60."),
 ]
+
+
+Checks = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--check",
+        metavar="NAME",
+        help="Only this check, such as queues, schedules, endpoints or runs; repeatable.",
+    ),
+]
+
+
+def status_command(
+    checks: Checks = None,
+    watch: Watch = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """List what is wrong, worst first, and what to do; exit with 1 if something does not work.
+
+    Warnings alone exit with 0.
+    """
+    from tickwork.core.health import Severity
+
+    found: list[HealthReport] = []
+
+    def show() -> None:
+        health = ask(database, tenant, lambda client: client.status(checks=checks or None))
+        found[:] = [health]
+        if as_json:
+            print_json(health)
+        else:
+            print_lines([*_lines(health)])
+
+    watched(show, watch)
+    if any(problem.severity is Severity.ERROR for health in found for problem in health.problems):
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _lines(health: HealthReport) -> Iterator[str]:
+    if health.ok:
+        yield f"All is well. Checked: {', '.join(health.checked)}."
+    for problem in health.problems:
+        since = "" if problem.since is None else f" Since {problem.since:%Y-%m-%dT%H:%M:%SZ}."
+        yield f"{problem.severity:<7}  {problem.what}{since}"
+        yield f"{'':7}  {problem.action}"
 
 
 def nodes_command(watch: Watch = None, database: Database = None, as_json: Json = False) -> None:

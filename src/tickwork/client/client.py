@@ -12,7 +12,7 @@ with SyncClient() as client:                    # TICKWORK_URL and TICKWORK_KEY
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Generator, Iterable
+from collections.abc import AsyncGenerator, Collection, Generator, Iterable
 from typing import TYPE_CHECKING, Any, Generic, Self, Unpack
 
 from tickwork.client import batches, queues, runs
@@ -45,6 +45,7 @@ from tickwork.client.run_answers import (
     Wait,
 )
 from tickwork.client.schedules import Calendars, Firings, Schedules
+from tickwork.core.health import HealthReport
 from tickwork.core.options import SendOptions
 from tickwork.core.public_id import Prefix
 from tickwork.core.trace import Trace
@@ -145,6 +146,13 @@ class Verbs(Noun[M], Generic[M]):
             if cursor is None:
                 break
         return tuple(found[:limit])
+
+    @verb
+    def status(self, *, checks: Collection[str] | None = None) -> Call[HealthReport]:
+        """What is wrong with the tenant and the processes, worst first, each with what to do. With
+        `checks` it looks at these alone, such as `["queues", "runs"]`."""
+        asked = {"check": None if checks is None else ",".join(checks)}
+        return Call("GET", at("v1", "health"), answer(HealthReport), query=asked)
 
     @verb
     def usage(self) -> Call[Usage]:

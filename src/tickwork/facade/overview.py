@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from tickwork.core.health import HealthReport
 from tickwork.core.topology import Topology
 from tickwork.core.trace import Trace
 from tickwork.facade.engine import AppEngine
@@ -9,6 +12,7 @@ from tickwork.ops.cluster import ClusterView, describe_cluster
 from tickwork.ops.cluster import pause_all as pause_cluster
 from tickwork.ops.cluster import resume_all as resume_cluster
 from tickwork.ops.cluster import widen_windows as widen_cluster
+from tickwork.ops.health import look_at_health
 from tickwork.ops.queues import QueueView, Usage, overview, tenant_usage
 from tickwork.ops.topology import MessageType, list_types, stored_topology
 from tickwork.ops.trace import trace_anything
@@ -38,6 +42,12 @@ class Overview:
         """Numbers of each queue, or of the first ones: messages by state, how many are late, the
         age of the oldest, counters."""
         return await overview(await self._engine.ready(), self._engine.scope, limit=limit)
+
+    async def status(self, *, checks: Collection[str] | None = None) -> HealthReport:
+        """What is wrong with the tenant and the processes, worst first, each with what to do. With
+        `checks` it looks at these alone, such as `["queues", "runs"]`."""
+        store = await self._engine.ready()
+        return await look_at_health(store, self._engine.scope, checks=checks)
 
     async def usage(self) -> Usage:
         """How much the tenant has: schedules, queues, messages in each state."""

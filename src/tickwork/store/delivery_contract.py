@@ -23,6 +23,7 @@ from tickwork.core.delivery.endpoint import (
 )
 from tickwork.core.delivery.push import PushQueue
 from tickwork.core.delivery.slot_delivery import SlotDelivery
+from tickwork.core.health_facts import DeliveryFacts, EndpointFacts
 from tickwork.core.message.subscription import Subscription
 from tickwork.core.model import Claim, NewMessage, Scope
 from tickwork.core.queue.named_limit import NamedLimit
@@ -64,6 +65,13 @@ class Endpoints(Protocol):
         self, scope: Scope, limit: int, *, after: str | None = None
     ) -> tuple[Endpoint, ...]:
         """Returns endpoints by name, after a given name."""
+
+    async def troubled(self, scope: Scope, limit: int) -> tuple[EndpointFacts, ...]:
+        """Returns endpoints that are failing or disabled, by name."""
+
+    async def dead_since(self, scope: Scope, since: datetime, limit: int) -> DeliveryFacts:
+        """Counts the deliveries that died after a time, up to a limit, of the newest
+        `DEAD_LOOKED_AT_MAX` dead ones."""
 
     async def update(
         self,

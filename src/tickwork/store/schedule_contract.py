@@ -7,6 +7,7 @@ from datetime import date, datetime
 from typing import Protocol
 from uuid import UUID
 
+from tickwork.core.health_facts import ScheduleFacts
 from tickwork.core.model import Message, Scope
 from tickwork.core.schedule.change import Decision
 from tickwork.core.schedule.clock_change import ClockJump, ClockReading, JumpsApplied
@@ -72,6 +73,9 @@ class Schedules(Protocol):
         """Returns active schedules that are due before `until` or whose last slot is after `since`,
         after a given tenant and id. Alike ones of up to `limit` schedules are counted together; the
         last of these is that of the last answer. Their rules lack the days of calendars."""
+
+    async def troubled(self, scope: Scope, limit: int) -> tuple[ScheduleFacts, ...]:
+        """Returns schedules that are parked, or active and failed at their last slot, by id."""
 
     async def count(self, scope: Scope) -> int:
         """Returns how many schedules of the tenant may still fire, from a counter."""

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
+from tickwork.core.health_facts import RunFacts
 from tickwork.core.model import Claim, Scope
 from tickwork.core.workflow.control import Decision
 from tickwork.core.workflow.model import (
@@ -60,6 +61,10 @@ class Workflows(Protocol):
         before: tuple[datetime, UUID] | None = None,
     ) -> tuple[Run, ...]:
         """Returns the selected runs, newest first, before a time of creation and uid."""
+
+    async def troubled(self, scope: Scope, *, since: datetime, limit: int) -> tuple[RunFacts, ...]:
+        """Counts the runs that diverged, and those that failed after a time, by workflow; at most
+        `limit` of each kind."""
 
     async def results(self, scope: Scope, uids: Sequence[UUID]) -> tuple[RunResult, ...]:
         """Returns the results of those of the runs that exist, in no order."""

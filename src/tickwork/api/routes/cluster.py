@@ -16,6 +16,7 @@ from tickwork.api.operation import operation
 from tickwork.api.pages import Cursor, page_of, read_cursor
 from tickwork.api.problems import described
 from tickwork.core.access import Caller, Permission, acting_for, check_access
+from tickwork.core.health import HealthReport
 from tickwork.core.model import SYSTEM, QueuePosition
 from tickwork.core.schedule.forecast import (
     FORECAST_HOURS,
@@ -33,6 +34,7 @@ from tickwork.ops.cluster import (
     widen_windows,
 )
 from tickwork.ops.forecast import forecast as count_firings
+from tickwork.ops.health import look_at_health
 from tickwork.ops.queues import (
     QUEUES_MAX,
     QueueView,
@@ -179,6 +181,26 @@ async def stats(
 
 
 @operation(
+    "GET",
+    "/v1/health",
+    needs=Permission.READ,
+    tag="operating",
+    summary="What is wrong",
+)
+async def health(
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    check: Annotated[
+        str | None, QueryParameter(description="Only these checks, separated by commas.")
+    ] = None,
+) -> HealthReport:
+    """Returns what is wrong with the tenant and the processes, worst first, each with what to do.
+    All is well only if `ok` is true and `checked` names every check."""
+    checks = None if check is None else check.split(",")
+    return await look_at_health(store_of(context), caller.scope, checks=checks)
+
+
+@operation(
     "GET", "/v1/usage", needs=Permission.READ, tag="operating", summary="Usage of the tenant"
 )
 async def usage(context: NamedDependency[Context], caller: NamedDependency[Caller]) -> Usage:
@@ -229,5 +251,6 @@ async def forecast(
 
 
 OPERATING_ROUTES = [
-    cluster, pause_cluster, resume_cluster, widen_cluster, stats, usage, topology, types, forecast,
+    cluster, pause_cluster, resume_cluster, widen_cluster, stats, health, usage, topology, types,
+    forecast,
 ]  # fmt: skip

@@ -32,6 +32,7 @@ from tickwork.core.delivery.endpoint import (
 from tickwork.core.delivery.publish import event_name, spacing_after_enable
 from tickwork.core.delivery.push import PushQueue
 from tickwork.core.delivery.slot_delivery import SlotDelivery
+from tickwork.core.health_facts import DEAD_LOOKED_AT_MAX, DeliveryFacts, EndpointFacts
 from tickwork.core.limits import check_limit, check_system, is_name
 from tickwork.core.message.batch import REASON_DELETED
 from tickwork.core.model import NewMessage, Scope
@@ -113,6 +114,25 @@ class PostgresEndpoints:
             lambda connection: connection.fetch(SQL.list_endpoints, tenant, after or "", limit)
         )
         return tuple(map(rows.endpoint, found))
+
+    async def troubled(self, scope: Scope, limit: int) -> tuple[EndpointFacts, ...]:
+        check_limit(limit)
+        tenant = own_tenant(scope)
+        if not is_name(tenant):
+            return ()
+        found = await self._database.run(
+            lambda connection: connection.fetch(SQL.troubled_endpoints, tenant, limit)
+        )
+        return tuple(EndpointFacts(*row) for row in found)
+
+    async def dead_since(self, scope: Scope, since: datetime, limit: int) -> DeliveryFacts:
+        check_limit(limit)
+        tenant = own_tenant(scope)
+        if not is_name(tenant):
+            return DeliveryFacts()
+        values = (tenant, since, limit, DEAD_LOOKED_AT_MAX)
+        (row,) = await self._database.fetch_with_custom_plan(SQL.dead_deliveries_since, *values)
+        return DeliveryFacts(*row)
 
     async def update(
         self,

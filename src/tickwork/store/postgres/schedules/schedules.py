@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from tickwork.core.health_facts import ScheduleFacts
 from tickwork.core.limits import NAME_LENGTH_MAX, check_limit, is_name
 from tickwork.core.model import Message, Scope
 from tickwork.core.schedule.change import Decision
@@ -92,6 +93,14 @@ class PostgresSchedules:
             lambda connection: connection.fetchval(SQL.count_schedules, tenant)
         )
         return schedules
+
+    async def troubled(self, scope: Scope, limit: int) -> tuple[ScheduleFacts, ...]:
+        check_limit(limit)
+        tenant = own_tenant(scope)
+        if not is_name(tenant):
+            return ()
+        found = await self._database.fetch_with_custom_plan(SQL.troubled_schedules, tenant, limit)
+        return tuple(ScheduleFacts(*row) for row in found)
 
     async def of_keys(self, scope: Scope, keys: Sequence[str]) -> tuple[Schedule, ...]:
         tenant = own_tenant(scope)

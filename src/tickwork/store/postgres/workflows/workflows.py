@@ -13,6 +13,7 @@ from uuid import UUID
 
 from msgspec import structs
 
+from tickwork.core.health_facts import RunFacts
 from tickwork.core.limits import check_limit, is_name, is_own_claim
 from tickwork.core.model import Claim, Scope
 from tickwork.core.workflow.control import (
@@ -377,6 +378,15 @@ class PostgresWorkflows:
             return ()
         found = await fetch(SQL.list_child_runs, *asked, parent_id, is_diverged)
         return tuple(map(read_run, found))
+
+    async def troubled(self, scope: Scope, *, since: datetime, limit: int) -> tuple[RunFacts, ...]:
+        check_limit(limit)
+        tenant = own_tenant(scope)
+        if not is_name(tenant):
+            return ()
+        asked = (tenant, since, limit)
+        found = await self._database.fetch_with_custom_plan(SQL.troubled_runs, *asked)
+        return tuple(RunFacts(*row) for row in found)
 
 
 def _new_columns(runs: Sequence[NewRun]) -> tuple[list[Any], ...]:

@@ -31,6 +31,7 @@ from tickwork.core.delivery.endpoint import (
 from tickwork.core.delivery.publish import spacing_after_enable
 from tickwork.core.delivery.push import PushQueue
 from tickwork.core.delivery.slot_delivery import SlotDelivery
+from tickwork.core.health_facts import DEAD_LOOKED_AT_MAX, DeliveryFacts, EndpointFacts
 from tickwork.core.limits import check_limit, check_system, is_name
 from tickwork.core.message.batch import REASON_DELETED
 from tickwork.core.model import SYSTEM, NewMessage, Scope
@@ -43,7 +44,7 @@ from tickwork.store.sqlite.endpoints.deliveries import Deliveries, begin_deliver
 from tickwork.store.sqlite.endpoints.publish import publish
 from tickwork.store.sqlite.endpoints.record import record
 from tickwork.store.sqlite.engine.database import Database
-from tickwork.store.sqlite.engine.sql import SQL, microseconds
+from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, microseconds, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages.queue_rows import find_queue
 from tickwork.store.sqlite.messages.removal import REMOVAL_CHUNK_MESSAGES, finish_removal
@@ -91,6 +92,29 @@ class SqliteEndpoints:
             lambda transaction: transaction.execute(SQL.list_endpoints, values).fetchall()
         )
         return tuple(map(rows.endpoint, found))
+
+    async def troubled(self, scope: Scope, limit: int) -> tuple[EndpointFacts, ...]:
+        check_limit(limit)
+        values = (own_tenant(scope), limit)
+        if not is_name(values[0]):
+            return ()
+        found = await self._database.read(
+            lambda transaction: transaction.execute(SQL.troubled_endpoints, values).fetchall()
+        )
+        return tuple(
+            EndpointFacts(UUID(bytes=row[0]), row[1], _time(row[2]), _time(row[3]), row[4])
+            for row in found
+        )
+
+    async def dead_since(self, scope: Scope, since: datetime, limit: int) -> DeliveryFacts:
+        check_limit(limit)
+        values = (own_tenant(scope), to_microseconds(since), limit, DEAD_LOOKED_AT_MAX)
+        if not is_name(values[0]):
+            return DeliveryFacts()
+        dead, first = await self._database.read(
+            lambda transaction: transaction.execute(SQL.dead_deliveries_since, values).fetchone()
+        )
+        return DeliveryFacts(dead, _time(first))
 
     async def update(
         self,
@@ -317,3 +341,7 @@ def _delete(
     transaction.execute(SQL.delete_endpoint, (endpoint_id.bytes, tenant)).fetchall()
     transaction.execute(SQL.delete_secrets, (tenant, secrets_owner(endpoint_id)))
     return tenant
+
+
+def _time(stored: int | None) -> datetime | None:
+    return None if stored is None else from_microseconds(stored)

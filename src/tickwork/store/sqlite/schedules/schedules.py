@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from tickwork.core.health_facts import ScheduleFacts
 from tickwork.core.limits import check_limit, is_name
 from tickwork.core.model import Message, Scope
 from tickwork.core.schedule.change import Decision
@@ -36,7 +37,7 @@ from tickwork.store.ids import FIRST_TENANT, LAST_TENANT, own_tenant
 from tickwork.store.shared.group_commit import Coalescer
 from tickwork.store.shared.shard_layout import ShardLayout
 from tickwork.store.sqlite.engine.database import Database
-from tickwork.store.sqlite.engine.sql import SQL, to_microseconds
+from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.queue_rows import is_storable, tenants_of
@@ -227,6 +228,25 @@ class SqliteSchedules:
             lambda transaction: transaction.execute(SQL.count_schedules, (tenant,)).fetchone()
         )
         return 0 if row is None else int(row[0])
+
+    async def troubled(self, scope: Scope, limit: int) -> tuple[ScheduleFacts, ...]:
+        check_limit(limit)
+        values = (own_tenant(scope), limit)
+        if not is_name(values[0]):
+            return ()
+        found = await self._database.read(
+            lambda transaction: transaction.execute(SQL.troubled_schedules, values).fetchall()
+        )
+        return tuple(
+            ScheduleFacts(
+                UUID(bytes=schedule_id),
+                name,
+                bool(is_parked),
+                None if since is None else from_microseconds(since),
+                error,
+            )
+            for schedule_id, name, is_parked, since, error in found
+        )
 
     async def of_keys(self, scope: Scope, keys: Sequence[str]) -> tuple[Schedule, ...]:
         tenant = own_tenant(scope)

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from msgspec import structs
 
+from tickwork.core.health_facts import RunFacts
 from tickwork.core.limits import check_limit, is_name, is_own_claim
 from tickwork.core.model import Claim, Scope
 from tickwork.core.workflow.control import (
@@ -117,6 +118,19 @@ class SqliteWorkflows:
             return [None if each is None else each.signals for each in recorded]
 
         return self._database.write(work, rows=len(fenced))
+
+    async def troubled(self, scope: Scope, *, since: datetime, limit: int) -> tuple[RunFacts, ...]:
+        check_limit(limit)
+        values = (own_tenant(scope), checkpoints.stored(since), limit)
+        if not is_name(values[0]):
+            return ()
+        found = await self._database.read(
+            lambda transaction: transaction.execute(SQL.troubled_runs, values).fetchall()
+        )
+        return tuple(
+            RunFacts(workflow, status, runs, from_microseconds(first))
+            for workflow, status, runs, first in found
+        )
 
     async def list(
         self,

@@ -1,0 +1,98 @@
+"""What is read to judge the health of a tenant and its processes; `core/health.py` judges it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from msgspec import Struct
+
+RECENT_SECONDS = 86_400
+"""Seconds for which a failed run or a dead delivery is reported."""
+
+LISTED_MAX = 100
+"""Maximum number of things of one kind that are read."""
+
+DEAD_LOOKED_AT_MAX = 10_000
+"""Maximum number of dead deliveries that are looked at for those that died lately."""
+
+
+class Pauses(Struct, frozen=True, kw_only=True):
+    """What an operator has stopped or slowed."""
+
+    paused_at: datetime | None = None
+    widened_seconds: int = 0
+    suspended_tenant: str | None = None
+
+
+class Processes(Struct, frozen=True, kw_only=True):
+    """What no live process does."""
+
+    missing_roles: tuple[str, ...] = ()
+    shards_without_leader: int = 0
+
+
+class QueueFacts(Struct, frozen=True, kw_only=True):
+    """A queue: `failed` counts attempts that failed in the last 30 minutes, `taken` messages that
+    ended or were tried in the last five. The numbers of `at_least` may be larger."""
+
+    name: str
+    paused: bool = False
+    ready: int = 0
+    claimed: int = 0
+    dead: int = 0
+    at_least: tuple[str, ...] = ()
+    oldest_age_seconds: float | None = None
+    failed: int = 0
+    taken: int = 0
+
+
+class ScheduleFacts(Struct, frozen=True):
+    """A schedule that is parked (`is_parked`), late or failing, and since when."""
+
+    id: UUID
+    name: str | None
+    is_parked: bool
+    since: datetime | None
+    error: str | None = None
+
+
+class EndpointFacts(Struct, frozen=True):
+    """An endpoint that is failing, or disabled for a reason."""
+
+    id: UUID
+    name: str
+    failing_since: datetime | None
+    disabled_at: datetime | None
+    disabled_reason: str | None
+
+
+class DeliveryFacts(Struct, frozen=True):
+    """Number of deliveries that died lately, and when the first of them did."""
+
+    dead: int = 0
+    since: datetime | None = None
+
+
+class RunFacts(Struct, frozen=True):
+    """Number of runs of a workflow that diverged, or failed lately, and when the first did."""
+
+    workflow: str
+    status: str
+    runs: int
+    since: datetime | None
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    """What was read. None: it was not."""
+
+    now: datetime
+    pauses: Pauses | None = None
+    processes: Processes | None = None
+    queues: tuple[QueueFacts, ...] | None = None
+    has_more_queues: bool = False
+    schedules: tuple[ScheduleFacts, ...] | None = None
+    late_schedules: tuple[ScheduleFacts, ...] = ()
+    endpoints: tuple[EndpointFacts, ...] | None = None
+    deliveries: DeliveryFacts | None = None
+    runs: tuple[RunFacts, ...] | None = None

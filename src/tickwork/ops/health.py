@@ -1,0 +1,145 @@
+"""Collects what `core/health.py` judges: what is wrong with a tenant and the processes.
+
+Each check is a few statements over all of its kind. A read that fails fails the whole: an answer
+never claims more than was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+
+from msgspec import structs
+
+from tickwork.core.fields import choice_error
+from tickwork.core.health import Check, HealthReport, judge
+from tickwork.core.health_facts import (
+    LISTED_MAX,
+    RECENT_SECONDS,
+    Facts,
+    Pauses,
+    Processes,
+    QueueFacts,
+    ScheduleFacts,
+)
+from tickwork.core.model import SYSTEM, Scope, StoredQueue
+from tickwork.core.queue.stats import LATE_SECONDS, CounterName, QueueStats
+from tickwork.core.schedule.model import ScheduleOrder, ScheduleSelection
+from tickwork.errors import FieldError, InvalidInput
+from tickwork.ops.cluster import roles_without_process
+from tickwork.ops.queues import stopped_counts
+from tickwork.ops.schedules.lookup import list_schedules
+from tickwork.store.contract import Store
+from tickwork.store.ids import own_tenant
+
+QUEUES_READ_MAX = 1_000
+"""Maximum number of queues that one look at the health reads."""
+
+COUNTED_MAX = 1_000
+"""Messages in each state of a queue that are counted."""
+
+TAKEN_SECONDS = 300
+"""Seconds after which a queue of which nobody took a message has no consumer."""
+
+_FAILED = (CounterName.RETRIED, CounterName.LOST)
+_TAKEN = (*_FAILED, CounterName.DONE, CounterName.DEAD)
+
+
+async def look_at_health(
+    store: Store, scope: Scope, *, checks: Collection[str] | None = None
+) -> HealthReport:
+    """Returns what is wrong with a tenant and the processes, worst first. With `checks` it looks
+    at these alone. Raises `InvalidInput` for an unknown check."""
+    wanted = frozenset(map(_check, Check if checks is None else checks))
+    now = await store.now()
+    since = now - timedelta(seconds=RECENT_SECONDS)
+    facts = Facts(now=now)
+    if Check.PAUSES in wanted:
+        facts = structs.replace(facts, pauses=await _pauses(store, scope))
+    if Check.PROCESSES in wanted:
+        facts = structs.replace(facts, processes=await _processes(store))
+    if Check.QUEUES in wanted:
+        queues = await store.queues.list(scope)
+        read = await _queues(store, scope, queues[:QUEUES_READ_MAX], now)
+        has_more = len(queues) > QUEUES_READ_MAX
+        facts = structs.replace(facts, queues=read, has_more_queues=has_more)
+    if Check.SCHEDULES in wanted:
+        troubled = await store.schedules.troubled(scope, LISTED_MAX)
+        late = await _late(store, scope, now)
+        facts = structs.replace(facts, schedules=troubled, late_schedules=late)
+    if Check.ENDPOINTS in wanted:
+        endpoints = await store.endpoints.troubled(scope, LISTED_MAX)
+        facts = structs.replace(facts, endpoints=endpoints)
+    if Check.DELIVERIES in wanted:
+        deliveries = await store.endpoints.dead_since(scope, since, LISTED_MAX)
+        facts = structs.replace(facts, deliveries=deliveries)
+    if Check.RUNS in wanted:
+        runs = await store.workflows.troubled(scope, since=since, limit=LISTED_MAX)
+        facts = structs.replace(facts, runs=runs)
+    return judge(facts)
+
+
+def _check(name: str) -> Check:
+    if (fault := choice_error(name, Check)) is not None:
+        raise InvalidInput([FieldError("check", fault)])
+    return Check(name)
+
+
+async def _pauses(store: Store, scope: Scope) -> Pauses:
+    tenant = await store.tenants.get(SYSTEM, own_tenant(scope))
+    return Pauses(
+        paused_at=await store.nodes.paused_at(SYSTEM),
+        widened_seconds=await store.nodes.widened_seconds(SYSTEM),
+        suspended_tenant=tenant.id if tenant.suspended else None,
+    )
+
+
+async def _processes(store: Store) -> Processes:
+    shards = await store.shards.list(SYSTEM)
+    return Processes(
+        missing_roles=await roles_without_process(store),
+        shards_without_leader=sum(shard.node is None for shard in shards),
+    )
+
+
+async def _queues(
+    store: Store, scope: Scope, queues: Sequence[StoredQueue], now: datetime
+) -> tuple[QueueFacts, ...]:
+    found = await store.stats.queues(scope, queues, at_most=COUNTED_MAX)
+    return tuple(
+        _queue_facts(queue, stats, now) for queue, stats in zip(queues, found, strict=True)
+    )
+
+
+def _queue_facts(queue: StoredQueue, stats: QueueStats, now: datetime) -> QueueFacts:
+    lately = now - timedelta(seconds=TAKEN_SECONDS)
+    return QueueFacts(
+        name=queue.name,
+        paused=queue.paused,
+        ready=stats.counts.ready,
+        claimed=stats.counts.claimed,
+        dead=stats.counts.dead,
+        at_least=stopped_counts(stats.counts, COUNTED_MAX),
+        oldest_age_seconds=stats.oldest_age_seconds,
+        failed=_sum(stats, _FAILED),
+        taken=_sum(stats, _TAKEN, since=lately),
+    )
+
+
+def _sum(
+    stats: QueueStats, counters: Collection[CounterName], *, since: datetime | None = None
+) -> int:
+    return sum(
+        counted.messages
+        for counted in stats.minutes
+        if counted.counter in counters and (since is None or counted.minute >= since)
+    )
+
+
+async def _late(store: Store, scope: Scope, now: datetime) -> tuple[ScheduleFacts, ...]:
+    before = now - timedelta(seconds=LATE_SECONDS)
+    selection = ScheduleSelection(order=ScheduleOrder.NEXT_DUE, before=before)
+    return tuple(
+        ScheduleFacts(schedule.id, schedule.name, False, schedule.due_at)
+        for schedule in await list_schedules(store, scope, selection, limit=LISTED_MAX)
+    )

@@ -1,0 +1,38 @@
+"""What is wrong, over HTTP."""
+
+from __future__ import annotations
+
+import httpx
+
+from tests.api.acts import fields_of, make_queue, problem, send
+from tests.api.test_dead_letters import die
+from tickwork.core.health import Check
+
+Http = httpx.AsyncClient
+
+
+async def test_problems_are_listed_worst_first_with_what_to_do(http: Http) -> None:
+    await die(http)
+    await make_queue(http, "slow")
+    assert (await http.post("/v1/queues/slow/pause")).status_code < 300
+    health = (await http.get("/v1/health", params={"check": "queues,pauses"})).json()
+    assert (health["ok"], health["checked"]) == (False, ["pauses", "queues"])
+    found = [(each["severity"], each["code"], each["name"]) for each in health["problems"]]
+    assert found[0] == ("error", "dead_letters", "q")
+    assert ("warning", "queue_paused", "slow") in found
+    assert all(each["action"] for each in health["problems"])
+    whole = (await http.get("/v1/health")).json()
+    assert whole["checked"] == [*Check]
+    assert whole["ok"] is False
+
+
+async def test_an_unknown_check_is_refused(http: Http) -> None:
+    told = problem(await http.get("/v1/health", params={"check": "queue"}), 422, "invalid_input")
+    assert fields_of(told) == ["check"]
+
+
+async def test_what_is_well_has_no_problem(http: Http) -> None:
+    await make_queue(http)
+    await send(http)
+    health = (await http.get("/v1/health", params={"check": "queues,schedules,runs"})).json()
+    assert (health["ok"], health["problems"]) == (True, [])

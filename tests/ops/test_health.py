@@ -1,0 +1,173 @@
+"""What the health of a tenant is judged by, on both stores."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conformance.acts import (
+    WORK,
+    claim,
+    join,
+    make_queue,
+    make_tenants,
+    pull,
+    send,
+    settle,
+)
+from tests.conformance.acts import dead as dead_ending
+from tests.conformance.endpoint_acts import claimed_one, end, make_endpoint, publish
+from tests.conformance.schedule_acts import MINUTE, created_due, end_next, lead, plan_now
+from tests.conformance.test_workflows import QUEUE, new_run, start
+from tests.stores.clock import VirtualClock
+from tests.stores.home import KINDS
+from tickwork.core.health import Check
+from tickwork.core.message.outcome import Failed
+from tickwork.core.model import DEFAULT, SYSTEM, Fate, Scope
+from tickwork.core.schedule.model import Retry
+from tickwork.core.workflow.model import RunEnd, RunStatus
+from tickwork.errors import InvalidInput
+from tickwork.ops.cluster import pause_all, widen_windows
+from tickwork.ops.health import look_at_health
+from tickwork.ops.tenants import suspend_tenant
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+from tickwork.store.postgres.store import PostgresStore
+from tickwork.store.sqlite.store import SqliteStore
+
+pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
+
+
+async def codes(store: Store, *checks: str, scope: Scope = DEFAULT) -> list[tuple[str, str | None]]:
+    health = await look_at_health(store, scope, checks=checks or None)
+    return [(problem.code, problem.name) for problem in health.problems]
+
+
+async def make_alive(store: Store) -> None:
+    """A process with every role, which leads all shards."""
+    await lead(store)
+    await store.nodes.join(SYSTEM, new_id(), name="worker", roles=["worker"], ttl_seconds=60)
+
+
+async def test_all_is_well_with_live_processes_and_nothing_is_well_unread(store: Store) -> None:
+    health = await look_at_health(store, DEFAULT)
+    assert [problem.code for problem in health.problems] == ["no_scheduler", "no_worker"]
+    await make_alive(store)
+    await make_queue(store)
+    await send(store)
+    health = await look_at_health(store, DEFAULT)
+    assert (health.ok, health.checked) == (True, tuple(Check))
+    health = await look_at_health(store, DEFAULT, checks=["queues", "runs"])
+    assert (health.ok, health.checked) == (True, (Check.QUEUES, Check.RUNS))
+    with pytest.raises(InvalidInput, match="check: "):
+        await look_at_health(store, DEFAULT, checks=["queue"])
+
+
+async def test_pauses_and_widened_windows_are_seen_by_all_and_a_suspension_by_its_tenant(
+    store: Store,
+) -> None:
+    (acme,) = await make_tenants(store, "acme")
+    await pause_all(store)
+    await widen_windows(store, {"seconds": 90})
+    both: list[tuple[str, str | None]] = [("cluster_paused", None), ("windows_widened", None)]
+    assert await codes(store, "pauses") == both
+    await suspend_tenant(store, "acme")
+    assert ("tenant_suspended", "acme") in await codes(store, "pauses", scope=acme)
+    assert await codes(store, "pauses") == both
+
+
+async def test_a_queue_that_nobody_consumes_is_told_from_one_that_is_slow(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    await send(store)
+    assert await codes(store, "queues") == []
+    clock.advance(seconds=61)
+    assert await codes(store, "queues") == [("no_consumer", WORK)]
+    await send(store)
+    (message, _) = await pull(store)
+    assert await codes(store, "queues") == []
+    await settle(store, dead_ending(message, reason="x", error="y"), scope=SYSTEM)
+    await store.stats.flush(SYSTEM)
+    assert await codes(store, "queues") == [("dead_letters", WORK)]
+    await store.queues.pause(DEFAULT, WORK)
+    assert await codes(store, "queues") == [("dead_letters", WORK), ("queue_paused", WORK)]
+    (stranger,) = await make_tenants(store, "stranger")
+    assert await codes(store, "queues", scope=stranger) == []
+
+
+async def test_a_schedule_is_reported_while_it_is_late_failing_or_parked(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    made = await created_due(store, clock)
+    await plan_now(store, clock)
+    await end_next(store, Failed("boom"))
+    ((code, name),) = await codes(store, "schedules")
+    assert (code, str(name).removeprefix("sch_")) == ("schedule_failing", made.id.hex)
+    clock.advance(seconds=600)
+    assert {code for code, _ in await codes(store, "schedules")} == {
+        "schedule_failing",
+        "schedule_late",
+    }
+    (stranger,) = await make_tenants(store, "stranger")
+    assert await codes(store, "schedules", scope=stranger) == []
+
+
+async def test_a_one_shot_that_died_is_parked(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    once = (clock.now() + MINUTE).isoformat()
+    made = await created_due(store, clock, once_at=once, retry=Retry(max_attempts=1))
+    await plan_now(store, clock)
+    await end_next(store, Failed("boom"), max_retries=0)
+    health = await look_at_health(store, DEFAULT, checks=["schedules"])
+    (problem,) = health.problems
+    assert (problem.code, problem.since) == ("schedule_parked", clock.now())
+    assert problem.what == f"Schedule sch_{made.id.hex} is parked and does not fire: boom"
+
+
+async def test_endpoints_that_are_disabled_and_deliveries_that_died_lately_are_reported(
+    store: Store, clock: VirtualClock
+) -> None:
+    made = await make_endpoint(store)
+    await publish(store)
+    await end(store, await claimed_one(store), Fate.DEAD, reason="max_retries", error="503")
+    assert await codes(store, "endpoints") == []
+    assert await codes(store, "deliveries") == [("delivery_dead", None)]
+    await store.endpoints.disable(DEFAULT, made.id, "gone")
+    ((code, name),) = await codes(store, "endpoints", "queues")
+    assert (code, str(name).removeprefix("end_")) == ("endpoint_disabled", made.id.hex)
+    clock.advance(seconds=86_401)
+    assert await codes(store, "deliveries") == []
+
+
+async def test_runs_that_failed_lately_and_runs_that_diverged_are_reported(
+    store: Store, clock: VirtualClock
+) -> None:
+    (run, _) = await start(store, new_run("a"), new_run("b"))
+    await make_queue(store)
+    assert await codes(store, "runs") == []
+    found = await claim(store, await join(store), queue=QUEUE, scope=SYSTEM)
+    failed = RunEnd(uid=run.uid, status=RunStatus.FAILED, error="boom")
+    await settle(
+        store, dead_ending(found[0], reason="x", error="boom", run_end=failed), scope=SYSTEM
+    )
+    assert await codes(store, "runs") == [("run_failed", "content")]
+    clock.advance(seconds=86_401)
+    assert await codes(store, "runs") == []
+    await diverge(store, "b")
+    assert await codes(store, "runs") == [("run_diverged", "content")]
+    (stranger,) = await make_tenants(store, "stranger")
+    assert await codes(store, "runs", scope=stranger) == []
+
+
+async def diverge(store: Store, run_id: str) -> None:
+    """Writes the status of a run whose code asks for other steps than are on record."""
+    statement = (
+        "UPDATE tickwork_runs SET status = 'diverged', divergence = 'other steps' "
+        f"WHERE id = '{run_id}'"
+    )
+    if isinstance(store, SqliteStore):
+        await store._database.change(lambda transaction: transaction.execute(statement))
+    else:
+        assert isinstance(store, PostgresStore)
+        await store._database.run(lambda connection: connection.execute(statement))
