@@ -23,6 +23,20 @@ export const notice = signal('')
 /** The tenant that an operator looks at; it is in the URL. */
 export const tenant = signal(new URLSearchParams(location.search).get('tenant') ?? '')
 
+/** When the server answered last, while it does not answer; `undefined` while it does. */
+export const silentSince = signal<Date | undefined>(undefined)
+let answeredAt = new Date()
+
+function noteAnswer(isThere: boolean): void {
+  if (isThere) {
+    answeredAt = new Date()
+    silentSince.value = undefined
+  } else silentSince.value ??= answeredAt
+}
+
+/** What a proxy says whose server is gone. */
+const GONE = [502, 504]
+
 export const can = (scope: Scope): boolean => session.value?.scopes.includes(scope) ?? false
 
 export class Problem extends Error {
@@ -75,8 +89,10 @@ export async function send(method: string, url: string, body?: string, more: Rec
     answer = await fetch(url, { method, headers: all, body, signal: abort })
   } catch (error) {
     if (abort?.aborted) throw error
+    noteAnswer(false)
     throw new Problem(0, 'unreachable', 'The server does not answer. It may be restarting; this page tries again.')
   }
+  noteAnswer(!GONE.includes(answer.status))
   const text = await answer.text()
   if (answer.ok) return { value: text ? parse(text) : undefined, version: answer.headers.get('ETag') ?? '' }
   let told: Partial<Schemas['Problem']> = {}

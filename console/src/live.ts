@@ -36,6 +36,11 @@ function note(type: string): void {
   }, HINT_MS)
 }
 
+/** Makes every part of the page read again, after a change that concerns them all. */
+export function readAgain(): void {
+  hint.value = { number: hint.value.number + 1, types: ['poll'] }
+}
+
 const wait = (ms: number, stop: AbortSignal) =>
   new Promise<void>((resolve) => {
     const id = setTimeout(resolve, ms)

@@ -5,6 +5,7 @@ import { render, type AnyComponent } from 'preact'
 import { ErrorBoundary, lazy, LocationProvider, Route, Router, useLocation } from 'preact-iso'
 import { useEffect, useState } from 'preact/hooks'
 import { can, get, lookWhoIsSignedIn, notice, Problem, session, signIn, signOut, tenant } from './api'
+import { Banners } from './banners'
 import { isLive, isPaused, start } from './live'
 import { A, ask, Empty, explain, Question, said, say, Title } from './parts'
 import { href, usePlace } from './place'
@@ -175,6 +176,7 @@ function Frame() {
           </button>
         </span>
       </header>
+      <Banners />
       <div class="frame">
         <nav class="side" aria-label="Pages">
           <ul>

@@ -16,6 +16,7 @@ from playwright.sync_api import (
     ConsoleMessage,
     Page,
     ViewportSize,
+    expect,
     sync_playwright,
 )
 
@@ -27,7 +28,13 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PROGRAM = os.environ.get("TICKWORK_TEST_BROWSER") or next(
     (path for name in BROWSERS if (path := shutil.which(name))), None
 )
-IN_A_BROWSER = ["test_actions.py", "test_huge.py", "test_pages.py", "test_stories.py"]
+IN_A_BROWSER = [
+    "test_actions.py",
+    "test_huge.py",
+    "test_overview.py",
+    "test_pages.py",
+    "test_stories.py",
+]
 collect_ignore = [
     *([] if console.is_built() else ["test_build.py", *IN_A_BROWSER]),
     *([] if PROGRAM else IN_A_BROWSER),
@@ -36,6 +43,8 @@ collect_ignore = [
 
 TIMEOUT_MS = 30_000
 """Milliseconds that a page may take on a machine with other work."""
+
+expect.set_options(timeout=TIMEOUT_MS)
 
 DESKTOP: ViewportSize = {"width": 1100, "height": 900}
 

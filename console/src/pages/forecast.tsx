@@ -5,7 +5,7 @@ import { useLoad } from '../load'
 import { A, amount, count, Filter, Show, Table, Text, Time, Title, type Column } from '../parts'
 import { path, usePlace } from '../place'
 import { browserZone, clockInZone } from '../time'
-import { useWidened, Widen } from './system'
+import { Widen } from './system'
 
 const WIDTH = 960
 const HEIGHT = 160
@@ -16,11 +16,9 @@ export function Forecast() {
   const hours = Number(query.hours) || 24
   const window_seconds = query.window
   const loaded = useLoad(`forecast ${hours} ${window_seconds}`, (signal) => get('/v1/forecast', { query: { hours, window_seconds }, signal }), ['schedule.'])
-  const widened = useWidened()
   return (
     <>
       <Title>Forecast</Title>
-      {widened.box}
       <div class="row">
         <label class="field">
           Hours ahead
@@ -76,7 +74,7 @@ export function Forecast() {
               columns={[
                 ['window', (each) => `${each.fire_window_seconds} s`],
                 ['firings in the busiest minute', (each) => amount(each.peak_firings), 'num'],
-                ...(can('admin') ? [['actions', (each) => <Widen seconds={each.fire_window_seconds} changed={widened.changed}>Widen all windows</Widen>] as Column<Schemas['Forecast']['windows'][number]>] : []),
+                ...(can('admin') ? [['actions', (each) => <Widen seconds={each.fire_window_seconds}>Widen all windows</Widen>] as Column<Schemas['Forecast']['windows'][number]>] : []),
               ]}
             />
             <h2>Targets</h2>

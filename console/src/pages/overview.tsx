@@ -1,10 +1,9 @@
 // Is all well? Numbers, what waits, what fires next, and who changed what.
 
-import type { ComponentChildren } from 'preact'
 import { can, get, type Schemas } from '../api'
 import { Chart } from '../chart'
-import { useLoad, type Loaded, type Page } from '../load'
-import { A, amount, bounded, count, List, Show, Subject, Table, Text, Time, Title } from '../parts'
+import { useLoad, type Loaded } from '../load'
+import { A, amount, bounded, count, Failure, List, Show, Subject, Table, Text, Time, Title } from '../parts'
 import { path } from '../place'
 import { ago, duration } from '../time'
 
@@ -19,35 +18,13 @@ export function Overview() {
   const stats = useLoad('stats', (signal) => get('/v1/stats', { signal }), ['message.', 'queue.', 'firing.'])
   const usage = useLoad('usage', (signal) => get('/v1/usage', { signal }), ['message.', 'queue.', 'schedule.'])
   const next = useLoad('upcoming', (signal) => get('/v1/upcoming', { query: { count: 6 }, signal }), ['schedule.', 'firing.'])
-  const parked = useLoad('parked', (signal) => get('/v1/schedules', { query: { status: 'parked', limit: 20 }, signal }), ['schedule.'])
-  const late = useLoad(
-    'late',
-    (signal) => get('/v1/schedules', { query: { status: 'active', order: 'next_due_at', before: new Date(Date.now() - SLOW_SECONDS * 1000).toISOString(), limit: 20 }, signal }),
-    ['schedule.', 'firing.'],
-  )
-  const ready = useLoad('ready', (signal) => get('/readyz', { signal }), ['node.', 'shard.'])
+  const health = useLoad('health', (signal) => get('/v1/health', { signal }), [''])
   const changes = useLoad('changes', (signal) => get('/v1/audit', { query: { limit: 6 }, signal }), [''])
   const queues = stats.data?.queues ?? []
-  const isWell = stats.data && !queues.some(needsALook) && parked.data?.items.length === 0 && late.data?.items.length === 0 && ready.data?.missing.length === 0
   return (
     <>
       <Title>Overview</Title>
-      {isWell && (
-        <p class="box good">
-          <strong>✓ All is well.</strong> Nothing is late, no message waits longer than a minute, and nothing failed in the last 30 minutes.
-        </p>
-      )}
-      <Missing roles={ready.data?.missing ?? []} />
-      <Waiting of={parked} tone="bad" text="cannot be planned. They wait until somebody repairs them.">
-        {(each) => <Text>{each.last_error}</Text>}
-      </Waiting>
-      <Waiting of={late} tone="warn" text="late by over a minute.">
-        {(each) => (
-          <>
-            was due <Time at={each.next_due_at} zone={each.timezone} />
-          </>
-        )}
-      </Waiting>
+      <Status of={health} />
       <Show of={usage}>
         {({ schedules, queues, messages, at_least }) => {
           const known = { counts: messages, at_least }
@@ -162,48 +139,79 @@ function Card({ to, name, number, isBad }: { to: string; name: string; number: s
   )
 }
 
-type Schedules = Loaded<Page<Schemas['ScheduleAnswer']>>
+type Health = Schemas['HealthReport']
+type Problem = Health['problems'][number]
 
-/** Schedules with a problem, if there are any. */
-function Waiting({ of, tone, text, children }: { of: Schedules; tone: string; text: string; children: (each: Schemas['ScheduleAnswer']) => ComponentChildren }) {
+/** Whether all is well, which only a whole answer can say; otherwise what is wrong, worst first. */
+function Status({ of }: { of: Loaded<Health> }) {
+  if (of.isLoading) return <p class="soft loading" role="status">Loading …</p>
+  if (of.error || !of.data)
+    return (
+      <>
+        <p class="box warn">
+          <strong>It is not known whether all is well.</strong> What is wrong could not be read.
+        </p>
+        {of.error && <Failure error={of.error} retry={of.reload} />}
+      </>
+    )
+  const { ok, problems } = of.data
+  if (ok)
+    return (
+      <p class="box good">
+        <strong>✓ All is well.</strong> Queues, schedules, endpoints, deliveries, runs and processes were checked.
+      </p>
+    )
   return (
-    <Show of={of}>
-      {({ items, next_cursor }) =>
-        items.length > 0 && (
-          <div class={`box ${tone}`}>
+    <section aria-label="Problems">
+      <h2>{count(problems.length, 'problem')}, worst first</h2>
+      <ul class="problems">
+        {problems.map((problem) => (
+          <li key={`${problem.code} ${problem.name}`} class={`box ${problem.severity === 'error' ? 'bad' : 'warn'}`}>
             <p>
               <strong>
-                {count(items.length, 'schedule')}
-                {next_cursor && ' or more'} {text}
-              </strong>
+                <Linked problem={problem} />
+              </strong>{' '}
+              {problem.since && <Time at={problem.since} isLong />}
             </p>
-            <ul>
-              {items.map((each) => (
-                <li key={each.id}>
-                  <A to={path('schedules', each.id)}>
-                    <Text>{each.name ?? each.id}</Text>
-                  </A>{' '}
-                  {children(each)}
-                </li>
-              ))}
-            </ul>
-          </div>
-        )
-      }
-    </Show>
+            <p class="soft">
+              <Text>{problem.action}</Text>
+            </p>
+          </li>
+        ))}
+      </ul>
+    </section>
   )
 }
 
-const MEANS: Record<string, string> = { scheduler: 'Schedules do not fire.', worker: 'No message is handled and nothing is delivered.' }
+function Linked({ problem }: { problem: Problem }) {
+  const [to, values] = linkTo(problem)
+  const text = <Text>{problem.what}</Text>
+  return to ? <A to={to} values={values}>{text}</A> : text
+}
 
-/** Without these roles nothing fires or runs. */
-const Missing = ({ roles }: { roles: string[] }) =>
-  roles.length > 0 && (
-    <div class="box warn">
-      {roles.map((role) => (
-        <p key={role}>
-          <strong>No process has the role {role}.</strong> {MEANS[role]} Start one: <code>tickwork run your.module:app --roles {role}</code>
-        </p>
-      ))}
-    </div>
-  )
+/** The page about a problem. */
+function linkTo({ code, kind, name }: Problem): [to?: string, values?: Record<string, string>] {
+  switch (kind) {
+    case 'queue':
+      return [path('queues', name ?? '')]
+    case 'dead_letters':
+      return [path('dead', name ?? '')]
+    case 'schedule':
+      return [path('schedules', name ?? '')]
+    case 'endpoint':
+      return [path('endpoints', name ?? '')]
+    case 'workflow':
+      return [path('workflows', name ?? ''), { status: code === 'run_diverged' ? 'diverged' : 'failed' }]
+    case 'tenant':
+      return [path('settings', name ?? '')]
+    case 'schedules':
+      return ['/schedules', code === 'schedule_parked' ? { status: 'parked' } : { order: 'next_due_at' }]
+    case 'deliveries':
+      return ['/deliveries', { status: 'dead' }]
+    case 'endpoints':
+    case 'queues':
+      return [`/${kind}`]
+    default:
+      return can('admin') ? ['/nodes'] : []
+  }
+}

@@ -164,7 +164,7 @@ function Actions({ schedule, reload }: { schedule: Answer; reload: () => void })
 
 /** Why did it fire, or not, at a time? */
 function Why({ id, zone, at, onPick }: { id: string; zone: string; at: string; onPick: (at: string) => void }) {
-  const loaded = useLoad(`why ${id} ${at}`, (signal) => get('/v1/schedules/{schedule}/why', { path: { schedule: id }, query: { at }, signal }), ['firing.'])
+  const loaded = useLoad(`why ${id} ${at}`, (signal) => get('/v1/schedules/{schedule}/why', { path: { schedule: id }, query: { at: at || undefined }, signal }), ['firing.'])
   return (
     <section id="why" aria-label="Why">
       <h2>Why?</h2>

@@ -1,21 +1,17 @@
 // Nodes and shards, the operator's knobs for all tenants, and who changed what.
 
-import type { ComponentChildren } from 'preact'
-import { can, get, post } from '../api'
+import { get, post } from '../api'
 import { stringify } from '../json'
+import { readAgain } from '../live'
 import { useList, useLoad } from '../load'
-import { Act, Ask, count, Input, List, sayAndReload, Show, State, Subject, Table, Text, Time, Title } from '../parts'
+import { Ask, count, Input, List, say, Show, State, Subject, Table, Text, Time, Title } from '../parts'
 import { ago } from '../time'
 
 const WIDEN_SECONDS = 600
 const WIDEN_SECONDS_MAX = 86_400
 
-interface Changed {
-  reload: () => void
-}
-
 /** Spreads the firings of all schedules, after a question. */
-export function Widen({ seconds = WIDEN_SECONDS, children, changed }: { seconds?: number; children: string; changed: Changed }) {
+export function Widen({ seconds = WIDEN_SECONDS, children }: { seconds?: number; children: string }) {
   return (
     <Ask
       needs="admin"
@@ -24,31 +20,17 @@ export function Widen({ seconds = WIDEN_SECONDS, children, changed }: { seconds?
       fields={<Input label="Seconds" name="seconds" type="number" required min={1} max={WIDEN_SECONDS_MAX} value={seconds} />}
       act="Widen the windows of all tenants"
       isDanger
-      run={(values) => widen(Number(values.seconds)).then(() => sayAndReload('Widened.', changed))}
+      run={(values) => post('/v1/cluster/widen', { body: { seconds: Number(values.seconds) } }).then(() => done('Widened.'))}
     >
       {children}
     </Ask>
   )
 }
 
-const widen = (seconds: number) => post('/v1/cluster/widen', { body: { seconds } })
-
-function WidenedBox({ seconds, changed }: { seconds: number; changed: Changed }) {
-  return (
-    <div class="box warn">
-      <strong>Fire windows are widened:</strong> slots come up to {count(seconds, 'second')} late.{' '}
-      <Act needs="admin" onAct={() => widen(0).then(() => sayAndReload('Narrowed.', changed))}>
-        Narrow the windows
-      </Act>
-    </div>
-  )
-}
-
-/** For the operator: whether windows are widened, on another page than that of the nodes. */
-export function useWidened(): { box: ComponentChildren; changed: Changed } {
-  const loaded = useLoad('widened', (signal) => (can('admin') ? get('/v1/cluster', { signal }) : Promise.resolve(undefined)), ['node.'])
-  const seconds = loaded.data?.widened_seconds
-  return { box: seconds ? <WidenedBox seconds={seconds} changed={loaded} /> : undefined, changed: loaded }
+/** Says it; the banner and the page show it. */
+function done(text: string): void {
+  say(text)
+  readAgain()
 }
 
 export function Nodes() {
@@ -59,30 +41,20 @@ export function Nodes() {
       <Show of={loaded}>
         {(data) => (
           <>
-            {data.paused_at && (
-              <p class="box warn">
-                <strong>Everything is paused</strong> since <Time at={data.paused_at} isLong />: no message of any tenant is claimed.
-              </p>
-            )}
-            {data.widened_seconds > 0 && <WidenedBox seconds={data.widened_seconds} changed={loaded} />}
             <div class="row">
-              {data.paused_at ? (
-                <Act needs="admin" isMain onAct={() => post('/v1/cluster/resume').then(() => sayAndReload('Resumed.', loaded))}>
-                  Resume everything
-                </Act>
-              ) : (
+              {!data.paused_at && (
                 <Ask
                   needs="admin"
                   title="Pause everything?"
                   text="No message of any tenant is claimed until it is resumed. What runs goes on."
                   act="Pause all tenants"
                   isDanger
-                  run={() => post('/v1/cluster/pause').then(() => sayAndReload('Paused.', loaded))}
+                  run={() => post('/v1/cluster/pause').then(() => done('Paused.'))}
                 >
                   Pause everything
                 </Ask>
               )}
-              <Widen changed={loaded}>Widen the fire windows</Widen>
+              <Widen>Widen the fire windows</Widen>
             </div>
             {data.shards_without_leader.length > 0 && (
               <p class="box bad">
