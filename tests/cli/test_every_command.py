@@ -22,7 +22,7 @@ entities alarm call delete delete-value list put show · events publish · firin
 keys create list revoke rotate · limits delete list put · messages delete list show · nodes ·
 queues create delete list pause peek purge resume send stats update ·
 schedules backfill create delete firings list pause resume show trigger upcoming update ·
-stats · subscriptions create delete list · tenants create limits list resume show suspend ·
+stats · status · subscriptions create delete list · tenants create limits list resume show suspend ·
 top · trace · upcoming · usage · why ·
 workflows cancel events list pause restart resume send show start terminate
 """

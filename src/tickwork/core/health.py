@@ -363,7 +363,7 @@ def _of_deliveries(deliveries: DeliveryFacts) -> Iterator[HealthProblem]:
         yield _problem(
             "delivery_dead",
             f"{number} died in the last 24 hours.",
-            "Repair the receiver, then send them again: tickwork endpoints recover.",
+            "Repair the receiver, then send them again: tickwork deliveries recover ENDPOINT.",
             "deliveries",
             count=deliveries.dead,
             at_least=is_bounded,
@@ -382,7 +382,9 @@ def _of_runs(troubled: Sequence[RunFacts]) -> Iterator[HealthProblem]:
 def _of_workflow(found: RunFacts, *, is_bounded: bool) -> HealthProblem:
     number = _count(found.runs, "run", at_least=is_bounded)
     code, what = "run_failed", f"{number} of workflow {found.workflow} failed in the last 24 hours."
-    action = f"Look at the errors, then restart: tickwork workflows list {found.workflow}."
+    action = (
+        f"Look at the errors, then restart: tickwork workflows list --workflow {found.workflow}."
+    )
     if found.status == DIVERGED:
         code, what = (
             "run_diverged",
