@@ -163,7 +163,7 @@ async def test_runs_that_failed_lately_and_runs_that_diverged_are_reported(
 async def diverge(store: Store, run_id: str) -> None:
     """Writes the status of a run whose code asks for other steps than are on record."""
     statement = (
-        "UPDATE tickwork_runs SET status = 'diverged', divergence = 'other steps' "
+        "UPDATE tickwork_runs SET diverged_at = created_at, divergence = 'other steps' "
         f"WHERE id = '{run_id}'"
     )
     if isinstance(store, SqliteStore):

@@ -10,8 +10,8 @@ FROM (
     ) AS failed
     UNION ALL
     SELECT * FROM (
-        SELECT workflow, status, finished_at, created_at FROM tickwork_runs
-        WHERE tenant = ?1 AND parent_id IS NULL AND divergence IS NOT NULL AND status = 'diverged'
+        SELECT workflow, 'diverged' AS status, diverged_at AS finished_at, created_at FROM tickwork_runs
+        WHERE tenant = ?1 AND parent_id IS NULL AND diverged_at IS NOT NULL AND status = 'running'
         LIMIT ?3
     ) AS diverged
 ) AS found
