@@ -80,6 +80,15 @@ async def test_a_replay_without_an_event_id_names_its_message_as_the_cause(store
     assert message.correlation_id == "cor-1"
 
 
+async def test_a_replay_keeps_the_correlation_that_its_message_began(store: Store) -> None:
+    await make_queue(store)
+    sent = await send(store)
+    await kill_all(store)
+    await replay(store)
+    again = await pull_one(store)
+    assert again.correlation_id == str(sent.id)
+
+
 async def test_a_replayed_dead_letter_is_resolved(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     (letter,) = await several(store, clock, 1)

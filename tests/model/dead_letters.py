@@ -96,8 +96,8 @@ class MemoryDeadLetters:
         return letter
 
     async def of_message(self, scope: Scope, message_id: UUID) -> DeadLetter | None:
-        for letter in self._tables.letters.values():
-            if letter.message_id == message_id and letter.resolution is None:
+        for letter in reversed(self._tables.letters.values()):
+            if letter.message_id == message_id:
                 return letter if scope.tenant in (None, letter.tenant) else None
         return None
 

@@ -67,6 +67,9 @@ class MemoryStore:
         known: dict[IdKind, Iterable[tuple[str, UUID]]] = {
             IdKind.MESSAGE: self._tables.messages,
             IdKind.DEAD_LETTER: [(each.tenant, each.id) for each in self._tables.letters.values()],
+            IdKind.DEAD_MESSAGE: {
+                (each.tenant, each.message_id) for each in self._tables.letters.values()
+            },
             IdKind.BATCH: self._tables.batches,
         }
         found = [

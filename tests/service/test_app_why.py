@@ -70,6 +70,12 @@ async def test_a_message_says_what_it_waits_for_in_every_state(database: str | N
         assert (dead.kind, dead.code) == ("dead_letter", "dead")
         assert dead.answer == "The message died in queue jobs (permanent)."
         assert f"`tickwork dead replay jobs --id {dead.id}`" in dead.next
+        of_message = public_id(Prefix.MESSAGE, letter.letter.message_id)
+        assert await ask(app, of_message) == dead
+        assert await ask(app, of_message.rpartition("_")[2][-8:]) == dead
+        await app.dead_letters.replay("jobs", ids=[letter.letter.id])
+        replayed = await ask(app, of_message)
+        assert (replayed.id, replayed.next[:19]) == (dead.id, "It was replayed as ")
         gone = str(running.id)
         with pytest.raises(NotFound):
             await app.why(gone)

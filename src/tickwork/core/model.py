@@ -446,6 +446,7 @@ class IdKind(StrEnum):
 
     MESSAGE = "message"
     DEAD_LETTER = "dead letter"
+    DEAD_MESSAGE = "dead message"
     BATCH = "batch"
     SCHEDULE = "schedule"
     DELIVERY = "delivery"

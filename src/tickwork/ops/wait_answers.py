@@ -230,7 +230,7 @@ def delivery_end(
     *,
     is_sent_once: bool = False,
 ) -> Wait:
-    """What became of a delivery that does not wait. `letter` is its open dead letter."""
+    """What became of a delivery that does not wait. `letter` is its dead letter."""
     subject, since, details = delivery_words(delivery, endpoint), delivery.delivered_at, []
     resend = f"`tickwork deliveries resend {public_id(Prefix.DELIVERY, delivery.id)}`"
     tries = _counted(delivery.attempts, "attempt")
@@ -262,7 +262,7 @@ def delivery_end(
         answer=sentence(answer),
         next=sentence(then),
         since=since,
-        correlation_id=None if letter is None else letter.correlation_id or str(letter.message_id),
+        correlation_id=None if letter is None else letter.correlation,
         details=tuple(details),
     )
 
@@ -293,7 +293,7 @@ def dead_letter_wait(letter: DeadLetter, queue: str) -> Wait:
         answer=sentence(answer),
         next=sentence(then),
         since=letter.failed_at,
-        correlation_id=letter.correlation_id or str(letter.message_id),
+        correlation_id=letter.correlation,
         details=() if letter.error is None else (f"its error: {short_error(letter.error)}",),
     )
 

@@ -130,7 +130,7 @@ async def why_waits(store: Store, scope: Scope, text: str, *, box: GetBox | None
 
 
 async def _by_last_digits(store: Store, scope: Scope, text: str) -> UUID:
-    for kind in (IdKind.MESSAGE, IdKind.DEAD_LETTER):
+    for kind in (IdKind.MESSAGE, IdKind.DEAD_LETTER, IdKind.DEAD_MESSAGE):
         with suppress(NotFound):
             return await find_id(store, scope, kind, text)
     return await find_id(store, scope, IdKind.DELIVERY, text)
@@ -212,8 +212,10 @@ async def why_endpoint(
 
 
 async def why_dead_letter(store: Store, scope: Scope, dead_letter_id: UUID) -> Wait:
-    """Answers for a dead letter."""
-    letter = await store.dead_letters.get(scope, dead_letter_id)
+    """Answers for a dead letter, by its id or that of its message."""
+    letter = await store.dead_letters.of_message(scope, dead_letter_id)
+    if letter is None:
+        letter = await store.dead_letters.get(scope, dead_letter_id)
     names = {each.id: each.name for each in await store.queues.list(scope)}
     return dead_letter_wait(letter, names.get(letter.queue_id, "that was deleted"))
 

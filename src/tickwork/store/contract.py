@@ -273,7 +273,7 @@ class DeadLetters(Protocol):
         """Returns one dead letter, open or resolved."""
 
     async def of_message(self, scope: Scope, message_id: UUID) -> DeadLetter | None:
-        """Returns the open dead letter of a message, if there is one."""
+        """Returns the latest dead letter of a message, open or resolved, if there is one."""
 
     async def groups(self, scope: Scope, queue: str, limit: int) -> tuple[DeadGroup, ...]:
         """Groups the open dead letters by reason and error, largest group first."""

@@ -108,6 +108,11 @@ class DeadLetter(Struct, frozen=True):
         return decode_body(self.body, self.content_type)
 
     @property
+    def correlation(self) -> str:
+        """Its correlation id; a message without one began a correlation, which has its id."""
+        return self.correlation_id or str(self.message_id)
+
+    @property
     def idempotency_key(self) -> str | None:
         """The key that is the same for every attempt at a slot, also after a replay."""
         return slot_key(self.idempotency_base, self.schedule_id, self.slot, self.run)
@@ -198,7 +203,7 @@ def replay_of(
         event_id=None if letter.event_id is None else str(message_id),
         type=letter.type,
         source=letter.source,
-        correlation_id=letter.correlation_id,
+        correlation_id=letter.correlation,
         causation_id=letter.event_id or str(letter.message_id),
         hops=letter.hops,
         schedule_id=None if run is None else letter.schedule_id,

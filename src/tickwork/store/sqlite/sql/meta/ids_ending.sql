@@ -1,9 +1,11 @@
--- The ids of one kind that end with these hexadecimal digits, for one tenant or all. Reads only the primary
--- key of the table, from its start.
-SELECT id FROM (
+-- The ids of one kind that end with these hexadecimal digits, for one tenant or all. Reads only an index
+-- of the table, from its start.
+SELECT DISTINCT id FROM (
     SELECT tenant, id FROM tickwork_messages WHERE ?2 = 'message'
     UNION ALL
     SELECT tenant, id FROM tickwork_dead_letters WHERE ?2 = 'dead letter'
+    UNION ALL
+    SELECT tenant, message_id AS id FROM tickwork_dead_letters WHERE ?2 = 'dead message'
     UNION ALL
     SELECT tenant, id FROM tickwork_batches WHERE ?2 = 'batch'
     UNION ALL
