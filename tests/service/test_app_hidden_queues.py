@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tickwork import Message, Outgoing
+from tickwork import Entity, Message, Outgoing, Step
 from tickwork.core.delivery.alert import ALERTS_QUEUE
 from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE
 from tickwork.core.delivery.target import DELIVERIES_QUEUE
@@ -130,3 +130,39 @@ async def test_an_edited_delivery_goes_where_it_went_before(
             await app.dead_letters.replay(queue, ids=[letter.id])
             await h.drain()
             assert h.deliveries.webhooks[-1].body == b'{"edited":true}'
+
+
+async def built_in_queues(app: Tickwork) -> list[str]:
+    return [queue.name for queue in await app.queues.list() if queue.name in BUILT_IN]
+
+
+BUILT_IN = ("tickwork.endpoints", "tickwork.entities.Brand", "tickwork.workflows.content")
+
+
+class Brand(Entity):
+    async def plan(self) -> None: ...
+
+
+async def test_a_queue_of_tickwork_itself_is_listed_while_something_is_in_it(
+    database: str | None,
+) -> None:
+    app = Tickwork()
+    app.entities.register(Brand)
+
+    @app.workflow()
+    async def content(step: Step) -> None:
+        await step.sleep("cool-down", 3_600)
+
+    async with harness(app, database=database, start=START) as h:
+        await app.endpoints.create("shop", url="https://example.com/hook", types=["order.*"])
+        assert await built_in_queues(app) == []
+        await app.workflows.start(content, id="one")
+        await app.events.publish("order.paid", {})
+        await app.entity(Brand, "acme").send.plan()
+        expected = [*BUILT_IN]
+        assert await built_in_queues(app) == expected
+        views = {view.queue: view for view in await app.stats()}
+        assert views.keys() >= {*expected}
+        assert views["tickwork.endpoints"].counts.ready == 1
+        await h.drain()
+        assert await built_in_queues(app) == expected[-1:]

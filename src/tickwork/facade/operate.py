@@ -48,7 +48,7 @@ class Queues:
 
     async def list(self) -> tuple[StoredQueue, ...]:
         """All queues, by name."""
-        return await queues.list_queues(await self._engine.ready(), self._engine.scope)
+        return await queues.list_queues_in_use(await self._engine.ready(), self._engine.scope)
 
     async def get(self, name: str) -> StoredQueue:
         """One queue with its settings. Raises `NotFound`."""

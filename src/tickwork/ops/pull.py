@@ -24,7 +24,7 @@ from zlib import crc32
 from msgspec import Struct
 
 from tickwork.core.fields import shown
-from tickwork.core.limits import BATCH_MESSAGES_MAX, CLAIM_NUMBER_MAX
+from tickwork.core.limits import BATCH_MESSAGES_MAX, CLAIM_NUMBER_MAX, is_hidden
 from tickwork.core.message import decide
 from tickwork.core.message.outcome import Outcome, RetryRequested, Succeeded
 from tickwork.core.model import (
@@ -232,8 +232,10 @@ def read_lease(field: str, given: object, scope: Scope) -> Lease:
 
 
 def is_pulled(queue: StoredQueue) -> bool:
-    """Whether consumers may pull from a queue: neither an app nor an endpoint consumes it."""
-    return queue.declared_by is None and queue.settings.push_to is None
+    """Whether consumers may pull from a queue: no app, endpoint or part of Tickwork consumes
+    it."""
+    is_consumed = queue.declared_by is not None or queue.settings.push_to is not None
+    return not is_consumed and not is_hidden(queue.name)
 
 
 async def _pulled_queue(store: Store, scope: Scope, queue: str) -> StoredQueue:

@@ -44,13 +44,46 @@ async def list_queues(
 ) -> tuple[StoredQueue, ...]:
     """Returns the queues of a scope by name and tenant; those of a tenant include the shared
     queues. With a limit the first ones after a position. Hidden queues are left out."""
+    return await _list(store, scope, limit, after, with_hidden=False)
+
+
+async def list_queues_in_use(
+    store: Store,
+    scope: Scope,
+    *,
+    limit: int | None = None,
+    after: QueuePosition | None = None,
+) -> tuple[StoredQueue, ...]:
+    """As `list_queues`, with the hidden queues that have messages or open dead letters."""
+    return await _list(store, scope, limit, after, with_hidden=True)
+
+
+async def _list(
+    store: Store,
+    scope: Scope,
+    limit: int | None,
+    after: QueuePosition | None,
+    *,
+    with_hidden: bool,
+) -> tuple[StoredQueue, ...]:
     found: list[StoredQueue] = []
     while True:
         page = await store.queues.list(scope, limit=limit, after=after)
-        found += [each for each in page if not is_hidden(each.name)]
+        hidden = [queue for queue in page if is_hidden(queue.name)]
+        shown = await _in_use(store, scope, hidden) if with_hidden else frozenset()
+        found += [queue for queue in page if not is_hidden(queue.name) or queue.id in shown]
         if limit is None or len(page) < limit or len(found) >= limit:
             return tuple(found[:limit])
         after = page[-1].position
+
+
+async def _in_use(store: Store, scope: Scope, queues: Sequence[StoredQueue]) -> frozenset[UUID]:
+    """The ids of the queues in which the scope has messages or open dead letters."""
+    if not queues:
+        return frozenset()
+    stats = await store.stats.queues(scope, queues, at_most=1)
+    measured = zip(queues, stats, strict=True)
+    return frozenset(queue.id for queue, found in measured if found.counts != Counts())
 
 
 QUEUES_COMPARED_MAX = 1_000
@@ -75,6 +108,12 @@ async def get_queue(store: Store, scope: Scope, name: str) -> StoredQueue:
 def check_visible(name: str) -> None:
     """Raises `NotFound` for a queue that Tickwork itself uses, which users do not see."""
     if is_hidden(name):
+        raise NotFound("queue", name)
+
+
+async def check_readable(store: Store, scope: Scope, name: str) -> None:
+    """Raises `NotFound` for a hidden queue that is not listed, because nothing is in it."""
+    if is_hidden(name) and not await _in_use(store, scope, [await get_queue(store, scope, name)]):
         raise NotFound("queue", name)
 
 
@@ -427,10 +466,12 @@ async def overview(
     after: QueuePosition | None = None,
 ) -> tuple[QueueView, ...]:
     """Returns the queues of a scope, or the one of a name, by name and tenant, with their
-    statistics; those after a given one, up to a limit."""
+    statistics; those after a given one, up to a limit. Hidden queues only if something is in
+    them."""
     if queue is not None:
+        await check_readable(store, scope, queue)
         return await _views(store, scope, [await get_queue(store, scope, queue)], COUNTED_MAX)
-    wanted = await list_queues(store, scope, limit=limit, after=after)
+    wanted = await list_queues_in_use(store, scope, limit=limit, after=after)
     return await _views(store, scope, wanted, _counted_of_each(len(wanted)))
 
 

@@ -39,7 +39,6 @@ from tickwork.ops.queues import (
     QUEUES_MAX,
     QueueView,
     Usage,
-    check_visible,
     overview,
     tenant_usage,
 )
@@ -170,8 +169,6 @@ async def stats(
     """Returns each queue's message counts, how many messages are late, the age of the oldest one,
     and the counters: by minute (30 minutes), by type and source (1 hour), and of dead messages by
     type (24 hours). The counter `lost` counts claims of dead workers that came back."""
-    if queue is not None:
-        check_visible(queue)
     after: QueuePosition | None = read_cursor(cursor, QueuePosition)
     found = await overview(
         store_of(context), caller.scope, queue=queue, limit=limit + 1, after=after

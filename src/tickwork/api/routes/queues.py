@@ -139,9 +139,12 @@ async def list_queues(
     limit: Limit = PAGE_LIMIT,
     cursor: Cursor = None,
 ) -> Page[QueueAnswer]:
-    """Returns the queues by name, shared ones too. `/v1/stats` takes the same cursors."""
+    """Returns the queues by name, shared ones too, and those of Tickwork itself that have messages
+    or dead letters. `/v1/stats` takes the same cursors."""
     after: QueuePosition | None = read_cursor(cursor, QueuePosition)
-    found = await queues.list_queues(store_of(context), caller.scope, limit=limit + 1, after=after)
+    found = await queues.list_queues_in_use(
+        store_of(context), caller.scope, limit=limit + 1, after=after
+    )
     return page_of(found, limit, lambda each: each.position, QueueAnswer.of)
 
 
@@ -157,8 +160,8 @@ async def get_queue(
     ] = True,
 ) -> Response[QueueAnswer]:
     """Returns one queue with its settings and how many messages are in each state."""
-    queues.check_visible(queue)
     store = store_of(context)
+    await queues.check_readable(store, caller.scope, queue)
     stored = await queues.get_queue(store, caller.scope, queue)
     answer = QueueAnswer.of(stored)
     if counts:
