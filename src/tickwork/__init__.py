@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from tickwork.ops.cluster import Node
     from tickwork.ops.dead_letters import ReplaySummary
     from tickwork.ops.messages import StoredMessage
+    from tickwork.ops.schedules.next_fires import UpcomingFire
     from tickwork.ops.schedules.public import Schedule
-    from tickwork.ops.schedules.views import UpcomingFire
     from tickwork.ops.schedules.why import Why
     from tickwork.workflow.step import Step
 
@@ -161,7 +161,7 @@ _MODULES = {
     "StoredQueue": "tickwork.core.model",
     "SyncClient": "tickwork.client.client",
     "Tickwork": "tickwork.facade.app",
-    "UpcomingFire": "tickwork.ops.schedules.views",
+    "UpcomingFire": "tickwork.ops.schedules.next_fires",
     "Why": "tickwork.ops.schedules.why",
     "Workflow": "tickwork.facade.workflows",
     "exposed": "tickwork.entity.entity",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import httpx
+import pytest
 
 from tests.api.acts import make_queue, problem
 from tests.kit.api import bearer, new_key
@@ -33,16 +34,19 @@ async def test_a_forecast_counts_the_firings_of_each_minute(http: Http) -> None:
     problem(await http.get("/v1/forecast?hour=1"), 400, "unknown_field")
 
 
-async def test_only_the_operator_forecasts_other_tenants(http: Http, home: Home) -> None:
+@pytest.mark.parametrize("path", ["/v1/forecast", "/v1/upcoming"])
+async def test_only_the_operator_sees_what_other_tenants_will_fire(
+    http: Http, home: Home, path: str
+) -> None:
     store = await home.open()
     reader = await new_key(store, scopes=["read"])
     await store.close()
-    assert (await http.get("/v1/forecast?tenant=*")).status_code == 200
-    assert (await http.get("/v1/forecast?tenant=default")).status_code == 200
+    assert (await http.get(f"{path}?tenant=*")).status_code == 200
+    assert (await http.get(f"{path}?tenant=default")).status_code == 200
     for tenant in ("*", "other"):
-        refused = await http.get(f"/v1/forecast?tenant={tenant}", headers=bearer(reader))
+        refused = await http.get(f"{path}?tenant={tenant}", headers=bearer(reader))
         problem(refused, 403, "needs_admin")
-    problem(await http.get("/v1/forecast?tenant=nobody"), 404, "not_found")
+    problem(await http.get(f"{path}?tenant=nobody"), 404, "not_found")
 
 
 async def test_the_topology_is_what_the_database_has(http: Http) -> None:

@@ -9,16 +9,17 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from tests.conformance.acts import make_queue
+from tests.conformance.acts import make_queue, make_tenants
 from tests.conformance.schedule_acts import again, create, end_next, pause, plan_now, resume
 from tests.stores.clock import VirtualClock
 from tickwork.core.model import DEFAULT, SYSTEM, Scope
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.core.when import iso
 from tickwork.errors import InvalidInput
-from tickwork.ops.schedules import views
+from tickwork.ops.schedules import next_fires
 from tickwork.ops.schedules.change import trigger
-from tickwork.ops.schedules.views import next_slots, show_schedule, show_schedules, upcoming
+from tickwork.ops.schedules.next_fires import next_slots, upcoming
+from tickwork.ops.schedules.views import show_schedule, show_schedules
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -208,7 +209,7 @@ async def test_upcoming_computes_each_schedule_once_however_many_are_overdue(
         computed[schedule.id] += 1
         return next_slots(schedule, *rest, **more)
 
-    monkeypatch.setattr(views, "next_slots", count)
+    monkeypatch.setattr(next_fires, "next_slots", count)
     fires, _ = await upcoming(store, DEFAULT, count=2)
     assert len(fires) == 2
     assert set(computed) == {each.id for each in overdue}
@@ -228,11 +229,11 @@ async def test_upcoming_reads_few_of_very_many_overdue_schedules_and_says_so(
         computed[schedule.id] += 1
         return next_slots(schedule, *rest, **more)
 
-    monkeypatch.setattr(views, "next_slots", count)
+    monkeypatch.setattr(next_fires, "next_slots", count)
     whole = await upcoming(store, DEFAULT, count=2)
     assert (len(computed), whole.truncated) == (13, False)
     computed.clear()
-    monkeypatch.setattr(views, "EARLIER_SCHEDULES_MAX", 3)
+    monkeypatch.setattr(next_fires, "EARLIER_SCHEDULES_MAX", 3)
     part = await upcoming(store, DEFAULT, count=2)
     assert (len(computed) <= 3 + 4 + 1, part.truncated) == (True, True)
     assert part.fires == whole.fires
@@ -287,3 +288,78 @@ async def test_upcoming_fires_are_bounded_by_time_and_owner(
     assert (soonest.schedule_id, soonest.fire_at) == (first.id, at(540))
     with pytest.raises(InvalidInput, match="since: must have an offset"):
         await upcoming(store, DEFAULT, since=at(0).replace(tzinfo=None))
+
+
+async def test_a_planned_slot_is_upcoming_until_it_is_due(
+    store: Store, clock: VirtualClock
+) -> None:
+    once_at = clock.now() + timedelta(seconds=20)
+    once = await create(store, clock, once_at=iso(once_at))
+    await create(store, clock, interval_seconds=3_600)
+    await plan_now(store, clock)
+    assert (await again(store, once)).next_slot is None, "it is not planned ahead"
+    assert await coming(store, once) == (once_at,)
+    assert (await upcoming(store, DEFAULT, count=1)).fires[0].schedule_id == once.id
+    clock.advance(seconds=20)
+    assert await coming(store, once) == ()
+
+
+async def test_a_planned_slot_is_upcoming_before_the_next_slots_of_many_others(
+    store: Store, clock: VirtualClock
+) -> None:
+    daily = await create(store, clock, interval_seconds=86_400)
+    clock.advance(seconds=86_400 - 20)
+    for _ in range(5):
+        await create(store, clock, interval_seconds=3_600)
+    await plan_now(store, clock)
+    (first,) = (await upcoming(store, DEFAULT, count=1)).fires
+    assert (first.schedule_id, first.fire_at) == (daily.id, daily.next_slot)
+
+
+async def test_fired_counts_the_slots_that_came_due(store: Store, clock: VirtualClock) -> None:
+    made = await create(store, clock, interval_seconds=10)
+    await plan_now(store, clock)
+    assert (await again(store, made)).fired >= 2, "nothing is planned ahead"
+    for number in range(4):
+        (shown_now,) = await show_schedules(store, DEFAULT, [await again(store, made)])
+        assert shown_now["fired"] == number
+        clock.advance(seconds=10)
+        await plan_now(store, clock)
+
+
+@pytest.mark.parametrize("spread", ["jitter_seconds", "fire_window_seconds"])
+async def test_the_next_fire_stays_while_its_slot_waits_for_its_window(
+    store: Store, clock: VirtualClock, spread: str
+) -> None:
+    fields: dict[str, Any] = {"interval_seconds": 7_200, spread: 3_600}
+    made = await create(store, clock, **fields)
+    first, due = made.next_slot, made.due_at
+    assert first is not None
+    assert due is not None
+    clock.advance(seconds=7_180)
+    while clock.now() < due:
+        await plan_now(store, clock)
+        (shown_now,) = await show_schedules(store, DEFAULT, [await again(store, made)])
+        assert (shown_now["next_fire_at"], shown_now["next_due_at"]) == (iso(first), iso(due))
+        assert (shown_now["fired"], shown_now["last_fire_at"]) == (0, None)
+        assert (await upcoming(store, DEFAULT, made.id, count=1)).fires[0].fire_at == first
+        clock.advance(seconds=300)
+
+
+async def test_the_system_sees_the_next_fires_of_all_tenants(
+    store: Store, clock: VirtualClock
+) -> None:
+    (acme,) = await make_tenants(store, "acme")
+    await make_queue(store, scope=acme)
+    own = await create(store, clock, interval_seconds=60)
+    theirs = await create(store, clock, once_at=iso(clock.now() + timedelta(seconds=5)), scope=acme)
+    await plan_now(store, clock)
+    fires = (await upcoming(store, SYSTEM, count=2)).fires
+    assert [(fire.tenant, fire.schedule_id) for fire in fires] == [
+        ("acme", theirs.id),
+        ("default", own.id),
+    ]
+    assert [fire.tenant for fire in (await upcoming(store, DEFAULT, count=2)).fires] == [
+        "default",
+        "default",
+    ]

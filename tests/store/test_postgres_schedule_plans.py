@@ -45,6 +45,7 @@ WAYS = {
     "lock_schedules": {SCHEDULES: {BY_KEY}},
     "newer_due": {MESSAGES: {BY_SLOT}},
     "next_look_at": {SCHEDULES: {BY_LOOK}},
+    "planned_slots_of": {SCHEDULES: {BY_KEY}, MESSAGES: {BY_SLOT}},
     "plan": {SCHEDULES: {BY_KEY, BY_PLACE}, MESSAGES: set[str]()},
     "withdrawable_slots": {MESSAGES: {BY_SLOT}},
     "prune_firings": {DEFAULT_DAY: {f"{DEFAULT_DAY}_age", BY_PLACE}},

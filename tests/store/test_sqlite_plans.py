@@ -16,7 +16,7 @@ BY_SLOT = "tickwork_messages_slot"
 SORTED = {
     *("find_claimable_suspects", "claimed_kinds", "newer_due", "find_trace"),
     *("ready_window_end", "key_window_end", "keys_window_end", "correlated_window_end"),
-    "choose_probe",
+    *("choose_probe", "planned_slots"),
 }
 """Statements that may sort: a trace by time, settlements sort by kind, newer slots are counted, as
 are the rows that a page looks at, up to a limit, suspects are sorted by lost claims, and some
@@ -68,6 +68,8 @@ SEARCHES = {
     "ready_tenants": {"tickwork_messages_ready", BY_PLACE},
     "last_fired_slot": {BY_SLOT},
     "last_due_slots": {BY_SLOT},
+    "planned_slots": {BY_SLOT},
+    "planned_slots_of": {BY_SLOT},
     "has_later_run": {BY_SLOT},
     "list_batches": {"tickwork_messages_batch_claimed"},
     "lost_too_often": {"tickwork_messages_holder"},

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from litestar import Response
-from litestar.params import FromPath
+from litestar.params import FromPath, QueryParameter
 
 from tickwork.api.context import Context, store_of
 from tickwork.api.schedule_schemas import ScheduleAnswer
 from tickwork.api.versions import version_etag, with_etag
-from tickwork.core.access import Caller
+from tickwork.core.access import Caller, Permission, acting_for, check_access
+from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.schedule.model import Schedule
 from tickwork.errors import NotFound
 from tickwork.ops.schedules import lookup
 from tickwork.ops.schedules.public import show_stored
+from tickwork.ops.tenants import get_tenant
 
 ScheduleId = FromPath[str]
 """The id or the name of a schedule."""
@@ -38,3 +42,21 @@ async def shown_schedule(
 ) -> Response[ScheduleAnswer]:
     (shown,) = await show_stored(store_of(context), caller.scope, [found])
     return with_etag(ScheduleAnswer.of(shown), version_etag(found.version))
+
+
+NamedTenant = Annotated[
+    str | None, QueryParameter(description="For the operator: a tenant, or `*` for all of them.")
+]
+ALL_TENANTS = "*"
+
+
+async def named_scope(context: Context, caller: Caller, tenant: str | None) -> Scope:
+    """The scope of the tenant that a query names: `*` is all of them. Only the operator may name
+    another tenant than its own."""
+    if tenant == ALL_TENANTS:
+        check_access(caller, Permission.ADMIN)
+        return SYSTEM
+    scope = acting_for(caller, tenant).scope
+    if scope != caller.scope:
+        await get_tenant(store_of(context), SYSTEM, str(scope.tenant))
+    return scope

@@ -12,8 +12,8 @@ from tickwork.api.schemas import RuleRequest
 from tickwork.core.public_id import Prefix, optional_id, public_id
 from tickwork.core.schedule.firing import ChannelOutcome, FiringRecord, FiringStatus
 from tickwork.ops.schedules.complete import CompletedFiring
+from tickwork.ops.schedules.next_fires import UpcomingFire
 from tickwork.ops.schedules.public import Schedule, ScheduleView
-from tickwork.ops.schedules.views import UpcomingFire
 from tickwork.ops.schedules.why import TriggeredRun, Why
 
 
@@ -146,6 +146,7 @@ class UpcomingAnswer(Struct, frozen=True, kw_only=True):
     fire_at: datetime
     due_at: datetime
     timezone: str
+    tenant: str
 
     @classmethod
     def of(cls, fire: UpcomingFire) -> UpcomingAnswer:
@@ -156,6 +157,7 @@ class UpcomingAnswer(Struct, frozen=True, kw_only=True):
             fire_at=fire.fire_at,
             due_at=fire.due_at,
             timezone=fire.timezone,
+            tenant=fire.tenant,
         )
 
 

@@ -42,8 +42,8 @@ from tickwork.ops.queues import (
     queue_view,
 )
 from tickwork.ops.schedules.complete import CompletedFiring
+from tickwork.ops.schedules.next_fires import UpcomingFire
 from tickwork.ops.schedules.public import Schedule
-from tickwork.ops.schedules.views import UpcomingFire
 from tickwork.ops.schedules.why import Why
 from tickwork.ops.topology import MessageType
 from tickwork.ops.wait_answers import Wait

@@ -475,6 +475,7 @@ class UpcomingAnswer(Struct, frozen=True, kw_only=True):
     fire_at: datetime
     due_at: datetime
     timezone: str
+    tenant: str = "default"
 
 
 class Fires(Struct, frozen=True):

@@ -43,8 +43,8 @@ from tickwork.ops.entities import ensure_entity_type
 from tickwork.ops.keys import create_first_key, first_key_text
 from tickwork.ops.queues import declare_queue, queue_names
 from tickwork.ops.schedules.declare import declare_schedules
+from tickwork.ops.schedules.next_fires import upcoming
 from tickwork.ops.schedules.outside import OutsideRules
-from tickwork.ops.schedules.views import upcoming
 from tickwork.ops.send import RegistryComposer, send_batch
 from tickwork.ops.services import ServiceCaller
 from tickwork.ops.stores import LoopStores, Store

@@ -28,9 +28,11 @@ from tickwork.ops.forecast import forecast
 from tickwork.ops.schedules import calendars, change, create, lookup, views
 from tickwork.ops.schedules.complete import CompletedFiring, complete_firing
 from tickwork.ops.schedules.declare import checked_declaration, stored_name
+from tickwork.ops.schedules.next_fires import UPCOMING_COUNT, UpcomingFire
+from tickwork.ops.schedules.next_fires import upcoming as upcoming_fires
 from tickwork.ops.schedules.preview import preview
 from tickwork.ops.schedules.public import Schedule, show_stored
-from tickwork.ops.schedules.views import Position, UpcomingFire
+from tickwork.ops.schedules.views import Position
 from tickwork.ops.schedules.why import Why, why
 from tickwork.ops.stores import Store
 
@@ -220,13 +222,13 @@ class Schedules:
         since: datetime | str | None = None,
         until: datetime | str | None = None,
         owner: str | None = None,
-        count: int = views.UPCOMING_COUNT,
+        count: int = UPCOMING_COUNT,
     ) -> tuple[UpcomingFire, ...]:
         """The next fires of one schedule or of all, soonest first: from `since` (default: now) to
         `until`, of one `owner`. Computes at most 1,000 of the schedules that are due before then,
         such as those that are overdue while no scheduler runs."""
         store, own = await self._find(reference)
-        found = await views.upcoming(
+        found = await upcoming_fires(
             store,
             self._engine.scope,
             own,

@@ -11,7 +11,7 @@ from tickwork.core.health_facts import ScheduleFacts
 from tickwork.core.model import Message, Scope
 from tickwork.core.schedule.change import Decision
 from tickwork.core.schedule.clock_change import ClockJump, ClockReading, JumpsApplied
-from tickwork.core.schedule.firing import FiringRecord, FiringStatus
+from tickwork.core.schedule.firing import FiringRecord, FiringStatus, PlannedSlot
 from tickwork.core.schedule.forecast import AlikeSchedules
 from tickwork.core.schedule.model import Calendar, NewSchedule, Schedule, ScheduleSelection
 from tickwork.core.schedule.plan import DueSchedule, Plan, PlanResult
@@ -255,3 +255,15 @@ class Firings(Protocol):
     ) -> dict[UUID, datetime]:
         """Returns the last slot of each schedule that is due by then or was handled and has a
         message or a record. Extra runs and skipped slots do not count."""
+
+    async def planned(
+        self, scope: Scope, now: datetime, limit: int, *, owner: str | None = None
+    ) -> tuple[PlannedSlot, ...]:
+        """Returns the slots of active schedules that are messages and not due yet, soonest first:
+        of all owners that the scope reaches, or of one. Extra runs do not count."""
+
+    async def planned_of(
+        self, scope: Scope, schedules: Sequence[Schedule], now: datetime
+    ) -> tuple[PlannedSlot, ...]:
+        """Returns the slots of these schedules that are messages and not due yet, soonest
+        first. Extra runs do not count."""

@@ -15,9 +15,10 @@ from tickwork.api.context import Context, store_of
 from tickwork.api.operation import operation
 from tickwork.api.pages import Cursor, page_of, read_cursor
 from tickwork.api.problems import described
-from tickwork.core.access import Caller, Permission, acting_for, check_access
+from tickwork.api.schedule_access import NamedTenant, named_scope
+from tickwork.core.access import Caller, Permission
 from tickwork.core.health import HealthReport
-from tickwork.core.model import SYSTEM, QueuePosition
+from tickwork.core.model import QueuePosition
 from tickwork.core.schedule.forecast import (
     FORECAST_HOURS,
     FORECAST_HOURS_MAX,
@@ -42,10 +43,7 @@ from tickwork.ops.queues import (
     overview,
     tenant_usage,
 )
-from tickwork.ops.tenants import get_tenant
 from tickwork.ops.topology import MessageType, list_types, stored_topology
-
-ALL_TENANTS = "*"
 
 Hours = Annotated[
     int, QueryParameter(ge=1, le=FORECAST_HOURS_MAX, description="Hours to look ahead.")
@@ -57,9 +55,6 @@ WindowSeconds = Annotated[
         le=WINDOW_SECONDS_MAX,
         description="Also show the busiest minute with a fire window of this length.",
     ),
-]
-Tenant = Annotated[
-    str | None, QueryParameter(description="For the operator: a tenant, or `*` for all of them.")
 ]
 
 
@@ -233,17 +228,11 @@ async def forecast(
     caller: NamedDependency[Caller],
     hours: Hours = FORECAST_HOURS,
     window_seconds: WindowSeconds = None,
-    tenant: Tenant = None,
+    tenant: NamedTenant = None,
 ) -> Forecast:
     """Returns the number of firings of each minute, the crowded minutes with the rules that cause
     them, and what a fire window would make of the busiest one."""
-    if tenant == ALL_TENANTS:
-        check_access(caller, Permission.ADMIN)
-        scope = SYSTEM
-    else:
-        scope = acting_for(caller, tenant).scope
-        if scope != caller.scope:
-            await get_tenant(store_of(context), SYSTEM, str(scope.tenant))
+    scope = await named_scope(context, caller, tenant)
     return await count_firings(store_of(context), scope, hours=hours, window_seconds=window_seconds)
 
 

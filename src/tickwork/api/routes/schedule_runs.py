@@ -19,7 +19,14 @@ from tickwork.api.once import IdempotencyKey, change_once
 from tickwork.api.operation import operation
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, read_cursor, read_page
 from tickwork.api.query import body_reader, finished
-from tickwork.api.schedule_access import ScheduleId, own_schedule, shown_schedule, visible_owner
+from tickwork.api.schedule_access import (
+    NamedTenant,
+    ScheduleId,
+    named_scope,
+    own_schedule,
+    shown_schedule,
+    visible_owner,
+)
 from tickwork.api.schedule_schemas import FiringAnswer, ScheduleAnswer, UpcomingAnswer, WhyAnswer
 from tickwork.core.access import Caller, Permission
 from tickwork.core.fields import read_instant
@@ -28,6 +35,8 @@ from tickwork.core.schedule.model import Schedule
 from tickwork.core.when import PREVIEW_COUNT_MAX
 from tickwork.ops.requests import DoneMark
 from tickwork.ops.schedules import change, views
+from tickwork.ops.schedules.next_fires import UPCOMING_COUNT
+from tickwork.ops.schedules.next_fires import upcoming as upcoming_fires
 from tickwork.ops.schedules.public import show_stored
 from tickwork.ops.schedules.why import why
 
@@ -236,11 +245,11 @@ async def upcoming_of_schedule(
     schedule: ScheduleId,
     context: NamedDependency[Context],
     caller: NamedDependency[Caller],
-    count: Count = views.UPCOMING_COUNT,
+    count: Count = UPCOMING_COUNT,
 ) -> Fires:
     """Returns the next fires of one schedule; none unless it is active."""
     known = await own_schedule(context, caller, schedule)
-    fires = (await views.upcoming(store_of(context), caller.scope, known.id, count=count)).fires
+    fires = (await upcoming_fires(store_of(context), caller.scope, known.id, count=count)).fires
     return Fires(tuple(UpcomingAnswer.of(each) for each in fires))
 
 
@@ -258,12 +267,13 @@ async def upcoming(
     owner: FromQuery[str | None] = None,
     since: FromQuery[str | None] = None,
     until: FromQuery[str | None] = None,
-    count: Count = views.UPCOMING_COUNT,
+    count: Count = UPCOMING_COUNT,
+    tenant: NamedTenant = None,
 ) -> Fires:
     """Returns the next fires of all schedules, or of one owner's, soonest first."""
-    found = await views.upcoming(
+    found = await upcoming_fires(
         store_of(context),
-        caller.scope,
+        await named_scope(context, caller, tenant),
         count=count,
         since=read_instant("since", since),
         until=read_instant("until", until),

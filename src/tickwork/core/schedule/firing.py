@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from uuid import UUID
 
@@ -12,6 +12,10 @@ from tickwork.core.fields import iso
 
 FIRINGS_KEPT_SECONDS = 30 * 86_400
 """Seconds that firing records are kept."""
+
+SPREAD_MAX = timedelta(days=3)
+"""Time by which a slot may be due after its nominal time: jitter, and a fire window, also one that
+the operator widened. Each is at most a day."""
 
 
 class FiringStatus(StrEnum):
@@ -25,6 +29,17 @@ class FiringStatus(StrEnum):
     DEAD = "dead"
     SKIPPED = "skipped"
     EXPIRED = "expired"
+
+
+class PlannedSlot(Struct, frozen=True):
+    """A slot that is a message already and not due yet."""
+
+    tenant: str
+    schedule_id: UUID
+    name: str | None
+    timezone: str
+    slot: datetime
+    due_at: datetime
 
 
 class FollowUp(StrEnum):

@@ -15,7 +15,7 @@ from tickwork.core.model import Scope
 from tickwork.core.schedule.fields import render_definition
 from tickwork.core.schedule.model import Schedule as StoredSchedule
 from tickwork.core.schedule.model import ScheduleStatus
-from tickwork.ops.schedules.views import KINDS, last_fire_at, last_slots, next_fire_at
+from tickwork.ops.schedules.views import KINDS, SlotsInSight, fire_times, slots_in_sight
 from tickwork.store.contract import Store
 
 
@@ -73,7 +73,7 @@ class Schedule(ScheduleView, frozen=True, kw_only=True):
     """A schedule. Exactly one of the timing fields is set; what was not given is at its default.
 
     `cron_equivalent` is the cron expression with the same slots, where there is one. `fired` counts
-    the slots that became messages. `error_count` counts failed attempts since the
+    the slots that came due and became messages. `error_count` counts failed attempts since the
     last success; it starts at 0 again with the slot after a dead one.
     """
 
@@ -85,13 +85,13 @@ async def show_stored(
 ) -> tuple[Schedule, ...]:
     """Stored schedules as users see them, in the same order."""
     now = await store.now()
-    fired = await last_slots(store, scope, found, now)
-    return tuple(_shown(each, now, fired.get(each.id)) for each in found)
+    in_sight = await slots_in_sight(store, scope, found, now)
+    return tuple(_shown(each, now, in_sight.get(each.id)) for each in found)
 
 
-def _shown(schedule: StoredSchedule, now: datetime, fired: datetime | None) -> Schedule:
+def _shown(schedule: StoredSchedule, now: datetime, in_sight: SlotsInSight | None) -> Schedule:
     rule = schedule.definition.rule
-    upcoming = next_fire_at(schedule, now, rule)
+    fires = fire_times(schedule, now, rule, in_sight)
     fields: dict[str, Any] = render_definition(schedule.definition)
     fields.setdefault("payload", None)
     return Schedule(
@@ -102,13 +102,13 @@ def _shown(schedule: StoredSchedule, now: datetime, fired: datetime | None) -> S
         kind=KINDS[type(rule.timing)],
         cron_equivalent=when.cron_equivalent(rule.timing),
         **fields,
-        next_fire_at=upcoming,
-        next_due_at=None if upcoming is None else when.due_at(rule, upcoming),
-        last_fire_at=fired if fired is not None else last_fire_at(schedule, now, rule),
+        next_fire_at=fires.next_fire_at,
+        next_due_at=fires.next_due_at,
+        last_fire_at=fires.last_fire_at,
         last_status=schedule.last_status,
         last_error=schedule.last_error,
         error_count=schedule.error_count,
-        fired=schedule.fired,
+        fired=fires.fired,
         created_at=schedule.created_at,
         updated_at=schedule.updated_at,
     )

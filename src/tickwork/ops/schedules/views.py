@@ -1,33 +1,31 @@
-"""Renders schedules and firings with the API's field names, and lists firings and next fires."""
+"""Renders schedules and firings with the API's field names, and lists firings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from heapq import heappop, heappush, merge
-from itertools import islice
+from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from tickwork.core import when
 from tickwork.core.limits import LIST_LIMIT_MAX, check_limit
 from tickwork.core.model import Message, Scope
 from tickwork.core.schedule.fields import render_definition
-from tickwork.core.schedule.firing import FiringRecord, FiringStatus
-from tickwork.core.schedule.model import Schedule, ScheduleOrder, ScheduleSelection, ScheduleStatus
-from tickwork.core.when import has_one_known_slot, is_fixed_delay, just_before
+from tickwork.core.schedule.firing import (
+    SPREAD_MAX,
+    FiringRecord,
+    FiringStatus,
+    PlannedSlot,
+)
+from tickwork.core.schedule.model import Schedule, ScheduleStatus
+from tickwork.core.when import has_one_known_slot, just_before
 from tickwork.core.when.slots import spread_max
-from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.schedules.lookup import (
     LIST_LIMIT,
-    calendar_of,
     get_schedule,
-    holidays_among,
-    list_schedules,
-    with_holidays,
 )
 from tickwork.store.contract import Store
 
@@ -41,15 +39,16 @@ KINDS: dict[type, str] = {
     when.Recurrence: "rrule",
 }
 
-UPCOMING_COUNT = 10
-"""Number of fires that `upcoming` returns unless the caller gives a count."""
-
-EARLIER_SCHEDULES_MAX = 1_000
-"""Maximum number of schedules to compute that are due before the first fire to list: overdue ones
-while no scheduler runs, or those due before `since`."""
-
 SPREAD_SLOTS_MAX = 100
 """Maximum number of slots to search for the last one that was due, in a fire window."""
+
+
+class SlotsInSight(Struct, frozen=True):
+    """What the store has of a schedule around now: its last slot that came due, and the slots that
+    are messages and not due yet, soonest first."""
+
+    last_due: datetime | None = None
+    planned: tuple[PlannedSlot, ...] = ()
 
 
 async def show_schedules(
@@ -57,16 +56,22 @@ async def show_schedules(
 ) -> list[dict[str, Any]]:
     """Returns schedules as dicts with the API's field names."""
     now = await store.now()
-    fired = await last_slots(store, scope, found, now)
-    return [show_schedule(each, now, fired=fired.get(each.id)) for each in found]
+    in_sight = await slots_in_sight(store, scope, found, now)
+    return [show_schedule(each, now, in_sight=in_sight.get(each.id)) for each in found]
 
 
-async def last_slots(
+async def slots_in_sight(
     store: Store, scope: Scope, found: Sequence[Schedule], now: datetime
-) -> Mapping[UUID, datetime]:
-    """The last slot that came due of each schedule whose latest planned slot is in the future."""
-    ahead = [each for each in found if _is_ahead(each, now, each.definition.rule)]
-    return await store.firings.last_due(scope, ahead, now) if ahead else {}
+) -> Mapping[UUID, SlotsInSight]:
+    """The slots around now of each schedule whose latest planned slot may be in the future."""
+    near = [each for each in found if each.last_slot and each.last_slot + SPREAD_MAX > now]
+    if not near:
+        return {}
+    last = await store.firings.last_due(scope, near, now)
+    planned: dict[UUID, tuple[PlannedSlot, ...]] = {}
+    for slot in await store.firings.planned_of(scope, near, now):
+        planned[slot.schedule_id] = (*planned.get(slot.schedule_id, ()), slot)
+    return {each.id: SlotsInSight(last.get(each.id), planned.get(each.id, ())) for each in near}
 
 
 def show_schedule(
@@ -74,16 +79,15 @@ def show_schedule(
     now: datetime,
     *,
     rule: when.Rule | None = None,
-    fired: datetime | None = None,
+    in_sight: SlotsInSight | None = None,
 ) -> dict[str, Any]:
     """Returns a schedule as a dict with the API's field names.
 
-    `rule` is its rule with the days of its calendar, `fired` its last slot that has a record or a
-    message, where they are known.
+    `rule` is its rule with the days of its calendar, `in_sight` its slots around now, where they
+    are known.
     """
     rule = rule or schedule.definition.rule
-    upcoming = next_fire_at(schedule, now, rule)
-    last = fired if fired is not None else last_fire_at(schedule, now, rule)
+    fires = fire_times(schedule, now, rule, in_sight)
     return {
         "id": str(schedule.id),
         "name": schedule.name,
@@ -91,31 +95,68 @@ def show_schedule(
         "kind": KINDS[type(rule.timing)],
         "cron_equivalent": when.cron_equivalent(rule.timing),
         **render_definition(schedule.definition),
-        "next_fire_at": _iso(upcoming),
-        "next_due_at": _iso(None if upcoming is None else when.due_at(rule, upcoming)),
-        "last_fire_at": _iso(last),
+        "next_fire_at": _iso(fires.next_fire_at),
+        "next_due_at": _iso(fires.next_due_at),
+        "last_fire_at": _iso(fires.last_fire_at),
         "last_status": schedule.last_status,
         "last_error": schedule.last_error,
         "error_count": schedule.error_count,
-        "fired": schedule.fired,
+        "fired": fires.fired,
         "owner": schedule.owner,
         "created_at": _iso(schedule.created_at),
         "updated_at": _iso(schedule.updated_at),
     }
 
 
+class FireTimes(NamedTuple):
+    """When a schedule fires next and fired last, and how many of its slots came due."""
+
+    next_fire_at: datetime | None
+    next_due_at: datetime | None
+    last_fire_at: datetime | None
+    fired: int
+
+
+def fire_times(
+    schedule: Schedule, now: datetime, rule: when.Rule, in_sight: SlotsInSight | None
+) -> FireTimes:
+    """The fires of a schedule around now; from its row and rule alone if nothing is in sight."""
+    is_active = schedule.status is ScheduleStatus.ACTIVE
+    if in_sight is None or (not in_sight.planned and _is_ahead(schedule, now, rule)):
+        # The message of a slot that is not due was deleted, or nothing was read.
+        slot = next_fire_at(schedule, now, rule)
+        due = None if slot is None else when.due_at(rule, slot)
+    elif is_active and in_sight.planned:
+        slot, due = in_sight.planned[0].slot, in_sight.planned[0].due_at
+    else:
+        slot = unplanned_fire_at(schedule, rule) if is_active else None
+        due = None if slot is None else when.due_at(rule, slot)
+    last = None if in_sight is None else in_sight.last_due
+    planned = () if in_sight is None else in_sight.planned
+    if last is None and (in_sight is None or planned or _is_ahead(schedule, now, rule)):
+        last = last_fire_at(schedule, now, rule)
+    elif last is None:
+        last = schedule.last_slot
+    return FireTimes(slot, due, last, max(schedule.fired - len(planned), 0))
+
+
 def next_fire_at(schedule: Schedule, now: datetime, rule: when.Rule) -> datetime | None:
-    """Returns the next slot that is not due yet, planned or not."""
+    """Returns the next slot that is not due yet, planned or not, from its row and rule."""
     if schedule.status is not ScheduleStatus.ACTIVE:
         return None
     last = schedule.last_slot
     if last is None or not _is_ahead(schedule, now, rule):
-        slot = next_fire_in_row(schedule)
-        # The next slot of a fixed delay may lie after the schedule's end.
-        is_past_end = slot is not None and rule.end_at is not None and slot > rule.end_at
-        return None if is_past_end else slot
+        return unplanned_fire_at(schedule, rule)
     planned = when.next_after(rule, now)
     return last if planned is None or planned > last else planned
+
+
+def unplanned_fire_at(schedule: Schedule, rule: when.Rule) -> datetime | None:
+    """Returns the next slot that will fire and is no message yet."""
+    slot = next_fire_in_row(schedule)
+    # The next slot of a fixed delay may lie after the schedule's end.
+    is_past_end = slot is not None and rule.end_at is not None and slot > rule.end_at
+    return None if is_past_end else slot
 
 
 def last_fire_at(schedule: Schedule, now: datetime, rule: when.Rule) -> datetime | None:
@@ -194,152 +235,6 @@ def show_firing(firing: FiringRecord) -> dict[str, Any]:
 
 def _iso(instant: datetime | None) -> str | None:
     return None if instant is None else when.iso(instant)
-
-
-class UpcomingFire(Struct, frozen=True):
-    """A slot of a schedule that will fire; `due_at` is later than `fire_at` in a fire window."""
-
-    schedule_id: UUID
-    name: str | None
-    fire_at: datetime
-    due_at: datetime
-    timezone: str = "UTC"
-
-
-class UpcomingFires(NamedTuple):
-    """The next fires. `truncated`: more than `EARLIER_SCHEDULES_MAX` schedules are due before the
-    first of them, and the fires of the others among those are missing."""
-
-    fires: tuple[UpcomingFire, ...]
-    truncated: bool = False
-
-
-async def upcoming(
-    store: Store,
-    scope: Scope,
-    reference: UUID | str | None = None,
-    *,
-    count: int = UPCOMING_COUNT,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    owner: str | None = None,
-) -> UpcomingFires:
-    """Returns the next fires of one schedule, or of all schedules of the scope, soonest first.
-
-    `since` and `until` bound the time they are due, `owner` limits them to one user's schedules.
-    Across schedules, a slot that is planned already is listed only if its schedule is among the
-    first ones that are due next.
-    """
-    if not 1 <= count <= when.PREVIEW_COUNT_MAX:
-        fault = f"must be a whole number from 1 to {when.PREVIEW_COUNT_MAX}, not {count}"
-        raise InvalidInput([FieldError("count", fault)])
-    for name, instant in (("since", since), ("until", until)):
-        if instant is not None and instant.tzinfo is None:
-            raise InvalidInput([FieldError(name, "must have an offset, such as +00:00")])
-    now = await store.now()
-    if reference is not None:
-        found = [await get_schedule(store, scope, reference)]
-        fires = _soonest(found, await _rules_of(store, found), now, count, since)
-        return UpcomingFires(_until(fires, until))
-    selection = ScheduleSelection(order=ScheduleOrder.NEXT_DUE, before=until, owner=owner)
-    fires = ()
-    size, earlier, truncated = count, 0, False
-    start = now if since is None else max(now, since)
-    while True:
-        page = await list_schedules(store, scope, selection, limit=size)
-        more = _until(_soonest(page, await _rules_of(store, page), now, count, since), until)
-        fires = tuple(islice(merge(fires, more, key=lambda each: each.due_at), count))
-        if len(page) < size or (len(fires) == count and _is_due_by(page[-1], fires[-1])):
-            return UpcomingFires(fires, truncated)
-        selection = structs.replace(selection, after=page[-1].id)
-        size = min(2 * size, LIST_LIMIT_MAX)  # Few queries for very many.
-        earlier += len(page)
-        if earlier >= EARLIER_SCHEDULES_MAX and not truncated and _is_due_until(page[-1], start):
-            truncated, size = True, count
-            selection = structs.replace(selection, after=None, due_from=start)
-
-
-def _is_due_by(last: Schedule, fire: UpcomingFire) -> bool:
-    """Whether every schedule behind the last one is due after a fire."""
-    return last.due_at is not None and last.due_at >= fire.due_at
-
-
-def _is_due_until(schedule: Schedule, instant: datetime) -> bool:
-    return schedule.due_at is not None and schedule.due_at < instant
-
-
-def _until(fires: tuple[UpcomingFire, ...], until: datetime | None) -> tuple[UpcomingFire, ...]:
-    return fires if until is None else tuple(each for each in fires if each.due_at < until)
-
-
-async def _rules_of(store: Store, found: Sequence[Schedule]) -> dict[UUID, when.Rule]:
-    """The rules of schedules, with the days off of their calendars."""
-    rules: dict[UUID, when.Rule] = {}
-    for tenant in {each.tenant for each in found}:
-        own = [each for each in found if each.tenant == tenant]
-        calendars = [{"calendar": calendar_of(each)} for each in own]
-        holidays = await holidays_among(store, Scope(tenant), calendars)
-        rules |= {each.id: with_holidays(each, holidays) for each in own}
-    return rules
-
-
-def _soonest(
-    schedules: Sequence[Schedule],
-    rules: Mapping[UUID, when.Rule],
-    now: datetime,
-    count: int,
-    since: datetime | None,
-) -> tuple[UpcomingFire, ...]:
-    """Merges the next slots of the schedules, computing no more of each than it needs."""
-    slots = [next_slots(each, rules[each.id], now, 1, since=since) for each in schedules]
-    asked = [1] * len(schedules)
-    heap: list[tuple[datetime, int, int]] = []
-
-    def push(index: int, position: int) -> None:
-        if position < len(slots[index]):
-            due_at = when.due_at(rules[schedules[index].id], slots[index][position])
-            heappush(heap, (due_at, index, position))
-
-    for index in range(len(schedules)):
-        push(index, 0)
-    fires: list[UpcomingFire] = []
-    while heap and len(fires) < count:
-        due_at, index, position = heappop(heap)
-        schedule = schedules[index]
-        zone, slot = rules[schedule.id].timezone, slots[index][position]
-        fires.append(UpcomingFire(schedule.id, schedule.name, slot, due_at, zone))
-        if position + 1 == asked[index]:
-            asked[index] = min(asked[index] * 4, count)
-            slots[index] = next_slots(schedule, rules[schedule.id], now, asked[index], since=since)
-        push(index, position + 1)
-    return tuple(fires)
-
-
-def next_slots(
-    schedule: Schedule,
-    rule: when.Rule,
-    now: datetime,
-    count: int,
-    *,
-    since: datetime | None = None,
-) -> tuple[datetime, ...]:
-    """Returns the next slots after `now`, or after `since` if that is later, that will fire.
-
-    There are none unless the schedule is active. A fixed delay has at most one, as each follows the
-    previous run. `rule` is the schedule's rule with the days of its calendar.
-    """
-    start = now if since is None else max(now, since)
-    if schedule.status is not ScheduleStatus.ACTIVE:
-        return ()
-    if is_fixed_delay(rule):
-        slot = next_fire_at(schedule, now, rule)
-        return () if slot is None or (since is not None and slot < since) else (slot,)
-    far = start.astimezone(UTC) + timedelta(days=366 * 50)
-    # `schedule.fired` includes slots that are planned ahead.
-    last, unbounded = schedule.last_slot or now, structs.replace(rule, max_firings=None)
-    fired = max(schedule.fired - when.count_between(unbounded, now, last), 0)
-    fired += when.count_between(unbounded, now, start)
-    return tuple(when.slots_between(rule, start, far, fired=fired, limit=count))
 
 
 Position = tuple[datetime | None, UUID]

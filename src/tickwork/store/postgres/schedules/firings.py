@@ -15,8 +15,14 @@ import msgspec
 
 from tickwork.core.limits import LIST_LIMIT_MAX, check_limit, is_name
 from tickwork.core.model import Scope
-from tickwork.core.schedule.firing import ChannelOutcome, FiringRecord, FiringStatus
-from tickwork.core.schedule.model import Schedule
+from tickwork.core.schedule.firing import (
+    SPREAD_MAX,
+    ChannelOutcome,
+    FiringRecord,
+    FiringStatus,
+    PlannedSlot,
+)
+from tickwork.core.schedule.model import Schedule, read_rule
 from tickwork.core.schedule.plan import Skip
 from tickwork.store.ids import new_id
 from tickwork.store.postgres.engine.database import Connection, Database
@@ -77,6 +83,27 @@ class PostgresFirings:
         )
         return {row["id"]: row["slot"] for row in found}
 
+    async def planned(
+        self, scope: Scope, now: datetime, limit: int, *, owner: str | None = None
+    ) -> tuple[PlannedSlot, ...]:
+        check_limit(limit)
+        values = (scope.tenant, now, owner or scope.owner, limit)
+        if not all(text is None or is_name(text) for text in (scope.tenant, owner)):
+            return ()
+        found = await self._database.fetch_with_custom_plan(SQL.planned_slots, *values)
+        return tuple(map(_read_planned, found))
+
+    async def planned_of(
+        self, scope: Scope, schedules: Sequence[Schedule], now: datetime
+    ) -> tuple[PlannedSlot, ...]:
+        own = [each for each in schedules if scope.tenant in (None, each.tenant)]
+        keys = [each.tenant for each in own], [each.id for each in own]
+        values = (*keys, now, now - SPREAD_MAX)
+        found = await self._database.run(
+            lambda connection: connection.fetch(SQL.planned_slots_of, *values)
+        )
+        return tuple(map(_read_planned, found))
+
     async def _read(
         self, statement: str, scope: Scope, schedule_id: UUID, *values: object
     ) -> Sequence[Any]:
@@ -96,6 +123,12 @@ class PostgresFirings:
             return found
 
         return await self._database.run(work)
+
+
+def _read_planned(row: Any) -> PlannedSlot:
+    tenant, schedule_id, name, rule, slot, due_at = row
+    zone = read_rule(rule, schedule_id).timezone
+    return PlannedSlot(tenant, schedule_id, name, zone, slot, due_at)
 
 
 def read_firing(row: Any) -> FiringRecord:

@@ -13,8 +13,14 @@ import msgspec
 
 from tickwork.core.limits import check_limit
 from tickwork.core.model import Scope
-from tickwork.core.schedule.firing import FiringRecord, FiringResult, FiringStatus
-from tickwork.core.schedule.model import Schedule
+from tickwork.core.schedule.firing import (
+    SPREAD_MAX,
+    FiringRecord,
+    FiringResult,
+    FiringStatus,
+    PlannedSlot,
+)
+from tickwork.core.schedule.model import Schedule, read_rule
 from tickwork.core.schedule.plan import Skip
 from tickwork.store.ids import new_id
 from tickwork.store.sqlite.engine.database import Database
@@ -101,6 +107,38 @@ class SqliteFirings:
 
         return await self._database.read(work)
 
+    async def planned(
+        self, scope: Scope, now: datetime, limit: int, *, owner: str | None = None
+    ) -> tuple[PlannedSlot, ...]:
+        check_limit(limit)
+        wanted = owner or scope.owner
+        if not all(text is None or is_storable(text) for text in (scope.tenant, wanted)):
+            return ()
+
+        def work(transaction: Transaction) -> list[rows.Row]:
+            found: list[rows.Row] = []
+            for tenant in tenants_of(transaction, scope):
+                values = (tenant, to_microseconds(now), wanted, limit)
+                found += transaction.execute(SQL.planned_slots, values)
+            return found
+
+        return _soonest(await self._database.read(work))[:limit]
+
+    async def planned_of(
+        self, scope: Scope, schedules: Sequence[Schedule], now: datetime
+    ) -> tuple[PlannedSlot, ...]:
+        own = [each for each in schedules if scope.tenant in (None, each.tenant)]
+        times = (to_microseconds(now), to_microseconds(now - SPREAD_MAX))
+
+        def work(transaction: Transaction) -> list[rows.Row]:
+            found: list[rows.Row] = []
+            for schedule in own:
+                values = (schedule.tenant, schedule.id.bytes, *times)
+                found += transaction.execute(SQL.planned_slots_of, values)
+            return found
+
+        return _soonest(await self._database.read(work))
+
     async def _read(
         self,
         scope: Scope,
@@ -123,6 +161,21 @@ class SqliteFirings:
             return found
 
         return await self._database.read(work)
+
+
+def _soonest(found: Sequence[rows.Row]) -> tuple[PlannedSlot, ...]:
+    slots = [
+        PlannedSlot(
+            tenant,
+            (schedule_id := UUID(bytes=id_)),
+            name,
+            read_rule(rule, schedule_id).timezone,
+            from_microseconds(slot),
+            from_microseconds(due_at),
+        )
+        for tenant, id_, name, rule, slot, due_at in found
+    ]
+    return tuple(sorted(slots, key=lambda each: each.due_at))
 
 
 def _owns(transaction: Transaction, scope: Scope, schedule_id: UUID) -> bool:

@@ -1,0 +1,210 @@
+"""Lists the next fires of schedules: slots that are messages already, and those that the rules
+give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from heapq import heappop, heappush, merge
+from itertools import islice
+from typing import NamedTuple
+from uuid import UUID
+
+from msgspec import Struct, structs
+
+from tickwork.core import when
+from tickwork.core.limits import LIST_LIMIT_MAX
+from tickwork.core.model import Scope
+from tickwork.core.schedule.firing import PlannedSlot
+from tickwork.core.schedule.model import Schedule, ScheduleOrder, ScheduleSelection, ScheduleStatus
+from tickwork.core.when import is_fixed_delay
+from tickwork.core.when.slots import spread_max
+from tickwork.errors import FieldError, InvalidInput
+from tickwork.ops.schedules.lookup import (
+    calendar_of,
+    get_schedule,
+    holidays_among,
+    list_schedules,
+    with_holidays,
+)
+from tickwork.ops.schedules.views import unplanned_fire_at
+from tickwork.store.contract import Store
+
+UPCOMING_COUNT = 10
+"""Number of fires that `upcoming` returns unless the caller gives a count."""
+
+EARLIER_SCHEDULES_MAX = 1_000
+"""Maximum number of schedules to compute that are due before the first fire to list: overdue ones
+while no scheduler runs, or those due before `since`."""
+
+PLANNED_MAX = 10_000
+"""Maximum number of slots to read that are messages and not due yet."""
+
+
+class UpcomingFire(Struct, frozen=True):
+    """A slot of a schedule that will fire; `due_at` is later than `fire_at` in a fire window."""
+
+    schedule_id: UUID
+    name: str | None
+    fire_at: datetime
+    due_at: datetime
+    timezone: str = "UTC"
+    tenant: str = "default"
+
+
+class UpcomingFires(NamedTuple):
+    """The next fires. `truncated`: more than `EARLIER_SCHEDULES_MAX` schedules are due before the
+    first of them, and the fires of the others among those are missing."""
+
+    fires: tuple[UpcomingFire, ...]
+    truncated: bool = False
+
+
+async def upcoming(
+    store: Store,
+    scope: Scope,
+    reference: UUID | str | None = None,
+    *,
+    count: int = UPCOMING_COUNT,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    owner: str | None = None,
+) -> UpcomingFires:
+    """Returns the next fires of one schedule, or of all schedules of the scope, soonest first.
+
+    `since` and `until` bound the time they are due, `owner` limits them to one user's schedules.
+    A slot that is a message already is listed until it is due.
+    """
+    if not 1 <= count <= when.PREVIEW_COUNT_MAX:
+        fault = f"must be a whole number from 1 to {when.PREVIEW_COUNT_MAX}, not {count}"
+        raise InvalidInput([FieldError("count", fault)])
+    for name, instant in (("since", since), ("until", until)):
+        if instant is not None and instant.tzinfo is None:
+            raise InvalidInput([FieldError(name, "must have an offset, such as +00:00")])
+    now = await store.now()
+    if reference is not None:
+        found = [await get_schedule(store, scope, reference)]
+        planned = await store.firings.planned_of(scope, found, now)
+        if found[0].status is not ScheduleStatus.ACTIVE:
+            planned = ()
+        fires = _soonest(found, await _rules_of(store, found), now, count, since)
+        merged = merge(_planned(planned, since), fires, key=lambda fire: fire.due_at)
+        return UpcomingFires(_until(tuple(islice(merged, count)), until))
+    selection = ScheduleSelection(order=ScheduleOrder.NEXT_DUE, before=until, owner=owner)
+    # Those before `since` are few: slots are planned for the next seconds.
+    planned = await store.firings.planned(scope, now, PLANNED_MAX, owner=owner)
+    fires = _until(_planned(planned, since), until)[:count]
+    size, earlier, truncated = count, 0, len(planned) == PLANNED_MAX and len(fires) < count
+    start = now if since is None else max(now, since)
+    while True:
+        page = await list_schedules(store, scope, selection, limit=size)
+        more = _until(_soonest(page, await _rules_of(store, page), now, count, since), until)
+        fires = tuple(islice(merge(fires, more, key=lambda each: each.due_at), count))
+        if len(page) < size or (len(fires) == count and _is_due_by(page[-1], fires[-1])):
+            return UpcomingFires(fires, truncated)
+        selection = structs.replace(selection, after=page[-1].id)
+        size = min(2 * size, LIST_LIMIT_MAX)  # Few queries for very many.
+        earlier += len(page)
+        if earlier >= EARLIER_SCHEDULES_MAX and not truncated and _is_due_until(page[-1], start):
+            truncated, size = True, count
+            selection = structs.replace(selection, after=None, due_from=start)
+
+
+def _planned(slots: Sequence[PlannedSlot], since: datetime | None) -> tuple[UpcomingFire, ...]:
+    """Slots that are messages, as fires that are due from `since` on."""
+    return tuple(
+        UpcomingFire(
+            slot.schedule_id, slot.name, slot.slot, slot.due_at, slot.timezone, slot.tenant
+        )
+        for slot in slots
+        if since is None or slot.due_at >= since
+    )
+
+
+def _is_due_by(last: Schedule, fire: UpcomingFire) -> bool:
+    """Whether every schedule behind the last one is due after a fire."""
+    return last.due_at is not None and last.due_at >= fire.due_at
+
+
+def _is_due_until(schedule: Schedule, instant: datetime) -> bool:
+    return schedule.due_at is not None and schedule.due_at < instant
+
+
+def _until(fires: tuple[UpcomingFire, ...], until: datetime | None) -> tuple[UpcomingFire, ...]:
+    return fires if until is None else tuple(each for each in fires if each.due_at < until)
+
+
+async def _rules_of(store: Store, found: Sequence[Schedule]) -> dict[UUID, when.Rule]:
+    """The rules of schedules, with the days off of their calendars."""
+    rules: dict[UUID, when.Rule] = {}
+    for tenant in {each.tenant for each in found}:
+        own = [each for each in found if each.tenant == tenant]
+        calendars = [{"calendar": calendar_of(each)} for each in own]
+        holidays = await holidays_among(store, Scope(tenant), calendars)
+        rules |= {each.id: with_holidays(each, holidays) for each in own}
+    return rules
+
+
+def _soonest(
+    schedules: Sequence[Schedule],
+    rules: Mapping[UUID, when.Rule],
+    now: datetime,
+    count: int,
+    since: datetime | None,
+) -> tuple[UpcomingFire, ...]:
+    """Merges the next slots of the schedules, computing no more of each than it needs."""
+    slots = [next_slots(each, rules[each.id], now, 1, since=since) for each in schedules]
+    asked = [1] * len(schedules)
+    heap: list[tuple[datetime, int, int]] = []
+
+    def push(index: int, position: int) -> None:
+        if position < len(slots[index]):
+            due_at = when.due_at(rules[schedules[index].id], slots[index][position])
+            heappush(heap, (due_at, index, position))
+
+    for index in range(len(schedules)):
+        push(index, 0)
+    fires: list[UpcomingFire] = []
+    while heap and len(fires) < count:
+        due_at, index, position = heappop(heap)
+        schedule = schedules[index]
+        zone, slot = rules[schedule.id].timezone, slots[index][position]
+        fires.append(UpcomingFire(schedule.id, schedule.name, slot, due_at, zone, schedule.tenant))
+        if position + 1 == asked[index]:
+            asked[index] = min(asked[index] * 4, count)
+            slots[index] = next_slots(schedule, rules[schedule.id], now, asked[index], since=since)
+        push(index, position + 1)
+    return tuple(fires)
+
+
+def next_slots(
+    schedule: Schedule,
+    rule: when.Rule,
+    now: datetime,
+    count: int,
+    *,
+    since: datetime | None = None,
+) -> tuple[datetime, ...]:
+    """Returns the next slots that are no messages yet and are due after `now`, or after `since` if
+    that is later.
+
+    There are none unless the schedule is active. A fixed delay has at most one, as each follows the
+    previous run. `rule` is the schedule's rule with the days of its calendar.
+    """
+    start = now if since is None else max(now, since)
+    if schedule.status is not ScheduleStatus.ACTIVE:
+        return ()
+    if is_fixed_delay(rule):
+        slot = unplanned_fire_at(schedule, rule)
+        return () if slot is None or (since is not None and slot < since) else (slot,)
+    far = start.astimezone(UTC) + timedelta(days=366 * 50)
+    # A slot that has passed may be due later, in its window.
+    planned = schedule.last_slot or schedule.created_at
+    first, unbounded = (
+        max(start - spread_max(rule), planned),
+        structs.replace(rule, max_firings=None),
+    )
+    fired = schedule.fired + when.count_between(unbounded, max(now, planned), first)
+    passed = when.count_between(unbounded, first, max(start, first))
+    slots = when.slots_between(rule, first, far, fired=fired, limit=count + passed)
+    return tuple(islice((slot for slot in slots if when.due_at(rule, slot) > start), count))
