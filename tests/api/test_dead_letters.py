@@ -119,3 +119,15 @@ async def test_an_unknown_dead_letter_is_404(http: Http) -> None:
         problem(await http.post(f"/v1/dead/{name}/replay"), 404, "not_found")
         problem(await http.post(f"/v1/dead/{name}/discard"), 404, "not_found")
     problem(await http.get("/v1/queues/nowhere/dead"), 404, "not_found")
+
+
+async def test_a_message_that_died_answers_with_its_dead_letter(http: Http) -> None:
+    await http.put("/v1/queues/q", json={"max_retries": 0})
+    sent = await send(http)
+    (pulled,) = await pull(http)
+    await http.post(
+        "/v1/queues/q/messages/ack", json={"retries": [{"lease_id": pulled["lease_id"]}]}
+    )
+    (letter,) = (await http.get("/v1/queues/q/dead")).json()["items"]
+    found = (await http.get(f"/v1/messages/{sent}/why")).json()
+    assert (found["kind"], found["id"]) == ("dead_letter", letter["id"])

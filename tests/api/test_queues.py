@@ -224,3 +224,18 @@ async def test_a_count_that_stops_at_its_bound_says_so(
     usage = (await http.get("/v1/usage")).json()
     assert (usage["messages"]["ready"], usage["at_least"]) == (3, ["ready"])
     assert usage["messages"]["dead"] == 0
+
+
+async def test_a_message_that_is_pulled_says_when_its_queue_was_last_pulled(http: Http) -> None:
+    await make_queue(http)
+    first, second = [await send(http), await send(http)]
+    before = (await http.get(f"/v1/messages/{second}/why")).json()
+    assert before["answer"].endswith("is ready and waits for a consumer to pull it.")
+    assert before["next"] == "The next pull of its queue leases it."
+    assert before["details"][0] == "no consumer has pulled from queue q yet"
+    assert before["estimate"]["ahead"] == 1
+    pulled = await http.post("/v1/queues/q/messages/pull", json={"batch_size": 1})
+    assert [each["id"] for each in pulled.json()["messages"]] == [first]
+    after = (await http.get(f"/v1/messages/{second}/why")).json()
+    assert after["details"][0].startswith("queue q was last pulled from at 20")
+    assert after["estimate"]["ahead"] == 0

@@ -226,6 +226,19 @@ class MemoryMessages:
         ]
         return min(waiting, default=None)
 
+    async def ahead(self, scope: Scope, queue: str, message: Message, at_most: int) -> int:
+        def order(other: Message) -> tuple[int, datetime, UUID]:
+            return -other.priority, other.visible_at, other.id
+
+        until = max(self._now(), message.visible_at)
+        ready = [
+            row.message
+            for row in self._tables.rows(scope, self._tables.queue(scope, queue))
+            if row.message.state is State.READY and row.message.visible_at <= until
+        ]
+        before = [other for other in ready if order(other) < order(message)]
+        return min(len(before), at_most)
+
     async def delete(self, scope: Scope, queue: str, message_id: UUID) -> bool:
         for row in self._tables.rows(scope, self._tables.queue(scope, queue)):
             if row.message.id == message_id and row.message.state is not State.CLAIMED:

@@ -11,9 +11,11 @@ import pytest
 
 from tickwork import Entity, Message, NotFound, Permanent, Step, Tickwork
 from tickwork.channel.secrets import SecretBox, new_key
+from tickwork.core.model import DEFAULT
 from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.facade.app import engine_of
+from tickwork.ops.limits import put_limit
 from tickwork.ops.wait_answers import Wait
 from tickwork.ops.why import why_entity
 from tickwork.testing import harness
@@ -79,6 +81,73 @@ async def test_a_message_says_what_it_waits_for_in_every_state(database: str | N
         gone = str(running.id)
         with pytest.raises(NotFound):
             await app.why(gone)
+
+
+async def test_a_waiting_message_says_what_is_ahead_and_when_it_starts(
+    database: str | None,
+) -> None:
+    app = Tickwork()
+    jobs = app.queue("jobs", rate_per_second=2)
+
+    @app.on("jobs")
+    async def handle(message: Message[Any]) -> None: ...
+
+    async with harness(app, database=database) as h:
+        for _ in range(100):
+            await jobs.send("work")
+        last = await jobs.send("work")
+        await jobs.send("later", priority=1)
+        urgent = await jobs.send("now", priority=9)
+        first = await ask(app, last)
+        assert first.estimate is not None
+        assert (first.estimate.ahead, first.estimate.rate_per_second) == (101, None)
+        assert first.estimate.limited_by == "rate_limit"
+        assert first.estimate.expected_at == h.now + timedelta(seconds=50.5)
+        assert "what limits it: queue jobs starts 2 messages a second" in first.details
+        assert (await ask(app, urgent)).estimate.ahead == 0  # type: ignore[union-attr]
+        await h.advance(seconds=30)
+        rest = (await ask(app, last)).estimate
+        assert rest is not None
+        assert 35 <= rest.ahead <= 45
+        assert rest.rate_per_second is not None
+        assert 1.6 <= rest.rate_per_second <= 2.5
+        assert rest.limited_by == "rate_limit"
+        assert rest.expected_at is not None
+        assert 15 <= (rest.expected_at - h.now).total_seconds() <= 30
+        await app.queues.pause("jobs")
+        paused = (await ask(app, last)).estimate
+        assert paused is not None
+        assert (paused.limited_by, paused.expected_at) == ("paused", None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "code", "words"),
+    [
+        ({"tenant_claimed_max": 1}, "tenant_cap", "queue jobs runs 1 messages of a tenant"),
+        ({"limit": "crm"}, "named_limit", "limit crm lets 1 at a time through"),
+        ({}, "concurrency", "its workers are busy with 1 of its messages"),
+    ],
+)
+async def test_a_waiting_message_names_the_limit_that_binds(
+    database: str | None, settings: Any, code: str, words: str
+) -> None:
+    app, seen = Tickwork(), list[Wait]()
+    jobs = app.queue("jobs", **settings)
+
+    @app.on("jobs", max_concurrency=1)
+    async def handle(message: Message[Any]) -> None:
+        if message.body != "last":
+            seen.append(await app.why(last))
+
+    async with harness(app, database=database) as h:
+        await put_limit(h.store, DEFAULT, "crm", {"concurrency": 1})
+        await jobs.send("first", priority=9)
+        last = await jobs.send("last")
+        await h.drain()
+        (found,) = seen
+        assert found.estimate is not None
+        assert (found.estimate.limited_by, found.estimate.ahead) == (code, 0)
+        assert any(words in each for each in found.details), found.details
 
 
 async def test_a_run_says_which_step_it_waits_for_and_until_when(database: str | None) -> None:

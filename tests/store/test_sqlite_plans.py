@@ -79,6 +79,7 @@ SEARCHES = {
     "show_successes": {BY_PLACE},
     "next_expiry": {"tickwork_messages_lease", "tickwork_messages_expiring"},
     "list_ready": {"tickwork_messages_ready"},
+    "count_ahead": {"tickwork_messages_ready"},
     "list_of_key": {"tickwork_messages_key"},
     "list_of_keys": {"tickwork_messages_key"},
     "list_correlated": {"tickwork_messages_correlation"},

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from tickwork.core.api_key import ApiKey
+from tickwork.core.queue.wait_estimate import WaitEstimate
 from tickwork.core.workflow.model import StepKind, StepState
 
 
@@ -105,6 +106,7 @@ class Wait(Struct, frozen=True, kw_only=True):
     until: datetime | None = None
     correlation_id: str | None = None
     details: tuple[str, ...] = ()
+    estimate: WaitEstimate | None = None
 
 
 class CreatedKey(ApiKey, frozen=True, kw_only=True):

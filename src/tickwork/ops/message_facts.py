@@ -13,6 +13,7 @@ from tickwork.core.entity.call import read_call
 from tickwork.core.limits import ENTITIES_PREFIX
 from tickwork.core.model import Message, QueueSettings, State
 from tickwork.core.public_id import Prefix, public_id
+from tickwork.core.queue.wait_estimate import WaitEstimate
 from tickwork.ops.schedules.why_answers import iso_second
 
 
@@ -38,8 +39,9 @@ class Unread(Struct, frozen=True):
 class MessageFacts(Struct, frozen=True, kw_only=True):
     """Everything known about a message: its queue, who has it and until when, what is first in its
     key if it is blocked, what keeps it from going on, the endpoint that it is sent to with its
-    delivery, and the secrets that it needs and that cannot be read. `is_direct` tells that a
-    process waits for this call of an entity, and runs it itself."""
+    delivery, the secrets that it needs and that cannot be read, when its queue was last pulled from
+    if consumers pull it, and when it is expected to start. `is_direct` tells that a process waits
+    for this call of an entity, and runs it itself."""
 
     message: Message
     queue: str
@@ -53,6 +55,9 @@ class MessageFacts(Struct, frozen=True, kw_only=True):
     delivery: EndpointDelivery | None = None
     endpoint: Endpoint | None = None
     unread: Unread | None = None
+    is_pulled: bool = False
+    pulled_at: datetime | None = None
+    estimate: WaitEstimate | None = None
 
     @property
     def is_holder_alive(self) -> bool:

@@ -56,6 +56,9 @@ LOOK_SECONDS = 5.0
 COUNT_SECONDS = 5.0
 """Seconds for which a counted backlog is shown again: counting reads an index of every message."""
 
+PULLED_SECONDS = 10.0
+"""Seconds between two notes that a queue is pulled from: each is a write."""
+
 QUEUES_COUNTED_MAX = 10_000
 
 _LAYOUT = Layout(">BBIQ16s16s")
@@ -105,6 +108,7 @@ class Puller:
 
     def __init__(self, holder: UUID, monotonic: Callable[[], float]) -> None:
         self._holder, self._monotonic = holder, monotonic
+        self._marked: dict[UUID, float] = {}
         self._counted: dict[tuple[UUID, str | None], tuple[float, int]] = {}
 
     async def pull(
@@ -125,6 +129,7 @@ class Puller:
         request = ClaimRequest(
             queue=queue, holder=self._holder, limit=limit, lease_seconds=lease_seconds
         )
+        await self._mark_pulled(store, scope, stored)
         found = await self._claim(store, scope, request)
         if not found and wait_seconds > 0:
             deadline = self._monotonic() + wait_seconds
@@ -133,6 +138,15 @@ class Puller:
         mark = _mark(stored)
         leased = tuple(PulledMessage(each, _lease_id(each, mark)) for each in found)
         return Pulled(leased, await self._backlog(store, scope, stored))
+
+    async def _mark_pulled(self, store: Store, scope: Scope, queue: StoredQueue) -> None:
+        now, marked = self._monotonic(), self._marked.get(queue.id)
+        if marked is not None and now - marked < PULLED_SECONDS:
+            return
+        if len(self._marked) >= QUEUES_COUNTED_MAX:
+            self._marked.clear()
+        self._marked[queue.id] = now
+        await store.queues.mark_pulled(scope, queue.name)
 
     async def _wait(
         self, store: Store, scope: Scope, request: ClaimRequest, watch: Watch, deadline: float

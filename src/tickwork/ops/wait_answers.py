@@ -16,6 +16,7 @@ from tickwork.core.limits import FOREVER_SECONDS, HIDDEN_QUEUES
 from tickwork.core.message.dead_letter import DeadLetter
 from tickwork.core.model import Message, QueueSettings, State
 from tickwork.core.public_id import Prefix, public_id
+from tickwork.core.queue.wait_estimate import WaitEstimate, estimate_words
 from tickwork.ops.message_facts import (
     MessageFacts,
     Unread,
@@ -33,7 +34,8 @@ class Wait(Struct, frozen=True, kw_only=True):
     """Why something waits: a code for programs, and sentences for people.
 
     `answer` says what it waits for, `next` what happens then. It has waited since `since`, and goes
-    on at `until` at the latest; None if that is open.
+    on at `until` at the latest; None if that is open. A waiting message has an `estimate` of when
+    it starts.
     """
 
     kind: str
@@ -45,6 +47,7 @@ class Wait(Struct, frozen=True, kw_only=True):
     until: datetime | None = None
     correlation_id: str | None = None
     details: tuple[str, ...] = ()
+    estimate: WaitEstimate | None = None
 
 
 def message_wait(facts: MessageFacts) -> Wait:
@@ -96,10 +99,16 @@ def message_wait(facts: MessageFacts) -> Wait:
             code, answer = "retrying", f"{subject} failed and waits for its next attempt"
             more = (WHO_WAITS,) if facts.is_call else ()
         then = f"a worker runs it at {iso_second(until)}{obstacles}"
+        if facts.is_pulled:
+            then = f"a consumer can pull it at {iso_second(until)}{obstacles}"
+    elif facts.is_pulled:
+        code, answer = READY, f"{subject} is ready and waits for a consumer to pull it"
+        then = f"the next pull of its queue leases it{obstacles}"
     else:
-        code, answer = "ready", f"{subject} is ready and waits for a worker"
+        code, answer = READY, f"{subject} is ready and waits for a worker"
         needed = " with tickwork[delivery]" if facts.queue in HIDDEN_QUEUES else ""
         then = f"a worker{needed} runs it as soon as one is free{obstacles}"
+    expected = facts.estimate if code == READY else None
     named = public_id(Prefix.MESSAGE, message.id)
     if facts.delivery is not None:
         named = public_id(Prefix.DELIVERY, facts.delivery.id)
@@ -112,11 +121,26 @@ def message_wait(facts: MessageFacts) -> Wait:
         since=since,
         until=until,
         correlation_id=message.correlation_id or str(message.id),
-        details=(*_attempt_details(message, facts.settings), *more, *_unread_note(facts.unread)),
+        details=(
+            *_attempt_details(message, facts.settings),
+            *more,
+            *_pull_note(facts),
+            *(() if expected is None else estimate_words(expected)),
+            *_unread_note(facts.unread),
+        ),
+        estimate=expected,
     )
 
 
 RELEASED = "it is released soon, and another worker runs it"
+
+
+def _pull_note(facts: MessageFacts) -> tuple[str, ...]:
+    if not facts.is_pulled:
+        return ()
+    if facts.pulled_at is None:
+        return (f"no consumer has pulled from queue {facts.queue} yet",)
+    return (f"queue {facts.queue} was last pulled from at {iso_second(facts.pulled_at)}",)
 
 
 def message_since(message: Message) -> datetime:
@@ -162,6 +186,9 @@ def _attempt_details(message: Message, settings: QueueSettings) -> list[str]:
         found.append(f"the last error: {short_error(message.last_error)}")
     return found
 
+
+READY = "ready"
+"""Code of a message that waits for a worker or a consumer."""
 
 DISABLED, BREAKER_OPEN, MISSING = "endpoint_disabled", "breaker_open", "endpoint_missing"
 UNREADABLE = "secrets_unreadable"

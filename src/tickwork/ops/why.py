@@ -37,7 +37,7 @@ from tickwork.core.delivery.target import (
 )
 from tickwork.core.entity.call import check_key, check_type_name, entity_id, queue_of
 from tickwork.core.fields import shown
-from tickwork.core.limits import is_hidden, text_faults
+from tickwork.core.limits import text_faults
 from tickwork.core.message.message_list import MessageSelection
 from tickwork.core.model import SYSTEM, IdKind, Message, QueueSettings, Scope, State, StoredQueue
 from tickwork.core.public_id import Prefix, parse_public_id, public_id
@@ -50,6 +50,8 @@ from tickwork.ops.ids import find_id, find_schedule_id, parse_short_id
 from tickwork.ops.message_facts import MessageFacts, Unread, first_words
 from tickwork.ops.messages import get_message
 from tickwork.ops.obstacles import WORKER_ROLE, obstacles
+from tickwork.ops.pull import is_pulled
+from tickwork.ops.queue_estimate import estimate_wait
 from tickwork.ops.run_wait import RunFacts, run_wait
 from tickwork.ops.schedules.lookup import get_schedule
 from tickwork.ops.schedules.why import Why, deleted_hint
@@ -115,9 +117,9 @@ async def why_waits(store: Store, scope: Scope, text: str, *, box: GetBox | None
         found = await _by_last_digits(store, scope, text)
     if found is None:
         raise NotFound(_KINDS, text)
-    message, delivery = partial(why_message, box=box), partial(why_delivery, box=box)
+    message, delivery = partial(why_sent_message, box=box), partial(why_delivery, box=box)
     asked: Mapping[str, Sequence[_Answer]] = {
-        Prefix.MESSAGE: (message, why_dead_letter),
+        Prefix.MESSAGE: (message,),
         Prefix.DEAD_LETTER: (why_dead_letter,),
         Prefix.DELIVERY: (delivery,),
         Prefix.ENDPOINT: (),
@@ -148,6 +150,19 @@ async def why_message(
             run_id = msgspec.json.decode(message.body, type=str)
             return await why_run(store, Scope(message.tenant), run_id)
     return message_wait(await _facts(store, scope, message, queue, box))
+
+
+async def why_sent_message(
+    store: Store, scope: Scope, message_id: UUID, *, box: GetBox | None = None
+) -> Wait:
+    """Answers for a message that waits or died."""
+    try:
+        return await why_message(store, scope, message_id, box=box)
+    except NotFound as error:
+        letter = await store.dead_letters.of_message(scope, message_id)
+        if letter is None:
+            raise error from None
+        return await why_dead_letter(store, scope, letter.id)
 
 
 async def why_sent(
@@ -212,10 +227,8 @@ async def why_endpoint(
 
 
 async def why_dead_letter(store: Store, scope: Scope, dead_letter_id: UUID) -> Wait:
-    """Answers for a dead letter, by its id or that of its message."""
-    letter = await store.dead_letters.of_message(scope, dead_letter_id)
-    if letter is None:
-        letter = await store.dead_letters.get(scope, dead_letter_id)
+    """Answers for a dead letter."""
+    letter = await store.dead_letters.get(scope, dead_letter_id)
     names = {each.id: each.name for each in await store.queues.list(scope)}
     return dead_letter_wait(letter, names.get(letter.queue_id, "that was deleted"))
 
@@ -296,11 +309,12 @@ async def _facts(
         first = await _first_of_key(store, owner, queue.name, message.key)
         if first is not None and first.id != message.id:
             ahead = await _claim_facts(store, owner, first, queue)
-    found: list[str] = []
+    found, pulls, expected = list[str](), is_pulled(queue), None
     if message.state is not State.CLAIMED:
-        is_pulled = queue.declared_by is None and not is_hidden(queue.name)
-        role = None if is_pulled else WORKER_ROLE
+        role = None if pulls else WORKER_ROLE
         found = await obstacles(store, owner, queue.name, message.tenant, role)
+    if message.state is State.READY and message.visible_at <= claimed.now:
+        expected = await estimate_wait(store, message, queue, found)
     delivery, endpoint = await _destination(store, message, queue)
     unread = None
     if endpoint is not None:
@@ -315,6 +329,9 @@ async def _facts(
         delivery=delivery,
         endpoint=endpoint,
         unread=unread,
+        is_pulled=pulls,
+        pulled_at=await store.queues.pulled_at(owner, queue.name) if pulls else None,
+        estimate=expected,
     )
 
 

@@ -140,6 +140,12 @@ class Queues(Protocol):
     async def counts(self, scope: Scope, name: str, *, at_most: int | None = None) -> Counts:
         """Returns the number of messages in each state. Each count stops at `at_most`."""
 
+    async def mark_pulled(self, scope: Scope, name: str) -> None:
+        """Notes that a consumer asks for messages of a queue now."""
+
+    async def pulled_at(self, scope: Scope, name: str) -> datetime | None:
+        """Returns when a consumer last asked for messages of a queue."""
+
 
 class Messages(Protocol):
     """Messages: send, claim, settle."""
@@ -235,6 +241,10 @@ class Messages(Protocol):
 
         With more than `LANES_MAX` tenants and priorities it is a hint: only that many are examined.
         """
+
+    async def ahead(self, scope: Scope, queue: str, message: Message, at_most: int) -> int:
+        """Returns how many ready messages of its tenant are claimed before a message, counted up
+        to `at_most`."""
 
     async def delete(self, scope: Scope, queue: str, message_id: UUID) -> bool:
         """Deletes a message that is not claimed; False if there is none."""

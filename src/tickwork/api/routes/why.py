@@ -34,12 +34,13 @@ class EntityWaits(Struct, frozen=True):
 async def why_message(
     message_id: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
 ) -> Wait:
-    """Answers with a code, what it waits for, since when, until when, and what happens next. For
+    """Answers with a code, what it waits for, since when, until when, and what happens next. A
+    message that died answers with its dead letter. For
     the `webhook-id` of a schedule's webhook it answers what became of its slot."""
     if (sent := read_delivery_id(message_id)) is not None:
         return await why.why_sent(store_of(context), caller.scope, sent, box=_box(context))
     wanted = read_path_id(Prefix.MESSAGE, message_id, "message")
-    return await why.why_message(store_of(context), caller.scope, wanted, box=_box(context))
+    return await why.why_sent_message(store_of(context), caller.scope, wanted, box=_box(context))
 
 
 @operation(

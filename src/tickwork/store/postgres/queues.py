@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
@@ -172,6 +173,19 @@ class PostgresQueues:
         asked = (self._moment(), ids, tenant, at_most)
         found = await self._database.fetch_with_custom_plan(SQL.count_messages, *asked)
         return tuple((Counts(*counts), late) for *counts, late in found)
+
+    async def mark_pulled(self, scope: Scope, name: str) -> None:
+        queue_id = await self.id_of(scope, name)
+        await self._database.change(
+            lambda connection: connection.execute(SQL.mark_pulled, queue_id, self._moment())
+        )
+
+    async def pulled_at(self, scope: Scope, name: str) -> datetime | None:
+        queue_id = await self.id_of(scope, name)
+        at: datetime | None = await self._database.run(
+            lambda connection: connection.fetchval(SQL.pulled_at, queue_id)
+        )
+        return at
 
     async def _set_paused(self, scope: Scope, name: str, *, paused: bool) -> UUID:
         queue_id = await self._own(scope, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from uuid import UUID
 
 from tickwork.core.limits import check_limit, check_queue, is_name
@@ -19,7 +20,7 @@ from tickwork.store.contract import CheckQueue
 from tickwork.store.ids import new_id
 from tickwork.store.shared.columns import settings_text
 from tickwork.store.sqlite.engine.database import Database
-from tickwork.store.sqlite.engine.sql import SQL
+from tickwork.store.sqlite.engine.sql import SQL, from_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.batch_progress import BatchName
@@ -132,6 +133,22 @@ class SqliteQueues:
             return Counts(*counts)
 
         return await self._database.read(work)
+
+    async def mark_pulled(self, scope: Scope, name: str) -> None:
+        def work(transaction: Transaction) -> None:
+            queue_id = find_queue(transaction, scope, name).id
+            transaction.execute(SQL.mark_pulled, (queue_id, transaction.now))
+
+        await self._database.change(work)
+
+    async def pulled_at(self, scope: Scope, name: str) -> datetime | None:
+        def work(transaction: Transaction) -> int | None:
+            queue_id = find_queue(transaction, scope, name).id
+            at: int | None = transaction.execute(SQL.pulled_at, (queue_id,)).fetchone()[0]
+            return at
+
+        at = await self._database.read(work)
+        return None if at is None else from_microseconds(at)
 
     async def _set_paused(self, scope: Scope, name: str, *, paused: bool) -> None:
         def work(transaction: Transaction) -> None:

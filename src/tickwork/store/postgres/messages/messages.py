@@ -167,6 +167,16 @@ class PostgresMessages:
         )
         return at
 
+    async def ahead(self, scope: Scope, queue: str, message: Message, at_most: int) -> int:
+        queue_id = await self._queues.id_of(scope, queue)
+        values = (message.priority, self._moment(), message.visible_at, message.id)
+        count: int = await self._database.run(
+            lambda connection: connection.fetchval(
+                SQL.count_ahead, queue_id, message.tenant, *values, at_most
+            )
+        )
+        return count
+
     async def delete(self, scope: Scope, queue: str, message_id: UUID) -> bool:
         queue_id = await self._queues.id_of(scope, queue)
         return await self._queues.purger.delete(scope, queue_id, message_id)

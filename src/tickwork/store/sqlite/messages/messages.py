@@ -37,7 +37,12 @@ from tickwork.store.contract import Joined
 from tickwork.store.ids import Moment
 from tickwork.store.shared.fair_shares import LANES_MAX
 from tickwork.store.sqlite.engine.database import Database
-from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, microseconds
+from tickwork.store.sqlite.engine.sql import (
+    SQL,
+    from_microseconds,
+    microseconds,
+    to_microseconds,
+)
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.claim import Claimer, lanes
@@ -176,6 +181,18 @@ class SqliteMessages:
 
         at = await self._database.read(work)
         return None if at is None else from_microseconds(at)
+
+    async def ahead(self, scope: Scope, queue: str, message: Message, at_most: int) -> int:
+        visible_at = to_microseconds(message.visible_at)
+
+        def work(transaction: Transaction) -> int:
+            queue_id = find_queue(transaction, scope, queue).id
+            values = (message.priority, max(transaction.now, visible_at), visible_at)
+            asked = (queue_id, message.tenant, *values, message.id.bytes, at_most)
+            count: int = transaction.execute(SQL.count_ahead, asked).fetchone()[0]
+            return count
+
+        return await self._database.read(work)
 
     async def delete(self, scope: Scope, queue: str, message_id: UUID) -> bool:
         def work(transaction: Transaction) -> bool:

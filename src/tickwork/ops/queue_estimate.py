@@ -1,0 +1,79 @@
+"""Collects what decides when a waiting message runs: what is ahead of it, the current rate, and the
+limits of its queue and tenant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from tickwork.core.model import SYSTEM, Message, Scope, StoredQueue
+from tickwork.core.queue.wait_estimate import (
+    AHEAD_MAX,
+    NAMED_LIMIT,
+    RATE_LIMIT,
+    TENANT_CAP,
+    Cap,
+    WaitEstimate,
+    estimate,
+    measured_rate,
+)
+from tickwork.errors import NotFound
+from tickwork.store.contract import Store
+
+
+async def estimate_wait(
+    store: Store, message: Message, queue: StoredQueue, obstacles: Sequence[str]
+) -> WaitEstimate:
+    """When a message that is ready or delayed will run. `obstacles` are what stops its queue."""
+    scope, now = Scope(message.tenant), await store.now()
+    stats = await store.stats.queue(scope, queue.name, at_most=AHEAD_MAX)
+    return estimate(
+        ahead=await store.messages.ahead(scope, queue.name, message, AHEAD_MAX),
+        claimed=stats.counts.claimed,
+        rate_per_second=measured_rate(stats.minutes, now),
+        caps=await _caps(store, scope, queue, stats.counts.claimed),
+        obstacles=obstacles,
+        visible_at=message.visible_at,
+        now=now,
+    )
+
+
+async def _caps(store: Store, scope: Scope, queue: StoredQueue, claimed: int) -> list[Cap]:
+    settings, caps = queue.settings, list[Cap]()
+    if settings.tenant_claimed_max is not None:
+        most = settings.tenant_claimed_max
+        words = f"queue {queue.name} runs {most} messages of a tenant at a time"
+        caps.append(Cap(code=TENANT_CAP, words=words, claimed=claimed, claimed_max=most))
+    tenant = await store.tenants.get(SYSTEM, str(scope.tenant))
+    if tenant.claimed_max is not None:
+        busy = await _claimed(store, scope, await store.queues.list(scope))
+        words = f"tenant {tenant.id} runs {tenant.claimed_max} messages at a time"
+        caps.append(Cap(code=TENANT_CAP, words=words, claimed=busy, claimed_max=tenant.claimed_max))
+    if settings.rate_per_second is not None:
+        words = f"queue {queue.name} starts {settings.rate_per_second:g} messages a second"
+        rate = settings.rate_per_second
+        caps.append(Cap(code=RATE_LIMIT, words=words, rate_per_second=rate))
+    if settings.limit is not None:
+        with suppress(NotFound):
+            caps.append(await _named_cap(store, scope, settings.limit))
+    return caps
+
+
+async def _named_cap(store: Store, scope: Scope, name: str) -> Cap:
+    limit = await store.limits.get(scope, name)
+    alike = [each for each in await store.queues.list(scope) if each.settings.limit == name]
+    allowed = [f"{limit.concurrency} at a time"] if limit.concurrency is not None else []
+    if limit.rate_per_second is not None:
+        allowed.append(f"{limit.rate_per_second:g} a second")
+    return Cap(
+        code=NAMED_LIMIT,
+        words=f"limit {name} lets {' and '.join(allowed)} through",
+        rate_per_second=limit.rate_per_second,
+        claimed=await _claimed(store, scope, alike) if limit.concurrency is not None else 0,
+        claimed_max=limit.concurrency,
+    )
+
+
+async def _claimed(store: Store, scope: Scope, queues: Sequence[StoredQueue]) -> int:
+    stats = await store.stats.queues(scope, queues, at_most=AHEAD_MAX)
+    return sum(each.counts.claimed for each in stats)
