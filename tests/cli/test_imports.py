@@ -65,6 +65,29 @@ def test_a_refused_line_refuses_the_import_unless_it_is_skipped(desk: Desk) -> N
     assert len(schedules(desk)) == 1
 
 
+def test_a_dry_run_refuses_what_the_import_refuses(desk: Desk) -> None:
+    file = desk.folder / "jobs"
+    file.write_text(f"* * * * * /usr/bin/report.sh {'x' * 130_000}\n")
+    told = [desk.run("import", "crontab", str(file), *words) for words in (["--dry-run"], [])]
+    assert [each.exit_code for each in told] == [2, 2]
+    assert told[0].stderr == told[1].stderr
+    assert (schedules(desk), desk.json("queues", "list")) == ([], [])
+    file.write_text("* * * * * /usr/bin/report.sh\n")
+    assert desk.run("tenants", "limits", "default", "--schedules-max", "0").exit_code == 0
+    told = [desk.run("import", "crontab", str(file), *words) for words in (["--dry-run"], [])]
+    assert [each.exit_code for each in told] == [1, 1]
+    assert told[0].stderr == told[1].stderr
+    assert "may have 0 schedules" in told[0].stderr
+
+
+def test_imported_schedules_are_named_by_what_they_run(desk: Desk) -> None:
+    file = desk.folder / "jobs"
+    file.write_text("0 9 * * * /usr/local/bin/back-up.sh --all\n")
+    desk.json("import", "crontab", str(file))
+    (schedule,) = schedules(desk)
+    assert str(schedule.name).startswith("jobs/back-up.sh-")
+
+
 def test_wrong_uses_of_import_are_refused(desk: Desk) -> None:
     for words, told in (
         (["crontab"], "FILE is missing"),
@@ -184,6 +207,35 @@ scheduler.add_job(job, "cron", id="both", day="1-7", day_of_week="mon", hour=6)
 scheduler.add_job(job, "interval", id="every", minutes=10, start_date="2026-01-01 00:00:00")
 scheduler.add_job(job, "date", id="once", run_date="2999-01-01 00:00:00")
 """
+
+
+INTERVALS = """
+from datetime import timedelta
+from apscheduler.schedulers.background import BackgroundScheduler
+
+def sync(): ...
+
+scheduler = BackgroundScheduler(timezone="UTC")
+scheduler.add_job(sync, "interval", minutes=10)
+scheduler.add_job(sync, "interval", minutes=20, id="nightly sync!")
+scheduler.add_job(sync, "cron", hour=3)
+"""
+
+
+def test_an_unchanged_apscheduler_imported_again_changes_nothing(desk: Desk, module: Path) -> None:
+    module.write_text(INTERVALS)
+    first = desk.json("import", "apscheduler", "their_app:scheduler")
+    names = {each["name"] for each in first["created"]}
+    assert len(names) == 3
+    assert {name.rpartition("-")[0] for name in names} == {
+        "apscheduler/sync",
+        "apscheduler/nightly-sync",
+    }
+    made = {each.id for each in schedules(desk)}
+    sys.modules.pop("their_app", None)
+    again = desk.json("import", "apscheduler", "their_app:scheduler")
+    assert (len(again["created"]), len(again["kept"]), len(again["deleted"])) == (0, 3, 0)
+    assert {each.id for each in schedules(desk)} == made
 
 
 def test_jobs_of_apscheduler_are_imported(desk: Desk, module: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -28,6 +29,7 @@ _NAMES = {
     "month": ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"),
     "day_of_week": ("mon", "tue", "wed", "thu", "fri", "sat", "sun"),
 }
+_RANDOM_ID = re.compile(r"[0-9a-f]{32}")
 _ORDINALS = {"1st": "#1", "2nd": "#2", "3rd": "#3", "4th": "#4", "5th": "#5", "last": "L"}
 
 
@@ -63,7 +65,9 @@ def _of_scheduler(reference: str, start: datetime) -> Iterator[tuple[str, Mappin
         parts = {name: getattr(job, name, None) for name in names}
         # A job of a scheduler that was not started has no next time yet.
         is_paused = getattr(job, "next_run_time", start) is None
-        yield str(job.id), {"func": job.func_ref, "is_paused": is_paused, **parts}
+        # Without an id of its own a job gets a new one each time its module is loaded.
+        name = job.name if _RANDOM_ID.fullmatch(job.id) else job.id
+        yield str(name), {"func": job.func_ref, "is_paused": is_paused, **parts}
 
 
 def _entry(name: str, text: str, job: Mapping[str, Any], start: datetime) -> Entry:
@@ -78,7 +82,17 @@ def _entry(name: str, text: str, job: Mapping[str, Any], start: datetime) -> Ent
     if getattr(trigger, "jitter", None):
         fields["jitter_seconds"] = int(trigger.jitter)
         old = ()  # Random there, so there is nothing to compare.
-    return Entry(label=name, text=text, fields=fields, payload=payload, old_fires=old)
+    # The first run of an interval is counted from when the trigger was made.
+    unstable = frozenset({"start_at"} if "interval_seconds" in fields else ())
+    return Entry(
+        label=name,
+        title=name,
+        text=text,
+        fields=fields,
+        payload=payload,
+        old_fires=old,
+        unstable=unstable,
+    )
 
 
 def _policies(job: Mapping[str, Any]) -> dict[str, Any]:

@@ -121,7 +121,14 @@ def _entry(name: str, text: str, given: Mapping[str, Any], start: datetime) -> E
     except (TypeError, ValueError):
         raise _fault("its arguments or options are not JSON; give it plain values") from None
     missed = {"missed": {"policy": "fire_most_recent"}}
-    return Entry(label=name, text=text, fields={**fields, **missed}, payload=payload, old_fires=old)
+    return Entry(
+        label=name,
+        title=name,
+        text=text,
+        fields={**fields, **missed},
+        payload=payload,
+        old_fires=old,
+    )
 
 
 def _timing(

@@ -13,14 +13,22 @@ import msgspec
 from msgspec import Struct
 
 from tickwork.core import when
-from tickwork.core.imports import Difference, Entry, Read, Refused, differences, schedule_body
+from tickwork.core.imports import (
+    Difference,
+    Entry,
+    Read,
+    Refused,
+    differences,
+    identity_of,
+    schedule_body,
+)
 from tickwork.core.limits import LIST_LIMIT_MAX, check_queue
 from tickwork.core.model import QueueSettings, Scope
 from tickwork.core.schedule.model import SCHEDULES_AT_ONCE_MAX, Schedule, ScheduleSelection
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.queues import put_queue
 from tickwork.ops.schedules.change import delete
-from tickwork.ops.schedules.create import create_many
+from tickwork.ops.schedules.create import check_many, create_many
 from tickwork.ops.schedules.lookup import has_queue, metadata_filter
 from tickwork.store.contract import Store
 
@@ -72,13 +80,14 @@ async def import_entries(
     wanted = {str(body["name"]): body for body in bodies}
     gone = [each for each in known if each not in wanted]
     is_done = not is_dry_run and (skips_refused or not read.refused)
+    try:
+        await check_many(store, scope, new, limits=limits, new_queues={queue})
+    except InvalidInput as error:
+        raise _by_entry(error, new) from None
     if is_done:
         if new and not await has_queue(store, scope, queue):
             await put_queue(store, scope, queue, {})
-        try:
-            await create_many(store, scope, new, limits=limits)
-        except InvalidInput as error:
-            raise _by_entry(error, new) from None
+        await create_many(store, scope, new, limits=limits)
         for each in gone:
             await delete(store, scope, known[each].id)
     found = [differences(entry, now) for entry in read.entries]
@@ -126,7 +135,7 @@ def _bodies(
     seen: Counter[bytes] = Counter()
     bodies: list[dict[str, object]] = []
     for entry in entries:
-        key = msgspec.json.encode([entry.fields, entry.payload], order="sorted")
+        key = msgspec.json.encode(identity_of(entry), order="sorted")
         bodies.append(schedule_body(entry, seen[key], system=system, name=name, queue=queue))
         seen[key] += 1
     return bodies

@@ -16,6 +16,7 @@ from tickwork.core.imports.entry import (
     Read,
     Refused,
     differences,
+    identity_of,
     schedule_body,
 )
 
@@ -26,5 +27,6 @@ __all__ = [
     "Read",
     "Refused",
     "differences",
+    "identity_of",
     "schedule_body",
 ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from tickwork.core.imports.cron_fields import CronFields
@@ -100,7 +100,7 @@ def _entry(
         raise _fault("has no command" + ("; is it a crontab of one user?" if is_system else ""))
     parsed = _parse(when)
     command, *data = _PERCENT.split(rest)
-    payload = {"command": command.replace("\\%", "%").strip(), "user": user}
+    payload: dict[str, Any] = {"command": command.replace("\\%", "%").strip(), "user": user}
     if data:
         payload["stdin"] = "\n".join(each.replace("\\%", "%") for each in data)
     if environment:
@@ -110,6 +110,7 @@ def _entry(
         fields["dst"] = {"gap": "skip", "overlap": "both"}
     return Entry(
         label=label,
+        title=payload["command"].split()[0].rpartition("/")[2],
         text=line,
         fields=fields,
         payload={name: value for name, value in payload.items() if value is not None},

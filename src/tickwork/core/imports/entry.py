@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -21,6 +22,11 @@ FIRES_COMPARED = 100
 LABEL_LENGTH_MAX = 200
 """Characters of an entry that its schedule keeps in its metadata."""
 
+TITLE_LENGTH_MAX = 60
+"""Characters of the title of an entry in the name of its schedule."""
+
+_NOT_IN_NAMES = re.compile(r"[^\w.]+")
+
 ENTRY_TYPES = {"crontab": "cron.command", "celery-beat": "celery.task", "apscheduler": "job.run"}
 """Type of the messages of imported schedules, by system."""
 
@@ -28,14 +34,17 @@ _DAY = timedelta(days=1)
 
 
 class Entry(Struct, frozen=True, kw_only=True):
-    """One entry: where it is, what it runs (`payload`), when in our words (`fields`), and when it
-    fires next in its own system (`old_fires`; empty for plain intervals, which start anew)."""
+    """One entry: where it is, what people call it (`title`), what it runs (`payload`), when in our
+    words (`fields`), and when it fires next in its own system (`old_fires`; empty for plain
+    intervals, which start anew). `unstable` are fields that are new each time it is read."""
 
     label: str
+    title: str
     text: str
     fields: Mapping[str, Any]
     payload: Mapping[str, Any]
     old_fires: tuple[datetime, ...] = ()
+    unstable: frozenset[str] = frozenset()
 
 
 class Refused(Struct, frozen=True):
@@ -64,16 +73,23 @@ class Difference(Struct, frozen=True):
     reason: str
 
 
+def identity_of(entry: Entry) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """What makes an entry the same one when it is read again."""
+    stable = {name: value for name, value in entry.fields.items() if name not in entry.unstable}
+    return stable, entry.payload
+
+
 def schedule_body(
     entry: Entry, number: int, *, system: str, name: str, queue: str
 ) -> dict[str, Any]:
-    """The fields of the schedule. The same entry always gets the same name; `number` counts equal
-    entries."""
-    identity = msgspec.json.encode([entry.fields, entry.payload, number], order="sorted")
-    digest = blake2b(identity, digest_size=6).hexdigest()
+    """The fields of the schedule. The same entry always gets the same name, another one never the
+    same; `number` counts equal entries."""
+    identity = msgspec.json.encode([*identity_of(entry), number], order="sorted")
+    digest = blake2b(identity, digest_size=4).hexdigest()
+    title = _NOT_IN_NAMES.sub("-", entry.title).strip("-")[:TITLE_LENGTH_MAX]
     return {
         **entry.fields,
-        "name": f"{name}/{digest}",
+        "name": f"{name}/{title}-{digest}" if title else f"{name}/{digest}",
         "target": {"type": "queue", "queue": queue, "message_type": ENTRY_TYPES[system]},
         "payload": entry.payload,
         "metadata": {"import": name, "entry": entry.text[:LABEL_LENGTH_MAX]},

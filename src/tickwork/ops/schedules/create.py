@@ -13,7 +13,7 @@ from msgspec import structs
 from tickwork.app.payloads import PayloadOf, no_types
 from tickwork.core import when
 from tickwork.core.fields import shown
-from tickwork.core.model import Scope
+from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.schedule.fields import (
     read_new_name,
     read_payload_and_metadata,
@@ -27,6 +27,7 @@ from tickwork.core.schedule.model import (
     ScheduleStatus,
     depends_on_id,
 )
+from tickwork.core.tenant_limits import check_schedule_count
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.ops.quotas import payload_check
 from tickwork.ops.schedules.lookup import (
@@ -134,11 +135,7 @@ async def create_many(
         new = await _read_all(
             store, scope, wanted, limits, misfits, may_be_over=may_be_over, ids=ids
         )
-    check_outside(scope, new, await outside.of_tenant(store, scope))
-    check = await payload_check(store, scope)
-    for each in new:
-        check(each.definition)
-        await check_owner_target(store, scope, each.definition, outside.owner_targets)
+    await _check_allowed(store, scope, new, outside)
     await ensure_deliveries(store, [each.definition for each in new])
     rules = outside.with_one_box()
     new = [_sealed(scope, each, rules) for each in new]
@@ -152,6 +149,46 @@ def check_count(bodies: Sequence[object]) -> None:
     if len(bodies) > SCHEDULES_AT_ONCE_MAX:
         fault = f"has {len(bodies)}; at most {SCHEDULES_AT_ONCE_MAX} at once"
         raise InvalidInput([FieldError("schedules", fault)])
+
+
+async def check_many(
+    store: Store,
+    scope: Scope,
+    bodies: Sequence[Mapping[str, object]],
+    *,
+    limits: when.Limits,
+    new_queues: Collection[str] = (),
+    schedules_deleted: int = 0,
+) -> None:
+    """Raises what `create_many` would raise for schedules that are new, and stores nothing.
+    `new_queues` are created before, and so many schedules deleted after."""
+    wanted, misfits = _typed(owned(bodies, scope), no_types)
+    new = await _read_all(
+        store,
+        scope,
+        wanted,
+        await limits_of(store, scope, limits),
+        misfits,
+        may_be_over=False,
+        ids=(),
+        new_queues=new_queues,
+    )
+    await _check_allowed(store, scope, new, NO_OUTSIDE)
+    tenant = await store.tenants.get(SYSTEM, str(scope.tenant))
+    if tenant.schedules_max is not None and new:
+        number = await store.schedules.count(scope) + len(new) - schedules_deleted
+        check_schedule_count(tenant.id, number, tenant.schedules_max)
+
+
+async def _check_allowed(
+    store: Store, scope: Scope, new: Sequence[NewSchedule], outside: OutsideRules
+) -> None:
+    """Raises an error for schedules that the process or the tenant does not allow."""
+    check_outside(scope, new, await outside.of_tenant(store, scope))
+    check = await payload_check(store, scope)
+    for each in new:
+        check(each.definition)
+        await check_owner_target(store, scope, each.definition, outside.owner_targets)
 
 
 def _sealed(scope: Scope, new: NewSchedule, outside: OutsideRules) -> NewSchedule:
@@ -182,6 +219,7 @@ async def _read_all(
     *,
     may_be_over: bool,
     ids: Sequence[UUID],
+    new_queues: Collection[str] = (),
 ) -> list[NewSchedule]:
     """Returns the schedules that the bodies describe; raises `InvalidInput` with every fault of
     every body, by index. `misfits` are the faults of payloads."""
@@ -191,7 +229,7 @@ async def _read_all(
     new, found = await read_beside(bodies.values(), read)
     faults = [*misfits, *found]
     try:
-        await check_targets(store, scope, bodies)
+        await check_targets(store, scope, bodies, new_queues)
     except InvalidInput as error:
         reported = {each.field for each in faults}
         faults += [each for each in error.errors if each.field not in reported]

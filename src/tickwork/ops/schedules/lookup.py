@@ -155,11 +155,14 @@ async def all_holidays(store: Store, scope: Scope) -> dict[str, frozenset[date]]
 
 
 async def check_targets(
-    store: Store, scope: Scope, bodies: Mapping[int, Mapping[str, object]]
+    store: Store,
+    scope: Scope,
+    bodies: Mapping[int, Mapping[str, object]],
+    new_queues: Iterable[str] = (),
 ) -> None:
     """Raises `InvalidInput` for queues, endpoints and workflows that do not exist, of targets and
-    of results; the bodies are by index."""
-    known: dict[str, bool] = {}
+    of results; the bodies are by index. `new_queues` are about to be created."""
+    known = dict.fromkeys(new_queues, True)
     faults: list[FieldError] = []
     for index, fields in bodies.items():
         if len(faults) >= FAULTS_MAX:
