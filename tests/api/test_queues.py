@@ -239,3 +239,21 @@ async def test_a_message_that_is_pulled_says_when_its_queue_was_last_pulled(http
     after = (await http.get(f"/v1/messages/{second}/why")).json()
     assert after["details"][0].startswith("queue q was last pulled from at 20")
     assert after["estimate"]["ahead"] == 0
+
+
+async def test_a_dead_letter_queue_is_created_with_the_queue_that_names_it(http: Http) -> None:
+    made = await http.put("/v1/queues/q", json={"dead_letter_queue": "q-dead", "max_retries": 0})
+    assert made.status_code == 201
+    assert (await http.get("/v1/queues/q-dead")).json()["mode"] == "pull"
+    await http.put("/v1/queues/q-dead", json={"max_retries": 7})
+    assert (await http.patch("/v1/queues/q", json={"max_retries": 0})).status_code == 200
+    assert (await http.get("/v1/queues/q-dead")).json()["max_retries"] == 7
+    sent = await send(http)
+    (pulled,) = (await http.post("/v1/queues/q/messages/pull", json={})).json()["messages"]
+    back = {"retries": [{"lease_id": pulled["lease_id"]}]}
+    await http.post("/v1/queues/q/messages/ack", json=back)
+    moved = (await http.get("/v1/queues/q-dead/messages")).json()["items"]
+    assert [each["id"] for each in moved] == [sent]
+    changed = await http.patch("/v1/queues/q", json={"dead_letter_queue": "other"})
+    assert changed.status_code == 200
+    assert (await http.get("/v1/queues/other")).status_code == 200
