@@ -25,7 +25,6 @@ from msgspec import Struct, structs
 
 from tickwork.app.invocation import Made, Written
 from tickwork.clock import monotonic
-from tickwork.core.limits import HOPS_MAX
 from tickwork.core.message import decide
 from tickwork.core.message.outcome import Failed
 from tickwork.core.model import SYSTEM, Ending, Fate, Message, Settlement, SettleResult, StoredQueue
@@ -45,8 +44,8 @@ CHECK_SECONDS = 1.0
 """Seconds between two checks of the deadline while draining, and seconds that abandoned calls may
 take to finish."""
 
-HOPS_WARNED = HOPS_MAX * 3 // 4
-"""Number of hops above which a chain is near its end; reported once per type."""
+HOPS_WARNED = 3
+"""Number of hops above which a chain of messages is reported, once per type."""
 
 TYPES_WARNED_MAX = 1_000
 """Maximum number of types that are reported."""
