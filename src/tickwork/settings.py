@@ -25,7 +25,7 @@ The first that is given wins: a flag, an environment variable, an entry in the s
  delivery_concurrency = 1000                            TICKWORK_DELIVERY_CONCURRENCY
  delivery_tenant_concurrency = 500              TICKWORK_DELIVERY_TENANT_CONCURRENCY
  host_concurrency = 20                                  TICKWORK_HOST_CONCURRENCY
- host_rate_per_second = 20                              TICKWORK_HOST_RATE_PER_SECOND
+ host_rate_per_second = 50                              TICKWORK_HOST_RATE_PER_SECOND
  smtp_url = "smtp://user:password@host:587"             TICKWORK_SMTP_URL
  email_from = "Shop <shop@example.com>"                 TICKWORK_EMAIL_FROM
  email_provider = "resend"                              TICKWORK_EMAIL_PROVIDER
@@ -127,7 +127,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     delivery_concurrency: int = 1_000
     delivery_tenant_concurrency: int | None = None
     host_concurrency: int = 20
-    host_rate_per_second: float = 20.0
+    host_rate_per_second: float | None = None
     smtp_url: str | None = None
     email_from: str | None = None
     email_provider: str | None = None

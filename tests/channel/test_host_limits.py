@@ -11,6 +11,7 @@ import pytest
 from tickwork.channel import host_limits
 from tickwork.channel.host_limits import HostLimits
 from tickwork.core.delivery.pace import Limit, Shares
+from tickwork.settings import Settings
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 SLOW, FAST = "https://slow.example.com/a", "https://fast.example.com/b"
@@ -176,3 +177,18 @@ async def test_nobody_waits_for_a_share_where_others_deliver(
     limits = HostLimits(Limit(), _Clock(), shares=Shares(node=2, tenant=1))
     with limits.admitted("greedy", [SLOW]), limits.admitted("quiet", [SLOW]):
         await asyncio.wait_for(limits.wait_for_share("greedy"), 5.0)
+
+
+def test_who_is_not_let_through_is_told_which_limit_it_was() -> None:
+    limits = HostLimits(Limit(5.0, 1), _Clock())
+    with limits.admitted("default", [SLOW]):
+        waits = limits.admitted("default", [SLOW], {"email": Limit(None, 1)})
+        with waits as wait_seconds:
+            assert wait_seconds > 0
+            assert (
+                waits.limited_by == "host slow.example.com of default gets 1 at once and 5 a second"
+            )
+
+
+def test_a_host_has_no_rate_unless_it_is_set() -> None:
+    assert (Settings().host_rate_per_second, Settings().host_concurrency) == (None, 20)

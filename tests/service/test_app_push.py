@@ -302,7 +302,6 @@ async def real(home: Home, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Tic
     """An app on a database of each kind that may deliver to this machine."""
     allow_local_deliveries(monkeypatch)
     monkeypatch.setenv("TICKWORK_HOST_CONCURRENCY", "100")
-    monkeypatch.setenv("TICKWORK_HOST_RATE_PER_SECOND", "1000")
     monkeypatch.setattr("tickwork.service.worker.worker.FIND_SECONDS", 0.1)
     made = Tickwork(home.url)
     yield made

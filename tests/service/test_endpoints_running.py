@@ -22,6 +22,7 @@ from tickwork.clock import monotonic
 from tickwork.core.delivery.endpoint import HEALTHY
 from tickwork.core.delivery.signature import is_signed, secret_key
 from tickwork.core.model import SYSTEM, Tenant
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.facade.app import Tickwork, engine_of
 
 EVENTS = 40
@@ -36,7 +37,6 @@ async def app(home: Home, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Tick
     """An app on a database of each kind that may deliver to this machine."""
     allow_local_deliveries(monkeypatch)
     monkeypatch.setenv("TICKWORK_HOST_CONCURRENCY", str(AT_ONCE))
-    monkeypatch.setenv("TICKWORK_HOST_RATE_PER_SECOND", "1000")
     app = Tickwork(home.url)
     yield app
     await app.close()
@@ -59,6 +59,7 @@ async def test_a_host_that_hangs_does_not_hold_up_the_others(app: Tickwork) -> N
             await eventually(lambda: arrived("/fast") >= EVENTS, what="the events at the fast host")
             await eventually(lambda: arrived("/hang") >= AT_ONCE, what="requests that hang")
             await eventually(lambda: _all_delivered(app), what="the records of the fast host")
+            await eventually(lambda: _is_limited(app), what="a delivery that names its limit")
         assert arrived("/fast") == EVENTS
         assert arrived("/hang") == AT_ONCE
         (request, body) = next(each for each in server.requests if each[0].path == "/fast")
@@ -68,6 +69,14 @@ async def test_a_host_that_hangs_does_not_hold_up_the_others(app: Tickwork) -> N
         assert is_signed([secret_key(made.secret)], headers, body, at)
         tested = await app.endpoints.test("fast")
         assert (tested.code, tested.is_delivered) == (200, True)
+
+
+async def _is_limited(app: Tickwork) -> bool:
+    """Whether `why` of a delivery to the slow host names the limit of that host."""
+    waiting = await app.deliveries.list(endpoint="slow", limit=EVENTS)
+    found = [await app.why(public_id(Prefix.DELIVERY, each.id)) for each in waiting]
+    words = f"waits for its turn: host 127.0.0.1 of default gets {AT_ONCE} at once"
+    return any(each.code == "limited" and words in each.answer for each in found)
 
 
 async def _all_delivered(app: Tickwork) -> bool:

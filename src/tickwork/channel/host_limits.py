@@ -88,8 +88,9 @@ class HostLimits:
             self._paces[name] = finished(self._paces[name])
         self._wake()
 
-    def start(self, limits: Mapping[str, Limit], tenant: str) -> float:
-        """Starts deliveries under limits by name, and returns 0; or the seconds to wait."""
+    def start(self, limits: Mapping[str, Limit], tenant: str) -> tuple[float, str | None]:
+        """Starts deliveries under limits by name, and returns 0; or the seconds to wait, and what
+        limits them."""
         now, paces = self._clock(), self._paces
         full = [
             name
@@ -103,12 +104,14 @@ class HostLimits:
             for name, limit in limits.items():
                 paces[name] = started(paces.get(name, IDLE), limit, now)
             self._forget(now)
-            return 0.0
+            return 0.0, None
         waits = []
         for name in full:
             paces[name], seconds = sent_away(paces.get(name, IDLE), limits[name], now)
             waits.append(seconds)
-        return max(waits)
+        longest = max(waits)
+        name = full[waits.index(longest)]
+        return longest, _limit_words(name, limits[name])
 
     def _is_above_share(self, tenant: str) -> bool:
         own = self._paces.get(tenant, IDLE).running
@@ -150,18 +153,28 @@ class HostLimits:
 class _Admission:
     """Deliveries from the start to the end of a block. A generator would be shorter, and slower."""
 
-    __slots__ = ("_host_limits", "_limits", "_tenant", "_wait_seconds")
+    __slots__ = ("_host_limits", "_limits", "_tenant", "_wait_seconds", "limited_by")
 
     def __init__(self, host_limits: HostLimits, limits: Mapping[str, Limit], tenant: str) -> None:
         self._host_limits, self._limits, self._tenant = host_limits, limits, tenant
+        self.limited_by: str | None = None
 
     def __enter__(self) -> float:
-        self._wait_seconds = self._host_limits.start(self._limits, self._tenant)
+        self._wait_seconds, self.limited_by = self._host_limits.start(self._limits, self._tenant)
         return self._wait_seconds
 
     def __exit__(self, *_: object) -> None:
         if not self._wait_seconds:
             self._host_limits.end(self._limits)
+
+
+def _limit_words(name: str, limit: Limit) -> str:
+    allowed = [] if limit.concurrency is None else [f"{limit.concurrency} at once"]
+    if limit.rate_per_second is not None:
+        allowed.append(f"{limit.rate_per_second:g} a second")
+    if not allowed:
+        return f"{name} has its share of the deliveries of this node"
+    return f"{name} gets {' and '.join(allowed)}"
 
 
 @lru_cache(RECEIVERS_MAX)

@@ -91,6 +91,10 @@ WAITING_SINCE = "waits for its completion since "
 """Start of the note that a message keeps as its `last_error` while a receiver completes it; the
 time at which the attempt started follows."""
 
+LIMITED_BY = "waits for its turn: "
+"""Start of the note that a message keeps as its `last_error` while a limit does not let it through;
+the words of the limit follow."""
+
 EVENT_RETENTION_SECONDS = 15 * 86_400
 """Seconds to remember a processed event id: longer than any message or dead letter is kept."""
 
@@ -319,6 +323,17 @@ class Message(Struct, frozen=True, gc=False):
         if note is None or not note.startswith(WAITING_SINCE):
             return None
         return datetime.fromisoformat(note.removeprefix(WAITING_SINCE))
+
+    @property
+    def limited_by(self) -> str | None:
+        """The limit that did not let it through last, if nothing happened since."""
+        note = self.last_error
+        return note.removeprefix(LIMITED_BY) if note and note.startswith(LIMITED_BY) else None
+
+    def limit_note(self, limited_by: str | None) -> str | None:
+        """The note that a limit did not let it through; None if it has an error to keep."""
+        has_error = self.last_error is not None and self.limited_by is None
+        return None if has_error or limited_by is None else f"{LIMITED_BY}{limited_by}"
 
     @property
     def is_running(self) -> bool:

@@ -162,8 +162,8 @@ async def _put(
     declared_by: str | None = None,
     check: CheckQueue | None = None,
 ) -> StoredQueue:
-    """Stores the settings of a queue, with a record if they change. Creates its dead-letter queue if
-    there is none."""
+    """Stores the settings of a queue, with a record if they change. Creates its dead-letter queue
+    if there is none."""
     onward = settings.dead_letter_queue
     if onward is not None and not await has_queue(store, scope, onward):
         async with recorded(store, scope, "queue.put", onward, after=QueueSettings()):

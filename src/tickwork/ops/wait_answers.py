@@ -93,6 +93,10 @@ def message_wait(facts: MessageFacts) -> Wait:
         code, until = UNREADABLE, message.visible_at if message.visible_at > facts.now else None
         answer = f"{subject} waits: {facts.unread.what}"
         then = f"workers try again when it is due; {facts.unread.remedy}{obstacles}"
+    elif message.visible_at > facts.now and message.limited_by is not None:
+        code, until = "limited", message.visible_at
+        answer = f"{subject} waits for its turn: {message.limited_by}"
+        then = f"a worker tries again at {iso_second(until)}{obstacles}"
     elif message.visible_at > facts.now:
         code, answer, until = "delayed", f"{subject} is delayed", message.visible_at
         if message.attempts or message.lost:
@@ -182,7 +186,7 @@ def _attempt_details(message: Message, settings: QueueSettings) -> list[str]:
         found.append(f"{message.attempts} of {settings.max_retries + 1} attempts failed")
     if message.lost:
         found.append(f"{_counted(message.lost, 'worker')} died with it")
-    if message.last_error:
+    if message.last_error and message.limited_by is None:
         found.append(f"the last error: {short_error(message.last_error)}")
     return found
 

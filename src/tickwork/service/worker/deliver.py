@@ -134,9 +134,10 @@ class Deliverer:
         others = {"email": self._email_limit} if len(urls) < len(channels) else None
         outcome: Delivered | Snoozed
         await self._limits.wait_for_share(stored.tenant)
-        with self._limits.admitted(stored.tenant, urls, others) as wait_seconds:
+        admission = self._limits.admitted(stored.tenant, urls, others)
+        with admission as wait_seconds:
             if wait_seconds:
-                outcome = Snoozed(wait_seconds)
+                outcome = Snoozed(wait_seconds, stored.limit_note(admission.limited_by))
             else:
                 outcome = await self._try(stored, envelope, channels)
         message.settle(outcome)

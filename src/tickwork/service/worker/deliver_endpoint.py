@@ -148,19 +148,23 @@ class EndpointDeliverer:
             waits_for = None if endpoint.disabled_at is None else endpoint.id
             return Snoozed(through.wait_seconds, endpoint_id=waits_for)
         settings = endpoint.settings
-        own = {f"endpoint {endpoint.id}": Limit(settings.rate_per_second, settings.concurrency)}
+        name = f"endpoint {endpoint.name} of {endpoint.tenant}"
+        own = {name: Limit(settings.rate_per_second, settings.concurrency)}
         shared = await self._shared_limit(endpoint)
         if shared is not None:
             name = f"limit {shared.name} of {endpoint.tenant}"
             own[name] = Limit(shared.rate_per_second, shared.concurrency)
         await self._limits.wait_for_share(stored.tenant)
-        with self._limits.admitted(stored.tenant, [settings.url], own) as wait_seconds:
+        admission = self._limits.admitted(stored.tenant, [settings.url], own)
+        with admission as wait_seconds:
+            limited_by = admission.limited_by
             if not wait_seconds and shared is not None:
                 # Other nodes and queues share it.
                 scope, claim = Scope(endpoint.tenant), stored.current_claim
                 wait_seconds = await self._store.limits.take(scope, shared.name, claim)
+                limited_by = f"limit {shared.name} lets no more through now"
             if wait_seconds:
-                return Snoozed(wait_seconds)
+                return Snoozed(wait_seconds, stored.limit_note(limited_by))
             if through.is_probe:
                 seconds = probe_seconds(settings)
                 if not await self._store.endpoints.probe(SYSTEM, endpoint.id, seconds):
