@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -332,3 +333,22 @@ def test_a_service_is_bound_once() -> None:
         app.service("keys", "https://other.example")
     with pytest.raises(InvalidInput, match="target: must be an ASGI application or a URL"):
         app.service("other", 17)  # type: ignore[arg-type]
+
+
+async def test_a_plain_handler_is_stopped_when_its_time_is_over() -> None:
+    app, turns, ended = Tickwork(), [0], threading.Event()
+
+    @app.http("GET", "/burn", key=None, timeout_seconds=0.1)
+    def burn(_: HttpRequest) -> None:
+        try:
+            while True:
+                turns[0] += 1
+        finally:
+            ended.set()
+
+    service = app.service("own", app)
+    answer = await service.get("/burn")
+    assert answer.status == 504
+    await eventually(ended.is_set, what="the end of the handler")
+    assert turns[0] > 0
+    await app.close()

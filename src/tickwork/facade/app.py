@@ -219,7 +219,8 @@ class Tickwork(QueueApp):
             method: Such as `POST`.
             path: Such as `/brands/{slug}`; `request.params["slug"]` is that part.
             key: The scope that the caller's API key needs, or None to let everybody in.
-            timeout_seconds: Seconds that a request may take; then the answer is 504.
+            timeout_seconds: Seconds that a request may take; then the answer is 504, and a plain
+                function is stopped.
         """
 
         def declare(function: OnRequest) -> OnRequest:

@@ -37,6 +37,7 @@ from tickwork.core.problem import MEDIA_TYPE, Problem, problem, problem_of
 from tickwork.errors import Forbidden, InvalidInput, StoreError, TickworkError
 from tickwork.ops.authenticate import Authenticator
 from tickwork.ops.stores import Store
+from tickwork.service.isolation.stoppable import run_stoppable
 from tickwork.store.ids import new_id
 
 IN_FLIGHT_MAX = 1_000
@@ -179,7 +180,7 @@ async def _run(handler: HttpHandlerDeclaration, request: HttpRequest) -> HttpRes
             if handler.is_coroutine:
                 returned = await handler.function(request)
             else:
-                returned = await asyncio.to_thread(handler.function, request)
+                returned = await run_stoppable(handler.function, request)
     except TimeoutError:
         fault = f"The handler did not finish within {handler.timeout_seconds:g} seconds."
         return _refused(problem(HTTPStatus.GATEWAY_TIMEOUT, code=_TIMED_OUT, detail=fault))
