@@ -374,7 +374,14 @@ def test_an_object_that_is_awaited_is_declared_by_its_method(app: Tickwork) -> N
 
 def test_a_process_takes_no_batches(app: Tickwork) -> None:
     with pytest.raises(InvalidInput, match="a process handles one message at a time"):
-        app.consumer("emails", isolation="process")(handle_batch)
+        app.consumer("emails", isolation="process")(handle_batch)  # type: ignore[arg-type]
+
+
+def test_a_consumer_of_batches_refuses_what_only_a_process_takes(app: Tickwork) -> None:
+    wrong: Any = {"cpu_seconds": 3.0}
+    with pytest.raises(InvalidInput, match="cpu_seconds: is not a known field") as refused:
+        app.consumer("emails", **wrong)(handle_batch)
+    assert "use isolation, max_concurrency" in str(refused.value)
 
 
 def test_a_handler_without_annotation_is_given_what_its_queue_declares(app: Tickwork) -> None:

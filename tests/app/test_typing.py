@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tickwork.core.options import (
+    BatchOptions,
     HandlerOptions,
     QueueOptions,
     RunOptions,
@@ -82,7 +83,7 @@ def test_a_correct_app_has_no_errors_and_its_types_are_known(checked: Checked) -
     [
         (Tickwork.queue, QueueOptions),
         (Tickwork.on, HandlerOptions),
-        (Tickwork.consumer, HandlerOptions),
+        (Tickwork.consumer, BatchOptions),
         (Tickwork.run, RunOptions),
         (Queue.send, SendOptions),
         (Schedules.create, ScheduleFields),

@@ -453,7 +453,9 @@ def _handler_faults(handler: HandlerDeclaration) -> Iterator[FieldError]:
         yield FieldError(handler.name, f"memory_bytes must be at most {MEMORY_BYTES_MAX}")
 
 
-def handler_options(given: dict[str, Any], *, is_coroutine: bool) -> dict[str, Any]:
+def handler_options(
+    given: dict[str, Any], *, is_coroutine: bool, is_batch: bool = False
+) -> dict[str, Any]:
     """All options of a handler, with defaults. Raises `InvalidInput` for unknown ones."""
     known: dict[str, Any] = {
         "isolation": Isolation.TASK if is_coroutine else Isolation.THREAD,
@@ -464,10 +466,14 @@ def handler_options(given: dict[str, Any], *, is_coroutine: bool) -> dict[str, A
     faults: list[FieldError] = []
     chosen = known | given
     reader = Reader(chosen, faults)
-    reader.refuse_unknown(known.keys())
+    if is_batch:
+        taken = known.keys() - {*_PROCESS_ONLY}
+        Reader(given, faults).refuse_unknown(taken)
+    else:
+        reader.refuse_unknown(known.keys())
     reader.one_of("isolation", Isolation)
     reader.read(_OPTIONS)
-    if chosen["isolation"] != Isolation.PROCESS:
+    if chosen["isolation"] != Isolation.PROCESS and not is_batch:
         fault = "works only with isolation='process'"
         faults += [FieldError(name, fault) for name in _PROCESS_ONLY if name in given]
     if faults:

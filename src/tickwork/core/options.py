@@ -76,8 +76,15 @@ class QueueOptions(TypedDict, total=False):
     limit: str | None
 
 
+class BatchOptions(TypedDict, total=False):
+    """How a handler of batches runs: `app.consumer`."""
+
+    isolation: Literal["task", "thread"]
+    max_concurrency: int | None
+
+
 class HandlerOptions(TypedDict, total=False):
-    """How a handler runs: `app.on`, `app.consumer`."""
+    """How a handler runs: `app.on`."""
 
     isolation: Literal["task", "thread", "process"]
     max_concurrency: int | None

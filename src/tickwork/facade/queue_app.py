@@ -13,7 +13,7 @@ from tickwork.app.message import Message, MessageBatch, queue_name
 from tickwork.app.payloads import Payload, declared_payload
 from tickwork.core.message.batch import BATCH_COMPLETED
 from tickwork.core.message.body import Outgoing
-from tickwork.core.options import Given, HandlerOptions, QueueOptions, SendOptions
+from tickwork.core.options import BatchOptions, Given, HandlerOptions, QueueOptions, SendOptions
 from tickwork.facade.handlers import (
     HandlesBatchesOf,
     HandlesMessagesOf,
@@ -91,19 +91,18 @@ class QueueApp(Overview):
         return Queue(self._engine, name)
 
     @overload
-    def consumer(
-        self, queue: Queue[T], **options: Unpack[HandlerOptions]
-    ) -> HandlesBatchesOf[T]: ...
+    def consumer(self, queue: Queue[T], **options: Unpack[BatchOptions]) -> HandlesBatchesOf[T]: ...
 
     @overload
     def consumer(
-        self, queue: str, **options: Unpack[HandlerOptions]
+        self, queue: str, **options: Unpack[BatchOptions]
     ) -> Callable[[OnBatch], OnBatch]: ...
 
-    def consumer(self, queue: Queue[Any] | str, **options: Unpack[HandlerOptions]) -> Any:
+    def consumer(self, queue: Queue[Any] | str, **options: Unpack[BatchOptions]) -> Any:
         """Declares a function that handles the queue's messages in batches.
 
-        Options: `isolation`, `max_concurrency`, `cpu_seconds`, `memory_bytes`.
+        Options: `isolation` (task or thread; a process handles one message at a time: `app.on`),
+        `max_concurrency`.
         """
 
         name = queue_name(queue)
@@ -256,6 +255,6 @@ class QueueApp(Overview):
                 is_batch=is_batch,
                 is_firing=is_firing,
                 type=type_,
-                **handler_options(options, is_coroutine=is_coroutine),
+                **handler_options(options, is_coroutine=is_coroutine, is_batch=is_batch),
             )
         )
