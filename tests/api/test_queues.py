@@ -257,3 +257,10 @@ async def test_a_dead_letter_queue_is_created_with_the_queue_that_names_it(http:
     changed = await http.patch("/v1/queues/q", json={"dead_letter_queue": "other"})
     assert changed.status_code == 200
     assert (await http.get("/v1/queues/other")).status_code == 200
+
+
+async def test_a_route_without_parameters_says_so(http: Http) -> None:
+    told = problem(await http.get("/v1/usage?by=day"), 400, "unknown_field")
+    (error,) = told["errors"]
+    assert error["field"] == "by"
+    assert error["message"] == "is not a known field; leave it out: no fields are taken here"

@@ -445,6 +445,8 @@ def _without_none(kind: Any) -> Any:
 
 
 def _advice(name: object, known: Collection[str]) -> str:
+    if not known:
+        return "leave it out: no fields are taken here"
     near = nearest(name, known) if isinstance(name, str) else None
     return f"use {', '.join(sorted(known))}" if near is None else f"did you mean {near!r}?"
 
