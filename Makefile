@@ -3,6 +3,7 @@
 # lock or pyproject.toml is installed before whatever comes next.
 
 PYTHON ?= python3
+PORT ?= 8080
 VENV := .venv
 BIN := $(VENV)/bin
 RUN_READY := $(VENV)/.run-ready
@@ -33,9 +34,9 @@ help: ## list the targets
 setup: $(DEV_READY) ## install everything, runtime and tools, into .venv
 
 .PHONY: run
-run: $(RUN_READY) ## start a whole node with a demo on 127.0.0.1:8080 and the file tickwork.db
+run: $(RUN_READY) ## start a whole node with a demo on 127.0.0.1:8080 (PORT=…) and the file tickwork.db
 	$(BUILT_IF_POSSIBLE)
-	$(BIN)/tickwork run examples.demo.app:app --roles api,scheduler,worker
+	$(BIN)/tickwork run examples.demo.app:app --roles api,scheduler,worker --port $(PORT)
 
 .PHONY: console
 console: $(RUN_READY) ## build the console (the web page at /) into the package

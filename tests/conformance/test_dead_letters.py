@@ -320,7 +320,9 @@ async def test_a_tenant_sees_only_its_own_dead_letters(store: Store) -> None:
         assert await store.dead_letters.of_message(scope, letter.message_id) is None
     assert await store.dead_letters.of_message(owner, letter.id) is None
     await store.dead_letters.discard(owner, WORK, reach)
-    assert await store.dead_letters.of_message(owner, letter.message_id) is None
+    resolved = await store.dead_letters.of_message(owner, letter.message_id)
+    assert resolved is not None
+    assert (resolved.id, resolved.resolution) == (letter.id, Resolution.DISCARDED)
 
 
 async def test_the_system_replays_dead_letters_under_their_own_tenant(store: Store) -> None:

@@ -121,3 +121,24 @@ def test_no_error_takes_long_to_fingerprint(pattern: str) -> None:
     for _ in range(10):
         fingerprint(error)
     assert time.process_time() - started < 1.0
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        ("550 5.1.1 no such user 4711", "550 <n> no such user <n>"),
+        (
+            "SMTPServerDisconnected: 421 try again in 30 s",
+            "SMTPServerDisconnected: 421 try again in <n> s",
+        ),
+        ("SMTPDataError: (554, b'no')", "SMTPDataError: (554, b'no')"),
+        ("the receiver answered 503", "the receiver answered 503"),
+        ("HTTP status 404 for order 123", "HTTP status 404 for order <n>"),
+        ("order 404 is gone", "order <n> is gone"),
+        ("300 s passed", "<n> s passed"),
+        ("code 4040", "code <n>"),
+        ("at 10:550", "at <n>"),
+    ],
+)
+def test_a_status_code_stays_and_other_numbers_do_not(error: str, expected: str) -> None:
+    assert fingerprint(error) == expected

@@ -112,3 +112,13 @@ async def test_ids_that_are_not_open_are_refused_before_anything_is_done(
     assert [each.id for each in (await store.dead_letters.list(DEFAULT, WORK, ALL)).letters] == [
         first.id
     ]
+
+
+async def test_a_group_shows_the_error_of_one_of_its_dead_letters(store: Store) -> None:
+    await make_queue(store)
+    heading = "Traceback (most recent call last):\n  File x\n"
+    for number in (1, 2):
+        await make_dead_letters(store, 1, error=f"{heading}ValueError: user {number}")
+    (group,) = await dead_letters.group_dead_letters(store, DEFAULT, WORK)
+    assert (group.fingerprint, group.dead_letters) == ("ValueError: user <n>", 2)
+    assert group.example == "ValueError: user 1"

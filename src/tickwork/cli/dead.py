@@ -149,8 +149,14 @@ def groups_command(
         if as_json:
             print_json(groups)
             return
-        heading = ("dead_letters", "reason", "type", "last_failed_at", "fingerprint")
-        rows = [(g.dead_letters, g.reason, g.type, g.last_failed_at, g.fingerprint) for g in groups]
+        heading = ("dead_letters", "reason", "type", "last_failed_at", "fingerprint", "example")
+        rows = [
+            (
+                *(group.dead_letters, group.reason, group.type, group.last_failed_at),
+                *(group.fingerprint, shortened(group.example or "")),
+            )
+            for group in groups
+        ]
         print_table(heading, rows, none="there are no dead letters")
 
     watched(show, watch)

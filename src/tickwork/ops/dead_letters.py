@@ -46,6 +46,7 @@ from tickwork.core.message.dead_letter import (
     Pace,
     Selection,
 )
+from tickwork.core.message.error_summary import summary
 from tickwork.core.message.message_list import LOOKED_AT_MAX
 from tickwork.core.model import ContentType, Scope
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
@@ -56,6 +57,9 @@ from tickwork.store.contract import Store
 
 LIST_LIMIT = 100
 """Number of groups that `group_dead_letters` returns unless the caller gives a limit."""
+
+EXAMPLES_MAX = 20
+"""Number of groups that are shown with the error of one of their dead letters."""
 
 IDS_NAMED_MAX = 5
 """Maximum number of ids that an error names."""
@@ -134,8 +138,18 @@ async def first_dead_letters(
 async def group_dead_letters(
     store: Store, scope: Scope, queue: str, *, limit: int = LIST_LIMIT
 ) -> tuple[DeadGroup, ...]:
-    """Groups the open dead letters of a queue by reason, error and type; largest group first."""
-    return await store.dead_letters.groups(scope, queue, limit)
+    """Groups the open dead letters of a queue by reason, error and type; largest group first. The
+    first `EXAMPLES_MAX` have an example."""
+    groups = await store.dead_letters.groups(scope, queue, limit)
+    shown = [await _with_example(store, scope, queue, group) for group in groups[:EXAMPLES_MAX]]
+    return (*shown, *groups[EXAMPLES_MAX:])
+
+
+async def _with_example(store: Store, scope: Scope, queue: str, group: DeadGroup) -> DeadGroup:
+    which = Selection(reason=group.reason, fingerprint=group.fingerprint, type=group.type, limit=1)
+    page = await list_dead_letters(store, scope, queue, which)
+    example = next((summary(letter.error) for letter in page.letters), None)
+    return structs.replace(group, example=example)
 
 
 async def count_dead_letters(

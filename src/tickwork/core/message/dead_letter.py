@@ -124,7 +124,8 @@ class DeadLetter(Struct, frozen=True):
 
 
 class DeadGroup(Struct, frozen=True):
-    """The open dead letters of a queue that have the same reason, fingerprint and type."""
+    """The open dead letters of a queue that have the same reason, fingerprint and type. `example`
+    is the error of one of them, in one line; None if none was looked up."""
 
     reason: str
     fingerprint: str
@@ -132,6 +133,7 @@ class DeadGroup(Struct, frozen=True):
     dead_letters: int = field(name="letters")
     first_failed_at: datetime
     last_failed_at: datetime
+    example: str | None = None
 
 
 class Selection(Struct, frozen=True, kw_only=True):

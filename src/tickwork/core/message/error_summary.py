@@ -11,7 +11,8 @@ The last line of an error is often a help text, a link or a frame, so it is not 
 
 A fingerprint replaces what differs between failures (numbers, ids, quoted values) by a placeholder,
 so that ten thousand timeouts are one group. Ids and numbers have the same placeholder, because an
-id may consist of digits.
+id may consist of digits. Status codes stay: a mailbox that does not exist (550) is another failure
+than a server that is busy (421).
 """
 
 from __future__ import annotations
@@ -139,6 +140,17 @@ _LONG_WORD = re.compile(r"[A-Za-z0-9]{8,}")
 _HEX = re.compile(r"[0-9a-f]+", re.IGNORECASE)
 _PART_OF_NUMBER = re.compile(r"\d+(?:[eE]\d*)?")
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*(?:[eE][-+]?\d+)?")
+_STATUS = re.compile(
+    # At the start, after a colon or bracket, or after a word for it; not a part of a longer number.
+    r"(?:^|(?<!\d)[:(\[]"
+    r"|\b(?:status|code|answered|responded|returned|http|smtp)\b(?: with| code| status)?)"
+    r"[ =:]{0,2}(?P<code>[1-5]\d\d)\b(?![.,:]\d)(?! ?(?:ms|s|%|bytes|seconds)\b)",
+    re.IGNORECASE,
+)
+_HIDE_DIGITS = {ord("0") + digit: 0xE000 + digit for digit in range(10)}
+_SHOW_DIGITS = {hidden: digit for digit, hidden in _HIDE_DIGITS.items()}
+"""Private characters that stand for the digits of a status code while numbers are replaced."""
+
 _SIGNED = re.compile(r"(?<!\w)[-+]<n>")
 
 _HEX_LENGTH_MIN = 12
@@ -158,10 +170,17 @@ def fingerprint(error: str | None) -> str:
         text = _UUID.sub("<n>", text)
     if "0x" in text or "0X" in text:
         text = _ADDRESS.sub("<n>", text)
-    text = _NUMBER.sub("<n>", _LONG_WORD.sub(_replace_id, text))
+    text = _STATUS.sub(_hide_code, text)
+    text = _NUMBER.sub("<n>", _LONG_WORD.sub(_replace_id, text)).translate(_SHOW_DIGITS)
     if "-<n>" in text or "+<n>" in text:
         text = _SIGNED.sub("<n>", text)
     return " ".join(text.split())[:FINGERPRINT_LENGTH_MAX]
+
+
+def _hide_code(found: re.Match[str]) -> str:
+    """A status code that the number pattern does not see."""
+    code: str = found["code"]
+    return found[0].removesuffix(code) + code.translate(_HIDE_DIGITS)
 
 
 def _replace_id(found: re.Match[str]) -> str:
