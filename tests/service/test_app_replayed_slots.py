@@ -104,7 +104,7 @@ async def test_replays_of_several_slots_are_runs_of_their_own(
     async def handle(message: Message[Any]) -> None:
         if is_broken[0]:
             raise Permanent("no")
-        seen.append((message.metadata["slot"], message.idempotency_key))
+        seen.append((message.metadata["run"], message.idempotency_key))
 
     async with harness(app, database=database, start=START) as h:
         made = await app.schedules.create(cron_expr="0 9 * * *", target={"queue": "work"})
@@ -119,6 +119,7 @@ async def test_replays_of_several_slots_are_runs_of_their_own(
         keys = {f"{made.id}:2026-03-02T09:00:00Z", f"{made.id}:2026-03-03T09:00:00Z"}
         assert ({*done}, done[2], done[3]) == ({2, 3, 4}, NINE, NINE + DAY)
         assert keys < {key for _, key in seen}
+        assert {run for run, _ in seen} == {2, 3, 4}
         assert await app.schedules.backfill(made.id, since=NINE, until=h.now) == ()
 
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, overload
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, overload
+from uuid import UUID
 
 from tickwork.app.invocation import HandlerEnded, Handling, Rows, Written, keep
 from tickwork.core.limits import DELAY_SECONDS_MAX
@@ -34,6 +35,17 @@ else:
     T = TypeVar("T")
 
 B = TypeVar("B")
+
+
+class MessageMetadata(TypedDict, total=False):
+    """What a message belongs to. `run` is 0 for the slot itself, and counts its triggered,
+    backfilled and replayed runs."""
+
+    batch_id: UUID
+    schedule_id: UUID
+    slot: datetime
+    run: int
+    catch_up: bool
 
 
 class Permanent(Exception):
@@ -229,15 +241,19 @@ class Message(Generic[T]):
         return read_death(self._stored.death)
 
     @property
-    def metadata(self) -> dict[str, Any]:
-        """The batch, schedule and slot it belongs to, where it has one."""
-        known = {
-            "batch_id": self._stored.batch_id,
-            "schedule_id": self._stored.schedule_id,
-            "slot": self._stored.slot,
-            "catch_up": self._stored.catch_up or None,
-        }
-        return {name: value for name, value in known.items() if value is not None}
+    def metadata(self) -> MessageMetadata:
+        """The batch it belongs to, and the schedule, slot and run, where it has one."""
+        found, stored = MessageMetadata(), self._stored
+        if stored.batch_id is not None:
+            found["batch_id"] = stored.batch_id
+        if stored.schedule_id is not None:
+            found["schedule_id"] = stored.schedule_id
+        if stored.slot is not None:
+            found["slot"] = stored.slot
+            found["run"] = stored.run
+        if stored.catch_up:
+            found["catch_up"] = True
+        return found
 
     def _check_open(self) -> None:
         if self._has_ended:
