@@ -238,6 +238,28 @@ def test_an_unchanged_apscheduler_imported_again_changes_nothing(desk: Desk, mod
     assert {each.id for each in schedules(desk)} == made
 
 
+@pytest.mark.parametrize("system", ["celery-beat", "apscheduler"])
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "import celery.nothing_here\n",
+            "ModuleNotFoundError: No module named 'celery.nothing_here'",
+        ),
+        ("int('x')\n", "ValueError: invalid literal for int() with base 10: 'x'"),
+    ],
+)
+def test_an_error_in_the_imported_module_is_shown_with_its_place(
+    desk: Desk, module: Path, system: str, text: str, told: str
+) -> None:
+    module.write_text(f"\n{text}")
+    result = desk.run("import", system, "their_app:app")
+    assert result.exit_code == 2
+    assert f"importing their_app failed: {told}" in result.stderr
+    assert "their_app.py:2)" in result.stderr
+    assert "pip install" not in result.stderr
+
+
 def test_jobs_of_apscheduler_are_imported(desk: Desk, module: Path) -> None:
     module.write_text(APSCHEDULER)
     found = desk.json("import", "apscheduler", "their_app:scheduler")

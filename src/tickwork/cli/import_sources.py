@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from tickwork.cli.run import error_location
 from tickwork.errors import FieldError, InvalidInput
 
 
@@ -36,10 +37,14 @@ def load_object(reference: str, what: str) -> Any:
         sys.path.insert(0, str(Path.cwd()))
     try:
         found: Any = import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
-        raise InvalidInput([FieldError("SOURCE", f"cannot load {reference}: {error}")]) from None
+    except (Exception, SystemExit) as error:
+        what = f"{type(error).__name__}: {error}{error_location(error)}"
+        fault = f"importing {module} failed: {what}"
+        raise InvalidInput([FieldError("SOURCE", fault)]) from None
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise InvalidInput([FieldError("SOURCE", f"{module} has no {name!r}")])
+        found = getattr(found, part)
     return found
 
 

@@ -188,7 +188,7 @@ def _import(name: str, debug: bool, debug_option: str) -> ModuleType:
             typer.echo("".join(traceback.format_exception(error)), nl=False, err=True)
         what = f"{type(error).__name__}: {error}".removesuffix(": ")
         hint = "" if debug else f"; {debug_option} shows the traceback"
-        fault = f"importing {name} failed: {what}{_location(error)}{hint}"
+        fault = f"importing {name} failed: {what}{error_location(error)}{hint}"
         fail(f"MODULE:APP: {fault}", code=EXIT_BAD_USAGE)
 
 
@@ -197,7 +197,7 @@ def _is_missing(error: ModuleNotFoundError, name: str) -> bool:
     return error.name is not None and f"{name}.".startswith(f"{error.name}.")
 
 
-def _location(error: BaseException) -> str:
+def error_location(error: BaseException) -> str:
     """Returns where an error was raised, preferably in a file of the user."""
     if isinstance(error, SyntaxError) and error.filename:
         return f" ({_shown(error.filename)}:{error.lineno})"
