@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    ExitStack,
+    asynccontextmanager,
+)
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,13 +21,16 @@ from tickwork.app.services import AsgiApp
 from tickwork.core import when
 from tickwork.core.model import SYSTEM
 from tickwork.core.request_rate import RequestRates
-from tickwork.errors import FieldError, InvalidInput
+from tickwork.errors import FieldError, InvalidInput, StoreUnavailable
 from tickwork.extras import server_extra
 from tickwork.ops.schedules.outside import OutsideRules
+from tickwork.service.not_ready import answer_not_ready
+from tickwork.service.process_lifecycle import listen
 from tickwork.settings import Role, Settings
 from tickwork.wiring import (
     build_worker,
     guard,
+    is_postgres,
     open_store,
     secret_box,
     start_tracing,
@@ -34,6 +44,8 @@ if TYPE_CHECKING:
     from tickwork.api.connections import ConnectionLimits
     from tickwork.ops.stores import Store
     from tickwork.service.worker.worker import Worker
+
+_log = logging.getLogger("tickwork")
 
 
 def build_api(settings: Settings, *, registry: CollectorRegistry | None = None) -> Litestar:
@@ -101,6 +113,55 @@ async def _run_node(
         yield
 
 
+async def prepare(settings: Settings) -> None:
+    """Configures logging, and waits for a database that is away. The API answers meanwhile that it
+    is not ready."""
+    from tickwork.service.observe.log_set_up import LogSetUp
+
+    LogSetUp(settings.log_format, settings.log_level).apply()
+    listen_there = partial(listen, settings.host, settings.port)
+    await wait_for_database(settings, listen_there if Role.API in settings.roles else None)
+
+
+DATABASE_RETRY_SECONDS = 1.0
+"""Seconds between two attempts to reach a database that is away."""
+
+DATABASE_LOG_SECONDS = 30.0
+"""Seconds between two log lines that a database is away."""
+
+
+async def wait_for_database(
+    settings: Settings, listen_there: Callable[[], socket.socket] | None = None
+) -> None:
+    """Returns when the database server of these settings answers. Raises `StoreUnavailable` after
+    `wait_seconds`. A file is there or not: nobody waits for it.
+
+    With `listen_there`, requests at that socket are told meanwhile that this process is not ready.
+    """
+    if not is_postgres(settings.database):
+        return
+    started_at, told_at = clock.monotonic(), None
+    async with AsyncExitStack() as not_ready:
+        while True:
+            try:
+                store = await open_store(settings)
+            except StoreUnavailable as error:
+                now = clock.monotonic()
+                if settings.wait_seconds is not None and now - started_at >= settings.wait_seconds:
+                    raise
+                if told_at is None and listen_there is not None:
+                    await not_ready.enter_async_context(answer_not_ready(listen_there()))
+                if told_at is None or now - told_at >= DATABASE_LOG_SECONDS:
+                    _log.warning("the database is away; this process waits for it: %s", error)
+                    told_at = now
+                await asyncio.sleep(DATABASE_RETRY_SECONDS)
+            else:
+                await store.close()
+                if told_at is not None:
+                    _log.warning("the database is back; this process starts")
+                return
+
+
 @asynccontextmanager
 async def hosted(
     settings: Settings,
@@ -108,17 +169,15 @@ async def hosted(
     handlers: AsgiApp,
     on_api: Callable[[str], Awaitable[None]],
 ) -> AsyncIterator[Worker]:
-    """Runs a worker in a process of ours: configures logging as the settings say, passes a metrics
+    """Runs a worker in a process of ours: passes a metrics
     `registry` to `work`, and serves it if `metrics_port` is set. With the role `http` it serves the
     HTTP `handlers` of the app. With the role `api`, `on_api` gets its URL when it is up."""
-    from tickwork.service.observe.log_set_up import LogSetUp
     from tickwork.service.observe.metrics import registry_of_process, serve_metrics
 
     _check_ports(settings)
     for role in settings.roles & {Role.API, Role.HTTP}:
         with server_extra(f"the role {role}"):  # Before any handler runs.
             import tickwork.api.serve  # noqa: F401
-    LogSetUp(settings.log_format, settings.log_level).apply()
     registry = registry_of_process()
     with ExitStack() as served:
         if settings.metrics_port is not None:

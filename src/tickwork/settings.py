@@ -21,6 +21,7 @@ The first that is given wins: a flag, an environment variable, an entry in the s
  loop_blocked_seconds = 1                               TICKWORK_LOOP_BLOCKED_SECONDS
  version_grace_seconds = 60                             TICKWORK_VERSION_GRACE_SECONDS
  drain_seconds = 30                     --drain-seconds TICKWORK_DRAIN_SECONDS
+ wait_seconds = 60                      --wait-seconds  TICKWORK_WAIT_SECONDS
  allow_targets = ["10.0.0.0/8"]                         TICKWORK_ALLOW_TARGETS
  delivery_concurrency = 1000                            TICKWORK_DELIVERY_CONCURRENCY
  delivery_tenant_concurrency = 500              TICKWORK_DELIVERY_TENANT_CONCURRENCY
@@ -123,6 +124,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     loop_blocked_seconds: int = 1
     version_grace_seconds: int = 60
     drain_seconds: float = 30.0
+    wait_seconds: float | None = None
     allow_targets: tuple[str, ...] = ()
     delivery_concurrency: int = 1_000
     delivery_tenant_concurrency: int | None = None
@@ -437,6 +439,7 @@ _READERS: dict[str, FieldReader] = {
     "loop_blocked_seconds": _integer(1, _BLOCKED_SECONDS_MAX),
     "version_grace_seconds": _integer(0, 86_400),
     "drain_seconds": _drain_seconds,
+    "wait_seconds": _drain_seconds,
     "allow_targets": _targets,
     "delivery_concurrency": _integer(1, _DELIVERY_CONCURRENCY_MAX),
     "delivery_tenant_concurrency": _integer(1, _DELIVERY_CONCURRENCY_MAX),

@@ -74,6 +74,7 @@ __all__ = [
     "delivery_extra",
     "examine",
     "guard",
+    "is_postgres",
     "load_settings",
     "migrate",
     "node_name",

@@ -21,6 +21,7 @@ from tickwork.cli.run import (
     MetricsPort,
     Port,
     Roles,
+    WaitSeconds,
 )
 from tickwork.cli.store_session import chosen_engine, load_settings, warn_of_variables
 from tickwork.cli.typer_commands import Command, Group
@@ -51,6 +52,7 @@ def show_command(
     metrics_host: MetricsHost = None,
     metrics_port: MetricsPort = None,
     drain_seconds: DrainSeconds = None,
+    wait_seconds: WaitSeconds = None,
     as_json: Json = False,
 ) -> None:
     """Show every setting, its value, and where it comes from.
@@ -68,6 +70,7 @@ def show_command(
         "metrics_host": metrics_host,
         "metrics_port": metrics_port,
         "drain_seconds": drain_seconds,
+        "wait_seconds": wait_seconds,
     }
     warn_of_variables()
     settings = load_settings(database, **flags)

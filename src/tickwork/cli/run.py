@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import traceback
@@ -10,11 +11,11 @@ from importlib import import_module
 from pathlib import Path
 from shutil import which
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from tickwork.cli.output import EXIT_BAD_USAGE, fail, refuse
+from tickwork.cli.output import EXIT_BAD_USAGE, EXIT_FAILED, fail, refuse
 from tickwork.cli.store_session import warn_of_variables
 from tickwork.errors import InvalidInput, TickworkError
 
@@ -71,6 +72,12 @@ DrainSeconds = Annotated[
         metavar="N", help="Seconds running handlers may take to finish on shutdown; default 30."
     ),
 ]
+WaitSeconds = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N", help="Seconds to wait for a database that is away; default: until it is back."
+    ),
+]
 Debug = Annotated[
     bool, typer.Option("--debug", help="Show the traceback of a module that cannot be imported.")
 ]
@@ -87,6 +94,7 @@ def run_command(
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = None,
     drain_seconds: DrainSeconds = None,
+    wait_seconds: WaitSeconds = None,
     debug: Debug = False,
 ) -> None:
     """Run an app: handle the messages of its queues until SIGTERM or Ctrl-C, then drain.
@@ -104,6 +112,7 @@ def run_command(
         "metrics_port": metrics_port,
         "metrics_host": metrics_host,
         "drain_seconds": drain_seconds,
+        "wait_seconds": wait_seconds,
     }
     warn_of_variables()
     settings = _settings(flags)
@@ -123,7 +132,21 @@ def run_command(
             error, {"metrics_port": "--metrics-port", "port": "--port", "http_port": "--http-port"}
         )
     except TickworkError as error:
+        fail_start(error, settings)
+
+
+def fail_start(error: TickworkError, settings: Settings) -> NoReturn:
+    """Ends a start with its error: a sentence on a terminal, otherwise a line of the log."""
+    from tickwork.service.observe.log_events import LogEvent
+    from tickwork.service.observe.log_set_up import LogSetUp
+    from tickwork.service.process_lifecycle import is_console
+
+    if is_console(settings.log_format):
         fail(str(error))
+    LogSetUp(settings.log_format, settings.log_level).apply()
+    event = LogEvent("the process could not start", error=str(error), code=error.code)
+    logging.getLogger("tickwork").error(event)
+    raise typer.Exit(EXIT_FAILED)
 
 
 def _tell_commands(app: Tickwork, target: str, settings: Settings) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from tickwork.cli.options import Database
 from tickwork.cli.output import EXIT_BAD_USAGE, fail
-from tickwork.cli.run import LogFormat
+from tickwork.cli.run import LogFormat, WaitSeconds, fail_start
 from tickwork.cli.store_session import load_settings, warn_of_variables
 from tickwork.errors import InvalidInput, MissingExtra, TickworkError
 
@@ -49,6 +49,7 @@ def up_command(
     roles: Roles = None,
     log_format: LogFormat = None,
     log_level: LogLevel = None,
+    wait_seconds: WaitSeconds = None,
 ) -> None:
     """Start the server.
 
@@ -67,6 +68,7 @@ def up_command(
         roles=roles,
         log_format=log_format,
         log_level=log_level,
+        wait_seconds=wait_seconds,
     )
     if Role.API not in settings.roles:
         fail("--roles: must include api; to run without it use `tickwork run`", code=EXIT_BAD_USAGE)
@@ -76,7 +78,7 @@ def up_command(
     _require_server()
     with _listen(settings) as listener:
         # After the port is ours: the first key is printed once, so nothing may fail in between.
-        first_key = _prepare_database(settings)
+        first_key = _prepare_database(settings, listener)
         _serve(settings, listener, first_key)
 
 
@@ -91,15 +93,20 @@ def _require_server() -> None:
         fail(str(error))
 
 
-def _prepare_database(settings: Settings) -> CreatedKey | None:
-    """Opens the database once, so that errors are reported before the server starts. Returns the
-    first API key if there was none."""
+def _prepare_database(settings: Settings, listener: socket.socket) -> CreatedKey | None:
+    """Opens the database once, so that errors are reported before the server starts. Waits for one
+    that is away. Returns the first API key if there was none."""
     import asyncio
 
     from tickwork.ops.keys import create_first_key
+    from tickwork.server import wait_for_database
+    from tickwork.service.observe.log_set_up import LogSetUp
     from tickwork.wiring import open_store
 
+    LogSetUp(settings.log_format, settings.log_level).apply()
+
     async def prepare() -> CreatedKey | None:
+        await wait_for_database(settings, listener.dup)
         store = await open_store(settings)
         try:
             return await create_first_key(store, settings.admin_key)
@@ -109,7 +116,7 @@ def _prepare_database(settings: Settings) -> CreatedKey | None:
     try:
         return asyncio.run(prepare())
     except TickworkError as error:
-        fail(str(error))
+        fail_start(error, settings)
 
 
 def _listen(settings: Settings) -> socket.socket:

@@ -112,6 +112,7 @@ class RunOptions(TypedDict, total=False):
     metrics_host: str | None
     metrics_port: int | None
     drain_seconds: float | None
+    wait_seconds: float | None
 
 
 class TimeOfDay(TypedDict):

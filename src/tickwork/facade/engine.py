@@ -365,7 +365,8 @@ class AppEngine:
         running = partial(
             self.running, drain_seconds=drain_seconds, roles=chosen.roles, on_declared=look_ahead
         )
-        run_until_stopped(hosted, started, ShutdownReport(chosen.log_format, drain_seconds))
+        report = ShutdownReport(chosen.log_format, drain_seconds)
+        run_until_stopped(hosted, started, report, partial(server.prepare, chosen))
 
     async def _open(self) -> Store:
         async with AsyncExitStack() as failed:

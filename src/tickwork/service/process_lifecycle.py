@@ -14,7 +14,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from threading import Event
 from typing import Any, Protocol
@@ -167,8 +167,10 @@ def run_until_stopped(
     work: Callable[[], AbstractAsyncContextManager[Drainable | None]],
     on_started: Callable[[], None] = lambda: None,
     report: ShutdownReport | None = None,
+    before: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
-    """Runs `work` until SIGTERM or SIGINT, then leaves it, which drains.
+    """Runs `work` until SIGTERM or SIGINT, then leaves it, which drains. Waits for `before` first,
+    which the first signal ends.
 
     A second signal ends the drain: running handlers are cancelled and their messages released. A
     third one ends the process at once; its messages return when its lease has expired.
@@ -181,7 +183,7 @@ def run_until_stopped(
     loop.set_default_executor(threads)
     shutdown = _Shutdown(loop, report or ShutdownReport())
     try:
-        loop.run_until_complete(_run(work, on_started, shutdown))
+        loop.run_until_complete(_run(work, on_started, shutdown, before))
     except asyncio.CancelledError:
         if not shutdown.is_cancelled:
             raise
@@ -220,13 +222,31 @@ async def _run(
     work: Callable[[], AbstractAsyncContextManager[Drainable | None]],
     on_started: Callable[[], None],
     shutdown: _Shutdown,
+    before: Callable[[], Awaitable[None]] | None,
 ) -> None:
     shutdown.install()
+    if before is not None and not await _is_done_first(before(), shutdown.requested):
+        return
     async with work() as running:
         shutdown.running = running
         on_started()
         await shutdown.requested.wait()
         shutdown.report.stopping(shutdown.handlers)
+
+
+async def _is_done_first(work: Awaitable[None], stopped: asyncio.Event) -> bool:
+    """Whether work ended before somebody stopped it; it is cancelled otherwise."""
+    tasks = asyncio.ensure_future(work), asyncio.ensure_future(stopped.wait())
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if tasks[0].done():
+            tasks[0].result()
+            return True
+        return False
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class _Shutdown:

@@ -1,0 +1,99 @@
+"""A process that starts while its database is away waits for it, and says so."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from tests.kit.proxy import TcpProxy
+from tests.kit.waiting import eventually
+from tickwork.errors import StoreUnavailable
+from tickwork.server import wait_for_database
+from tickwork.service.process_lifecycle import listen
+from tickwork.settings import Settings
+from tickwork.wiring import migrate
+
+NOWHERE = ("127.0.0.1", 1)
+"""An address at which nothing listens."""
+
+
+async def test_a_process_waits_for_its_database_and_is_not_ready_meanwhile(
+    postgres_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    await migrate(Settings(database=postgres_url))
+    real = urlsplit(postgres_url)
+    assert real.hostname is not None
+    assert real.port is not None
+    async with TcpProxy(*NOWHERE) as proxy:
+        away = postgres_url.replace(f":{real.port}/", f":{proxy.port}/")
+        with listen("127.0.0.1", 0) as listener:
+            base = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            waiting = asyncio.create_task(wait_for_database(Settings(database=away), listener.dup))
+            await eventually(lambda: "the database is away" in caplog.text, what="a log line")
+            async with httpx.AsyncClient(base_url=base) as http:
+                ready = await http.get("/readyz")
+                assert (ready.status_code, ready.json()["code"]) == (503, "not_ready")
+                assert (await http.get("/healthz")).status_code == 200
+                assert (await http.post("/v1/events", json={})).status_code == 503
+            assert not waiting.done()
+            proxy.redirect(real.hostname, real.port)
+            await eventually(waiting.done, what="the end of the wait")
+            await waiting
+    assert "the database is back" in caplog.text
+
+
+async def test_a_wait_ends_after_its_seconds() -> None:
+    away = Settings(database="postgresql://nobody@127.0.0.1:1/none", wait_seconds=0)
+    with pytest.raises(StoreUnavailable):
+        await wait_for_database(away)
+
+
+APP = """
+from tickwork import Tickwork
+
+app = Tickwork("postgresql://nobody@127.0.0.1:1/none")
+app.queue("work")
+
+@app.on("work")
+async def handle(message): ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "log_format"),
+    [
+        (["run", "shop:app"], "json"),
+        (["up", "--port", "0"], "json"),
+        (["run", "shop:app"], "console"),
+    ],
+)
+def test_the_error_that_ends_a_start_is_written_as_the_log_is(
+    tmp_path: Path, command: list[str], log_format: str
+) -> None:
+    (tmp_path / "shop.py").write_text(APP)
+    options = ["--log-format", log_format, "--wait-seconds", "0"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "tickwork", *command, *options],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=60,
+        env=os.environ | {"TICKWORK_DATABASE": "postgresql://nobody@127.0.0.1:1/none"},
+    )
+    assert ended.returncode == 1
+    last = ended.stderr.splitlines()[-1]
+    if log_format == "json":
+        line = json.loads(last)
+        assert (line["event"], line["level"]) == ("the process could not start", "error")
+        assert "connection refused" in line["error"]
+    else:
+        assert last.startswith("tickwork: ")
+    assert "Traceback" not in ended.stderr
