@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tickwork import clock
+from tickwork.app.payloads import PayloadOf
 from tickwork.app.services import AsgiApp
 from tickwork.core import when
 from tickwork.core.model import SYSTEM
@@ -48,13 +49,19 @@ if TYPE_CHECKING:
 _log = logging.getLogger("tickwork")
 
 
-def build_api(settings: Settings, *, registry: CollectorRegistry | None = None) -> Litestar:
+def build_api(
+    settings: Settings,
+    *,
+    registry: CollectorRegistry | None = None,
+    types: tuple[str, PayloadOf] | None = None,
+) -> Litestar:
     """The HTTP application of these settings. Its database is open while it is served. Without a
-    `registry` it is alone in its process, so it also runs a node with the other roles."""
+    `registry` it is alone in its process, so it also runs a node with the other roles. `types` are
+    the tenant and the payload types of the app in this process."""
     with server_extra("the HTTP API"):
         from tickwork.api import create_api
         from tickwork.api.access import is_loopback
-        from tickwork.api.context import Outside
+        from tickwork.api.context import AppTypes, Outside
     from tickwork.service.observe.metrics import registry_of_process
 
     start_tracing(settings)
@@ -76,6 +83,7 @@ def build_api(settings: Settings, *, registry: CollectorRegistry | None = None) 
         is_on_loopback=is_loopback(settings.host),
         beside=partial(_run_node, settings, metrics) if registry is None else None,
         outside=Outside(rules, box, partial(box, make_key=False), sink),
+        types=None if types is None else AppTypes(*types),
         rates=RequestRates(
             key_per_second=settings.key_requests_per_second,
             tenant_per_second=settings.tenant_requests_per_second,
@@ -168,6 +176,7 @@ async def hosted(
     work: Callable[..., AbstractAsyncContextManager[Worker]],
     handlers: AsgiApp,
     on_api: Callable[[str], Awaitable[None]],
+    types: tuple[str, PayloadOf] | None = None,
 ) -> AsyncIterator[Worker]:
     """Runs a worker in a process of ours: passes a metrics
     `registry` to `work`, and serves it if `metrics_port` is set. With the role `http` it serves the
@@ -185,7 +194,7 @@ async def hosted(
             served.enter_context(serve_metrics(registry, host=host, port=port))
         async with (
             work(registry=registry) as worker,
-            _served(settings, registry, on_api),
+            _served(settings, registry, on_api, types),
             _handlers_served(settings, handlers),
         ):
             yield worker
@@ -220,7 +229,10 @@ async def _handlers_served(settings: Settings, handlers: AsgiApp) -> AsyncIterat
 
 @asynccontextmanager
 async def _served(
-    settings: Settings, registry: CollectorRegistry, on_api: Callable[[str], Awaitable[None]]
+    settings: Settings,
+    registry: CollectorRegistry,
+    on_api: Callable[[str], Awaitable[None]],
+    types: tuple[str, PayloadOf] | None,
 ) -> AsyncIterator[None]:
     """Serves the API in this process, if it has that role."""
     if Role.API not in settings.roles:
@@ -229,7 +241,7 @@ async def _served(
     from tickwork.api.context import stop_streams
     from tickwork.api.serve import serving
 
-    api = build_api(settings, registry=registry)
+    api = build_api(settings, registry=registry, types=types)
     async with serving(
         api,
         host=settings.host,

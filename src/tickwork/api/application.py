@@ -24,7 +24,7 @@ from tickwork.api.access import (
     guard,
 )
 from tickwork.api.compress import compress_answers
-from tickwork.api.context import Context, Outside
+from tickwork.api.context import AppTypes, Context, Outside
 from tickwork.api.jwt import JwtChecker
 from tickwork.api.problems import handlers
 from tickwork.api.query import keep_slashes, refuse_unknown_parameters
@@ -123,6 +123,7 @@ def create_api(
     monotonic: Callable[[], float] = clock.monotonic,
     outside: Outside | None = None,
     rates: RequestRates | None = None,
+    types: AppTypes | None = None,
 ) -> Litestar:
     """Returns the ASGI application.
 
@@ -131,7 +132,7 @@ def create_api(
     answer 503. `beside` runs next to the application while it serves. /metrics serves `registry`,
     without a key if the server `is_on_loopback`. It accepts JWTs of the `issuers`. Cached keys age
     by `monotonic`. `outside` is what reaches the outside, for webhooks and endpoints. `rates` are
-    the requests a second that callers may make.
+    the requests a second that callers may make, `types` those of the app that runs in this process.
     """
     check_jwt = JwtChecker(issuers, monotonic).caller if issuers else None
     metrics_registry = registry or CollectorRegistry()
@@ -142,6 +143,7 @@ def create_api(
         gate=RequestGate(rates or RequestRates(), monotonic, metrics_registry),
         is_on_loopback=is_on_loopback,
         outside=outside,
+        types=types,
     )
 
     @asynccontextmanager

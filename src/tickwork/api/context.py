@@ -12,8 +12,10 @@ from prometheus_client import CollectorRegistry
 
 from tickwork import clock
 from tickwork.api.rates import RequestGate
+from tickwork.app.payloads import PayloadOf, no_types
 from tickwork.channel.channels import WebhookSink
 from tickwork.core import when
+from tickwork.core.access import Caller
 from tickwork.errors import StoreUnavailable
 from tickwork.ops.authenticate import Authenticator
 from tickwork.ops.pull import Puller
@@ -34,11 +36,19 @@ class Outside:
     webhook_sink: Callable[[], WebhookSink]
 
 
+@dataclass(frozen=True)
+class AppTypes:
+    """The types that the app of this process declares for the queues of its tenant."""
+
+    tenant: str
+    payload_of: PayloadOf
+
+
 @dataclass
 class Context:
     """The clock, the limits for schedules, the store and who checks keys while the application
     serves, and the metrics of this process. `is_on_loopback`: it listens on this machine only.
-    `is_stopping`: streams end, so that the server can."""
+    `is_stopping`: streams end, so that the server can. `types` are known if it runs an app."""
 
     now: Callable[[], datetime]
     limits: when.Limits
@@ -48,6 +58,7 @@ class Context:
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     outside: Outside | None = None
     gate: RequestGate | None = None
+    types: AppTypes | None = None
     streams: StreamWatch = field(default_factory=StreamWatch)
     is_stopping: bool = False
     puller: Puller = field(default_factory=lambda: Puller(uuid4(), clock.monotonic))
@@ -71,6 +82,12 @@ def outside_of(context: Context) -> Outside:
     if context.outside is None:
         raise StoreUnavailable("this process makes no deliveries")
     return context.outside
+
+
+def types_of(context: Context, caller: Caller) -> PayloadOf:
+    """Returns the types that the payloads of a caller must fit."""
+    is_known = context.types is not None and context.types.tenant == caller.tenant
+    return context.types.payload_of if is_known and context.types is not None else no_types
 
 
 def rules_of(context: Context) -> OutsideRules:

@@ -133,6 +133,13 @@ class Payload(Generic[T]):
             fault = f"does not fit {_name(self.declared)}: {type(error).__name__}: {fault}"
         return InvalidInput([FieldError("body", fault)])
 
+    def check(self, body: bytes, content_type: ContentType) -> None:
+        """Raises `InvalidInput` if a body that is encoded already does not fit."""
+        try:
+            self.decode(body, content_type)
+        except Exception as error:  # Validators of the app may raise anything.
+            raise self.refused(error) from _unexpected(error)
+
     def decode(self, body: bytes, content_type: ContentType) -> T:
         """The payload of a body; `PayloadInvalid` if it does not fit."""
         payload: T
@@ -161,6 +168,11 @@ class ReadAs(Payload[T]):
         except Exception as error:  # As above.
             raise self._reader.refused(error) from _unexpected(error)
         return encoded
+
+    def check(self, body: bytes, content_type: ContentType) -> None:
+        """Raises `InvalidInput` unless an encoded body fits both types."""
+        super().check(body, content_type)
+        self._reader.check(body, content_type)
 
 
 PayloadOf = Callable[[str, str | None], Payload[Any] | None]

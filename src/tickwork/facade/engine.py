@@ -359,7 +359,8 @@ class AppEngine:
             on_started()
 
         def hosted() -> AbstractAsyncContextManager[Worker]:
-            return server.hosted(chosen, running, self.http_application, tell_first_key)
+            types = self.tenant, self.registry.payload_sent
+            return server.hosted(chosen, running, self.http_application, tell_first_key, types)
 
         drain_seconds = chosen.drain_seconds
         running = partial(

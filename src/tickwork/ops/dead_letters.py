@@ -212,6 +212,25 @@ async def edit_with_value(
     return await edit_dead_letter(store, scope, dead_letter_id, encoded, content_type)
 
 
+async def edit_with_encoded(
+    store: Store,
+    scope: Scope,
+    dead_letter_id: UUID,
+    body: bytes,
+    content_type: ContentType,
+    *,
+    payload_of: PayloadOf,
+) -> DeadLetter:
+    """As `edit_dead_letter`. Raises `InvalidInput` if the body does not fit the type that the app
+    declares for its queue."""
+    letter = await get_dead_letter(store, scope, dead_letter_id)
+    queue = (await queue_names(store, scope)).get(letter.queue_id)
+    payload = None if queue is None else payload_of(queue, letter.type)
+    if payload is not None:
+        payload.check(body, content_type)
+    return await edit_dead_letter(store, scope, dead_letter_id, body, content_type)
+
+
 async def replay(
     store: Store,
     scope: Scope,

@@ -12,6 +12,7 @@ from msgspec import structs
 from tickwork import spans
 from tickwork.app.declarations import Registry
 from tickwork.app.invocation import Handling, correlation_now, current_handling
+from tickwork.app.payloads import PayloadOf
 from tickwork.core.fields import unknown_faults
 from tickwork.core.limits import check_not_hidden
 from tickwork.core.message.body import GivenContentType, Outgoing, encode_body, known_content_type
@@ -165,3 +166,22 @@ class RegistryComposer:
                 queue,
                 body_bytes,
             )
+
+
+def check_payloads(
+    payload_of: PayloadOf, queue: str, messages: Sequence[NewMessage], *, field: str | None = None
+) -> None:
+    """Raises `InvalidInput` for messages that do not fit the types that the app declares for their
+    queue. `field` is the list that they are in."""
+    faults: list[FieldError] = []
+    for index, message in enumerate(messages):
+        payload = payload_of(queue, message.type)
+        if payload is None or payload.is_plain:
+            continue
+        try:
+            payload.check(message.body, message.content_type)
+        except InvalidInput as error:
+            place = "" if field is None else f"{field}[{index}]."
+            faults += [each._replace(field=f"{place}{each.field}") for each in error.errors]
+    if faults:
+        raise InvalidInput(faults)

@@ -11,7 +11,7 @@ from litestar.openapi.spec import Example
 from litestar.params import Body, FromPath, FromQuery, QueryParameter
 from msgspec import Meta, Struct, structs
 
-from tickwork.api.context import Context, store_of
+from tickwork.api.context import Context, store_of, types_of
 from tickwork.api.operation import operation
 from tickwork.api.pages import (
     PAGE_LIMIT,
@@ -320,7 +320,14 @@ async def edit_dead_letter(
     """Replaces the body of an open dead letter; a replay sends the new one."""
     wanted = _id(dead_letter)
     body, content_type = read_body(data)
-    await dead_letters.edit_dead_letter(store_of(context), caller.scope, wanted, body, content_type)
+    await dead_letters.edit_with_encoded(
+        store_of(context),
+        caller.scope,
+        wanted,
+        body,
+        content_type,
+        payload_of=types_of(context, caller),
+    )
     return await _shown(context, caller, wanted)
 
 

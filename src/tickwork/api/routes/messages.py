@@ -12,7 +12,7 @@ from litestar.openapi.spec import Example
 from litestar.params import Body, FromPath, FromQuery, QueryParameter
 from msgspec import Meta, Struct
 
-from tickwork.api.context import Context, store_of
+from tickwork.api.context import Context, store_of, types_of
 from tickwork.api.once import IdempotencyKey, once
 from tickwork.api.operation import operation
 from tickwork.api.pages import (
@@ -173,6 +173,7 @@ async def send_message(
 
     async def make(seed: UUID) -> Sent:
         message = read_message(data, message_id=seed)
+        send.check_payloads(types_of(context, caller), queue, [message])
         await send.send(store_of(context), caller.scope, queue, message)
         return Sent(public_id(Prefix.MESSAGE, message.id), message.event_id)
 
@@ -210,6 +211,7 @@ async def send_messages(
     async def make(seed: UUID) -> SentBatch:
         ids = requests.ids_from(seed, len(given) if isinstance(given, list) else 0)
         new = read_messages(given, common=common, field="messages", ids=ids)
+        send.check_payloads(types_of(context, caller), queue, new, field="messages")
         sent = await send.send_batch(store_of(context), caller.scope, queue, new)
         return SentBatch(tuple(public_id(Prefix.MESSAGE, each) for each in sent))
 

@@ -13,7 +13,7 @@ from litestar.params import Body, FromQuery, QueryParameter
 from msgspec import Struct, structs
 
 from tickwork.api.bodies import DocumentedMany
-from tickwork.api.context import Context, rules_of, store_of
+from tickwork.api.context import Context, rules_of, store_of, types_of
 from tickwork.api.once import IdempotencyKey, once
 from tickwork.api.operation import operation
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, read_cursor, read_page
@@ -94,6 +94,7 @@ async def create_schedule(
             "limits": context.limits,
             "outside": rules_of(context),
             "ids": ids,
+            "payload_of": types_of(context, caller),
         }
         if many:
             made = await create.create_many(store, caller.scope, bodies, **options)
@@ -178,6 +179,7 @@ async def _update(
         data,
         limits=context.limits,
         outside=rules_of(context),
+        payload_of=types_of(context, caller),
         version=read_version(if_match, "schedule", schedule),
     )
     return await shown_schedule(context, caller, changed)

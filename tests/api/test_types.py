@@ -1,0 +1,105 @@
+"""A process that runs an app checks what comes over HTTP against the types of the app."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from msgspec import Struct
+
+from tests.api.acts import problem, pull
+from tests.kit.api import bearer, in_process, new_key
+from tests.stores.home import Home
+from tickwork import Message, Tickwork, clock
+from tickwork.api import create_api
+from tickwork.api.context import AppTypes
+from tickwork.core import when
+from tickwork.facade.app import engine_of
+from tickwork.ops.tenants import create_tenant
+
+Http = httpx.AsyncClient
+WRONG: dict[str, Any] = {"to": 7}
+
+
+class Mail(Struct):
+    to: str
+
+
+def mail_app() -> Tickwork:
+    app = Tickwork()
+    app.queue("q")
+
+    @app.on("q", type="mail")
+    async def deliver(message: Message[Mail]) -> None: ...
+
+    return app
+
+
+@pytest.fixture
+async def http(home: Home) -> AsyncIterator[Http]:
+    registry = engine_of(mail_app()).registry
+    api = create_api(
+        now=clock.now,
+        limits=when.Limits(min_interval_seconds=60),
+        open_store=home.open,
+        types=AppTypes("default", registry.payload_sent),
+    )
+    store = await home.open()
+    headers = bearer(await new_key(store))
+    await store.close()
+    async with in_process(api, **headers) as client:
+        await client.put("/v1/queues/q", json={"max_retries": 0})
+        yield client
+
+
+def fields_of(answer: dict[str, Any]) -> list[str]:
+    return [each["field"] for each in answer["errors"]]
+
+
+async def test_sends_are_checked_against_the_types_of_the_app(http: Http) -> None:
+    url = "/v1/queues/q/messages"
+    refused = await http.post(url, json={"type": "mail", "body": WRONG})
+    assert fields_of(problem(refused, 422, "invalid_input")) == ["body"]
+    many = {"messages": [{"type": "mail", "body": {"to": "ada"}}, {"type": "mail", "body": WRONG}]}
+    refused = await http.post(f"{url}/batch", json=many)
+    assert fields_of(problem(refused, 422, "invalid_input")) == ["messages[1].body"]
+    for body in ({"type": "mail", "body": {"to": "ada"}}, {"type": "other", "body": WRONG}):
+        assert (await http.post(url, json=body)).status_code == 201
+
+
+async def test_the_payload_of_a_schedule_is_checked_against_the_types_of_the_app(
+    http: Http,
+) -> None:
+    target = {"type": "queue", "queue": "q", "message_type": "mail"}
+    fields = {"daily_time": "09:00", "target": target}
+    refused = await http.post("/v1/schedules", json={**fields, "payload": WRONG})
+    assert fields_of(problem(refused, 422, "invalid_input")) == ["payload"]
+    made = await http.post("/v1/schedules", json={**fields, "payload": {"to": "ada"}})
+    assert made.status_code == 201
+    refused = await http.patch(f"/v1/schedules/{made.json()['id']}", json={"payload": WRONG})
+    assert fields_of(problem(refused, 422, "invalid_input")) == ["payload"]
+
+
+async def test_an_edited_dead_letter_is_checked_against_the_types_of_the_app(http: Http) -> None:
+    await http.post("/v1/queues/q/messages", json={"type": "mail", "body": {"to": "adda"}})
+    (pulled,) = await pull(http)
+    back = {"retries": [{"lease_id": pulled["lease_id"]}]}
+    await http.post("/v1/queues/q/messages/ack", json=back)
+    (letter,) = (await http.get("/v1/queues/q/dead")).json()["items"]
+    refused = await http.patch(f"/v1/dead/{letter['id']}", json={"body": WRONG})
+    assert fields_of(problem(refused, 422, "invalid_input")) == ["body"]
+    edited = await http.patch(f"/v1/dead/{letter['id']}", json={"body": {"to": "ada"}})
+    assert edited.json()["body"] == {"to": "ada"}
+
+
+async def test_the_types_of_an_app_do_not_hold_for_other_tenants(http: Http, home: Home) -> None:
+    store = await home.open()
+    await create_tenant(store, "other", {})
+    headers = bearer(await new_key(store, tenant="other"))
+    await store.close()
+    await http.put("/v1/queues/q", json={}, headers=headers)
+    body = {"type": "mail", "body": WRONG}
+    sent = await http.post("/v1/queues/q/messages", json=body, headers=headers)
+    assert sent.status_code == 201
