@@ -59,6 +59,7 @@ AREAS = {
     "api": Area(("api", "test_wiring.py")),
     "attacks": Area(("attacks",)),
     "app": Area(("app", "channel", "core", "ops", "testing"), except_names=SCHEDULES),
+    "attacks": Area(("attacks",)),
     "cli": Area(("cli",)),
     "client": Area(("client",)),
     "console": Area(("console",)),

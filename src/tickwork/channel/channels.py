@@ -94,11 +94,10 @@ class EmailProvider:
         )
         if result.code is None:
             return result
-        shown = (result.excerpt or "").replace(self._key, "***")
         error = None if result.is_delivered else f"the email provider answered {result.code}"
-        if error is not None and shown:
-            error += f": {shown}"
-        return structs.replace(result, error=error, excerpt=shown or None)
+        if error is not None and result.excerpt:
+            error += f": {result.excerpt}"
+        return structs.replace(result, error=error)
 
     async def close(self) -> None:
         """Closes the connections that were kept."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from email.errors import MessageError
@@ -66,6 +67,14 @@ class Relay(Struct, frozen=True):
             return ip_address(self.host).is_loopback
         except ValueError:
             return self.host.lower() == "localhost"
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The password, as it is and as a login sends it."""
+        if not self.password:
+            return frozenset()
+        logins = (self.password, f"\0{self.user or ''}\0{self.password}")
+        return frozenset({self.password, *(b64encode(login.encode()).decode() for login in logins)})
 
     @classmethod
     def from_url(cls, url: str) -> Relay:
@@ -123,10 +132,10 @@ class EmailChannel:
         except aiosmtplib.SMTPRecipientsRefused as error:
             # Whoever was refused for now may accept the next attempt.
             shown = min(error.recipients, key=lambda each: each.code)
-            return _refused(shown.code, shown.message, is_of_email=True)
+            return self._refused(shown.code, shown.message, is_of_email=True)
         except aiosmtplib.SMTPResponseException as error:
             is_of_email = isinstance(error, aiosmtplib.SMTPSenderRefused | aiosmtplib.SMTPDataError)
-            return _refused(error.code, error.message, is_of_email=is_of_email)
+            return self._refused(error.code, error.message, is_of_email=is_of_email)
         except ssl.SSLError as error:
             return failed(ErrorKind.TLS, f"TLS failed: {error}")
         except _NotEncryptedError:
@@ -134,7 +143,19 @@ class EmailChannel:
         except ValueError as error:
             return _unbuilt(error)
         except (aiosmtplib.SMTPException, OSError) as error:
-            return failed(ErrorKind.CONNECT, f"the relay did not answer: {error}")
+            fault = f"the relay did not answer: {error}"
+            return failed(ErrorKind.CONNECT, fault, secrets=self._relay.secrets)
+
+    def _refused(self, code: int, text: str, *, is_of_email: bool) -> Delivery:
+        """An answer of the relay. One that is not about this email, such as a wrong password, is
+        the operator's to mend, and not final."""
+        return Delivery(
+            is_delivered=False,
+            kind=ErrorKind.SMTP,
+            error=f"the relay answered {code}: {excerpt(text, self._relay.secrets) or ''}",
+            code=code,
+            is_permanent=is_of_email and code in _PERMANENT,
+        )
 
     async def _send(self, message: EmailMessage, to: Sequence[str]) -> Delivery:
         if (kept := await self._kept()) is not None:
@@ -153,7 +174,8 @@ class EmailChannel:
         self._keep(connection)
         # Some recipients have it: a retry would send it to them again.
         missed = "".join(f"; refused: {name}: {each.message}" for name, each in refused.items())
-        return Delivery(is_delivered=True, code=250, excerpt=excerpt(answer + missed))
+        shown = excerpt(answer + missed, self._relay.secrets)
+        return Delivery(is_delivered=True, code=250, excerpt=shown)
 
     async def _kept(self) -> _Connection | None:
         """A kept connection over which the relay still answers."""
@@ -241,18 +263,6 @@ def composed(request: EmailRequest) -> EmailMessage:
     if request.html is not None:
         message.add_alternative(request.html, subtype="html")
     return message
-
-
-def _refused(code: int, text: str, *, is_of_email: bool) -> Delivery:
-    """An answer of the relay. One that is not about this email, such as a wrong password, is the
-    operator's to mend, and not final."""
-    return Delivery(
-        is_delivered=False,
-        kind=ErrorKind.SMTP,
-        error=f"the relay answered {code}: {excerpt(text) or ''}",
-        code=code,
-        is_permanent=is_of_email and code in _PERMANENT,
-    )
 
 
 def _unbuilt(error: Exception) -> Delivery:

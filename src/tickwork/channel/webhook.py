@@ -89,11 +89,11 @@ class WebhookChannel:
         except InvalidInput as error:
             result = failed(ErrorKind.REFUSED, str(error))
         except aiohttp.ClientError as error:
-            result = failed(*explained(error))
+            result = failed(*explained(error), secrets=request.secrets)
         except TimeoutError:
             result = failed(ErrorKind.TIMEOUT, _too_late(request, has_begun=response is not None))
         except (OSError, ValueError) as error:
-            result = failed(*explained(error))
+            result = failed(*explained(error), secrets=request.secrets)
         return structs.replace(result, took_seconds=monotonic() - started_at)
 
     async def _send(self, request: WebhookRequest) -> aiohttp.ClientResponse:

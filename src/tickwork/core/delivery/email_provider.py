@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from tickwork.core.delivery.redact import header_secrets, url_secrets
 from tickwork.core.delivery.request import EmailRequest, WebhookRequest
 
 
@@ -117,6 +118,7 @@ def provider_request(
         },
         body=msgspec.json.encode(_filled(provider.shape, values)),
         timeout_seconds=request.timeout_seconds,
+        secrets=header_secrets(key) | url_secrets(url),
     )
 
 

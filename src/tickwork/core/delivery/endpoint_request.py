@@ -11,6 +11,7 @@ from msgspec import Struct
 from tickwork.core.delivery.breaker import open_seconds
 from tickwork.core.delivery.endpoint import Attempt, Endpoint, EndpointSettings
 from tickwork.core.delivery.outcome import Delivery
+from tickwork.core.delivery.redact import header_secrets, url_secrets
 from tickwork.core.delivery.request import WebhookRequest
 from tickwork.core.delivery.signature import Sign, signature_headers
 from tickwork.core.message.outcome import (
@@ -136,7 +137,7 @@ def endpoint_request(
         timeout_seconds=float(settings.timeout_seconds),
         first_byte_seconds=settings.first_byte_seconds,
         permanent_statuses=frozenset(settings.permanent_statuses),
-        secrets=frozenset(keys.headers.values()),
+        secrets=url_secrets(settings.url).union(*map(header_secrets, keys.headers.values())),
     )
 
 

@@ -9,14 +9,13 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from tickwork.core.delivery.redact import MASK, redacted
+
 EXCERPT_CHARACTERS_MAX = 1_000
 """Maximum number of characters of an answer that are kept."""
 
 RETRY_AFTER_SECONDS_MAX = 86_400.0
 """Longest `Retry-After` that is honoured."""
-
-SECRET_CHARACTERS_MIN = 8
-"""Characters from which on a secret of the request is not shown in its answer."""
 
 _GONE = 410
 _SECRET_TEXT = re.compile(
@@ -59,9 +58,11 @@ class Delivery(Struct, frozen=True, kw_only=True):
     took_seconds: float = 0.0
 
 
-def failed(kind: ErrorKind, error: str, *, is_permanent: bool = False) -> Delivery:
-    """A delivery without an answer."""
-    shown = excerpt(error) or "failed"  # It may quote what the receiver sent.
+def failed(
+    kind: ErrorKind, error: str, *, is_permanent: bool = False, secrets: Collection[str] = ()
+) -> Delivery:
+    """A delivery without an answer. The `secrets` of the request are not shown."""
+    shown = excerpt(error, secrets) or "failed"  # It may quote what the receiver sent.
     return Delivery(is_delivered=False, kind=kind, error=shown, is_permanent=is_permanent)
 
 
@@ -111,9 +112,6 @@ def retry_after(text: str | None, now: datetime) -> float | None:
 
 def excerpt(text: str, secrets: Collection[str] = ()) -> str | None:
     """The start of an answer, without these and other secrets and unprintable characters."""
-    shown = _UNPRINTABLE.sub("\ufffd", text)
-    for each in sorted(secrets, key=len, reverse=True):
-        if len(each) >= SECRET_CHARACTERS_MIN:
-            shown = shown.replace(each, "***")
-    shown = _SECRET_TEXT.sub("***", shown)
+    shown = redacted(_UNPRINTABLE.sub("\ufffd", text), secrets)
+    shown = _SECRET_TEXT.sub(MASK, shown)
     return shown[:EXCERPT_CHARACTERS_MAX].strip() or None

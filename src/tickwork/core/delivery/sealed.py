@@ -19,6 +19,13 @@ from typing import TypeVar
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, structs
 
+from tickwork.core.delivery.redact import (
+    MASK,
+    header_secrets,
+    path_secrets,
+    query_secrets,
+    url_secrets,
+)
 from tickwork.core.delivery.target import (
     Channel,
     ChannelsTarget,
@@ -28,7 +35,6 @@ from tickwork.core.delivery.target import (
 )
 from tickwork.errors import FieldError, InvalidInput
 
-MASK = "***"
 PLAIN_HEADERS = frozenset({"accept", "accept-language", "content-type", "user-agent"})
 """Headers whose values are no secrets."""
 
@@ -134,11 +140,13 @@ def open_channel(channel: Channel, decrypt: Callable[[SealedText, str], str]) ->
 
 
 def secrets_in(channel: Channel) -> frozenset[str]:
-    """The secrets of an open channel as a receiver sees them: of a URL what is not shown."""
-    return frozenset(
-        value.removeprefix(_shown(channel, field, value).removesuffix(MASK))
-        for field, value in _secrets(channel)
-    )
+    """The secrets of an open channel in the parts that a receiver may repeat."""
+    if isinstance(channel, ChatTarget):
+        return path_secrets(channel.url) | query_secrets(channel.url)
+    if not isinstance(channel, WebhookTarget):
+        return frozenset()
+    values = [value for field, value in _secrets(channel) if field != _URL]
+    return url_secrets(channel.url).union(*map(header_secrets, values))
 
 
 def read_sealed(text: str) -> SealedText | None:
