@@ -28,6 +28,10 @@ FIRINGS, DEAD_LETTERS = "firings", "dead_letters"
 ARCHIVE_BATCH_MAX = 200
 """Maximum number of dead letters in one file: they are in memory with their bodies."""
 
+_NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+_FILE_MODE, _DIRECTORY_MODE = 0o600, 0o700
+"""Modes of what is new: nobody but its owner may read it. It holds bodies of messages."""
+
 Write = Callable[[Iterable[object]], None]
 """Appends records to a file."""
 
@@ -41,7 +45,7 @@ class Archive:
     def check(self) -> None:
         """Creates the directory. Raises `StoreUnavailable` if files cannot be written to it."""
         with self._reported():
-            self.directory.mkdir(parents=True, exist_ok=True)
+            self.directory.mkdir(_DIRECTORY_MODE, parents=True, exist_ok=True)
             probe = self.directory / f".{uuid4().hex}.part"
             probe.touch()
             probe.unlink()
@@ -59,7 +63,7 @@ class Archive:
         part = self.directory / f".{uuid4().hex}.part"
         with self._reported():
             try:
-                with part.open("xb") as file:
+                with os.fdopen(os.open(part, _NEW, _FILE_MODE), "wb") as file:
                     with gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed:
                         yield lambda records: packed.writelines(
                             encoder.encode(each) + newline for each in records

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import stat
 from contextlib import closing
 from pathlib import Path
 from shutil import disk_usage
@@ -21,6 +22,7 @@ _FULL = 2
 _DISK_BYTES_MIN = 16 * 1024 * 1024
 """Free bytes below which writes may fail: a log grows to this size before a checkpoint."""
 
+_OTHERS = stat.S_IRGRP | stat.S_IWGRP | stat.S_IROTH | stat.S_IWOTH
 _DISK_BYTES_LOW = 1024 * 1024 * 1024
 
 
@@ -52,6 +54,7 @@ def _examine(file: DatabaseFile) -> tuple[Finding, ...]:
         _synchronous(synchronous),
         _integrity(problem),
         _disk(file.path),
+        _mode(file.path),
         Finding("clock", Level.OK, "a SQLite file uses this machine's clock"),
         zones_finding(zone_data.version(), newest),
         Finding(
@@ -77,6 +80,15 @@ def _disk(path: Path) -> Finding:
     if free < _DISK_BYTES_LOW:
         return Finding("disk", Level.WARNING, says, advice)
     return Finding("disk", Level.OK, says)
+
+
+def _mode(path: Path) -> Finding:
+    """Files of earlier versions, and copies, may have the mode that the shell gives."""
+    if path.stat().st_mode & _OTHERS == 0:
+        return Finding("access", Level.OK, "only the owner of the file can read it")
+    says = "other users of this machine can read the file, with the bodies of messages"
+    advice = f"run chmod 600 {path} {path}-wal {path}-shm"
+    return Finding("access", Level.WARNING, says, advice)
 
 
 def _journal(mode: str) -> Finding:

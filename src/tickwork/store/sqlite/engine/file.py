@@ -11,7 +11,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +22,9 @@ from tickwork.store.sqlite.engine.connection import Connection
 
 BUSY_TIMEOUT_SECONDS = 10.0
 """Seconds to wait for another process's write lock before the file counts as unavailable."""
+
+FILE_MODE = 0o600
+"""Mode of a new file: its owner may read and write it, nobody else."""
 
 SQLITE_VERSION_MIN = (3, 38, 0)
 
@@ -98,6 +101,8 @@ class DatabaseFile:
             # Checked before SQLite opens it and creates a WAL that cannot be written either.
             raise StoreBroken(f"{self.path} is not writable")
         mode = "rwc" if create else "rw"
+        if create:
+            self._create()
         with ExitStack() as failed:
             connection = sqlite3.connect(
                 f"{self.path.as_uri()}?mode={mode}",
@@ -113,6 +118,12 @@ class DatabaseFile:
                 connection.execute(f"PRAGMA {pragma}")
             failed.pop_all()
         return connection
+
+    def _create(self) -> None:
+        """Creates an empty file that only its owner may read: it will hold bodies and keys. SQLite
+        gives its log and its index the mode of the file."""
+        with suppress(OSError):  # It exists, or SQLite says why it cannot be made.
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL, FILE_MODE))
 
     def begin(self, connection: Connection) -> None:
         """Takes the write lock, waiting while another process has it.
