@@ -86,7 +86,8 @@ def email_sink(settings: Settings) -> EmailSink | None:
     if name == "smtp":
         if settings.smtp_url is None and settings.email_provider is None:
             return None
-        from tickwork.channel.email import EmailChannel, Relay
+        from tickwork.channel.email import EmailChannel
+        from tickwork.channel.relay import Relay
 
         relay = Relay.from_url(_needed(settings.smtp_url, "SMTP_URL", name))
         _needed(settings.email_from, "EMAIL_FROM", settings.email_provider)
@@ -96,9 +97,6 @@ def email_sink(settings: Settings) -> EmailSink | None:
 
     provider = PROVIDERS[name]
     key = _needed(settings.email_key, "EMAIL_KEY", name)
-    if not key.isascii() or not key.isprintable():
-        fault = "must have printable ASCII characters only"
-        raise InvalidInput([FieldError("TICKWORK_EMAIL_KEY", fault)])
     url = _needed(settings.email_url or provider.url, "EMAIL_URL", name)
     _needed(settings.email_from, "EMAIL_FROM", name)
     # The operator has chosen this host, so that it may be a private one; others are refused.

@@ -36,6 +36,7 @@ The first that is given wins: a flag, an environment variable, an entry in the s
  secret_key = "32 random bytes in base64"               TICKWORK_SECRET_KEY
  admin_key = "the first API key"                        TICKWORK_ADMIN_KEY
  public_url = "https://jobs.example.com"                TICKWORK_PUBLIC_URL
+ trusted_proxies = ["10.0.0.7"]                         TICKWORK_TRUSTED_PROXIES
  owner_targets = ["reminders"]                          TICKWORK_OWNER_TARGETS
  tracing = "on"                                         TICKWORK_TRACING
  archive_directory = "/var/lib/tickwork/archive"        TICKWORK_ARCHIVE_DIRECTORY
@@ -52,14 +53,15 @@ of its consumers from it.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 
 from tickwork.core.api_key import CHOSEN_KEY, parse_token
+from tickwork.core.delivery.secret_keys import read_keys
 from tickwork.core.fields import FieldReader, Reader, shown
 from tickwork.core.jwt_issuer import Issuer, read_issuer_variables, read_issuers
 from tickwork.core.near_names import nearest
@@ -80,6 +82,8 @@ _OTHER_VARIABLES = frozenset({"DEBUG", "KEY", "URL"})
 LOG_FORMATS = ("json", "console")
 EMAIL_PROVIDERS = ("smtp", "http", "resend", "postmark", "sendgrid")
 LOG_LEVELS = ("debug", "info", "warning", "error")
+
+Value = TypeVar("Value")
 
 _PORT_MAX = 65_535
 _MIN_INTERVAL_SECONDS_MAX = 86_400
@@ -139,6 +143,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     secret_key: str | None = None
     admin_key: str | None = None
     public_url: str | None = None
+    trusted_proxies: tuple[str, ...] = ()
     owner_targets: tuple[str, ...] = ()
     key_requests_per_second: float = 2_000.0
     tenant_requests_per_second: float = 5_000.0
@@ -343,7 +348,37 @@ def _host_rate(reader: Reader, name: str) -> float | None:
 
 def _targets(reader: Reader, name: str) -> tuple[str, ...] | None:
     """Hosts and networks."""
-    return _texts(reader, name, "hosts and networks, such as localhost,10.0.0.0/8")
+    from tickwork.channel.guard import Guard
+
+    found = _texts(reader, name, "hosts and networks, such as localhost,10.0.0.0/8")
+    return None if found is None else _checked(reader, name, found, Guard)
+
+
+def _proxies(reader: Reader, name: str) -> tuple[str, ...] | None:
+    """Addresses and networks."""
+    from ipaddress import ip_network
+
+    found = _texts(reader, name, "addresses and networks, such as 127.0.0.1,10.0.0.0/8")
+    for text in found or ():
+        try:
+            ip_network(text, strict=False)
+        except ValueError:
+            advice = "neither an address nor a network, such as 127.0.0.1 or 10.0.0.0/8"
+            reader.fault(name, f"{shown(text)} is {advice}")
+    return found
+
+
+def _checked(
+    reader: Reader, name: str, value: Value, check: Callable[[Value], object]
+) -> Value | None:
+    """A value that another module checks, which raises `InvalidInput`."""
+    try:
+        check(value)
+    except InvalidInput as error:
+        for fault in error.errors:
+            reader.fault(name, fault.message)
+        return None
+    return value
 
 
 def _owner_targets(reader: Reader, name: str) -> tuple[str, ...] | None:
@@ -370,13 +405,25 @@ def _texts(reader: Reader, name: str, what: str) -> tuple[str, ...] | None:
 
 
 def _public_url(reader: Reader, name: str) -> str | None:
+    what = "the URL at which others reach this server, such as https://jobs.example.com"
+    value = _url(reader, name, what, without="?#@")
+    return None if value is None else value.rstrip("/")
+
+
+def _url(reader: Reader, name: str, what: str, *, without: str = "@") -> str | None:
+    """The URL of an HTTP server. The error does not show the value: it may contain a secret."""
+    from urllib.parse import urlsplit
+
     value = reader.value(name)
-    if isinstance(value, str) and not any(each.isspace() or each in "?#" for each in value):
-        scheme, found, rest = value.partition("://")
-        if found and scheme in ("http", "https") and rest.strip("/"):
-            return value.rstrip("/")
-    fault = "must be the URL at which others reach this server, such as https://jobs.example.com"
-    reader.fault(name, fault)
+    if isinstance(value, str) and value.isprintable() and not {*without, " "} & {*value}:
+        try:
+            parsed = urlsplit(value)
+            is_valid = parsed.scheme in ("http", "https") and parsed.hostname and parsed.port != 0
+        except ValueError:  # Of a port that is none.
+            is_valid = False
+        if is_valid:
+            return value
+    reader.fault(name, f"must be {what}")
     return None
 
 
@@ -387,6 +434,36 @@ def _secret(reader: Reader, name: str) -> str | None:
         return value
     reader.fault(name, "must be a text")
     return None
+
+
+def _secret_key(reader: Reader, name: str) -> str | None:
+    value = _secret(reader, name)
+    return None if value is None else _checked(reader, name, value, read_keys)
+
+
+def _smtp_url(reader: Reader, name: str) -> str | None:
+    from tickwork.channel.relay import Relay
+
+    value = _secret(reader, name)
+    return None if value is None else _checked(reader, name, value, Relay.from_url)
+
+
+def _email_key(reader: Reader, name: str) -> str | None:
+    value = _secret(reader, name)
+    if value is not None and not (value.isascii() and value.isprintable()):
+        reader.fault(name, "must have printable ASCII characters only")
+    return value
+
+
+def _email_url(reader: Reader, name: str) -> str | None:
+    return _url(reader, name, "the URL of the provider, such as https://mail.example.com/send")
+
+
+def _archive_directory(reader: Reader, name: str) -> str | None:
+    value = reader.text(name)
+    if value is not None and Path(value).exists() and not Path(value).is_dir():
+        reader.fault(name, f"{shown(value)} is not a directory")
+    return value
 
 
 def _sender(reader: Reader, name: str) -> str | None:
@@ -445,15 +522,16 @@ _READERS: dict[str, FieldReader] = {
     "delivery_tenant_concurrency": _integer(1, _DELIVERY_CONCURRENCY_MAX),
     "host_concurrency": _integer(1, _DELIVERY_CONCURRENCY_MAX),
     "host_rate_per_second": _host_rate,
-    "smtp_url": _secret,
+    "smtp_url": _smtp_url,
     "email_from": _sender,
     "email_provider": lambda reader, name: reader.one_of(name, EMAIL_PROVIDERS),
-    "email_key": _secret,
-    "email_url": lambda reader, name: reader.text(name),
+    "email_key": _email_key,
+    "email_url": _email_url,
     "email_rate_per_second": _host_rate,
-    "secret_key": _secret,
+    "secret_key": _secret_key,
     "admin_key": _admin_key,
     "public_url": _public_url,
+    "trusted_proxies": _proxies,
     "owner_targets": _owner_targets,
     "key_requests_per_second": _request_rate,
     "tenant_requests_per_second": _request_rate,
@@ -462,6 +540,6 @@ _READERS: dict[str, FieldReader] = {
     "request_body_seconds": _request_seconds,
     "keep_alive_seconds": _request_seconds,
     "tracing": lambda reader, name: reader.one_of(name, ("off", "on")),
-    "archive_directory": lambda reader, name: reader.text(name),
+    "archive_directory": _archive_directory,
 }
 assert _READERS.keys() == set(Settings.__struct_fields__) - {JWT_SECTION}

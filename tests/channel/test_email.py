@@ -18,7 +18,8 @@ from aiosmtpd.smtp import SMTP, AuthResult
 from tests.channel.mail_server import Mailbox, mail_server
 from tests.channel.receiver import certificate_context
 from tests.core.messages import NOON
-from tickwork.channel.email import EmailChannel, Relay
+from tickwork.channel.email import EmailChannel
+from tickwork.channel.relay import Relay
 from tickwork.core.delivery.outcome import Delivery, ErrorKind
 from tickwork.core.delivery.pace import EMAIL_CONCURRENCY
 from tickwork.core.delivery.request import EmailRequest

@@ -78,7 +78,9 @@ def test_a_rotated_key_reads_old_secrets_and_writes_with_the_new_key() -> None:
     ["", ",", "abc", f"{FIRST},", f"{FIRST},x", FIRST[:-4], FIRST * 2, "é" * 44, f"{FIRST[:-1]}!"],
 )
 def test_a_text_that_is_no_key_is_refused(text: str) -> None:
-    with pytest.raises(InvalidInput, match="secret_key: must be 32 random bytes in base64"):
+    with pytest.raises(
+        InvalidInput, match="TICKWORK_SECRET_KEY: must be 32 random bytes in base64"
+    ):
         SecretBox.from_text(text)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -65,8 +66,9 @@ def test_what_an_app_was_given_is_named(folder: Path, monkeypatch: pytest.Monkey
 
 def test_secrets_are_not_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "canary-of-a-secret"  # noqa: S105
-    for name in ("SECRET_KEY", "EMAIL_KEY"):
-        monkeypatch.setenv(f"TICKWORK_{name}", secret)
+    key = b64encode(secret.ljust(32).encode()).decode()
+    monkeypatch.setenv("TICKWORK_SECRET_KEY", key)
+    monkeypatch.setenv("TICKWORK_EMAIL_KEY", secret)
     monkeypatch.setenv("TICKWORK_SMTP_URL", f"smtp://user:{secret}@host:587")
     (folder / "tickwork.toml").write_text(
         f'[server]\ndatabase_direct = "postgresql://user:{secret}@host/name"\n'
@@ -77,6 +79,7 @@ def test_secrets_are_not_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
         result = show(*words)
         assert result.exit_code == 0, result.stderr
         assert secret not in result.stdout + result.stderr
+        assert key not in result.stdout + result.stderr
     assert settings()["smtp_url"] == ("(hidden)", "TICKWORK_SMTP_URL")
     assert settings()["jwt"] == (["us"], "tickwork.toml, [[jwt]]")
 

@@ -11,23 +11,20 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from email.errors import MessageError
 from email.message import EmailMessage
 from email.utils import format_datetime
-from ipaddress import ip_address
-from urllib.parse import unquote, urlsplit
 
 import aiosmtplib
-from msgspec import Struct, structs
+from msgspec import structs
 
+from tickwork.channel.relay import Relay
 from tickwork.clock import monotonic
 from tickwork.core.delivery.outcome import Delivery, ErrorKind, excerpt, failed
 from tickwork.core.delivery.pace import EMAIL_CONCURRENCY
 from tickwork.core.delivery.request import EmailRequest
-from tickwork.errors import FieldError, InvalidInput
 
 IDLE_SECONDS = 5.0
 """Seconds that a connection without emails is kept."""
@@ -46,54 +43,8 @@ NOT_ENCRYPTED = (
     "STARTTLS, or a URL without a user"
 )
 
-_SUBMISSION_PORT, _TLS_PORT = 587, 465
 _PERMANENT = range(500, 600)
 _CLOSING = 421
-
-
-class Relay(Struct, frozen=True):
-    """An SMTP relay, from `smtp://user:password@host:587` or `smtps://…`."""
-
-    host: str
-    port: int
-    user: str | None = None
-    password: str | None = None
-    is_tls: bool = False
-
-    @property
-    def is_local(self) -> bool:
-        """Whether it is on this machine, so that a password does not go over a network."""
-        try:
-            return ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host.lower() == "localhost"
-
-    @property
-    def secrets(self) -> frozenset[str]:
-        """The password, as it is and as a login sends it."""
-        if not self.password:
-            return frozenset()
-        logins = (self.password, f"\0{self.user or ''}\0{self.password}")
-        return frozenset({self.password, *(b64encode(login.encode()).decode() for login in logins)})
-
-    @classmethod
-    def from_url(cls, url: str) -> Relay:
-        """Raises `InvalidInput`."""
-        try:
-            parsed = urlsplit(url)
-            port = parsed.port
-        except ValueError:
-            raise _invalid("smtp_url", "has no valid port") from None
-        if parsed.scheme not in ("smtp", "smtps") or not parsed.hostname:
-            raise _invalid("smtp_url", "must be smtp://user:password@host:587 or smtps://…")
-        is_tls = parsed.scheme == "smtps"
-        return cls(
-            parsed.hostname,
-            port or (_TLS_PORT if is_tls else _SUBMISSION_PORT),
-            None if parsed.username is None else unquote(parsed.username),
-            None if parsed.password is None else unquote(parsed.password),
-            is_tls,
-        )
 
 
 class EmailChannel:
@@ -267,7 +218,3 @@ def composed(request: EmailRequest) -> EmailMessage:
 
 def _unbuilt(error: Exception) -> Delivery:
     return failed(ErrorKind.PAYLOAD, f"the email cannot be built: {error}", is_permanent=True)
-
-
-def _invalid(field: str, fault: str) -> InvalidInput:
-    return InvalidInput([FieldError(field, fault)])

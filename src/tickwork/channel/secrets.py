@@ -8,8 +8,7 @@ key, old ones are readable as long as their key is listed.
 from __future__ import annotations
 
 import os
-from base64 import b64decode, b64encode
-from binascii import Error as Base64Error
+from base64 import b64encode
 from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import blake2b
@@ -21,11 +20,10 @@ from uuid import UUID
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from tickwork.core.delivery.secret_keys import KEY_BYTES, KEY_VARIABLE, read_keys
 from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import FieldError, InvalidInput, StoreBroken
 
-KEY_BYTES = 32
-KEY_VARIABLE = "TICKWORK_SECRET_KEY"
 _NONCE_BYTES = 12
 _KEY_NAME_BYTES = 4
 _VERSION = b"\x01"
@@ -36,20 +34,14 @@ class SecretBox:
     says that they are listed."""
 
     def __init__(self, keys: Sequence[bytes], source: str = KEY_VARIABLE) -> None:
-        if not keys or any(len(key) != KEY_BYTES for key in keys):
-            fault = f"must be {KEY_BYTES} random bytes in base64"
-            raise InvalidInput([FieldError("secret_key", fault)])
+        assert keys
         self._ciphers = {_name(key): AESGCM(key) for key in keys}
         self._current, self._source = _name(keys[0]), source
 
     @classmethod
     def from_text(cls, text: str, source: str = KEY_VARIABLE) -> SecretBox:
-        """Keys in base64, separated by commas."""
-        try:
-            keys = [b64decode(each.strip(), validate=True) for each in text.split(",")]
-            return cls(keys, source)
-        except (Base64Error, ValueError):
-            return cls([])
+        """Keys in base64, separated by commas. Raises `InvalidInput`, which names the `source`."""
+        return cls(read_keys(text, source), source)
 
     def encrypt(self, secret: str, tenant: str, row: str, field: str) -> bytes:
         """The ciphertext of a secret in a field of a tenant's row."""

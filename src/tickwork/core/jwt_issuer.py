@@ -8,6 +8,7 @@ It may name a value: `role=admin` is true for a claim `role` that is `admin`, or
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
@@ -25,6 +26,10 @@ TENANTS_MAX = 1_000
 
 SECRET_BYTES_MIN = 32
 """Bytes of a shared secret: a shorter one than the hash can be guessed."""
+
+_JWKS_URL = re.compile(
+    r"(?:https://[^\s/?#@:]+(?::\d{1,5})?|http://(?:127\.0\.0\.1|\[::1\]):\d{1,5})(?:/\S*)?\Z"
+)
 
 SCOPES = frozenset({Permission.READ, Permission.MANAGE})
 """What the bearer of a token may do."""
@@ -151,8 +156,8 @@ def _check(values: Mapping[str, Any], reader: Reader) -> None:
     if len(str(values.get("secret") or " " * SECRET_BYTES_MIN).encode()) < SECRET_BYTES_MIN:
         reader.fault("secret", f"must have at least {SECRET_BYTES_MIN} bytes")
     url = values.get("jwks_url")
-    if url is not None and not url.startswith(("https://", "http://127.0.0.1:", "http://[::1]:")):
-        reader.fault("jwks_url", "must begin with https://")
+    if url is not None and not _JWKS_URL.match(url):
+        reader.fault("jwks_url", "must begin with https:// and name a host")
     if values.get("tenant_claim") is None and len(values["tenants"]) != 1:
         reader.fault("tenant_claim", "is missing: this issuer has more than one tenant")
 
