@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
@@ -19,13 +20,16 @@ from aiosmtpd.smtp import AuthResult
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
+from prometheus_client import CollectorRegistry
 
 from tests.channel.mail_server import Mailbox, mail_server
 from tests.channel.receiver import served, wire
+from tests.kit.api import bearer, in_process, new_key
 from tests.kit.soak import examples
-from tickwork.channel.email import EmailChannel, Relay
+from tickwork.channel.email import EmailChannel
 from tickwork.channel.guard import Guard
-from tickwork.channel.webhook import WebhookChannel
+from tickwork.channel.relay import Relay
+from tickwork.channel.webhook import WebhookChannel, explained
 from tickwork.core.delivery.email_provider import PROVIDERS, provider_request
 from tickwork.core.delivery.endpoint import EndpointSettings
 from tickwork.core.delivery.endpoint_request import Keys, endpoint_request
@@ -35,6 +39,7 @@ from tickwork.core.delivery.request import EmailRequest, WebhookRequest
 from tickwork.core.delivery.sealed import secrets_in
 from tickwork.core.delivery.target import ChatTarget, WebhookTarget
 from tickwork.ops.keys import create_first_key
+from tickwork.server import build_api
 from tickwork.store.shared.archive import Archive, open_archive
 from tickwork.wiring import Settings, examine, open_store, secret_box
 
@@ -295,3 +300,53 @@ async def test_doctor_warns_of_a_file_that_others_can_read(tmp_path: Path) -> No
     assert await level() == "ok"
     (tmp_path / "tickwork.db").chmod(0o644)
     assert await level() == "warning"
+
+
+@pytest.mark.parametrize("is_allowed", [False, True])
+async def test_a_test_of_an_endpoint_does_not_say_where_a_name_leads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_allowed: bool
+) -> None:
+    """`hooks.internal` leads to an address of this machine at which nobody listens."""
+    monkeypatch.setattr(socket, "getaddrinfo", _inside)
+    settings = Settings(
+        database=f"sqlite:///{tmp_path / 'tickwork.db'}",
+        allow_targets=("hooks.internal",) if is_allowed else (),
+    )
+    key = await _key(settings)
+    api = build_api(settings, registry=CollectorRegistry())
+    async with in_process(api, **bearer(key)) as http:
+        body = {"name": "crm", "url": "https://hooks.internal:8443/x", "types": ["a"]}
+        assert (await http.post("/v1/endpoints", json=body)).status_code == 201
+        answer = await http.post("/v1/endpoints/crm/test")
+    told = answer.json()
+    assert told["error"]
+    assert "127.9.8.7" not in answer.text
+    wanted = "the connection failed" if is_allowed else "resolves to an address that is not public"
+    assert wanted in told["error"]
+
+
+async def _key(settings: Settings) -> str:
+    store = await open_store(settings)
+    try:
+        return await new_key(store)
+    finally:
+        await store.close()
+
+
+def _inside(_host: str, port: int, *_: Any, **__: Any) -> list[Any]:
+    return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.9.8.7", port))]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(111, "Connect call failed ('10.1.2.3', 8443)"),
+        OSError("Multiple exceptions: [Errno 111] Connect call failed ('10.1.2.3', 443), "
+                "[Errno 111] Connect call failed ('fd00::1:2', 443, 0, 0)"),
+        ConnectionResetError(104, "reset by 10.1.2.3"),
+    ],
+)  # fmt: skip
+def test_an_error_of_a_connection_names_no_address(error: OSError) -> None:
+    _, text = explained(error)
+    assert "10.1.2.3" not in text
+    assert "fd00" not in text

@@ -270,11 +270,11 @@ def test_the_subject_of_an_email_has_a_limit_with_its_values() -> None:
 
 def test_a_request_knows_the_secrets_that_its_receiver_may_repeat() -> None:
     own = {"Authorization": "Basic c2VjcmV0", "Accept": "text/html"}
-    assert hook(slot_message(), headers=own).secrets == {"Basic c2VjcmV0"}
+    assert hook(slot_message(), headers=own).secrets == {"c2VjcmV0", "secret"}
     asked = webhook_request(
-        WebhookTarget("https://example.com/in?token=abc"), None, slot_message(), "webhook",
+        WebhookTarget("https://example.com/in?a=abcd&b=e%2Ffg"), None, slot_message(), "webhook",
         keys=[KEY], sent_at=NOON, timeout_seconds=5.0,
     )  # fmt: skip
-    assert asked.secrets == {"token=abc"}
-    slack = ChatTarget("slack", "https://hooks.slack.com/services/T0/B0/x", "hi")
-    assert chat_request(slack, {}, timeout_seconds=5.0).secrets == {"services/T0/B0/x"}
+    assert asked.secrets == {"abcd", "e%2Ffg", "e/fg"}
+    slack = ChatTarget("slack", "https://hooks.slack.com/services/T0AB/B0CD/secret", "hi")
+    assert chat_request(slack, {}, timeout_seconds=5.0).secrets == {"T0AB", "B0CD", "secret"}

@@ -96,8 +96,8 @@ OUTCOMES = {
     "redirect": ("dead", 301, "the receiver answered 301"),
     "expired certificate": ("dead", None, "certificate has expired"),
     "dns fails": ("dead", None, "the name of the host was not resolved"),
-    "dns is private": ("dead", None, "private.example resolves to 10.0.0.7, which is not a public"),
-    "dns is mixed": ("dead", None, "mixed.example resolves to 10.0.0.7, which is not a public"),
+    "dns is private": ("dead", None, "private.example resolves to an address that is not public"),
+    "dns is mixed": ("dead", None, "mixed.example resolves to an address that is not public"),
 }
 
 

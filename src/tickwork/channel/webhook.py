@@ -9,6 +9,8 @@ proxy of the environment. Connections to a host are kept open and reused.
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import ssl
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -37,6 +39,10 @@ KEEPALIVE_SECONDS = 30.0
 USER_AGENT = "Tickwork"
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
 _NO_SPAN = nullcontext()
+_ADDRESS = re.compile(
+    r"\(?'?(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)'?[^)\s]*\)?"
+)
+"""An IP address in a text, with its port."""
 
 
 class _Request(aiohttp.ClientRequest):
@@ -238,7 +244,16 @@ def explained(error: Exception) -> tuple[ErrorKind, str]:
     if isinstance(error, aiohttp.ServerTimeoutError):
         return ErrorKind.TIMEOUT, "the receiver did not answer in time"
     if isinstance(error, aiohttp.ClientConnectorError):
-        return ErrorKind.CONNECT, f"the connection failed: {cause}"
+        return ErrorKind.CONNECT, f"the connection failed: {_reason(cause)}"
     if isinstance(error, aiohttp.ClientResponseError):
         return ErrorKind.CONNECT, f"the answer is not HTTP: {error.message}"
-    return ErrorKind.CONNECT, f"the connection broke: {str(error) or type(error).__name__}"
+    return ErrorKind.CONNECT, f"the connection broke: {_reason(error)}"
+
+
+def _reason(error: Exception) -> str:
+    """Why a connection failed, without the addresses that a name resolved to: a tenant reads it,
+    and must not learn what is inside the network."""
+    number = getattr(error, "errno", None)
+    if isinstance(error, OSError) and number and number > 0:
+        return os.strerror(number).lower()
+    return _ADDRESS.sub("an address", str(error)) or type(error).__name__
