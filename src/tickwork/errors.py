@@ -55,6 +55,10 @@ class UnknownField(FieldError):
     """A field that does not exist; the message names the nearest one that does."""
 
 
+class NulCharacter(FieldError):
+    """A text with a NUL character, which no database stores."""
+
+
 class TickworkError(Exception):
     """The base class of all errors. `code` is stable, for use in programs."""
 

@@ -20,6 +20,7 @@ from tickwork import clock
 from tickwork.app.payloads import PayloadOf
 from tickwork.app.services import AsgiApp
 from tickwork.core import when
+from tickwork.core.http.client_address import is_loopback
 from tickwork.core.model import SYSTEM
 from tickwork.core.request_rate import RequestRates
 from tickwork.errors import FieldError, InvalidInput, StoreUnavailable
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("tickwork")
 
+_ANY = ("0.0.0.0", "::")  # noqa: S104 (what is warned of)
+
 
 def build_api(
     settings: Settings,
@@ -60,7 +63,6 @@ def build_api(
     the tenant and the payload types of the app in this process."""
     with server_extra("the HTTP API"):
         from tickwork.api import create_api
-        from tickwork.api.access import is_loopback
         from tickwork.api.context import AppTypes, Outside
     from tickwork.service.observe.metrics import registry_of_process
 
@@ -81,6 +83,7 @@ def build_api(
         registry=metrics,
         issuers=settings.jwt,
         is_on_loopback=is_loopback(settings.host),
+        trusted_proxies=settings.trusted_proxies,
         beside=partial(_run_node, settings, metrics) if registry is None else None,
         outside=Outside(rules, box, partial(box, make_key=False), sink),
         types=None if types is None else AppTypes(*types),
@@ -100,6 +103,20 @@ def connection_limits(settings: Settings) -> ConnectionLimits:
         body_seconds=settings.request_body_seconds,
         keep_alive_seconds=settings.keep_alive_seconds,
         connections_max=settings.connections_max,
+    )
+
+
+def open_to_others(host: str, port: int) -> str | None:
+    """What it means that the API listens on an address that others can reach; None if it does
+    not."""
+    if is_loopback(host):
+        return None
+    everyone = "every network of this machine" if host in _ANY else f"the network of {host}"
+    return (
+        f"The API and the console listen on {host}, port {port}: who can reach {everyone} can "
+        "reach them. They need a key, except for /docs, /healthz and /readyz. This is plain HTTP: "
+        "keys and sessions can be read on the way. Put a proxy with TLS in front, or use --host "
+        "127.0.0.1."
     )
 
 
@@ -250,5 +267,7 @@ async def _served(
         on_stop=lambda: stop_streams(api),
     ) as address:
         logging.getLogger("tickwork").info("the API is up at %s", address)
+        if (warning := open_to_others(settings.host, settings.port)) is not None:
+            logging.getLogger("tickwork").warning(warning)
         await on_api(address)
         yield

@@ -10,7 +10,7 @@ import pytest
 from tests.api.test_server import key_of, started
 from tests.kit.api import bearer
 from tests.kit.process import Children
-from tickwork.api.access import is_loopback
+from tickwork.core.http.client_address import is_loopback
 
 
 async def test_metrics_are_open_on_this_machine_and_not_through_a_proxy(

@@ -36,7 +36,7 @@ class World(NamedTuple):
         answer = await self.client.post("/v1/session", json={"key": token})
         assert answer.status_code == 201, answer.text
         # The client of the test speaks plain HTTP and would not send a Secure cookie.
-        self.client.cookies = httpx.Cookies({"tickwork_session": cookie(answer).value})
+        self.client.cookies = httpx.Cookies({"__Host-tickwork_session": cookie(answer).value})
         answered: dict[str, Any] = answer.json()
         return answered
 
@@ -48,7 +48,7 @@ class World(NamedTuple):
 
 
 def cookie(answer: httpx.Response) -> Morsel[str]:
-    return SimpleCookie(answer.headers["set-cookie"])["tickwork_session"]
+    return SimpleCookie(answer.headers["set-cookie"])["__Host-tickwork_session"]
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +133,7 @@ async def test_a_session_ends_with_its_key(world: World) -> None:
 
 async def test_what_is_no_session_is_refused(world: World) -> None:
     for value in ("", "x", "0" * 64, "é" * 64, "0" * 5_000):
-        headers = {b"cookie": b"tickwork_session=" + value.encode()}
+        headers = {b"cookie": b"__Host-tickwork_session=" + value.encode()}
         answer = await world.client.get("/v1/queues", headers=headers)
         assert (answer.status_code, answer.json()["code"]) == (401, "session_ended"), value
     for body in ({}, {"key": ""}, {"key": 1}, {"key": "a", "b": 1}):
@@ -167,7 +167,8 @@ async def test_the_cookie_is_for_this_site_and_no_script(
     ):
         monkeypatch.setattr(world.context, "is_on_loopback", is_on_loopback)
         answer = await world.client.post("/v1/session", json={"key": token}, headers=proxy)
-        set_ = cookie(answer)
+        (set_,) = SimpleCookie(answer.headers["set-cookie"]).values()
+        assert set_.key == ("__Host-tickwork_session" if is_secure else "tickwork_session")
         assert (set_["httponly"], set_["samesite"], set_["path"]) == (True, "strict", "/")
         assert bool(set_["secure"]) is is_secure
         assert int(set_["max-age"]) == SESSION_SECONDS

@@ -97,6 +97,11 @@ class ReusedApi:
             outside=outside_of("sqlite:///:memory:"),
         )
 
+    @property
+    def routes(self) -> list[Any]:
+        """All routes of the API."""
+        return [*self._api.routes]
+
     def on(self, home: Home, clock: VirtualClock | None = None) -> Litestar:
         self._home, self._clock = home, clock
         return self._api

@@ -9,17 +9,16 @@ async def list_queues(context: NamedDependency[Context], caller: NamedDependency
 `permission` is a scope of `Permission`, or `open` for a route that needs no key. A route with
 `"owners": True` is also for owner-bound callers, and has to restrict them to what they own;
 any other route refuses them. A route with `"open_on_loopback": True` needs no key if the server
-listens on a loopback address and the request comes through no proxy. An application with a route
-that declares no permission does not start. A request without `Authorization` may have the cookie of
-the console instead. The header `Tickwork-Tenant` names the tenant that an
-operator acts for.
+listens on a loopback address, the request comes through no proxy, and its `Host` is this machine.
+An application with a route that declares no permission does not start. A request without
+`Authorization` may have the cookie of the console instead. The header `Tickwork-Tenant` names the
+tenant that an operator acts for.
 """
 
 from __future__ import annotations
 
 from hashlib import blake2b
-from ipaddress import IPv6Address, ip_address
-from typing import Any
+from typing import Any, TypeAlias
 
 from litestar import Litestar, Request
 from litestar.connection import ASGIConnection
@@ -27,10 +26,12 @@ from litestar.di import NamedDependency
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 from litestar.openapi.spec import SecurityScheme
 
-from tickwork.api.context import Context
+from tickwork.api.context import Context, rules_of
+from tickwork.api.nul import refuse_nul
 from tickwork.core.access import Caller, Permission, check_access
+from tickwork.core.http.client_address import PROXY_HEADERS, names_loopback
 from tickwork.core.session import check_csrf
-from tickwork.errors import StoreUnavailable, Unauthorized
+from tickwork.errors import Forbidden, StoreUnavailable, Unauthorized
 from tickwork.ops.audit import ACTOR
 
 OPEN = "open"
@@ -39,6 +40,7 @@ OPEN = "open"
 TENANT_HEADER = "Tickwork-Tenant"
 CSRF_HEADER = "X-CSRF-Token"
 SESSION_COOKIE = "tickwork_session"
+Connection: TypeAlias = ASGIConnection[Any, Any, Any, Any]
 
 SECURITY_SCHEME = "key"
 SECURITY = SecurityScheme(
@@ -46,12 +48,12 @@ SECURITY = SecurityScheme(
 )
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
-_PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-real-ip")
 _DECLARATIONS = frozenset({OPEN, *Permission})
 
 
-async def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
     """Raises `Unauthorized` or `Forbidden` unless the caller may use the route."""
+    refuse_nul(connection)
     declared = handler.opt.get("permission")
     if declared == OPEN or connection.scope.get("method") == "OPTIONS":
         return  # OPTIONS says no more than the description of the API, which is open.
@@ -68,7 +70,7 @@ async def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRou
     ACTOR.set(caller.name)
 
 
-async def authenticated(context: Context, connection: ASGIConnection[Any, Any, Any, Any]) -> Caller:
+async def authenticated(context: Context, connection: Connection) -> Caller:
     """Who makes a request: the header `Authorization` says so, and without it the cookie of the
     console. A change with a cookie needs the CSRF token of its session."""
     if context.authenticator is None:
@@ -76,7 +78,7 @@ async def authenticated(context: Context, connection: ASGIConnection[Any, Any, A
     authorization, tenant = (
         connection.headers.get(name) for name in ("Authorization", TENANT_HEADER)
     )
-    secret = connection.cookies.get(SESSION_COOKIE)
+    secret = connection.cookies.get(session_cookie(context, connection))
     if authorization is not None or secret is None:
         return await caller_with_key(context, connection, authorization, tenant)
     signed_in = await context.authenticator.caller_of_session(secret, tenant)
@@ -87,7 +89,7 @@ async def authenticated(context: Context, connection: ASGIConnection[Any, Any, A
 
 async def caller_with_key(
     context: Context,
-    connection: ASGIConnection[Any, Any, Any, Any],
+    connection: Connection,
     authorization: str | None,
     tenant: str | None,
 ) -> Caller:
@@ -95,10 +97,10 @@ async def caller_with_key(
     `RateExceeded` if there are too many."""
     if context.authenticator is None:
         raise StoreUnavailable("this process has no database")
-    gate, client = context.gate, connection.client
+    gate = context.gate
     if gate is None:
         return await context.authenticator.caller(authorization, tenant)
-    host = None if client is None else client.host
+    host = client_of(context, connection)
     credential = None if authorization is None else _print_of(authorization)
     gate.check_address(host, credential)
     try:
@@ -115,21 +117,51 @@ def _print_of(authorization: str) -> str:
     return blake2b(authorization.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def is_loopback(host: str) -> bool:
-    """Whether a host to listen on is this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return False
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return (mapped or address).is_loopback
+def is_direct(context: Context, connection: Connection) -> bool:
+    """Whether a request comes from this machine, and through no proxy: one on this machine may
+    forward requests of others."""
+    return (
+        context.is_on_loopback
+        and not any(name in connection.headers for name in PROXY_HEADERS)
+        and not context.trusted_proxies.has(_peer(connection))
+    )
 
 
-def is_from_here(context: Context, connection: ASGIConnection[Any, Any, Any, Any]) -> bool:
-    """A proxy on this machine may forward requests of others."""
-    return context.is_on_loopback and not any(name in connection.headers for name in _PROXY_HEADERS)
+def is_from_here(context: Context, connection: Connection) -> bool:
+    """Whether a request comes from a program on this machine, and not from a page of another site
+    in a browser on it."""
+    return is_direct(context, connection) and names_loopback(connection.headers.get("Host"))
+
+
+def client_of(context: Context, connection: Connection) -> str:
+    """The address of the client, for logs and limits."""
+    forwarded_for = connection.headers.get("X-Forwarded-For")
+    return context.trusted_proxies.client(_peer(connection), forwarded_for) or "unknown"
+
+
+def session_cookie(context: Context, connection: Connection) -> str:
+    """The name of the console's cookie. With its prefix a browser takes it only over TLS, from this
+    host and for all paths, so that no other host of the domain can set one."""
+    return SESSION_COOKIE if is_direct(context, connection) else f"__Host-{SESSION_COOKIE}"
+
+
+def check_origin(context: Context, connection: Connection) -> None:
+    """Raises `Forbidden` for a request that a page of another site makes: a browser names that site
+    in `Origin`. A program names none."""
+    origin, host = (connection.headers.get(name) for name in ("Origin", "Host"))
+    if origin is None:
+        return
+    own = {f"http://{host}", f"https://{host}"}
+    public_url = rules_of(context).public_url()
+    if public_url is not None:
+        own.add("/".join(public_url.split("/")[:3]))
+    if origin.lower() not in {address.lower() for address in own}:
+        fault = "Origin: must be this server; set TICKWORK_PUBLIC_URL if it has another address"
+        raise Forbidden("origin", fault)
+
+
+def _peer(connection: Connection) -> str | None:
+    return None if connection.client is None else connection.client.host
 
 
 def caller_of_request(

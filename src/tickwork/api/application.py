@@ -29,7 +29,7 @@ from tickwork.api.jwt import JwtChecker
 from tickwork.api.problems import handlers
 from tickwork.api.query import keep_slashes, refuse_unknown_parameters
 from tickwork.api.rates import RequestGate
-from tickwork.api.request_id import add_request_id
+from tickwork.api.response_headers import add_headers
 from tickwork.api.routes.batches import BATCH_ROUTES
 from tickwork.api.routes.calendars import CALENDAR_ROUTES
 from tickwork.api.routes.cluster import OPERATING_ROUTES
@@ -55,6 +55,7 @@ from tickwork.api.routes.tenants import TENANT_ROUTES
 from tickwork.api.routes.why import WHY_ROUTES
 from tickwork.api.routes.workflows import WORKFLOW_ROUTES
 from tickwork.core import when
+from tickwork.core.http.client_address import TrustedProxies
 from tickwork.core.jwt_issuer import Issuer
 from tickwork.core.problem import BODY_BYTES_MAX
 from tickwork.core.request_rate import RequestRates
@@ -119,6 +120,7 @@ def create_api(
     beside: Callable[[Store], AbstractAsyncContextManager[None]] | None = None,
     registry: CollectorRegistry | None = None,
     is_on_loopback: bool = False,
+    trusted_proxies: Sequence[str] = (),
     issuers: Sequence[Issuer] = (),
     monotonic: Callable[[], float] = clock.monotonic,
     outside: Outside | None = None,
@@ -130,9 +132,10 @@ def create_api(
     `now` returns the current time; `limits` are the installation's limits for schedules. The store
     is opened on startup and closed on shutdown; without `open_store`, routes that need a store
     answer 503. `beside` runs next to the application while it serves. /metrics serves `registry`,
-    without a key if the server `is_on_loopback`. It accepts JWTs of the `issuers`. Cached keys age
-    by `monotonic`. `outside` is what reaches the outside, for webhooks and endpoints. `rates` are
-    the requests a second that callers may make, `types` those of the app that runs in this process.
+    without a key if the server `is_on_loopback`. `trusted_proxies` may name their clients. It
+    accepts JWTs of the `issuers`. Cached keys age by `monotonic`. `outside` is what reaches the
+    outside, for webhooks and endpoints. `rates` are the requests a second that callers may make,
+    `types` those of the app that runs in this process.
     """
     check_jwt = JwtChecker(issuers, monotonic).caller if issuers else None
     metrics_registry = registry or CollectorRegistry()
@@ -142,6 +145,7 @@ def create_api(
         registry=metrics_registry,
         gate=RequestGate(rates or RequestRates(), monotonic, metrics_registry),
         is_on_loopback=is_on_loopback,
+        trusted_proxies=TrustedProxies(trusted_proxies),
         outside=outside,
         types=types,
     )
@@ -171,7 +175,7 @@ def create_api(
         guards=[guard],
         state=State({"context": context}),
         before_request=refuse_unknown_parameters,
-        before_send=[add_request_id],
+        before_send=[add_headers],
         middleware=[_trace_requests] if spans.is_on() else [],
         exception_handlers=handlers(),
         request_max_body_size=BODY_BYTES_MAX,

@@ -17,6 +17,7 @@ from litestar.openapi.spec import OpenAPIType, Reference, Schema
 from litestar.status_codes import HTTP_415_UNSUPPORTED_MEDIA_TYPE
 from litestar.typing import FieldDefinition
 
+from tickwork.api.nul import refuse_nul_in
 from tickwork.api.problems import BodyTooLarge, InvalidJson
 
 DEPTH_MAX = 32
@@ -58,6 +59,7 @@ def _read(raw: bytes) -> Any:
         raise InvalidJson("it is not valid UTF-8") from None
     except msgspec.DecodeError as error:
         raise InvalidJson(f"{error}") from None
+    refuse_nul_in(raw, value)
     return value
 
 

@@ -16,6 +16,7 @@ from tickwork.app.payloads import PayloadOf, no_types
 from tickwork.channel.channels import WebhookSink
 from tickwork.core import when
 from tickwork.core.access import Caller
+from tickwork.core.http.client_address import TrustedProxies
 from tickwork.errors import StoreUnavailable
 from tickwork.ops.authenticate import Authenticator
 from tickwork.ops.pull import Puller
@@ -48,13 +49,15 @@ class AppTypes:
 class Context:
     """The clock, the limits for schedules, the store and who checks keys while the application
     serves, and the metrics of this process. `is_on_loopback`: it listens on this machine only.
-    `is_stopping`: streams end, so that the server can. `types` are known if it runs an app."""
+    What `trusted_proxies` say about their clients is believed. `is_stopping`: streams end, so that
+    the server can. `types` are known if it runs an app."""
 
     now: Callable[[], datetime]
     limits: when.Limits
     store: Store | None = None
     authenticator: Authenticator | None = None
     is_on_loopback: bool = False
+    trusted_proxies: TrustedProxies = field(default_factory=TrustedProxies)
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     outside: Outside | None = None
     gate: RequestGate | None = None

@@ -172,6 +172,8 @@ def read_cursor(cursor: str | None, kind: type[Position] | Any) -> Position | No
         if len(cursor) > _CURSOR_LENGTH_MAX:
             raise ValueError(cursor)
         encoded = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        if b"\\u0000" in encoded:  # No name has a NUL character, and no database stores it.
+            raise ValueError(cursor)
         position: Position = msgspec.json.decode(encoded, type=kind)
     except (ValueError, msgspec.MsgspecError):
         fault = "must be the next_cursor of the page before, unchanged"

@@ -19,6 +19,7 @@ SLASH = "\0"
 """Stands for a slash within a parameter of the path. No name has this character."""
 
 HAS_SLASHES = "tickwork_slashes"
+HAS_NUL = "tickwork_nul"
 
 
 def keep_slashes(app: ASGIApp) -> ASGIApp:
@@ -27,6 +28,8 @@ def keep_slashes(app: ASGIApp) -> ASGIApp:
     async def handle(scope: Scope, receive: Receive, send: Send) -> None:
         # Some servers leave the query in it.
         raw, _, _ = (scope.get("raw_path") or b"").partition(b"?")
+        if SLASH in scope.get("path", ""):
+            scope[HAS_NUL] = True  # type: ignore[literal-required]
         if b"%2F" in raw.upper():
             segments = [unquote(each.decode("latin-1")) for each in raw.split(b"/")]
             scope["path"] = "/".join(each.replace("/", SLASH) for each in segments)
@@ -68,6 +71,11 @@ def body_reader(data: dict[str, Any], *known: str) -> Reader:
     reader = Reader(data, [])
     reader.refuse_unknown(frozenset(known))
     return reader
+
+
+def flag(reader: Reader, data: dict[str, Any], name: str) -> bool:
+    """Whether a field of a body is true. It may be left out, and not be null."""
+    return name in data and reader.boolean(name) is True
 
 
 def finished(reader: Reader) -> None:

@@ -8,8 +8,8 @@ from itertools import count
 from secrets import token_hex
 from typing import Any
 
-from litestar.datastructures import Headers, MutableScopeHeaders
-from litestar.types import Message, Scope
+from litestar.datastructures import Headers
+from litestar.types import Scope
 
 HEADER = "X-Request-Id"
 
@@ -28,9 +28,3 @@ def request_id_of(scope: Scope) -> str:
         kept[_NAME] = given if _USABLE.fullmatch(given) else f"{_PREFIX}{next(_numbers):08x}"
     request_id: str = kept[_NAME]
     return request_id
-
-
-async def add_request_id(message: Message, scope: Scope) -> None:
-    """Adds the id to a response."""
-    if message["type"] == "http.response.start":
-        MutableScopeHeaders.from_message(message)[HEADER] = request_id_of(scope)

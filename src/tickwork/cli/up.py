@@ -134,7 +134,7 @@ def _serve(settings: Settings, listener: socket.socket, first_key: CreatedKey | 
     from tickwork.api.context import stop_streams
     from tickwork.api.serve import ServerWithStreams, server_config
     from tickwork.ops.keys import first_key_text
-    from tickwork.server import build_api, connection_limits
+    from tickwork.server import build_api, connection_limits, open_to_others
     from tickwork.service.observe.log_set_up import LogSetUp
     from tickwork.service.process_lifecycle import shown_url
 
@@ -153,6 +153,8 @@ def _serve(settings: Settings, listener: socket.socket, first_key: CreatedKey | 
     signal.signal(signal.SIGINT, stop)
     base = shown_url(*listener.getsockname()[:2])
     typer.echo(f"Tickwork listens on {base}\n  {base}/docs  API documentation")
+    if (warning := open_to_others(settings.host, listener.getsockname()[1])) is not None:
+        typer.echo(warning, err=True)
     if first_key is not None:
         typer.echo(first_key_text(first_key, base, is_chosen=settings.admin_key is not None))
     typer.echo("Press Ctrl-C to stop.")

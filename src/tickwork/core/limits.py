@@ -25,7 +25,7 @@ from tickwork.core.model import (
 )
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.core.schedule.firing import FiringResult
-from tickwork.errors import FieldError, InvalidInput
+from tickwork.errors import FieldError, InvalidInput, NulCharacter
 
 BODY_BYTES_MAX = 128_000
 BATCH_MESSAGES_MAX = 100
@@ -450,7 +450,7 @@ def text_faults(field: str, text: str, length_max: int) -> list[FieldError]:
     if not 1 <= len(text) <= length_max:
         return [FieldError(field, f"must have 1 to {length_max} characters, not {len(text)}")]
     if "\0" in text:
-        return [FieldError(field, "must not contain a NUL character")]
+        return [NulCharacter(field, "must not contain a NUL character")]
     if not text.isascii():
         try:
             text.encode("utf-8")

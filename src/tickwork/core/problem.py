@@ -23,6 +23,7 @@ from tickwork.errors import (
     Forbidden,
     InvalidInput,
     NotFound,
+    NulCharacter,
     PreconditionFailed,
     RateExceeded,
     RequestRunning,
@@ -53,7 +54,12 @@ ROOM_SECONDS = 60
 INVALID_JSON = "invalid_json"
 """The code of a body that is not JSON."""
 
-_UNKNOWN_FIELD = "unknown_field"
+_MALFORMED: dict[type[FieldError], str] = {
+    UnknownField: "unknown_field",
+    NulCharacter: "nul_character",
+}
+"""Errors of fields that are answered with 400."""
+
 _NOT_HELD = "not_held"
 _TOO_MANY_REQUESTS = 429
 
@@ -234,8 +240,9 @@ def unprocessable(errors: tuple[FieldError, ...]) -> Problem:
     detail = f"{errors[0].field}: {errors[0].message}"
     if len(errors) > 1:
         detail = f"{len(errors)} errors; the first is {detail}"
-    if any(isinstance(each, UnknownField) for each in errors):
-        return problem(400, code=_UNKNOWN_FIELD, detail=detail, errors=errors)
+    for kind, code in _MALFORMED.items():
+        if any(isinstance(error, kind) for error in errors):
+            return problem(400, code=code, detail=detail, errors=errors)
     return problem(422, detail=detail, errors=errors)
 
 

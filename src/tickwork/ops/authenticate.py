@@ -83,6 +83,12 @@ class Authenticator:
         """Makes this process read a session again that has ended."""
         self._sessions.pop(session_id(secret), None)
 
+    def forget_sessions(self, key_id: str | None) -> None:
+        """Makes this process read the sessions of a key again."""
+        for known_id, (session, _) in [*self._sessions.items()]:
+            if session.key_id == key_id:
+                del self._sessions[known_id]
+
     async def _acting(self, caller: Caller, tenant: str | None) -> Caller:
         acting = acting_for(caller, tenant)
         if acting is not caller:

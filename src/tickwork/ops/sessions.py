@@ -26,8 +26,11 @@ class StartedSession(NamedTuple):
         return f"StartedSession({self.session!r}, '***')"
 
 
-async def start_session(store: Store, caller: Caller, token: str) -> StartedSession:
-    """Starts a session of a caller who was authenticated with the API key `token`."""
+async def start_session(
+    store: Store, caller: Caller, token: str, *, ends_others: bool = False
+) -> StartedSession:
+    """Starts a session of a caller who was authenticated with the API key `token`. With
+    `ends_others`, the other sessions of the key end."""
     parsed = parse_token(token)
     if parsed is None:
         raise Unauthorized("unauthorized", "sign in with an API key of the form tw_<id>_<secret>")
@@ -39,6 +42,7 @@ async def start_session(store: Store, caller: Caller, token: str) -> StartedSess
             key_id=parsed.key_id,
             secret_hash=hash_of(parsed.secret),
             seconds=SESSION_SECONDS,
+            ends_others=ends_others,
         )
     return StartedSession(session, secret)
 

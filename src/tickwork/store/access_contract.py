@@ -57,9 +57,17 @@ class Sessions(Protocol):
     """Sessions of the console; system only."""
 
     async def start(
-        self, scope: Scope, session_id: bytes, *, key_id: str, secret_hash: bytes, seconds: float
+        self,
+        scope: Scope,
+        session_id: bytes,
+        *,
+        key_id: str,
+        secret_hash: bytes,
+        seconds: float,
+        ends_others: bool = False,
     ) -> Session:
-        """Stores a session of a key that ends after some seconds."""
+        """Stores a session of a key that ends after some seconds. With `ends_others`, the other
+        sessions of the key end now."""
 
     async def find(self, scope: Scope, session_id: bytes) -> Session | None:
         """Returns a session, also one that has expired, or None."""

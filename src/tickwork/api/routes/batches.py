@@ -25,7 +25,7 @@ from tickwork.api.pages import (
     read_cursor,
     read_page,
 )
-from tickwork.api.query import body_reader, finished
+from tickwork.api.query import body_reader, finished, flag
 from tickwork.api.routes.messages import SendRequest
 from tickwork.core.access import Caller, Permission
 from tickwork.core.fields import shown
@@ -134,7 +134,7 @@ async def create_batch(
     reader = body_reader(data, *BatchRequest.__struct_fields__)
     queue = reader.text("queue")
     completion = reader.text("completion_queue") if reader.has("completion_queue") else None
-    is_open = reader.boolean("open") if reader.has("open") else False
+    is_open = flag(reader, data, "open")
     items = _items(reader)
     finished(reader)
     assert queue is not None
@@ -179,6 +179,8 @@ async def add_items(
     that comes while another adds items answers 409."""
     wanted = _id(batch)
     reader = body_reader(data, "items")
+    if not reader.has("items"):
+        reader.fault("items", "is missing; give a list of messages")
     items = _items(reader)
     finished(reader)
 

@@ -92,7 +92,7 @@ class Statistics(Struct, frozen=True):
     operation_id="cluster",
     summary="Describe the cluster",
     tags=["operating"],
-    responses=described(401, 403, 503),
+    responses=described(400, 401, 403, 503),
 )
 async def cluster(context: NamedDependency[Context]) -> ClusterView:
     """Returns the nodes with their leases and the shards of schedules that they lead."""

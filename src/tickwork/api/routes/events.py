@@ -195,6 +195,7 @@ async def list_attempts(
     needs=Permission.MANAGE,
     tag="deliveries",
     summary="Send a delivery again",
+    problems=(409,),
 )
 async def resend_delivery(
     delivery: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
 
 from litestar import Request, Router, post
 from litestar.di import NamedDependency
 from litestar.openapi.datastructures import ResponseSpec
-from litestar.openapi.spec import Example
+from litestar.openapi.spec import (
+    Example,
+    OpenAPIMediaType,
+    OpenAPIType,
+    Operation,
+    RequestBody,
+    Schema,
+)
 from litestar.params import FromPath, HeaderParameter
 
 from tickwork.api.bodies import read_object
 from tickwork.api.context import Context, store_of
 from tickwork.api.problems import described
 from tickwork.api.schedule_schemas import CompletedAnswer
-from tickwork.core.delivery.callback import TOKEN_HEADER
+from tickwork.core.delivery.callback import STATUSES, TOKEN_HEADER
 from tickwork.core.public_id import Prefix, read_path_id
 from tickwork.core.schedule.firing import FiringStatus
 from tickwork.errors import Unauthorized
@@ -42,8 +50,25 @@ _ANSWER = ResponseSpec(
 _HEADER = "The value that came with the webhook. `Authorization: Bearer` takes it, too."
 
 
+@dataclass
+class _Completion(Operation):
+    """Describes the body, which may be empty and is read by the route itself."""
+
+    def __post_init__(self) -> None:
+        status = Schema(type=OpenAPIType.STRING, enum=[*STATUSES], default=STATUSES[0])
+        error = Schema(type=OpenAPIType.STRING, description="Why it failed.")
+        schema = Schema(
+            type=OpenAPIType.OBJECT,
+            properties={"status": status, "error": error},
+            additional_properties=False,
+        )
+        media_type = OpenAPIMediaType(schema=schema)
+        self.request_body = RequestBody(content={"application/json": media_type}, required=False)
+
+
 @post(
     "/{firing_id:str}/complete",
+    operation_class=_Completion,
     opt={"permission": "open"},
     status_code=200,
     operation_id="complete_firing",

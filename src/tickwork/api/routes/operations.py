@@ -23,6 +23,7 @@ from tickwork.ops.cluster import roles_without_process
     operation_id="healthz",
     summary="Liveness check",
     tags=["health"],
+    responses=described(400),
     sync_to_thread=False,
 )
 def healthz() -> Health:
@@ -36,7 +37,7 @@ def healthz() -> Health:
     operation_id="readyz",
     summary="Readiness check",
     tags=["health"],
-    responses=described(503),
+    responses=described(400, 503),
 )
 async def readyz(context: NamedDependency[Context]) -> Readiness:
     """Responds with 200 if the database answers, otherwise with 503. `missing` lists the roles that
@@ -52,10 +53,10 @@ async def readyz(context: NamedDependency[Context]) -> Readiness:
     summary="Prometheus metrics",
     tags=["health"],
     media_type=CONTENT_TYPE_LATEST,
-    responses=described(401, 403),
+    responses=described(400, 401, 403),
     sync_to_thread=True,
 )
 def metrics(context: NamedDependency[Context]) -> Response[bytes]:
     """Returns metrics in the Prometheus text format. Needs no key if the server listens on a
-    loopback address and the request comes through no proxy."""
+    loopback address, the request comes through no proxy, and its `Host` is this machine."""
     return Response(generate_latest(context.registry), media_type=CONTENT_TYPE_LATEST)

@@ -18,7 +18,7 @@ from tickwork.api.context import Context, store_of
 from tickwork.api.once import IdempotencyKey, change_once
 from tickwork.api.operation import operation
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, read_cursor, read_page
-from tickwork.api.query import body_reader, finished
+from tickwork.api.query import body_reader, finished, flag
 from tickwork.api.schedule_access import (
     NamedTenant,
     ScheduleId,
@@ -168,7 +168,7 @@ async def backfill_schedule(
     """Fires the slots from `from` to `to` that did not succeed; with `force` all of them."""
     reader = body_reader(data, "from", "to", "force")
     since, until = reader.instant("from"), reader.instant("to")
-    force = reader.boolean("force") if reader.has("force") else False
+    force = flag(reader, data, "force")
     finished(reader)
     assert since is not None
     assert until is not None

@@ -1,42 +1,48 @@
 """Sessions of the console: sign in with an API key, look who is signed in, and sign out.
 
-The cookie is HttpOnly and SameSite=Strict, and Secure unless the browser is on this machine. The
-routes are for the console only and not part of the description of the API.
+The cookie is HttpOnly and SameSite=Strict, and Secure unless the browser is on this machine. A
+sign-in needs JSON, and no page of another site may ask for one. The routes are for the console only
+and not part of the description of the API.
 """
 
 from __future__ import annotations
 
+import logging
 from datetime import datetime
 from typing import Annotated, Any
 
 from litestar import Request, Response, delete, get, post
 from litestar.datastructures import Cookie
 from litestar.di import NamedDependency
+from litestar.exceptions import HTTPException
 from litestar.params import Body
 from msgspec import Struct
 
 from tickwork.api.access import (
-    SESSION_COOKIE,
     TENANT_HEADER,
     authenticated,
     caller_with_key,
-    is_from_here,
+    check_origin,
+    client_of,
+    is_direct,
+    session_cookie,
 )
 from tickwork.api.bodies import Documented
 from tickwork.api.context import Context, store_of
-from tickwork.api.query import body_reader, finished
+from tickwork.api.query import body_reader, finished, flag
 from tickwork.core.access import Caller, Permission
 from tickwork.core.session import SESSION_SECONDS, csrf_token, session_ended
-from tickwork.errors import StoreUnavailable
+from tickwork.errors import StoreUnavailable, Unauthorized
 from tickwork.ops.audit import ACTOR
 from tickwork.ops.authenticate import Authenticator
 from tickwork.ops.sessions import end_session, start_session
 
 
 class SignIn(Struct, frozen=True, kw_only=True):
-    """The API key to sign in with."""
+    """The API key to sign in with. With `end_others`, other sessions of the key end."""
 
     key: str
+    end_others: bool = False
 
 
 class SessionAnswer(Struct, frozen=True, kw_only=True):
@@ -52,6 +58,7 @@ class SessionAnswer(Struct, frozen=True, kw_only=True):
 
 _OPEN: dict[str, Any] = {"opt": {"permission": "open"}, "include_in_schema": False}
 _PATH = "/v1/session"
+_log = logging.getLogger(__name__)
 _NOT_STORED = {"Cache-Control": "no-store"}
 
 
@@ -62,14 +69,25 @@ async def sign_in(
     context: NamedDependency[Context],
 ) -> Response[SessionAnswer]:
     """Starts a session and sets its cookie."""
-    reader = body_reader(data, "key")
+    check_origin(context, request)
+    if request.content_type[0].strip().lower() != "application/json":
+        raise HTTPException(status_code=415)  # A form of another site could send anything else.
+    reader = body_reader(data, "key", "end_others")
     token = (reader.text("key") or "").strip()
+    ends_others = flag(reader, data, "end_others")
     finished(reader)
-    caller = await caller_with_key(context, request, f"Bearer {token}", None)
+    authenticator = _authenticator(context)
+    try:
+        caller = await caller_with_key(context, request, f"Bearer {token}", None)
+    except Unauthorized:
+        _log.warning("a sign-in from %s was refused", client_of(context, request))
+        raise
     if context.gate is not None:
         context.gate.check(caller)
     ACTOR.set(caller.name)
-    started = await start_session(store_of(context), caller, token)
+    started = await start_session(store_of(context), caller, token, ends_others=ends_others)
+    if ends_others:
+        authenticator.forget_sessions(caller.key_id)
     cookie = _cookie(request, context, started.secret, int(SESSION_SECONDS))
     return Response(
         _answer(caller, started.secret, started.session.expires_at),
@@ -83,7 +101,7 @@ async def who(
     request: Request[Any, Any, Any], context: NamedDependency[Context]
 ) -> Response[SessionAnswer]:
     """Says who is signed in. An operator may name the tenant to act for."""
-    secret = _secret(request)
+    secret = _secret(request, context)
     signed_in = await _authenticator(context).caller_of_session(
         secret, request.headers.get(TENANT_HEADER)
     )
@@ -95,7 +113,7 @@ async def sign_out(
     request: Request[Any, Any, Any], context: NamedDependency[Context]
 ) -> Response[None]:
     """Ends the session and removes its cookie."""
-    secret = _secret(request)
+    secret = _secret(request, context)
     caller = await authenticated(context, request)
     ACTOR.set(caller.name)
     await end_session(store_of(context), caller, secret)
@@ -109,8 +127,8 @@ def _authenticator(context: Context) -> Authenticator:
     return context.authenticator
 
 
-def _secret(request: Request[Any, Any, Any]) -> str:
-    secret = request.cookies.get(SESSION_COOKIE)
+def _secret(request: Request[Any, Any, Any], context: Context) -> str:
+    secret = request.cookies.get(session_cookie(context, request))
     if secret is None:
         raise session_ended()
     return secret
@@ -118,13 +136,13 @@ def _secret(request: Request[Any, Any, Any]) -> str:
 
 def _cookie(request: Request[Any, Any, Any], context: Context, value: str, seconds: int) -> Cookie:
     return Cookie(
-        SESSION_COOKIE,
+        session_cookie(context, request),
         value=value,
         path="/",
         max_age=seconds,
         httponly=True,
         samesite="strict",
-        secure=not is_from_here(context, request),
+        secure=not is_direct(context, request),
     )
 
 

@@ -265,10 +265,17 @@ async def rotate_key(
     needs=Permission.ADMIN,
     tag="access",
     summary="Revoke an API key",
+    problems=(409,),
 )
-async def revoke_key(tenant: TenantId, key: KeyId, context: NamedDependency[Context]) -> ApiKey:
-    """Ends a key for ever; servers notice within three seconds. It stays in the list."""
-    return await keys.revoke_key(store_of(context), Scope(tenant), key)
+async def revoke_key(
+    tenant: TenantId,
+    key: KeyId,
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+) -> ApiKey:
+    """Ends a key for ever; servers notice within three seconds. It stays in the list. The last key
+    with the scope `admin` cannot revoke itself: that is answered with 409."""
+    return await keys.revoke_key(store_of(context), Scope(tenant), key, by=caller.key_id)
 
 
 @operation("GET", "/v1/audit", needs=Permission.READ, tag="access", summary="List changes")

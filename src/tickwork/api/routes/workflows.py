@@ -19,7 +19,7 @@ from tickwork.api.context import Context, store_of
 from tickwork.api.once import IdempotencyKey, once
 from tickwork.api.operation import operation
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, read_cursor, read_page
-from tickwork.api.query import body_reader, finished
+from tickwork.api.query import body_reader, finished, flag
 from tickwork.core.access import Caller, Permission
 from tickwork.core.workflow.control import Restart
 from tickwork.core.workflow.model import STEPS_MAX, Run
@@ -254,9 +254,9 @@ async def cancel_run(
 ) -> RunView:
     """Ends a run at its next checkpoint; with `compensate`, its steps are undone first."""
     reader = body_reader(data, "compensate")
-    compensate = reader.boolean("compensate") if reader.has("compensate") else False
+    compensate = flag(reader, data, "compensate")
     finished(reader)
-    cancel = partial(workflows.cancel_run, compensate=bool(compensate))
+    cancel = partial(workflows.cancel_run, compensate=compensate)
     return await _changed(context, caller, workflow, run, cancel)
 
 

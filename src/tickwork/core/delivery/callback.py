@@ -32,6 +32,7 @@ from tickwork.core.delivery.target import (
     WebhookTarget,
 )
 from tickwork.core.fields import Reader, iso
+from tickwork.core.limits import is_name
 from tickwork.core.message.outcome import Delivered, Failed, Snoozed, Succeeded
 from tickwork.core.model import WAITING_SINCE, Message, State
 from tickwork.core.public_id import Prefix, public_id
@@ -54,7 +55,7 @@ _ID_BYTES = 16
 _TOKEN_LENGTH_MAX = 1_000
 _ROW = "complete"
 _FIELDS = frozenset({"status", "error"})
-_STATUSES = ("succeeded", "failed")
+STATUSES = ("succeeded", "failed")
 
 
 class CompletionToken(Struct, frozen=True):
@@ -93,7 +94,7 @@ def read_token(given: object) -> CompletionToken:
         try:
             named = urlsafe_b64decode(text + "=" * (-len(text) % 4))[SECRET_BYTES:]
             tenant = named[_ID_BYTES:].decode()
-            if tenant:
+            if is_name(tenant):
                 return CompletionToken(tenant, UUID(bytes=named[:_ID_BYTES]), _hash(given))
         except (NotBase64, ValueError):
             pass
@@ -107,13 +108,13 @@ def read_completion(fields: Mapping[str, object]) -> Completion:
     faults: list[FieldError] = []
     reader = Reader(fields, faults)
     reader.refuse_unknown(_FIELDS)
-    status = reader.one_of("status", _STATUSES) if reader.has("status") else _STATUSES[0]
-    error = reader.string("error") if reader.has("error") else None
-    if error is not None and status == _STATUSES[0]:
+    status = reader.one_of("status", STATUSES) if "status" in fields else STATUSES[0]
+    error = reader.string("error") if "error" in fields else None
+    if error is not None and status == STATUSES[0]:
         reader.fault("error", "is only for the status failed")
     if faults:
         raise InvalidInput(faults)
-    return Completion(status != _STATUSES[0], error)
+    return Completion(status != STATUSES[0], error)
 
 
 def token_row(message: Message, token: str) -> dict[str, str]:

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from prometheus_client import CollectorRegistry, start_http_server
@@ -34,6 +34,7 @@ from prometheus_client.registry import Collector
 
 from tickwork import __version__
 from tickwork.clock import monotonic
+from tickwork.core.http.client_address import is_loopback, names_loopback
 from tickwork.core.model import Fate, SettleResult, StoredQueue
 from tickwork.core.workflow.model import Run
 from tickwork.errors import FieldError, InvalidInput
@@ -312,6 +313,8 @@ def serve_metrics(registry: CollectorRegistry, *, host: str, port: int) -> Itera
         reason = os.strerror(number).lower() if number and number > 0 else str(error)
         fault = f"port {port} of {host} cannot be used ({reason}); choose another"
         raise InvalidInput([FieldError("metrics_port", fault)]) from None
+    if is_loopback(host):
+        server.set_app(_refusing_other_hosts(server.get_app()))
     _log.info(LogEvent("metrics are served", host=host, port=server.server_port))
     try:
         yield server.server_port
@@ -319,3 +322,16 @@ def serve_metrics(registry: CollectorRegistry, *, host: str, port: int) -> Itera
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def _refusing_other_hosts(app: Any) -> Any:
+    """The same application, for requests whose `Host` is this machine: a page of another site that
+    makes its name lead here reads nothing."""
+
+    def serve(environ: dict[str, Any], start_response: Any) -> Any:
+        if names_loopback(environ.get("HTTP_HOST")):
+            return app(environ, start_response)
+        start_response("403 Forbidden", [("Content-Type", "text/plain")])
+        return [b"Host: must be this machine, such as 127.0.0.1\n"]
+
+    return serve

@@ -17,12 +17,21 @@ class PostgresSessions:
         self._database, self._moment = database, moment
 
     async def start(
-        self, scope: Scope, session_id: bytes, *, key_id: str, secret_hash: bytes, seconds: float
+        self,
+        scope: Scope,
+        session_id: bytes,
+        *,
+        key_id: str,
+        secret_hash: bytes,
+        seconds: float,
+        ends_others: bool = False,
     ) -> Session:
         check_system(scope)
         values = (self._moment(), session_id, key_id, secret_hash, seconds)
 
         async def work(connection: Connection) -> Session:
+            if ends_others:
+                await connection.execute(SQL.end_other_sessions, key_id, session_id)
             return Session(
                 id=session_id,
                 key_id=key_id,

@@ -17,12 +17,21 @@ class SqliteSessions:
         self._database = database
 
     async def start(
-        self, scope: Scope, session_id: bytes, *, key_id: str, secret_hash: bytes, seconds: float
+        self,
+        scope: Scope,
+        session_id: bytes,
+        *,
+        key_id: str,
+        secret_hash: bytes,
+        seconds: float,
+        ends_others: bool = False,
     ) -> Session:
         check_system(scope)
 
         def work(transaction: Transaction) -> Session:
             expires_at = transaction.now + microseconds(seconds)
+            if ends_others:
+                transaction.execute(SQL.end_other_sessions, (key_id, session_id))
             transaction.execute(SQL.start_session, (session_id, key_id, secret_hash, expires_at))
             return Session(
                 id=session_id,
