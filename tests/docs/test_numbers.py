@@ -1,0 +1,30 @@
+"""Numbers and defaults that the docs name are those of the code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tickwork.ops.entities import ENTITIES_COUNTED_MAX
+from tickwork.ops.queues import COUNTED_MAX, COUNTED_OF_QUEUE_MIN
+from tickwork.service.worker.settle import HOPS_WARNED
+from tickwork.settings import RUN_ROLES, SERVER_ROLES
+
+ROOT = Path(__file__).resolve().parents[2]
+RUN, UP = ",".join(sorted(RUN_ROLES)), sorted(SERVER_ROLES - RUN_ROLES)
+
+
+@pytest.mark.parametrize(
+    ("page", "sentence"),
+    [
+        ("examples/brand_engine/README.md", f"more than {HOPS_WARNED} hops"),
+        ("docs/console.md", f"at {COUNTED_MAX:,} messages of a state in one queue"),
+        ("docs/console.md", f"but at least {COUNTED_OF_QUEUE_MIN:,} for each"),
+        ("docs/console.md", f"and at {ENTITIES_COUNTED_MAX:,} entities of a type"),
+        ("docs/settings.md", f"`app.run`: `{RUN}`; `tickwork up`, and"),
+        ("docs/settings.md", f"lists: also `{','.join(UP)}`"),
+    ],
+)
+def test_a_page_names_the_number_that_the_code_has(page: str, sentence: str) -> None:
+    assert sentence in " ".join((ROOT / page).read_text(encoding="utf-8").split())
