@@ -93,9 +93,9 @@ async def complete(
     if token is None:
         fault = f"send the token in the header {TOKEN_HEADER}, or as a bearer token"
         raise Unauthorized(Unauthorized.code, fault)
-    wanted = read_path_id(Prefix.FIRING, firing_id, "firing")
     raw = await request.body()
     fields = read_object(raw) if raw.strip() else {}
+    wanted = read_path_id(Prefix.FIRING, firing_id, "firing")
     done = await complete_firing(store_of(context), token, fields, firing_id=wanted)
     return CompletedAnswer.of(done)
 
