@@ -55,8 +55,9 @@ class _Completion(Operation):
     """Describes the body, which may be empty and is read by the route itself."""
 
     def __post_init__(self) -> None:
-        status = Schema(type=OpenAPIType.STRING, enum=[*STATUSES], default=STATUSES[0])
-        error = Schema(type=OpenAPIType.STRING, description="Why it failed.")
+        kinds = [OpenAPIType.STRING, OpenAPIType.NULL]
+        status = Schema(type=kinds, enum=[*STATUSES, None], default=STATUSES[0])
+        error = Schema(type=kinds, description="Why it failed.")
         schema = Schema(
             type=OpenAPIType.OBJECT,
             properties={"status": status, "error": error},

@@ -108,8 +108,8 @@ def read_completion(fields: Mapping[str, object]) -> Completion:
     faults: list[FieldError] = []
     reader = Reader(fields, faults)
     reader.refuse_unknown(_FIELDS)
-    status = reader.one_of("status", STATUSES) if "status" in fields else STATUSES[0]
-    error = reader.string("error") if "error" in fields else None
+    status = reader.one_of("status", STATUSES) if reader.has("status") else STATUSES[0]
+    error = reader.string("error") if reader.has("error") else None
     if error is not None and status == STATUSES[0]:
         reader.fault("error", "is only for the status failed")
     if faults:
