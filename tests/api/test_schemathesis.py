@@ -381,7 +381,8 @@ def test_a_hundred_requests_reach_the_body_of_each_operation(api: Api, part: int
         for method, operation in item.items()
         if "requestBody" in operation
     }
-    few = {each: api.reached(each) for each in asked & with_bodies if api.reached(each) < REACHED}
+    wanted = asked & with_bodies - NOT_SERVED
+    few = {each: api.reached(each) for each in wanted if api.reached(each) < REACHED}
     assert not few
     served = {label for label, status in api.answers if status < 300}
     assert asked - served <= NOT_SERVED
