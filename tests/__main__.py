@@ -57,7 +57,6 @@ class Area(NamedTuple):
 
 AREAS = {
     "api": Area(("api", "test_wiring.py")),
-    "attacks": Area(("attacks",)),
     "app": Area(("app", "channel", "core", "ops", "testing"), except_names=SCHEDULES),
     "attacks": Area(("attacks",)),
     "cli": Area(("cli",)),

@@ -374,7 +374,7 @@ def test_an_object_that_is_awaited_is_declared_by_its_method(app: Tickwork) -> N
 
 def test_a_process_takes_no_batches(app: Tickwork) -> None:
     with pytest.raises(InvalidInput, match="a process handles one message at a time"):
-        app.consumer("emails", isolation="process")(handle_batch)  # type: ignore[arg-type]
+        app.consumer("emails", isolation="process")(handle_batch)  # type: ignore[call-overload]
 
 
 def test_a_consumer_of_batches_refuses_what_only_a_process_takes(app: Tickwork) -> None:
