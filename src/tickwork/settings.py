@@ -53,7 +53,7 @@ of its consumers from it.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -68,6 +68,16 @@ from tickwork.core.near_names import nearest
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.core.topology import Topology, parse, section_faults
 from tickwork.errors import FieldError, InvalidInput
+from tickwork.setting_readers import (
+    checked,
+    email_key,
+    email_url,
+    secret,
+    sender,
+    smtp_url,
+    texts,
+    url,
+)
 
 SETTINGS_FILE = "tickwork.toml"
 SECTION = "server"
@@ -350,15 +360,15 @@ def _targets(reader: Reader, name: str) -> tuple[str, ...] | None:
     """Hosts and networks."""
     from tickwork.channel.guard import Guard
 
-    found = _texts(reader, name, "hosts and networks, such as localhost,10.0.0.0/8")
-    return None if found is None else _checked(reader, name, found, Guard)
+    found = texts(reader, name, "hosts and networks, such as localhost,10.0.0.0/8")
+    return None if found is None else checked(reader, name, found, Guard)
 
 
 def _proxies(reader: Reader, name: str) -> tuple[str, ...] | None:
     """Addresses and networks."""
     from ipaddress import ip_network
 
-    found = _texts(reader, name, "addresses and networks, such as 127.0.0.1,10.0.0.0/8")
+    found = texts(reader, name, "addresses and networks, such as 127.0.0.1,10.0.0.0/8")
     for text in found or ():
         try:
             ip_network(text, strict=False)
@@ -368,24 +378,11 @@ def _proxies(reader: Reader, name: str) -> tuple[str, ...] | None:
     return found
 
 
-def _checked(
-    reader: Reader, name: str, value: Value, check: Callable[[Value], object]
-) -> Value | None:
-    """A value that another module checks, which raises `InvalidInput`."""
-    try:
-        check(value)
-    except InvalidInput as error:
-        for fault in error.errors:
-            reader.fault(name, fault.message)
-        return None
-    return value
-
-
 def _owner_targets(reader: Reader, name: str) -> tuple[str, ...] | None:
     """Targets of owners, as a tenant lists them; a name alone is that of a queue."""
     from tickwork.core.owner_targets import CHANNELS, check_owner_targets
 
-    found = _texts(reader, name, "queues and other targets, such as reminders,email")
+    found = texts(reader, name, "queues and other targets, such as reminders,email")
     if found is None:
         return None
     targets = tuple(each if ":" in each or each in CHANNELS else f"queue:{each}" for each in found)
@@ -394,69 +391,15 @@ def _owner_targets(reader: Reader, name: str) -> tuple[str, ...] | None:
     return targets
 
 
-def _texts(reader: Reader, name: str, what: str) -> tuple[str, ...] | None:
-    """A list of texts, or one text with commas between them."""
-    value = reader.value(name)
-    items = value.split(",") if isinstance(value, str) else value
-    if not isinstance(items, list | tuple) or not all(isinstance(each, str) for each in items):
-        reader.fault(name, f"must be {what}")
-        return None
-    return tuple(each.strip() for each in items if each.strip())
-
-
 def _public_url(reader: Reader, name: str) -> str | None:
     what = "the URL at which others reach this server, such as https://jobs.example.com"
-    value = _url(reader, name, what, without="?#@")
+    value = url(reader, name, what, without="?#@")
     return None if value is None else value.rstrip("/")
 
 
-def _url(reader: Reader, name: str, what: str, *, without: str = "@") -> str | None:
-    """The URL of an HTTP server. The error does not show the value: it may contain a secret."""
-    from urllib.parse import urlsplit
-
-    value = reader.value(name)
-    if isinstance(value, str) and value.isprintable() and not {*without, " "} & {*value}:
-        try:
-            parsed = urlsplit(value)
-            is_valid = parsed.scheme in ("http", "https") and parsed.hostname and parsed.port != 0
-        except ValueError:  # Of a port that is none.
-            is_valid = False
-        if is_valid:
-            return value
-    reader.fault(name, f"must be {what}")
-    return None
-
-
-def _secret(reader: Reader, name: str) -> str | None:
-    """Checks only that it is a text. The error does not show the value."""
-    value = reader.value(name)
-    if isinstance(value, str) and value.strip():
-        return value
-    reader.fault(name, "must be a text")
-    return None
-
-
 def _secret_key(reader: Reader, name: str) -> str | None:
-    value = _secret(reader, name)
-    return None if value is None else _checked(reader, name, value, read_keys)
-
-
-def _smtp_url(reader: Reader, name: str) -> str | None:
-    from tickwork.channel.relay import Relay
-
-    value = _secret(reader, name)
-    return None if value is None else _checked(reader, name, value, Relay.from_url)
-
-
-def _email_key(reader: Reader, name: str) -> str | None:
-    value = _secret(reader, name)
-    if value is not None and not (value.isascii() and value.isprintable()):
-        reader.fault(name, "must have printable ASCII characters only")
-    return value
-
-
-def _email_url(reader: Reader, name: str) -> str | None:
-    return _url(reader, name, "the URL of the provider, such as https://mail.example.com/send")
+    value = secret(reader, name)
+    return None if value is None else checked(reader, name, value, read_keys)
 
 
 def _archive_directory(reader: Reader, name: str) -> str | None:
@@ -464,29 +407,6 @@ def _archive_directory(reader: Reader, name: str) -> str | None:
     if value is not None and Path(value).exists() and not Path(value).is_dir():
         reader.fault(name, f"{shown(value)} is not a directory")
     return value
-
-
-def _sender(reader: Reader, name: str) -> str | None:
-    """One email address, with or without a name to show."""
-    from tickwork.core.delivery.target import is_address
-
-    value = reader.value(name)
-    if isinstance(value, str) and value.isprintable():
-        shown_name, bracket, rest = value.strip().rpartition("<")
-        address = rest.removesuffix(">") if bracket else rest
-        if is_address(address) and rest.endswith(">") == bool(bracket) and _is_quoted(shown_name):
-            return value.strip()
-    advice = 'such as Shop <shop@example.com> or "Shop, Berlin" <shop@example.com>'
-    reader.fault(name, f"must be one email address, {advice}, not {shown(value)}")
-    return None
-
-
-def _is_quoted(shown_name: str) -> bool:
-    """Whether a name to show before an address has quotes, if it needs them."""
-    name = shown_name.strip()
-    if len(name) > 1 and name.startswith('"') and name.endswith('"'):
-        return not any(each in name[1:-1] for each in '"\\')
-    return not any(each in name for each in '",;:@<>()[]\\')
 
 
 def _admin_key(reader: Reader, name: str) -> str | None:
@@ -522,11 +442,11 @@ _READERS: dict[str, FieldReader] = {
     "delivery_tenant_concurrency": _integer(1, _DELIVERY_CONCURRENCY_MAX),
     "host_concurrency": _integer(1, _DELIVERY_CONCURRENCY_MAX),
     "host_rate_per_second": _host_rate,
-    "smtp_url": _smtp_url,
-    "email_from": _sender,
+    "smtp_url": smtp_url,
+    "email_from": sender,
     "email_provider": lambda reader, name: reader.one_of(name, EMAIL_PROVIDERS),
-    "email_key": _email_key,
-    "email_url": _email_url,
+    "email_key": email_key,
+    "email_url": email_url,
     "email_rate_per_second": _host_rate,
     "secret_key": _secret_key,
     "admin_key": _admin_key,

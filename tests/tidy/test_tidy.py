@@ -38,6 +38,8 @@ BROAD_CATCHERS = frozenset(
         "cli/run.py",
         "store/shared/group_commit.py",
         "workflow/map_steps.py",
+        "service/isolation/stoppable.py",
+        "cli/import_sources.py",
         "workflow/do_steps.py",
     )
 )
@@ -59,6 +61,8 @@ STANDALONE = {
     "tickwork.channel.guarded_connector": "the guard's only use of aiohttp, which is optional",
     "tickwork.cli.audit": "a file per command group",
     "tickwork.cli.copy": "a file per command group",
+    "tickwork.service.isolation.stoppable": "stops a thread, which nothing else here can",
+    "tickwork.service.not_ready": "answers HTTP without a framework, before the API can start",
     "tickwork.cli.readers": "a file per command group",
     "tickwork.cli.workflow_plans": "what would happen to runs; workflows.py is full",
     "tickwork.cli.services": "a file per command group",

@@ -165,8 +165,18 @@ def create_api(
                     await opened.enter_async_context(beside(context.store))
             yield
 
-    api = Litestar(
-        lifespan=[with_store],
+    api = _application(context, with_store)
+    api.state.documentation = documentation(api)
+    check_declarations(api)
+    api.asgi_handler = compress_answers(keep_slashes(api.asgi_handler))
+    return api
+
+
+def _application(
+    context: Context, lifespan: Callable[[Litestar], AbstractAsyncContextManager[None]]
+) -> Litestar:
+    return Litestar(
+        lifespan=[lifespan],
         route_handlers=_ROUTES,
         dependencies={
             "context": Provide(lambda: context, sync_to_thread=False),
@@ -182,10 +192,6 @@ def create_api(
         openapi_config=_documentation(),
         logging_config=None,
     )
-    api.state.documentation = documentation(api)
-    check_declarations(api)
-    api.asgi_handler = compress_answers(keep_slashes(api.asgi_handler))
-    return api
 
 
 def _documentation() -> OpenAPIConfig:

@@ -466,11 +466,8 @@ def handler_options(
     faults: list[FieldError] = []
     chosen = known | given
     reader = Reader(chosen, faults)
-    if is_batch:
-        taken = known.keys() - {*_PROCESS_ONLY}
-        Reader(given, faults).refuse_unknown(taken)
-    else:
-        reader.refuse_unknown(known.keys())
+    taken = known.keys() - {*_PROCESS_ONLY} if is_batch else known.keys()
+    Reader(given, faults).refuse_unknown(taken)
     reader.one_of("isolation", Isolation)
     reader.read(_OPTIONS)
     if chosen["isolation"] != Isolation.PROCESS and not is_batch:

@@ -422,6 +422,12 @@ def current_handling() -> Handling | None:
     return _current.get()
 
 
+def check_read() -> None:
+    """Raises `InvalidInput` in the body of a workflow: what it reads may differ on every replay."""
+    if (handling := current_handling()) is not None:
+        handling.check_effect("uses the database")
+
+
 _correlation: ContextVar[str | None] = ContextVar("tickwork_correlation", default=None)
 
 

@@ -24,7 +24,7 @@ from uuid import UUID
 
 from tickwork import clock, server, wiring
 from tickwork.app.declarations import Consumer, Registry
-from tickwork.app.invocation import current_handling, step_out
+from tickwork.app.invocation import check_read, step_out
 from tickwork.app.services import AsgiApp, ServiceDeclaration
 from tickwork.channel.asgi import AsgiService
 from tickwork.channel.channels import WebhookSink
@@ -109,8 +109,7 @@ class AppEngine:
 
     async def ready(self) -> Store:
         """The store, with every queue that is declared by now."""
-        if (handling := current_handling()) is not None:
-            handling.check_effect("uses the database")
+        check_read()
         store = await self.open()
         for name in [*self.registry.queues]:
             await self.ensure_queue(name)

@@ -33,6 +33,7 @@ from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.facade.engine import AppEngine
 from tickwork.ops import alerts, batches, cluster, dead_letters, messages, queues, subscriptions
 from tickwork.ops.cluster import Node
+from tickwork.ops.dead_letter_edits import edit_with_value
 from tickwork.ops.dead_letters import ReplaySummary
 from tickwork.ops.messages import StoredMessage
 from tickwork.ops.stores import Store
@@ -281,7 +282,7 @@ class DeadLetters:
         """Replaces the body of an open dead letter; a replay sends the new one."""
         kind = known_content_type(content_type)
         store, wanted = await self._engine.ready(), read_id("dead_letter_id", dead_letter_id)
-        return await dead_letters.edit_with_value(
+        return await edit_with_value(
             store,
             self._engine.scope,
             wanted,

@@ -55,6 +55,15 @@ class RunFacts(Struct, frozen=True, kw_only=True):
         return all((run.workflow, run.version) not in node.workflows for node in self.nodes)
 
 
+def nodes_with(workflow: str, nodes: Sequence[Node], now: datetime) -> list[Node]:
+    """The live nodes that declare a workflow."""
+    return [
+        node
+        for node in nodes
+        if node.expires_at > now and any(name == workflow for name, _ in node.workflows)
+    ]
+
+
 class _Answer(Struct, frozen=True, kw_only=True):
     """The parts of an answer that depend on what a run waits for."""
 

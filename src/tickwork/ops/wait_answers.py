@@ -54,7 +54,7 @@ def message_wait(facts: MessageFacts) -> Wait:
     """Why a message waits."""
     message, until, since = facts.message, None, message_since(facts.message)
     more: tuple[str, ...] = ()
-    kind, subject = subject_of(facts)
+    _, subject = subject_of(facts)
     obstacles = obstacles_text(facts.obstacles)
     if message.waits_since is not None:
         code = "completion"
@@ -63,22 +63,9 @@ def message_wait(facts: MessageFacts) -> Wait:
     elif message.state is State.CLAIMED:
         code, answer, then, until = _claimed(facts, subject)
     elif facts.endpoint is not None and is_stopped(facts.endpoint):
-        state = endpoint_wait(facts.endpoint, facts.now)
-        code, since, until = state.code, state.since or since, state.until
-        if until is not None:  # It is not sent before its own time, either.
-            until = max(until, message.visible_at)
-        more = state.details
-        answer = f"{subject} waits: {_part(state.answer)}"
-        then = _part(state.next) + obstacles
-        if code == DISABLED and facts.settings.push_to is None:
-            until = message.sent_at + timedelta(seconds=facts.settings.retention_seconds)
-            then = f"{then}; after {iso_second(until)} it becomes a dead letter"
+        return _stopped(facts, facts.endpoint)
     elif facts.endpoint is None and facts.settings.push_to is not None:
-        name, code = facts.settings.push_to, MISSING
-        answer = f"{subject} waits: its queue pushes to endpoint {name}, which does not exist"
-        create = f"`tickwork endpoints create {name}`"
-        other = f"`tickwork queues update {facts.queue} --push-to` names another one"
-        then = f"it is pushed when the endpoint exists: {create}, or {other}{obstacles}"
+        code, answer, then = _pushed_nowhere(facts, facts.settings.push_to, subject)
     elif message.state is State.BLOCKED:
         code, since, first = "blocked", message.sent_at, "an earlier message of its key"
         if facts.ahead is not None:
@@ -112,12 +99,55 @@ def message_wait(facts: MessageFacts) -> Wait:
         code, answer = READY, f"{subject} is ready and waits for a worker"
         needed = " with tickwork[delivery]" if facts.queue in HIDDEN_QUEUES else ""
         then = f"a worker{needed} runs it as soon as one is free{obstacles}"
-    expected = facts.estimate if code == READY else None
+    return _message_answer(facts, code, answer, then, since=since, until=until, more=more)
+
+
+def _stopped(facts: MessageFacts, endpoint: Endpoint) -> Wait:
+    """Why a message waits whose endpoint takes none now."""
+    message, state = facts.message, endpoint_wait(endpoint, facts.now)
+    _, subject = subject_of(facts)
+    until, then = state.until, _part(state.next) + obstacles_text(facts.obstacles)
+    if until is not None:  # It is not sent before its own time, either.
+        until = max(until, message.visible_at)
+    if state.code == DISABLED and facts.settings.push_to is None:
+        until = message.sent_at + timedelta(seconds=facts.settings.retention_seconds)
+        then = f"{then}; after {iso_second(until)} it becomes a dead letter"
+    return _message_answer(
+        facts,
+        state.code,
+        f"{subject} waits: {_part(state.answer)}",
+        then,
+        since=state.since or message_since(message),
+        until=until,
+        more=state.details,
+    )
+
+
+def _pushed_nowhere(facts: MessageFacts, name: str, subject: str) -> tuple[str, str, str]:
+    create = f"`tickwork endpoints create {name}`"
+    other = f"`tickwork queues update {facts.queue} --push-to` names another one"
+    obstacles = obstacles_text(facts.obstacles)
+    answer = f"{subject} waits: its queue pushes to endpoint {name}, which does not exist"
+    then = f"it is pushed when the endpoint exists: {create}, or {other}{obstacles}"
+    return MISSING, answer, then
+
+
+def _message_answer(
+    facts: MessageFacts,
+    code: str,
+    answer: str,
+    then: str,
+    *,
+    since: datetime,
+    until: datetime | None,
+    more: tuple[str, ...],
+) -> Wait:
+    message, expected = facts.message, facts.estimate if code == READY else None
     named = public_id(Prefix.MESSAGE, message.id)
     if facts.delivery is not None:
         named = public_id(Prefix.DELIVERY, facts.delivery.id)
     return Wait(
-        kind=kind,
+        kind=subject_of(facts)[0],
         id=named,
         code=code,
         answer=sentence(answer),

@@ -52,7 +52,7 @@ from tickwork.ops.messages import get_message
 from tickwork.ops.obstacles import WORKER_ROLE, obstacles
 from tickwork.ops.pull import is_pulled
 from tickwork.ops.queue_estimate import estimate_wait
-from tickwork.ops.run_wait import RunFacts, run_wait
+from tickwork.ops.run_wait import RunFacts, nodes_with, run_wait
 from tickwork.ops.schedules.lookup import get_schedule
 from tickwork.ops.schedules.why import Why, deleted_hint
 from tickwork.ops.schedules.why import why as why_schedule
@@ -241,12 +241,7 @@ async def why_run(store: Store, scope: Scope, run_id: str, *, workflow: str | No
     page = await store.workflows.page(scope, run_id, NO_STEPS)
     if workflow not in (None, page.run.workflow):
         raise NotFound(f"run of workflow {workflow}", run_id)
-    now = page.now
-    nodes = [
-        node
-        for node in await store.nodes.list(SYSTEM)
-        if node.expires_at > now and any(name == page.run.workflow for name, _ in node.workflows)
-    ]
+    nodes = nodes_with(page.run.workflow, await store.nodes.list(SYSTEM), page.now)
     message = await _run_facts(store, scope, page.run)
     return run_wait(RunFacts(page=page, message=message, nodes=nodes))
 

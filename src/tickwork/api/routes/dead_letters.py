@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from uuid import UUID
 
 from litestar.di import NamedDependency
 from litestar.openapi.spec import Example
 from litestar.params import Body, FromPath, FromQuery, QueryParameter
-from msgspec import Meta, Struct, structs
+from msgspec import structs
 
 from tickwork.api.context import Context, store_of, types_of
+from tickwork.api.dead_letter_schemas import (
+    DeadGroups,
+    DeadLetterAnswer,
+    Discarded,
+    DiscardRequest,
+    EditRequest,
+    ReplayRequest,
+)
 from tickwork.api.operation import operation
 from tickwork.api.pages import (
     PAGE_LIMIT,
@@ -26,17 +33,15 @@ from tickwork.api.query import body_reader, finished
 from tickwork.core.access import Caller, Permission
 from tickwork.core.fields import Reader, read_id, read_instant, shown
 from tickwork.core.message.dead_letter import (
-    DeadGroup,
     DeadLetter,
     MatchingDeadLetters,
-    Resolution,
     Selection,
 )
-from tickwork.core.model import ContentType
-from tickwork.core.public_id import Prefix, optional_id, public_id, read_path_id
+from tickwork.core.public_id import Prefix, read_path_id
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.errors import NotFound
 from tickwork.ops import dead_letters
+from tickwork.ops.dead_letter_edits import edit_with_encoded
 from tickwork.ops.queues import queue_names
 from tickwork.ops.read_message import read_body
 
@@ -49,100 +54,6 @@ _REPLAY = [
     Example(summary="One first, then 10 a second", value={"canary": 1, "rate": 10}),
 ]
 _EDIT = [Example(summary="Another body", value={"body": {"to": "ada@example.com"}})]
-
-
-class DeadLetterAnswer(Struct, frozen=True, kw_only=True):
-    """A message that will not be delivered again, unless it is replayed. `resolution` is null while
-    it is open."""
-
-    id: str
-    queue: str | None
-    message_id: str
-    reason: str
-    error: str | None
-    fingerprint: Annotated[str, Meta(description="The same for similar errors.")]
-    attempts: int
-    failed_at: datetime
-    resolution: Resolution | None
-    resolved_at: datetime | None
-    edited_at: datetime | None
-    replayed_as: str | None
-    body: Any
-    content_type: ContentType
-    type: str | None
-    source: str | None
-    key: str | None
-    priority: int
-    event_id: str | None
-    correlation_id: str | None
-    causation_id: str | None
-    hops: int
-    batch_id: str | None
-    schedule_id: str | None
-    slot: datetime | None
-    idempotency_key: str | None
-    sent_at: datetime
-
-    @classmethod
-    def of(cls, letter: DeadLetter, queue: str | None) -> DeadLetterAnswer:
-        """The answer for a dead letter."""
-        own = {
-            "id": public_id(Prefix.DEAD_LETTER, letter.id),
-            "queue": queue,
-            "message_id": public_id(Prefix.MESSAGE, letter.message_id),
-            "replayed_as": optional_id(Prefix.MESSAGE, letter.replayed_as),
-            "batch_id": optional_id(Prefix.BATCH, letter.batch_id),
-            "schedule_id": optional_id(Prefix.SCHEDULE, letter.schedule_id),
-            "body": letter.payload,
-        }
-        same = {name: getattr(letter, name) for name in cls.__struct_fields__ if name not in own}
-        return cls(**own, **same)
-
-
-class DeadGroups(Struct, frozen=True):
-    """Open dead letters by reason, error and type; the largest group first."""
-
-    groups: tuple[DeadGroup, ...]
-
-
-class EditRequest(Struct, frozen=True, kw_only=True):
-    """The body that a replay sends."""
-
-    body: Any
-    content_type: Literal["json", "text", "bytes"] = "json"
-
-
-class ReplayRequest(Struct, frozen=True, kw_only=True):
-    """Which dead letters to send again, and how."""
-
-    ids: list[str] | None = None
-    reason: str | None = None
-    fingerprint: str | None = None
-    type: str | None = None
-    no_type: Annotated[bool, Meta(description="Only those without a type.")] = False
-    failed_before: Annotated[datetime | None, Meta(description="Or at that time.")] = None
-    limit: int | None = None
-    canary: Annotated[int, Meta(ge=0, description="So many first; the rest if they succeed.")] = 0
-    rate: Annotated[float | None, Meta(description="Messages a second.")] = None
-    canary_timeout_seconds: float = 30.0
-
-
-class DiscardRequest(Struct, frozen=True, kw_only=True):
-    """Which dead letters to discard."""
-
-    ids: list[str] | None = None
-    reason: str | None = None
-    fingerprint: str | None = None
-    type: str | None = None
-    no_type: Annotated[bool, Meta(description="Only those without a type.")] = False
-    failed_before: Annotated[datetime | None, Meta(description="Or at that time.")] = None
-    limit: int | None = None
-
-
-class Discarded(Struct, frozen=True):
-    """How many dead letters were discarded."""
-
-    discarded: int
 
 
 @operation(
@@ -320,7 +231,7 @@ async def edit_dead_letter(
     """Replaces the body of an open dead letter; a replay sends the new one."""
     wanted = _id(dead_letter)
     body, content_type = read_body(data)
-    await dead_letters.edit_with_encoded(
+    await edit_with_encoded(
         store_of(context),
         caller.scope,
         wanted,
