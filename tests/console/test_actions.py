@@ -161,6 +161,10 @@ def test_a_compensation_is_no_place_to_restart_from(tabs: Tabs, tmp_path: Path) 
             for row in rows.all()
         }
         assert can_restart == {"hotel": 1, "car": 1, "flight": 1, "compensate hotel": 0}
+        rows.nth(2).get_by_role("button", name="Restart from here").click()
+        said = page.get_by_role("dialog").inner_text()
+        assert "Run again: hotel, flight. Effects happen again: none." in said
+        assert "Results are kept: car." in said
         tab.check()
 
 

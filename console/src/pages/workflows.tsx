@@ -229,7 +229,7 @@ function Diverged({ named, done }: { named: Named; done: (text: string) => void 
         onAct={() =>
           ask({
             title: 'Accept the divergence?',
-            text: "Goes on with today's code from here. Recorded steps that the code no longer asks for are kept, not repeated and still undone on failure.",
+            text: "Goes on with today's code from here. Recorded steps that the code no longer asks for are kept and not repeated, but this code cannot undo them.",
             act: 'Accept 1 run',
             run: async () => {
               await send('POST', `/v1${path('workflows', workflow, 'runs', run, 'accept')}`)
@@ -265,10 +265,13 @@ function Diverged({ named, done }: { named: Named; done: (text: string) => void 
   )
 }
 
-function askRestart(named: Named, step: string | undefined, done: (text: string) => void): void {
+/** Says which steps run again, and whose effects happen again, before it is done. */
+async function askRestart(named: Named, step: string | undefined, done: (text: string) => void): Promise<void> {
+  const { restart } = await post('/v1/workflows/{workflow}/runs/{run}/restart', { ...named, body: { from_step: step ?? null, dry_run: true } })
+  const listed = (steps: readonly string[] | undefined): string => steps?.join(', ') || 'none'
   ask({
     title: step === undefined ? 'Restart the run from its beginning?' : `Restart the run from ${step}?`,
-    text: step === undefined ? 'All results are forgotten, and every step runs again.' : 'Results of this step and of those after it are forgotten, and the steps run again.',
+    text: `Run again: ${listed(restart?.runs)}. Effects happen again: ${listed(restart?.repeats)}. Results are kept: ${listed(restart?.keeps)}.`,
     act: 'Restart 1 run',
     isDanger: true,
     run: async () => {
@@ -286,7 +289,7 @@ const EVENTS_MAX = 100
 const IDLE_SHARE = 0.1
 
 /** A bar for each step. Long times in which nothing ran are folded to a tenth of the width. */
-function Steps({ run, restart }: { run: Schemas['RunView']; restart: (step: string) => void }) {
+function Steps({ run, restart }: { run: Schemas['RunView']; restart: (step: string) => Promise<void> }) {
   const { query, set } = usePlace()
   const from = Number(query.from ?? 0)
   const { steps, steps_total: total } = run
