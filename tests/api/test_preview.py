@@ -162,6 +162,8 @@ def test_odd_values_are_refused_by_field(client: Client, field: str, value: str)
     response = send(client, body.encode())
     is_unknown = response.status_code == 400  # A field inside of it.
     code = "unknown_field" if is_unknown else "invalid_input"
+    if "u0000" in value:
+        code = "nul_character"
     refusal(response, status=400 if is_unknown else 422, code=code)
 
 
@@ -219,7 +221,6 @@ def test_a_preview_uses_the_stored_calendars(tmp_path: Path) -> None:
             "2027-03-01",
             "2027-03-03",
         ]
-        for unknown in ("nowhere", "no\x00where"):
-            response = server.post(URL, json={**body, "calendar": unknown})
-            told = refusal(response, status=422, code="invalid_input")
-            assert [each["field"] for each in told["errors"]] == ["calendar"]
+        response = server.post(URL, json={**body, "calendar": "nowhere"})
+        told = refusal(response, status=422, code="invalid_input")
+        assert [each["field"] for each in told["errors"]] == ["calendar"]

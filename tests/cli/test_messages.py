@@ -209,7 +209,8 @@ def test_why_and_trace_answer_for_a_message(desk: Desk) -> None:
     send(desk, waiting)
     why = desk.answer("why", str(waiting.id)).splitlines()
     assert why[0] == "The message in queue emails is delayed."
-    assert [line.partition(":")[0] for line in why[1:]] == ["since", "until", "next", "trace"]
+    names = ["since", "until", "next", "No consumer has pulled from queue emails yet.", "trace"]
+    assert [line.partition(":")[0] for line in why[1:]] == names
     assert desk.json("why", str(waiting.id)[-8:])["code"] == "delayed"
     lines = desk.answer("trace", "story").splitlines()
     assert lines[0] == "correlation story"

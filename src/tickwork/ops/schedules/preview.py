@@ -6,7 +6,6 @@ change is half a year of fires away, so `explain_schedule` looks at the hours ar
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
@@ -59,6 +58,8 @@ async def preview(
     """Returns the next fires of a schedule that need not exist, with the tenant's calendars."""
     calendars = await holidays_among(store, scope, [body])
     limits, now = await limits_of(store, scope, limits), await store.now()
+    import asyncio  # `tickwork next` starts without it.
+
     return await asyncio.to_thread(
         preview_schedule, body, now=now, limits=limits, calendars=calendars
     )
