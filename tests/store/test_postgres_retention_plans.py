@@ -30,7 +30,7 @@ WAYS = {
     "cancel_items": {MESSAGES: {f"{MESSAGES}_pkey", f"{MESSAGES}_batch", BY_PLACE}},
     "complete_batches": {BATCHES: {f"{BATCHES}_pkey", f"{BATCHES}_open"}},
     "discard_dead_letters": {LETTERS: {f"{LETTERS}_pkey", f"{LETTERS}_id", BY_PLACE}},
-    "edit_dead_letter": {LETTERS: {f"{LETTERS}_pkey", f"{LETTERS}_id"}},
+    "edit_dead_letter": {LETTERS: {f"{LETTERS}_pkey", f"{LETTERS}_id", BY_PLACE}},
     "end_items": {ITEMS: set[str](), COUNTS: set[str]()},
     "has_ended_items": {ITEMS: {f"{ITEMS}_pkey"}},
     "ended_batches": {BATCHES: {f"{BATCHES}_pkey", f"{BATCHES}_open"}, COUNTS: {f"{COUNTS}_pkey"}},
@@ -185,7 +185,7 @@ async def test_dead_letters_are_read_in_index_order(connection: Connection, lock
     await connection.execute("SET plan_cache_mode = force_custom_plan")
     for name, more, index in PICKED:
         await connection.execute(f"PREPARE {name} AS {getattr(SQL, name)}{lock}")
-        values = f"{QUEUE}, now(), {QUEUE}, NULL, NULL, NULL, 5, 'infinity', {QUEUE}{more}"
+        values = f"{QUEUE}, now(), {QUEUE}, NULL, NULL, NULL, 5, 'infinity', {QUEUE}, false{more}"
         plan = await plan_of(connection, f"EXECUTE {name} ({values})")
         assert ways_to(LETTERS, plan) == {f"{LETTERS}_{index}"}
         assert not has_sort(plan), f"{name} reads more than it gives, to sort it"
@@ -214,7 +214,7 @@ async def test_dead_letters_are_counted_by_queue_also_if_one_has_all_of_them(
 async def test_dead_letters_are_found_by_their_ids(connection: Connection) -> None:
     await connection.execute("SET plan_cache_mode = force_custom_plan")
     await connection.execute(f"PREPARE chosen AS {SQL.pick_dead_letters_by_id}")
-    span = f"'-infinity', {QUEUE}, NULL, NULL, NULL, 100, 'infinity', {QUEUE}"
+    span = f"'-infinity', {QUEUE}, NULL, NULL, NULL, 100, 'infinity', {QUEUE}, false"
     values = f"{QUEUE}, {span}, NULL, ARRAY [{QUEUE}, {QUEUE}]"
     plan = await plan_of(connection, f"EXECUTE chosen ({values})")
     assert ways_to(LETTERS, plan) == {f"{LETTERS}_id"}

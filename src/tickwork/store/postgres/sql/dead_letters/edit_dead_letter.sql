@@ -1,5 +1,7 @@
 -- Replaces the body of an open dead letter.
 UPDATE tickwork_dead_letters AS l
 SET body = $4, content_type = $5, edited_at = coalesce($1::timestamptz, clock_timestamp())
-WHERE tenant = $2 AND id = $3 AND resolution IS NULL
+-- One index lookup, whatever the planner's statistics.
+FROM (SELECT ctid AS at FROM tickwork_dead_letters WHERE tenant = $2 AND id = $3 LIMIT 1 FOR UPDATE) AS found
+WHERE l.ctid = found.at AND l.resolution IS NULL
 RETURNING /*dead_letter*/
