@@ -188,7 +188,6 @@ async def test_nothing_is_sent_without_a_provider() -> None:
     ("fields", "field"),
     [
         ({"email_provider": "resend"}, "TICKWORK_EMAIL_KEY"),
-        ({"email_provider": "resend", "email_key": "a\r\nb"}, "TICKWORK_EMAIL_KEY"),
         ({**GENERIC}, "TICKWORK_EMAIL_URL"),
         (
             {**GENERIC, "email_url": "ftp://a"},
@@ -208,7 +207,6 @@ def test_settings_that_do_not_fit_together_are_refused(fields: Any, field: str) 
     with pytest.raises(InvalidInput) as raised:
         email_sink(Settings(**fields))
     assert [each.field for each in raised.value.errors] == [field]
-    assert "a\r\nb" not in str(raised.value)
 
 
 def test_the_address_of_a_named_provider_is_known() -> None:

@@ -222,7 +222,7 @@ def test_only_what_users_need_is_on_the_app() -> None:
         "entity", "events", "firings", "http", "keys", "limits",
         "messages", "name", "nodes", "now", "on", "on_completed", "open", "pause_all",
         "queue", "queues", "run",
-        "resume_all", "running", "schedule", "schedules", "service", "stats",
+        "resume_all", "running", "schedule", "schedules", "service", "stats", "status",
         "subscriptions", "tenant", "tenants", "topology", "trace", "types", "usage", "webhooks",
             "why", "widen_windows",
             "workflow",

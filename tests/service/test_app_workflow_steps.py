@@ -100,7 +100,6 @@ async def test_a_name_that_two_tasks_use_is_refused_and_a_key_tells_them_apart(
         lambda step: step.do("x", "abs"),
         lambda step: step.do("x", abs, 1, retries=5),
         lambda step: step.do("x", abs, 1, timeout_seconds=0),
-        lambda step: step.sleep("x", -1),
         lambda step: step.sleep("x", float("nan")),
         lambda step: step.sleep_until("x", "tomorrow"),
         lambda step: step.wait_for_event("x", type=""),

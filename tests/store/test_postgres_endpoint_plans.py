@@ -61,7 +61,7 @@ WAYS = {
     "record_attempts": {MESSAGES: BY_KEY[MESSAGES], DELIVERIES: BY_KEY[DELIVERIES]},
     "record_deliveries": {DELIVERIES: set[str]()},
     "resend_deliveries": {DELIVERIES: BY_KEY[DELIVERIES]},
-    "resolve_dead_letters": {LETTERS: {f"{LETTERS}_message"}},
+    "resolve_dead_letters": {LETTERS: {f"{LETTERS}_message", f"{LETTERS}_pkey", BY_PLACE}},
     "show_messages": {MESSAGES: BY_KEY[MESSAGES] | {BY_PLACE}},
     "undelivered_ids": {DELIVERIES: {OPEN}},
     "waiting_deliveries": {DELIVERIES: {OPEN}, MESSAGES: BY_KEY[MESSAGES]},

@@ -320,7 +320,8 @@ class Tickwork(QueueApp):
         """Runs a process until SIGTERM or SIGINT, then drains.
 
         The options are the flags of `tickwork run`: `roles`, `host`, `port`, `http_port`,
-        `log_format`, `log_level`, `metrics_host`, `metrics_port`, `drain_seconds`.
+        `log_format`, `log_level`, `metrics_host`, `metrics_port`, `drain_seconds`,
+        `wait_seconds`.
         """
         self._engine.run(on_started, {**options})
 

@@ -75,7 +75,7 @@ class Schedules:
     async def create_many(self, bodies: Sequence[ScheduleFields]) -> tuple[Schedule, ...]:
         """Creates up to 1,000 schedules, all or none."""
         engine = self._engine
-        for number, fields in enumerate(bodies):
+        for number, fields in enumerate(bodies if _is_list(bodies) else ()):
             self._check_method(fields, f"[{number}].")
         store, limits = await engine.ready(), engine.limits()
         found = await create.create_many(
@@ -101,7 +101,7 @@ class Schedules:
         return await create.create_bulk(
             store,
             engine.scope,
-            self._checked(bodies),
+            self._checked(bodies) if _is_list(bodies) else bodies,
             limits=limits,
             payload_of=engine.registry.payload_sent,
             outside=engine.outside(),
@@ -282,9 +282,11 @@ class Schedules:
             self._check_method(fields)
             yield fields
 
-    def _check_method(self, fields: Mapping[str, object], prefix: str = "") -> None:
+    def _check_method(self, fields: object, prefix: str = "") -> None:
         """Raises `InvalidInput` for a target that names a method which a class of this app does not
-        have."""
+        have. What is no object is refused with all other faults."""
+        if not isinstance(fields, Mapping):
+            return
         target = fields.get("target")
         known = self._engine.entity_types.get(entity_named(fields) or "")
         if known is None or not isinstance(target, Mapping):
@@ -393,3 +395,8 @@ def declare_function(
     except InvalidInput as error:
         faults = [FieldError(f"{name}.{each.field}", each.message) for each in error.errors]
         raise InvalidInput(faults) from None
+
+
+def _is_list(bodies: object) -> bool:
+    """Whether there are bodies to look at. What is no list is refused where all faults are."""
+    return isinstance(bodies, Iterable) and not isinstance(bodies, str | bytes | Mapping)

@@ -260,6 +260,7 @@ async def upcoming_of_schedule(
     tag="schedules",
     summary="List the next fires of all schedules",
     is_for_owners=True,
+    problems=(404,),
 )
 async def upcoming(
     context: NamedDependency[Context],
