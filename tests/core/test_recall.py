@@ -104,6 +104,7 @@ def test_another_kind_function_or_argument_is_named() -> None:
     ):
         recall = Recall([recorded])
         recall.ask("charge", kind, called)
+        assert recall.next(NOW) is None
         assert text in str(recall.divergence())
 
 

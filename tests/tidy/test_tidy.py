@@ -41,6 +41,7 @@ BROAD_CATCHERS = frozenset(
         "service/isolation/stoppable.py",
         "cli/import_sources.py",
         "workflow/do_steps.py",
+        "workflow/steps.py",
     )
 )
 """Modules that may catch any exception, because code of the app can raise anything.

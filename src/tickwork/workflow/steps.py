@@ -188,6 +188,13 @@ class Steps:
 
     def on_idle(self) -> None:
         """The body waits: it gets its next recorded result, or what it has called begins."""
+        try:
+            self._go_on()
+        except Exception as error:  # Else nobody would know that the body waits.
+            self._on_error(error)
+            self.changed.set()
+
+    def _go_on(self) -> None:
         while self.is_recalling and not self.is_dropped:
             if self._give_next():
                 return

@@ -76,8 +76,10 @@ class Recall:
         return known
 
     def next(self, now: datetime) -> str | None:
-        """The key of the step whose result the body gets next; None if there is no more, or if it
-        has not asked for the next one."""
+        """The key of the step whose result the body gets next; None if there is no more, if it has
+        not asked for the next one, or if it has asked for a step otherwise than it is recorded."""
+        if self.mismatch is not None:
+            return None
         if self._late:
             return self._late[0]
         while self._next < len(self._ended):
