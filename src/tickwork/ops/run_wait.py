@@ -256,7 +256,7 @@ def _is_unread(event: RunEvent) -> bool:
 def _unread_words(type_: str, count: int, awaited: Sequence[str]) -> str:
     times = {1: "once", 2: "twice"}.get(count, f"{count} times")
     words = f"event {type_!r} was sent {times}, and no step has received it"
-    near = nearest(type_, awaited)
+    near = None if type_ in awaited else nearest(type_, awaited)
     return words if near is None else f"{words}; it waits for {near!r}"
 
 

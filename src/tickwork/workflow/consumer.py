@@ -156,7 +156,7 @@ class Runner:
         if run.diverged_at is not None:
             passed = (await self._store.now() - run.diverged_at).total_seconds()
             seconds = min(max(passed / 2, seconds), DIVERGED_SECONDS_MAX)
-        return Suspended(seconds, run.signals, note=f"diverged: {divergence}")
+        return Suspended(seconds, run.signals)
 
     def _is_code_of(self, run: Run, queue: str) -> bool:
         """Whether this node may execute a run: it declares its version, or has taken over the
