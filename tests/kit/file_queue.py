@@ -19,7 +19,7 @@ import pytest
 QUEUE_FOLDER = "TICKWORK_TEST_QUEUE"
 """Name of the environment variable with the shared folder."""
 
-PROCESS_NUMBER = "TICKWORK_TEST_PROCESS"
+PROCESS_NUMBER = "TESTS_PROCESS"
 """Name of the environment variable with the number of this process, from 0, or `SPARE`."""
 
 SPARE = "spare"
