@@ -410,3 +410,161 @@ async def test_why_names_the_event_and_those_that_were_sent_under_another_name(
             "it waits for 'sale.approved'" in why.details
         )
         assert (await run.status()).waits_for == ("step approval: event 'sale.approved'",)
+
+
+async def test_a_run_that_was_paused_and_resumed_while_a_step_ran_goes_on(
+    app: Tickwork, database: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tickwork.workflow.execution.CHECK_SECONDS", 0.02)
+    has_started, may_end = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> str:
+        has_started.set()
+        await may_end.wait()
+        return "done"
+
+    @app.workflow()
+    async def order(step: Step) -> str:
+        return await step.do("slow", slow)
+
+    async with harness(app, database=database) as h:
+        history, seen = h.store.workflows.history, list[bool]()
+
+        async def read(scope: Any, run_id: str, *, with_steps: bool = True) -> Any:
+            found = await history(scope, run_id, with_steps=with_steps)
+            seen.append(found.run.paused)
+            return found
+
+        monkeypatch.setattr(h.store.workflows, "history", read)
+        run = await app.workflows.start(order)
+        draining = asyncio.create_task(h.drain())
+        await has_started.wait()
+        await run.pause()
+        await eventually(lambda: seen[-1:] == [True])
+        await run.resume()
+        await eventually(lambda: seen[-1:] == [False])
+        may_end.set()
+        await draining
+        await h.drain()
+        assert await run.result() == "done"
+
+
+async def test_an_accepted_step_of_another_kind_is_replaced(database: str | None) -> None:
+    notes: list[str] = []
+    old, new = Tickwork(), Tickwork()
+
+    @old.workflow(name="order")
+    async def first(step: Step) -> None:
+        await step.do("pause", noting(notes, "pause"))
+        await step.sleep("rest", 60)
+
+    @new.workflow(name="order")
+    async def second(step: Step) -> str:
+        await step.sleep("pause", 60)
+        await step.sleep("rest", 60)
+        return "rested"
+
+    async with harness(old, database=database) as h:
+        await old.workflows.start("order", id="o-1")
+        await h.drain()
+        async with h.deploy(new) as h2:
+            run = new.workflows.get("o-1")
+            await h2.advance(minutes=3)
+            assert (await run.status()).status == "diverged"
+            await run.accept()
+            await h2.advance(minutes=5)
+            assert await run.result() == "rested"
+    assert notes == ["pause"]
+
+
+async def test_what_was_accepted_holds_for_that_record_only(database: str | None) -> None:
+    notes: list[str] = []
+
+    def code(name: str) -> Tickwork:
+        made = Tickwork()
+
+        async def loop(step: Step, params: int) -> None:
+            await step.do(name, noting(notes, f"{name}{params}"))
+            await step.sleep("rest", 600)
+            step.continue_as(params + 1)
+
+        made.workflow(name="loop")(loop)
+        return made
+
+    first, second, third = code("a"), code("b"), code("c")
+    async with harness(first, database=database) as h:
+        await first.workflows.start("loop", 0, id="l")
+        await h.drain()
+        async with h.deploy(second) as h2:
+            await h2.advance(minutes=11)
+            await second.workflows.get("l").accept()
+            await h2.advance(minutes=5)
+            assert notes == ["a0", "b0", "b1"]
+            async with h2.deploy(third) as h3:
+                await h3.advance(minutes=30)
+                assert (await third.workflows.get("l").status()).status == "diverged"
+    assert notes == ["a0", "b0", "b1"]
+
+
+async def test_a_body_starts_nothing_while_it_is_undone(
+    app: Tickwork, database: str | None
+) -> None:
+    notes: list[str] = []
+    undoing = asyncio.Event()
+
+    async def refund(*_: Any) -> None:
+        undoing.set()
+        await asyncio.sleep(0.1)
+        notes.append("refund")
+
+    @app.workflow()
+    async def order(step: Step) -> None:
+        await step.do("charge", noting(notes, "charge"), compensate=refund)
+        try:
+            async with asyncio.timeout(0.05):
+                await step.wait_for_event("approval", type="approved")
+        except TimeoutError:
+            await step.do("late", noting(notes, "late"))
+
+    async with harness(app, database=database) as h:
+        run = await app.workflows.start(order)
+        await h.drain()
+        await run.cancel(compensate=True)
+        await h.drain()
+        assert (await run.status()).status == "cancelled"
+    assert notes == ["charge", "refund"]
+
+
+async def test_the_replay_of_a_dead_letter_repeats_nothing_that_changed_code_renames(
+    database: str | None,
+) -> None:
+    notes: list[str] = []
+
+    def code(name: str, *, is_broken: bool) -> Tickwork:
+        made = Tickwork()
+
+        async def ship() -> str:
+            if is_broken:
+                raise Permanent("the truck is gone")
+            return "shipped"
+
+        async def order(step: Step, _: Any) -> str:
+            await step.do(name, noting(notes, "charge"))
+            return await step.do("ship", ship)
+
+        made.workflow(name="order")(order)
+        return made
+
+    old, new = code("charge", is_broken=True), code("bill", is_broken=False)
+    async with harness(old, database=database) as h:
+        await old.schedules.create(
+            once_at="2026-01-05T10:00:00Z", target={"type": "workflow", "workflow": "order"}
+        )
+        await h.advance(hours=2)
+        (dead,) = await h.dead(runs_queue("order"))
+        async with h.deploy(new) as h2:
+            await new.dead_letters.replay(runs_queue("order"), ids=[dead.letter.id])
+            await h2.advance(hours=1)
+            (found,) = await new.workflows.list("order")
+            assert found.status == "diverged"
+    assert notes == ["charge"]

@@ -26,6 +26,10 @@ OTHER_LOOP = "attached to a different loop"
 """What asyncio says when a body awaits something that runs in the loop of the worker."""
 
 
+class Dropped(BaseException):
+    """Raised in a body that calls a step after it was dropped, or while its steps are undone."""
+
+
 class NoStepError(RuntimeError, AttributeError):
     """A body does what belongs into a step."""
 
@@ -78,7 +82,8 @@ class BodyLoop:
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
-        if self.is_dropped and not task.cancelled():
+        is_over = not task.cancelled() and isinstance(task.exception(), Dropped)
+        if self.is_dropped and not task.cancelled() and not is_over:
             task.exception()  # What a dropped body raises says nothing.
 
     def _run(self) -> None:

@@ -89,7 +89,7 @@ class Runner:
                 return await self._wake_parent(stored)
             is_other = stored.schedule_id is not None or is_result(stored)
             if isinstance(message.body, dict) and not is_other:
-                return await self._execute_child(message)
+                return await self._execute_child(queue, message)
             history = await self._history(stored, message.body)
             if history is None:
                 return Snoozed(0.0)  # Another worker has it.
@@ -101,6 +101,8 @@ class Runner:
                 assign = self._store.workflows.assign_version
                 if not await assign(SYSTEM, stored.current_claim, run.uid, declared.version):
                     return Snoozed(0.0)
+                known = structs.replace(run, version=declared.version)
+                history = structs.replace(history, run=known)
         except (Conflict, NotFound):
             return Succeeded()  # The run was pruned or deleted.
         except StoreUnavailable:
@@ -179,7 +181,7 @@ class Runner:
             await self._store.workflows.change(Scope(stored.tenant), event.run_id, children_ended)
         return Succeeded()
 
-    async def _execute_child(self, message: ClaimedMessage[Any]) -> Outcome:
+    async def _execute_child(self, queue: str, message: ClaimedMessage[Any]) -> Outcome:
         """Runs an item of a map, unless its parent has ended, or has started again."""
         stored, scope = message.stored, Scope(message.stored.tenant)
         call = msgspec.json.decode(stored.body, type=ChildCall)
@@ -206,7 +208,7 @@ class Runner:
             end = RunEnd(uid=uid, status=RunStatus.CANCELLED, error="its parent does not wait")
             return RunEnded(end)
         declared = self._declared(parent.version)
-        if parent.paused:
+        if parent.paused or not self._is_code_of(parent, queue):
             return Suspended(PAUSED_SECONDS, adopted.run.signals)
         history = await self._revived(scope, stored, adopted)
         work = self._functions.get(call.batch_id) or await self._find(scope, call, declared)

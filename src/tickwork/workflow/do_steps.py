@@ -48,12 +48,14 @@ class Dos:
         is_recorded = work.compensate is None
         self._steps.start(self._attempt(call, work, step, is_recorded=is_recorded))
 
-    def go_on(self, call: StepCall[Any], work: Work, known: RunStep) -> None:
+    def go_on(
+        self, call: StepCall[Any], work: Work, known: RunStep, *, is_recorded: bool = True
+    ) -> None:
         """Goes on with a step that has not ended, as far as its record is."""
-        if known.state is StepState.RETRYING:
+        if known.state is StepState.RETRYING and is_recorded:
             self._wait_for_retry(call, work, known)
         else:
-            self._steps.start(self._attempt(call, work, known))
+            self._steps.start(self._attempt(call, work, known, is_recorded=is_recorded))
 
     async def _attempt(
         self, call: StepCall[Any], work: Work, step: RunStep, *, is_recorded: bool = True

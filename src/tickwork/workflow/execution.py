@@ -217,6 +217,8 @@ class Execution:
             return await self._undo_and_end(RunStatus.FAILED, text)
         if self._steps.is_undone:
             return await self._undo_and_end(RunStatus.FAILED, UNDONE)
+        if self._steps.is_stopping:  # It was paused and resumed meanwhile.
+            return Suspended(0.0, run.signals)
         return self._suspended()
 
     async def _stop(self, control: Control) -> Outcome:
@@ -238,7 +240,8 @@ class Execution:
             steps.is_stopping, steps.is_compensating = self._record.run.paused, True
             task = await self._drive(self._undo())
             if not task.done():
-                return self._suspended()
+                was_paused = steps.is_stopping and not self._record.run.paused
+                return Suspended(0.0, self._record.run.signals) if was_paused else self._suspended()
             task.result()
         return self._end(status, error=error, failed_step=failed_step)
 

@@ -208,7 +208,7 @@ class RunRecord:
 
     async def load_maps(self) -> None:
         """Reads how far the maps of the run are."""
-        for step in self.steps.values():
+        for step in [*self.steps.values()]:  # Others may be recorded meanwhile.
             loaded = self.maps.get(step.key)
             if step.state is StepState.FAILED or (loaded and loaded.has_ended):
                 continue

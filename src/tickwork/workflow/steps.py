@@ -33,7 +33,7 @@ from tickwork.errors import (
     InvalidInput,
     StoreError,
 )
-from tickwork.workflow.body_loop import BodyLoop
+from tickwork.workflow.body_loop import BodyLoop, Dropped
 from tickwork.workflow.call import StepCall, Waiting, resolve_call, step_failed
 from tickwork.workflow.do_steps import CarryOut, Crashed, Dos, resolve_recorded
 from tickwork.workflow.map_steps import Mapped, Maps, OnMap
@@ -46,10 +46,6 @@ AtBoundary = Callable[[str, str], None]
 `recorded` before the body gets it; and with the key of the step."""
 
 _log = logging.getLogger("tickwork")
-
-
-class Dropped(BaseException):
-    """Raised in a body that calls a step after it was dropped."""
 
 
 class Compensation(NamedTuple):
@@ -119,8 +115,12 @@ class Steps:
         elif known is None:
             args = None if work.compensate is None else arguments
             self._begin(call, lambda: self._dos.begin(call, work, called, args))
-        else:
+        elif known.called in (None, called):
             self._begin(call, lambda: self._dos.go_on(call, work, known))
+        else:  # Somebody accepted other arguments, which are to be undone then.
+            args = None if work.compensate is None else arguments
+            changed = structs.replace(known, called=called, args=args)
+            self._begin(call, lambda: self._dos.go_on(call, work, changed, is_recorded=False))
         return call
 
     def compensate(self, name: str, work: Work) -> StepCall[Any]:
@@ -214,7 +214,7 @@ class Steps:
             self._pending.pop(key, None)
             self._held.pop(key)()
             return True
-        if self._patches and self._recall.missing():
+        if self._patches and self._recall.has_unasked():
             # The record goes on beyond this point, by the old way.
             resolve_call(self._patches.pop(0), value=False)
             return True
@@ -297,7 +297,8 @@ class Steps:
         self, name: object, kind: StepKind, key: object = None, called: str | None = None
     ) -> tuple[StepCall[Any], RunStep | None]:
         """Reserves the key of a step; and its record, if it has one."""
-        if self.is_dropped:
+        is_late = self.is_compensating and not (isinstance(name, str) and is_compensation(name))
+        if self.is_dropped or is_late:
             raise Dropped
         made = self._keys.next(name, key, task=asyncio.current_task())
         made = self._recall.key(made, kind)
@@ -311,11 +312,14 @@ class Steps:
         next one gets it at once."""
         if not self.is_recalling:
             give()
-        elif not self.loop.has_branches and self._recall.next(self.record.now()) == call.key:
+        elif not self.loop.has_branches and self._next_at_once() == call.key:
             self._recall.give(call.key)
             give()
         else:
             self._held[call.key] = give
+
+    def _next_at_once(self) -> str | None:
+        return self._recall.next(self.record.now(), may_pass=False)
 
     def _begin(self, call: StepCall[Any], begin: Callable[[], None]) -> None:
         """Begins a step, or keeps it until the body has asked for its whole record."""

@@ -77,7 +77,15 @@ def cancel(*, compensates: bool) -> Decision:
 
     def decide(run: Run, _has_message: bool, _now: datetime) -> RunChange:
         _check_running(run, "cancelled")
-        return RunChange(run=structs.replace(run, control=control, paused=False), wakes=True)
+        # Whoever cancels a diverged run with its compensations wants what this code can undo.
+        is_accepted = compensates and run.is_diverged
+        changed = structs.replace(
+            run,
+            control=control,
+            paused=False,
+            diverged_at=None if is_accepted else run.diverged_at,
+        )
+        return RunChange(run=changed, wakes=True, accepts=is_accepted)
 
     return decide
 
@@ -194,7 +202,7 @@ def restart(
             finished_at=None,
             divergence=None,
             diverged_at=None,
-            accepted=0 if steps_from is None else run.accepted,
+            accepted=0 if steps_from is None else min(run.accepted, steps_from - 1),
             failed_step=None,
             error=None,
             result=None,
@@ -241,9 +249,7 @@ def revive(message_id: UUID, retried: tuple[str, ...] = ()) -> Decision:
             control=None if run.control is Control.FAIL else run.control,
             message_id=message_id,
         )
-        # What the body did after the failure is recorded, too, and not asked for if it succeeds.
-        is_body = any(not is_compensation(key) for key in retried)
-        return RunChange(run=again, retried=retried, accepts=is_body)
+        return RunChange(run=again, retried=retried)
 
     return decide
 

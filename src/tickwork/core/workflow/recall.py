@@ -52,7 +52,6 @@ class Recall:
         while (known := self._steps.get(key)) is not None:
             if known.kind is kind or known.position > self._accepted:
                 break
-            self._asked.add(key)
             key = f"{key}'"
         return key
 
@@ -75,9 +74,10 @@ class Recall:
             self._late.append(key)
         return known
 
-    def next(self, now: datetime) -> str | None:
+    def next(self, now: datetime, *, may_pass: bool = True) -> str | None:
         """The key of the step whose result the body gets next; None if there is no more, if it has
-        not asked for the next one, or if it has asked for a step otherwise than it is recorded."""
+        not asked for the next one, or if it has asked for a step otherwise than it is recorded.
+        Accepted results that it does not ask for are passed, if the body waits (`may_pass`)."""
         if self.mismatch is not None:
             return None
         if self._late:
@@ -85,6 +85,8 @@ class Recall:
         while self._next < len(self._ended):
             ended = self._ended[self._next]
             if ended.key not in self._asked and ended.position <= self._accepted:
+                if not may_pass:
+                    return None
                 self._passed.add(ended.key)
                 self._pass(ended)
                 continue
@@ -106,6 +108,13 @@ class Recall:
         else:
             self._pass(step)
         return step
+
+    def has_unasked(self) -> bool:
+        """Whether the record goes beyond what the body has asked for."""
+        return any(
+            key not in self._asked and step.kind is not StepKind.PATCH
+            for key, step in self._steps.items()
+        )
 
     def missing(self) -> list[str]:
         """The keys of recorded steps that the body has not asked for. Patches have no effect, so

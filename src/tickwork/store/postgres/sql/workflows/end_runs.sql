@@ -20,6 +20,7 @@ ended AS (
         status = held.status, result = held.result, error = held.error,
         failed_step = held.failed_step, params = coalesce(held.params, r.params),
         generation = r.generation + (held.params IS NOT NULL)::integer,
+        accepted = CASE WHEN held.params IS NULL THEN r.accepted ELSE 0 END,
         finished_at = CASE WHEN held.status <> 'running' THEN coalesce($1::timestamptz, clock_timestamp()) END
     FROM held
     -- The array keeps a plan that was made while the table was empty from reading all of it.

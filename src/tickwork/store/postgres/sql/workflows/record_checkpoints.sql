@@ -34,7 +34,8 @@ recorded AS (
     SELECT new.uid, /*new.run_step*/ FROM held AS new
     ON CONFLICT (uid, key) DO UPDATE SET
         state = excluded.state, attempts = excluded.attempts, output = excluded.output, error = excluded.error,
-        wake_at = excluded.wake_at, finished_at = excluded.finished_at, ended = excluded.ended
+        wake_at = excluded.wake_at, finished_at = excluded.finished_at, ended = excluded.ended,
+        called = excluded.called, args = excluded.args
     WHERE tickwork_run_steps.state <> 'done'
     RETURNING uid, key
 ),
