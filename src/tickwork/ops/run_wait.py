@@ -101,7 +101,8 @@ def run_wait(facts: RunFacts) -> Wait:
 
 def _answer(facts: RunFacts) -> _Answer:
     page = facts.page
-    run, steps, message = page.run, page.open_steps, facts.message
+    run, steps = page.run, page.open_steps
+    message = facts.message
     name = f"run {run.id} of {run.workflow}"
     since = max((step.started_at for step in steps), default=run.created_at)
     is_running = message is not None and message.message.state is State.CLAIMED
