@@ -96,7 +96,7 @@ docs: $(DOCS_READY) ## build the documentation site in build/site
 .PHONY: soak
 soak: $(DEV_READY) browser ## run the long tests, and the randomised ones with all their examples
 	$(BUILT_IF_POSSIBLE)
-	TICKWORK_TEST_SOAK=1 $(BIN)/python -m pytest -m "soak or randomised" -s -o faulthandler_timeout=0
+	TESTS_SOAK=1 $(BIN)/python -m pytest -m "soak or randomised" -s -o faulthandler_timeout=0
 
 .PHONY: lock
 lock: $(DEV_READY) ## lock anew what pyproject.toml asks for; LOCK_ARGS=--upgrade moves every pin

@@ -55,7 +55,7 @@ def _sizes() -> Sizes:
 
 @contextmanager
 def _browser() -> Iterator[Browser]:
-    program = os.environ.get("TICKWORK_TEST_BROWSER") or shutil.which("chromium")
+    program = os.environ.get("TESTS_BROWSER") or shutil.which("chromium")
     if program is None or not console.is_built():
         raise NoBrowser
     with sync_playwright() as playwright:

@@ -4,7 +4,7 @@ The processes take test files from a shared queue, longest first (`tests/kit/fil
 process for each core, and a spare one with a low priority for tests that do not depend on time.
 Each process has its own database server and files; the files are in memory where there is room, so
 that no test waits for a disk. The first process prints as it runs; the output of the others follows
-when it has finished. The exit status is the worst of all. `TICKWORK_TEST_REPORT` names a file for
+when it has finished. The exit status is the worst of all. `TESTS_REPORT` names a file for
 the tests that failed; `.ci/run` runs them once more (`tests/kit/repeat.py`).
 """
 

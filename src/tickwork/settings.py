@@ -83,6 +83,9 @@ SETTINGS_FILE = "tickwork.toml"
 SECTION = "server"
 JWT_SECTION = "jwt"
 VARIABLES = "TICKWORK_"
+MISSPELLED_LIKENESS = 0.75
+"""Likeness to one of our variables from which on another is taken for a misspelling of it."""
+
 JWT_VARIABLES = "TICKWORK_JWT_"
 SECRETS = frozenset({"smtp_url", "email_key", "secret_key", "admin_key"})
 """Settings whose value is not shown."""
@@ -223,7 +226,7 @@ def misspelled_variables(environ: Mapping[str, str]) -> Iterator[str]:
     for variable in sorted(environ):
         name = variable.removeprefix(VARIABLES)
         if variable.startswith(VARIABLES) and name not in known and not name.startswith("JWT_"):
-            near = nearest(name, known)
+            near = nearest(name, known, likeness=MISSPELLED_LIKENESS)
             if near is not None:
                 advice = f"did you mean {VARIABLES}{near}?"
                 yield f"{variable} is not a known environment variable; {advice}"

@@ -110,7 +110,8 @@ def test_a_misspelled_variable_is_a_warning_and_a_foreign_one_is_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TICKWORK_PROT", "1")
-    monkeypatch.setenv("TICKWORK_XYZZY", "1")
+    for foreign in ("TICKWORK_XYZZY", "TICKWORK_TEST_REPORT", "TICKWORK_TEST_PROCESS"):
+        monkeypatch.setenv(foreign, "1")
     result = show()
     assert result.exit_code == 0
     told = "tickwork: warning: TICKWORK_PROT is not a known environment variable; did you mean"

@@ -25,7 +25,7 @@ from tests.kit.api import Client, api_client
 from tickwork.api.routes import console
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-PROGRAM = os.environ.get("TICKWORK_TEST_BROWSER") or next(
+PROGRAM = os.environ.get("TESTS_BROWSER") or next(
     (path for name in BROWSERS if (path := shutil.which(name))), None
 )
 IN_A_BROWSER = [

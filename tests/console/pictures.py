@@ -47,7 +47,7 @@ def main(folder: Path) -> None:
     for each in folder.glob("*.*"):
         each.unlink()
     with sync_playwright() as playwright:
-        program = os.environ.get("TICKWORK_TEST_BROWSER") or shutil.which("chromium")
+        program = os.environ.get("TESTS_BROWSER") or shutil.which("chromium")
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         with running("examples.demo.app:app") as http:
             take(browser, http, folder, fill_demo(http))

@@ -4,10 +4,10 @@
 
 - `postgres_url`: a fresh, empty database. `postgres_server`: the server it is on, shared and not to
   be stopped; `await postgres_server.create_database(template_url=…)` makes more. With
-  `TICKWORK_TEST_POSTGRES_URL` an external server is used instead; a wrong URL is a failure.
+  `TESTS_POSTGRES_URL` an external server is used instead; a wrong URL is a failure.
 - `durable_postgres`: a server of the test's own with fsync on: `stop("immediate")` is a crash,
-  `start()`, `restart()`, `pid`, `data_dir`, `settings`. `TICKWORK_TEST_PG_MAJOR=16` takes the older
-  version, `TICKWORK_TEST_PG_BIN` other programs.
+  `start()`, `restart()`, `pid`, `data_dir`, `settings`. `TESTS_PG_MAJOR=16` takes the older
+  version, `TESTS_PG_BIN` other programs.
 - postgres.py (the server), databases.py (databases on it), postgres_binaries.py (its programs),
   machine_cache.py (made once per machine), guard.py and work_dirs.py (nothing outlives the tests).
 

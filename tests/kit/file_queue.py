@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-QUEUE_FOLDER = "TICKWORK_TEST_QUEUE"
+QUEUE_FOLDER = "TESTS_QUEUE"
 """Name of the environment variable with the shared folder."""
 
 PROCESS_NUMBER = "TESTS_PROCESS"

@@ -13,7 +13,7 @@ from tests.kit.known_types import remembered_types
 from tests.kit.postgres import PostgresServer
 from tests.kit.process import Children
 
-EXTERNAL_URL = "TICKWORK_TEST_POSTGRES_URL"
+EXTERNAL_URL = "TESTS_POSTGRES_URL"
 
 
 @pytest.fixture(scope="session", autouse=True)

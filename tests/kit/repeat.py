@@ -1,7 +1,7 @@
 """Runs failed tests once more, each alone: `python -m tests.kit.repeat REPORT [pytest options]`.
 
 Each process of `python -m tests` records how its tests ended (this module is its plugin). If only
-tests failed, `python -m tests` writes a report to the file that `TICKWORK_TEST_REPORT` names. A
+tests failed, `python -m tests` writes a report to the file that `TESTS_REPORT` names. A
 test of the report that passes alone, in a new process, is printed as `FLAKY name`; the exit status
 is 1 if one fails again. A run that failed otherwise (an import error, a crash) has no report, and
 fails.
@@ -19,7 +19,7 @@ import pytest
 
 from tests.kit.file_queue import PROCESS_NUMBER, QUEUE_FOLDER
 
-REPORT_FILE = "TICKWORK_TEST_REPORT"
+REPORT_FILE = "TESTS_REPORT"
 """Name of the environment variable with the path of the report."""
 
 REPEATED_MAX = 50

@@ -11,7 +11,7 @@ import os
 
 import pytest
 
-SOAK = "TICKWORK_TEST_SOAK"
+SOAK = "TESTS_SOAK"
 """Name of the environment variable that `make soak` sets."""
 
 SHORT_DIVISOR = 3

@@ -31,13 +31,16 @@ _OTHER_WORDS = {
 """Names that other libraries use for our fields."""
 
 
-def nearest(name: str, known: Collection[str]) -> str | None:
-    """The known name that is most like this one, begins with it or means the same; else None."""
+def nearest(name: str, known: Collection[str], *, likeness: float = 0.6) -> str | None:
+    """The known name that is most like this one, begins with it or means the same; else None.
+
+    Equal names have a likeness of 1.
+    """
     if len(name) > _NEAR_LENGTH_MAX:
         return None
     same = [each for each in _OTHER_WORDS.get(name, ()) if each in known]
     longer = [each for each in known if name and each.startswith(f"{name}_")]
-    found = same or get_close_matches(name, _comparable(name, known), n=1) or sorted(longer)
+    found = same or get_close_matches(name, _comparable(name, known), 1, likeness) or sorted(longer)
     return found[0] if found else None
 
 
