@@ -15,7 +15,7 @@ from tickwork.store.contract import Store
 from tickwork.testing.clock import VirtualClock
 from tickwork.workflow.consumer import WorkflowConsumers, workflow_consumers
 from tickwork.workflow.do_steps import Crashed
-from tickwork.workflow.work import Done, Work, carry_out
+from tickwork.workflow.work import Done, Identity, Work, carry_out
 
 _NUMBERED = re.compile(r"(.*?)(?:#\d+|\[.*\])?", re.DOTALL)
 
@@ -58,10 +58,13 @@ class HarnessSteps:
             at_boundary=self._at_boundary,
         )
 
-    async def _carry_out(self, work: Work, key: str, message: ClaimedMessage[Any]) -> Done:
-        base = _NUMBERED.fullmatch(key)
+    async def _carry_out(
+        self, work: Work, identity: Identity, message: ClaimedMessage[Any]
+    ) -> Done:
+        key, base = identity.key, _NUMBERED.fullmatch(identity.key)
         mock = self._mocks.get(key) or self._mocks.get(base[1] if base else key)
-        return await carry_out(structs.replace(work, function=mock) if mock else work, key, message)
+        mocked = structs.replace(work, function=mock) if mock else work
+        return await carry_out(mocked, identity, message)
 
     def _at_boundary(self, boundary: str, key: str) -> None:
         self.boundaries.append((boundary, key))

@@ -14,8 +14,10 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from contextvars import Context
-from typing import Any, NoReturn, cast
+from contextvars import Context, copy_context
+from typing import Any, NoReturn, Protocol, cast
+
+from msgspec import Struct
 
 TURNS_MAX = 200
 """Maximum number of callbacks that a body runs before other tasks of the process have a turn."""
@@ -34,16 +36,41 @@ class NoStepError(RuntimeError, AttributeError):
     """A body does what belongs into a step."""
 
 
+class Turn(Struct):
+    """A callback that is to run: what is used of `asyncio.Handle`, at a fraction of its price."""
+
+    callback: Callable[..., object]
+    args: tuple[Any, ...]
+    context: Context
+    is_cancelled: bool = False
+
+    def cancel(self) -> None:
+        """Keeps it from running."""
+        self.is_cancelled = True
+
+    def cancelled(self) -> bool:
+        return self.is_cancelled
+
+
+class Owner(Protocol):
+    """What wants to know when a body waits."""
+
+    def on_idle(self) -> None:
+        """All tasks of the body wait, or have ended."""
+
+
 class BodyLoop:
-    """Runs the tasks of one body. `on_idle` is called when all of them wait.
+    """Runs the tasks of one body, and tells its owner when all of them wait.
 
     It has what tasks, futures and the tools of asyncio ask of a loop, and nothing for I/O."""
 
-    def __init__(self, on_idle: Callable[[], None]) -> None:
+    def __init__(self, owner: Owner) -> None:
         self._outer = asyncio.get_running_loop()
-        self.on_idle = on_idle
-        self._ready: deque[asyncio.Handle] = deque()
+        self._owner: Owner | None = owner
+        self._ready: deque[Turn] = deque()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._first: asyncio.Task[Any] | None = None
+        self._all_ended: asyncio.Event | None = None
         self.is_busy = False
         self.is_dropped = False
         self.has_branches = False
@@ -53,7 +80,12 @@ class BodyLoop:
         # Not `create_task`: a body that creates no tasks of its own has no branches.
         task = asyncio.Task(coroutine, loop=self._as_loop)
         self._add(task)
+        self._first = task
         return task
+
+    def current_task(self) -> asyncio.Task[Any] | None:
+        """The task of the body that runs."""
+        return asyncio.current_task() if self.has_branches else self._first
 
     def cancel_tasks(self) -> None:
         """Cancels what still waits, as a body that is dropped does."""
@@ -63,18 +95,16 @@ class BodyLoop:
 
     async def end(self, seconds: float) -> None:
         """Waits until the tasks of a dropped body have ended, some seconds at most."""
-        self.on_idle = _do_nothing
+        self._owner = self._first = None
         if self._tasks:
-            ended = asyncio.Event()
-            self.on_idle = lambda: None if self._tasks else ended.set()
+            self._all_ended = asyncio.Event()
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
-                    await ended.wait()
-            self.on_idle = _do_nothing
+                    await self._all_ended.wait()
 
     @property
     def _as_loop(self) -> asyncio.AbstractEventLoop:
-        return cast(asyncio.AbstractEventLoop, self)
+        return self  # type: ignore[return-value]
 
     def _add(self, task: asyncio.Task[Any]) -> None:
         self._tasks.add(task)
@@ -86,37 +116,56 @@ class BodyLoop:
         if self.is_dropped and not task.cancelled() and not is_over:
             task.exception()  # What a dropped body raises says nothing.
 
+    def run_after(self, wake: Callable[..., None], *args: Any) -> None:
+        """Wakes tasks of the body, and runs them at once. Only a callback of the outer loop may
+        call this: in one of its tasks no other task can run."""
+        is_idle, self.is_busy = not self.is_busy, True
+        wake(*args)
+        if is_idle:
+            self._run()
+
     def _run(self) -> None:
         """Runs what is ready. New callbacks are added behind it, until there are no more."""
-        ready = self._ready
+        ready, left = self._ready, TURNS_MAX
         # Made for event loops, such as this one.
         asyncio._set_running_loop(self._as_loop)  # noqa: SLF001
         try:
-            for _ in range(TURNS_MAX):
-                if not ready:
-                    break
-                handle = ready.popleft()
-                if not handle.cancelled():
-                    handle._run()  # noqa: SLF001
+            while ready and left:
+                turn = ready.popleft()
+                left -= 1
+                if not turn.is_cancelled:
+                    try:
+                        turn.context.run(turn.callback, *turn.args)
+                    except (SystemExit, KeyboardInterrupt):
+                        raise
+                    except BaseException as error:
+                        self._on_error(turn, error)
         finally:
             asyncio._set_running_loop(self._outer)  # noqa: SLF001
         if ready:
             self._outer.call_soon(self._run)
             return
         self.is_busy = False
-        self.on_idle()
+        if self._owner is not None:
+            self._owner.on_idle()
+        elif self._all_ended is not None and not self._tasks:
+            self._all_ended.set()
+
+    def _on_error(self, turn: Turn, error: BaseException) -> None:
+        text = f"a callback in the body of a workflow failed: {turn.callback!r}"
+        self.call_exception_handler({"message": text, "exception": error})
 
     # What asyncio asks of a loop
 
     def call_soon(
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self._as_loop, context)
-        self._ready.append(handle)
+        turn = Turn(callback, args, context or copy_context())
+        self._ready.append(turn)
         if not self.is_busy:
             self.is_busy = True
             self._outer.call_soon(self._run)
-        return handle
+        return cast(asyncio.Handle, turn)
 
     def call_later(
         self,
@@ -176,7 +225,3 @@ class BodyLoop:
 
     def __getattr__(self, name: str) -> NoReturn:
         raise NoStepError(f"{NO_STEP} (it asks the event loop for {name})")
-
-
-def _do_nothing() -> None:
-    """Nobody asks whether a dropped body waits."""

@@ -73,7 +73,8 @@ class Runner:
         observer: Observer | None = None,
         **options: Any,
     ) -> None:
-        self._store, self._versions, self._monotonic = store, versions, monotonic
+        self._store, self._monotonic = store, monotonic
+        self._versions, self._newest = versions, [*versions.values()][-1]
         self._observer, self._options = observer or Observer(), options
         self._functions = MapFunctions()
 
@@ -266,10 +267,6 @@ class Runner:
         again = revive(stored.id, steps_to_retry(run, history.steps))
         await self._store.workflows.change(scope, run.id, again)
         return await self._store.workflows.history(scope, run.id)
-
-    @property
-    def _newest(self) -> WorkflowDeclaration:
-        return [*self._versions.values()][-1]
 
     def _declared(self, version: str | None) -> WorkflowDeclaration:
         """The code of a version, or the newest one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 ERROR_LENGTH_MAX = 2_000
 """Maximum number of characters of the message of a recorded error."""
 
-CarryOut = Callable[[Work, str, ClaimedMessage[Any]], Coroutine[Any, Any, Done]]
+CarryOut = Callable[[Work, Identity, ClaimedMessage[Any]], Coroutine[Any, Any, Done]]
 """Makes one attempt at the work of a step."""
 
 
@@ -36,17 +37,26 @@ class Crashed(BaseException):
 class Dos:
     """The steps of one execution of a body that call a function."""
 
-    def __init__(self, steps: Steps, message: ClaimedMessage[Any], carry_out: CarryOut) -> None:
-        self._steps, self._message, self._carry_out = steps, message, carry_out
+    def __init__(
+        self, steps: weakref.ref[Steps], message: ClaimedMessage[Any], carry_out: CarryOut
+    ) -> None:
+        self._own, self._message, self._carry_out = steps, message, carry_out
+
+    @property
+    def _steps(self) -> Steps:
+        steps = self._own()
+        assert steps is not None
+        return steps
 
     def begin(
         self, call: StepCall[Any], work: Work, called: str | None, args: bytes | None
     ) -> None:
         """Starts a step. One with a compensation is recorded before it starts, so that it is undone
         even if it never ends."""
-        step = self._steps.record.new(call.key, StepKind.DO, StepState.STARTED, called, args)
+        steps = self._steps
+        step = steps.record.new(call.key, StepKind.DO, StepState.STARTED, called, args)
         is_recorded = work.compensate is None
-        self._steps.start(self._attempt(call, work, step, is_recorded=is_recorded))
+        steps.start(self._attempt(call, work, step, is_recorded=is_recorded))
 
     def go_on(
         self, call: StepCall[Any], work: Work, known: RunStep, *, is_recorded: bool = True
@@ -61,36 +71,42 @@ class Dos:
         self, call: StepCall[Any], work: Work, step: RunStep, *, is_recorded: bool = True
     ) -> None:
         """Makes one attempt at a step, and records what follows."""
+        steps = self._steps
         if not is_recorded:
-            await self._steps.write(step)
-            if self._steps.is_stopping:
+            await steps.write(step)
+            if steps.is_stopping:
                 return
         if not self._message.is_ours:
             # Another worker may have the run, and may have recorded this step.
             raise StoreUnavailable("the lease of this node is not renewed; no step starts")
         try:
-            self._steps.at_boundary("start", call.key)
-            done = await self._carry_out(self._limited(work, call.key), call.key, self._message)
-            self._steps.at_boundary("done", call.key)
+            steps.at_boundary("start", call.key)
+            run = steps.record.run
+            identity = Identity(run.uid, run.generation, call.key)
+            if run.deadline_at is not None and not steps.is_compensating:
+                work = _limited(work, steps.record.seconds_left(run.deadline_at))
+            done = await self._carry_out(work, identity, self._message)
+            steps.at_boundary("done", call.key)
             ended = structs.replace(
                 step,
                 state=StepState.DONE,
                 attempts=step.attempts + 1,
                 output=done.output,
-                finished_at=self._steps.record.now(),
+                finished_at=steps.record.now(),
                 wake_at=None,
+                ended=steps.record.take_number(),
             )
-            number = await self._steps.record.write(ended, made=done.made, rows=done.rows)
-            self._steps.at_boundary("recorded", call.key)
+            number = await steps.record.write(ended, made=done.made, rows=done.rows)
+            steps.at_boundary("recorded", call.key)
         except (StoreError, ClaimLost, Crashed):
             raise
         except BaseException as error:
-            if self._steps.is_dropped or isinstance(error, KeyboardInterrupt | GeneratorExit):
+            if steps.is_dropped or isinstance(error, KeyboardInterrupt | GeneratorExit):
                 raise
             await self._record_failure(call, work, step, error)
             return
-        self._steps.look_at_control()
-        self._steps.deliver(number, call, done.value)
+        steps.look_at_control()
+        steps.arrive(number, call, done.value)
 
     async def _record_failure(
         self, call: StepCall[Any], work: Work, step: RunStep, error: BaseException
@@ -110,7 +126,7 @@ class Dos:
         )
         number = await self._steps.write(failed)
         if delay is None:
-            self._steps.deliver(number, call, error=step_failed(failed))
+            self._steps.arrive(number, call, error=step_failed(failed))
         else:
             self._wait_for_retry(call, work, failed)
 
@@ -120,14 +136,10 @@ class Dos:
 
         self._steps.wait(call, go_on, until=known.wake_at)
 
-    def _limited(self, work: Work, key: str) -> Work:
-        """The work of a step, within the deadline of the run."""
-        run, seconds = self._steps.record.run, work.timeout_seconds
-        left = None if self._steps.is_compensating else self._steps.record.seconds_left()
-        if left is not None:
-            seconds = min(seconds, left)
-        identity = Identity(run.uid, f"{run.generation} {key}")
-        return structs.replace(work, identity=identity, timeout_seconds=seconds)
+
+def _limited(work: Work, seconds: float) -> Work:
+    """The work of a step, within the deadline of its run."""
+    return structs.replace(work, timeout_seconds=min(work.timeout_seconds, seconds))
 
 
 def resolve_recorded(call: StepCall[Any], function: Callable[..., Any], step: RunStep) -> None:

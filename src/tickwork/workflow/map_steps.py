@@ -77,7 +77,7 @@ class Maps:
         # Before its items are stored: a worker that lost the run stores none.
         number = await self._steps.write(step)
         if not mapped.items:
-            self._steps.deliver(number, call, [])
+            self._steps.arrive(number, call, [])
         elif not self._steps.is_stopping:
             await self._fill(call, mapped, step, mapped.items)
 
@@ -161,7 +161,7 @@ class Maps:
         except Permanent as error:  # All results together are too large.
             await self._steps.fail(call, step, StepError("TooLarge", str(error)))
         else:
-            self._steps.deliver(number, call, *self._results(call, mapped))
+            self._steps.arrive(number, call, *self._results(call, mapped))
 
     def resolve(self, call: StepCall[list[Any]], mapped: Mapped, known: RunStep) -> None:
         """Gives the body the recorded result of a map."""

@@ -7,9 +7,10 @@ worker has the run, or somebody has ended or restarted it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from typing import Any
 
 from msgspec import structs
 
@@ -42,6 +43,9 @@ from tickwork.store.contract import Store
 from tickwork.workflow.maps import LoadedMap, child_error, load_map
 
 STORE_ATTEMPTS_MAX = 5
+
+UNKNOWN_SIGNALS = -1
+"""No run has had so many signals."""
 
 STORE_PAUSE_SECONDS = 0.5
 """Seconds between two attempts to record a step while the database does not answer; doubled each
@@ -82,7 +86,7 @@ class RunRecord:
 
     def now(self) -> datetime:
         """The database's time, as far as it is known here."""
-        return self._read_at + timedelta(seconds=self._monotonic() - self._read_monotonic)
+        return self._read_at + timedelta(0, self._monotonic() - self._read_monotonic)
 
     @property
     def has_message(self) -> bool:
@@ -94,10 +98,9 @@ class RunRecord:
         deadline = self.run.deadline_at
         return deadline is not None and deadline <= self.now()
 
-    def seconds_left(self) -> float | None:
-        """Seconds until the deadline of the run, if it has one."""
-        deadline = self.run.deadline_at
-        return None if deadline is None else max((deadline - self.now()).total_seconds(), 0.001)
+    def seconds_left(self, deadline: datetime) -> float:
+        """Seconds until the deadline of the run."""
+        return max((deadline - self.now()).total_seconds(), 0.001)
 
     def take_event(self, type_: str | None) -> RunEvent | None:
         """The first event of a type that no step has."""
@@ -143,17 +146,22 @@ class RunRecord:
         the number of its result, or 0 if it has not ended."""
         size = output_bytes(step)
         if self._bytes + size > RUN_BYTES_MAX:
+            self.skipped.add(step.ended or 0)
             text = f"step {step.key!r}: the results of a run have at most {RUN_BYTES_MAX} bytes"
             raise Permanent(text)
         self._bytes += size  # Before it is written: steps that end together count each other.
-        if step.state.is_final and step.kind is not StepKind.PATCH:
+        if step.ended is None and step.state.is_final and step.kind is not StepKind.PATCH:
             step = structs.replace(step, ended=self.take_number())
-        is_written = False
+        checkpoint, signals = Checkpoint(self.run.uid, step, event), None
         try:
-            signals = await self._write(Checkpoint(self.run.uid, step, event), made, rows)
-            is_written = True
+            try:
+                signals = await self._write(checkpoint, made, rows)
+            except StoreUnavailable:
+                signals = await self._write_again(checkpoint, made, rows)
+            if signals is None:
+                raise ClaimLost([self._claim.id])
         finally:
-            if not is_written:
+            if signals is None:
                 self._bytes -= size
                 self.skipped.add(step.ended or 0)
         self.steps[step.key] = step
@@ -161,34 +169,38 @@ class RunRecord:
             await self.refresh()
         return step.ended or 0
 
-    async def _write(self, checkpoint: Checkpoint, made: Made, rows: Written | None) -> int | None:
-        """The signals of the run; None if they are not known."""
-        for attempt in range(1, STORE_ATTEMPTS_MAX + 1):
+    async def _write_again(
+        self, checkpoint: Checkpoint, made: Made, rows: Written | None
+    ) -> int | None:
+        """Records a step while the database does not answer well; as `_write`."""
+        for attempt in range(2, STORE_ATTEMPTS_MAX + 1):
+            await asyncio.sleep(STORE_PAUSE_SECONDS * 2 ** (attempt - 2))
             try:
-                if made or rows is not None:
-                    await self._write_with_effects(checkpoint, made, rows)
-                    return None
-                signals = await self._store.workflows.checkpoint(SYSTEM, self._claim, checkpoint)
+                return await self._write(checkpoint, made, rows)
             except StoreUnavailable:
                 if attempt == STORE_ATTEMPTS_MAX:
                     raise
-            else:
-                if signals is None:
-                    raise ClaimLost([self._claim.id])
-                return signals
-            await asyncio.sleep(STORE_PAUSE_SECONDS * 2 ** (attempt - 1))
         raise AssertionError("the last attempt returns or raises")
+
+    def _write(
+        self, checkpoint: Checkpoint, made: Made, rows: Written | None
+    ) -> Coroutine[Any, Any, int | None]:
+        """The signals of the run; None if the claim is lost."""
+        if made or rows is not None:
+            return self._write_with_effects(checkpoint, made, rows)
+        return self._store.workflows.checkpoint(SYSTEM, self._claim, checkpoint)
 
     async def _write_with_effects(
         self, checkpoint: Checkpoint, made: Made, rows: Written | None
-    ) -> None:
+    ) -> int | None:
         ending = Ending(claim=self._claim, fate=Fate.KEEP, checkpoint=checkpoint)
         settlement = Settlement((with_effects(self._message, ending, *made),))
         if rows is not None:
             with suppress(EventDone):  # It is recorded, and the answer was lost.
                 await self._store.messages.settle_jointly(SYSTEM, settlement, rows.joined)
         elif (await self._store.messages.settle(SYSTEM, settlement)).refused:
-            raise ClaimLost([self._claim.id])
+            return None
+        return UNKNOWN_SIGNALS
 
     async def refresh(self) -> None:
         """Reads what happened to the run from outside."""

@@ -363,12 +363,13 @@ def _work(
     *,
     has_rows: bool = False,
 ) -> Work:
-    called: tuple[object, ...] = (function, compensate)
-    faults = [
-        FieldError(f"step {name!r}", f"calls {shown(each)}, which is not a function")
-        for each in called
-        if each is not None and not callable(each)
-    ]
+    faults: list[FieldError] = []
+    called: object = function
+    undone_by: object = compensate
+    if not callable(called):
+        faults.append(_no_function(name, called))
+    if undone_by is not None and not callable(undone_by):
+        faults.append(_no_function(name, undone_by))
     if not _is_number(timeout_seconds) or not 0 < timeout_seconds <= 86_400 * 365:
         fault = f"must be above 0 seconds and at most a year, not {shown(timeout_seconds)}"
         faults.append(FieldError("timeout_seconds", fault))
@@ -384,5 +385,9 @@ def _work(
     )
 
 
+def _no_function(name: str, given: object) -> FieldError:
+    return FieldError(f"step {name!r}", f"calls {shown(given)}, which is not a function")
+
+
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

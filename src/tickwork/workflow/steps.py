@@ -72,8 +72,8 @@ class Steps:
         self._outer = asyncio.get_running_loop()
         # Weak: a cycle would keep the whole record in memory until the next garbage collection.
         own = weakref.proxy(self)
-        self.loop = BodyLoop(lambda: own.on_idle())
-        self._dos, self._waits = Dos(own, message, carry_out), Waits(own)
+        self.loop = BodyLoop(own)
+        self._dos, self._waits = Dos(weakref.ref(self), message, carry_out), Waits(own)
         self.maps = Maps(own, on_map)
         self._keys = StepKeys()
         self.calls: dict[str, StepCall[Any]] = {}
@@ -104,7 +104,6 @@ class Steps:
         return self.record.run.tenant
 
     def do(self, name: object, key: object, work: Work) -> StepCall[Any]:
-        _check_name(name)
         arguments = encode_args(work.args)
         called = name_call(work.function, arguments)
         call, known = self._call(name, StepKind.DO, key, called)
@@ -114,7 +113,10 @@ class Steps:
             self._hold(call, lambda: resolve_recorded(call, work.function, known))
         elif known is None:
             args = None if work.compensate is None else arguments
-            self._begin(call, lambda: self._dos.begin(call, work, called, args))
+            if self.is_recalling:
+                self._begin(call, lambda: self._dos.begin(call, work, called, args))
+            elif not self.is_stopping:
+                self._dos.begin(call, work, called, args)
         elif known.called in (None, called):
             self._begin(call, lambda: self._dos.go_on(call, work, known))
         else:  # Somebody accepted other arguments, which are to be undone then.
@@ -188,6 +190,10 @@ class Steps:
 
     def on_idle(self) -> None:
         """The body waits: it gets its next recorded result, or what it has called begins."""
+        if not self.is_recalling:
+            if not self.running:
+                self.changed.set()
+            return
         try:
             self._go_on()
         except Exception as error:  # Else nobody would know that the body waits.
@@ -297,11 +303,13 @@ class Steps:
         self, name: object, kind: StepKind, key: object = None, called: str | None = None
     ) -> tuple[StepCall[Any], RunStep | None]:
         """Reserves the key of a step; and its record, if it has one."""
-        is_late = self.is_compensating and not (isinstance(name, str) and is_compensation(name))
-        if self.is_dropped or is_late:
+        if self.is_dropped:
             raise Dropped
-        made = self._keys.next(name, key, task=asyncio.current_task())
-        made = self._recall.key(made, kind)
+        made = self._keys.next(name, key, task=self.loop.current_task())
+        if self.is_compensating is not is_compensation(made):
+            raise Dropped if self.is_compensating else _reserved(made)
+        if self.record.run.accepted:
+            made = self._recall.key(made, kind)
         call = self.calls[made] = StepCall(made, self.loop.create_future())
         if self.is_recalling:
             return call, self._recall.ask(made, kind, called)
@@ -339,6 +347,8 @@ class Steps:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._on_error(error)
             self.changed.set()
+        elif self._arrived:
+            self.loop.run_after(self.deliver_arrived)
         elif not self.running and not self.loop.is_busy:  # Else the body goes on with its result.
             self.changed.set()
 
@@ -370,7 +380,7 @@ class Steps:
             error=msgspec.json.encode(error),
             finished_at=self.record.now(),
         )
-        self.deliver(await self.write(failed), call, error=step_failed(failed))
+        self.arrive(await self.write(failed), call, error=step_failed(failed))
 
     def _begin_patch(self, call: StepCall[bool]) -> None:
         if not self.is_stopping:
@@ -395,32 +405,31 @@ class Steps:
         if run.paused or (run.control is not None and not self.is_compensating):
             self.is_stopping = True
 
-    def deliver(
+    def arrive(
         self,
         number: int,
         call: StepCall[Any],
         value: Any = None,
         error: BaseException | None = None,
     ) -> None:
-        """Gives the body the result of a step, unless the run is to stop here. A result waits for
-        those with lower numbers, which are still being recorded."""
+        """Keeps the result of a step, which the body gets when the task of the step has ended."""
         self._arrived[number] = (call, value, error)
-        self.deliver_arrived()
 
     def deliver_arrived(self) -> None:
-        """Gives the body the results that wait for no other."""
-        while (number := self._delivered + 1) in self._arrived or number in self.record.skipped:
+        """Gives the body the results that have arrived, unless the run is to stop here. A result
+        waits for those with lower numbers, which are still being recorded."""
+        arrived, skipped = self._arrived, self.record.skipped
+        while (number := self._delivered + 1) in arrived or number in skipped:
             self._delivered = number
-            arrived = self._arrived.pop(number, None)
-            if arrived is not None and not self.is_stopping:
-                resolve_call(*arrived)
+            result = arrived.pop(number, None)
+            if result is not None and not self.is_stopping:
+                resolve_call(*result)
 
 
 def _do_nothing(_boundary: str, _key: str) -> None:
     """Nothing happens at a boundary, except in tests."""
 
 
-def _check_name(name: object) -> None:
-    if isinstance(name, str) and is_compensation(name):
-        fault = "begins like the name of a compensation; rename the step"
-        raise InvalidInput([FieldError(f"step {name!r}", fault)])
+def _reserved(key: str) -> InvalidInput:
+    fault = "begins like the name of a compensation; rename the step"
+    return InvalidInput([FieldError(f"step {key!r}", fault)])

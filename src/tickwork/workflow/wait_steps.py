@@ -39,7 +39,8 @@ class Waits:
         """Goes on with a recorded sleep."""
 
         def go_on(_: RunEvent | None) -> None:
-            self._steps.deliver(self._steps.record.take_number(), call)
+            self._steps.arrive(self._steps.record.take_number(), call)
+            self._steps.deliver_arrived()
 
         if wake_at is not None and wake_at > self._steps.record.now():
             self._steps.wait(call, go_on, until=wake_at)
@@ -92,7 +93,7 @@ class Waits:
             wake_at=None,
         )
         number = await self._steps.write(done, event=event.number)
-        self._steps.deliver(number, call, msgspec.json.decode(event.data))
+        self._steps.arrive(number, call, msgspec.json.decode(event.data))
 
 
 def decoded(step: RunStep) -> Any:

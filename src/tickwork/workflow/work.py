@@ -7,7 +7,7 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable
 from hashlib import blake2b
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -33,16 +33,17 @@ STEP_TIMEOUT_SECONDS = 600.0
 """Seconds that one attempt at a step may take, unless the step says otherwise."""
 
 
-class Identity(NamedTuple):
-    """Gives the ids of a step's effects: the same in each attempt, and others after a restart.
-    Most steps have no effects, so the id is made when it is needed."""
+class Identity(Struct, frozen=True):
+    """A step of a run since its last restart. It gives the ids of the step's effects: the same in
+    each attempt. Most steps have no effects, so the id is made when it is needed."""
 
     run: UUID
-    step: str
+    generation: int
+    key: str
 
     @property
     def id(self) -> UUID:
-        return derived_id(self.run, self.step)
+        return derived_id(self.run, f"{self.generation} {self.key}")
 
 
 class Work(Struct, frozen=True):
@@ -54,16 +55,16 @@ class Work(Struct, frozen=True):
     timeout_seconds: float
     compensate: Callable[..., Any] | None = None
     has_rows: bool = False
-    identity: Identity | None = None
 
 
 def name_call(function: Callable[..., Any], arguments: bytes) -> str:
     """What a step calls, as its record names it: the function, and a digest of its arguments. A
-    function may move to another module."""
+    function may move to another module, or out of a function."""
     while isinstance(function, functools.partial):
         arguments += encode_args((*function.args, function.keywords))
         function = function.func
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
+    name = name.rpartition("<locals>.")[2]
     return f"{name} {blake2b(arguments, digest_size=DIGEST_BYTES).hexdigest()}"
 
 
@@ -88,7 +89,7 @@ class Unrecordable(Permanent):
     """The result of a step is no JSON, or too large. Another attempt would not help."""
 
 
-class Done(NamedTuple):
+class Done(Struct, frozen=True):
     """The result of one attempt: its output as JSON and as the body sees it, and its effects."""
 
     output: bytes
@@ -147,10 +148,9 @@ class BodyHandling(Handling):
         raise InvalidInput([FieldError("the body of the workflow", fault)])
 
 
-async def carry_out(work: Work, key: str, message: ClaimedMessage[Any]) -> Done:
+async def carry_out(work: Work, identity: Identity, message: ClaimedMessage[Any]) -> Done:
     """Makes one attempt. Raises what the function raises, or `TimeoutError`."""
-    assert work.identity is not None
-    handling, written = StepHandling(message, work.identity), None
+    handling, written = StepHandling(message, identity), None
     args = work.args
     if work.has_rows:
         written = Written()
@@ -179,10 +179,12 @@ async def carry_out(work: Work, key: str, message: ClaimedMessage[Any]) -> Done:
     payload = result_payload(work.function)
     try:
         output = payload.encode(returned)
-        check_size(f"step {key!r}", output)
+        if len(output) > OUTPUT_BYTES_MAX:
+            check_size(f"step {identity.key!r}", output)
         value = payload.decode(output, ContentType.JSON)
     except (InvalidInput, PayloadInvalid) as error:
-        raise Unrecordable(f"the result of step {key!r} cannot be recorded: {error}") from error
+        text = f"the result of step {identity.key!r} cannot be recorded: {error}"
+        raise Unrecordable(text) from error
     rows = None if written is None or written.is_empty else written
     return Done(output, value, made, rows)
 

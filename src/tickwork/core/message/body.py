@@ -100,7 +100,8 @@ def encode_json(value: object, field: str = "", *, root: str | None = None) -> b
         raise _refused(f"is nested more than {NESTING_MAX} levels deep", field) from None
     except (TypeError, ValueError, OverflowError) as error:
         raise _refused(f"cannot be encoded as JSON: {error}", field) from None
-    _check_nesting(encoded, field)
+    if len(encoded) > NESTING_MAX:
+        _check_nesting(encoded, field)
     # As in check_finite, without a call: most bodies have no null.
     if b"null" in encoded:
         check_finite(value, encoded, field, root=root)

@@ -22,12 +22,12 @@ class StepKeys:
     def next(self, name: object, key: object = None, *, task: object = None) -> str:
         """The key of the next step with this name; `task` is the task that calls it."""
         checked = check_step_text("the name of a step", name)
-        if key is not None:
-            made = f"{checked}[{check_step_text('the key of a step', key)}]"
-            named = f"key {key!r}"
+        if key is None:
+            made = self._numbered(checked, task)
         else:
-            made, named = self._numbered(checked, task), f"step {checked!r}"
+            made = f"{checked}[{check_step_text('the key of a step', key)}]"
         if made in self._keys:
+            named = f"step {checked!r}" if key is None else f"key {key!r}"
             raise InvalidInput([FieldError(named, f"makes a second step {made!r}; rename one")])
         if len(self._keys) >= STEPS_MAX:
             fault = f"is one step too many: a run has at most {STEPS_MAX}; use step.continue_as"

@@ -11,7 +11,9 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from tickwork.errors import StoreError, TickworkError
 
@@ -22,7 +24,7 @@ ROWS_MAX = 1_000
 """Maximum number of rows in one group, unless a single call has more."""
 
 
-class _Waiting(NamedTuple, Generic[Item, Answer]):
+class _Waiting(Struct, Generic[Item, Answer], frozen=True):
     item: Item
     rows: int
     answer: asyncio.Future[Answer]

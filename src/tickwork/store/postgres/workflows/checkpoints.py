@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from tickwork.core.model import Claim, Ending, Fate
 from tickwork.core.workflow.model import Checkpoint, RunEnd
 from tickwork.store.ids import Moment
@@ -13,7 +15,7 @@ from tickwork.store.postgres.engine.sql import SQL, once
 from tickwork.store.shared.columns import RUN_STEP
 
 
-class Fenced(NamedTuple):
+class Fenced(Struct, frozen=True):
     """A checkpoint, and the claim that fences it."""
 
     claim: Claim

@@ -42,7 +42,7 @@ from tickwork.store.sqlite.messages.removal import (
 )
 from tickwork.store.sqlite.messages.send import Parcel, Sent, send_copies
 from tickwork.store.sqlite.schedules.slot_outcome import SLOT_COLUMNS, EndedSlot, end_slots
-from tickwork.store.sqlite.workflows.checkpoints import finish_runs, record
+from tickwork.store.sqlite.workflows.checkpoints import Fenced, finish_runs, record
 
 Fence = tuple[str, bytes, int, bytes]
 """A claim as statements compare it: tenant, id, claim number, holder."""
@@ -227,7 +227,7 @@ def _record_checkpoints(
     for fence, ending in endings.items():
         if ending.checkpoint is None:
             continue
-        if (recorded := record(transaction, ending.claim, ending.checkpoint)) is not None:
+        if (recorded := record(transaction, Fenced(ending.claim, ending.checkpoint))) is not None:
             done.add(fence)
             if not recorded.is_fresh:
                 duplicates.add(fence)

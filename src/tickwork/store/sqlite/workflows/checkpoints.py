@@ -7,6 +7,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from msgspec import Struct
+
 from tickwork.core.model import Claim, Ending
 from tickwork.core.workflow.model import Checkpoint, Run, RunEvent, RunStep, StepKind, StepState
 from tickwork.store.shared.columns import RUN, RUN_STEP, Kind, compiled, read_run
@@ -28,7 +30,7 @@ _RUN_TIMES = ("deadline_at", "created_at", "finished_at", "diverged_at")
 _RUN_IDS = ("uid", "message_id")
 
 
-class Fenced(NamedTuple):
+class Fenced(Struct, frozen=True):
     """A checkpoint, and the claim that fences it."""
 
     claim: Claim
@@ -43,8 +45,9 @@ class Recorded(NamedTuple):
     is_fresh: bool
 
 
-def record(transaction: Transaction, claim: Claim, checkpoint: Checkpoint) -> Recorded | None:
+def record(transaction: Transaction, fenced: Fenced) -> Recorded | None:
     """Records a checkpoint; None if the claim is not valid."""
+    claim, checkpoint = fenced.claim, fenced.checkpoint
     found = claimed(transaction, claim, checkpoint.uid)
     if found is None:
         return None

@@ -114,8 +114,8 @@ class SqliteWorkflows:
 
     def _record(self, fenced: Sequence[Fenced]) -> asyncio.Future[list[int | None]]:
         def work(transaction: Transaction) -> list[int | None]:
-            recorded = [checkpoints.record(transaction, *each) for each in fenced]
-            return [None if each is None else each.signals for each in recorded]
+            answers = [checkpoints.record(transaction, given) for given in fenced]
+            return [None if recorded is None else recorded.signals for recorded in answers]
 
         return self._database.write(work, rows=len(fenced))
 
