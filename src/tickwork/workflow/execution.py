@@ -176,10 +176,7 @@ class Execution:
         if wake_at is not None:
             left = (wake_at - self._record.now()).total_seconds()
             seconds = min(max(left, 0.01), seconds)
-        try:
-            async with asyncio.timeout(seconds):
-                await steps.changed.wait()
-        except TimeoutError:
+        if not await steps.wait_for_change(seconds):
             with suppress(StoreUnavailable):  # The steps that run go on; the next look may see.
                 await steps.refresh()
         steps.wake_due()

@@ -243,6 +243,16 @@ class Steps:
         """How the record and the calls of a body that waits or has ended differ."""
         return self._recall.divergence() if self.is_recalling else None
 
+    async def wait_for_change(self, seconds: float) -> bool:
+        """Waits until `changed` is set; False if that takes too long."""
+        until = self._outer.time() + seconds
+        timer = self._outer.call_at(until, self.changed.set)
+        try:
+            await self.changed.wait()
+        finally:
+            timer.cancel()
+        return self._outer.time() < until
+
     def wake_due(self) -> bool:
         """Lets steps go on whose time has come or whose event is there; whether there are any."""
         if self.is_stopping or not self.waiting:
