@@ -6,6 +6,10 @@ import httpx
 import pytest
 
 from tests.api.acts import every_page, fields_of, problem
+from tests.conformance.acts import claim, join, release, settle
+from tests.stores.home import Home
+from tickwork.core.model import SYSTEM
+from tickwork.core.workflow.queue import runs_queue
 from tickwork.ops.workflows import ensure_workflow
 from tickwork.store.contract import Store
 
@@ -36,6 +40,17 @@ async def test_runs_are_started_listed_and_shown(http: Http) -> None:
     assert fields_of(problem(odd, 422, "invalid_input")) == ["steps_from", "steps_limit"]
     problem(await http.get("/v1/workflows/other/runs/a"), 404, "not_found")
     problem(await http.get("/v1/workflows/unknown/runs"), 404, "not_found")
+
+
+async def test_a_run_that_a_worker_has_is_pausing_in_lists_too(http: Http, home: Home) -> None:
+    await http.post(RUNS, json={"id": "a"})
+    store = await home.open()
+    (message,) = await claim(store, await join(store), queue=runs_queue("content"), scope=SYSTEM)
+    await http.post(f"{RUNS}/a/pause")
+    assert [run["status"] for run in await every_page(http, RUNS)] == ["pausing"]
+    await settle(store, release(message), scope=SYSTEM)
+    await store.close()
+    assert [run["status"] for run in await every_page(http, RUNS)] == ["paused"]
 
 
 async def test_a_start_is_repeated_refused_or_uses_what_is_there(http: Http) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from tests.conformance.acts import (
     ALL,
@@ -61,6 +62,7 @@ from tickwork.core.workflow.model import (
 )
 from tickwork.core.workflow.queue import RUNS_SETTINGS, runs_queue
 from tickwork.errors import ClaimLost, Conflict, EventDone, NotFound
+from tickwork.ops import workflows
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -530,6 +532,28 @@ async def test_a_restart_from_a_step_keeps_what_is_before_it(
     await store.workflows.change(DEFAULT, "a", control.restart(new_id()))
     assert await keys(store) == []
     assert (await store.workflows.history(DEFAULT, "a")).events == ()
+
+
+@pytest.mark.parametrize("state", [StepState.STARTED, StepState.DONE])
+async def test_a_restart_is_not_carried_out_if_the_run_is_undone_meanwhile(
+    store: Store, clock: VirtualClock, state: StepState
+) -> None:
+    (run,) = await start(store)
+    message = await claim_run(store)
+    for number, key in enumerate("xyz", start=1):
+        await record(store, message, run, step(clock, key, position=number))
+    undoing = step(clock, "compensate x", position=4, state=StepState.STARTED)
+    if state is StepState.DONE:
+        await record(store, message, run, undoing)
+    steps = (await store.workflows.history(DEFAULT, "a")).steps
+    stale = control.restart(new_id(), plan=control.plan_restart(steps, "y"))
+    await record(store, message, run, structs.replace(undoing, state=state))
+    with pytest.raises(control.RecordMoved, match="run a is being undone"):
+        await store.workflows.change(DEFAULT, "a", stale)
+    assert await keys(store) == ["x", "y", "z", "compensate x"]
+    plan = await workflows.restart_run(store, DEFAULT, "a", from_step="y")
+    assert plan.runs == (("x", "y", "z") if state is StepState.DONE else ("y", "z"))
+    assert await keys(store) == ([] if state is StepState.DONE else ["x"])
 
 
 async def test_a_run_continues_with_new_params_and_an_empty_record(

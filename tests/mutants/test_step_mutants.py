@@ -170,3 +170,45 @@ async def test_the_checker_of_runs_reports_each_safeguard_that_is_off(
 ) -> None:
     mutant.patch(monkeypatch)
     assert mutant.fault in await told(kind, homes, mutant.story)
+
+
+async def paid_after_a_rename(kind: Kind, homes: Homes) -> tuple[list[str], str]:
+    """What a run pays whose paid step gets another name while it sleeps; and its status."""
+    paid: list[str] = []
+
+    async def charge(name: str) -> None:
+        paid.append(name)
+
+    def coded(name: str) -> tuple[Tickwork, Any]:
+        app = Tickwork()
+
+        @app.workflow()
+        async def order(step: Step) -> None:
+            await step.do(name, charge, "order")
+            await step.sleep("rest", 60)
+
+        return app, order
+
+    (old, order), (new, _) = coded("charge"), coded("charge the card")
+    async with homes.take(kind) as home:
+        database = home.url if kind == "postgres" else None
+        async with harness(old, database=database) as running:
+            run = await old.workflows.start(order)
+            await running.drain()
+            async with running.deploy(new) as deployed:
+                await deployed.advance(minutes=2)
+                return paid, (await new.workflows.get(run.id).status()).status
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_renamed_step_is_paid_once(kind: Kind, homes: Homes) -> None:
+    assert await paid_after_a_rename(kind, homes) == (["order"], "diverged")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_renamed_step_is_paid_twice_if_new_steps_may_start_before_the_record_was_asked_for(
+    kind: Kind, homes: Homes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Recall, "divergence", lambda _: None)
+    paid, _ = await paid_after_a_rename(kind, homes)
+    assert paid == ["order", "order"]

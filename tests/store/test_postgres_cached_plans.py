@@ -30,6 +30,7 @@ LOOKED_UP = (
     "assign_version",
     "bury_alarm",
     "count_run_steps",
+    "count_undone_steps",
     "count_waiting_calls",
     "count_waiting_events",
     "delete_alarms",

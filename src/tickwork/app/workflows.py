@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from tickwork.app.handlers import name_of
 from tickwork.app.payloads import Payload
-from tickwork.core.fields import choice_error
+from tickwork.core.fields import choice_error, shown
 from tickwork.core.limits import text_faults
 from tickwork.core.workflow.model import WORKFLOW_NAME_LENGTH_MAX
 from tickwork.core.workflow.queue import VERSION_MARK
@@ -69,7 +69,7 @@ def declared_workflow(
     if (message := choice_error(on_divergence, ON_DIVERGENCE)) is not None:
         faults.append(FieldError("on_divergence", message))
     if version is not None:
-        faults += text_faults("version", version, VERSION_LENGTH_MAX)
+        faults += _version_faults(version)
     if faults:
         raise InvalidInput(faults)
     hints = type_hints(function)
@@ -85,6 +85,12 @@ def declared_workflow(
         accepts_divergence=on_divergence == "accept",
         max_concurrency=max_concurrency,
     )
+
+
+def _version_faults(version: object) -> list[FieldError]:
+    if isinstance(version, str):
+        return text_faults("version", version, VERSION_LENGTH_MAX)
+    return [FieldError("version", f"must be a text such as '2', not {shown(version)}")]
 
 
 def result_payload(function: Callable[..., Any]) -> Payload[Any]:

@@ -43,6 +43,9 @@ from tickwork.store.ids import new_id
 RUNS_LISTED = 100
 """Number of runs that a list returns unless the caller gives a limit."""
 
+RESTART_PLANS_MAX = 5
+"""Number of times that a restart is planned while the run is being undone."""
+
 WAIT_SECONDS_MIN = 0.01
 WAIT_SECONDS_MAX = 0.5
 """Seconds between two looks at a run whose result somebody waits for."""
@@ -329,10 +332,18 @@ async def restart_run(
 ) -> control.Restart:
     """Starts a run again: from the beginning and without its events, or from a step with the
     results of the steps before it, except for those that were undone. Returns what it does."""
-    plan = await plan_restart(store, scope, run_id, from_step=from_step)
-    decide = control.restart(new_id(), plan=plan)
-    await _change(store, scope, run_id, "run.restart", decide)
-    return plan
+    message_id = new_id()
+    for plans_left in reversed(range(RESTART_PLANS_MAX)):
+        plan = await plan_restart(store, scope, run_id, from_step=from_step)
+        try:
+            decide = control.restart(message_id, plan=plan)
+            await _change(store, scope, run_id, "run.restart", decide)
+        except control.RecordMoved:
+            if not plans_left:
+                raise
+        else:
+            return plan
+    raise AssertionError("the last plan is carried out or raises")
 
 
 async def wait_for_result(

@@ -146,9 +146,12 @@ async def list_runs(
     """Returns the runs of a workflow without their steps, newest first; of all with `-`."""
     before: tuple[datetime, UUID] | None = read_cursor(cursor, tuple[datetime, UUID])
 
-    async def read(count: int, before: tuple[datetime, UUID] | None) -> Sequence[Run]:
-        return await workflows.list_runs(
-            store_of(context),
+    async def read(
+        count: int, before: tuple[datetime, UUID] | None
+    ) -> Sequence[tuple[Run, RunView]]:
+        store = store_of(context)
+        runs = await workflows.list_runs(
+            store,
             caller.scope,
             workflow=named_workflow(workflow),
             status=status,
@@ -156,8 +159,13 @@ async def list_runs(
             limit=count,
             before=before,
         )
+        return [*zip(runs, await workflows.summaries(store, caller.scope, runs), strict=True)]
 
-    return await read_page(read, limit, before, lambda run: (run.created_at, run.uid), summary)
+    def position(listed: tuple[Run, RunView]) -> tuple[datetime, UUID]:
+        run, _ = listed
+        return run.created_at, run.uid
+
+    return await read_page(read, limit, before, position, lambda listed: listed[1])
 
 
 @operation("GET", _RUN, needs=Permission.READ, tag=_TAG, summary="Get a run")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from msgspec import Struct, structs
@@ -33,6 +33,17 @@ RUN_LOST = f"{REASON_WORKER_LOST}: its workers died {LOST_CLAIMS_MAX} times in a
 """The error of a run that fails because of that."""
 
 
+class Undone(NamedTuple):
+    """How many compensations of a run have begun, and how many of them are done."""
+
+    begun: int
+    done: int
+
+
+class RecordMoved(Conflict):
+    """A run has gone on since a restart of it was planned. Another plan is needed."""
+
+
 class RunChange(Struct, frozen=True, kw_only=True):
     """A decision. The store also counts a signal.
 
@@ -40,7 +51,8 @@ class RunChange(Struct, frozen=True, kw_only=True):
     are refused from then on. With `sends` it gets a new message. `steps_from` is the position of
     the first step to forget, `forgotten` are the keys of others, `retried` those of failed steps to
     try again, `drops_events` forgets the events, and `event` adds one. With `accepts` the steps
-    that are left need not be asked for.
+    that are left need not be asked for. With `undone` the store raises `RecordMoved` unless the run
+    has just these compensations.
     """
 
     run: Run
@@ -51,6 +63,7 @@ class RunChange(Struct, frozen=True, kw_only=True):
     forgotten: tuple[str, ...] = ()
     retried: tuple[str, ...] = ()
     accepts: bool = False
+    undone: Undone | None = None
     drops_events: bool = False
     event: NewEvent | None = None
 
@@ -142,6 +155,7 @@ class Restart(Struct, frozen=True):
     keeps: tuple[str, ...]
     steps_from: int | None = None
     forgotten: tuple[str, ...] = ()
+    undone: Undone = Undone(0, 0)
 
 
 def plan_restart(steps: Sequence[RunStep], from_step: str | None) -> Restart:
@@ -172,7 +186,19 @@ def plan_restart(steps: Sequence[RunStep], from_step: str | None) -> Restart:
         keeps=tuple(step.key for step in own if step not in again),
         steps_from=None if from_step is None else steps_from,
         forgotten=tuple(sorted(forgotten)),
+        undone=_count_undone(steps),
     )
+
+
+def _count_undone(steps: Sequence[RunStep]) -> Undone:
+    states = [step.state for step in steps if is_compensation(step.key)]
+    return Undone(len(states), states.count(StepState.DONE))
+
+
+def check_undone(run: Run, planned: Undone, found: Undone) -> None:
+    """Raises `RecordMoved` if a run has other compensations than were planned with."""
+    if found != planned:
+        raise RecordMoved(f"run {run.id} is being undone; wait until it has ended, or pause it")
 
 
 def _restart_position(positions: Mapping[str, int], from_step: str) -> int:
@@ -228,6 +254,7 @@ def restart(
             forgotten=() if plan is None or steps_from is None else plan.forgotten,
             # Steps that were undone run again before those that are kept.
             accepts=plan is not None and steps_from is not None and bool(plan.forgotten),
+            undone=None if plan is None or steps_from is None else plan.undone,
             drops_events=steps_from is None,
         )
 

@@ -19,7 +19,9 @@ from tickwork.core.model import Claim, Scope
 from tickwork.core.workflow.control import (
     Decision,
     RunChange,
+    Undone,
     check_conflict,
+    check_undone,
     is_repeat,
     restart,
 )
@@ -291,6 +293,9 @@ class PostgresWorkflows:
         run, queue_id = await self._lock(connection, tenant, run_id)
         now = self._moment() or await connection.fetchval(SQL.read_clock)
         change = decide(run, queue_id is not None, now)
+        if change.undone is not None:
+            (found,) = await connection.fetch(SQL.count_undone_steps, run.uid)
+            check_undone(run, change.undone, Undone(*found))
         signals = run.signals + 1
         if change.event is not None and not await self._add_event(
             connection, run.uid, signals, change

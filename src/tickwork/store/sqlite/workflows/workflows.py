@@ -15,7 +15,9 @@ from tickwork.core.model import Claim, Scope
 from tickwork.core.workflow.control import (
     Decision,
     RunChange,
+    Undone,
     check_conflict,
+    check_undone,
     deadline_of,
     is_repeat,
     restart,
@@ -291,6 +293,9 @@ def _change(transaction: Transaction, tenant: str, run_id: str, decide: Decision
     named = (tenant, run.message_id.bytes)
     row = transaction.execute(SQL.run_message_queue, named).fetchone()
     change = decide(run, row is not None, from_microseconds(transaction.now))
+    if change.undone is not None:
+        found = transaction.execute(SQL.count_undone_steps, (run.uid.bytes,)).fetchone()
+        check_undone(run, change.undone, Undone(*found))
     signals = run.signals + 1
     if change.event is not None and not _add_event(transaction, run.uid, signals, change):
         return run  # It has an event with this id.
