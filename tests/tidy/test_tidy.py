@@ -40,6 +40,7 @@ BROAD_CATCHERS = frozenset(
         "workflow/map_steps.py",
         "service/isolation/stoppable.py",
         "cli/import_sources.py",
+        "workflow/body_loop.py",
         "workflow/do_steps.py",
         "workflow/steps.py",
     )

@@ -195,10 +195,11 @@ def _count_undone(steps: Sequence[RunStep]) -> Undone:
     return Undone(len(states), states.count(StepState.DONE))
 
 
-def check_undone(run: Run, planned: Undone, found: Undone) -> None:
+def check_undone(change: RunChange, found: Sequence[int]) -> None:
     """Raises `RecordMoved` if a run has other compensations than were planned with."""
-    if found != planned:
-        raise RecordMoved(f"run {run.id} is being undone; wait until it has ended, or pause it")
+    if change.undone != Undone(*found):
+        text = f"run {change.run.id} is being undone; wait until it has ended, or pause it"
+        raise RecordMoved(text)
 
 
 def _restart_position(positions: Mapping[str, int], from_step: str) -> int:

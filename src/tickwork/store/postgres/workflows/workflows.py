@@ -19,7 +19,6 @@ from tickwork.core.model import Claim, Scope
 from tickwork.core.workflow.control import (
     Decision,
     RunChange,
-    Undone,
     check_conflict,
     check_undone,
     is_repeat,
@@ -295,11 +294,9 @@ class PostgresWorkflows:
         change = decide(run, queue_id is not None, now)
         if change.undone is not None:
             (found,) = await connection.fetch(SQL.count_undone_steps, run.uid)
-            check_undone(run, change.undone, Undone(*found))
+            check_undone(change, tuple(found))
         signals = run.signals + 1
-        if change.event is not None and not await self._add_event(
-            connection, run.uid, signals, change
-        ):
+        if change.event and not await self._add_event(connection, run.uid, signals, change):
             return _Changed(run)  # It has an event with this id.
         changed = structs.replace(change.run, signals=signals)
         await connection.execute(SQL.update_run, tenant, run_id, *run_values(changed))
@@ -376,12 +373,12 @@ class PostgresWorkflows:
             limit,
         )
         fetch, parent_id = self._database.fetch_with_custom_plan, selection.parent_id
-        is_diverged = selection.is_diverged
         if parent_id is None:
-            return tuple(map(read_run, await fetch(SQL.list_runs, *asked, is_diverged)))
+            found = await fetch(SQL.list_runs, *asked, selection.is_diverged)
+            return tuple(map(read_run, found))
         if not is_name(parent_id):
             return ()
-        found = await fetch(SQL.list_child_runs, *asked, parent_id, is_diverged)
+        found = await fetch(SQL.list_child_runs, *asked, parent_id, selection.is_diverged)
         return tuple(map(read_run, found))
 
     async def troubled(self, scope: Scope, *, since: datetime, limit: int) -> tuple[RunFacts, ...]:

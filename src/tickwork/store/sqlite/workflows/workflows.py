@@ -15,7 +15,6 @@ from tickwork.core.model import Claim, Scope
 from tickwork.core.workflow.control import (
     Decision,
     RunChange,
-    Undone,
     check_conflict,
     check_undone,
     deadline_of,
@@ -295,7 +294,7 @@ def _change(transaction: Transaction, tenant: str, run_id: str, decide: Decision
     change = decide(run, row is not None, from_microseconds(transaction.now))
     if change.undone is not None:
         found = transaction.execute(SQL.count_undone_steps, (run.uid.bytes,)).fetchone()
-        check_undone(run, change.undone, Undone(*found))
+        check_undone(change, found)
     signals = run.signals + 1
     if change.event is not None and not _add_event(transaction, run.uid, signals, change):
         return run  # It has an event with this id.
