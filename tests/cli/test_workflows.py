@@ -65,7 +65,7 @@ def test_a_run_is_started_shown_and_controlled(desk: Desk) -> None:
         (["list", "--status", "x"], 2, "--status: must be one of running"),
         (["show", "nobody"], 1, "there is no run nobody"),
         (["restart", "nobody"], 1, "there is no run nobody"),
-        (["accept", "nobody"], 1, "nothing was done"),
+        (["accept", "nobody"], 1, "there is no run nobody"),
         (["replay"], 2, "--app is missing"),
     ],
 )

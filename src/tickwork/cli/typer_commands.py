@@ -76,7 +76,7 @@ class Group(TyperGroup):
                 **extra,
             )
         except typer.TyperException as error:
-            print_error(error.format_message())
+            print_error(f"{error.format_message()}{_usage_of(error)}")
             code = error.exit_code
         except typer.Abort:
             print_error("aborted")
@@ -186,3 +186,11 @@ def _usage(name: str, _: Any) -> list[str]:
 
 def _process(param: Any, ctx: Any, value: Any) -> Any:
     return value if param.callback is None else param.callback(ctx, param, value)
+
+
+def _usage_of(error: Exception) -> str:
+    """Where a usage error of a command leads: what the command takes."""
+    command = getattr(error, "ctx", None)
+    if command is None or "extra argument" not in str(error):
+        return ""
+    return f"; see `{command.command_path} --help`"

@@ -334,9 +334,14 @@ def accept_command(
 ) -> None:
     """Let a diverged run go on with today's code from here.
 
-    Its recorded steps are kept, and need not be asked for by the code any more.
+    Its recorded steps are kept, and need not be asked for by the code any more. A step that has
+    another name than its record runs again.
     """
-    confirm(f"accept today's code for run {required(run, 'RUN')}?", yes=yes)
+    which = required(run, "RUN")
+    if not yes:
+        found = ask(database, tenant, lambda client: client.workflows.get(which).status())
+        typer.echo(f"run {which}: {found.divergence or 'has not diverged'}", err=True)
+    confirm(f"accept today's code for run {which}? What is not recorded runs.", yes=yes)
     _change(
         lambda handle: handle.accept(),
         run,
