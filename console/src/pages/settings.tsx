@@ -51,7 +51,7 @@ function Tenants() {
   )
 }
 
-const QUOTAS = ['schedules_max', 'schedules_per_second', 'messages_per_second', 'min_interval_seconds', 'payload_bytes_max', 'backlog_max', 'claimed_max'] as const
+const QUOTAS = ['schedules_max', 'schedules_per_second', 'messages_per_second', 'min_interval_seconds', 'payload_bytes_max', 'backlog_max', 'claimed_max', 'requests_per_second', 'queues_max', 'endpoints_max', 'subscriptions_max', 'sessions_max', 'owner_schedules_max', 'owner_min_interval_seconds'] as const
 const words = (name: string): string => name.replaceAll('_', ' ')
 const quotas = (tenant: Schemas['Tenant']) => QUOTAS.map((name) => [name, tenant[name]] as const).filter(([, value]) => value != null)
 

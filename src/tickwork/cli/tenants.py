@@ -28,7 +28,18 @@ MinInterval = Annotated[
     str | None,
     typer.Option("--min-interval", metavar="SECONDS", help="Shortest interval of a schedule."),
 ]
+OwnerMinInterval = Annotated[
+    str | None,
+    typer.Option(
+        "--owner-min-interval",
+        metavar="SECONDS",
+        help="Shortest interval of a schedule that has an owner.",
+    ),
+]
 SchedulesMax = Annotated[str | None, typer.Option(metavar="N", help="Most schedules it may have.")]
+OwnerSchedulesMax = Annotated[
+    str | None, typer.Option(metavar="N", help="Most schedules that one owner may have.")
+]
 SchedulesRate = Annotated[
     str | None,
     typer.Option("--schedules-rate", metavar="N", help="Most schedules it may create a second."),
@@ -36,6 +47,12 @@ SchedulesRate = Annotated[
 MessagesRate = Annotated[
     str | None,
     typer.Option("--messages-rate", metavar="N", help="Most messages it may send a second."),
+]
+RequestsRate = Annotated[
+    str | None,
+    typer.Option(
+        "--requests-rate", metavar="N", help="Most HTTP requests its keys may make a second."
+    ),
 ]
 PayloadMax = Annotated[
     str | None, typer.Option("--payload-max", metavar="BYTES", help="Largest body it may send.")
@@ -48,6 +65,17 @@ ClaimedMax = Annotated[
 ]
 EmailsPerDay = Annotated[
     str | None, typer.Option(metavar="N", help="Most emails it may send in a day of UTC.")
+]
+QueuesMax = Annotated[str | None, typer.Option(metavar="N", help="Most queues it may have.")]
+EndpointsMax = Annotated[
+    str | None, typer.Option(metavar="N", help="Most endpoints it may have; default 1000.")
+]
+SubscriptionsMax = Annotated[
+    str | None, typer.Option(metavar="N", help="Most subscriptions it may have; default 1000.")
+]
+SessionsMax = Annotated[
+    str | None,
+    typer.Option(metavar="N", help="Most sessions of the console; default 10000."),
 ]
 OwnerTarget = Annotated[
     list[str] | None,
@@ -65,13 +93,20 @@ _OPTIONS = OPTION_OF_FIELD | {
     "id": "TENANT",
     "weight": "--weight",
     "min_interval_seconds": "--min-interval",
+    "owner_min_interval_seconds": "--owner-min-interval",
     "schedules_max": "--schedules-max",
+    "owner_schedules_max": "--owner-schedules-max",
     "schedules_per_second": "--schedules-rate",
     "messages_per_second": "--messages-rate",
+    "requests_per_second": "--requests-rate",
     "payload_bytes_max": "--payload-max",
     "backlog_max": "--backlog-max",
     "claimed_max": "--claimed-max",
     "emails_per_day": "--emails-per-day",
+    "queues_max": "--queues-max",
+    "endpoints_max": "--endpoints-max",
+    "subscriptions_max": "--subscriptions-max",
+    "sessions_max": "--sessions-max",
     "owner_targets": "--owner-target",
 }
 
@@ -81,13 +116,20 @@ def create_command(
     tenant: TenantId = None,
     weight: Weight = None,
     min_interval: MinInterval = None,
+    owner_min_interval: OwnerMinInterval = None,
     schedules_max: SchedulesMax = None,
+    owner_schedules_max: OwnerSchedulesMax = None,
     schedules_rate: SchedulesRate = None,
     messages_rate: MessagesRate = None,
+    requests_rate: RequestsRate = None,
     payload_max: PayloadMax = None,
     backlog_max: BacklogMax = None,
     claimed_max: ClaimedMax = None,
     emails_per_day: EmailsPerDay = None,
+    queues_max: QueuesMax = None,
+    endpoints_max: EndpointsMax = None,
+    subscriptions_max: SubscriptionsMax = None,
+    sessions_max: SessionsMax = None,
     owner_target: OwnerTarget = None,
     database: Database = None,
     as_json: Json = False,
@@ -98,13 +140,20 @@ def create_command(
         {
             "weight": weight,
             "min_interval_seconds": min_interval,
+            "owner_min_interval_seconds": owner_min_interval,
             "schedules_max": schedules_max,
+            "owner_schedules_max": owner_schedules_max,
             "schedules_per_second": schedules_rate,
             "messages_per_second": messages_rate,
+            "requests_per_second": requests_rate,
             "payload_bytes_max": payload_max,
             "backlog_max": backlog_max,
             "claimed_max": claimed_max,
             "emails_per_day": emails_per_day,
+            "queues_max": queues_max,
+            "endpoints_max": endpoints_max,
+            "subscriptions_max": subscriptions_max,
+            "sessions_max": sessions_max,
         },
         owner_target,
     )
@@ -149,13 +198,20 @@ def limits_command(
     tenant: TenantId = None,
     weight: Weight = None,
     min_interval: MinInterval = None,
+    owner_min_interval: OwnerMinInterval = None,
     schedules_max: SchedulesMax = None,
+    owner_schedules_max: OwnerSchedulesMax = None,
     schedules_rate: SchedulesRate = None,
     messages_rate: MessagesRate = None,
+    requests_rate: RequestsRate = None,
     payload_max: PayloadMax = None,
     backlog_max: BacklogMax = None,
     claimed_max: ClaimedMax = None,
     emails_per_day: EmailsPerDay = None,
+    queues_max: QueuesMax = None,
+    endpoints_max: EndpointsMax = None,
+    subscriptions_max: SubscriptionsMax = None,
+    sessions_max: SessionsMax = None,
     owner_target: OwnerTarget = None,
     reset: Unlimited = False,
     database: Database = None,
@@ -167,13 +223,20 @@ def limits_command(
         {
             "weight": weight,
             "min_interval_seconds": min_interval,
+            "owner_min_interval_seconds": owner_min_interval,
             "schedules_max": schedules_max,
+            "owner_schedules_max": owner_schedules_max,
             "schedules_per_second": schedules_rate,
             "messages_per_second": messages_rate,
+            "requests_per_second": requests_rate,
             "payload_bytes_max": payload_max,
             "backlog_max": backlog_max,
             "claimed_max": claimed_max,
             "emails_per_day": emails_per_day,
+            "queues_max": queues_max,
+            "endpoints_max": endpoints_max,
+            "subscriptions_max": subscriptions_max,
+            "sessions_max": sessions_max,
         },
         owner_target,
     )

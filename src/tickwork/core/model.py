@@ -132,24 +132,35 @@ class Tenant(Struct, frozen=True, kw_only=True):
     share the workers by `weight`.
 
     A tenant may have `schedules_max` schedules, create `schedules_per_second` of them, and none may
-    fire more often than every `min_interval_seconds`. Callers may send `messages_per_second`, with
-    bodies of `payload_bytes_max`, while fewer than `backlog_max` messages wait in all its queues;
-    `claimed_max` of its messages are claimed at a time. None is no limit, or that of the process.
-    It may send `emails_per_day`; None is no limit for the tenant `default`, and none for others.
-    `owner_targets` are the targets that its owner-bound callers may use (`core/owner_targets`).
+    fire more often than every `min_interval_seconds`. Each of its owners may have
+    `owner_schedules_max` of them, every `owner_min_interval_seconds`. Callers may make
+    `requests_per_second` with all keys together, and send `messages_per_second`, with bodies of
+    `payload_bytes_max`, while fewer than `backlog_max` messages wait in all its queues;
+    `claimed_max` of its messages are claimed at a time. It may have `queues_max` queues,
+    `endpoints_max` endpoints, `subscriptions_max` subscriptions and `sessions_max` sessions of the
+    console. None is no limit, or that of the process. It may send `emails_per_day`; None is no
+    limit for the tenant `default`, and none for others. `owner_targets` are the targets that its
+    owner-bound callers may use (`core/owner_targets`).
     """
 
     id: str
     weight: int = 1
     suspended: bool = False
     min_interval_seconds: int | None = None
+    owner_min_interval_seconds: int | None = None
     schedules_max: int | None = None
+    owner_schedules_max: int | None = None
     schedules_per_second: float | None = None
     messages_per_second: float | None = None
+    requests_per_second: float | None = None
     payload_bytes_max: int | None = None
     backlog_max: int | None = None
     claimed_max: int | None = None
     emails_per_day: int | None = None
+    queues_max: int | None = None
+    endpoints_max: int | None = None
+    subscriptions_max: int | None = None
+    sessions_max: int | None = None
     owner_targets: tuple[str, ...] = ()
 
 

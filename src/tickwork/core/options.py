@@ -380,12 +380,18 @@ class TenantLimits(TypedDict, total=False):
     """Share of shared queues relative to other tenants, 1 to 1,000."""
     min_interval_seconds: int | None
     """Seconds between two slots of a schedule, at least."""
+    owner_min_interval_seconds: int | None
+    """Seconds between two slots of a schedule that has an owner, at least."""
     schedules_max: int | None
     """Number of schedules, at most."""
+    owner_schedules_max: int | None
+    """Number of schedules of one owner, at most."""
     schedules_per_second: float | None
     """Number of schedules created per second, at most."""
     messages_per_second: float | None
     """Number of messages sent per second, at most."""
+    requests_per_second: float | None
+    """Number of HTTP requests per second, with all keys together, at most."""
     payload_bytes_max: int | None
     """Bytes of a message's body or a schedule's payload, at most."""
     backlog_max: int | None
@@ -394,5 +400,13 @@ class TenantLimits(TypedDict, total=False):
     """Number of messages that run at a time, in all queues, at most; others wait."""
     emails_per_day: int | None
     """Number of emails in a day of UTC, at most. Without it only `default` may send email."""
+    queues_max: int | None
+    """Number of queues, at most."""
+    endpoints_max: int | None
+    """Number of endpoints, at most; 1,000 without it."""
+    subscriptions_max: int | None
+    """Number of subscriptions, at most; 1,000 without it."""
+    sessions_max: int | None
+    """Number of sessions of the console, at most; 10,000 without it."""
     owner_targets: Sequence[str] | None
     """Targets that owner-bound callers may use, such as `queue:reminders` or `email`."""

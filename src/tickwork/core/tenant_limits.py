@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
+from typing import NamedTuple
 
 from msgspec import Struct
 
+from tickwork.core.delivery.endpoint import ENDPOINTS_MAX
 from tickwork.core.limits import (
     BODY_BYTES_MAX,
     CLAIMED_MAX,
@@ -16,6 +18,7 @@ from tickwork.core.limits import (
     TEXT_LENGTH_MAX,
     text_faults,
 )
+from tickwork.core.message.subscription import SUBSCRIPTIONS_MAX
 from tickwork.core.model import Scope, Tenant
 from tickwork.core.owner_targets import check_owner_targets
 from tickwork.core.queue.rate_limit import (
@@ -40,6 +43,32 @@ from tickwork.errors import Conflict, FieldError, InvalidInput, TooMany
 SCHEDULES_MAX = 10**9
 BACKLOG_MAX = 10**9
 EMAILS_MAX = 10**9
+OWNER_SCHEDULES_MAX = 100_000
+QUEUES_MAX = 100_000
+SESSIONS_MAX = 10_000
+
+
+class CountedQuota(NamedTuple):
+    """A quota for how many of something a tenant may have: how they are called, how many there may
+    be at most, how many without a quota, and how to get rid of some."""
+
+    noun: str
+    most: int
+    default: int | None
+    advice: str
+
+
+COUNTED = {
+    "queues_max": CountedQuota("queues", QUEUES_MAX, None, "delete some"),
+    "endpoints_max": CountedQuota("endpoints", ENDPOINTS_MAX, ENDPOINTS_MAX, "delete some"),
+    "subscriptions_max": CountedQuota(
+        "subscriptions", SUBSCRIPTIONS_MAX, SUBSCRIPTIONS_MAX, "delete some"
+    ),
+    "sessions_max": CountedQuota(
+        "sessions", SESSIONS_MAX, SESSIONS_MAX,
+        "sign out somewhere, sign in with end_others, or wait until one ends",
+    ),
+}  # fmt: skip
 
 _INACTIVE = frozenset({ScheduleStatus.COMPLETED, ScheduleStatus.DELETED})
 """Statuses of schedules that do not count towards the limit."""
@@ -54,14 +83,21 @@ def check_tenant(scope: Scope, tenant: Tenant) -> None:
         faults.append(FieldError("weight", f"must be from 1 to 1000, not {tenant.weight}"))
     for field, value, least, most in (
         ("min_interval_seconds", tenant.min_interval_seconds, 1, DELAY_SECONDS_MAX),
+        (
+            "owner_min_interval_seconds", tenant.owner_min_interval_seconds,
+            1, DELAY_SECONDS_MAX,
+        ),
         ("schedules_max", tenant.schedules_max, 0, SCHEDULES_MAX),
+        ("owner_schedules_max", tenant.owner_schedules_max, 0, OWNER_SCHEDULES_MAX),
         ("schedules_per_second", tenant.schedules_per_second, RATE_MIN, RATE_MAX),
         ("messages_per_second", tenant.messages_per_second, RATE_MIN, RATE_MAX),
+        ("requests_per_second", tenant.requests_per_second, RATE_MIN, RATE_MAX),
         ("payload_bytes_max", tenant.payload_bytes_max, 0, BODY_BYTES_MAX),
         ("backlog_max", tenant.backlog_max, 0, BACKLOG_MAX),
         ("claimed_max", tenant.claimed_max, 1, CLAIMED_MAX),
         ("emails_per_day", tenant.emails_per_day, 0, EMAILS_MAX),
-    ):
+        *((name, getattr(tenant, name), 0, quota.most) for name, quota in COUNTED.items()),
+    ):  # fmt: skip
         if value is not None and not least <= value <= most:
             faults.append(FieldError(field, f"must be from {least:g} to {most:g}, not {value:g}"))
     faults += check_owner_targets(tenant.owner_targets)
@@ -89,14 +125,42 @@ def check_schedule_count(tenant: str, schedules: int, schedules_max: int) -> Non
         )
 
 
+def check_owner_counts(tenant: str, counts: Mapping[str, int], owner_schedules_max: int) -> None:
+    """Raises `TooMany` if an owner has more schedules than the limit. `counts` has the number of
+    schedules of each owner."""
+    for owner, schedules in counts.items():
+        if schedules > owner_schedules_max:
+            raise TooMany(
+                f"owner {owner} would have {schedules} schedules, and each owner of tenant "
+                f"{tenant} may have {owner_schedules_max}; delete some or raise its "
+                "owner_schedules_max",
+                "owner_schedules_max",
+            )
+
+
+def check_room(tenant: str | None, name: str, count: int, most: int | None) -> None:
+    """Raises `TooMany` if a tenant, or the system, has so many of what a quota counts that it may
+    not have one more. `most` is the tenant's quota; without one the default holds."""
+    quota = COUNTED[name]
+    most = quota.default if most is None else most
+    if most is None or count < most:
+        return
+    who = "the system" if tenant is None else f"tenant {tenant}"
+    advice = quota.advice
+    if tenant is not None and most < quota.most:
+        advice += f", or raise its {name}"
+    raise TooMany(f"{who} has {count} {quota.noun} and may have {most}; {advice}", name)
+
+
 class MessageQuota(Struct, frozen=True, kw_only=True):
-    """The quotas of a tenant for what callers send, and for its emails."""
+    """The quotas of a tenant for what callers send and ask, and for its emails."""
 
     tenant: str
     messages_per_second: float | None = None
     payload_bytes_max: int | None = None
     backlog_max: int | None = None
     emails_per_day: int | None = None
+    requests_per_second: float | None = None
 
     @property
     def is_none(self) -> bool:
@@ -119,6 +183,7 @@ def quota_of(tenant: Tenant) -> MessageQuota:
         payload_bytes_max=tenant.payload_bytes_max,
         backlog_max=tenant.backlog_max,
         emails_per_day=tenant.emails_per_day,
+        requests_per_second=tenant.requests_per_second,
     )
 
 

@@ -104,13 +104,20 @@ def _texts(reader: Reader, name: str) -> tuple[str, ...] | None:
 _READERS: dict[str, FieldReader] = {
     "weight": lambda reader, name: reader.whole_number(name),
     "min_interval_seconds": lambda reader, name: reader.whole_number(name),
+    "owner_min_interval_seconds": lambda reader, name: reader.whole_number(name),
     "schedules_max": lambda reader, name: reader.whole_number(name),
+    "owner_schedules_max": lambda reader, name: reader.whole_number(name),
     "schedules_per_second": lambda reader, name: reader.number(name),
     "messages_per_second": lambda reader, name: reader.number(name),
+    "requests_per_second": lambda reader, name: reader.number(name),
     "payload_bytes_max": lambda reader, name: reader.whole_number(name),
     "backlog_max": lambda reader, name: reader.whole_number(name),
     "claimed_max": lambda reader, name: reader.whole_number(name),
     "emails_per_day": lambda reader, name: reader.whole_number(name),
+    "queues_max": lambda reader, name: reader.whole_number(name),
+    "endpoints_max": lambda reader, name: reader.whole_number(name),
+    "subscriptions_max": lambda reader, name: reader.whole_number(name),
+    "sessions_max": lambda reader, name: reader.whole_number(name),
     "owner_targets": _texts,
 }
 _DEFAULTS = {name: getattr(Tenant(id="default"), name) for name in _READERS}

@@ -43,13 +43,26 @@ class TenantChange(Struct, frozen=True, kw_only=True):
 
     weight: Annotated[int, Meta(ge=1, le=1_000, description="Share of shared queues.")] = 1
     min_interval_seconds: Annotated[int | None, Meta(description="Between two slots.")] = None
+    owner_min_interval_seconds: Annotated[
+        int | None, Meta(description="Between two slots of a schedule that has an owner.")
+    ] = None
     schedules_max: Annotated[int | None, Meta(description="Number of schedules.")] = None
+    owner_schedules_max: Annotated[
+        int | None, Meta(description="Number of schedules of one owner.")
+    ] = None
     schedules_per_second: Annotated[float | None, Meta(description="Schedules created.")] = None
     messages_per_second: Annotated[float | None, Meta(description="Messages sent.")] = None
+    requests_per_second: Annotated[
+        float | None, Meta(description="Requests with all keys together.")
+    ] = None
     payload_bytes_max: Annotated[int | None, Meta(description="Bytes of a body.")] = None
     backlog_max: Annotated[int | None, Meta(description="Messages in all queues.")] = None
     claimed_max: Annotated[int | None, Meta(description="Messages that run at a time.")] = None
     emails_per_day: Annotated[int | None, Meta(description="Emails in a day of UTC.")] = None
+    queues_max: Annotated[int | None, Meta(description="Number of queues.")] = None
+    endpoints_max: Annotated[int | None, Meta(description="Number of endpoints.")] = None
+    subscriptions_max: Annotated[int | None, Meta(description="Number of subscriptions.")] = None
+    sessions_max: Annotated[int | None, Meta(description="Sessions of the console.")] = None
     owner_targets: Annotated[
         tuple[str, ...], Meta(description="Targets of owner-bound callers: queue:NAME, email …")
     ] = ()

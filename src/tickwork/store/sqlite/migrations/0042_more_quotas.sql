@@ -1,0 +1,20 @@
+-- More quotas of a tenant: its requests, what its owners may schedule, and how many queues, endpoints, subscriptions and
+-- sessions it may have.
+
+ALTER TABLE tickwork_tenants ADD COLUMN requests_per_second REAL;
+ALTER TABLE tickwork_tenants ADD COLUMN owner_min_interval_seconds INTEGER;
+ALTER TABLE tickwork_tenants ADD COLUMN owner_schedules_max INTEGER;
+ALTER TABLE tickwork_tenants ADD COLUMN queues_max INTEGER;
+ALTER TABLE tickwork_tenants ADD COLUMN endpoints_max INTEGER;
+ALTER TABLE tickwork_tenants ADD COLUMN subscriptions_max INTEGER;
+ALTER TABLE tickwork_tenants ADD COLUMN sessions_max INTEGER;
+
+-- The schedules of an owner that may still fire, to count them. Those that are over are many more.
+CREATE INDEX tickwork_schedules_owned ON tickwork_schedules (tenant, owner)
+    WHERE owner IS NOT NULL AND status IN ('active', 'paused', 'parked');
+
+-- A session has the tenant of its key, by which sessions are counted. One that a process of the version before starts
+-- has none until it ends.
+ALTER TABLE tickwork_sessions ADD COLUMN tenant TEXT NOT NULL DEFAULT '';
+UPDATE tickwork_sessions SET tenant = (SELECT tenant FROM tickwork_api_keys WHERE id = tickwork_sessions.key_id);
+CREATE INDEX tickwork_sessions_tenant ON tickwork_sessions (tenant, key_id, expires_at);
