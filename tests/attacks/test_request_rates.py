@@ -100,6 +100,38 @@ async def test_the_keys_of_a_tenant_share_a_rate(
     assert b'tickwork_http_refused_total{reason="rate"} 2.0' in generate_latest(registry)
 
 
+async def test_a_tenant_has_a_quota_of_requests_with_all_keys_together(
+    home: Home, client: httpx.AsyncClient, monotonic: Clock, registry: CollectorRegistry
+) -> None:
+    store = await home.open()
+    scopes = ("read", "send", "consume", "manage")
+    for tenant in (Tenant(id="shop", requests_per_second=2), Tenant(id="other")):
+        await store.tenants.put(SYSTEM, tenant)
+    one, same, other = [
+        bearer(await new_key(store, tenant=tenant, scopes=scopes))
+        for tenant in ("shop", "shop", "other")
+    ]
+    operator = bearer(await new_key(store)) | {"Tickwork-Tenant": "shop"}
+    await store.close()
+    assert await statuses(client, one, 3) == [200] * 3
+    assert await statuses(client, same, 3) == [200] * 2 + [429]
+    for headers in (one, same):
+        refused = await client.get("/v1/queues", headers=headers)
+        answer = refused.json()
+        assert (refused.status_code, answer["code"]) == (429, "rate_exceeded")
+        assert answer["limit"] == "requests_per_second"
+        assert "All keys of tenant shop together may make 2 requests a second" in answer["detail"]
+        assert "raise the tenant's requests_per_second" in answer["detail"]
+        assert refused.headers["ratelimit-limit"] == "2"
+        assert int(refused.headers["retry-after"]) >= 1
+    assert await statuses(client, other, 6) == [200] * 6
+    # Whoever can change the quota is not locked out by it.
+    assert await statuses(client, operator, 6) == [200] * 6
+    monotonic.seconds += 1.0
+    assert await statuses(client, one, 1) + await statuses(client, same, 2) == [200, 200, 429]
+    assert b'tickwork_http_refused_total{reason="rate"} 4.0' in generate_latest(registry)
+
+
 @pytest.mark.parametrize("way", ["header", "session"])
 async def test_wrong_keys_are_limited_by_address(
     home: Home, client: httpx.AsyncClient, monotonic: Clock, registry: CollectorRegistry, way: str

@@ -26,13 +26,14 @@ from litestar.di import NamedDependency
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 from litestar.openapi.spec import SecurityScheme
 
-from tickwork.api.context import Context, rules_of
+from tickwork.api.context import Context, rules_of, store_of
 from tickwork.api.nul import refuse_nul
 from tickwork.core.access import Caller, Permission, check_access
 from tickwork.core.http.client_address import PROXY_HEADERS, names_loopback
 from tickwork.core.session import check_csrf
 from tickwork.errors import Forbidden, StoreUnavailable, Unauthorized
 from tickwork.ops.audit import ACTOR
+from tickwork.ops.quotas import request_quota
 
 OPEN = "open"
 """The permission of a route that needs no key."""
@@ -64,10 +65,17 @@ async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
     check_access(
         caller, Permission(str(declared)), is_open_to_owners=handler.opt.get("owners") is True
     )
-    if context.gate is not None:
-        context.gate.check(caller)
+    await check_rate(context, caller)
     connection.scope["auth"] = caller
     ACTOR.set(caller.name)
+
+
+async def check_rate(context: Context, caller: Caller) -> None:
+    """Counts a request. Raises `RateExceeded` if its key, or all keys of its tenant together, make
+    too many. The quota of a tenant does not hold for the operator, who can change it."""
+    if context.gate is not None:
+        quota = None if caller.is_operator else await request_quota(store_of(context), caller.scope)
+        context.gate.check(caller, quota)
 
 
 async def authenticated(context: Context, connection: Connection) -> Caller:

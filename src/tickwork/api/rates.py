@@ -3,8 +3,8 @@ address. Other callers are answered meanwhile."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NoReturn
+from collections.abc import Callable, Hashable
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter
 
@@ -22,6 +22,16 @@ KNOWN_SECONDS = 600.0
 """Seconds for which a key that was right is not refused for the wrong keys of its address."""
 
 KNOWN_KEYS_MAX = 20_000
+
+
+class _Limit(NamedTuple):
+    """The rate of those who share a bucket: its name, who they are, and what else they can do."""
+
+    name: str
+    bucket: Hashable
+    rate: float
+    who: str
+    advice: str = ""
 
 
 class RequestGate:
@@ -43,20 +53,32 @@ class RequestGate:
         self._wrong.clear()
         self._known.clear()
 
-    def check(self, caller: Caller) -> None:
-        """Counts a request. Raises `RateExceeded` if its key, or its tenant, has made too many."""
+    def check(self, caller: Caller, quota: float | None = None) -> None:
+        """Counts a request. Raises `RateExceeded` if its key, or its tenant, has made too many.
+        `quota` are the requests a second of the tenant, if it has such a quota."""
         now = self._monotonic()
-        key = (caller.tenant, caller.name)
-        limits = (
-            (key, self._rates.key_per_second, "key_requests_per_second"),
-            (caller.tenant, self._rates.tenant_per_second, "tenant_requests_per_second"),
-        )
-        for name, rate, setting in limits:
-            wait_seconds = self._callers.wait_seconds(name, now)
+        limits = (self._key_limit(caller), self._tenant_limit(caller.tenant, quota))
+        for limit in limits:
+            wait_seconds = self._callers.wait_seconds(limit.bucket, now)
             if wait_seconds > 0:
-                self._refuse(setting, rate, wait_seconds)
-        for name, rate, _ in limits:
-            self._callers.count(name, rate, now)
+                self._refused.labels("rate").inc()
+                text = f"{limit.who} may make {limit.rate:g} requests a second of a process"
+                fault = f"{text}; try again later{limit.advice}"
+                raise RateExceeded(fault, limit.name, wait_seconds, limit.rate)
+        for limit in limits:
+            self._callers.count(limit.bucket, limit.rate, now)
+
+    def _key_limit(self, caller: Caller) -> _Limit:
+        bucket = (caller.tenant, caller.name)
+        return _Limit("key_requests_per_second", bucket, self._rates.key_per_second, caller.name)
+
+    def _tenant_limit(self, tenant: str, quota: float | None) -> _Limit:
+        who = f"all keys of tenant {tenant} together"
+        if quota is None:
+            rate = self._rates.tenant_per_second
+            return _Limit("tenant_requests_per_second", tenant, rate, who)
+        advice = ", or raise the tenant's requests_per_second"
+        return _Limit("requests_per_second", (tenant, "quota"), quota, who, advice)
 
     def check_address(self, host: str | None, credential: str | None) -> None:
         """Raises `RateExceeded` if too many wrong keys came from an address. A key that was right
@@ -65,7 +87,10 @@ class RequestGate:
             return
         wait_seconds = self._wrong.wait_seconds(network_of(host), self._monotonic())
         if wait_seconds > 0:
-            self._refuse("wrong_keys", self._rates.wrong_keys_per_second, wait_seconds)
+            self._refused.labels("address").inc()
+            fault = "you sent too many wrong keys from this address; try again later"
+            rate = self._rates.wrong_keys_per_second
+            raise RateExceeded(fault, "wrong_keys", wait_seconds, rate)
 
     def note_right(self, credential: str | None) -> None:
         """Remembers a key that was right."""
@@ -87,10 +112,3 @@ class RequestGate:
     def _is_known(self, credential: str | None) -> bool:
         seen = self._known.get(credential or "")
         return credential is None or (seen is not None and self._monotonic() - seen < KNOWN_SECONDS)
-
-    def _refuse(self, limit: str, rate: float, wait_seconds: float) -> NoReturn:
-        self._refused.labels("rate" if limit != "wrong_keys" else "address").inc()
-        text = f"may make {rate:g} requests a second of a process; try again later"
-        if limit == "wrong_keys":
-            text = "sent too many wrong keys from this address; try again later"
-        raise RateExceeded(f"you {text}", limit, wait_seconds, rate)

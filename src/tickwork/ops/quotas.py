@@ -59,6 +59,12 @@ async def payload_check(store: Store, scope: Scope) -> Callable[[Definition], No
     return lambda new: check_payload(quota.tenant, len(new.body), quota.payload_bytes_max)
 
 
+async def request_quota(store: Store, scope: Scope) -> float | None:
+    """HTTP requests a second of the tenant, with all its keys together; None without a quota. It is
+    cached for seconds."""
+    return (await store.tenants.quota(scope)).requests_per_second
+
+
 class EmailQuotas:
     """The daily quotas of tenants for emails. They are counted in the database, exactly."""
 

@@ -23,6 +23,7 @@ from tickwork.api.access import (
     authenticated,
     caller_with_key,
     check_origin,
+    check_rate,
     client_of,
     is_direct,
     session_cookie,
@@ -82,8 +83,7 @@ async def sign_in(
     except Unauthorized:
         _log.warning("a sign-in from %s was refused", client_of(context, request))
         raise
-    if context.gate is not None:
-        context.gate.check(caller)
+    await check_rate(context, caller)
     ACTOR.set(caller.name)
     started = await start_session(store_of(context), caller, token, ends_others=ends_others)
     if ends_others:
