@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from tickwork import clock
 from tickwork.app.payloads import PayloadOf
 from tickwork.app.services import AsgiApp
-from tickwork.core import when
 from tickwork.core.http.client_address import is_loopback
 from tickwork.core.model import SYSTEM
 from tickwork.core.request_rate import RequestRates
@@ -78,7 +77,7 @@ def build_api(
     sink = partial(webhook_channel, settings)
     return create_api(
         now=clock.now,
-        limits=when.Limits(settings.min_interval_seconds, settings.owner_min_interval_seconds),
+        limits=settings.schedule_limits,
         open_store=lambda: open_store(settings),
         registry=metrics,
         issuers=settings.jwt,

@@ -67,6 +67,7 @@ from tickwork.core.jwt_issuer import Issuer, read_issuer_variables, read_issuers
 from tickwork.core.near_names import nearest
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.core.topology import Topology, parse, section_faults
+from tickwork.core.when import Limits
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.setting_readers import (
     checked,
@@ -167,6 +168,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     archive_directory: str | None = None
     tracing: str = "off"
     jwt: tuple[Issuer, ...] = ()
+
+    @property
+    def schedule_limits(self) -> Limits:
+        """The limits of schedules, unless a tenant has its own."""
+        return Limits(self.min_interval_seconds, self.owner_min_interval_seconds)
 
 
 class GivenSetting(NamedTuple):

@@ -11,6 +11,7 @@ import pytest
 from tickwork.app.firing import Firing
 from tickwork.app.message import Message
 from tickwork.core.model import DEFAULT
+from tickwork.core.options import QueueTarget
 from tickwork.core.schedule.model import ScheduleStatus
 from tickwork.errors import InvalidInput
 from tickwork.facade.app import Tickwork
@@ -125,6 +126,21 @@ async def test_an_app_may_allow_shorter_intervals(database: str | None) -> None:
     async with harness(quick, database=database, start=START) as h:
         await h.advance(seconds=5)
     assert len(ticks) == 5
+
+
+async def test_owners_keep_their_interval_where_the_app_may_use_shorter_ones(
+    database: str | None,
+) -> None:
+    quick = Tickwork(min_interval_seconds=1)
+    quick.queue("work")
+    target: QueueTarget = {"type": "queue", "queue": "work"}
+    async with harness(quick, database=database, start=START):
+        await quick.schedules.create(interval_seconds=1, target=target)
+        with pytest.raises(InvalidInput, match="the minimum here is 60 s"):
+            await quick.schedules.create(interval_seconds=1, target=target, owner="ada")
+        made = await quick.schedules.create(interval_seconds=60, target=target, owner="ada")
+        with pytest.raises(InvalidInput, match="the minimum here is 60 s"):
+            await quick.schedules.update(made.id, interval_seconds=1)
 
 
 async def test_the_slots_of_a_schedule_are_copied_to_subscribers_when_they_are_due(

@@ -29,6 +29,7 @@ BY_KEY, BY_SLOT, BY_LOOK = f"{SCHEDULES}_pkey", f"{MESSAGES}_slot", f"{SCHEDULES
 WAYS = {
     "ack_plain": {SCHEDULES: {BY_KEY}, MESSAGES: {f"{MESSAGES}_pkey", BY_PLACE, BY_SLOT}},
     "change_schedule": {SCHEDULES: {BY_KEY}, MESSAGES: {BY_SLOT}},
+    "count_owner_schedules": {SCHEDULES: {f"{SCHEDULES}_owned"}},
     "count_withdrawable_slots": {MESSAGES: {BY_SLOT}},
     "count_unfinished": {MESSAGES: {BY_SLOT}},
     "delete_withdrawn": {MESSAGES: {f"{MESSAGES}_pkey", BY_PLACE}},

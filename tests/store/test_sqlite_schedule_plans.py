@@ -30,6 +30,7 @@ SEARCHES = {
     "move_planned_slots": {BY_PLACE},
     "change_schedule": {BY_PLACE},
     "complete_parked_schedule": {BY_PLACE},
+    "count_owner_schedules": {"tickwork_schedules_owned"},
     "complete_schedules": {BY_PLACE, BY_KEY},
     "end_planning": {BY_PLACE},
     "delete_calendar": {"tickwork_schedules_calendar"},
@@ -95,6 +96,7 @@ def test_a_statement_reaches_schedules_by_its_index(
 
 def test_every_statement_on_schedules_is_tested(connection: sqlite3.Connection) -> None:
     others = {  # Their tables have the same alias.
+        "count_sessions",
         "entity_values",
         "list_entity_storage",
         "list_entity_storage_reversed",

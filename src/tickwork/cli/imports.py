@@ -206,9 +206,7 @@ def _run(
 
 
 def _limits(database: str | None) -> Limits:
-    from tickwork.core.when import Limits
-
-    return Limits(min_interval_seconds=load_settings(database).min_interval_seconds)
+    return load_settings(database).schedule_limits
 
 
 def _text(path: str) -> str:

@@ -185,7 +185,7 @@ class AppEngine:
 
     def limits(self) -> Limits:
         """The limits of this installation."""
-        return Limits(min_interval_seconds=self.settings().min_interval_seconds)
+        return self.settings().schedule_limits
 
     def outside(self) -> OutsideRules:
         """Which targets outside its schedules may have."""

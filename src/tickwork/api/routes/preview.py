@@ -93,6 +93,7 @@ async def preview(
     store = store_of(context)
     calendars = await holidays_among(store, caller.scope, [data])
     limits = await limits_of(store, caller.scope, context.limits)
+    limits = limits.for_owner(caller.owner)
     # In a thread: searching a rule that rarely fires must not block other requests.
     answer = await asyncio.to_thread(
         preview_schedule, data, now=context.now(), limits=limits, calendars=calendars

@@ -130,11 +130,19 @@ Timing = Cron | Interval | Daily | Weekly | Monthly | Once | Recurrence
 
 
 class Limits(Struct, frozen=True):
-    """Limits of a tenant. Cron may name seconds if intervals below a minute are allowed. Callers
-    who are bound to an owner have a least interval of their own, if one is given."""
+    """Limits of a tenant. Cron may name seconds if intervals below a minute are allowed. Schedules
+    that have an owner have a least interval of their own, if one is given."""
 
     min_interval_seconds: int = 60
     owner_min_interval_seconds: int | None = None
+
+    def for_owner(self, owner: str | None) -> Limits:
+        """The limits for the schedules of an owner, or for None those without one. An owner's
+        schedules may fire no more often than the tenant's own."""
+        least = self.owner_min_interval_seconds
+        if owner is None or least is None:
+            return Limits(self.min_interval_seconds)
+        return Limits(max(self.min_interval_seconds, least), least)
 
     @property
     def seconds_allowed(self) -> bool:

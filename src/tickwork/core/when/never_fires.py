@@ -69,7 +69,10 @@ def _rule_fault(rule: Rule, limits: Limits) -> FieldError | None:
     interval = _min_interval_seconds(rule)
     if interval is not None and interval < limits.min_interval_seconds:
         least = limits.min_interval_seconds
-        return FieldError(field, f"fires {interval} s apart; the minimum here is {least} s")
+        fault = f"fires {interval} s apart; the minimum here is {least} s"
+        if least == limits.owner_min_interval_seconds:
+            fault += " for schedules that have an owner (owner_min_interval_seconds)"
+        return FieldError(field, fault)
     if not _fires(rule):
         bounds = " within its bounds" if _is_bounded(rule) else ""
         return FieldError(field, f"never fires; no day or time matches{bounds}")

@@ -147,7 +147,7 @@ async def replace(
     limits that were introduced after it. `faults` are raised with those found here. Raises
     `Conflict` if the schedule has changed since it was read.
     """
-    limits = await limits_of(store, scope, limits)
+    limits = (await limits_of(store, scope, limits)).for_owner(known.owner)
     now = await store.now()
     holidays = await holidays_among(store, scope, [fields, {"calendar": calendar_of(known)}])
     anchor = now if is_anew else known.definition.rule.anchor

@@ -221,7 +221,7 @@ async def _wanted(
         schedule_id=known.id,
         created_at=known.definition.rule.anchor,
         calendars=await holidays_among(store, scope, [fields]),
-        limits=await limits_of(store, scope, limits),
+        limits=(await limits_of(store, scope, limits)).for_owner(known.owner),
     )
     rule, timing = read_rule(rule_text(definition.rule), known.id), known.definition.rule
     if rule.timing == timing.timing and rule.start_at in (None, timing.start_at):

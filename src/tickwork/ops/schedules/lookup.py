@@ -104,15 +104,15 @@ async def check_owner_target(
 
 
 async def limits_of(store: Store, scope: Scope, usual: when.Limits) -> when.Limits:
-    """Returns the limits of a tenant: its own, or else the usual ones. An owner's schedules may
-    fire no more often than those of its tenant, nor than those of owners."""
+    """Returns the limits of a tenant: its own, or else the usual ones. `for_owner` gives those of a
+    schedule."""
     tenant = await store.tenants.get(scope, scope.tenant or "default")
-    least = tenant.min_interval_seconds
-    if least is None:
-        least = usual.min_interval_seconds
-    if scope.owner is not None:
-        least = max(least, usual.owner_min_interval_seconds or 0)
-    return when.Limits(min_interval_seconds=least)
+    own = {
+        name: seconds
+        for name in when.Limits.__struct_fields__
+        if (seconds := getattr(tenant, name)) is not None
+    }
+    return structs.replace(usual, **own)
 
 
 def with_holidays(schedule: Schedule, holidays: Holidays) -> when.Rule:

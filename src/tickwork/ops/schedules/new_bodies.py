@@ -98,7 +98,11 @@ def new_schedule(
     owner = read_name(fields, "owner", faults)
     try:
         definition, rule = read_definition(
-            fields, schedule_id=schedule_id, created_at=now, calendars=holidays, limits=limits
+            fields,
+            schedule_id=schedule_id,
+            created_at=now,
+            calendars=holidays,
+            limits=limits.for_owner(owner),
         )
     except InvalidInput as error:
         raise InvalidInput([*faults, *error.errors]) from None

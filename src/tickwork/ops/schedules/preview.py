@@ -58,6 +58,7 @@ async def preview(
     """Returns the next fires of a schedule that need not exist, with the tenant's calendars."""
     calendars = await holidays_among(store, scope, [body])
     limits, now = await limits_of(store, scope, limits), await store.now()
+    limits = limits.for_owner(scope.owner)
     import asyncio  # `tickwork next` starts without it.
 
     return await asyncio.to_thread(

@@ -168,7 +168,7 @@ class Changer:
             if more:
                 await connection.execute(SQL.add_schedule_counts, [tenant], [more])
             if more > 0 and limits is not None:
-                await check_number(connection, limits)
+                await check_number(connection, limits, [seen["owner"]])
         left.free_bytes(room)
         after_commit = await self._removal.apply_effects(connection, left, room, keys)
         return _Changed(schedule, after_commit, row["queue_id"], fires, row["type"], now, copies)

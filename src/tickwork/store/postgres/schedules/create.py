@@ -10,7 +10,15 @@ each row; here they are encoded once, and a row is joined from the shared part a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from struct import Struct
@@ -23,6 +31,8 @@ from tickwork.core.limits import is_name
 from tickwork.core.model import Scope
 from tickwork.core.schedule.model import NewSchedule, Schedule, check_owner
 from tickwork.core.tenant_limits import (
+    OWNER_SCHEDULES_MAX,
+    check_owner_counts,
     check_same_schedule,
     check_schedule_count,
     check_schedules,
@@ -314,15 +324,16 @@ class Creator:
         connection: Connection,
         tenant: str,
         limits: asyncpg.Record | None,
-        active: int,
+        active: Collection[NewSchedule],
         made: int,
     ) -> None:
-        """Counts the stored schedules; `TooMany` if the tenant exceeds its number or rate."""
+        """Counts the stored schedules, of which some are active; `TooMany` if the tenant exceeds
+        its number or rate, or an owner its number."""
         if active:
-            await connection.execute(SQL.add_schedule_counts, [tenant], [active])
+            await connection.execute(SQL.add_schedule_counts, [tenant], [len(active)])
         if limits is None or not made:
             return
-        await check_number(connection, limits)
+        await check_number(connection, limits, {schedule.owner for schedule in active})
         if (rate := limits["schedules_per_second"]) is not None:
             spent = spend_rate(
                 tenant, "schedules_per_second", rate,
@@ -336,18 +347,33 @@ class Creator:
             self._wakeups.notify([SCHEDULES_TOPIC])
 
 
-async def check_number(connection: Connection, limits: asyncpg.Record) -> None:
-    """Raises `TooMany` if a tenant, whose limits are locked, has too many schedules."""
+async def check_number(
+    connection: Connection, limits: asyncpg.Record, owners: Collection[str | None]
+) -> None:
+    """Raises `TooMany` if a tenant, whose limits are locked, or one of these owners has too many
+    schedules."""
     tenant, maximum = limits["id"], limits["schedules_max"]
     if maximum is not None:
         number = await connection.fetchval(SQL.count_schedules, tenant)
         check_schedule_count(tenant, number, maximum)
+    named = [owner for owner in owners if owner is not None]
+    if limits["owner_schedules_max"] is not None and named:
+        counted = await connection.fetch(
+            SQL.count_owner_schedules, tenant, named, OWNER_SCHEDULES_MAX + 1
+        )
+        check_owner_counts(tenant, dict(map(tuple, counted)), limits["owner_schedules_max"])
 
 
-def _active(new: Iterable[NewSchedule], stored: Iterable[asyncpg.Record] | None = None) -> int:
-    """How many of new schedules, or of those that were stored, may fire."""
+def _active(
+    new: Iterable[NewSchedule], stored: Iterable[asyncpg.Record] | None = None
+) -> list[NewSchedule]:
+    """Those of new schedules, or of those that were stored, that may fire."""
     ids = None if stored is None else {row["id"] for row in stored}
-    return sum(is_active(each.status) for each in new if ids is None or each.id in ids)
+    return [
+        schedule
+        for schedule in new
+        if is_active(schedule.status) and (ids is None or schedule.id in ids)
+    ]
 
 
 def _order(new: NewSchedule) -> tuple[str, str, str, UUID]:

@@ -116,7 +116,7 @@ def _change(
     record_skips(transaction, skips)
     _write(transaction, found, change, withdrawn)
     if becomes_active(schedule.status, change.status):
-        check_number_now(transaction, schedule.tenant)
+        check_number_now(transaction, schedule.tenant, [schedule.owner])
     return find(transaction, Scope(schedule.tenant), schedule_id).schedule
 
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import chain, islice
 from typing import Any, NamedTuple
 from uuid import UUID
 
+import msgspec
+
 from tickwork.core.model import Scope
 from tickwork.core.schedule.model import NewSchedule, Schedule, check_owner
 from tickwork.core.tenant_limits import (
+    OWNER_SCHEDULES_MAX,
+    check_owner_counts,
     check_same_schedule,
     check_schedule_count,
     check_schedules,
+    is_active,
     limit_bulk,
     spend_rate,
 )
@@ -67,7 +72,7 @@ class Creator:
         if scope.owner is not None:
             check_owner(scope, new := tuple(new))
         limits = await self._database.read(lambda transaction: _limits(transaction, tenant))
-        source = iter(limit_bulk(tenant, limits[1], new))
+        source = iter(limit_bulk(tenant, limits[2], new))
         alike: _Common = SharedValues(common_values)
         piece = await _next_piece(source, alike)
         while piece:
@@ -160,7 +165,9 @@ def _store(transaction: Transaction, tenant: str, ready: Sequence[_PreparedSched
             ).rowcount
     except sqlite3.IntegrityError as error:
         raise _conflict(new, error) from error
-    check_number_now(transaction, tenant)
+    if made:
+        owners = {schedule.owner for schedule in new if is_active(schedule.status)}
+        check_number_now(transaction, tenant, owners)
     _check_rate(transaction, tenant, made)
     soonest = min((each.look_at for each in new if each.look_at is not None), default=None)
     wake_leaders(transaction, None if soonest is None else to_microseconds(soonest))
@@ -178,25 +185,30 @@ def _conflict(new: Sequence[NewSchedule], error: sqlite3.IntegrityError) -> Exce
 
 
 def _limits(transaction: Transaction, tenant: str) -> Row:
-    """A tenant's maximum of schedules, its creation rate per second, and until when that is used
-    up."""
+    """A tenant's maximum of schedules, that of each owner, its creation rate per second, and until
+    when that is used up."""
     if not is_storable(tenant):
-        return (None, None, None)
+        return (None, None, None, None)
     row = transaction.execute(SQL.schedule_limits, (tenant,)).fetchone()
-    return row or (None, None, None)
+    return row or (None, None, None, None)
 
 
-def check_number_now(transaction: Transaction, tenant: str) -> None:
-    """`TooMany` if the tenant now has more schedules than its maximum."""
-    schedules_max, _, _ = _limits(transaction, tenant)
+def check_number_now(transaction: Transaction, tenant: str, owners: Collection[str | None]) -> None:
+    """`TooMany` if the tenant, or one of these owners, now has more schedules than its maximum."""
+    schedules_max, owner_schedules_max, *_ = _limits(transaction, tenant)
     if schedules_max is not None:
         (there,) = transaction.execute(SQL.count_schedules, (tenant,)).fetchone()
         check_schedule_count(tenant, there, schedules_max)
+    named = [owner for owner in owners if owner is not None]
+    if owner_schedules_max is not None and named:
+        values = (tenant, msgspec.json.encode(named).decode(), OWNER_SCHEDULES_MAX + 1)
+        counted = transaction.execute(SQL.count_owner_schedules, values).fetchall()
+        check_owner_counts(tenant, dict(counted), owner_schedules_max)
 
 
 def _check_rate(transaction: Transaction, tenant: str, made: int) -> None:
     """`TooMany` if the tenant exceeded its creation rate."""
-    _, per_second, spent_until = _limits(transaction, tenant)
+    *_, per_second, spent_until = _limits(transaction, tenant)
     if per_second is not None:
         now = from_microseconds(transaction.now)
         spent: datetime | None = None if spent_until is None else from_microseconds(spent_until)
