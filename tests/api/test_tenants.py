@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import httpx
 
 from tests.api.acts import every_page, fields_of, make_queue, problem, pull, send
@@ -15,8 +17,10 @@ async def test_a_tenant_is_created_changed_suspended_and_resumed(http: Http) -> 
     assert made.status_code == 201
     assert made.json() == {
         "id": "acme", "weight": 1, "suspended": False, "min_interval_seconds": None,
-        "schedules_max": 5, "schedules_per_second": None, "messages_per_second": None,
+        "owner_min_interval_seconds": None, "schedules_max": 5, "owner_schedules_max": None,
+        "schedules_per_second": None, "messages_per_second": None, "requests_per_second": None,
         "payload_bytes_max": None, "backlog_max": None, "claimed_max": None, "emails_per_day": None,
+        "queues_max": None, "endpoints_max": None, "subscriptions_max": None, "sessions_max": None,
         "owner_targets": [],
     }  # fmt: skip
     changed = await http.patch("/v1/tenants/acme", json={"weight": 3, "schedules_max": None})
@@ -55,6 +59,27 @@ async def test_a_quota_that_is_reached_answers_429_with_its_name_and_when_to_try
     refused = await http.post("/v1/queues/q/messages", json={"body": 1})
     assert 1 < int(refused.headers["Retry-After"]) <= 10
     assert (await http.get("/v1/usage")).json()["schedules"] == 2
+
+
+async def test_how_many_a_tenant_may_have_is_a_quota(http: Http) -> None:
+    await make_queue(http)
+    endpoint = {"name": "shop", "url": "https://example.com/in", "types": ["*"]}
+    subscription = {"types": "a.*", "queue": "q"}
+    owned = {"interval_seconds": 60, "target": {"type": "queue", "queue": "q"}, "owner": "ada"}
+    ways: tuple[tuple[str, int, str, str, dict[str, Any], str], ...] = (
+        ("queues_max", 1, "PUT", "/v1/queues/more", {}, "default has 1 queues and may have 1"),
+        ("endpoints_max", 0, "POST", "/v1/endpoints", endpoint, "has 0 endpoints and may have 0"),
+        ("subscriptions_max", 0, "POST", "/v1/subscriptions", subscription, "may have 0; delete"),
+        ("owner_schedules_max", 0, "POST", "/v1/schedules", owned, "Owner ada would have 1"),
+    )
+    for limit, value, method, path, body, said in ways:
+        await http.patch("/v1/tenants/default", json={limit: value})
+        told = problem(await http.request(method, path, json=body), 429, "too_many")
+        assert told["limit"] == limit
+        assert said in told["detail"]
+        assert f"raise its {limit}" in told["detail"]
+        await http.patch("/v1/tenants/default", json={limit: None})
+        assert (await http.request(method, path, json=body)).status_code == 201
 
 
 async def test_wrong_tenants_are_refused(http: Http) -> None:

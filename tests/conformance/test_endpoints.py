@@ -45,6 +45,7 @@ from tickwork.core.delivery.endpoint import (
     secrets_owner,
 )
 from tickwork.core.model import DEFAULT, SYSTEM, ContentType, Counts, Fate, Message, Scope
+from tickwork.core.tenant_limits import COUNTED
 from tickwork.errors import Conflict, InvalidInput, NotFound, TooMany
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -91,8 +92,7 @@ async def test_a_repeated_create_returns_the_endpoint_and_another_of_its_name_is
 async def test_a_tenant_has_a_maximum_number_of_endpoints(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for kind in KINDS:
-        monkeypatch.setattr(f"tickwork.store.{kind}.endpoints.endpoints.ENDPOINTS_MAX", 2)
+    monkeypatch.setitem(COUNTED, "endpoints_max", COUNTED["endpoints_max"]._replace(default=2))
     made = [await make_endpoint(store, name) for name in ("a", "b")]
     with pytest.raises(TooMany, match="2 endpoints"):
         await make_endpoint(store, "c")

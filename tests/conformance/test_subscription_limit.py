@@ -5,7 +5,8 @@ import pytest
 from tests.conformance.acts import make_queue, make_tenants
 from tests.stores.home import KINDS
 from tickwork.core.model import DEFAULT, SYSTEM
-from tickwork.errors import Conflict
+from tickwork.core.tenant_limits import COUNTED
+from tickwork.errors import TooMany
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
@@ -15,16 +16,16 @@ MAX = 3
 
 @pytest.fixture(autouse=True)
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
-    for kind in KINDS:
-        monkeypatch.setattr(f"tickwork.store.{kind}.messages.subscriptions.SUBSCRIPTIONS_MAX", MAX)
+    few = COUNTED["subscriptions_max"]._replace(most=MAX, default=MAX)
+    monkeypatch.setitem(COUNTED, "subscriptions_max", few)
 
 
-async def test_exceeding_the_maximum_is_a_conflict(store: Store) -> None:
+async def test_exceeding_the_maximum_is_refused(store: Store) -> None:
     await make_queue(store)
     for number in range(MAX):
         await store.subscriptions.put(DEFAULT, f"type-{number}", "work")
     before = await store.subscriptions.list(DEFAULT)
-    with pytest.raises(Conflict, match=f"{MAX} subscriptions already"):
+    with pytest.raises(TooMany, match=f"has {MAX} subscriptions and may have {MAX}; delete some$"):
         await store.subscriptions.put(DEFAULT, "more", "work")
     assert await store.subscriptions.list(DEFAULT) == before
 
@@ -45,5 +46,5 @@ async def test_every_tenant_and_the_system_have_their_own_limit(store: Store) ->
     for scope in (*await make_tenants(store, "one", "two"), SYSTEM):
         for number in range(MAX):
             await store.subscriptions.put(scope, f"type-{number}", "work")
-        with pytest.raises(Conflict):
+        with pytest.raises(TooMany):
             await store.subscriptions.put(scope, "more", "work")

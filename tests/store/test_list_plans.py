@@ -41,8 +41,13 @@ WAYS = {
     "troubled_runs": "tickwork_runs_trouble",
     "dead_deliveries_since": "tickwork_deliveries_tenant_dead",
     "page_queues": "tickwork_queues_name",
+    "count_endpoints": "sqlite_autoindex_tickwork_endpoints_2",
+    "count_queues": "tickwork_queues_name",
+    "count_sessions": "tickwork_sessions_tenant",
+    "count_subscriptions": "tickwork_subscriptions_once",
+    "end_sessions_of_key": "tickwork_sessions_tenant",
 }
-"""The index by which SQLite finds the rows of each list."""
+"""The index by which SQLite finds the rows of each list, or of what a quota counts."""
 
 SORTED = {"schedules_of_owner_by_due", "recent_dead", "page_queues", "troubled_runs"}
 """Sorts what one user has, the counters of dead messages by type, two pages of queues, and the
@@ -166,7 +171,9 @@ TABLES = (
     "tickwork_messages",
     "tickwork_queues",
     "tickwork_schedules",
+    "tickwork_sessions",
     "tickwork_stream_events",
+    "tickwork_subscriptions",
 )
 ROWS, TENANTS, LIMIT = 20_000, 1_000, 10
 
@@ -175,6 +182,12 @@ _FILL = [
     f"""
     INSERT INTO tickwork_api_keys (id, tenant, name, scopes, created_at, secret_hash)
     SELECT md5(n::text), 'tenant-' || 1 + n % {TENANTS}, 'key', '{{read}}', now(), 'x'
+    FROM generate_series(1, {ROWS}) AS n
+    """,
+    f"""
+    INSERT INTO tickwork_sessions (id, key_id, secret_hash, expires_at, tenant)
+    SELECT n::text::bytea, md5(n::text), 'x', now() + interval '1 hour',
+        'tenant-' || 1 + n % {TENANTS}
     FROM generate_series(1, {ROWS}) AS n
     """,
     f"""
@@ -195,6 +208,11 @@ _FILL = [
     INSERT INTO tickwork_queues (id, tenant, name, settings, max_retries, retention_seconds)
     SELECT md5(n::text)::uuid, CASE n % 3 WHEN 0 THEN 'tenant-1' WHEN 1 THEN 'tenant-2' END,
         'queue-' || n, '{{}}', 3, 1000
+    FROM generate_series(1, {ROWS}) AS n
+    """,
+    f"""
+    INSERT INTO tickwork_subscriptions (tenant, types, queue_id)
+    SELECT 'tenant-' || 1 + n % {TENANTS}, 'type-' || n, md5('queue')::uuid
     FROM generate_series(1, {ROWS}) AS n
     """,
     f"""
@@ -281,6 +299,10 @@ LISTS = {
     "keys_window_end": f"md5('queue')::uuid, 'tenant-1', {LIMIT}, 'key-1', 'key-3'",
     "correlated_window_end": f"'tenant-1', 'story', {LIMIT}, {NOTHING}, {LAST}",
     "page_queues": f"'tenant-1', 'queue-5', '', {LIMIT}",
+    "count_queues": f"'tenant-1', {LIMIT}",
+    "count_sessions": f"NULL, 'tenant-7', {ROWS}",
+    "count_subscriptions": "'tenant-7'",
+    "end_sessions_of_key": "'tenant-7', 'none'",
     "pick_dead_letters": DEAD,
     "pick_dead_letters of few": DEAD_OF_NO_REASON,
     "dead_letters_window_end": DEAD_WINDOW,
@@ -295,7 +317,7 @@ LISTS = {
         "NULL, NULL, NULL"
     ),
 }
-"""Statements with the values of a list for one tenant."""
+"""Statements with the values of a list for one tenant, or of what it has."""
 
 MADE_FOR_VALUES = {
     *("list_ready", "list_of_key", "list_of_keys", "list_correlated", "schedules_by_due"),

@@ -93,7 +93,6 @@ STANDALONE = {
     "tickwork.store.sqlite.requests": "the stores have one skeleton",
     "tickwork.ops.sessions": "the verbs of a noun of their own",
     "tickwork.store.postgres.sessions": "the stores have one skeleton",
-    "tickwork.store.sqlite.sessions": "the stores have one skeleton",
     "tickwork.store.postgres.traces": "the stores have one skeleton",
     "tickwork.store.sqlite.traces": "the stores have one skeleton",
     "tickwork.store.sqlite.secrets": "the stores have one skeleton",

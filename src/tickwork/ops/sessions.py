@@ -30,7 +30,8 @@ async def start_session(
     store: Store, caller: Caller, token: str, *, ends_others: bool = False
 ) -> StartedSession:
     """Starts a session of a caller who was authenticated with the API key `token`. With
-    `ends_others`, the other sessions of the key end."""
+    `ends_others`, the other sessions of the key end. Raises `TooMany` if the tenant has as many
+    sessions as it may."""
     parsed = parse_token(token)
     if parsed is None:
         raise Unauthorized("unauthorized", "sign in with an API key of the form tw_<id>_<secret>")
@@ -39,6 +40,7 @@ async def start_session(
         session = await store.sessions.start(
             SYSTEM,
             session_id(secret),
+            tenant=caller.tenant,
             key_id=parsed.key_id,
             secret_hash=hash_of(parsed.secret),
             seconds=SESSION_SECONDS,

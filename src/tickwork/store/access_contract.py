@@ -61,13 +61,14 @@ class Sessions(Protocol):
         scope: Scope,
         session_id: bytes,
         *,
+        tenant: str,
         key_id: str,
         secret_hash: bytes,
         seconds: float,
         ends_others: bool = False,
     ) -> Session:
-        """Stores a session of a key that ends after some seconds. With `ends_others`, the other
-        sessions of the key end now."""
+        """Stores a session of a key of a tenant that ends after some seconds. With `ends_others`,
+        the other sessions of the key end now. `TooMany` if the tenant has too many sessions."""
 
     async def find(self, scope: Scope, session_id: bytes) -> Session | None:
         """Returns a session, also one that has expired, or None."""

@@ -19,6 +19,7 @@ from tickwork.core.model import (
     Scope,
     StoredQueue,
 )
+from tickwork.core.tenant_limits import QUEUES_MAX, check_room
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.contract import CheckQueue
 from tickwork.store.ids import Moment, new_id
@@ -79,6 +80,8 @@ class PostgresQueues:
         )
 
         async def work(connection: Connection) -> StoredQueue:
+            if scope.tenant is not None:
+                await _check_room(connection, scope.tenant, name)
             await _check(connection, scope, name, check)
             queue = rows.queue(await connection.fetchrow(SQL.put_queue, *values))
             if settings.counts_claims:
@@ -201,6 +204,18 @@ class PostgresQueues:
         if queue.tenant != scope.tenant:
             raise Conflict(f"queue {name} is shared; only the system may change it")
         return queue.id
+
+
+async def _check_room(connection: Connection, tenant: str, name: str) -> None:
+    """Raises `TooMany` if the tenant may not have a new queue of that name."""
+    known = await connection.fetchrow(SQL.get_queue, tenant, name)
+    if known is not None and known["tenant"] is not None:
+        return
+    # Before the queue, in the same order as when schedules are created.
+    quotas = await connection.fetchrow(SQL.lock_counted_quotas, tenant)
+    if quotas is not None and quotas["queues_max"] is not None:
+        count = await connection.fetchval(SQL.count_queues, tenant, QUEUES_MAX)
+        check_room(tenant, "queues_max", count, quotas["queues_max"])
 
 
 async def _check(connection: Connection, scope: Scope, name: str, check: CheckQueue | None) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from tickwork.core.limits import check_system
 from tickwork.core.model import Scope
 from tickwork.core.session import Session
+from tickwork.core.tenant_limits import SESSIONS_MAX, check_room
+from tickwork.errors import NotFound
 from tickwork.store.ids import Moment
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
@@ -21,17 +23,24 @@ class PostgresSessions:
         scope: Scope,
         session_id: bytes,
         *,
+        tenant: str,
         key_id: str,
         secret_hash: bytes,
         seconds: float,
         ends_others: bool = False,
     ) -> Session:
         check_system(scope)
-        values = (self._moment(), session_id, key_id, secret_hash, seconds)
+        values = (self._moment(), session_id, key_id, secret_hash, seconds, tenant)
 
         async def work(connection: Connection) -> Session:
+            quotas = await connection.fetchrow(SQL.lock_counted_quotas, tenant)
+            if quotas is None:
+                raise NotFound("tenant", tenant)
             if ends_others:
-                await connection.execute(SQL.end_other_sessions, key_id, session_id)
+                await connection.execute(SQL.end_sessions_of_key, tenant, key_id)
+            counted = (self._moment(), tenant, SESSIONS_MAX)
+            count = await connection.fetchval(SQL.count_sessions, *counted)
+            check_room(tenant, "sessions_max", count, quotas["sessions_max"])
             return Session(
                 id=session_id,
                 key_id=key_id,

@@ -15,10 +15,11 @@ from tickwork.core.model import (
     Scope,
     StoredQueue,
 )
+from tickwork.core.tenant_limits import QUEUES_MAX, check_room
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.contract import CheckQueue
 from tickwork.store.ids import new_id
-from tickwork.store.shared.columns import settings_text
+from tickwork.store.shared.columns import read_tenant, settings_text
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
@@ -57,10 +58,10 @@ class SqliteQueues:
 
         def work(transaction: Transaction) -> rows.Row:
             execute = transaction.execute
-            if scope.tenant is not None and not execute(SQL.get_tenant, (scope.tenant,)).fetchone():
-                raise NotFound("tenant", scope.tenant)
+            known = execute(SQL.get_queue, (scope.tenant, name)).fetchone()
+            if scope.tenant is not None and known is None:
+                _check_room(transaction, scope.tenant)
             if check is not None:
-                known = execute(SQL.get_queue, (scope.tenant, name)).fetchone()
                 check(None if known is None else rows.queue(known[:5]))
             row: rows.Row = execute(SQL.put_queue, values).fetchone()
             if settings.counts_claims:
@@ -158,6 +159,16 @@ class SqliteQueues:
                 transaction.queues_to_wake.add(UUID(bytes=queue.id))
 
         await self._database.change(work)
+
+
+def _check_room(transaction: Transaction, tenant: str) -> None:
+    """Raises `TooMany` if the tenant may not have one more queue, `NotFound` if there is none."""
+    row = transaction.execute(SQL.get_tenant, (tenant,)).fetchone()
+    if row is None:
+        raise NotFound("tenant", tenant)
+    if (most := read_tenant(row).queues_max) is not None:
+        (count,) = transaction.execute(SQL.count_queues, (tenant, QUEUES_MAX)).fetchone()
+        check_room(tenant, "queues_max", count, most)
 
 
 def _purge_some(

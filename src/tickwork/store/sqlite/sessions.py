@@ -5,6 +5,9 @@ from __future__ import annotations
 from tickwork.core.limits import check_system
 from tickwork.core.model import Scope
 from tickwork.core.session import Session
+from tickwork.core.tenant_limits import SESSIONS_MAX, check_room
+from tickwork.errors import NotFound
+from tickwork.store.shared.columns import read_tenant
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, microseconds
 from tickwork.store.sqlite.engine.work import Transaction
@@ -21,6 +24,7 @@ class SqliteSessions:
         scope: Scope,
         session_id: bytes,
         *,
+        tenant: str,
         key_id: str,
         secret_hash: bytes,
         seconds: float,
@@ -30,9 +34,16 @@ class SqliteSessions:
 
         def work(transaction: Transaction) -> Session:
             expires_at = transaction.now + microseconds(seconds)
+            row = transaction.execute(SQL.get_tenant, (tenant,)).fetchone()
+            if row is None:
+                raise NotFound("tenant", tenant)
             if ends_others:
-                transaction.execute(SQL.end_other_sessions, (key_id, session_id))
-            transaction.execute(SQL.start_session, (session_id, key_id, secret_hash, expires_at))
+                transaction.execute(SQL.end_sessions_of_key, (tenant, key_id))
+            counted = (transaction.now, tenant, SESSIONS_MAX)
+            (count,) = transaction.execute(SQL.count_sessions, counted).fetchone()
+            check_room(tenant, "sessions_max", count, read_tenant(row).sessions_max)
+            values = (session_id, key_id, secret_hash, expires_at, tenant)
+            transaction.execute(SQL.start_session, values)
             return Session(
                 id=session_id,
                 key_id=key_id,

@@ -16,7 +16,6 @@ from tickwork.core.delivery.breaker import (
     PULLED_AT_ONCE_MAX,
 )
 from tickwork.core.delivery.endpoint import (
-    ENDPOINTS_MAX,
     ENDPOINTS_QUEUE,
     Attempt,
     AttemptRecord,
@@ -36,7 +35,8 @@ from tickwork.core.health_facts import DEAD_LOOKED_AT_MAX, DeliveryFacts, Endpoi
 from tickwork.core.limits import check_limit, check_system, is_name
 from tickwork.core.message.batch import REASON_DELETED
 from tickwork.core.model import NewMessage, Scope
-from tickwork.errors import NotFound, TooMany
+from tickwork.core.tenant_limits import check_room
+from tickwork.errors import NotFound
 from tickwork.store.delivery_contract import CheckEndpoint
 from tickwork.store.ids import Moment, own_tenant
 from tickwork.store.postgres.endpoints import rows
@@ -74,14 +74,13 @@ class PostgresEndpoints:
         values = (self._moment(), endpoint.id, tenant, endpoint.name, text)
 
         async def work(connection: Connection) -> Endpoint:
-            if await connection.fetchval(SQL.lock_tenant, tenant) is None:
+            quotas = await connection.fetchrow(SQL.lock_counted_quotas, tenant)
+            if quotas is None:
                 raise NotFound("tenant", tenant)
             count = await connection.fetchval(SQL.count_endpoints, tenant)
             is_new = await connection.execute(SQL.create_endpoint, *values) == "INSERT 0 1"
-            if is_new and count >= ENDPOINTS_MAX:
-                raise TooMany(
-                    f"there are {ENDPOINTS_MAX} endpoints already; delete some first", "endpoints"
-                )
+            if is_new:
+                check_room(tenant, "endpoints_max", count, quotas["endpoints_max"])
             row = await connection.fetchrow(SQL.find_endpoint, tenant, endpoint.name)
             return check_same_endpoint(endpoint, None if row is None else rows.endpoint(row))
 

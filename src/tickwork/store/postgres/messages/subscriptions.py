@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import asyncpg
 
 from tickwork.clock import monotonic
 from tickwork.core.limits import check_subscription, is_name
-from tickwork.core.message.subscription import SUBSCRIPTIONS_MAX, Subscription, pattern_faults
+from tickwork.core.message.subscription import Subscription, pattern_faults
 from tickwork.core.model import Scope
-from tickwork.errors import Conflict, NotFound
+from tickwork.core.tenant_limits import check_room
+from tickwork.errors import NotFound
 from tickwork.store.ids import Moment
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
@@ -47,18 +49,11 @@ class PostgresSubscriptions:
     async def put(self, scope: Scope, types: str, queue: str) -> Subscription:
         check_subscription(types)
         target = await self._queues.get(scope, queue)
+        values = (scope.tenant, types, target.id)
         try:
-            is_stored = await self._database.change(
-                lambda connection: connection.fetchval(
-                    SQL.put_subscription, scope.tenant, types, target.id, SUBSCRIPTIONS_MAX
-                )
-            )
+            await self._database.change(lambda connection: _put(connection, *values))
         except asyncpg.ForeignKeyViolationError:
             raise NotFound("queue", queue) from None
-        if not is_stored:
-            raise Conflict(
-                f"there are {SUBSCRIPTIONS_MAX} subscriptions already; delete some first"
-            )
         self.forget()
         return Subscription(scope.tenant, types, target.id, target.name)
 
@@ -120,6 +115,16 @@ class PostgresSubscriptions:
         if len(found) > CACHED_SUBSCRIPTIONS_MAX:
             return _Cache({}, is_complete=False, until_monotonic=until)
         return _Cache(_by_tenant(found), is_complete=True, until_monotonic=until)
+
+
+async def _put(connection: Connection, tenant: str | None, types: str, queue_id: UUID) -> None:
+    """Stores a subscription. Raises `TooMany` if it is new and there are too many."""
+    if not await connection.fetchval(SQL.put_subscription, tenant, types, queue_id):
+        return
+    quotas = await connection.fetchrow(SQL.lock_counted_quotas, tenant)
+    count = await connection.fetchval(SQL.count_subscriptions, tenant)
+    most = None if quotas is None else quotas["subscriptions_max"]
+    check_room(tenant, "subscriptions_max", count - 1, most)
 
 
 def _by_tenant(found: Iterable[Any]) -> dict[str | None, tuple[Subscription, ...]]:

@@ -15,7 +15,6 @@ from tickwork.core.delivery.breaker import (
     PULLED_AT_ONCE_MAX,
 )
 from tickwork.core.delivery.endpoint import (
-    ENDPOINTS_MAX,
     ENDPOINTS_QUEUE,
     Attempt,
     AttemptRecord,
@@ -36,9 +35,11 @@ from tickwork.core.limits import check_limit, check_system, is_name
 from tickwork.core.message.batch import REASON_DELETED
 from tickwork.core.model import SYSTEM, NewMessage, Scope
 from tickwork.core.queue.stats import CounterName
-from tickwork.errors import NotFound, TooMany
+from tickwork.core.tenant_limits import check_room
+from tickwork.errors import NotFound
 from tickwork.store.delivery_contract import CheckEndpoint
 from tickwork.store.ids import own_tenant
+from tickwork.store.shared.columns import read_tenant
 from tickwork.store.sqlite.endpoints import rows
 from tickwork.store.sqlite.endpoints.deliveries import Deliveries, begin_delivery, show_message
 from tickwork.store.sqlite.endpoints.publish import publish
@@ -315,16 +316,16 @@ def pull_probes(transaction: Transaction) -> None:
 
 
 def _create(transaction: Transaction, tenant: str, endpoint: Endpoint) -> Endpoint:
-    if not is_name(tenant) or not transaction.execute(SQL.get_tenant, (tenant,)).fetchone():
+    row = transaction.execute(SQL.get_tenant, (tenant,)).fetchone() if is_name(tenant) else None
+    if row is None:
         raise NotFound("tenant", tenant)
+    most = read_tenant(row).endpoints_max
     (count,) = transaction.execute(SQL.count_endpoints, (tenant,)).fetchone()
     text = msgspec.json.encode(endpoint.settings).decode()
     values = (endpoint.id.bytes, tenant, endpoint.name, text, transaction.now)
     is_new = transaction.execute(SQL.create_endpoint, values).rowcount == 1
-    if is_new and count >= ENDPOINTS_MAX:
-        raise TooMany(
-            f"there are {ENDPOINTS_MAX} endpoints already; delete some first", "endpoints"
-        )
+    if is_new:
+        check_room(tenant, "endpoints_max", count, most)
     row = transaction.execute(SQL.find_endpoint, (tenant, endpoint.name)).fetchone()
     stored = None if row is None else rows.endpoint(row)
     return check_same_endpoint(endpoint, stored)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from uuid import UUID
 
 from tickwork.core.limits import check_subscription, is_name
-from tickwork.core.message.subscription import SUBSCRIPTIONS_MAX, Subscription, pattern_faults
+from tickwork.core.message.subscription import Subscription, pattern_faults
 from tickwork.core.model import Scope
-from tickwork.errors import Conflict
+from tickwork.core.tenant_limits import check_room
+from tickwork.store.shared.columns import read_tenant
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL
 from tickwork.store.sqlite.engine.work import Transaction
@@ -27,11 +28,8 @@ class SqliteSubscriptions:
             found = find_queue(transaction, scope, queue)
             values = (scope.tenant, types, found.id)
             is_new = transaction.execute(SQL.put_subscription, values).rowcount == 1
-            (count,) = transaction.execute(SQL.count_subscriptions, (scope.tenant,)).fetchone()
-            if is_new and count > SUBSCRIPTIONS_MAX:
-                raise Conflict(
-                    f"there are {SUBSCRIPTIONS_MAX} subscriptions already; delete some first"
-                )
+            if is_new:
+                _check_room(transaction, scope.tenant)
             return Subscription(scope.tenant, types, UUID(bytes=found.id), found.name)
 
         return await self._database.change(work)
@@ -60,3 +58,14 @@ class SqliteSubscriptions:
 
 def _can_exist(scope: Scope) -> bool:
     return scope.tenant is None or is_name(scope.tenant)
+
+
+def _check_room(transaction: Transaction, tenant: str | None) -> None:
+    """Raises `TooMany` if a tenant, or the system, has too many subscriptions with a new one."""
+    most = None
+    if tenant is not None:
+        most = read_tenant(
+            transaction.execute(SQL.get_tenant, (tenant,)).fetchone()
+        ).subscriptions_max
+    (count,) = transaction.execute(SQL.count_subscriptions, (tenant,)).fetchone()
+    check_room(tenant, "subscriptions_max", count - 1, most)
