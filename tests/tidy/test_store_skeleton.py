@@ -347,7 +347,6 @@ STATEMENTS: dict[Path, Listed] = {
             "batches/count_ended_items",
             "batches/has_whole_batch",
             "nodes/claimed_by",
-            "subscriptions/count_subscriptions",
         ),
         "one row at a time": ("entities/clear_entity_values", "entities/put_entity_value"),
         "found by an index of its own": ("batches/abandoned_batches", "retention/old_batches"),
