@@ -81,6 +81,33 @@ def test_a_tenant_is_made_limited_suspended_and_resumed(office: Desk) -> None:
         assert says in refused.stderr, words
 
 
+def test_every_quota_of_a_tenant_has_an_option(office: Desk) -> None:
+    given = {
+        "--owner-min-interval": ("owner_min_interval_seconds", 300),
+        "--owner-schedules-max": ("owner_schedules_max", 3),
+        "--requests-rate": ("requests_per_second", 2.5),
+        "--queues-max": ("queues_max", 2),
+        "--endpoints-max": ("endpoints_max", 4),
+        "--subscriptions-max": ("subscriptions_max", 5),
+        "--sessions-max": ("sessions_max", 6),
+    }
+    words = [word for option, (_, value) in given.items() for word in (option, str(value))]
+    office.answer("tenants", "create", "acme", *words)
+    made = office.json("tenants", "show", "acme")
+    assert {name: made[name] for name, _ in given.values()} == dict(given.values())
+    office.answer("tenants", "limits", "default", *words)
+    names = [office.run("queues", "create", name).exit_code for name in ("a", "b", "c")]
+    assert names == [0, 0, 1]
+    refused = office.run("queues", "create", "c")
+    assert "tenant default has 2 queues and may have 2; delete some, or raise" in refused.stderr
+    assert "--endpoints-max: must be from 0 to 1000" in (
+        office.run("tenants", "limits", "acme", "--endpoints-max", "1001").stderr
+    )
+    cron = ("*/2 * * * *", "--queue", "a", "--fields", '{"owner": "ada"}')
+    told = office.run("schedules", "create", *cron).stderr
+    assert "the minimum here is 300 s" in told
+
+
 def test_the_audit_log_shows_what_commands_changed(office: Desk) -> None:
     assert "there are no changes" in office.answer("audit")
     office.answer("keys", "create", "ci", "--scope", "read")
