@@ -87,7 +87,7 @@ async def test_an_event_reaches_endpoints_and_subscribed_queues_once(http: Http)
     assert (delivery["endpoint_id"], delivery["status"]) == (made["id"], "waiting")
     url = f"/v1/deliveries/{delivery['id']}"
     assert (await http.get(url)).json() == delivery
-    assert (await http.get(f"{url}/attempts")).json() == {"items": []}
+    assert (await http.get(f"{url}/attempts")).json() == {"items": [], "next_cursor": None}
     assert (await http.post(f"{url}/resend")).json()["status"] == "waiting"
     recovered = await http.post(
         "/v1/endpoints/shop/recover", json={"since": "2026-01-01T00:00:00Z", "rate": 100}

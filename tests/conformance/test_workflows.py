@@ -56,9 +56,9 @@ from tickwork.core.workflow.model import (
     RunSelection,
     RunStatus,
     RunStep,
+    RunWindow,
     StepKind,
     StepState,
-    StepWindow,
 )
 from tickwork.core.workflow.queue import RUNS_SETTINGS, runs_queue
 from tickwork.errors import ClaimLost, Conflict, EventDone, NotFound
@@ -330,7 +330,7 @@ async def test_a_page_has_a_window_of_steps_and_all_that_are_open(
     open_steps = tuple(each for each in whole.steps if each.is_open(clock.now()))
     assert {each.state.is_final for each in open_steps} == {False}
     for offset, limit in ((0, 7), (7, 1), (90, 100), (100, 5), (3, 0), (0, STEPS_MAX)):
-        page = await store.workflows.page(DEFAULT, "a", StepWindow(offset, limit))
+        page = await store.workflows.page(DEFAULT, "a", RunWindow(offset, limit))
         assert page.steps == whole.steps[offset : offset + limit]
         assert (page.steps_total, page.open_steps) == (len(every), open_steps)
         assert (page.run, page.events, page.now) == (whole.run, whole.events, whole.now)

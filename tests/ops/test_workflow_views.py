@@ -5,7 +5,16 @@ from uuid import UUID
 
 from msgspec import structs
 
-from tickwork.core.workflow.model import Run, RunPage, RunStatus, RunStep, StepKind, StepState
+from tickwork.core.workflow.model import (
+    NO_STEPS,
+    Run,
+    RunPage,
+    RunStatus,
+    RunStep,
+    RunWindow,
+    StepKind,
+    StepState,
+)
 from tickwork.ops.workflow_views import view
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
@@ -27,12 +36,12 @@ def test_some_of_many_steps_are_shown_with_their_number_and_what_the_run_waits_f
         key="go", position=9, kind=StepKind.EVENT, state=StepState.WAITING, wake_at=LATER,
         started_at=NOW,
     )  # fmt: skip
-    seen = view(RunPage(run, (slept,), 10, (last,), (), NOW))
+    seen = view(RunPage(run, (slept,), 10, (last,), (), NOW), RunWindow(0, 1))
     assert [(each.key, each.state, each.finished_at) for each in seen.steps] == [
         ("nap", StepState.DONE, NOW)
     ]
     assert (seen.steps_total, seen.wake_at) == (10, LATER)
     assert seen.waits_for == ("step go: an event",)
     ended = structs.replace(run, status=RunStatus.TERMINATED)
-    seen = view(RunPage(ended, (), 10, (last,), (), NOW))
+    seen = view(RunPage(ended, (), 10, (last,), (), NOW), NO_STEPS)
     assert (seen.waits_for, seen.wake_at) == ((), None)

@@ -293,11 +293,12 @@ function Steps({ run, restart }: { run: Schemas['RunView']; restart: (step: stri
   const { query, set } = usePlace()
   const from = Number(query.from ?? 0)
   const { steps, steps_total: total } = run
+  const next = run.steps_next ?? null // An answer ends after 4 MB, perhaps before the last of these steps.
   const scale = folded(steps)
   return (
     <section aria-label="Steps">
       <h2>Steps</h2>
-      {total > STEPS_MAX && (
+      {(total > STEPS_MAX || next !== null || from > 0) && (
         <div class="row">
           <span>
             {amount(from + 1)} to {amount(from + steps.length)} of {amount(total)}
@@ -305,10 +306,10 @@ function Steps({ run, restart }: { run: Schemas['RunView']; restart: (step: stri
           <button type="button" disabled={from === 0} onClick={() => set({ from: Math.max(from - STEPS_MAX, 0) })}>
             Before
           </button>
-          <button type="button" disabled={from + STEPS_MAX >= total} onClick={() => set({ from: from + STEPS_MAX })}>
+          <button type="button" disabled={next === null} onClick={() => set({ from: next ?? from })}>
             After
           </button>
-          <button type="button" disabled={from + STEPS_MAX >= total} onClick={() => set({ from: total - STEPS_MAX })}>
+          <button type="button" disabled={next === null} onClick={() => set({ from: Math.max(total - STEPS_MAX, next ?? 0) })}>
             Last
           </button>
         </div>

@@ -13,7 +13,7 @@ from tickwork.client.answers import (
     DeletedEndpoint,
     DeliveryAnswer,
     EndpointAnswer,
-    Items,
+    Page,
     Recovered,
     Secret,
 )
@@ -37,6 +37,7 @@ from tickwork.core.delivery.endpoint import Attempt, DeliveryStatus, EndpointSta
 from tickwork.core.options import EndpointFields, EndpointOptions
 
 _ONE = answer(EndpointAnswer)
+_ATTEMPTS = answer(Page[Attempt])
 
 
 def _path(name: str, *parts: str) -> str:
@@ -176,8 +177,15 @@ class Deliveries(Noun[M]):
         """One delivery with its attempts, `.history`. Raises `NotFound`."""
         path = at("v1", "deliveries", delivery_id)
         found: DeliveryAnswer = yield Call("GET", path, answer(DeliveryAnswer))
-        attempts: Items[Attempt] = yield Call("GET", f"{path}/attempts", answer(Items[Attempt]))
-        return structs.replace(found, history=attempts.items)
+        history: list[Attempt] = []
+        cursor = None
+        while True:
+            asked = {"cursor": cursor}
+            attempts: Page[Attempt] = yield Call("GET", f"{path}/attempts", _ATTEMPTS, query=asked)
+            history += attempts.items
+            cursor = attempts.next_cursor
+            if cursor is None:
+                return structs.replace(found, history=tuple(history))
 
     @verb
     def resend(self, delivery_id: str) -> Call[None]:

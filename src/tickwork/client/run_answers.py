@@ -48,7 +48,8 @@ class RestartPlan(Struct, frozen=True, kw_only=True):
 class RunView(Struct, frozen=True, kw_only=True):
     """A run. While it runs, `status` is also `diverged`, `paused`, `pausing` until its running step
     has ended, and `cancelling` until a worker has ended it. `waits_for` says what a run waits for,
-    and `wake_at` until when."""
+    and `wake_at` until when. `steps_next` is the `steps_from` of the steps after these, if there
+    are more."""
 
     id: str
     workflow: str
@@ -69,7 +70,9 @@ class RunView(Struct, frozen=True, kw_only=True):
     wake_at: datetime | None = None
     steps: tuple[StepView, ...] = ()
     steps_total: int = 0
+    steps_next: int | None = None
     events: tuple[EventView, ...] = ()
+    events_next: int | None = None
     restart: RestartPlan | None = None
 
 

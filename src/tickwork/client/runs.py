@@ -7,6 +7,8 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import uuid4
 
+from msgspec import structs
+
 from tickwork.client.answers import Items
 from tickwork.client.call import (
     Call,
@@ -65,6 +67,34 @@ def why_run(run_id: str) -> Call[Wait]:
     return Call("GET", _run(run_id, "why"), answer(Wait))
 
 
+def _more(found: RunView, steps_limit: int) -> dict[str, int] | None:
+    """What to ask for the steps or events that an answer left out; None if it has all. Steps come
+    first."""
+    steps_left = steps_limit - len(found.steps)
+    if found.steps_next is not None and steps_left > 0:
+        return {
+            "steps_from": found.steps_next,
+            "steps_limit": steps_left,
+            "events_from": len(found.events),
+        }
+    if found.events_next is not None:
+        return {"steps_limit": 0, "events_from": found.events_next}
+    return None
+
+
+def _joined(found: RunView, following: RunView, *, reads_steps: bool) -> RunView | None:
+    """Both parts of a run; None if it was restarted between them, or nothing was left to read."""
+    if following.generation != found.generation or not (following.steps or following.events):
+        return None
+    return structs.replace(
+        found,
+        steps=(*found.steps, *following.steps),
+        steps_next=following.steps_next if reads_steps else found.steps_next,
+        events=(*found.events, *following.events),
+        events_next=following.events_next,
+    )
+
+
 class Run(Noun[M]):
     """One run of a workflow, by its id. Making it asks nobody."""
 
@@ -76,11 +106,24 @@ class Run(Noun[M]):
         return f"Run({self.id!r})"
 
     @verb
-    def status(self, *, steps_from: int = 0, steps_limit: int = STEPS_MAX) -> Call[RunView]:
+    def status(self, *, steps_from: int = 0, steps_limit: int = STEPS_MAX) -> Plan[RunView]:
         """The run with its steps and events. Of many steps, `steps_limit` are read after the first
-        `steps_from`; `steps_total` is their number. Raises `NotFound`."""
+        `steps_from`; `steps_total` is their number. Raises `NotFound`.
+
+        An answer ends after 4 MB. Of a run with more, the others are read one after another. If the
+        run is restarted meanwhile, its steps end there, and `steps_next` says so.
+        """
         query = {"steps_from": steps_from, "steps_limit": steps_limit}
-        return Call("GET", _run(self.id), _RUN, query=query)
+        found: RunView = yield Call("GET", _run(self.id), _RUN, query=query)
+        while True:
+            more = _more(found, steps_limit)
+            if more is None:
+                return found
+            following: RunView = yield Call("GET", _run(self.id), _RUN, query=more)
+            joined = _joined(found, following, reads_steps=more["steps_limit"] > 0)
+            if joined is None:
+                return found
+            found = joined
 
     @verb
     def result(self, *, timeout_seconds: float | None = None) -> Plan[Any]:

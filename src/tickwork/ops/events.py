@@ -87,6 +87,18 @@ async def list_deliveries(
     return await store.endpoints.deliveries(scope, selection, before=before)
 
 
+async def find_delivery(store: Store, scope: Scope, delivery_id: UUID) -> EndpointDelivery:
+    """One delivery without its attempts. Raises `NotFound`."""
+    return await store.endpoints.delivery(scope, delivery_id)
+
+
+async def list_attempts(
+    store: Store, scope: Scope, delivery_id: UUID, *, limit: int, after: int = 0
+) -> tuple[Attempt, ...]:
+    """The first attempts at a delivery after a given number. Raises `NotFound`."""
+    return await store.endpoints.attempts(scope, delivery_id, limit=limit, after=after)
+
+
 async def get_delivery(store: Store, scope: Scope, delivery_id: UUID) -> DeliveryHistory:
     """One delivery with its attempts. Raises `NotFound`."""
     found = await store.endpoints.delivery(scope, delivery_id)

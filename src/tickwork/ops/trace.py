@@ -12,7 +12,7 @@ from tickwork.core.limits import TEXT_LENGTH_MAX, text_faults
 from tickwork.core.model import Scope
 from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.trace import RECORDS_MAX, Trace, TraceNode, TraceRecord, trace_of
-from tickwork.core.workflow.model import RunPage, StepError, StepWindow
+from tickwork.core.workflow.model import RunPage, RunWindow, StepError
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.ops.why import why_waits
 from tickwork.ops.workflow_views import step_at
@@ -51,7 +51,7 @@ async def read_trace(store: Store, scope: Scope, correlation_id: str) -> Trace:
             break
         if each.kind == "run":
             with suppress(NotFound):
-                page = await store.workflows.page(scope, each.name, StepWindow(0, STEPS_MAX))
+                page = await store.workflows.page(scope, each.name, RunWindow(0, STEPS_MAX))
                 inside[each.id] = _steps(page)
                 is_cut = is_cut or page.steps_total > STEPS_MAX
         elif each.schedule_id is not None and each.slot is not None:

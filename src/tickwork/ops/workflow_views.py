@@ -16,6 +16,7 @@ from tickwork.core.workflow.model import (
     RunPage,
     RunStatus,
     RunStep,
+    RunWindow,
     StepError,
     StepKind,
     StepState,
@@ -63,8 +64,9 @@ class RunView(Struct, frozen=True, kw_only=True):
     with its record, see `divergence`), `paused`, `pausing` until its running step has ended, and
     `cancelling` until a worker has ended it. `waits_for` says what a run waits for, and `wake_at`
     until when. An item of a map has a `parent_id`, and is named `parent_step` there. `steps_total`
-    is the number of steps, of which `steps` may be a part. `restart` is what a restart did, or
-    would do."""
+    is the number of steps, of which `steps` may be a part. If there are more, `steps_next` and
+    `events_next` are the `steps_from` and `events_from` with which to read on. `restart` is what a
+    restart did, or would do."""
 
     id: str
     workflow: str
@@ -85,12 +87,14 @@ class RunView(Struct, frozen=True, kw_only=True):
     wake_at: datetime | None = None
     steps: tuple[StepView, ...] = ()
     steps_total: int = 0
+    steps_next: int | None = None
     events: tuple[EventView, ...] = ()
+    events_next: int | None = None
     restart: RestartPlan | None = None
 
 
-def view(page: RunPage, node: str | None = None) -> RunView:
-    """A run with some of its steps, and its events, as people see it. `node` executes it now."""
+def view(page: RunPage, window: RunWindow, node: str | None = None) -> RunView:
+    """A run with a window of its steps and events, as people see it. `node` executes it now."""
     run = page.run
     waiting = page.open_steps if run.status is RunStatus.RUNNING else ()
     times = [step.wake_at for step in waiting if step.wake_at is not None]
@@ -103,8 +107,17 @@ def view(page: RunPage, node: str | None = None) -> RunView:
         wake_at=min(times, default=None),
         steps=tuple(_step_view(step_at(each, page.now)) for each in page.steps),
         steps_total=page.steps_total,
+        steps_next=_next(window.offset, len(page.steps), page.steps_total)
+        if window.limit
+        else None,
         events=tuple(map(_event_view, page.events)),
+        events_next=_next(window.events_offset, len(page.events), page.events_total),
     )
+
+
+def _next(offset: int, shown: int, total: int) -> int | None:
+    """Where to read on after what is shown; None at the end."""
+    return offset + shown if offset + shown < total else None
 
 
 def is_stopping(run: Run) -> bool:

@@ -30,7 +30,7 @@ from tickwork.core.workflow.model import (
     Run,
     RunSelection,
     RunStatus,
-    StepWindow,
+    RunWindow,
 )
 from tickwork.core.workflow.queue import RUNS_SETTINGS, runs_queue, workflow_of_queue
 from tickwork.errors import FieldError, InvalidInput, NotFound, RunFailed
@@ -179,11 +179,16 @@ async def get_run(
     workflow: str | None = None,
     steps_from: int = 0,
     steps_limit: int = STEPS_MAX,
+    events_from: int = 0,
+    bytes_max: int | None = None,
 ) -> RunView:
     """Returns a run, of a workflow if one is given, with its steps, or some of them, and events;
-    raises `NotFound`."""
-    window = StepWindow(
-        _checked_steps("steps_from", steps_from), _checked_steps("steps_limit", steps_limit)
+    raises `NotFound`. With `bytes_max`, steps and events end where they would have more bytes."""
+    window = RunWindow(
+        _checked_steps("steps_from", steps_from),
+        _checked_steps("steps_limit", steps_limit),
+        max(events_from, 0),
+        bytes_max,
     )
     page = await store.workflows.page(scope, _checked_id(run_id), window)
     if workflow not in (None, page.run.workflow):
@@ -194,7 +199,7 @@ async def get_run(
         names = {found.id: found.name for found in await store.nodes.list(SYSTEM)}
         holder = holders.get(page.run.uid)
         node = None if holder is None else names.get(holder, "a node that is gone")
-    return view(page, node)
+    return view(page, window, node)
 
 
 def _checked_steps(name: str, number: int) -> int:

@@ -150,8 +150,11 @@ class Endpoints(Protocol):
         """Returns the ids of deliveries to an endpoint that were published in a span and did not
         arrive, oldest first, after a given one."""
 
-    async def attempts(self, scope: Scope, delivery_id: UUID) -> tuple[Attempt, ...]:
-        """Returns the attempts at a delivery, in order."""
+    async def attempts(
+        self, scope: Scope, delivery_id: UUID, *, limit: int | None = None, after: int = 0
+    ) -> tuple[Attempt, ...]:
+        """Returns the attempts at a delivery in order, after a given number; with a limit the first
+        ones."""
 
     async def resend(
         self,

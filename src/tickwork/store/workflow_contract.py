@@ -24,7 +24,7 @@ from tickwork.core.workflow.model import (
     RunPage,
     RunResult,
     RunSelection,
-    StepWindow,
+    RunWindow,
 )
 
 
@@ -48,9 +48,9 @@ class Workflows(Protocol):
     async def history(self, scope: Scope, run_id: str, *, with_steps: bool = True) -> RunHistory:
         """Returns a run with all its steps and its events."""
 
-    async def page(self, scope: Scope, run_id: str, window: StepWindow) -> RunPage:
-        """Returns a run with its events, a window of its steps, those that are open, and how many
-        it has. The cost grows with the window and the open steps, hardly with the others."""
+    async def page(self, scope: Scope, run_id: str, window: RunWindow) -> RunPage:
+        """Returns a run with a window of its steps and events, the steps that are open, and how
+        many it has. The cost grows with the window and the open steps, hardly with the others."""
 
     async def list(
         self,

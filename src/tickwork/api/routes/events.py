@@ -11,12 +11,20 @@ from litestar import Request, Response
 from litestar.di import NamedDependency
 from litestar.openapi.spec import Example
 from litestar.params import Body, FromPath, FromQuery
-from msgspec import Struct, structs
+from msgspec import Meta, Struct, structs
 
 from tickwork.api.context import Context, store_of
 from tickwork.api.once import IdempotencyKey, once
 from tickwork.api.operation import operation
-from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, read_cursor, read_page
+from tickwork.api.pages import (
+    PAGE_LIMIT,
+    PAGE_LIMIT_MAX,
+    Cursor,
+    Limit,
+    Page,
+    read_cursor,
+    read_page,
+)
 from tickwork.api.query import body_reader, finished
 from tickwork.core.access import Caller, Permission
 from tickwork.core.delivery.endpoint import (
@@ -73,12 +81,6 @@ class DeliveryAnswer(Struct, frozen=True, kw_only=True):
             endpoint_id=public_id(Prefix.ENDPOINT, delivery.endpoint_id),
             **same,
         )
-
-
-class Attempts(Struct, frozen=True):
-    """The attempts at a delivery, in order."""
-
-    items: tuple[Attempt, ...]
 
 
 @operation(
@@ -170,7 +172,7 @@ async def get_delivery(
 ) -> DeliveryAnswer:
     """Returns one delivery."""
     return DeliveryAnswer.of(
-        await events.get_delivery(store_of(context), caller.scope, _id(delivery))
+        await events.find_delivery(store_of(context), caller.scope, _id(delivery))
     )
 
 
@@ -182,11 +184,25 @@ async def get_delivery(
     summary="List the attempts at a delivery",
 )
 async def list_attempts(
-    delivery: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
-) -> Attempts:
-    """Returns each attempt with its time, duration, status or error, and a short excerpt."""
-    found = await events.get_delivery(store_of(context), caller.scope, _id(delivery))
-    return Attempts(found.history)
+    delivery: FromPath[str],
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    limit: Limit = PAGE_LIMIT_MAX,
+    cursor: Cursor = None,
+) -> Page[Attempt]:
+    """Returns each attempt with its time, duration, status or error, and a short excerpt, in
+    order."""
+    store, wanted = store_of(context), _id(delivery)
+    last: int | None = read_cursor(cursor, Annotated[int, Meta(ge=0, lt=2**31)])
+
+    async def read(count: int, after: int | None) -> Sequence[Attempt]:
+        return await events.list_attempts(
+            store, caller.scope, wanted, limit=count, after=after or 0
+        )
+
+    return await read_page(
+        read, limit, last, lambda attempt: attempt.number, lambda attempt: attempt
+    )
 
 
 @operation(
@@ -203,7 +219,7 @@ async def resend_delivery(
     """Sends a delivery again with the same id, also a delivered one."""
     store, wanted = store_of(context), _id(delivery)
     await events.resend_delivery(store, caller.scope, wanted)
-    return DeliveryAnswer.of(await events.get_delivery(store, caller.scope, wanted))
+    return DeliveryAnswer.of(await events.find_delivery(store, caller.scope, wanted))
 
 
 def _id(text: str) -> UUID:

@@ -18,7 +18,15 @@ from tickwork.api.bodies import DocumentedMany
 from tickwork.api.context import Context, store_of
 from tickwork.api.once import IdempotencyKey, once
 from tickwork.api.operation import operation
-from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, read_cursor, read_page
+from tickwork.api.pages import (
+    PAGE_BYTES_MAX,
+    PAGE_LIMIT,
+    Cursor,
+    Limit,
+    Page,
+    read_cursor,
+    read_page,
+)
 from tickwork.api.query import body_reader, finished, flag
 from tickwork.core.access import Caller, Permission
 from tickwork.core.workflow.control import Restart
@@ -27,6 +35,8 @@ from tickwork.ops import workflows
 from tickwork.ops.workflow_views import RunView, restart_plan, summary
 
 ANY_WORKFLOW = "-"
+
+EVENTS_FROM_MAX = 2**31 - 1
 
 _TAG = "workflows"
 _RUNS = "/v1/workflows/{workflow:str}/runs"
@@ -40,6 +50,9 @@ StepsFrom = Annotated[
 ]
 StepsLimit = Annotated[
     int, QueryParameter(ge=0, le=STEPS_MAX, description="Maximum number of steps; by default all.")
+]
+EventsFrom = Annotated[
+    int, QueryParameter(ge=0, le=EVENTS_FROM_MAX, description="How many events to leave out.")
 ]
 
 
@@ -176,8 +189,10 @@ async def get_run(
     caller: NamedDependency[Caller],
     steps_from: StepsFrom = 0,
     steps_limit: StepsLimit = STEPS_MAX,
+    events_from: EventsFrom = 0,
 ) -> RunView:
-    """Returns a run with its steps, its events, and what it waits for."""
+    """Returns a run with its steps, its events, and what it waits for. Steps and events end after
+    4 MB: `steps_next` and `events_next` say where to read on, and are null at the end."""
     return await workflows.get_run(
         store_of(context),
         caller.scope,
@@ -185,6 +200,8 @@ async def get_run(
         workflow=named_workflow(workflow),
         steps_from=steps_from,
         steps_limit=steps_limit,
+        events_from=events_from,
+        bytes_max=PAGE_BYTES_MAX,
     )
 
 
@@ -341,9 +358,9 @@ async def _changed(
     workflow."""
     store, scope, name = store_of(context), caller.scope, named_workflow(workflow)
     if name is not None:
-        await workflows.get_run(store, scope, run, workflow=name, steps_limit=0)
+        await workflows.get_run(store, scope, run, workflow=name, steps_limit=0, bytes_max=0)
     await change(store, scope, run)
-    return await workflows.get_run(store, scope, run, steps_limit=0)
+    return await workflows.get_run(store, scope, run, steps_limit=0, bytes_max=PAGE_BYTES_MAX)
 
 
 def named_workflow(workflow: str) -> str | None:

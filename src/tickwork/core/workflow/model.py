@@ -21,6 +21,7 @@ once, so no event is missed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
@@ -251,8 +252,9 @@ class RunHistory(Struct, frozen=True, gc=False):
 
 
 class RunPage(Struct, frozen=True, gc=False):
-    """A run with some of its steps, as people look at it. `steps` are those of a window, and
-    `open_steps` all that are open, both in the order in which they started."""
+    """A run with some of its steps and events, as people look at it. `steps` and `events` are those
+    of a window, and `open_steps` all that are open; steps are in the order in which they
+    started."""
 
     run: Run
     steps: tuple[RunStep, ...]
@@ -260,16 +262,39 @@ class RunPage(Struct, frozen=True, gc=False):
     open_steps: tuple[RunStep, ...]
     events: tuple[RunEvent, ...]
     now: datetime
+    events_total: int = 0
 
 
-class StepWindow(Struct, frozen=True):
-    """Which steps of a run to read: at most `limit`, after the first `offset`."""
+STEP_BYTES = 250
+"""Bytes of a step in an answer, besides its key, its result and its error."""
+
+EVENT_BYTES = 150
+"""Bytes of an event in an answer, besides its names and its data."""
+
+
+class RunWindow(Struct, frozen=True):
+    """Which steps and events of a run to read: at most `limit` steps after the first `offset`, and
+    the events after the first `events_offset`. With `bytes_max`, steps and then events end where
+    they would have more bytes; the very first one always fits."""
 
     offset: int = 0
     limit: int = STEPS_MAX
+    events_offset: int = 0
+    bytes_max: int | None = None
+
+    def bytes_left(self, steps: Iterable[RunStep]) -> int | None:
+        """How many bytes the events may have after these steps; None without a maximum."""
+        if self.bytes_max is None:
+            return None
+        return max(self.bytes_max - sum(map(_step_bytes, steps)), 0)
 
 
-NO_STEPS = StepWindow(0, 0)
+def _step_bytes(step: RunStep) -> int:
+    shown = (step.key.encode(), step.output, step.error)
+    return STEP_BYTES + sum(len(text) for text in shown if text is not None)
+
+
+NO_STEPS = RunWindow(0, 0)
 
 
 class RunSelection(Struct, frozen=True, kw_only=True):

@@ -100,11 +100,13 @@ class Deliveries:
         )
         return tuple(row["id"] for row in found)
 
-    async def attempts(self, scope: Scope, delivery_id: UUID) -> tuple[Attempt, ...]:
-        """The attempts at a delivery, in order."""
+    async def attempts(
+        self, scope: Scope, delivery_id: UUID, limit: int | None, after: int
+    ) -> tuple[Attempt, ...]:
+        """The attempts at a delivery in order, after a given number."""
         await self.get(scope, delivery_id)
         found = await self._database.run(
-            lambda connection: connection.fetch(SQL.list_attempts, delivery_id)
+            lambda connection: connection.fetch(SQL.list_attempts, delivery_id, after, limit)
         )
         return tuple(map(rows.attempt, found))
 

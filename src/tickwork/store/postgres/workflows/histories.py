@@ -7,13 +7,15 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from tickwork.core.workflow.model import (
+    EVENT_BYTES,
+    STEP_BYTES,
     RunEvent,
     RunHistory,
     RunPage,
     RunStep,
+    RunWindow,
     StepKind,
     StepState,
-    StepWindow,
 )
 from tickwork.store.ids import Moment
 from tickwork.store.postgres.engine.database import Connection, Database
@@ -51,7 +53,7 @@ class Histories:
         """A run; None if there is none."""
         return await self._coalescer.submit(asked)
 
-    async def page(self, tenant: str, run_id: str, window: StepWindow) -> RunPage | None:
+    async def page(self, tenant: str, run_id: str, window: RunWindow) -> RunPage | None:
         """A run with a window of its steps; None if there is none."""
         return await self._database.run(
             lambda connection: self._page_on(connection, (tenant, run_id), window)
@@ -83,25 +85,28 @@ class Histories:
         ]
 
     async def _page_on(
-        self, connection: Connection, named: tuple[str, str], window: StepWindow
+        self, connection: Connection, named: tuple[str, str], window: RunWindow
     ) -> RunPage | None:
         found = (await find_runs(connection, self._moment, [named])).get(named)
         if found is None:
             return None
         uid, now = found.run.uid, found.now
-        steps: Sequence[Any] = ()
+        steps = tuple[RunStep, ...]()
         if window.limit:
-            steps = await connection.fetch(SQL.run_steps_window, uid, window.offset, window.limit)
+            asked = (uid, window.offset, window.limit, window.bytes_max, STEP_BYTES)
+            steps = tuple(map(_step, await connection.fetch(SQL.run_steps_window, *asked)))
         open_steps = await connection.fetch(SQL.open_run_steps, uid, now)
         total = await connection.fetchval(SQL.count_run_steps, uid)
-        events = (await _events(connection, {uid})).get(uid, ())
+        left = (window.events_offset, window.bytes_left(steps), EVENT_BYTES, not steps)
+        events = await connection.fetch(SQL.run_events_window, uid, *left)
         return RunPage(
             found.run,
-            tuple(map(_step, steps)),
+            steps,
             total,
             tuple(map(_step, open_steps)),
-            tuple(events),
+            tuple(map(_event, events)),
             now,
+            await connection.fetchval(SQL.count_run_events, uid),
         )
 
 
@@ -133,6 +138,9 @@ async def _events(connection: Connection, uids: Collection[UUID]) -> dict[UUID, 
     found: dict[UUID, list[RunEvent]] = {}
     if uids:
         for uid, *values in await connection.fetch(SQL.run_events, [*uids]):
-            event = RunEvent(**dict(zip(_EVENT_FIELDS, values, strict=True)))
-            found.setdefault(uid, []).append(event)
+            found.setdefault(uid, []).append(_event(values))
     return found
+
+
+def _event(values: Iterable[Any]) -> RunEvent:
+    return RunEvent(**dict(zip(_EVENT_FIELDS, values, strict=True)))

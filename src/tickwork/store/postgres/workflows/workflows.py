@@ -36,7 +36,7 @@ from tickwork.core.workflow.model import (
     RunResult,
     RunSelection,
     RunStatus,
-    StepWindow,
+    RunWindow,
 )
 from tickwork.core.workflow.queue import run_message, runs_queue
 from tickwork.errors import NotFound, TooMany
@@ -151,7 +151,7 @@ class PostgresWorkflows:
     async def history(self, scope: Scope, run_id: str, *, with_steps: bool = True) -> RunHistory:
         return await self._read(scope, run_id, with_steps=with_steps, with_events=True)
 
-    async def page(self, scope: Scope, run_id: str, window: StepWindow) -> RunPage:
+    async def page(self, scope: Scope, run_id: str, window: RunWindow) -> RunPage:
         tenant, found = own_tenant(scope), None
         if is_name(tenant) and is_name(run_id):
             found = await self._histories.page(tenant, run_id, window)

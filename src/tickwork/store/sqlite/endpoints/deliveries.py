@@ -103,12 +103,15 @@ class Deliveries:
 
         return tuple(UUID(bytes=id_) for (id_,) in await self._database.read(work))
 
-    async def attempts(self, scope: Scope, delivery_id: UUID) -> tuple[Attempt, ...]:
-        """The attempts at a delivery, in order."""
+    async def attempts(
+        self, scope: Scope, delivery_id: UUID, limit: int | None, after: int
+    ) -> tuple[Attempt, ...]:
+        """The attempts at a delivery in order, after a given number."""
 
         def work(transaction: Transaction) -> list[Row]:
             _get(transaction, scope, delivery_id)
-            return transaction.execute(SQL.list_attempts, (delivery_id.bytes,)).fetchall()
+            asked = (delivery_id.bytes, after, limit)
+            return transaction.execute(SQL.list_attempts, asked).fetchall()
 
         return tuple(map(rows.attempt, await self._database.read(work)))
 

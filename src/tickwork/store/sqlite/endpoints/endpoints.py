@@ -230,8 +230,10 @@ class SqliteEndpoints:
             scope, endpoint_id, since=since, until=until, limit=limit, after=after
         )
 
-    async def attempts(self, scope: Scope, delivery_id: UUID) -> tuple[Attempt, ...]:
-        return await self._deliveries.attempts(scope, delivery_id)
+    async def attempts(
+        self, scope: Scope, delivery_id: UUID, *, limit: int | None = None, after: int = 0
+    ) -> tuple[Attempt, ...]:
+        return await self._deliveries.attempts(scope, delivery_id, limit, after)
 
     async def resend(
         self,

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tickwork.core.limits import is_name
-from tickwork.core.workflow.model import Run, RunHistory, RunPage, StepWindow
+from tickwork.core.workflow.model import (
+    EVENT_BYTES,
+    STEP_BYTES,
+    Run,
+    RunHistory,
+    RunPage,
+    RunStep,
+    RunWindow,
+)
 from tickwork.store.shared.group_commit import Coalescer
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds
@@ -40,7 +48,7 @@ class Histories:
         """A run; None if there is none."""
         return await self._coalescer.submit(asked)
 
-    async def page(self, tenant: str, run_id: str, window: StepWindow) -> RunPage | None:
+    async def page(self, tenant: str, run_id: str, window: RunWindow) -> RunPage | None:
         """A run with a window of its steps; None if there is none."""
         return await self._database.read(
             lambda transaction: _read_page(transaction, tenant, run_id, window)
@@ -78,23 +86,27 @@ def read_history(transaction: Transaction, asked: Asked) -> RunHistory | None:
 
 
 def _read_page(
-    transaction: Transaction, tenant: str, run_id: str, window: StepWindow
+    transaction: Transaction, tenant: str, run_id: str, window: RunWindow
 ) -> RunPage | None:
     run = find_run(transaction, tenant, run_id)
     if run is None:
         return None
     execute, uid = transaction.execute, run.uid.bytes
-    steps: Sequence[Any] = ()
+    steps = tuple[RunStep, ...]()
     if window.limit:
-        steps = execute(SQL.run_steps_window, (uid, window.offset, window.limit)).fetchall()
+        asked = (uid, window.offset, window.limit, window.bytes_max, STEP_BYTES)
+        steps = tuple(map(checkpoints.run_step, execute(SQL.run_steps_window, asked).fetchall()))
     open_steps = execute(SQL.open_run_steps, (uid, transaction.now)).fetchall()
     (total,) = execute(SQL.count_run_steps, (uid,)).fetchone()
-    events = execute(SQL.run_events, (uid,)).fetchall()
+    left = (uid, window.events_offset, window.bytes_left(steps), EVENT_BYTES, not steps)
+    events = execute(SQL.run_events_window, left).fetchall()
+    (events_total,) = execute(SQL.count_run_events, (uid,)).fetchone()
     return RunPage(
         run,
-        tuple(map(checkpoints.run_step, steps)),
+        steps,
         total,
         tuple(map(checkpoints.run_step, open_steps)),
         tuple(map(checkpoints.run_event, events)),
         from_microseconds(transaction.now),
+        events_total,
     )

@@ -33,7 +33,7 @@ from tickwork.core.workflow.model import (
     RunResult,
     RunSelection,
     RunStatus,
-    StepWindow,
+    RunWindow,
 )
 from tickwork.core.workflow.queue import run_message, runs_queue
 from tickwork.errors import NotFound, TooMany
@@ -101,7 +101,7 @@ class SqliteWorkflows:
     async def history(self, scope: Scope, run_id: str, *, with_steps: bool = True) -> RunHistory:
         return await self._read(scope, run_id, with_steps=with_steps, with_events=True)
 
-    async def page(self, scope: Scope, run_id: str, window: StepWindow) -> RunPage:
+    async def page(self, scope: Scope, run_id: str, window: RunWindow) -> RunPage:
         found = await self._histories.page(own_tenant(scope), run_id, window)
         if found is None:
             raise NotFound("run", run_id)

@@ -1,10 +1,20 @@
--- Returns some steps of a run in the order in which they were started. Outputs are read of those alone.
+-- Returns some steps of a run in the order in which they were started, up to a number of bytes if one is given; the first
+-- one always fits. Outputs are read of those alone.
 SELECT /*run_step*/
 FROM (
-    SELECT uid, key FROM tickwork_run_steps WHERE uid = $1 ORDER BY position, key LIMIT $3 OFFSET $2
+    SELECT key FROM (
+        SELECT key, row_number() OVER started AS number, sum(bytes) OVER started AS bytes
+        FROM (
+            SELECT key, position, $5::integer + octet_length(key) + coalesce(octet_length(output), 0)
+                + coalesce(octet_length(error), 0) AS bytes
+            FROM tickwork_run_steps WHERE uid = $1 ORDER BY position, key LIMIT $3 OFFSET $2
+        ) AS asked
+        WINDOW started AS (ORDER BY position, key)
+    ) AS measured
+    WHERE $4::bigint IS NULL OR bytes <= $4 OR number = 1
 ) AS shown
 -- One index lookup per row, whatever the planner's statistics.
 CROSS JOIN LATERAL (
-    SELECT * FROM tickwork_run_steps WHERE uid = shown.uid AND key = shown.key LIMIT 1
+    SELECT * FROM tickwork_run_steps WHERE uid = $1 AND key = shown.key LIMIT 1
 ) AS s
 ORDER BY s.position, s.key
