@@ -110,6 +110,22 @@ async def test_a_session_ends_after_twelve_hours_and_its_row_is_deleted(world: W
     assert await world.refusal() == (401, "session_ended")
 
 
+async def test_a_tenant_has_a_quota_of_sessions_that_does_not_lock_the_operator_out(
+    world: World,
+) -> None:
+    await world.store.tenants.put(SYSTEM, Tenant(id="default", sessions_max=2))
+    token, operator = await new_key(world.store, scopes=["read"]), await new_key(world.store)
+    for _ in range(2):
+        await world.sign_in(token)
+    refused = await world.client.post("/v1/session", json={"key": token})
+    assert (refused.status_code, refused.json()["limit"]) == (429, "sessions_max")
+    assert "Tenant default has 2 sessions and may have 2" in refused.json()["detail"]
+    assert "sign in with end_others" in refused.json()["detail"]
+    await world.sign_in(operator)
+    others = {"key": token, "end_others": True}
+    assert (await world.client.post("/v1/session", json=others)).status_code == 201
+
+
 async def test_a_session_ends_with_its_key(world: World) -> None:
     await world.store.tenants.put(SYSTEM, Tenant(id="acme"))
     token = await new_key(world.store, tenant="acme", scopes=["read"])

@@ -31,7 +31,7 @@ async def start_session(
 ) -> StartedSession:
     """Starts a session of a caller who was authenticated with the API key `token`. With
     `ends_others`, the other sessions of the key end. Raises `TooMany` if the tenant has as many
-    sessions as it may."""
+    sessions as it may; the operator, who can change that, is let in."""
     parsed = parse_token(token)
     if parsed is None:
         raise Unauthorized("unauthorized", "sign in with an API key of the form tw_<id>_<secret>")
@@ -45,6 +45,7 @@ async def start_session(
             secret_hash=hash_of(parsed.secret),
             seconds=SESSION_SECONDS,
             ends_others=ends_others,
+            is_limited=not caller.is_operator,
         )
     return StartedSession(session, secret)
 

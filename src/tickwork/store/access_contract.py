@@ -66,9 +66,11 @@ class Sessions(Protocol):
         secret_hash: bytes,
         seconds: float,
         ends_others: bool = False,
+        is_limited: bool = True,
     ) -> Session:
         """Stores a session of a key of a tenant that ends after some seconds. With `ends_others`,
-        the other sessions of the key end now. `TooMany` if the tenant has too many sessions."""
+        the other sessions of the key end now. `TooMany` if the tenant has too many sessions, unless
+        it is not limited."""
 
     async def find(self, scope: Scope, session_id: bytes) -> Session | None:
         """Returns a session, also one that has expired, or None."""

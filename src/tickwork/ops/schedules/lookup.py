@@ -107,7 +107,7 @@ async def limits_of(store: Store, scope: Scope, usual: when.Limits) -> when.Limi
     """Returns the limits of a tenant: its own, or else the usual ones. `for_owner` gives those of a
     schedule."""
     tenant = await store.tenants.get(scope, scope.tenant or "default")
-    own = {
+    own = {  # The quotas of a tenant have the names of the limits.
         name: seconds
         for name in when.Limits.__struct_fields__
         if (seconds := getattr(tenant, name)) is not None

@@ -28,6 +28,7 @@ class PostgresSessions:
         secret_hash: bytes,
         seconds: float,
         ends_others: bool = False,
+        is_limited: bool = True,
     ) -> Session:
         check_system(scope)
         values = (self._moment(), session_id, key_id, secret_hash, seconds, tenant)
@@ -38,9 +39,10 @@ class PostgresSessions:
                 raise NotFound("tenant", tenant)
             if ends_others:
                 await connection.execute(SQL.end_sessions_of_key, tenant, key_id)
-            counted = (self._moment(), tenant, SESSIONS_MAX)
-            count = await connection.fetchval(SQL.count_sessions, *counted)
-            check_room(tenant, "sessions_max", count, quotas["sessions_max"])
+            if is_limited:
+                counted = (self._moment(), tenant, SESSIONS_MAX)
+                count = await connection.fetchval(SQL.count_sessions, *counted)
+                check_room(tenant, "sessions_max", count, quotas["sessions_max"])
             return Session(
                 id=session_id,
                 key_id=key_id,

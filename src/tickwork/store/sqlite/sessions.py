@@ -29,6 +29,7 @@ class SqliteSessions:
         secret_hash: bytes,
         seconds: float,
         ends_others: bool = False,
+        is_limited: bool = True,
     ) -> Session:
         check_system(scope)
 
@@ -39,9 +40,10 @@ class SqliteSessions:
                 raise NotFound("tenant", tenant)
             if ends_others:
                 transaction.execute(SQL.end_sessions_of_key, (tenant, key_id))
-            counted = (transaction.now, tenant, SESSIONS_MAX)
-            (count,) = transaction.execute(SQL.count_sessions, counted).fetchone()
-            check_room(tenant, "sessions_max", count, read_tenant(row).sessions_max)
+            if is_limited:
+                counted = (transaction.now, tenant, SESSIONS_MAX)
+                (count,) = transaction.execute(SQL.count_sessions, counted).fetchone()
+                check_room(tenant, "sessions_max", count, read_tenant(row).sessions_max)
             values = (session_id, key_id, secret_hash, expires_at, tenant)
             transaction.execute(SQL.start_session, values)
             return Session(
