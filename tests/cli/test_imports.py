@@ -73,11 +73,13 @@ def test_a_dry_run_refuses_what_the_import_refuses(desk: Desk) -> None:
     assert told[0].stderr == told[1].stderr
     assert (schedules(desk), desk.json("queues", "list")) == ([], [])
     file.write_text("* * * * * /usr/bin/report.sh\n")
-    assert desk.run("tenants", "limits", "default", "--schedules-max", "0").exit_code == 0
-    told = [desk.run("import", "crontab", str(file), *words) for words in (["--dry-run"], [])]
-    assert [each.exit_code for each in told] == [1, 1]
-    assert told[0].stderr == told[1].stderr
-    assert "may have 0 schedules" in told[0].stderr
+    for option, says in (("--schedules-max", "0 schedules"), ("--queues-max", "0 queues and may")):
+        assert desk.run("tenants", "limits", "default", option, "0", "--reset").exit_code == 0
+        told = [desk.run("import", "crontab", str(file), *words) for words in (["--dry-run"], [])]
+        assert [each.exit_code for each in told] == [1, 1]
+        assert told[0].stderr == told[1].stderr
+        assert says in told[0].stderr
+    assert (schedules(desk), desk.json("queues", "list")) == ([], [])
 
 
 def test_imported_schedules_are_named_by_what_they_run(desk: Desk) -> None:

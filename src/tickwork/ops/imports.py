@@ -27,6 +27,7 @@ from tickwork.core.model import QueueSettings, Scope
 from tickwork.core.schedule.model import SCHEDULES_AT_ONCE_MAX, Schedule, ScheduleSelection
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.queues import put_queue
+from tickwork.ops.quotas import check_queue_room
 from tickwork.ops.schedules.change import delete
 from tickwork.ops.schedules.create import check_many, create_many
 from tickwork.ops.schedules.lookup import has_queue, metadata_filter
@@ -84,8 +85,11 @@ async def import_entries(
         await check_many(store, scope, new, limits=limits, new_queues={queue})
     except InvalidInput as error:
         raise _by_entry(error, new) from None
+    needs_queue = bool(new) and not await has_queue(store, scope, queue)
+    if needs_queue:
+        await check_queue_room(store, scope)
     if is_done:
-        if new and not await has_queue(store, scope, queue):
+        if needs_queue:
             await put_queue(store, scope, queue, {})
         await create_many(store, scope, new, limits=limits)
         for each in gone:

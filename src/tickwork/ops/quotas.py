@@ -17,9 +17,9 @@ from msgspec import structs
 
 from tickwork.core.delivery.outcome import Delivery, ErrorKind, failed
 from tickwork.core.delivery.target import email_fault, seconds_until_next_day
-from tickwork.core.model import NewMessage, Scope
+from tickwork.core.model import SYSTEM, NewMessage, Scope
 from tickwork.core.schedule.model import Definition
-from tickwork.core.tenant_limits import MessageQuota, check_payload, messages_at_once
+from tickwork.core.tenant_limits import MessageQuota, check_payload, check_room, messages_at_once
 from tickwork.errors import StoreUnavailable
 from tickwork.store.contract import Store
 
@@ -63,6 +63,14 @@ async def request_quota(store: Store, scope: Scope) -> float | None:
     """HTTP requests a second of the tenant, with all its keys together; None without a quota. It is
     cached for seconds."""
     return (await store.tenants.quota(scope)).requests_per_second
+
+
+async def check_queue_room(store: Store, scope: Scope) -> None:
+    """Raises `TooMany` if the tenant may not have one more queue, as `put_queue` would."""
+    tenant = await store.tenants.get(SYSTEM, str(scope.tenant))
+    if tenant.queues_max is not None:
+        own = [queue for queue in await store.queues.list(scope) if queue.tenant == tenant.id]
+        check_room(tenant.id, "queues_max", len(own), tenant.queues_max)
 
 
 class EmailQuotas:
