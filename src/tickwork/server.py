@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from tickwork import clock
 from tickwork.app.payloads import PayloadOf
-from tickwork.app.services import AsgiApp
 from tickwork.core.http.client_address import is_loopback
 from tickwork.core.model import SYSTEM
 from tickwork.core.request_rate import RequestRates
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
 
     from tickwork.api.connections import ConnectionLimits
     from tickwork.ops.stores import Store
+    from tickwork.service.http_application import HttpApplication
     from tickwork.service.worker.worker import Worker
 
 _log = logging.getLogger("tickwork")
@@ -190,7 +190,7 @@ async def wait_for_database(
 async def hosted(
     settings: Settings,
     work: Callable[..., AbstractAsyncContextManager[Worker]],
-    handlers: AsgiApp,
+    handlers: HttpApplication,
     on_api: Callable[[str], Awaitable[None]],
     types: tuple[str, PayloadOf] | None = None,
 ) -> AsyncIterator[Worker]:
@@ -226,19 +226,20 @@ def _check_ports(settings: Settings) -> None:
 
 
 @asynccontextmanager
-async def _handlers_served(settings: Settings, handlers: AsgiApp) -> AsyncIterator[None]:
+async def _handlers_served(settings: Settings, handlers: HttpApplication) -> AsyncIterator[None]:
     """Serves the HTTP handlers of the app in this process, if it has that role."""
     if Role.HTTP not in settings.roles:
         yield
         return
     from tickwork.api.serve import serving
 
-    async with serving(
+    served = serving(
         handlers,
         host=settings.http_host,
         port=settings.http_port,
         limits=connection_limits(settings),
-    ) as address:
+    )
+    async with handlers.opened(), served as address:
         logging.getLogger("tickwork").info("HTTP handlers are up at %s", address)
         yield
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tickwork.app.declarations import CONCURRENCY_MAX, MEMORY_BYTES_MIN, Isolation
+from tickwork.app.declarations import CONCURRENCY_MAX
+from tickwork.app.isolation import MEMORY_BYTES_MIN, Isolation
 from tickwork.app.message import Message, MessageBatch
 from tickwork.core.message.backoff import Fixed, Listed
 from tickwork.core.message.batch import BATCH_COMPLETED, Batch

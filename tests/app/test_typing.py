@@ -15,6 +15,7 @@ from tickwork.core.options import (
     BatchOptions,
     HandlerOptions,
     QueueOptions,
+    RequestOptions,
     RunOptions,
     ScheduleFields,
     SendOptions,
@@ -83,6 +84,7 @@ def test_a_correct_app_has_no_errors_and_its_types_are_known(checked: Checked) -
     [
         (Tickwork.queue, QueueOptions),
         (Tickwork.on, HandlerOptions),
+        (Tickwork.http, RequestOptions),
         (Tickwork.consumer, BatchOptions),
         (Tickwork.run, RunOptions),
         (Queue.send, SendOptions),

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from tickwork.app.declarations import handler_options
+from tickwork.app.isolation import handler_options
 from tickwork.core.fields import Reader, reader_of, shown, type_faults, unknown_faults
 from tickwork.core.message.backoff import Exponential, Fixed, Listed, read_backoff
 from tickwork.core.model import QueueSettings

@@ -22,8 +22,9 @@ from tests.kit.waiting import eventually
 from tests.service.programs import handlers, stubborn
 from tests.service.test_isolation_processes import is_alive
 from tests.service.workplace import WAIT_SECONDS
-from tickwork.app.declarations import Consumer, HandlerDeclaration, Isolation, QueueDeclaration
+from tickwork.app.declarations import Consumer, HandlerDeclaration, QueueDeclaration
 from tickwork.app.invocation import HandlerEnded, Made, Written
+from tickwork.app.isolation import Isolation
 from tickwork.app.message import ClaimedMessage
 from tickwork.app.payloads import Payload
 from tickwork.clock import monotonic

@@ -15,8 +15,9 @@ import pytest
 from tests.kit.process import Children
 from tests.kit.waiting import eventually
 from tests.service.workplace import WAIT_SECONDS, Workplace
-from tickwork.app.declarations import HandlerDeclaration, Isolation
+from tickwork.app.declarations import HandlerDeclaration
 from tickwork.app.invocation import HandlerEnded, current_handling
+from tickwork.app.isolation import Isolation
 from tickwork.app.payloads import Payload
 from tickwork.core.message.outcome import Failed, Outcome
 from tickwork.service.isolation.threads import AbandonedHandlers, ThreadPool

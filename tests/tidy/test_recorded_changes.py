@@ -29,6 +29,7 @@ UNRECORDED = {
     "change_times": "follows from the change of a calendar, which is recorded",
     "_send_chunk": "a part of `replay`, which is recorded",
     "create_batch": "messages",
+    "store_made": "messages",
     "send_event": "an event on its way to a run",
     "send_event_or_start": "an event on its way to a run",
     "create_from_objects": "messages",

@@ -32,6 +32,7 @@ BROAD_CATCHERS = frozenset(
         "service/worker/settle_retry.py",
         "service/worker/permits.py",
         "service/isolation/threads.py",
+        "service/isolation/process_main.py",
         "service/observe/log_format.py",
         "app/payloads.py",
         "channel/asgi.py",

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from enum import StrEnum
 from typing import Any, ClassVar
 from weakref import WeakSet
 
@@ -20,49 +18,24 @@ from tickwork.app.handlers import (
     shape_fault,
 )
 from tickwork.app.http import HttpHandlerDeclaration
+from tickwork.app.isolation import (
+    CPU_SECONDS,
+    MEMORY_BYTES,
+    Isolation,
+    isolation_fault,
+    limit_faults,
+)
 from tickwork.app.payloads import Payload, ReadAs
 from tickwork.app.services import ServiceDeclaration
 from tickwork.app.workflows import WorkflowDeclaration
-from tickwork.core.fields import Reader, no_queue, reader_of
+from tickwork.core.fields import no_queue
 from tickwork.core.model import QueueSettings
 from tickwork.core.near_names import nearest
 from tickwork.errors import FieldError, InvalidInput
 
 CONCURRENCY_MAX = 10_000
-CPU_SECONDS = 30.0
-CPU_SECONDS_MAX = 86_400.0
-MEMORY_BYTES = 512 * 1024 * 1024
-MEMORY_BYTES_MIN = 64 * 1024 * 1024
-"""Minimum bytes of a handler process. The interpreter alone uses a part of it."""
-
-MEMORY_BYTES_MAX = 2**50
-"""Maximum bytes of a handler process; more than any machine has."""
-
 TYPES_KNOWN_MAX = 10_000
 """Maximum number of message types whose payloads are cached."""
-
-
-_OPTIONS = {
-    "max_concurrency": reader_of(int | None),
-    "cpu_seconds": reader_of(float),
-    "memory_bytes": reader_of(int),
-}
-_PROCESS_ONLY = ("cpu_seconds", "memory_bytes")
-
-
-class Isolation(StrEnum):
-    """Where a handler runs, and which limits apply to it.
-
-    | where | for | limits |
-    |---|---|---|
-    | task | coroutines | wall |
-    | thread | plain functions | wall; a thread that does not finish is abandoned and counted |
-    | process | either | wall, processor time, memory; killed without affecting others |
-    """
-
-    TASK = "task"
-    THREAD = "thread"
-    PROCESS = "process"
 
 
 class QueueDeclaration(Struct, frozen=True, kw_only=True):
@@ -434,45 +407,11 @@ def _handler_faults(handler: HandlerDeclaration) -> Iterator[FieldError]:
     if (fault := shape_fault(handler.function)) is not None:
         yield FieldError(handler.name, fault)
         return
-    is_coroutine = inspect.iscoroutinefunction(handler.function)
-    if handler.isolation is Isolation.TASK and not is_coroutine:
-        yield FieldError(handler.name, "is a plain function: use isolation='thread' or 'process'")
-    if handler.isolation is Isolation.THREAD and is_coroutine:
-        yield FieldError(handler.name, "is a coroutine function: use isolation='task' or 'process'")
+    if (fault := isolation_fault(handler.function, handler.isolation)) is not None:
+        yield FieldError(handler.name, fault)
     if handler.isolation is Isolation.PROCESS and handler.is_batch:
         yield FieldError(handler.name, "takes batches, but a process handles one message at a time")
     if handler.max_concurrency is not None and not 1 <= handler.max_concurrency <= CONCURRENCY_MAX:
         yield FieldError(handler.name, f"max_concurrency must be from 1 to {CONCURRENCY_MAX}")
-    if not 0 < handler.cpu_seconds <= CPU_SECONDS_MAX:
-        yield FieldError(
-            handler.name, f"cpu_seconds must be above 0 and at most {CPU_SECONDS_MAX:g}"
-        )
-    if handler.memory_bytes < MEMORY_BYTES_MIN:
-        yield FieldError(handler.name, f"memory_bytes must be at least {MEMORY_BYTES_MIN}")
-    if handler.memory_bytes > MEMORY_BYTES_MAX:
-        yield FieldError(handler.name, f"memory_bytes must be at most {MEMORY_BYTES_MAX}")
-
-
-def handler_options(
-    given: dict[str, Any], *, is_coroutine: bool, is_batch: bool = False
-) -> dict[str, Any]:
-    """All options of a handler, with defaults. Raises `InvalidInput` for unknown ones."""
-    known: dict[str, Any] = {
-        "isolation": Isolation.TASK if is_coroutine else Isolation.THREAD,
-        "max_concurrency": None,
-        "cpu_seconds": CPU_SECONDS,
-        "memory_bytes": MEMORY_BYTES,
-    }
-    faults: list[FieldError] = []
-    chosen = known | given
-    reader = Reader(chosen, faults)
-    taken = known.keys() - {*_PROCESS_ONLY} if is_batch else known.keys()
-    Reader(given, faults).refuse_unknown(taken)
-    reader.one_of("isolation", Isolation)
-    reader.read(_OPTIONS)
-    if chosen["isolation"] != Isolation.PROCESS and not is_batch:
-        fault = "works only with isolation='process'"
-        faults += [FieldError(name, fault) for name in _PROCESS_ONLY if name in given]
-    if faults:
-        raise InvalidInput(faults)
-    return chosen | {"isolation": Isolation(chosen["isolation"])}
+    for limit in limit_faults(handler.cpu_seconds, handler.memory_bytes):
+        yield FieldError(handler.name, f"{limit.field} {limit.message}")

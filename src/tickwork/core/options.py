@@ -92,6 +92,14 @@ class HandlerOptions(TypedDict, total=False):
     memory_bytes: int
 
 
+class RequestOptions(TypedDict, total=False):
+    """How a handler of HTTP requests runs: `app.http`."""
+
+    isolation: Literal["task", "thread", "process"]
+    cpu_seconds: float
+    memory_bytes: int
+
+
 class StartOptions(TypedDict, total=False):
     """Options of runs of workflows: `workflows.start`, `workflows.start_many`."""
 

@@ -28,7 +28,7 @@ from tickwork.app.invocation import current_handling
 from tickwork.app.payloads import Payload, declared_payload
 from tickwork.app.services import AsgiApp, declared_service
 from tickwork.app.workflows import declared_workflow
-from tickwork.core.options import FunctionFields, RunOptions
+from tickwork.core.options import FunctionFields, RequestOptions, RunOptions
 from tickwork.entity.entity import Entity
 from tickwork.facade.access import Audit, Keys, Tenants
 from tickwork.facade.endpoints import Deliveries, Endpoints, Events, Limits
@@ -208,6 +208,7 @@ class Tickwork(QueueApp):
         *,
         key: Literal["read", "send", "consume", "manage", "admin"] | None,
         timeout_seconds: float = HANDLER_SECONDS,
+        **options: Unpack[RequestOptions],
     ) -> Callable[[OnRequest], OnRequest]:
         """Declares a function that answers HTTP requests, and gets an `HttpRequest`.
 
@@ -221,12 +222,20 @@ class Tickwork(QueueApp):
             key: The scope that the caller's API key needs, or None to let everybody in.
             timeout_seconds: Seconds that a request may take; then the answer is 504, and a plain
                 function is stopped.
+            options: `isolation`, and with `isolation="process"` its limits `cpu_seconds` and
+                `memory_bytes`, as in `app.on`. What a handler sends there is stored when it has
+                returned.
         """
 
         def declare(function: OnRequest) -> OnRequest:
             self._engine.registry.add_http_handler(
                 declared_http_handler(
-                    function, method, path, key=key, timeout_seconds=timeout_seconds
+                    function,
+                    method,
+                    path,
+                    key=key,
+                    timeout_seconds=timeout_seconds,
+                    options={**options},
                 )
             )
             return function

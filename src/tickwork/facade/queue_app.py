@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, Unpack, overload
 from uuid import UUID
 
-from tickwork.app.declarations import HandlerDeclaration, QueueDeclaration, handler_options
+from tickwork.app.declarations import HandlerDeclaration, QueueDeclaration
 from tickwork.app.handlers import check_own_queue, check_type_name, queue_settings
+from tickwork.app.isolation import handler_options
 from tickwork.app.message import Message, MessageBatch, queue_name
 from tickwork.app.payloads import Payload, declared_payload
 from tickwork.core.message.batch import BATCH_COMPLETED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -11,15 +11,16 @@ from msgspec import structs
 
 from tickwork import spans
 from tickwork.app.declarations import Registry
-from tickwork.app.invocation import Handling, correlation_now, current_handling
+from tickwork.app.invocation import Handling, Made, correlation_now, current_handling
 from tickwork.app.payloads import PayloadOf
 from tickwork.core.fields import unknown_faults
 from tickwork.core.limits import check_not_hidden
+from tickwork.core.message.batch import NewBatch
 from tickwork.core.message.body import GivenContentType, Outgoing, encode_body, known_content_type
 from tickwork.core.model import ContentType, NewMessage, Scope, Send
 from tickwork.core.options import SendOptions, names_of
 from tickwork.errors import FieldError, InvalidInput
-from tickwork.ops.quotas import admit
+from tickwork.ops.quotas import admit, admit_items
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -185,3 +186,31 @@ def check_payloads(
             faults += [each._replace(field=f"{place}{each.field}") for each in error.errors]
     if faults:
         raise InvalidInput(faults)
+
+
+async def store_made(store: Store, scope: Scope, made: Made, correlation_id: str) -> None:
+    """Stores what a handler sent that has no message to settle: an HTTP handler in its process,
+    which has no database. Messages without a correlation id get this one. Each queue and each batch
+    is stored by itself, in chunks, each all or none."""
+    for queue, messages in _by_queue(made.sends, correlation_id).items():
+        await admit(store, scope, messages)
+        await store.messages.send_bulk(scope, queue, messages)
+    for batch in made.batches:
+        new = NewBatch(id=batch.id, queue=batch.queue, completion_queue=batch.completion_queue)
+        items = _correlated(batch.items, correlation_id)
+        await store.batches.create(scope, new, await admit_items(store, scope, items))
+
+
+def _by_queue(sends: Sequence[Send], correlation_id: str) -> dict[str, list[NewMessage]]:
+    """The messages of each queue, in the order in which they were sent."""
+    found: dict[str, list[NewMessage]] = {}
+    messages = _correlated((send.message for send in sends), correlation_id)
+    for send, message in zip(sends, messages, strict=True):
+        found.setdefault(send.queue, []).append(message)
+    return found
+
+
+def _correlated(messages: Iterable[NewMessage], correlation_id: str) -> Iterator[NewMessage]:
+    for message in messages:
+        is_known = message.correlation_id is not None
+        yield message if is_known else structs.replace(message, correlation_id=correlation_id)

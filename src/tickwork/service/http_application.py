@@ -7,36 +7,42 @@
 An error is a problem (RFC 9457), as in the API. A handler that needs a key is called with a key of
 the app's own tenant only, because it acts for that tenant. The application knows no server: the
 role `http` serves it on a port, and service bindings and the test harness call it without one.
+
+A handler runs as a task, in a thread of its own, or in a process. When its time is over, a task is
+cancelled, a thread is stopped before its next bytecode, and a process is killed.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl
 
-import msgspec
-
 from tickwork.app.http import HttpHandlerDeclaration
-from tickwork.app.invocation import correlate
+from tickwork.app.invocation import Made, correlate
+from tickwork.app.isolation import Isolation
 from tickwork.clock import monotonic
 from tickwork.core.access import check_access
 from tickwork.core.http.message import (
     CORRELATION_HEADER,
-    JSON,
     REQUEST_BYTES_MAX,
     HttpRequest,
     HttpResponse,
 )
 from tickwork.core.limits import TEXT_LENGTH_MAX, text_faults
-from tickwork.core.message.body import check_finite
-from tickwork.core.problem import MEDIA_TYPE, Problem, problem, problem_of
-from tickwork.errors import Forbidden, InvalidInput, StoreError, TickworkError
+from tickwork.core.model import Scope
+from tickwork.core.problem import problem
+from tickwork.errors import Forbidden, InvalidInput
 from tickwork.ops.authenticate import Authenticator
+from tickwork.ops.send import store_made
 from tickwork.ops.stores import Store
+from tickwork.service.http_answer import answer_of, answer_of_error, refused, timed_out
+from tickwork.service.isolation import PROCESSES_PER_CORE
+from tickwork.service.isolation.process_pool import NotHandled, ProcessPool
 from tickwork.service.isolation.stoppable import run_stoppable
 from tickwork.store.ids import new_id
 
@@ -45,11 +51,16 @@ IN_FLIGHT_MAX = 1_000
 
 _QUERY_FIELDS_MAX = 1_000
 _OVERLOADED = "overloaded"
-_TIMED_OUT = "timed_out"
-
-_log = logging.getLogger("tickwork")
 
 Event = MutableMapping[str, Any]
+
+
+class Processes:
+    """The processes of an event loop. They are stopped when nobody uses them any more."""
+
+    def __init__(self) -> None:
+        self.pool, self.users = ProcessPool(), 0
+        self.permits = asyncio.Semaphore(PROCESSES_PER_CORE * (os.cpu_count() or 1))
 
 
 class HttpApplication:
@@ -64,6 +75,7 @@ class HttpApplication:
         self._handlers, self._open_store, self._tenant = handlers, open_store, tenant
         self._authenticator: tuple[Store, Authenticator] | None = None
         self._in_flight = 0
+        self._processes: dict[asyncio.AbstractEventLoop, Processes] = {}
 
     async def __call__(
         self,
@@ -81,7 +93,7 @@ class HttpApplication:
         if self._in_flight >= IN_FLIGHT_MAX:
             fault = "Too many requests are being handled; try again soon."
             busy = problem(503, code=_OVERLOADED, detail=fault)
-            answer = _refused(busy, {"retry-after": "1"})
+            answer = refused(busy, {"retry-after": "1"})
         else:
             self._in_flight += 1
             try:
@@ -95,13 +107,42 @@ class HttpApplication:
         if self._authenticator is not None:
             await self._authenticator[1].close()
 
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """Keeps the processes of handlers while the context is open. Raises `InvalidInput` for a
+        handler that no process can import."""
+        async with self._using_processes() as processes:
+            await processes.pool.start(
+                [handler for handler in self._handlers if handler.isolation is Isolation.PROCESS]
+            )
+            yield
+
+    @asynccontextmanager
+    async def _using_processes(self) -> AsyncIterator[Processes]:
+        loop = asyncio.get_running_loop()
+        processes = self._processes.setdefault(loop, Processes())
+        processes.users += 1
+        try:
+            yield processes
+        finally:
+            processes.users -= 1
+            if not processes.users:
+                del self._processes[loop]
+                await processes.pool.stop()
+
     async def _live(
         self,
         receive: Callable[[], Awaitable[Event]],
         send: Callable[[Event], Awaitable[None]],
     ) -> None:
-        while (event := await receive())["type"] != "lifespan.shutdown":
-            await send({"type": f"{event['type']}.complete"})
+        await receive()
+        try:
+            async with self.opened():
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+        except InvalidInput as error:
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
         await self.close()
         await send({"type": "lifespan.shutdown.complete"})
 
@@ -118,7 +159,7 @@ class HttpApplication:
             key_id = await self._admit(handler, headers)
             body = await _body(receive, headers)
             if body is None:
-                return _refused(problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE))
+                return refused(problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE))
             request = HttpRequest(
                 method=method,
                 path=path,
@@ -129,17 +170,9 @@ class HttpApplication:
                 correlation_id=correlation_id,
                 key_id=key_id,
             )
-            return await _run(handler, request)
-        except StoreError as error:
-            _log.error("%s %s: the store raised an error: %s", method, path, error)
-            return _refused(problem(HTTPStatus.SERVICE_UNAVAILABLE))
-        except TickworkError as error:
-            refusal = problem_of(error)
-            if refusal is not None:
-                return _refused(*refusal)
-            return _failed(method, path)
-        except Exception:
-            return _failed(method, path)
+            return await self._run(handler, request)
+        except Exception as error:
+            return answer_of_error(error, method, path)
 
     def _find(
         self, method: str, path: str
@@ -154,8 +187,8 @@ class HttpApplication:
             allowed.add(handler.route.method)
         if allowed:
             told = problem(HTTPStatus.METHOD_NOT_ALLOWED)
-            return _refused(told, {"allow": ", ".join(sorted(allowed))})
-        return _refused(problem(HTTPStatus.NOT_FOUND, detail=f"There is no handler for {path}."))
+            return refused(told, {"allow": ", ".join(sorted(allowed))})
+        return refused(problem(HTTPStatus.NOT_FOUND, detail=f"There is no handler for {path}."))
 
     async def _admit(
         self, handler: HttpHandlerDeclaration, headers: Mapping[str, str]
@@ -173,45 +206,33 @@ class HttpApplication:
             raise Forbidden("other_tenant", fault)
         return caller.key_id
 
+    async def _run(self, handler: HttpHandlerDeclaration, request: HttpRequest) -> HttpResponse:
+        try:
+            async with asyncio.timeout(handler.timeout_seconds):
+                if handler.isolation is Isolation.PROCESS:
+                    return await self._run_in_process(handler, request)
+                if handler.isolation is Isolation.THREAD:
+                    return answer_of(await run_stoppable(handler.function, request))
+                return answer_of(await handler.function(request))
+        except TimeoutError:
+            fault = f"The handler did not finish within {handler.timeout_seconds:g} seconds."
+            return timed_out(fault)
 
-async def _run(handler: HttpHandlerDeclaration, request: HttpRequest) -> HttpResponse:
-    try:
-        async with asyncio.timeout(handler.timeout_seconds):
-            if handler.is_coroutine:
-                returned = await handler.function(request)
-            else:
-                returned = await run_stoppable(handler.function, request)
-    except TimeoutError:
-        fault = f"The handler did not finish within {handler.timeout_seconds:g} seconds."
-        return _refused(problem(HTTPStatus.GATEWAY_TIMEOUT, code=_TIMED_OUT, detail=fault))
-    return _answer_of(returned)
-
-
-def _answer_of(returned: object) -> HttpResponse:
-    """What a handler returns, as an answer: None is 204, other values are JSON."""
-    if isinstance(returned, HttpResponse):
-        return returned
-    if returned is None:
-        return HttpResponse(status=HTTPStatus.NO_CONTENT)
-    body = msgspec.json.encode(returned)
-    try:
-        check_finite(returned, body, "answer")
-    except InvalidInput as error:  # The fault of the handler, not of who called it.
-        raise ValueError(f"a handler returned no JSON: {error}") from None
-    return HttpResponse(headers={"content-type": JSON}, body=body)
-
-
-def _failed(method: str, path: str) -> HttpResponse:
-    _log.exception("%s %s failed", method, path)
-    return _refused(problem(HTTPStatus.INTERNAL_SERVER_ERROR))
-
-
-def _refused(told: Problem, headers: Mapping[str, str] | None = None) -> HttpResponse:
-    return HttpResponse(
-        status=told.status,
-        headers={**(headers or {}), "content-type": MEDIA_TYPE},
-        body=told.encoded(),
-    )
+    async def _run_in_process(
+        self, handler: HttpHandlerDeclaration, request: HttpRequest
+    ) -> HttpResponse:
+        async with self._using_processes() as processes, processes.permits:
+            try:
+                answered = await processes.pool.answer(handler, request)
+            except NotHandled as error:
+                if not error.is_over_budget:
+                    raise
+                return timed_out(f"The handler {error}.")
+        made = Made(answered.sends, answered.batches)
+        if made:
+            scope = Scope(self._tenant)
+            await store_made(await self._open_store(), scope, made, request.correlation_id)
+        return answered.answer
 
 
 def _correlation(scope: Event) -> str:

@@ -13,7 +13,8 @@ from uuid import UUID
 
 from msgspec import structs
 
-from tickwork.app.declarations import Consumer, HandlerDeclaration, Isolation
+from tickwork.app.declarations import Consumer, HandlerDeclaration
+from tickwork.app.isolation import Isolation
 from tickwork.app.message import Snooze, single_error
 from tickwork.core.model import Message, SettleResult, StoredQueue
 from tickwork.core.schedule.plan import Plan

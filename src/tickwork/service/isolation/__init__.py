@@ -15,7 +15,8 @@ from functools import partial
 from typing import Any
 
 from tickwork import spans
-from tickwork.app.declarations import Consumer, HandlerDeclaration, Isolation
+from tickwork.app.declarations import Consumer, HandlerDeclaration
+from tickwork.app.isolation import Isolation
 from tickwork.app.message import ClaimedMessage
 from tickwork.core.queue.rate_limit import AUTO_CONCURRENCY_MAX
 from tickwork.service.isolation.process_pool import ProcessPool

@@ -20,7 +20,7 @@ from tickwork.clock import monotonic
 from tickwork.service.isolation.protocol import (
     BEGUN_LENGTH,
     HEAD,
-    LoadHandler,
+    Load,
     Request,
     SetUp,
     decode_frame,
@@ -75,7 +75,7 @@ class HandlerProcess:
         self._socket = ours
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._asked = 0
-        self.loaded: set[LoadHandler] = set()
+        self.loaded: set[Load] = set()
         self.messages = 0
         self.idle_since: float | None = None
         self.has_begun = False

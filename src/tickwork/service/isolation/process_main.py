@@ -1,14 +1,7 @@
 """The main module of a handler process: `python -m tickwork.service.isolation.process_main FD`.
 
-It handles one message at a time, as its worker requests over the inherited socket. When the worker
-exits, the socket is closed, and this process exits too, whatever it is doing.
-
-The system enforces the limits of a message. CPU time: a system timer counts it for all threads, and
-its signal ends the process whatever the code does; if the code has replaced that signal's handler,
-a resource limit some seconds later ends the process anyway. Memory, where the system counts it (as
-on Linux): allocations fail, and Python raises MemoryError.
-
-A handler may fork. Only the original process may answer the worker, never a forked copy.
+It handles one message or HTTP request at a time, as its worker asks over the inherited socket. When
+the worker exits, the socket is closed, and this process exits too, whatever it is doing.
 """
 
 from __future__ import annotations
@@ -16,40 +9,47 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import inspect
-import math
 import os
-import resource
 import signal
 import socket
 import sys
 import threading
-import traceback
 from collections.abc import Callable
 from contextvars import copy_context
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from msgspec import structs
 
 from tickwork.app.declarations import HandlerDeclaration, Registry
 from tickwork.app.firing import Firing, firing_handler
-from tickwork.app.invocation import Handling, enter
+from tickwork.app.invocation import NOTHING_MADE, Handling, correlate, enter
 from tickwork.app.message import ClaimedMessage, Composer, Message
 from tickwork.app.payloads import Payload, PayloadInvalid, declared_payload
 from tickwork.clock import monotonic
+from tickwork.core.http.message import HttpRequest, HttpResponse
 from tickwork.core.message.outcome import Failed, Outcome
 from tickwork.ops.send import RegistryComposer
+from tickwork.service.http_answer import answer_of, answer_of_error
 from tickwork.service.isolation.function_location import FunctionLocation, import_function
+from tickwork.service.isolation.process_guards import (
+    HandlerGuards,
+    OriginalProcess,
+    ResourceLimits,
+)
 from tickwork.service.isolation.protocol import (
     BEGUN_LENGTH,
     HEAD,
+    AnswerRequest,
     BufferedRows,
     HandleMessage,
+    Load,
     LoadHandler,
+    LoadHttpHandler,
     LoadResult,
     MessageHandled,
     Request,
+    RequestAnswered,
     SetUp,
     decode_frame,
     encode_frame,
@@ -66,97 +66,6 @@ from tickwork.service.worker.invoke import (
     run_function,
 )
 
-CPU_EXTRA_SECONDS = 2
-"""Seconds between the first and the second limit of CPU time."""
-
-_MEBIBYTE = 1024 * 1024
-
-
-class MemoryLimitExceeded(Exception):
-    """The handler exceeded its memory limit."""
-
-    def __init__(self, limit_bytes: int) -> None:
-        super().__init__(f"used more than {limit_bytes / _MEBIBYTE:g} MiB of memory")
-
-
-class ResourceLimits:
-    """Sets limits inside its context, and removes them so that the result can be sent."""
-
-    def __init__(self, *, cpu_seconds: float, memory_bytes: int) -> None:
-        self._cpu_seconds, self._memory_bytes = cpu_seconds, memory_bytes
-        self.is_memory_exceeded = False
-
-    def __enter__(self) -> None:
-        signal.setitimer(signal.ITIMER_PROF, self._cpu_seconds)
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        until = used.ru_utime + used.ru_stime + self._cpu_seconds + CPU_EXTRA_SECONDS
-        _limit(resource.RLIMIT_CPU, math.ceil(until))
-        _limit(resource.RLIMIT_DATA, self._memory_bytes)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        _limit(resource.RLIMIT_DATA, None)
-        signal.setitimer(signal.ITIMER_PROF, 0.0)
-        _limit(resource.RLIMIT_CPU, None)
-        if isinstance(error, MemoryError):
-            self.is_memory_exceeded = True
-            raise MemoryLimitExceeded(self._memory_bytes) from error
-
-
-def _limit(which: int, soft: int | None) -> None:
-    """Sets the soft limit, as far as the hard one allows."""
-    _, hard = resource.getrlimit(which)
-    if soft is None or (hard != resource.RLIM_INFINITY and soft > hard):
-        soft = hard
-    resource.setrlimit(which, (soft, hard))
-
-
-_EXIT_FAILED = 1
-"""Exit code of a forked copy that raised an error."""
-
-
-class OriginalProcess:
-    """A context that only the process which created it leaves.
-
-    A forked copy has the same stack and the same socket. If it returned from the handler (because
-    it could not start its program, or just returned), it would answer in our place. So it exits
-    here, with the exit code it would have had elsewhere, without flushing or closing what is ours.
-    """
-
-    def __init__(self) -> None:
-        self._pid = os.getpid()
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if os.getpid() == self._pid:
-            return
-        code = _exit_code(error)
-        if code is None:
-            traceback.print_exception(error)  # Nothing else reports it.
-        os._exit(_EXIT_FAILED if code is None else code)
-
-
-def _exit_code(error: BaseException | None) -> int | None:
-    """The exit code of an error; None for an error that is no exit."""
-    if error is None:
-        return 0
-    if not isinstance(error, SystemExit):
-        return None
-    code = error.code
-    return 0 if code is None else code & 0xFF if isinstance(code, int) else None
-
-
 EXIT_SECONDS = 2.0
 """Seconds an idle process may take to exit by itself when the worker is gone."""
 
@@ -171,11 +80,11 @@ class LoadedHandler(NamedTuple):
     compose: Composer
 
 
-class HandlerGuards(NamedTuple):
-    """The contexts in which a handler runs."""
+class LoadedHttpHandler(NamedTuple):
+    """An imported handler of HTTP requests, and the composer of the messages it sends."""
 
-    limits: ResourceLimits
-    origin: OriginalProcess
+    function: Callable[..., Any]
+    compose: Composer
 
 
 class HandlerServer:
@@ -186,6 +95,7 @@ class HandlerServer:
         self._origin = OriginalProcess()
         self._requests: SimpleQueue[tuple[Request, int] | None] = SimpleQueue()
         self._known: dict[LoadHandler, LoadedHandler] = {}
+        self._answering: dict[LoadHttpHandler, LoadedHttpHandler] = {}
         self._runner = asyncio.Runner()
         self._is_busy = False
         self._logging: LogSetUp | None = None
@@ -207,10 +117,12 @@ class HandlerServer:
             case SetUp(module_path, logging):
                 sys.path[:], self._logging = module_path, logging
                 return None
-            case LoadHandler():
+            case LoadHandler() | LoadHttpHandler():
                 return encode_frame(LoadResult(self._load(request)), number)
             case HandleMessage():
                 return self._handle(request, number)
+            case AnswerRequest():
+                return self._answer_request(request, number)
 
     # Reading, in its own thread: the worker may exit while a handler runs
 
@@ -240,7 +152,7 @@ class HandlerServer:
 
     # Handling
 
-    def _load(self, load: LoadHandler) -> str | None:
+    def _load(self, load: Load) -> str | None:
         """Imports a handler; returns the error if it fails."""
         found: list[Callable[..., Any]] = []
 
@@ -255,9 +167,13 @@ class HandlerServer:
             # After the import, as in the worker: an app that configures logging keeps its own.
             self._logging.apply()
             self._logging = None
-        registry, handler = _declared(found[0], load)
+        if isinstance(load, LoadHttpHandler):
+            registry = _http_registry(found[0])
+            self._answering[load] = LoadedHttpHandler(found[0], RegistryComposer(registry))
+        else:
+            registry, handler = _declared(found[0], load)
+            self._known[load] = LoadedHandler(handler, RegistryComposer(registry))
         registry.created.update(registry.queues)  # The worker has created them.
-        self._known[load] = LoadedHandler(handler, RegistryComposer(registry))
         return None
 
     def _handle(self, work: HandleMessage, number: int) -> bytes:
@@ -298,6 +214,58 @@ class HandlerServer:
         else:
             failure = context.run(_run_function, function, handling, message, guards)
         return result_of(message, handling.end(), failure)
+
+    # Answering HTTP requests
+
+    def _answer_request(self, work: AnswerRequest, number: int) -> bytes:
+        limits = ResourceLimits(cpu_seconds=work.cpu_seconds, memory_bytes=work.memory_bytes)
+        handler, request = self._answering[work.load], work.request
+        handling = Handling(handler, has_store=False, is_repeated=False)
+        guards, context = HandlerGuards(limits, self._origin), copy_context()
+        self._connection.sendall(HEAD.pack(BEGUN_LENGTH, number))
+        context.run(correlate, request.correlation_id)
+        context.run(enter, handling)
+        try:
+            if inspect.iscoroutinefunction(handler.function):
+                running = _await_answer(handler.function, handling, request, guards)
+                answer = self._runner.run(running, context=context)
+            else:
+                answer = context.run(_call_for_answer, handler.function, request, guards)
+            made = handling.end()
+        except BaseException as error:  # Including sys.exit(), which is no reason to end.
+            handling.end()
+            answer, made = answer_of_error(error, request.method, request.path), NOTHING_MADE
+        answered = RequestAnswered(
+            answer=answer,
+            sends=made.sends,
+            batches=made.batches,
+            is_worn_out=limits.is_memory_exceeded,
+        )
+        try:
+            return encode_frame(answered, number)
+        except ValueError as error:
+            failed = answer_of_error(error, request.method, request.path)
+            return encode_frame(RequestAnswered(answer=failed), number)
+
+
+async def _await_answer(
+    function: Callable[[Any], Any], handling: Handling, request: HttpRequest, guards: HandlerGuards
+) -> HttpResponse:
+    handling.loop = asyncio.get_running_loop()
+    try:
+        with guards.limits, guards.origin:
+            answer = answer_of(await function(request))
+            await handling.finish()
+    finally:
+        await handling.abandon()
+    return answer
+
+
+def _call_for_answer(
+    function: Callable[[Any], Any], request: HttpRequest, guards: HandlerGuards
+) -> HttpResponse:
+    with guards.limits, guards.origin:
+        return answer_of(function(request))
 
 
 async def _run_coroutine(
@@ -370,6 +338,14 @@ def _declared(
         is_firing=load.is_firing,
     )
     return Registry(), handler
+
+
+def _http_registry(function: Callable[..., Any]) -> Registry:
+    """The registry that importing an HTTP handler created, if any."""
+    for registry in Registry.known():
+        if any(handler.function is function for handler in registry.http_handlers):
+            return registry
+    return Registry()
 
 
 def _die_with_worker() -> None:

@@ -17,23 +17,30 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
 from tickwork.app.declarations import HandlerDeclaration
+from tickwork.app.http import HttpHandlerDeclaration
 from tickwork.app.invocation import Made
 from tickwork.app.message import ClaimedMessage, seconds_text
 from tickwork.clock import monotonic
+from tickwork.core.http.message import HttpRequest
 from tickwork.core.message.outcome import Failed
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.service.isolation.function_location import NotImportable, location_of
 from tickwork.service.isolation.process_handle import HandlerProcess, ProcessEnded
 from tickwork.service.isolation.protocol import (
+    AnswerRequest,
     HandleMessage,
+    Load,
     LoadHandler,
+    LoadHttpHandler,
     LoadResult,
     MessageHandled,
+    RequestAnswered,
     decode_outcome,
     write_statements,
 )
@@ -55,18 +62,36 @@ CPU_SIGNALS = ("SIGPROF", "SIGXCPU")
 """Signals that end a process that used up its CPU time."""
 
 
+ProcessHandler: TypeAlias = HandlerDeclaration | HttpHandlerDeclaration
+"""A handler that may run in a process."""
+
+R = TypeVar("R")
+
+Ask: TypeAlias = Callable[[HandlerProcess], Awaitable[tuple[R, bool]]]
+"""Asks a process; returns the result, and whether the process is worn out."""
+
+
 class LoadFailed(Exception):
     """A process could not import a handler; the text says why."""
 
 
+class NotHandled(Exception):
+    """A handler has not ended by itself; the text says why. `is_over_budget`: it used more CPU time
+    than it may."""
+
+    def __init__(self, cause: str, *, is_over_budget: bool = False) -> None:
+        super().__init__(cause)
+        self.is_over_budget = is_over_budget
+
+
 class ProcessPool:
-    """The processes of a worker; belongs to one event loop."""
+    """The processes of a worker, or of the HTTP handlers of an app; belongs to one event loop."""
 
     def __init__(
         self, *, messages_max: int = MESSAGES_MAX, idle_seconds: float = IDLE_SECONDS
     ) -> None:
         self._messages_max, self._idle_seconds = messages_max, idle_seconds
-        self._loads: dict[HandlerDeclaration, LoadHandler] = {}
+        self._loads: dict[ProcessHandler, Load] = {}
         self._living: set[HandlerProcess] = set()
         self._idle: list[HandlerProcess] = []
         self._reaping: dict[HandlerProcess, asyncio.Task[int | None]] = {}
@@ -78,7 +103,7 @@ class ProcessPool:
         """The pids of all processes that are not reaped."""
         return [each.pid for each in self._living]
 
-    async def start(self, handlers: Sequence[HandlerDeclaration]) -> None:
+    async def start(self, handlers: Sequence[ProcessHandler]) -> None:
         """Starts a first process and imports all handlers there. Raises `InvalidInput` for
         handlers that cannot run in a process."""
         if not handlers:
@@ -110,52 +135,73 @@ class ProcessPool:
         self, handler: HandlerDeclaration, message: ClaimedMessage[object]
     ) -> InvocationResult:
         """Runs one invocation. Cancelling it kills its process."""
-        while True:
-            try:
-                process = self._take()
-            except OSError as error:
-                return result_when_stopped(message, Failed(f"could not start a process: {error}"))
-            was_idle = process.idle_since is not None
-            try:
-                return await self._invoke_in(process, handler, message)
-            except ProcessEnded:
-                code = await asyncio.shield(self._reap(process))
-            if was_idle and not process.has_begun:
-                continue  # It died while it was idle, and nobody had noticed yet.
-            self.killed += 1
-            return result_when_stopped(message, Failed(_cause(code, handler)))
-
-    async def _invoke_in(
-        self, process: HandlerProcess, handler: HandlerDeclaration, message: ClaimedMessage[object]
-    ) -> InvocationResult:
-        try:
-            await self._load(process, handler)
-            ended = await process.ask(self._work(handler, message), MessageHandled)
-            invoked = _invoked(message, ended)
-        except LoadFailed as error:
-            self._reap(process)
-            return result_when_stopped(message, Failed(str(error)))
-        except (ValueError, msgspec.DecodeError) as error:
-            self._reap(process)
-            return result_when_stopped(
-                message, Failed(f"its process sent no valid answer: {error}")
-            )
-        except asyncio.CancelledError:
-            self.killed += 1
-            process.kill()
-            self._reap(process)
-            raise
-        self._give_back(process, is_worn_out=ended.is_worn_out)
-        return invoked
-
-    def _work(self, handler: HandlerDeclaration, message: ClaimedMessage[object]) -> HandleMessage:
-        return HandleMessage(
-            load=self._load_of(handler),
+        load = self._load_of(handler)
+        assert isinstance(load, LoadHandler)
+        work = HandleMessage(
+            load=load,
             message=message.stored,
             seconds_left=message.time_left(),
             cpu_seconds=handler.cpu_seconds,
             memory_bytes=handler.memory_bytes,
         )
+
+        async def ask(process: HandlerProcess) -> tuple[InvocationResult, bool]:
+            handled = await process.ask(work, MessageHandled)
+            return _invoked(message, handled), handled.is_worn_out
+
+        try:
+            return await self._run(handler, ask)
+        except NotHandled as error:
+            return result_when_stopped(message, Failed(str(error)))
+
+    async def answer(
+        self, handler: HttpHandlerDeclaration, request: HttpRequest
+    ) -> RequestAnswered:
+        """Answers one HTTP request. Cancelling it kills its process. Raises `NotHandled`."""
+        load = self._load_of(handler)
+        assert isinstance(load, LoadHttpHandler)
+        work = AnswerRequest(load, request, handler.cpu_seconds, handler.memory_bytes)
+
+        async def ask(process: HandlerProcess) -> tuple[RequestAnswered, bool]:
+            answered = await process.ask(work, RequestAnswered)
+            return answered, answered.is_worn_out
+
+        return await self._run(handler, ask)
+
+    async def _run(self, handler: ProcessHandler, ask: Ask[R]) -> R:
+        """Asks a process that has the handler. Raises `NotHandled` if that gives no answer."""
+        while True:
+            try:
+                process = self._take()
+            except OSError as error:
+                raise NotHandled(f"could not start a process: {error}") from None
+            was_idle = process.idle_since is not None
+            try:
+                return await self._run_in(process, handler, ask)
+            except ProcessEnded:
+                code = await asyncio.shield(self._reap(process))
+            if was_idle and not process.has_begun:
+                continue  # It died while it was idle, and nobody had noticed yet.
+            self.killed += 1
+            raise NotHandled(_cause(code, handler), is_over_budget=_is_over_budget(code))
+
+    async def _run_in(self, process: HandlerProcess, handler: ProcessHandler, ask: Ask[R]) -> R:
+        try:
+            await self._load(process, handler)
+            result, is_worn_out = await ask(process)
+        except LoadFailed as error:
+            self._reap(process)
+            raise NotHandled(str(error)) from None
+        except (ValueError, msgspec.DecodeError) as error:
+            self._reap(process)
+            raise NotHandled(f"its process sent no valid answer: {error}") from None
+        except asyncio.CancelledError:
+            self.killed += 1
+            process.kill()
+            self._reap(process)
+            raise
+        self._give_back(process, is_worn_out=is_worn_out)
+        return result
 
     # Taking and returning processes
 
@@ -208,7 +254,7 @@ class ProcessPool:
 
     # Loading handlers
 
-    async def _try_loading(self, handlers: Sequence[HandlerDeclaration]) -> list[FieldError]:
+    async def _try_loading(self, handlers: Sequence[ProcessHandler]) -> list[FieldError]:
         """Loads all handlers in one process, which stays for a first message; returns errors."""
         faults = []
         process = self._take()
@@ -224,7 +270,7 @@ class ProcessPool:
         self._give_back(process, is_worn_out=False)
         return faults
 
-    async def _load(self, process: HandlerProcess, handler: HandlerDeclaration) -> None:
+    async def _load(self, process: HandlerProcess, handler: ProcessHandler) -> None:
         load = self._load_of(handler)
         if load in process.loaded:
             return
@@ -237,16 +283,18 @@ class ProcessPool:
             raise LoadFailed(f"cannot be imported in its own process: {loaded.fault}")
         process.loaded.add(load)
 
-    def _load_of(self, handler: HandlerDeclaration) -> LoadHandler:
+    def _load_of(self, handler: ProcessHandler) -> Load:
         if handler not in self._loads:
             location = location_of(handler.declared_function)
-            self._loads[handler] = LoadHandler(
-                location, handler.queue, handler.type, handler.is_firing
+            self._loads[handler] = (
+                LoadHandler(location, handler.queue, handler.type, handler.is_firing)
+                if isinstance(handler, HandlerDeclaration)
+                else LoadHttpHandler(location)
             )
         return self._loads[handler]
 
 
-def _fault(handler: HandlerDeclaration) -> FieldError | None:
+def _fault(handler: ProcessHandler) -> FieldError | None:
     """The reason why no other process can import a handler."""
     try:
         location_of(handler.declared_function)
@@ -264,19 +312,24 @@ def _invoked(message: ClaimedMessage[object], ended: MessageHandled) -> Invocati
     return InvocationResult([outcome_of_message], Made(), ended.is_failed)
 
 
-def _cause(code: int | None, handler: HandlerDeclaration) -> str:
+def _cause(code: int | None, handler: ProcessHandler) -> str:
     """Why a process ended, by its exit code."""
     if code is None:
         return "its process did not answer, and was killed"
     if code >= 0:
         return f"its process exited with code {code}"
     name = _signal_name(-code)
-    if name in CPU_SIGNALS:
+    if _is_over_budget(code):
         used = seconds_text(handler.cpu_seconds)
         return f"used more than {used} of CPU time, and was stopped"
     if name == "SIGKILL":
         return "its process was killed from outside: by the system (out of memory), or by hand"
     return f"its process was ended by {name}"
+
+
+def _is_over_budget(code: int | None) -> bool:
+    """Whether the exit code is that of a process that used up its CPU time."""
+    return code is not None and code < 0 and _signal_name(-code) in CPU_SIGNALS
 
 
 def _signal_name(number: int) -> str:

@@ -9,6 +9,8 @@
          ◀─ MessageHandled ─                the outcome, and what the handler sent and wrote
 ```
 
+For HTTP handlers it is the same with `LoadHttpHandler`, `AnswerRequest` and `RequestAnswered`.
+
 A header has the length of its frame and the number of the request; an answer repeats the number, so
 that it is never taken for the answer to another request. No code and no objects are sent, only
 these values. Times are sent as remaining seconds, because two processes need not share a monotonic
@@ -32,6 +34,7 @@ import msgspec
 from msgspec import Struct
 
 from tickwork.app.invocation import Noted, Rows, Written, check_statement, check_text
+from tickwork.core.http.message import HttpRequest, HttpResponse
 from tickwork.core.message import outcome as outcomes
 from tickwork.core.message.decide import clean_error
 from tickwork.core.message.outcome import Outcome
@@ -67,6 +70,15 @@ class LoadHandler(Struct, frozen=True, array_like=True, tag=True, tag_field="fra
     is_firing: bool = False
 
 
+class LoadHttpHandler(Struct, frozen=True, array_like=True, tag=True, tag_field="frame"):
+    """Imports a handler of HTTP requests."""
+
+    location: FunctionLocation
+
+
+Load = LoadHandler | LoadHttpHandler
+
+
 class LoadResult(Struct, frozen=True, array_like=True):
     """None if the handler can be called, otherwise why not."""
 
@@ -79,6 +91,15 @@ class HandleMessage(Struct, frozen=True, array_like=True, tag=True, tag_field="f
     load: LoadHandler
     message: Message
     seconds_left: float
+    cpu_seconds: float
+    memory_bytes: int
+
+
+class AnswerRequest(Struct, frozen=True, array_like=True, tag=True, tag_field="frame"):
+    """Answers an HTTP request, with limits of CPU and memory."""
+
+    load: LoadHttpHandler
+    request: HttpRequest
     cpu_seconds: float
     memory_bytes: int
 
@@ -102,7 +123,16 @@ class MessageHandled(Struct, frozen=True, array_like=True, kw_only=True):
     is_worn_out: bool = False
 
 
-Request = SetUp | LoadHandler | HandleMessage
+class RequestAnswered(Struct, frozen=True, array_like=True, kw_only=True):
+    """The answer to a request. `is_worn_out`: the process must not be used again."""
+
+    answer: HttpResponse
+    sends: tuple[Send, ...] = ()
+    batches: tuple[BatchWithItems, ...] = ()
+    is_worn_out: bool = False
+
+
+Request = SetUp | LoadHandler | LoadHttpHandler | HandleMessage | AnswerRequest
 
 OUTCOMES: dict[str, type[Outcome]] = {
     each.__name__: each
