@@ -10,9 +10,10 @@ import pytest
 from msgspec import Struct
 
 from tests.api.acts import problem, pull
+from tests.client.kit import InProcess
 from tests.kit.api import bearer, in_process, new_key
 from tests.stores.home import Home
-from tickwork import Message, Tickwork, clock
+from tickwork import Client, InvalidInput, Message, Tickwork, clock
 from tickwork.api import create_api
 from tickwork.api.context import AppTypes
 from tickwork.core import when
@@ -67,6 +68,36 @@ async def test_sends_are_checked_against_the_types_of_the_app(http: Http) -> Non
     assert fields_of(problem(refused, 422, "invalid_input")) == ["messages[1].body"]
     for body in ({"type": "mail", "body": {"to": "ada"}}, {"type": "other", "body": WRONG}):
         assert (await http.post(url, json=body)).status_code == 201
+
+
+async def test_items_of_batches_are_checked_against_the_types_of_the_app(http: Http) -> None:
+    right, wrong = {"type": "mail", "body": {"to": "ada"}}, {"type": "mail", "body": WRONG}
+    items = [right] * 120 + [wrong]  # Many are checked in a thread, few in the event loop.
+    for given, field in ((items, "items[120].body"), ([right, wrong], "items[1].body")):
+        refused = await http.post("/v1/batches", json={"queue": "q", "items": given})
+        assert fields_of(problem(refused, 422, "invalid_input")) == [field]
+    assert (await http.get("/v1/batches")).json()["items"] == []
+    fitting = {"queue": "q", "items": [right, {"type": "other", "body": WRONG}], "open": True}
+    made = await http.post("/v1/batches", json=fitting)
+    assert made.status_code == 201
+    path = f"/v1/batches/{made.json()['id']}/items"
+    refused = await http.post(path, json={"items": [right, wrong]})
+    assert fields_of(problem(refused, 422, "invalid_input")) == ["items[1].body"]
+    assert (await http.post(path, json={"items": [right]})).json()["total"] == 3
+
+
+async def test_a_client_names_the_item_of_a_batch_that_does_not_fit(
+    http: Http, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tickwork.client.batches.PIECE_ITEMS_MAX", 2)
+    key = http.headers["Authorization"].removeprefix("Bearer ")
+    client = Client("http://t", key=key, transport=InProcess(http))
+    bodies = [{"to": "ada"}] * 4 + [WRONG]
+    with pytest.raises(InvalidInput) as refused:
+        await client.batch("q", bodies, type="mail")
+    assert [fault.field for fault in refused.value.errors] == ["items[4].body"]
+    (left,) = await client.batches.list()
+    assert (left.total, left.pending, left.status) == (4, 0, "completed")
 
 
 async def test_the_payload_of_a_schedule_is_checked_against_the_types_of_the_app(

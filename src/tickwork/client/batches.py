@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
@@ -41,6 +42,7 @@ from tickwork.core.message.batch import BatchStatus, ItemStatus
 from tickwork.core.message.body import GivenContentType
 from tickwork.core.message.dead_letter import DeadGroup, MatchingDeadLetters
 from tickwork.core.model import ContentType
+from tickwork.errors import FieldError, InvalidInput
 
 PIECE_ITEMS_MAX = 5_000
 """Items of a batch that one request carries at most."""
@@ -63,9 +65,10 @@ def make_batch(
     completion_queue: str | None,
     options: dict[str, Any],
 ) -> Plan[BatchAnswer]:
-    """Creates a batch: in one request if it fits, else opened, filled in pieces and closed."""
+    """Creates a batch: in one request if it fits, else opened, filled in pieces and closed. If an
+    item is refused, the batch is cancelled."""
     pieces = _pieces(items, options)
-    first: object = next(pieces, [])
+    first = next(pieces, [])
     second = next(pieces, None)
     fields = given(queue=queue, completion_queue=completion_queue)
     body = {**fields, "items": first, "open": second is not None}
@@ -74,13 +77,19 @@ def make_batch(
     )
     if second is None:
         return batch
+    sent = len(first)
     for piece in (second, *pieces):
-        yield _added(batch.id, piece)
+        try:
+            yield _added(batch.id, piece)
+        except InvalidInput as error:
+            yield _cancelled(batch.id)  # Nobody else could close it: its id is not known yet.
+            raise InvalidInput(_shifted(error.errors, sent)) from None
+        sent += len(piece)
     closed: BatchAnswer = yield _closed(batch.id)
     return closed
 
 
-def _pieces(items: Iterable[object], options: dict[str, Any]) -> Iterator[Any]:
+def _pieces(items: Iterable[object], options: dict[str, Any]) -> Iterator[list[msgspec.Raw]]:
     """The items in pieces that fit into a request."""
     source, piece, size = iter(items), list[msgspec.Raw](), 0
     while block := [*islice(source, 100)]:
@@ -94,6 +103,17 @@ def _pieces(items: Iterable[object], options: dict[str, Any]) -> Iterator[Any]:
             size += length
     if piece:
         yield piece
+
+
+def _shifted(faults: Iterable[FieldError], by: int) -> list[FieldError]:
+    """The faults of a piece, with the indexes that its items have in the whole batch."""
+
+    def index(found: re.Match[str]) -> str:
+        return f"items[{int(found[1]) + by}]"
+
+    return [
+        fault._replace(field=re.sub(r"^items\[(\d+)\]", index, fault.field)) for fault in faults
+    ]
 
 
 def _added(batch_id: str, items: object) -> Call[BatchAnswer]:

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from msgspec import structs
 
+from tickwork.app.payloads import PayloadOf
 from tickwork.core.fields import FAULTS_MAX, Reader, read_id, shown, unknown_faults
 from tickwork.core.limits import BATCH_MESSAGES_MAX, check_item
 from tickwork.core.message.batch import BATCH_ITEMS_MAX, Batch, NewBatch
@@ -20,7 +21,7 @@ from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.ops.queues import queue_names
 from tickwork.ops.quotas import admit
 from tickwork.ops.requests import ids_from
-from tickwork.ops.send import compose
+from tickwork.ops.send import check_payloads, compose
 from tickwork.store.contract import Store
 
 MESSAGE_FIELDS = names_of(SendOptions) | {"body", "id"}
@@ -95,13 +96,16 @@ async def create_from_objects(
     given: list[Any],
     *,
     batch_id: UUID,
+    payload_of: PayloadOf,
     completion_queue: str | None = None,
     is_open: bool = False,
 ) -> Batch:
     """Creates a batch from items as JSON objects, each with a body and options of its own. Raises
-    `InvalidInput`, before anything is stored, for `items[7].priority`. One that `is_open` takes
-    more items until `close_batch`."""
+    `InvalidInput`, before anything is stored, for `items[7].priority`, and for a body that does not
+    fit the types that the app declares: `payload_of`. One that `is_open` takes more items until
+    `close_batch`."""
     items = await _read_items(given, batch_id)
+    await _check_types(payload_of, queue, items)
     await admit(store, scope, items)
     batch = NewBatch(id=batch_id, queue=queue, completion_queue=completion_queue)
     if not is_open:
@@ -111,15 +115,22 @@ async def create_from_objects(
 
 
 async def add_objects(
-    store: Store, scope: Scope, batch_id: UUID, given: list[Any], *, seed: UUID
+    store: Store,
+    scope: Scope,
+    batch_id: UUID,
+    given: list[Any],
+    *,
+    seed: UUID,
+    payload_of: PayloadOf,
 ) -> Batch:
-    """Adds items as JSON objects to an open batch, all or none. Raises `Conflict` if it is
-    closed."""
+    """Adds items as JSON objects to an open batch, all or none. They are checked as those of a new
+    batch are. Raises `Conflict` if it is closed."""
     items = await _read_items(given, seed)
     known = await store.batches.get(scope, batch_id)
     queue = (await queue_names(store, scope)).get(known.queue_id)
     if queue is None:
         raise NotFound("queue", known.queue_id)
+    await _check_types(payload_of, queue, items)
     await admit(store, scope, items)
     return await store.batches.add(scope, NewBatch(id=batch_id, queue=queue), items)
 
@@ -128,6 +139,13 @@ async def _read_items(given: list[Any], seed: UUID) -> list[NewMessage]:
     if len(given) <= INLINE_ITEMS_MAX:
         return _items(given, seed)
     return await asyncio.to_thread(_items, given, seed)
+
+
+async def _check_types(payload_of: PayloadOf, queue: str, items: list[NewMessage]) -> None:
+    if len(items) <= INLINE_ITEMS_MAX:
+        check_payloads(payload_of, queue, items, field="items")
+    else:
+        await asyncio.to_thread(check_payloads, payload_of, queue, items, field="items")
 
 
 def _items(given: list[Any], seed: UUID) -> list[NewMessage]:

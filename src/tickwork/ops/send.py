@@ -13,7 +13,7 @@ from tickwork import spans
 from tickwork.app.declarations import Registry
 from tickwork.app.invocation import Handling, Made, correlation_now, current_handling
 from tickwork.app.payloads import PayloadOf
-from tickwork.core.fields import unknown_faults
+from tickwork.core.fields import FAULTS_MAX, unknown_faults
 from tickwork.core.limits import check_not_hidden
 from tickwork.core.message.batch import NewBatch
 from tickwork.core.message.body import GivenContentType, Outgoing, encode_body, known_content_type
@@ -183,7 +183,9 @@ def check_payloads(
             payload.check(message.body, message.content_type)
         except InvalidInput as error:
             place = "" if field is None else f"{field}[{index}]."
-            faults += [each._replace(field=f"{place}{each.field}") for each in error.errors]
+            faults += [fault._replace(field=f"{place}{fault.field}") for fault in error.errors]
+        if len(faults) >= FAULTS_MAX:
+            break
     if faults:
         raise InvalidInput(faults)
 

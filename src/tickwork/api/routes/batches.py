@@ -13,7 +13,7 @@ from litestar.openapi.spec import Example
 from litestar.params import Body, FromPath, FromQuery
 from msgspec import Meta, Struct
 
-from tickwork.api.context import Context, store_of
+from tickwork.api.context import Context, store_of, types_of
 from tickwork.api.once import IdempotencyKey, once
 from tickwork.api.operation import operation
 from tickwork.api.pages import (
@@ -149,6 +149,7 @@ async def create_batch(
             queue,
             items,
             batch_id=seed,
+            payload_of=types_of(context, caller),
             completion_queue=completion,
             is_open=bool(is_open),
         )
@@ -185,8 +186,14 @@ async def add_items(
     finished(reader)
 
     async def make(seed: UUID) -> BatchAnswer:
-        store = store_of(context)
-        changed = await add_objects(store, caller.scope, wanted, items, seed=seed)
+        changed = await add_objects(
+            store_of(context),
+            caller.scope,
+            wanted,
+            items,
+            seed=seed,
+            payload_of=types_of(context, caller),
+        )
         return await _shown(context, caller, changed)
 
     return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
