@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -22,11 +23,15 @@ from tickwork.clock import now
 from tickwork.core import when
 from tickwork.core.http.client_address import TrustedProxies, names_loopback
 from tickwork.core.model import DEFAULT
+from tickwork.errors import Conflict
 from tickwork.ops.keys import revoke_key
 from tickwork.service.observe.metrics import serve_metrics
 from tickwork.store.contract import Store
 
 COOKIE = "__Host-tickwork_session"
+EACH_OTHER_ROUNDS = 40
+"""Rounds in which two keys revoke each other; without the lock a few of them are lost."""
+
 OTHER_SITES = (
     "evil.example",
     "evil.example:8080",
@@ -184,7 +189,7 @@ async def test_a_sign_in_ends_the_other_sessions_of_the_key_if_asked(
     assert fields_of(problem(answer, 422, "invalid_input")) == ["end_others"]
 
 
-async def test_the_last_admin_key_cannot_revoke_itself_over_http(
+async def test_the_last_admin_key_cannot_be_revoked_over_http(
     http: httpx.AsyncClient, token: str, store: Store
 ) -> None:
     own = token.split("_")[1]
@@ -197,6 +202,25 @@ async def test_the_last_admin_key_cannot_revoke_itself_over_http(
     assert (await http.get("/v1/queues", headers=bearer(token))).status_code == 200
     await new_key(store)
     assert (await http.delete(path, headers=bearer(token))).status_code == 200
+
+
+async def test_of_two_admin_keys_that_revoke_each_other_one_stays(home: Home) -> None:
+    stores = [await home.open(), await home.open()]
+    left = await new_key(stores[0])
+    for _ in range(EACH_OTHER_ROUNDS):
+        pair = [left, await new_key(stores[0])]
+        outcomes = await asyncio.gather(
+            *(
+                revoke_key(store, DEFAULT, token.split("_")[1], keep_admin=True)
+                for store, token in zip(stores, pair, strict=True)
+            ),
+            return_exceptions=True,
+        )
+        refused = [isinstance(outcome, Conflict) for outcome in outcomes]
+        assert sorted(refused) == [False, True], outcomes
+        left = pair[refused.index(True)]
+    for store in stores:
+        await store.close()
 
 
 async def test_a_server_that_others_can_reach_says_what_that_means(

@@ -129,6 +129,28 @@ async def test_a_revoked_key_stays_revoked(store: Store, clock: VirtualClock) ->
     assert (await found(store)).secret_hash == HASH
 
 
+async def test_the_last_admin_key_is_kept_if_asked(store: Store, clock: VirtualClock) -> None:
+    await store.tenants.put(SYSTEM, Tenant(id="other"))
+    await store.keys.create(DEFAULT, new_key("last", scopes=(Permission.READ, Permission.ADMIN)))
+    soon = await store.now() + timedelta(seconds=5)
+    admin = (Permission.ADMIN,)
+    await store.keys.create(DEFAULT, new_key("expired", scopes=admin, expires_at=soon))
+    await store.keys.create(DEFAULT, new_key("revoked", scopes=admin))
+    await store.keys.create(DEFAULT, new_key("weak"))
+    await store.keys.revoke(DEFAULT, "revoked", keep_admin=True)
+    clock.advance(seconds=5)
+    for _ in range(2):
+        with pytest.raises(Conflict, match="last key with the scope admin"):
+            await store.keys.revoke(DEFAULT, "last", keep_admin=True)
+        for key_id in ("weak", "revoked", "expired"):
+            await store.keys.revoke(DEFAULT, key_id, keep_admin=True)
+    with pytest.raises(NotFound):  # Not a word about keys of others.
+        await store.keys.revoke(Scope("other"), "last", keep_admin=True)
+    await store.keys.create(Scope("other"), new_key("next", scopes=admin))
+    assert (await store.keys.revoke(DEFAULT, "last", keep_admin=True)).revoked_at is not None
+    assert (await store.keys.revoke(Scope("other"), "next")).revoked_at is not None
+
+
 async def test_the_last_use_is_stored_once_a_minute(store: Store, clock: VirtualClock) -> None:
     await store.keys.create(DEFAULT, new_key())
     first = await store.now()

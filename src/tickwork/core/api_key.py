@@ -9,7 +9,7 @@ before stays valid for some time, so that programs can change theirs without an 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
 from hmac import compare_digest
@@ -20,7 +20,7 @@ from msgspec import Struct
 from tickwork.core.access import Caller, Permission, suspended
 from tickwork.core.fields import FieldReader, Reader
 from tickwork.core.limits import NAME_LENGTH_MAX, text_faults
-from tickwork.errors import FieldError, InvalidInput, Unauthorized
+from tickwork.errors import Conflict, FieldError, InvalidInput, Unauthorized
 
 SECRET_BYTES = 32
 """Random bytes of a secret."""
@@ -133,6 +133,15 @@ def caller_of(record: KeyRecord, secret_hash: bytes, now: datetime) -> Caller:
     if record.is_suspended and not caller.is_operator:
         raise suspended(key.tenant)
     return caller
+
+
+def check_other_admin(key_id: str, admins: Sequence[str]) -> None:
+    """Raises `Conflict` if a key is the only one of the valid ones with the scope `admin`."""
+    if [*admins] == [key_id]:
+        raise Conflict(
+            "this is the last key with the scope admin, and it cannot be revoked over HTTP: create "
+            "another one first, or run `tickwork keys revoke` on the database"
+        )
 
 
 def no_such_key() -> Unauthorized:

@@ -28,8 +28,6 @@ from tickwork.store.ids import new_id, random_bytes
 ADMIN_KEY_VARIABLE = "TICKWORK_ADMIN_KEY"
 """Environment variable with the first key, if the operator chooses it."""
 
-KEYS_PER_PAGE = 1_000
-
 _TIME_DIGITS = 12
 """Hexadecimal digits of an id that are the time it was made, so that ids sort by it."""
 
@@ -106,28 +104,14 @@ async def rotate_key(
     return CreatedKey(**structs.asdict(rotated), token=token)
 
 
-async def revoke_key(store: Store, scope: Scope, key_id: str, *, by: str | None = None) -> ApiKey:
-    """Makes a key invalid for ever. API processes notice within `CACHE_SECONDS`. Raises `Conflict`
-    if it is revoked `by` itself and nobody could create keys then."""
-    if by == key_id and not await _has_other_admin(store, key_id):
-        raise Conflict(
-            "this is the last key with the scope admin, and it cannot revoke itself: create "
-            "another one first, or run `tickwork keys revoke` on the database"
-        )
+async def revoke_key(
+    store: Store, scope: Scope, key_id: str, *, keep_admin: bool = False
+) -> ApiKey:
+    """Makes a key invalid for ever. API processes notice within `CACHE_SECONDS`. With `keep_admin`
+    it raises `Conflict` for the last valid key with the scope `admin`: nobody could create keys
+    then."""
     async with recorded(store, scope, "key.revoke", key_id):
-        return await store.keys.revoke(scope, key_id)
-
-
-async def _has_other_admin(store: Store, key_id: str) -> bool:
-    """Whether a key besides this one is valid and has the scope `admin`."""
-    now, after = await store.now(), None
-    while page := await store.keys.list(SYSTEM, KEYS_PER_PAGE, after=after):
-        for key in page:
-            is_valid = key.revoked_at is None and (key.expires_at is None or key.expires_at > now)
-            if key.id != key_id and is_valid and Permission.ADMIN in key.scopes:
-                return True
-        after = page[-1].id
-    return False
+        return await store.keys.revoke(scope, key_id, keep_admin=keep_admin)
 
 
 async def _create(store: Store, scope: Scope, token: str, **fields: object) -> CreatedKey:

@@ -46,8 +46,9 @@ class ApiKeys(Protocol):
         """Replaces the secret; the one before stays valid for some seconds, and one before that not
         at all. `Conflict` if the key is revoked."""
 
-    async def revoke(self, scope: Scope, key_id: str) -> ApiKey:
-        """Revokes a key for ever. A repeat has no effect."""
+    async def revoke(self, scope: Scope, key_id: str, *, keep_admin: bool = False) -> ApiKey:
+        """Revokes a key for ever. A repeat has no effect. With `keep_admin`, `Conflict` for the
+        last valid key with the scope `admin`, whatever others revoke at the same time."""
 
     async def touch(self, scope: Scope, key_id: str) -> None:
         """Stores that a key was used now, at most once in `LAST_USED_SECONDS`; system only."""

@@ -284,11 +284,10 @@ async def revoke_key(
     tenant: TenantId,
     key: KeyId,
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
 ) -> ApiKey:
-    """Ends a key for ever; servers notice within three seconds. It stays in the list. The last key
-    with the scope `admin` cannot revoke itself: that is answered with 409."""
-    return await keys.revoke_key(store_of(context), Scope(tenant), key, by=caller.key_id)
+    """Ends a key for ever; servers notice within three seconds. It stays in the list. The last
+    valid key with the scope `admin` cannot be revoked over HTTP: that is answered with 409."""
+    return await keys.revoke_key(store_of(context), Scope(tenant), key, keep_admin=True)
 
 
 @operation("GET", "/v1/audit", needs=Permission.READ, tag="access", summary="List changes")

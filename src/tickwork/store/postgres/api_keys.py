@@ -6,7 +6,14 @@ from typing import Any
 
 import asyncpg
 
-from tickwork.core.api_key import LAST_USED_SECONDS, ApiKey, KeyRecord, NewApiKey
+from tickwork.core.access import Permission
+from tickwork.core.api_key import (
+    LAST_USED_SECONDS,
+    ApiKey,
+    KeyRecord,
+    NewApiKey,
+    check_other_admin,
+)
 from tickwork.core.limits import check_limit, check_system, is_name
 from tickwork.core.model import Scope
 from tickwork.errors import Conflict, NotFound
@@ -91,12 +98,20 @@ class PostgresApiKeys:
 
         return await self._database.change(work)
 
-    async def revoke(self, scope: Scope, key_id: str) -> ApiKey:
+    async def revoke(self, scope: Scope, key_id: str, *, keep_admin: bool = False) -> ApiKey:
+        if not is_name(key_id):
+            raise NotFound("API key", key_id)
+
         async def work(connection: Connection) -> ApiKey:
-            row = None
-            if is_name(key_id):
-                values = (self._moment(), key_id, scope.tenant)
-                row = await connection.fetchrow(SQL.revoke_api_key, *values)
+            _found(await connection.fetchrow(SQL.get_api_key, key_id, scope.tenant), key_id)
+            if keep_admin:
+                admins = await connection.fetch(
+                    SQL.lock_admin_keys, self._moment(), Permission.ADMIN
+                )
+                check_other_admin(key_id, [admin["id"] for admin in admins])
+            row = await connection.fetchrow(
+                SQL.revoke_api_key, self._moment(), key_id, scope.tenant
+            )
             return _found(row, key_id)
 
         return await self._database.change(work)

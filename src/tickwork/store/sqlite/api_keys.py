@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tickwork.core.api_key import LAST_USED_SECONDS, ApiKey, KeyRecord, NewApiKey
+from tickwork.core.access import Permission
+from tickwork.core.api_key import (
+    LAST_USED_SECONDS,
+    ApiKey,
+    KeyRecord,
+    NewApiKey,
+    check_other_admin,
+)
 from tickwork.core.limits import check_limit, check_system, is_name
 from tickwork.core.model import Scope
 from tickwork.errors import Conflict, NotFound
@@ -86,9 +93,13 @@ class SqliteApiKeys:
 
         return await self._database.change(work)
 
-    async def revoke(self, scope: Scope, key_id: str) -> ApiKey:
+    async def revoke(self, scope: Scope, key_id: str, *, keep_admin: bool = False) -> ApiKey:
         def work(transaction: Transaction) -> ApiKey:
             _get(transaction, scope, key_id)
+            if keep_admin:
+                values = (transaction.now, Permission.ADMIN)
+                admins = transaction.execute(SQL.lock_admin_keys, values).fetchall()
+                check_other_admin(key_id, [admin for (admin,) in admins])
             transaction.execute(SQL.revoke_api_key, (key_id, scope.tenant, transaction.now))
             return _get(transaction, scope, key_id)
 
