@@ -20,7 +20,7 @@ from tickwork.settings import Settings, is_postgres
 
 if TYPE_CHECKING:
     from tickwork.app.declarations import Consumer
-    from tickwork.channel.channels import Channels, EmailSink
+    from tickwork.channel.channels import Channels, EmailSink, WebhookSink
     from tickwork.channel.guard import Guard
     from tickwork.channel.secrets import SecretBox
     from tickwork.channel.services import RemoteService
@@ -67,6 +67,14 @@ def webhook_channel(settings: Settings) -> WebhookChannel:
     return WebhookChannel(guard(settings))
 
 
+def webhook_sink(settings: Settings) -> WebhookSink:
+    """Sends webhooks; made in a thread when the first one is sent, because that imports half a
+    second of code, and an event loop must not stand still so long."""
+    from tickwork.channel.channels import LateSink
+
+    return LateSink(partial(webhook_channel, settings))
+
+
 def remote_service(settings: Settings, name: str, url: str, *, is_in_code: bool) -> RemoteService:
     """A service over HTTP. The host of a URL in the app's code may be a private one; a URL in
     settings is guarded as those of webhooks."""
@@ -92,7 +100,7 @@ def email_sink(settings: Settings) -> EmailSink | None:
         relay = Relay.from_url(_needed(settings.smtp_url, "SMTP_URL", name))
         _needed(settings.email_from, "EMAIL_FROM", settings.email_provider)
         return EmailChannel(relay)
-    from tickwork.channel.channels import EmailProvider, LateSink
+    from tickwork.channel.channels import EmailProvider
     from tickwork.channel.guard import host_of
 
     provider = PROVIDERS[name]
@@ -102,7 +110,7 @@ def email_sink(settings: Settings) -> EmailSink | None:
     # The operator has chosen this host, so that it may be a private one; others are refused.
     own = structs.replace(settings, allow_targets=(host_of(url),))
     guard(own).check_url(url, field="TICKWORK_EMAIL_URL")
-    return EmailProvider(provider, LateSink(partial(webhook_channel, own)), url=url, key=key)
+    return EmailProvider(provider, webhook_sink(own), url=url, key=key)
 
 
 def _needed(value: str | None, name: str, provider: str | None) -> str:
@@ -145,10 +153,10 @@ def lease_pager(settings: Settings) -> LeasePager | None:
     installed. It has its own connections: it runs on the thread of the heartbeat."""
     if not has_delivery_extra():
         return None
-    from tickwork.channel.channels import Channels, LateSink
+    from tickwork.channel.channels import Channels
     from tickwork.service.lease_pager import LeasePager
 
-    webhooks = LateSink(partial(webhook_channel, settings))
+    webhooks = webhook_sink(settings)
     channels = Channels(webhooks, email_sink(settings), sender=settings.email_from, clock=clock.now)
     return LeasePager(channels, partial(secret_box, settings, make_key=False))
 
@@ -158,7 +166,7 @@ def webhook_deliveries(store: Store, settings: Settings) -> Outside | None:
     then."""
     if not has_delivery_extra():
         return None
-    from tickwork.channel.channels import Channels, LateSink
+    from tickwork.channel.channels import Channels
     from tickwork.channel.guard import Guard
     from tickwork.channel.host_limits import HostLimits
     from tickwork.ops.quotas import EmailQuotas
@@ -169,7 +177,7 @@ def webhook_deliveries(store: Store, settings: Settings) -> Outside | None:
     from tickwork.service.worker.push import Pusher
 
     Guard(settings.allow_targets)  # Refuses invalid ones now.
-    webhooks = LateSink(partial(webhook_channel, settings))
+    webhooks = webhook_sink(settings)
     channels = Channels(
         webhooks,
         email_sink(settings),

@@ -22,7 +22,7 @@ from tickwork.core.http.client_address import is_loopback
 from tickwork.core.model import SYSTEM
 from tickwork.core.request_rate import RequestRates
 from tickwork.errors import FieldError, InvalidInput, StoreUnavailable
-from tickwork.extras import server_extra
+from tickwork.extras import has_delivery_extra, server_extra
 from tickwork.ops.schedules.outside import OutsideRules
 from tickwork.service.not_ready import answer_not_ready
 from tickwork.service.process_lifecycle import listen
@@ -34,7 +34,7 @@ from tickwork.wiring import (
     open_store,
     secret_box,
     start_tracing,
-    webhook_channel,
+    webhook_sink,
 )
 
 if TYPE_CHECKING:
@@ -74,7 +74,9 @@ def build_api(
         box,
         settings.owner_targets,
     )
-    sink = partial(webhook_channel, settings)
+    sink = partial(webhook_sink, settings)
+    if has_delivery_extra():
+        guard(settings)  # Imports what it needs now, and not while others wait for an answer.
     return create_api(
         now=clock.now,
         limits=settings.schedule_limits,

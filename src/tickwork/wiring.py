@@ -31,7 +31,7 @@ from tickwork.deliveries import (
     open_deliveries,
     remote_service,
     secret_box,
-    webhook_channel,
+    webhook_sink,
 )
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.extras import delivery_extra, otel_extra, postgres_extra, server_extra
@@ -86,7 +86,7 @@ __all__ = [
     "server_extra",
     "shown_database",
     "thaw_database",
-    "webhook_channel",
+    "webhook_sink",
 ]
 
 _HOST_LENGTH_MAX = 100

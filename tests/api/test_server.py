@@ -18,9 +18,11 @@ BODY = {
 }
 
 
-async def started(children: Children, folder: Path, *arguments: str) -> tuple[Child, str]:
-    """A server on a new file in a folder, and its URL."""
-    database = f"sqlite:///{folder / 'server.db'}"
+async def started(
+    children: Children, folder: Path, *arguments: str, database: str | None = None
+) -> tuple[Child, str]:
+    """A server on a database, or on a new file in a folder, and its URL."""
+    database = database or f"sqlite:///{folder / 'server.db'}"
     server = children.spawn("tickwork", "up", "--port", "0", "--database", database, *arguments)
     line = await server.line("listens on")
     return server, line.split()[-1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,7 +13,10 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from tests.api.test_server import started
+from tests.kit.process import Children
 from tests.kit.waiting import eventually
+from tests.stores.home import Home
 from tickwork.api.connections import (
     HEADER_BYTES_MAX,
     RESERVED_CONNECTIONS,
@@ -110,6 +114,21 @@ async def test_silent_connections_within_the_limit_are_kept() -> None:
         clients = [await server.connect() for _ in range(SILENT)]
         assert await server.is_healthy()
         assert not any(reader.at_eof() for reader, _ in clients)
+
+
+async def test_a_server_process_with_silent_connections_answers_health_checks(
+    children: Children, home: Home, tmp_path: Path
+) -> None:
+    room_for(2 * SILENT)  # Raises the limit of files of this process, too.
+    child, url = await started(children, tmp_path, database=home.url)
+    async with AsyncExitStack() as opened:
+        server = Server(url, opened)
+        clients = [await server.connect() for _ in range(SILENT)]
+        clients += [await server.connect(b"GET /heal") for _ in range(100)]
+        assert await server.is_healthy()
+        assert not any(reader.at_eof() for reader, _ in clients)
+    child.terminate()
+    await child.succeeded()
 
 
 async def test_busy_connections_leave_a_reserve_for_health_checks() -> None:

@@ -28,7 +28,7 @@ from tickwork.core.request_rate import RequestRates
 from tickwork.ops.keys import create_key
 from tickwork.ops.schedules.outside import OutsideRules
 from tickwork.ops.stores import Store
-from tickwork.wiring import Settings, guard, open_store, secret_box, webhook_channel
+from tickwork.wiring import Settings, guard, open_store, secret_box, webhook_sink
 
 Client = TestClient[Litestar]
 ANY_WRONG_KEYS = RequestRates(wrong_keys_per_second=1e6)
@@ -62,7 +62,7 @@ def outside_of(database: str) -> Outside:
         OutsideRules(lambda url: guard(settings).check_url(url)),
         partial(secret_box, settings),
         partial(secret_box, settings, make_key=False),
-        partial(webhook_channel, settings),
+        partial(webhook_sink, settings),
     )
 
 

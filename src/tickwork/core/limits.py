@@ -289,6 +289,11 @@ def check_selection(selection: Selection) -> None:
         faults.append(FieldError("ids", f"must be at most {DEAD_LETTERS_AT_ONCE_MAX}"))
     if selection.no_type and selection.type is not None:
         faults.append(FieldError("no_type", "excludes type; give one of them"))
+    for field in ("reason", "fingerprint", "type"):
+        length = len(getattr(selection, field) or "")
+        if length > TEXT_LENGTH_MAX:
+            fault = f"must have at most {TEXT_LENGTH_MAX} characters, not {length}"
+            faults.append(FieldError(field, fault))
     if faults:
         raise InvalidInput(faults)
 

@@ -95,9 +95,7 @@ class AppEngine:
         self.secret_reader: Callable[[], Box] = lambda: wiring.secret_box(
             self.settings(), make_key=False
         )
-        self.webhook_sink: Callable[[], WebhookSink] = lambda: wiring.webhook_channel(
-            self.settings()
-        )
+        self.webhook_sink: Callable[[], WebhookSink] = lambda: wiring.webhook_sink(self.settings())
         self.public_url: Callable[[], str | None] = lambda: self.settings().public_url
 
     # The store

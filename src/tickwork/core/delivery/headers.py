@@ -33,9 +33,10 @@ def _percents(found: re.Match[str]) -> str:
 
 def check_headers(headers: Mapping[str, object], *, field: str = "headers") -> None:
     """Raises `InvalidInput` for headers that a webhook may not have."""
-    faults = [FieldError(f"{field}.{name}", fault) for name, fault in _faults(headers)]
     if len(headers) > HEADERS_MAX:
-        faults.append(FieldError(field, f"must be at most {HEADERS_MAX} headers"))
+        fault = f"must be at most {HEADERS_MAX} headers, not {len(headers)}"
+        raise InvalidInput([FieldError(field, fault)])
+    faults = [FieldError(f"{field}.{name}", fault) for name, fault in _faults(headers)]
     size = sum(len(f"{name}{value}".encode(errors="replace")) for name, value in headers.items())
     if size > HEADER_BYTES_MAX:
         faults.append(FieldError(field, f"must be at most {HEADER_BYTES_MAX} bytes in all"))

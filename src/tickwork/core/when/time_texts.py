@@ -14,6 +14,9 @@ _WEEKDAY_NUMBERS = {
 }
 _TIME = re.compile(r"(\d{1,2}):(\d{2})")
 
+TEXT_LENGTH_MAX = 200
+"""Characters of a short form: all seven days with their full names have 70."""
+
 EXAMPLES = {
     "daily_time": "08:30",
     "weekly_time": "MON 08:30, MON-FRI 08:30 or MON,THU 08:30",
@@ -31,6 +34,8 @@ def expand(field: str, value: str | time) -> dict[str, object]:
         if field != "daily_time" or value.tzinfo or value.second or value.microsecond:
             raise NoShortForm(f"must be such as {EXAMPLES[field]}; give the zone as timezone")
         return {"hour": value.hour, "minute": value.minute}
+    if len(value) > TEXT_LENGTH_MAX:
+        raise NoShortForm(f"must be such as {EXAMPLES[field]}, not {value[:60]!r}…")
     if field == "daily_time":
         return _time(field, value)
     day, _, at = value.strip().replace(" ,", ",").rpartition(" ")

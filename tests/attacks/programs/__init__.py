@@ -1,0 +1,1 @@
+"""Programs that tests of attacks start."""
