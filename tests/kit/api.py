@@ -55,11 +55,11 @@ async def new_key(
     return (await create_key(store, Scope(tenant), fields)).token
 
 
-def outside_of(database: str) -> Outside:
+def outside_of(database: str, **given: Any) -> Outside:
     """What reaches the outside, with a secret key for tests."""
-    settings = Settings(database=database, secret_key=b64encode(bytes(32)).decode())
+    settings = Settings(database=database, secret_key=b64encode(bytes(32)).decode(), **given)
     return Outside(
-        OutsideRules(lambda url: guard(settings).check_url(url)),
+        OutsideRules(lambda url: guard(settings).check_url(url), lambda: settings.public_url),
         partial(secret_box, settings),
         partial(secret_box, settings, make_key=False),
         partial(webhook_sink, settings),
@@ -144,15 +144,22 @@ async def in_process(api: Litestar, **headers: str) -> AsyncIterator[httpx.Async
 
 
 @contextmanager
-def api_client(folder: Path, now: Callable[[], datetime] = clock.now) -> Iterator[Client]:
-    """A client with a key with all scopes, of an API on a new SQLite file in a folder."""
-    settings = Settings(database=f"sqlite:///{folder / 'api.db'}")
+def api_client(
+    folder: Path,
+    now: Callable[[], datetime] = clock.now,
+    *,
+    database: str | None = None,
+    **given: Any,
+) -> Iterator[Client]:
+    """A client with a key with all scopes, of an API on a database, or on a new SQLite file in a
+    folder. Further settings are those of what reaches the outside."""
+    settings = Settings(database=database or f"sqlite:///{folder / 'api.db'}")
     headers = bearer(new_key_of(settings))
     api = create_api(
         now=now,
         limits=when.Limits(),
         open_store=lambda: open_store(settings),
-        outside=outside_of(settings.database),
+        outside=outside_of(settings.database, **given),
     )
     with TestClient(api, raise_server_exceptions=False) as client:
         stop_streams(api)

@@ -22,7 +22,7 @@ from tickwork.store.sqlite.engine.file import locate
 OWN_CONNECTIONS = frozenset(
     {
         *("faults", "mutants", "store", "stores"),
-        *("test_scheduler_running", "test_scheduler_year"),
+        *("test_scheduler_running", "test_scheduler_year", "test_schemathesis"),
         *(
             "test_node_step_down",
             "test_worker_node",
