@@ -20,7 +20,7 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS, Home
 from tickwork.core.model import SYSTEM
 from tickwork.core.schedule.model import SHARDS, bucket_of, shard_of
-from tickwork.core.schedule.shards import Grant, ShardState, split_token
+from tickwork.core.schedule.shards import FREE_SECONDS, Grant, ShardState, split_token
 from tickwork.errors import NodeExpired
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -111,6 +111,23 @@ async def test_the_shards_of_a_dead_node_are_taken_with_higher_tokens(
     assert all(each.token > before[each.shard] for each in taken)
     with pytest.raises(NodeExpired):
         await store.shards.hold(SYSTEM, dead)
+
+
+async def test_shards_that_a_living_node_leaves_free_are_taken_beyond_the_share_in_time(
+    store: Store, clock: VirtualClock
+) -> None:
+    _, held = await lead(store, ttl_seconds=15)
+    await join_scheduler(store, ttl_seconds=3_600)  # It lives, and never takes its share.
+    healthy = await join_scheduler(store, ttl_seconds=3_600)
+    assert await store.shards.hold(SYSTEM, healthy) == ()
+    clock.advance(seconds=15.001)  # The leader is dead: its shards are free.
+    own = await store.shards.hold(SYSTEM, healthy)
+    assert len(own) == SHARDS // 2
+    clock.advance(seconds=FREE_SECONDS - 0.1)
+    assert await store.shards.hold(SYSTEM, healthy) == own, "too early"
+    clock.advance(seconds=0.1)
+    all_ = await store.shards.hold(SYSTEM, healthy)
+    assert shards(all_) == shards(held) == {*ALL_SHARDS}
 
 
 async def test_an_expired_node_takes_no_shards_even_before_the_reaper_ran(

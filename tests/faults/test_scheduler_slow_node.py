@@ -1,7 +1,9 @@
-"""A leader is killed while another node is slow: the healthy node leads what nobody leads."""
+"""A leader is killed while another node is slow: the healthy node leads what nobody leads.
 
-import sys
-import time
+When it does is a law of `tests/conformance/test_shards.py`, in virtual time: here are real nodes on
+a machine that may be busy.
+"""
+
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,8 +18,6 @@ from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork.core.model import SYSTEM
 from tickwork.core.schedule.model import SHARDS
-from tickwork.core.schedule.shards import FREE_SECONDS
-from tickwork.service.scheduler.leadership import HOLD_SECONDS
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", ["postgres"], indirect=True)
@@ -25,9 +25,6 @@ pytestmark = pytest.mark.parametrize("home", ["postgres"], indirect=True)
 TTL_SECONDS = 6.0
 DELAY_SECONDS = 0.4
 """Seconds by which everything between the slow node and its database is late, in each direction."""
-
-SLACK_SECONDS = 2.0
-"""Seconds that a busy machine may add to a bound."""
 
 
 @pytest.fixture
@@ -61,17 +58,12 @@ async def test_free_shards_are_led_again_in_time_beside_a_slow_node(
     await eventually(are_even, timeout_seconds=BOUND_SECONDS)
     slow_line.delay_to_client_seconds = slow_line.delay_to_server_seconds = DELAY_SECONDS
     killed.kill9()
-    began = time.monotonic()
 
     async def all_are_led() -> bool:
         found = await leaders()
         return None not in found and len(found) < 3
 
     await eventually(all_are_led, timeout_seconds=BOUND_SECONDS)
-    seconds = time.monotonic() - began
-    sys.stderr.write(f"led again after {seconds:.2f} s\n")
-    assert seconds <= TTL_SECONDS + FREE_SECONDS + HOLD_SECONDS + SLACK_SECONDS
-
     healthy_id = await leads(healthy)
 
     async def healthy_leads_all() -> bool:
