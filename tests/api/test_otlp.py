@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import httpx
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from tests.api.test_server import key_of, started
+from tests.api.test_server import client_of, key_of, started
 from tests.channel.receiver import receiver
 from tests.kit.api import bearer
 from tests.kit.process import Children
@@ -25,7 +24,7 @@ async def test_the_spans_of_a_request_arrive_at_a_receiver_of_otlp(
         monkeypatch.setenv("OTEL_SERVICE_NAME", "front desk")
         server, url = await started(children, tmp_path, "--roles", "api")
         headers = bearer(await key_of(server)) | {"traceparent": f"00-{TRACE}-{PARENT}-01"}
-        async with httpx.AsyncClient(base_url=url, trust_env=False, headers=headers) as client:
+        async with client_of(url, headers) as client:
             await client.put("/v1/queues/q", json={})
             sent = await client.post("/v1/queues/q/messages", json={"body": {"secret": "canary"}})
         assert sent.status_code == 201

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import httpx
 
 from tests.kit.api import bearer
 from tests.kit.process import Child, Children
+from tests.kit.waiting import TIMEOUT_SECONDS
 
 BODY = {
     "cron_expr": "30 2 * * *",
@@ -28,6 +30,13 @@ async def started(
     return server, line.split()[-1]
 
 
+def client_of(url: str, headers: Mapping[str, str] | None = None) -> httpx.AsyncClient:
+    """A client that waits as long as a busy machine needs; by itself it gives up after 5 s."""
+    return httpx.AsyncClient(
+        base_url=url, trust_env=False, headers=headers, timeout=TIMEOUT_SECONDS
+    )
+
+
 async def key_of(server: Child) -> str:
     """The key that the first start prints."""
     return (await server.line("  tw_")).strip()
@@ -38,7 +47,7 @@ async def test_server_and_command_line_return_the_same_preview(
 ) -> None:
     server, url = await started(children, tmp_path)
     headers = bearer(await key_of(server))
-    async with httpx.AsyncClient(base_url=url, trust_env=False, headers=headers) as client:
+    async with client_of(url, headers) as client:
         assert (await client.get("/healthz")).json()["status"] == "ok"
         answer = (await client.post("/v1/schedules/preview", json=BODY)).json()
         assert "<h1>Tickwork" in (await client.get("/docs")).text
@@ -54,7 +63,7 @@ async def test_server_and_command_line_return_the_same_preview(
 
 async def test_open_requests_finish_before_shutdown(children: Children, tmp_path: Path) -> None:
     server, url = await started(children, tmp_path)
-    async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
+    async with client_of(url) as client:
         await client.get("/healthz")
         server.terminate()
         # The connection stays open and idle: it must not hold the server back.

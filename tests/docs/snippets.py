@@ -37,7 +37,7 @@ from tests.kit.waiting import eventually_blocking
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# ([\w/]+)\.py\n")
-_COMMAND_SECONDS_MAX = 60
+_COMMAND_SECONDS_MAX = 180
 
 TERMINAL_ENVIRONMENT = {
     "PYTHONUNBUFFERED": "1",

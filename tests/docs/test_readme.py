@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from tests.docs.snippets import PageRunner, blocks
-from tests.kit.waiting import eventually_blocking
+from tests.kit.waiting import TIMEOUT_SECONDS, eventually_blocking
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -83,15 +83,15 @@ def test_the_demo_can_be_used_from_another_terminal(tmp_path: Path) -> None:
                         cwd=tmp_path,
                         capture_output=True,
                         text=True,
-                        timeout=60,
+                        timeout=TIMEOUT_SECONDS,
                     )
                     assert (ended.returncode, ended.stderr) == (0, ""), words
                 case "curl":
-                    answer = httpx.get(words[1].replace("8080", str(port)))
+                    answer = httpx.get(words[1].replace("8080", str(port)), timeout=TIMEOUT_SECONDS)
                     assert answer.status_code == 200
                 case other:
                     assert (other, words[1]) == ("source", ".venv/bin/activate")
         eventually_blocking(lambda: "hello, Ada!" in output.read_text())
     finally:
         node.send_signal(signal.SIGTERM)
-        assert node.wait(60) == 0, output.read_text()
+        assert node.wait(TIMEOUT_SECONDS) == 0, output.read_text()
