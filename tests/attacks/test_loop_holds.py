@@ -17,7 +17,10 @@ import pytest
 from tests.attacks.hostile import RARE_RULES, Attack, attacks, routes
 from tests.attacks.loop_holds import LoopHolds, loop_holds
 from tests.kit.process import Children
+from tickwork.core.entity.call import encode_value
 from tickwork.core.fields import FAULTS_MAX, NEAR_NAMES_MAX
+from tickwork.core.message.body import encode_json
+from tickwork.errors import InvalidInput
 
 HOLD_SECONDS_MAX = 0.05
 """Seconds of processor time that one request may hold the loop."""
@@ -160,6 +163,17 @@ async def test_the_first_delivery_of_a_server_does_not_hold_the_loop(
             break
     assert quickest.keys() == {"create", "test"}
     assert max(quickest.values()) <= HOLD_SECONDS_MAX, quickest
+
+
+def test_a_value_that_is_too_large_is_not_searched() -> None:
+    """Of the storage of an entity: a list of half a million numbers held the loop for 50 ms."""
+    value = [0] * 490_000
+    begin = time.thread_time()
+    with pytest.raises(InvalidInput, match="has 980001 bytes"):
+        encode_value("note", value)
+    took_seconds, begin = time.thread_time() - begin, time.thread_time()
+    encode_json(value)
+    assert took_seconds < (time.thread_time() - begin) * 0.7
 
 
 async def test_look_alikes_without_a_key_do_not_hold_the_loop(http: httpx.AsyncClient) -> None:

@@ -286,7 +286,7 @@ def check_idempotency_key(key: object) -> None:
 
 def encode_value(name: str, value: object) -> bytes:
     """A value of the storage as JSON."""
-    encoded = encode_json(value, f"storage[{name!r}]")
+    encoded = encode_json(value, f"storage[{name!r}]", bytes_max=VALUE_BYTES_MAX)
     if len(encoded) > VALUE_BYTES_MAX:
         fault = f"has {len(encoded)} bytes; at most {VALUE_BYTES_MAX}; split it over several keys"
         raise InvalidInput([FieldError(f"storage[{name!r}]", fault)])

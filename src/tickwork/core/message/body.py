@@ -88,10 +88,13 @@ def check_json(body: bytes) -> None:
         raise _refused(f"is not valid JSON: {error}") from None
 
 
-def encode_json(value: object, field: str = "", *, root: str | None = None) -> bytes:
+def encode_json(
+    value: object, field: str = "", *, root: str | None = None, bytes_max: int | None = None
+) -> bytes:
     """Encodes a value as JSON, with bytes in it as base64. Raises `InvalidInput` if JSON cannot
     represent it: the error is that of `field`, and names the path of a NaN from `root` on, which is
-    the field unless it is given."""
+    the field unless it is given. One of more than `bytes_max`, which the caller refuses, is not
+    searched for what JSON cannot represent: that takes as long as it is large."""
     if value is None:
         return b"null"
     try:
@@ -100,6 +103,8 @@ def encode_json(value: object, field: str = "", *, root: str | None = None) -> b
         raise _refused(f"is nested more than {NESTING_MAX} levels deep", field) from None
     except (TypeError, ValueError, OverflowError) as error:
         raise _refused(f"cannot be encoded as JSON: {error}", field) from None
+    if bytes_max is not None and len(encoded) > bytes_max:
+        return encoded
     if len(encoded) > NESTING_MAX:
         _check_nesting(encoded, field)
     # As in check_finite, without a call: most bodies have no null.
