@@ -85,6 +85,10 @@ REFUSED_EARLY = (401, 403, 404, 405, 413, 415)
 
 PRECONDITION_FAILED = 412
 
+NOT_SERVED = {"POST /v1/workflows/{workflow}/runs/{run}/accept"}
+"""Operations that no generated request can succeed with: this one needs a run whose code has
+changed."""
+
 COMPLETE = "POST /v1/firings/{firing_id}/complete"
 """The operation that needs a token, which came with a webhook."""
 
@@ -462,7 +466,7 @@ def test_a_hundred_requests_reach_the_body_of_each_operation(api: Api, part: int
     few = {each: api.reached(each) for each in wanted if api.reached(each) < REACHED}
     assert not few
     served = {label for label, status in api.answers if status < 300}
-    assert asked <= served
+    assert asked - served <= NOT_SERVED
 
 
 @pytest.mark.one_store("sqlite")
