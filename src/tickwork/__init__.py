@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tickwork.core.message.backoff import Exponential, Fixed, Listed
     from tickwork.core.message.batch import Batch, BatchItem
     from tickwork.core.message.body import Outgoing
-    from tickwork.core.message.dead_letter import DeadGroup, DeadLetter
+    from tickwork.core.message.dead_letter import DeadGroup
     from tickwork.core.model import StoredQueue
     from tickwork.core.options import RuleFields, ScheduleFields, SchedulePatch
     from tickwork.core.queue.stats import QueueStats
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from tickwork.facade.workflows import RunHandle, Workflow
     from tickwork.ops.batches import BatchHandle
     from tickwork.ops.cluster import Node
-    from tickwork.ops.dead_letters import ReplaySummary
+    from tickwork.ops.dead_letters import DeadLetter, ReplaySummary
     from tickwork.ops.messages import StoredMessage
     from tickwork.ops.schedules.next_fires import UpcomingFire
     from tickwork.ops.schedules.public import Schedule
@@ -129,7 +129,7 @@ _MODULES = {
     "Calendar": "tickwork.core.schedule.model",
     "Client": "tickwork.client.client",
     "DeadGroup": "tickwork.core.message.dead_letter",
-    "DeadLetter": "tickwork.core.message.dead_letter",
+    "DeadLetter": "tickwork.ops.dead_letters",
     "Entity": "tickwork.entity.entity",
     "Exponential": "tickwork.core.message.backoff",
     "Firing": "tickwork.app.firing",

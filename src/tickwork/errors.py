@@ -39,6 +39,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import ClassVar, NamedTuple
+from uuid import UUID
 
 _ERRORS_SHOWN_MAX = 100
 """Number of field errors in the text of an `InvalidInput`."""
@@ -114,6 +115,18 @@ class Forbidden(_Refused):
     code = "forbidden"
 
 
+ID_PREFIXES = {
+    "batch": "bat",
+    "dead letter": "dead",
+    "delivery": "dlv",
+    "endpoint": "end",
+    "firing": "fir",
+    "message": "msg",
+    "schedule": "sch",
+}
+"""The prefix of an id by the kind of what does not exist: that of `core.public_id.Prefix`."""
+
+
 class NotFound(TickworkError):
     """It does not exist, or it belongs to another tenant."""
 
@@ -121,7 +134,10 @@ class NotFound(TickworkError):
 
     def __init__(self, kind: str, name: object, hint: str | None = None) -> None:
         self.kind, self.name, self.hint = kind, name, hint
-        super().__init__(f"there is no {kind} {name}" + (f"; {hint}" if hint else ""))
+        shown = name
+        if isinstance(name, UUID) and kind in ID_PREFIXES:
+            shown = f"{ID_PREFIXES[kind]}_{name.hex}"
+        super().__init__(f"there is no {kind} {shown}" + (f"; {hint}" if hint else ""))
 
     def _init_args(self) -> tuple[object, ...]:
         return self.kind, self.name, self.hint

@@ -356,7 +356,7 @@ async def sent(folder: Path) -> str:
     message = compose("hello", correlation_id="c-1", type="greeting")
     await send(store, DEFAULT, "work", message)
     await store.close()
-    return str(message.id)
+    return f"msg_{message.id.hex}"
 
 
 async def test_log_lines_are_json_and_a_handlers_lines_carry_its_context(

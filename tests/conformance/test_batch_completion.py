@@ -39,6 +39,7 @@ from tickwork.core.message.batch import (
     completion_event,
 )
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, Ending, Fate, SettleResult
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.stats import CounterName
 from tickwork.errors import BacklogFull, InvalidInput, NotFound
 from tickwork.store.contract import Store
@@ -64,9 +65,9 @@ async def assert_told(store: Store, batch_id: UUID, *, completed: int, failed: i
         batch_id, total=completed + failed, completed=completed, failed=failed
     )
     assert (event.id, event.type, event.body) == (expected.id, BATCH_COMPLETED, expected.body)
-    assert (event.source, event.correlation_id) == (str(batch_id), str(batch_id))
+    assert (event.source, event.correlation_id) == (public_id(Prefix.BATCH, batch_id),) * 2
     assert msgspec.json.decode(event.body) == {
-        "batch_id": str(batch_id),
+        "batch_id": public_id(Prefix.BATCH, batch_id),
         "total": completed + failed,
         "completed": completed,
         "failed": failed,
@@ -248,9 +249,8 @@ async def test_a_batch_without_a_completion_queue_completes_too(
         assert done.status is BatchStatus.COMPLETED
         made.append(done)
     (warned,) = caplog.messages
-    assert (
-        f"batch {made[-1].id} completed, but its completion queue nowhere does not exist" in warned
-    )
+    shown = public_id(Prefix.BATCH, made[-1].id)
+    assert f"batch {shown} completed, but its completion queue nowhere does not exist" in warned
 
 
 async def test_a_completion_queue_can_be_created_later_and_a_tenants_own_takes_precedence(
@@ -265,7 +265,7 @@ async def test_a_completion_queue_can_be_created_later_and_a_tenants_own_takes_p
     await settle(store, *map(ack, await pull(store, scope=SYSTEM)), scope=SYSTEM)
     assert await counts(store, DONE, scope=one) == Counts(ready=1)
     (told,) = await store.messages.peek(SYSTEM, DONE, ALL)
-    assert (told.tenant, told.source) == ("default", str(shared.id))
+    assert (told.tenant, told.source) == ("default", public_id(Prefix.BATCH, shared.id))
 
 
 async def test_cancelling_a_batch_ends_its_unclaimed_items(

@@ -35,6 +35,7 @@ from tickwork.core.model import (
     Reaped,
     Scope,
 )
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import Conflict, InvalidInput, NotFound
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -359,7 +360,10 @@ async def test_a_replayed_message_that_dies_again_is_a_new_dead_letter(store: St
     await settle(store, dead(message, reason="again"))
     (second,) = await letters(store)
     assert second.id != first.id
-    assert (second.message_id, second.causation_id) == (message.id, str(first.message_id))
+    assert (second.message_id, second.causation_id) == (
+        message.id,
+        public_id(Prefix.MESSAGE, first.message_id),
+    )
 
 
 async def test_the_newest_dead_letters_of_all_queues_are_listed_first(

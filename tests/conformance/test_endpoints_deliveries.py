@@ -42,6 +42,7 @@ from tickwork.core.delivery.outcome import ErrorKind
 from tickwork.core.delivery.slot_delivery import SlotDelivery
 from tickwork.core.message.dead_letter import Pace, Resolution, Selection
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, Fate, Message
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -190,7 +191,7 @@ async def test_the_health_of_an_endpoint_publishes_system_events(
     failing, disabled = await pull(store)
     assert (failing.type, disabled.type) == ("endpoint.failing", "endpoint.disabled")
     common = {
-        "tenant": "default", "endpoint_id": str(endpoint.id), "name": "shop",
+        "tenant": "default", "endpoint_id": public_id(Prefix.ENDPOINT, endpoint.id), "name": "shop",
         "url": "https://example.com/hook", "failing_since": since,
     }  # fmt: skip
     assert msgspec.json.decode(failing.body) == common | {"failures_in_row": 5, "reason": None}

@@ -31,6 +31,7 @@ from tests.stores.home import KINDS
 from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE, read_endpoint_envelope
 from tickwork.core.message.system_events import shard_stalled_event
 from tickwork.core.model import DEFAULT, SYSTEM, Fate
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
@@ -53,7 +54,7 @@ async def test_an_endpoint_receives_a_system_event_that_it_names(store: Store) -
     event = msgspec.to_builtins(read_endpoint_envelope(message.body).event)
     assert event.keys() == {"type", "timestamp", "data"}
     assert event["type"] == "message.dead"
-    assert event["data"]["message_id"] == str(sent.id)
+    assert event["data"]["message_id"] == public_id(Prefix.MESSAGE, sent.id)
     assert event["data"]["error"] == "no such user"
     await attempt(store, message)
     assert (await the_delivery(store)).delivered_at is not None

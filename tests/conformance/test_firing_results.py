@@ -13,6 +13,7 @@ from tickwork.core.delivery.target import DELIVERIES_QUEUE, DELIVERIES_SETTINGS,
 from tickwork.core.message import decide
 from tickwork.core.message.outcome import Failed, Outcome, Permanent, Snoozed, Succeeded
 from tickwork.core.model import DEFAULT, LOST_CLAIMS_MAX, SYSTEM, Message, QueueSettings
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.firing import ResultTarget
 from tickwork.core.schedule.model import Retry, Schedule
 from tickwork.store.contract import Store
@@ -45,10 +46,16 @@ async def test_a_success_is_told(store: Store, clock: VirtualClock) -> None:
     made = await due(store, clock)
     message = await end_next(store)
     (result,) = await told(store, GOOD)
-    assert (result["schedule_id"], result["status"]) == (str(made.id), "succeeded")
+    assert (result["schedule_id"], result["status"]) == (
+        public_id(Prefix.SCHEDULE, made.id),
+        "succeeded",
+    )
     assert (result["attempts"], result["run"]) == (1, 0)
     (stored,) = await store.messages.peek(DEFAULT, GOOD, ALL)
-    assert (stored.type, stored.correlation_id) == ("schedule.succeeded", str(message.id))
+    assert (stored.type, stored.correlation_id) == (
+        "schedule.succeeded",
+        public_id(Prefix.MESSAGE, message.id),
+    )
     assert await told(store, BAD) == []
 
 
@@ -138,4 +145,4 @@ async def test_a_result_without_a_receiver_is_kept_in_the_queue_of_deliveries(
     assert (lost.tenant, lost.type, name) == (
         "default", "schedule.succeeded", target.queue or target.endpoint,
     )  # fmt: skip
-    assert lost.correlation_id == str(message.id)
+    assert lost.correlation_id == public_id(Prefix.MESSAGE, message.id)

@@ -27,6 +27,7 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
 from tickwork.core.message.dead_letter import DeadLetter, Pace, Replayed, Resolution, Selection
 from tickwork.core.model import DEFAULT, Counts, State
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import InvalidInput
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -66,7 +67,7 @@ async def test_a_replay_is_a_new_message_with_its_causation(
     assert (message.attempts, message.lost, message.claim) == (0, 0, 0)
     assert message.sent_at == message.visible_at == clock.now()
     assert (message.correlation_id, message.causation_id) == (sent.correlation_id, sent.event_id)
-    assert message.event_id == str(message.id)
+    assert message.event_id == public_id(Prefix.MESSAGE, message.id)
     assert (message.schedule_id, message.slot, message.batch_id) == (None, None, None)
 
 
@@ -76,7 +77,7 @@ async def test_a_replay_without_an_event_id_names_its_message_as_the_cause(store
     await kill_all(store)
     await replay(store)
     message = await pull_one(store)
-    assert (message.event_id, message.causation_id) == (None, str(sent.id))
+    assert (message.event_id, message.causation_id) == (None, public_id(Prefix.MESSAGE, sent.id))
     assert message.correlation_id == "cor-1"
 
 
@@ -86,7 +87,7 @@ async def test_a_replay_keeps_the_correlation_that_its_message_began(store: Stor
     await kill_all(store)
     await replay(store)
     again = await pull_one(store)
-    assert again.correlation_id == str(sent.id)
+    assert again.correlation_id == public_id(Prefix.MESSAGE, sent.id)
 
 
 async def test_a_replayed_dead_letter_is_resolved(store: Store, clock: VirtualClock) -> None:

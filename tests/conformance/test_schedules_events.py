@@ -17,6 +17,7 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
 from tickwork.core.message.outcome import Permanent
 from tickwork.core.model import DEFAULT, SYSTEM, Counts
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.model import OnDead, ScheduleStatus
 from tickwork.core.when import iso
 from tickwork.store.contract import Store
@@ -48,7 +49,7 @@ async def test_a_dead_firing_is_published_with_its_slot(store: Store, clock: Vir
     assert message.slot is not None
     (told,) = (await heard(store))["firing.dead"]
     assert (told["schedule_id"], told["slot"], told["run"]) == (
-        str(made.id),
+        public_id(Prefix.SCHEDULE, made.id),
         iso(message.slot),
         0,
     )
@@ -69,7 +70,7 @@ async def test_a_pause_by_a_dead_firing_is_published(store: Store, clock: Virtua
     assert found["schedule.paused"] == [
         {
             "tenant": "default",
-            "schedule_id": str(made.id),
+            "schedule_id": public_id(Prefix.SCHEDULE, made.id),
             "slot": iso(message.slot),
             "error": "it is broken",
         }
@@ -101,7 +102,9 @@ async def test_dead_firings_found_by_the_reaper_are_published(
     await store.reaper.reap(SYSTEM, ALL)
     found = await heard(store)
     assert [each["reason"] for each in found["firing.dead"]] == ["expired"]
-    assert [each["schedule_id"] for each in found["schedule.paused"]] == [str(made.id)]
+    assert [each["schedule_id"] for each in found["schedule.paused"]] == [
+        public_id(Prefix.SCHEDULE, made.id)
+    ]
 
 
 async def test_a_dead_firing_without_subscribers_publishes_nothing(

@@ -24,6 +24,7 @@ from tests.conformance.schedule_acts import (
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
 from tickwork.core.model import DEFAULT, SYSTEM, ContentType, State
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.model import (
     FIRED_TYPE,
     OverlapPolicy,
@@ -116,7 +117,7 @@ async def test_a_slot_becomes_a_message_with_all_fields_of_its_schedule(
     assert (message.schedule_id, message.slot, message.run) == (made.id, slot, 0)
     assert (message.due_at, message.visible_at, message.sent_at) == (slot, slot, clock.now())
     assert (message.priority, message.catch_up, message.grace_seconds) == (7, False, 5)
-    assert (message.type, message.source) == ("report.wanted", str(made.id))
+    assert (message.type, message.source) == ("report.wanted", public_id(Prefix.SCHEDULE, made.id))
     assert (message.body, message.content_type) == ("grüß dich".encode(), ContentType.TEXT)
     assert read_terms(message.terms) == made.definition.terms
     assert (message.key, message.event_id, message.correlation_id) == (None, None, None)

@@ -36,6 +36,7 @@ from tests.stores.home import Home
 from tickwork.core.limits import ENDING_ITEMS_MAX
 from tickwork.core.message.batch import BATCH_COMPLETED, Batch, BatchStatus
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, Message, Settlement, SettleResult
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import BacklogFull, ClaimLost, Conflict, InvalidInput, NotFound
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -77,7 +78,7 @@ async def test_a_settlement_stores_a_batch_with_all_its_items(
     assert await ack_all(store, queue=ITEMS) == ids(made.items)
     assert numbers(await get(store, made.id)) == (BatchStatus.COMPLETED, 3, 3, 0)
     (event,) = await store.messages.peek(DEFAULT, DONE, ALL)
-    assert (event.type, event.source) == (BATCH_COMPLETED, str(made.id))
+    assert (event.type, event.source) == (BATCH_COMPLETED, public_id(Prefix.BATCH, made.id))
 
 
 async def test_an_empty_batch_completes_at_once(store: Store) -> None:

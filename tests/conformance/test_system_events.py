@@ -37,6 +37,7 @@ from tickwork.core.model import (
     Scope,
     Settlement,
 )
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import BacklogFull, ClaimLost
 from tickwork.store.contract import Store
 
@@ -99,13 +100,16 @@ async def test_every_way_of_dying_publishes_an_event(
     (letter,) = await letters(store)
     (event,) = await heard(store)
     assert (event.type, event.source, event.tenant) == ("message.dead", SYSTEM_SOURCE, "default")
-    assert (event.correlation_id, event.causation_id) == ("order 7", str(sent.id))
+    assert (event.correlation_id, event.causation_id) == (
+        "order 7",
+        public_id(Prefix.MESSAGE, sent.id),
+    )
     assert (event.hops, event.schedule_id) == (3, None)
     assert event.event_id is not None
     assert json.loads(event.body) == {
         "tenant": "default",
-        "message_id": str(sent.id),
-        "dead_letter_id": str(letter.id),
+        "message_id": public_id(Prefix.MESSAGE, sent.id),
+        "dead_letter_id": public_id(Prefix.DEAD_LETTER, letter.id),
         "queue": WORK,
         "type": "paid",
         "source": "shop",
@@ -210,7 +214,7 @@ async def test_dead_letters_of_several_tenants_in_one_settlement_publish_separat
 async def test_each_of_many_dead_letters_publishes_an_event(store: Store) -> None:
     await make_both(store)
     await store.subscriptions.put(DEFAULT, "*", ALERTS)
-    sent = {str((await send(store)).id) for _ in range(30)}
+    sent = {public_id(Prefix.MESSAGE, (await send(store)).id) for _ in range(30)}
     await kill_all(store)
     told = [json.loads(each.body)["message_id"] for each in await heard(store)]
     assert sorted(told) == sorted(sent)
@@ -227,7 +231,7 @@ async def test_a_moved_message_that_dies_again_publishes_again(
     await kill_all(store, queue="grave")
     found = [json.loads(each.body) for each in await heard(store)]
     assert sorted(each["queue"] for each in found) == ["grave", WORK]
-    assert {each["message_id"] for each in found} == {str(sent.id)}
+    assert {each["message_id"] for each in found} == {public_id(Prefix.MESSAGE, sent.id)}
 
 
 async def test_a_full_queue_accepts_system_events(store: Store) -> None:

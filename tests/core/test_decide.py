@@ -36,6 +36,7 @@ from tickwork.core.message.outcome import (
     effective_outcome,
 )
 from tickwork.core.model import Ending, Fate, Message, NewMessage, QueueSettings, Send, Settlement
+from tickwork.core.public_id import Prefix, public_id
 
 ANY_TEXT = st.text(st.characters(), max_size=50)
 ANY_SECONDS = st.floats() | st.integers(-(10**30), 10**30).map(float)
@@ -228,8 +229,12 @@ def test_a_sent_message_has_its_cause_and_correlation(message: Message) -> None:
     assert len(ending.sends) == 2
     for send in ending.sends:
         check_message(send.message)
-        assert send.message.correlation_id == (message.correlation_id or str(message.id))
-        assert send.message.causation_id == (message.event_id or str(message.id))
+        assert send.message.correlation_id == (
+            message.correlation_id or public_id(Prefix.MESSAGE, message.id)
+        )
+        assert send.message.causation_id == (
+            message.event_id or public_id(Prefix.MESSAGE, message.id)
+        )
         assert send.message.hops == message.hops + 1
 
 

@@ -34,6 +34,7 @@ from tickwork.core.delivery.endpoint import (
     EndpointStats,
 )
 from tickwork.core.delivery.signature import is_signed, secret_key
+from tickwork.core.fields import read_id
 from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import DEFAULT
 from tickwork.facade.app import Tickwork, engine_of
@@ -115,7 +116,7 @@ class Receiver:
         if fence < self._fences.get(id_, 0):
             return
         self._fences[id_] = fence
-        found = await self._store.endpoints.delivery(DEFAULT, UUID(id_))
+        found = await self._store.endpoints.delivery(DEFAULT, read_id("id", id_))
         if found.status is DeliveryStatus.DELIVERED and fence == self._fences[id_]:
             self.after_success[name].append(event)
 

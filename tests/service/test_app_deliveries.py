@@ -15,6 +15,7 @@ from tickwork.core.delivery.request import EmailRequest, WebhookRequest
 from tickwork.core.delivery.signature import is_signed, secret_key
 from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import DEFAULT, SYSTEM, NewMessage, Scope, Tenant
+from tickwork.core.public_id import Prefix, public_id, without_prefix
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.facade.app import Tickwork
 from tickwork.ops.webhook_secret import rotate_signing_secret, signing_secrets
@@ -52,10 +53,10 @@ async def test_a_slot_becomes_a_signed_request_with_the_payload_as_its_body(
     assert is_signed(keys, request.headers, request.body, NINE)
     shown = {name: request.headers[name] for name in request.headers if name[0] in "IT"}
     assert shown == {
-        "Idempotency-Key": f"{made.id}:2026-03-02T09:00:00Z",
+        "Idempotency-Key": f"{without_prefix(made.id)}:2026-03-02T09:00:00Z",
         "Tickwork-Attempt": "1",
         "Tickwork-Fence": "1",
-        "Tickwork-Schedule": str(made.id),
+        "Tickwork-Schedule": public_id(Prefix.SCHEDULE, made.id),
         "Tickwork-Slot": "2026-03-02T09:00:00Z",
     }
     assert (record.status, record.result_code, record.slot) == ("succeeded", 200, NINE)

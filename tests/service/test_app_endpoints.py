@@ -17,6 +17,7 @@ from tickwork.core.delivery.endpoint import DeliveryStatus
 from tickwork.core.delivery.outcome import Delivery, answered
 from tickwork.core.delivery.signature import is_signed, secret_key
 from tickwork.core.model import DEFAULT, SettleResult
+from tickwork.core.public_id import without_prefix
 from tickwork.errors import Conflict, InvalidInput, NotFound
 from tickwork.facade.app import Tickwork
 from tickwork.ops.cluster import pause_all, resume_all
@@ -206,12 +207,12 @@ async def test_a_delivery_is_signed_and_has_the_headers_of_its_endpoint(
     shown = {name: value for name, value in request.headers.items() if name[0] in "AIXT"}
     assert shown == {
         "Authorization": "Bearer t0ken",
-        "Idempotency-Key": str(delivery.id),
+        "Idempotency-Key": str(without_prefix(delivery.id)),
         "Tickwork-Attempt": "1",
         "Tickwork-Fence": "1",
         "X-Shop": "a",
     }
-    assert request.headers["webhook-id"] == str(delivery.id)
+    assert request.headers["webhook-id"] == str(without_prefix(delivery.id))
     assert is_signed([secret_key(made.secret)], request.headers, request.body, START)
 
 
@@ -551,7 +552,9 @@ async def test_a_delivery_is_sent_again_with_the_same_id(app: Tickwork, h: Harne
     await app.deliveries.resend(str(delivered.id))
     await h.drain()
     ids = [each.headers["webhook-id"] for each in h.deliveries.webhooks]
-    assert sorted(ids) == sorted([str(delivered.id)] * 2 + [str(dead.id)] * 2)
+    assert sorted(ids) == sorted(
+        [str(without_prefix(delivered.id))] * 2 + [str(without_prefix(dead.id))] * 2
+    )
     assert {each.status for each in await app.deliveries.list()} == {DeliveryStatus.DELIVERED}
     assert await app.dead_letters.list(ENDPOINTS) == ()
     with pytest.raises(NotFound):
@@ -571,7 +574,9 @@ async def test_the_replay_of_a_dead_delivery_has_the_same_id(app: Tickwork, h: H
     (delivery,) = await app.deliveries.list()
     assert (delivery.status, delivery.attempts) == ("delivered", 5)
     for name in ("webhook-id", "Idempotency-Key"):
-        assert [each.headers[name] for each in h.deliveries.webhooks] == [str(delivery.id)] * 5
+        assert [each.headers[name] for each in h.deliveries.webhooks] == [
+            str(without_prefix(delivery.id))
+        ] * 5
 
 
 async def test_a_replay_for_an_endpoint_that_was_deleted_is_dead_again(

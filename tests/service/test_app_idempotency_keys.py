@@ -10,6 +10,7 @@ import pytest
 from tests.service.programs import virtual
 from tickwork.app.firing import Firing
 from tickwork.app.message import Message, Permanent
+from tickwork.core.public_id import without_prefix
 from tickwork.facade.app import Tickwork
 from tickwork.testing import Harness, harness
 
@@ -21,7 +22,7 @@ async def created(app: Tickwork, **fields: Any) -> str:
     """Creates a schedule for the queue `work`, and returns the first part of its slots' keys."""
     target: Any = {"queue": "work"}
     made = await app.schedules.create(cron_expr="0 9 * * *", target=target, **fields)
-    return fields.get("idempotency_key") or str(made.id)
+    return fields.get("idempotency_key") or str(without_prefix(made.id))
 
 
 @pytest.mark.parametrize("own", [None, "reminder:ada"])
@@ -106,7 +107,7 @@ async def test_a_function_has_the_key_of_its_schedule_also_after_a_replay(
         await h.advance(hours=1)
         await app.dead_letters.replay(f"{app.name}.functions")
         await h.drain()
-    assert seen == [f"{made.id}:{NINE}"] * 2
+    assert seen == [f"{without_prefix(made.id)}:{NINE}"] * 2
 
 
 async def test_a_message_of_no_schedule_has_no_key(app: Tickwork, database: str | None) -> None:

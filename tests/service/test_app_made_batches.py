@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
-from uuid import UUID
 
 import pytest
 
 from tests.service.own_rows import OwnRows
 from tickwork.app.invocation import BatchNotStored
 from tickwork.app.message import Message, MessageBatch
+from tickwork.core.fields import read_id
 from tickwork.core.limits import ENDING_ITEMS_MAX
 from tickwork.core.message.backoff import Fixed
 from tickwork.core.message.batch import Batch, BatchStatus
@@ -28,6 +28,7 @@ from tickwork.core.model import (
     SettleResult,
     Tenant,
 )
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import InvalidInput
 from tickwork.facade.app import Tickwork
 from tickwork.ops.batches import BatchHandle
@@ -80,7 +81,11 @@ async def test_a_batch_commits_with_the_ack_of_its_message(
         message_id = await work.send("x", correlation_id="story")
         await h.drain()
         (batch,) = await batches(h)
-        assert (str(batch.id), batch.total, batch.status) == (made[-1].id, 3, BatchStatus.RUNNING)
+        assert (public_id(Prefix.BATCH, batch.id), batch.total, batch.status) == (
+            made[-1].id,
+            3,
+            BatchStatus.RUNNING,
+        )
         assert await own.all(h) == [made[-1].id]
         assert (await made[-1].progress()).pending == 3
         assert await bodies(h) == ["item 0", "item 1", "item 2"]
@@ -98,7 +103,7 @@ async def test_before_it_commits_a_batch_can_only_be_named(
     @app.on("work")
     async def split(_: Message[Any]) -> None:
         made = await app.batch("items", [1])
-        assert str(UUID(made.id)) == made.id
+        assert made.id.startswith("bat_")
         for ask in (made.progress, made.wait, made.cancel):
             with pytest.raises(BatchNotStored, match="detached=True"):
                 await ask()
@@ -125,7 +130,7 @@ async def test_a_batch_of_a_claim_that_was_lost_is_not_made(
     async with harness(app, database=database) as h:
         await work.send("x")
         await h.drain()
-        assert [str(batch.id) for batch in await batches(h)] == seen[1:]
+        assert [public_id(Prefix.BATCH, batch.id) for batch in await batches(h)] == seen[1:]
         assert await bodies(h) == [1]
 
 
@@ -260,7 +265,7 @@ async def test_a_detached_batch_is_the_same_one_when_its_message_comes_again(
         await h.drain()
         found = await batches(h)
         assert sorted(batch.total for batch in found) == [1, 6_000]
-        assert {str(batch.id) for batch in found} == set(names[0])
+        assert {public_id(Prefix.BATCH, batch.id) for batch in found} == set(names[0])
         assert (len(names), len(set(names))) == (3, 1)
         (item,) = await h.store.messages.peek(DEFAULT, "items", 1)
         assert (item.causation_id, item.hops) == (message_id, 1)
@@ -323,7 +328,7 @@ async def test_whoever_asked_is_told_of_every_batch_that_has_ended(
     @app.on_completed("items")
     async def done(batch: Batch) -> None:
         told.append(batch)
-        await app.queue("out").send(str(batch.id))
+        await app.queue("out").send(public_id(Prefix.BATCH, batch.id))
 
     app.queue("out")
     async with harness(app, database=database) as h:
@@ -335,9 +340,11 @@ async def test_whoever_asked_is_told_of_every_batch_that_has_ended(
         found = {batch.id: batch for batch in await batches(h)}
         assert {batch.id: batch for batch in told} == found
         assert (len(told), len(found)) == (4, 4)
-        assert sorted(await bodies(h, "out")) == sorted(map(str, found))
-        assert {outside.id, empty.id} <= set(map(str, found))
-        mixed = found[UUID(outside.id)]
+        assert sorted(await bodies(h, "out")) == sorted(
+            public_id(Prefix.BATCH, batch_id) for batch_id in found
+        )
+        assert {outside.id, empty.id} <= {public_id(Prefix.BATCH, each) for each in found}
+        mixed = found[read_id("batch", outside.id)]
         assert (mixed.status, mixed.completed, mixed.failed) == (BatchStatus.COMPLETED, 2, 1)
 
 

@@ -303,7 +303,7 @@ async def test_correlation_causation_and_hops_flow_by_themselves(
         last = found["x"]
         assert (last.correlation_id, last.causation_id, last.hops) == (
             begun,
-            str(middle.message.id),
+            f"msg_{middle.message.id.hex}",
             2,
         )
         own = found["another story"]

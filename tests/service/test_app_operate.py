@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
 from tickwork import InvalidInput, Message, NotFound, Permanent, Schedule, Tickwork
 from tickwork.core.model import Scope
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.ops.audit import list_audit
 from tickwork.testing import harness
 
@@ -30,7 +31,11 @@ async def test_waiting_messages_are_shown_with_their_body(
         sent = await emails.send({"to": "ada"}, type="welcome", key="ada")
         behind = await emails.send({"to": "ada"}, key="ada")
         (first,) = await app.messages.peek("emails")
-        assert (str(first.id), first.body, first.state) == (sent, {"to": "ada"}, "ready")
+        assert (public_id(Prefix.MESSAGE, first.id), first.body, first.state) == (
+            sent,
+            {"to": "ada"},
+            "ready",
+        )
         assert (first.queue, first.type, first.key) == ("emails", "welcome", "ada")
         assert await app.messages.get(sent) == first
         assert (await app.messages.get(behind, queue="emails")).state == "blocked"
@@ -98,7 +103,7 @@ async def test_dead_letters_are_grouped_edited_replayed_and_discarded(
         assert await app.dead_letters.list("emails", after=second.id) == (third,)
         edited = await app.dead_letters.edit(first.id, "good")
         assert (await app.dead_letters.get(str(first.id))) == edited
-        assert edited.payload == "good"
+        assert edited.body == "good"
         summary = await app.dead_letters.replay("emails", ids=[first.id])
         assert (summary.replayed, summary.stopped) == (1, None)
         await h.drain()
@@ -254,7 +259,7 @@ async def test_unknown_dead_letters_are_named_and_nothing_is_done(
         first, second = await app.dead_letters.list("emails")
         unknown = uuid4()
         for call in (app.dead_letters.replay, app.dead_letters.discard):
-            with pytest.raises(NotFound, match=f"open dead letter {unknown} in queue emails"):
+            with pytest.raises(NotFound, match=f"open dead letter dead_{unknown.hex} in queue"):
                 await call("emails", ids=[first.id, unknown])
         assert len(await app.dead_letters.list("emails")) == 2
         assert await app.dead_letters.discard("emails", ids=[second.id]) == 1
@@ -304,3 +309,26 @@ async def test_times_and_ids_may_be_texts_and_others_are_refused(app: Tickwork) 
         naive = datetime(2026, 1, 5)  # noqa: DTZ001 (this is the error)
         with pytest.raises(InvalidInput, match="at: must have a time zone offset"):
             await app.schedules.why("noon", naive)
+
+
+async def test_an_id_is_taken_in_each_of_its_spellings(app: Tickwork, database: str | None) -> None:
+    app.queue("emails")
+
+    @app.on("emails")
+    async def handle(message: Message) -> None:
+        message.send("later", {"then": True})
+        raise Permanent("no such address")
+
+    app.queue("later")
+    async with harness(app, database=database) as h:
+        sent = await app.queue("emails").send({"to": "ada"})
+        held = await app.queue("later").send({}, correlation_id=sent)
+        await h.drain()
+        (letter,) = await app.dead_letters.list("emails")
+        assert letter.body == {"to": "ada"}
+        for spelling in (letter.id, str(letter.id), letter.id.hex, str(UUID(letter.id.hex))):
+            assert (await app.dead_letters.get(spelling)).id == letter.id
+        for spelling in (sent, str(letter.message_id), str(UUID(letter.message_id.hex))):
+            (found,) = await app.messages.list("later", correlation_id=spelling)
+            assert str(found.id) == held
+            assert (await app.trace(spelling)).records == 2

@@ -12,6 +12,7 @@ import pytest
 from tickwork.app.message import Message
 from tickwork.core.message.batch import Batch, BatchStatus, ItemStatus
 from tickwork.core.model import DEFAULT, ClaimRequest, Counts, Ending, Fate, Settlement
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import InvalidInput, StoreUnavailable
 from tickwork.facade.app import Tickwork
 from tickwork.store.ids import new_id
@@ -101,7 +102,7 @@ async def test_a_batch_that_is_refused_later_is_taken_back_and_can_be_repeated(
         await h.drain()
         assert sorted(told.numbers) == items
         await h.advance(hours=2)
-        assert [str(batch.id) for batch in told.ends] == [made.id]
+        assert [public_id(Prefix.BATCH, batch.id) for batch in told.ends] == [made.id]
 
 
 async def test_a_batch_that_is_left_in_the_middle_is_taken_back(
@@ -204,5 +205,5 @@ async def test_what_cannot_be_taken_back_is_named(
                 await app.batch("items", failing(MANY, OSError("gone")))
         (left,) = await batches(h)
         (note,) = raised.value.__notes__
-        assert f"tickwork batches cancel {left.id}" in note
+        assert f"tickwork batches cancel {public_id(Prefix.BATCH, left.id)}" in note
         assert "the database is away" in note

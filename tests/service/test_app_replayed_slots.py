@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tickwork import Firing, Message, Permanent
+from tickwork.core.public_id import without_prefix
 from tickwork.facade.app import Tickwork
 from tickwork.testing import harness
 
@@ -116,7 +117,10 @@ async def test_replays_of_several_slots_are_runs_of_their_own(
         await h.drain()
         found = await app.schedules.firings(made.id)
         done = {each.run: each.slot for each in found if each.status == "succeeded"}
-        keys = {f"{made.id}:2026-03-02T09:00:00Z", f"{made.id}:2026-03-03T09:00:00Z"}
+        keys = {
+            f"{without_prefix(made.id)}:2026-03-02T09:00:00Z",
+            f"{without_prefix(made.id)}:2026-03-03T09:00:00Z",
+        }
         assert ({*done}, done[2], done[3]) == ({2, 3, 4}, NINE, NINE + DAY)
         assert keys < {key for _, key in seen}
         assert {run for run, _ in seen} == {2, 3, 4}

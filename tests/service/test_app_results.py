@@ -12,6 +12,7 @@ import pytest
 
 from tickwork import Firing, InvalidInput, Message, Permanent, Step, Tickwork
 from tickwork.core.model import SYSTEM, QueueSettings
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.testing import harness
 
 START = datetime(2026, 3, 2, 8, 30, tzinfo=UTC)
@@ -40,7 +41,7 @@ async def test_a_success_is_told_once_with_its_answer(app: Tickwork, database: s
         assert await h.sent("bad") == []
     assert (made.on_success, made.on_failure) == ({"queue": "good"}, {"queue": "bad"})
     assert told.body == {
-        "schedule_id": str(made.id),
+        "schedule_id": public_id(Prefix.SCHEDULE, made.id),
         "slot": NINE,
         "run": 0,
         "status": "succeeded",
@@ -50,7 +51,10 @@ async def test_a_success_is_told_once_with_its_answer(app: Tickwork, database: s
         "result_code": 200,
         "excerpt": None,
     }
-    assert (told.message.type, told.message.source) == ("schedule.succeeded", str(made.id))
+    assert (told.message.type, told.message.source) == (
+        "schedule.succeeded",
+        public_id(Prefix.SCHEDULE, made.id),
+    )
 
 
 async def test_a_failure_is_told_when_no_attempt_is_left(
@@ -241,7 +245,7 @@ async def test_an_endpoint_gets_the_result_whatever_its_types(
     body = json.loads(told.body)
     assert (hook.url, told.url) == (HOOK, "https://billing.example.com")
     assert (body["type"], body["data"]["status"]) == ("schedule.succeeded", "succeeded")
-    assert body["data"]["schedule_id"] == str(made.id)
+    assert body["data"]["schedule_id"] == public_id(Prefix.SCHEDULE, made.id)
     assert (delivery.status, delivery.type) == ("delivered", "schedule.succeeded")
 
 

@@ -12,6 +12,7 @@ from tickwork.app.firing import Firing
 from tickwork.app.message import Message
 from tickwork.core.model import DEFAULT
 from tickwork.core.options import QueueTarget
+from tickwork.core.public_id import without_prefix
 from tickwork.core.schedule.model import ScheduleStatus
 from tickwork.errors import InvalidInput
 from tickwork.facade.app import Tickwork
@@ -37,7 +38,7 @@ async def test_a_function_runs_on_its_schedule_and_knows_its_slot(
     first = seen[0]
     assert (first.attempt, first.catch_up, first.run, first.schedule) == (1, False, 0, "report")
     assert first.payload == {"team": "ops"}
-    assert first.idempotency_key == f"{made.id}:2026-03-02T09:00:00Z"
+    assert first.idempotency_key == f"{without_prefix(made.id)}:2026-03-02T09:00:00Z"
 
 
 async def test_a_plain_function_may_run_on_a_schedule(app: Tickwork, database: str | None) -> None:
@@ -164,4 +165,4 @@ async def test_the_slots_of_a_schedule_are_copied_to_subscribers_when_they_are_d
             payload="x",
         )
         await h.advance(days=1)
-    assert seen == [("x", NINE, f"{made.id}:2026-03-02T09:00:00Z")] * 2
+    assert seen == [("x", NINE, f"{without_prefix(made.id)}:2026-03-02T09:00:00Z")] * 2

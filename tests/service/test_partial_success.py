@@ -16,6 +16,7 @@ from tickwork.core.delivery.outcome import Delivery, answered
 from tickwork.core.delivery.request import EmailRequest, WebhookRequest
 from tickwork.core.message.backoff import Fixed, Listed
 from tickwork.core.model import DEFAULT, SYSTEM, Fate
+from tickwork.core.public_id import Prefix, public_id, without_prefix
 from tickwork.errors import InvalidInput, StoreUnavailable
 from tickwork.facade.app import Tickwork
 from tickwork.testing import Harness, harness
@@ -121,7 +122,7 @@ async def test_an_unknown_outcome_is_sent_again_once_the_dead_letter_allows_it(
         await app.schedules.create(**DAILY, **ONCE)
         await h.advance(hours=1)
         (dead,) = await app.dead_letters.list(QUEUE)
-        body = msgspec.json.decode(dead.body)
+        body = dead.body
         del body["delivery"]
         await app.dead_letters.edit(dead.id, body)
         await app.dead_letters.replay(QUEUE)
@@ -269,8 +270,11 @@ async def test_a_failed_channel_has_the_attempts_of_its_schedule(
     assert (shown.last_status, shown.error_count) == ("partial", 0)
     if attempts > 1:
         (letter,) = letters
-        assert (letter.reason, letter.source) == ("max_retries", str(made.id))
-        assert letter.idempotency_key == f"{made.id}:2026-03-02T09:00:00Z"
+        assert (letter.reason, letter.source) == (
+            "max_retries",
+            public_id(Prefix.SCHEDULE, made.id),
+        )
+        assert letter.idempotency_key == f"{without_prefix(made.id)}:2026-03-02T09:00:00Z"
         assert {each.headers["webhook-id"] for each in again} == {tried[0].headers["webhook-id"]}
     else:
         assert letters == ()
@@ -316,8 +320,8 @@ async def test_a_channel_whose_retry_would_be_too_large_is_failed_and_says_why(
         await app.schedules.create(**DAILY, target=both(retry_failed_channels=True))
         await h.advance(hours=5)
         (letter,) = await app.dead_letters.list(QUEUE)
-        body = msgspec.json.decode(letter.body)
-        body["payload"] = "x" * (128_000 - len(letter.body))
+        body = letter.body
+        body["payload"] = "x" * (128_000 - len(msgspec.json.encode(body)))
         await app.dead_letters.edit(letter.id, body)
         h.deliveries.answer = lambda each: 503 if getattr(each, "url", "") == B else 200
         await app.dead_letters.replay(QUEUE)

@@ -21,6 +21,7 @@ from tickwork.core.delivery.outcome import Delivery, answered
 from tickwork.core.delivery.request import EmailRequest, WebhookRequest
 from tickwork.core.message.backoff import Fixed
 from tickwork.core.model import DEFAULT, Claim, Fate, Scope
+from tickwork.core.public_id import without_prefix
 from tickwork.facade.app import Tickwork
 from tickwork.testing import Harness, harness
 
@@ -91,7 +92,7 @@ async def deliver_at_random(app: Tickwork, database: str | None, *, hours: int, 
                     cron_expr="0 * * * *",
                     **KINDS[kind],
                 )
-                kinds[str(made.id)] = kind
+                kinds[str(without_prefix(made.id))] = kind
         for _ in range(hours):
             await h.advance(hours=1)
             await app.dead_letters.replay(QUEUE)

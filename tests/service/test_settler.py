@@ -258,7 +258,7 @@ async def test_what_an_invocation_made_goes_with_the_first_that_is_done(
     assert (settler.unsettled, carriers(server)) == (0, [3])
     assert server.fates() == [(1, Fate.RETRY, None), (2, Fate.ACK, None), (3, Fate.ACK, None)]
     (sent,) = server.settled[0].endings[0].sends
-    assert (sent.message.causation_id, sent.message.hops) == (str(UUID(int=3)), 1)
+    assert (sent.message.causation_id, sent.message.hops) == (f"msg_{UUID(int=3).hex}", 1)
 
 
 async def test_what_came_to_nothing_carries_nothing(server: Server, settler: Settler) -> None:

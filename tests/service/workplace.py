@@ -17,6 +17,7 @@ import pytest
 from tests.kit.waiting import eventually
 from tickwork import clock
 from tickwork.clock import monotonic
+from tickwork.core.fields import read_id
 from tickwork.core.message.body import decode_body
 from tickwork.core.message.dead_letter import DeadLetter, Selection
 from tickwork.core.model import DEFAULT, Message
@@ -60,7 +61,7 @@ class Workplace:
     async def send(self, *bodies: Any) -> list[UUID]:
         """Sends them to `work`, in this order, and returns their ids."""
         queue: Queue[Any] = self.app.queue("work")
-        return [UUID(await queue.send(body)) for body in bodies]
+        return [read_id("id", await queue.send(body)) for body in bodies]
 
     async def out(self) -> list[Any]:
         """The bodies of what was sent to `out`."""

@@ -21,6 +21,7 @@ from tickwork.app.handlers import shape_fault
 from tickwork.app.invocation import Rows, current_handling
 from tickwork.app.message import ClaimedBatch, ClaimedMessage, Message, NamedQueue, queue_name
 from tickwork.core.options import Given, SendOptions
+from tickwork.core.public_id import Prefix, optional_id
 from tickwork.errors import FieldError, InvalidInput
 
 if TYPE_CHECKING:
@@ -122,11 +123,11 @@ def log_context() -> dict[str, str | int]:
         return {}
     stored = given.stored
     known: dict[str, str | int | None] = {
-        "message_id": str(stored.id),
-        "correlation_id": stored.correlation_id or str(stored.id),
+        "message_id": given.id,
+        "correlation_id": given.correlation_id,
         "attempt": stored.attempts + 1,
         "type": stored.type,
-        "batch_id": None if stored.batch_id is None else str(stored.batch_id),
+        "batch_id": optional_id(Prefix.BATCH, stored.batch_id),
     }
     return {name: value for name, value in known.items() if value is not None}
 

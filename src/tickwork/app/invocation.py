@@ -435,7 +435,7 @@ def correlation_now() -> str | None:
     """The correlation id of the message or HTTP request that is being handled."""
     handling = _current.get()
     cause = None if handling is None else handling.cause
-    return _correlation.get() if cause is None else cause.correlation_id or str(cause.id)
+    return _correlation.get() if cause is None else cause.correlation
 
 
 def correlate(correlation_id: str) -> None:

@@ -22,6 +22,7 @@ from tickwork.core.message.outcome import Outcome, RetryRequested, Succeeded
 from tickwork.core.model import Message as Stored
 from tickwork.core.model import Send
 from tickwork.core.options import Given, SendOptions
+from tickwork.core.public_id import Id, Prefix, public_id
 
 if TYPE_CHECKING:
     # A default lets users write `Message` without a type argument. Type checkers know it from
@@ -175,8 +176,8 @@ class Message(Generic[T]):
 
     @property
     def id(self) -> str:
-        """The message's id, a UUIDv7."""
-        return str(self._stored.id)
+        """The message's id, `msg_…`."""
+        return public_id(Prefix.MESSAGE, self._stored.id)
 
     @property
     def attempts(self) -> int:
@@ -211,12 +212,12 @@ class Message(Generic[T]):
     @property
     def event_id(self) -> str:
         """The producer's event id, or the message's own id."""
-        return self._stored.event_id or str(self._stored.id)
+        return self._stored.event_id or self.id
 
     @property
     def correlation_id(self) -> str:
         """The id shared by all messages that follow from one; the first message's own id."""
-        return self._stored.correlation_id or str(self._stored.id)
+        return self._stored.correlation_id or self.id
 
     @property
     def causation_id(self) -> str | None:
@@ -245,9 +246,9 @@ class Message(Generic[T]):
         """The batch it belongs to, and the schedule, slot and run, where it has one."""
         found, stored = MessageMetadata(), self._stored
         if stored.batch_id is not None:
-            found["batch_id"] = stored.batch_id
+            found["batch_id"] = Id(Prefix.BATCH, stored.batch_id)
         if stored.schedule_id is not None:
-            found["schedule_id"] = stored.schedule_id
+            found["schedule_id"] = Id(Prefix.SCHEDULE, stored.schedule_id)
         if stored.slot is not None:
             found["slot"] = stored.slot
             found["run"] = stored.run

@@ -18,10 +18,9 @@ import msgspec
 from tickwork.client import answers, run_answers
 from tickwork.core.delivery.endpoint import Endpoint, EndpointDelivery
 from tickwork.core.message.batch import Batch, BatchItem
-from tickwork.core.message.dead_letter import DeadLetter
 from tickwork.core.message.subscription import Subscription
 from tickwork.core.model import StoredQueue
-from tickwork.core.public_id import Prefix, public_id
+from tickwork.core.public_id import with_prefixes
 from tickwork.core.queue.stats import QueueStats
 from tickwork.core.schedule.firing import FiringRecord
 from tickwork.core.schedule.model import Calendar
@@ -29,7 +28,7 @@ from tickwork.core.when import Preview
 from tickwork.facade.app import Tickwork, engine_of
 from tickwork.facade.queue import Queue
 from tickwork.ops.cluster import ClusterView, Node
-from tickwork.ops.dead_letters import ReplaySummary
+from tickwork.ops.dead_letters import DeadLetter, ReplaySummary
 from tickwork.ops.keys import CreatedKey
 from tickwork.ops.messages import StoredMessage
 from tickwork.ops.pull import is_pulled
@@ -106,55 +105,47 @@ class LocalVerbs:
         return answer_of(result, names)
 
 
-_ANSWERS: dict[type[Any], tuple[type[Any], Prefix | None]] = {
-    StoredQueue: (answers.QueueAnswer, None),
-    StoredMessage: (answers.MessageAnswer, Prefix.MESSAGE),
-    DeadLetter: (answers.DeadLetterAnswer, Prefix.DEAD_LETTER),
-    ReplaySummary: (answers.ReplaySummary, None),
-    Batch: (answers.BatchAnswer, Prefix.BATCH),
-    BatchItem: (answers.ItemAnswer, Prefix.MESSAGE),
-    Endpoint: (answers.EndpointAnswer, Prefix.ENDPOINT),
-    EndpointDelivery: (answers.DeliveryAnswer, Prefix.DELIVERY),
-    Schedule: (answers.ScheduleAnswer, Prefix.SCHEDULE),
-    FiringRecord: (answers.FiringAnswer, Prefix.FIRING),
-    CompletedFiring: (answers.CompletedAnswer, Prefix.FIRING),
-    UpcomingFire: (answers.UpcomingAnswer, None),
-    Why: (answers.WhyAnswer, None),
-    Preview: (answers.PreviewAnswer, None),
-    Calendar: (answers.CalendarAnswer, None),
-    Subscription: (answers.SubscriptionBody, None),
-    LabeledCounts: (answers.LabeledCounts, None),
-    QueueView: (answers.QueueView, None),
-    Usage: (answers.Usage, None),
-    MessageType: (run_answers.MessageType, None),
-    RunView: (run_answers.RunView, None),
-    Wait: (run_answers.Wait, None),
-    CreatedKey: (run_answers.CreatedKey, None),
-    Node: (run_answers.Node, None),
-    ClusterView: (run_answers.ClusterView, None),
+_ANSWERS: dict[type[Any], type[Any]] = {
+    StoredQueue: answers.QueueAnswer,
+    StoredMessage: answers.MessageAnswer,
+    DeadLetter: answers.DeadLetterAnswer,
+    ReplaySummary: answers.ReplaySummary,
+    Batch: answers.BatchAnswer,
+    BatchItem: answers.ItemAnswer,
+    Endpoint: answers.EndpointAnswer,
+    EndpointDelivery: answers.DeliveryAnswer,
+    Schedule: answers.ScheduleAnswer,
+    FiringRecord: answers.FiringAnswer,
+    CompletedFiring: answers.CompletedAnswer,
+    UpcomingFire: answers.UpcomingAnswer,
+    Why: answers.WhyAnswer,
+    Preview: answers.PreviewAnswer,
+    Calendar: answers.CalendarAnswer,
+    Subscription: answers.SubscriptionBody,
+    LabeledCounts: answers.LabeledCounts,
+    QueueView: answers.QueueView,
+    Usage: answers.Usage,
+    MessageType: run_answers.MessageType,
+    RunView: run_answers.RunView,
+    Wait: run_answers.Wait,
+    CreatedKey: run_answers.CreatedKey,
+    Node: run_answers.Node,
+    ClusterView: run_answers.ClusterView,
 }
-"""The answer for each value of an app, and the prefix of its id."""
-
-_PREFIXES = {
-    "schedule_id": Prefix.SCHEDULE,
-    "message_id": Prefix.MESSAGE,
-    "replayed_as": Prefix.MESSAGE,
-    "batch_id": Prefix.BATCH,
-    "endpoint_id": Prefix.ENDPOINT,
-}
+"""The answer for each value of an app."""
 
 
 def answer_of(value: Any, queues: Mapping[UUID, str] | None = None) -> Any:
     """The answer for what a verb of an app returned. `queues` are the names of queues by id."""
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
         return tuple(answer_of(each, queues) for each in value)
-    found = next((_ANSWERS[each] for each in type(value).__mro__ if each in _ANSWERS), None)
-    if found is None:
+    kind = next((_ANSWERS[base] for base in type(value).__mro__ if base in _ANSWERS), None)
+    if kind is None:
         return value
-    kind, prefix = found
+    value = with_prefixes(value)
     given = {"queue": _queue_name(value, queues or {}), **_special(value, queues or {})}
     fields = {
-        name: _shown(given[name] if name in given else _field(value, name), name, prefix)
+        name: _shown(given[name] if name in given else _field(value, name))
         for name in kind.__struct_fields__
         if name in given or _has(value, name)
     }
@@ -172,8 +163,6 @@ def _special(value: Any, queues: Mapping[UUID, str]) -> dict[str, Any]:
     if isinstance(value, StoredQueue):
         mode = "pull" if is_pulled(value) else "push"
         return {"shared": value.tenant is None, "mode": mode}
-    if isinstance(value, DeadLetter):
-        return {"body": value.payload}
     if isinstance(value, Endpoint):
         return {"ordered": value.settings.is_ordered}
     if isinstance(value, Why):
@@ -194,8 +183,5 @@ def _field(value: Any, name: str) -> Any:
     return getattr(value if hasattr(value, name) else value.settings, name)
 
 
-def _shown(value: Any, name: str, prefix: Prefix | None) -> Any:
-    if not isinstance(value, UUID):
-        return value
-    own = prefix if name == "id" else _PREFIXES.get(name)
-    return str(value) if own is None else public_id(own, value)
+def _shown(value: Any) -> Any:
+    return str(value) if isinstance(value, UUID) else value

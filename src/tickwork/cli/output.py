@@ -34,21 +34,23 @@ def print_json(value: object) -> None:
     """Prints a value as indented JSON."""
     import msgspec
 
-    typer.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
+    typer.echo(msgspec.json.format(json_text(value)))
 
 
 def print_json_line(value: object) -> None:
     """Prints a value as JSON on one line."""
-    import msgspec
-
-    typer.echo(msgspec.json.encode(value).decode())
+    typer.echo(json_text(value))
 
 
 def json_text(value: object) -> str:
-    """Returns a value as JSON on one line."""
+    """Returns a value as JSON on one line, with ids as they are written."""
+    import json
+
     import msgspec
 
-    return msgspec.json.encode(value).decode()
+    # msgspec alone writes an `Id` without its prefix.
+    plain = msgspec.to_builtins(value, builtin_types=(UUID,), str_keys=True)
+    return json.dumps(plain, default=str, ensure_ascii=False, separators=(",", ":"))
 
 
 def print_lines(lines: Iterable[str]) -> None:

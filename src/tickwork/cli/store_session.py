@@ -14,6 +14,7 @@ import typer
 
 from tickwork.cli.options import CHOSEN_APP, CHOSEN_SERVER, OPTION_OF_FIELD
 from tickwork.cli.output import EXIT_BAD_USAGE, escape_controls, fail, print_error, refuse
+from tickwork.core.public_id import with_prefixes
 from tickwork.errors import InvalidInput, TickworkError
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def with_store(
 
     async def run() -> T:
         async with opened_store(settings, scope, create=create) as store:
-            return await work(store)
+            return with_prefixes(await work(store))
 
     return report_errors(lambda: asyncio.run(run()), names=names)
 

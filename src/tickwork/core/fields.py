@@ -20,7 +20,7 @@ from typing import Any, TypeAlias, TypeVar, get_args
 from uuid import UUID
 
 from tickwork.core.near_names import nearest
-from tickwork.core.public_id import parse_public_id
+from tickwork.core.public_id import parse_public_id, without_prefix
 from tickwork.errors import FieldError, InvalidInput, UnknownField
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -394,7 +394,7 @@ def read_instant(field: str, value: object) -> datetime | None:
 def read_id(field: str, value: object) -> UUID:
     """A UUID, also as text, with or without the prefix that names its kind. Raises `InvalidInput`
     for anything else."""
-    found = value if isinstance(value, UUID) else None
+    found = without_prefix(value) if isinstance(value, UUID) else None
     if isinstance(value, str):
         found = parse_public_id(value)
     if found is None:

@@ -25,12 +25,14 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
+from typing import ClassVar
 from uuid import UUID
 
 from msgspec import Struct
 
 from tickwork.core.entity.model import EntityChange
 from tickwork.core.message.backoff import Backoff, Exponential
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.firing import FiringResult, slot_key
 from tickwork.core.workflow.model import Checkpoint, RunEnd
 
@@ -266,6 +268,8 @@ class Message(Struct, frozen=True, gc=False):
     is the span of its sender, if that was traced.
     """
 
+    ID_PREFIX: ClassVar = Prefix.MESSAGE
+
     tenant: str
     id: UUID
     queue_id: UUID
@@ -314,6 +318,11 @@ class Message(Struct, frozen=True, gc=False):
             and self.idempotency_base is not None
             and (self.idempotency_base == self.idempotency_key)
         )
+
+    @property
+    def correlation(self) -> str:
+        """Its correlation id; a message without one begins a correlation, which has its id."""
+        return self.correlation_id or public_id(Prefix.MESSAGE, self.id)
 
     @property
     def work_key(self) -> str:

@@ -21,6 +21,7 @@ from tickwork.core.limits import (
 from tickwork.core.message.subscription import SUBSCRIPTIONS_MAX
 from tickwork.core.model import Scope, Tenant
 from tickwork.core.owner_targets import check_owner_targets
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.rate_limit import (
     RATE_MAX,
     RATE_MIN,
@@ -269,12 +270,13 @@ def check_same_schedule(new: NewSchedule, known: Schedule | NewSchedule) -> None
     it has the same contents and is not deleted."""
     key = new.idempotency_key
     is_of_key = key is not None and key == known.idempotency_key
-    what = f"idempotency_key {key}" if is_of_key else f"id {new.id}"
+    what = f"idempotency_key {key}" if is_of_key else f"id {public_id(Prefix.SCHEDULE, new.id)}"
     if known.fingerprint != new.fingerprint:
         raise Conflict(f"the {what} is used by a schedule with different contents")
     if known.status is ScheduleStatus.DELETED:
+        shown = public_id(Prefix.SCHEDULE, known.id)
         raise Conflict(
-            f"the {what} was used by schedule {known.id}, which is deleted; use another one"
+            f"the {what} was used by schedule {shown}, which is deleted; use another one"
         )
 
 

@@ -114,7 +114,8 @@ def trace_of(
 
 def _names(record: TraceRecord) -> Iterable[str]:
     """By which ids others name it as their cause."""
-    yield str(record.message_id)
+    yield public_id(Prefix.MESSAGE, record.message_id)
+    yield str(record.message_id)  # In what was sent by 0.1.
     if record.event_id is not None:
         yield record.event_id
 

@@ -25,6 +25,7 @@ from tickwork.core.options import EndpointFields, EndpointOptions
 from tickwork.core.queue.named_limit import NamedLimit
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.facade.engine import AppEngine
+from tickwork.facade.shown_ids import shows_ids
 from tickwork.ops import endpoints, events, limits
 from tickwork.ops.endpoints import CreatedEndpoint
 from tickwork.ops.events import DeliveryHistory
@@ -69,6 +70,7 @@ class Events:
         )
 
 
+@shows_ids
 class Endpoints:
     """The addresses that receive events. An endpoint is given by its name or its id."""
 
@@ -202,6 +204,7 @@ class Limits:
         await limits.delete_limit(await self._engine.ready(), self._engine.scope, name)
 
 
+@shows_ids
 class Deliveries:
     """What became of published events, endpoint by endpoint."""
 

@@ -19,6 +19,7 @@ from tickwork.core.entity.call import (
 from tickwork.core.entity.model import CountedType, EntityRecord
 from tickwork.core.fields import read_instant
 from tickwork.core.model import Send
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.entity.entity import Entity, EntityType
 from tickwork.entity.run import Runner
 from tickwork.errors import EntityBusy, FieldError, InvalidInput, NotFound
@@ -219,10 +220,10 @@ class SendHandle:
             Runner(store, type_).check(call)
             handling = engine.composer.handling()
             if handling is None:
-                return str(await ops.send_call(store, engine.scope, call))
+                return public_id(Prefix.MESSAGE, await ops.send_call(store, engine.scope, call))
             message = ops.new_call_message(call)
             handling.send(Send(queue_of(type_.name), message))
-            return str(message.id)
+            return public_id(Prefix.MESSAGE, message.id)
 
         return send
 

@@ -20,7 +20,6 @@ from tickwork.core.message.batch import Batch, BatchItem, ItemStatus
 from tickwork.core.message.body import GivenContentType, known_content_type
 from tickwork.core.message.dead_letter import (
     DeadGroup,
-    DeadLetter,
     MatchingDeadLetters,
     Selection,
 )
@@ -31,10 +30,11 @@ from tickwork.core.options import QueueOptions
 from tickwork.core.queue.stats import QueueStats
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.facade.engine import AppEngine
+from tickwork.facade.shown_ids import shows_ids
 from tickwork.ops import alerts, batches, cluster, dead_letters, messages, queues, subscriptions
 from tickwork.ops.cluster import Node
 from tickwork.ops.dead_letter_edits import edit_with_value
-from tickwork.ops.dead_letters import ReplaySummary
+from tickwork.ops.dead_letters import DeadLetter, ReplaySummary, show_dead_letter
 from tickwork.ops.messages import StoredMessage
 from tickwork.ops.stores import Store
 
@@ -91,6 +91,7 @@ class Queues:
         await queues.delete_queue(await _store(self._engine, name), self._engine.scope, name)
 
 
+@shows_ids
 class Messages:
     """Messages that are not settled yet."""
 
@@ -176,6 +177,7 @@ class Subscriptions:
             raise NotFound("subscription", f"of {queue} to {types}")
 
 
+@shows_ids
 class Batches:
     """Batches by their id. `app.batch` creates one."""
 
@@ -217,6 +219,7 @@ class Batches:
         return await batches.cancel_batch(store, self._engine.scope, wanted)
 
 
+@shows_ids
 class DeadLetters:
     """The dead letters of a queue: look, edit, replay, discard."""
 
@@ -246,9 +249,10 @@ class DeadLetters:
         behind = None if after is None else read_id("after", after)
         engine = self._engine
         store = await (engine.ready() if queue is None else _store(engine, queue))
-        return await dead_letters.first_dead_letters(
+        found = await dead_letters.first_dead_letters(
             store, self._engine.scope, queue, which, after=behind
         )
+        return tuple(map(show_dead_letter, found))
 
     async def groups(self, queue: str, *, limit: int = 100) -> tuple[DeadGroup, ...]:
         """Open dead letters grouped by reason, error and type; the largest group first."""
@@ -274,7 +278,8 @@ class DeadLetters:
     async def get(self, dead_letter_id: Id) -> DeadLetter:
         """One dead letter, open or resolved. Raises `NotFound`."""
         store, wanted = await self._engine.ready(), read_id("dead_letter_id", dead_letter_id)
-        return await dead_letters.get_dead_letter(store, self._engine.scope, wanted)
+        found = await dead_letters.get_dead_letter(store, self._engine.scope, wanted)
+        return show_dead_letter(found)
 
     async def edit(
         self, dead_letter_id: Id, body: Any, *, content_type: GivenContentType = ContentType.JSON
@@ -282,7 +287,7 @@ class DeadLetters:
         """Replaces the body of an open dead letter; a replay sends the new one."""
         kind = known_content_type(content_type)
         store, wanted = await self._engine.ready(), read_id("dead_letter_id", dead_letter_id)
-        return await edit_with_value(
+        edited = await edit_with_value(
             store,
             self._engine.scope,
             wanted,
@@ -290,6 +295,7 @@ class DeadLetters:
             kind,
             payload_of=self._engine.registry.payload_sent,
         )
+        return show_dead_letter(edited)
 
     async def replay(
         self,

@@ -10,6 +10,7 @@ from tickwork.app.message import NamedQueue
 from tickwork.core.message.body import Outgoing, is_collection
 from tickwork.core.model import ContentType
 from tickwork.core.options import SendOptions
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.stats import QueueStats
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.facade.engine import AppEngine
@@ -63,7 +64,7 @@ class Queue(NamedQueue[T]):
         event_id = given.get("event_id")
         check_one_event(sum(each.event_id == event_id for each in messages), event_id)
         await self._engine.send(self.name, messages)
-        return tuple(str(message.id) for message in messages)
+        return tuple(public_id(Prefix.MESSAGE, message.id) for message in messages)
 
     async def stats(self) -> QueueStats:
         """How many messages wait, run and died, and how old the oldest is."""

@@ -24,6 +24,7 @@ from tickwork.core.schedule.model import Calendar, ScheduleOrder, ScheduleSelect
 from tickwork.core.schedule.model import Schedule as StoredSchedule
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.facade.engine import AppEngine
+from tickwork.facade.shown_ids import shows_ids
 from tickwork.ops.forecast import forecast
 from tickwork.ops.schedules import calendars, change, create, lookup, views
 from tickwork.ops.schedules.complete import CompletedFiring, complete_firing
@@ -40,6 +41,7 @@ Reference = UUID | str
 OptionalReference = TypeVar("OptionalReference", UUID | str, UUID | str | None)
 
 
+@shows_ids
 class Schedules:
     """The schedules of an app, by id or name."""
 
@@ -330,6 +332,7 @@ def _chosen(kind: type[Choice], field: str, value: object) -> Choice:
     return chosen
 
 
+@shows_ids
 class Firings:
     """Firings that their receivers complete."""
 
@@ -349,6 +352,7 @@ class Firings:
         return await complete_firing(await self._engine.open(), token, fields)
 
 
+@shows_ids
 class Calendars:
     """The calendars of an app: named lists of days off."""
 

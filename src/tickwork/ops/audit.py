@@ -13,6 +13,7 @@ from uuid import UUID
 
 from tickwork.core.audit import AuditRecord, NewAuditRecord, new_record
 from tickwork.core.model import Scope
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -60,10 +61,27 @@ async def recorded(
         if change.is_void:
             return None
         states = (change.before, change.after)
-        return new_record(record_id, actor, action, str(subject), *states)
+        return new_record(record_id, actor, action, _shown(action, subject), *states)
 
     async with store.audit.joined(scope, make):
         yield change
+
+
+_PREFIXES = {
+    "batch": Prefix.BATCH,
+    "dead_letter": Prefix.DEAD_LETTER,
+    "delivery": Prefix.DELIVERY,
+    "firing": Prefix.FIRING,
+    "message": Prefix.MESSAGE,
+    "schedule": Prefix.SCHEDULE,
+}
+"""The kind of a subject that is an id, by the first word of the action."""
+
+
+def _shown(action: str, subject: object) -> str:
+    if isinstance(subject, UUID):
+        return public_id(_PREFIXES[action.partition(".")[0]], subject)
+    return str(subject)
 
 
 async def list_audit(

@@ -26,7 +26,7 @@ from tickwork.app.handlers import name_of, shape_fault
 from tickwork.app.invocation import BatchNotStored, Handling, current_handling
 from tickwork.app.message import Message as HandlerMessage
 from tickwork.clock import monotonic
-from tickwork.core.fields import choice_error, type_faults
+from tickwork.core.fields import choice_error, read_id, type_faults
 from tickwork.core.limits import check_item, check_new_batch
 from tickwork.core.message.batch import (
     Batch,
@@ -38,6 +38,7 @@ from tickwork.core.message.batch import (
 from tickwork.core.message.body import GivenContentType, is_collection
 from tickwork.core.message.decide import caused_by
 from tickwork.core.model import BatchWithItems, ContentType, Message, NewMessage, Scope
+from tickwork.core.public_id import Prefix, public_id, with_prefixes
 from tickwork.errors import FieldError, InvalidInput, NotFound, TickworkError
 from tickwork.ops.audit import recorded
 from tickwork.ops.quotas import admit_items
@@ -177,11 +178,12 @@ class BatchHandle:
 
     @property
     def id(self) -> str:
-        return str(self._id)
+        return public_id(Prefix.BATCH, self._id)
 
     async def progress(self) -> Batch:
         """Returns the batch with the exact number of items in each status."""
-        return await (await self._stored()).batches.get(self._scope, self._id)
+        store = await self._stored()
+        return with_prefixes(await store.batches.get(self._scope, self._id))
 
     async def items(self, status: ItemStatus, limit: int = 100) -> tuple[BatchItem, ...]:
         """Returns the first items that have a status, such as `"failed"`."""
@@ -192,7 +194,7 @@ class BatchHandle:
             raise InvalidInput(faults)
         status = ItemStatus(status)
         store = await self._stored()
-        return await store.batches.items(self._scope, self._id, status, limit)
+        return with_prefixes(await store.batches.items(self._scope, self._id, status, limit))
 
     async def wait(self, timeout_seconds: float | None = None) -> Batch:
         """Waits until every item has completed or failed, and returns the batch.
@@ -223,7 +225,7 @@ class BatchHandle:
 
     async def cancel(self) -> Batch:
         """Deletes the items that no worker has claimed; they count as failed."""
-        return await (await self._stored()).batches.cancel(self._scope, self._id)
+        return with_prefixes(await cancel_batch(await self._stored(), self._scope, self._id))
 
     async def _stored(self) -> Store:
         if self._created_in is not None and not self._created_in.has_ended:
@@ -264,8 +266,9 @@ def completion_handler(
 
     @wraps(function)
     async def handle(message: HandlerMessage[Any]) -> None:
-        store, batch_id = await open_store(), UUID(message.body["batch_id"])
-        await function(await store.batches.get(Scope(message.tenant), batch_id))
+        store, batch_id = await open_store(), read_id("batch_id", message.body["batch_id"])
+        batch = await store.batches.get(Scope(message.tenant), batch_id)
+        await function(with_prefixes(batch))
 
     return handle
 
@@ -410,7 +413,8 @@ async def _withdraw(
     except NotFound:
         return  # Nothing of it was stored.
     except TickworkError as failure:
+        name = public_id(Prefix.BATCH, batch_id)
         error.add_note(
-            f"batch {batch_id} is stored in part and could not be cancelled ({failure}); before "
-            f"you try again: tickwork batches cancel {batch_id}"
+            f"batch {name} is stored in part and could not be cancelled ({failure}); before "
+            f"you try again: tickwork batches cancel {name}"
         )

@@ -23,6 +23,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any
 from uuid import UUID
 
 from msgspec import Struct, structs
@@ -31,18 +32,20 @@ from tickwork.core.limits import (
     DELAY_SECONDS_MAX,
     LIST_LIMIT_MAX,
 )
+from tickwork.core.message.body import shown_body
 from tickwork.core.message.dead_letter import (
     DEAD_LETTERS_AT_ONCE_MAX,
     DeadGroup,
-    DeadLetter,
     DeadLetterPage,
     MatchingDeadLetters,
     Pace,
     Selection,
 )
+from tickwork.core.message.dead_letter import DeadLetter as StoredDeadLetter
 from tickwork.core.message.error_summary import summary
 from tickwork.core.message.message_list import LOOKED_AT_MAX
 from tickwork.core.model import Scope
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.errors import BacklogFull, FieldError, InvalidInput, NotFound
 from tickwork.ops.audit import recorded
@@ -82,6 +85,19 @@ class StopReason(StrEnum):
     BACKLOG_FULL = "backlog_full"
 
 
+class DeadLetter(StoredDeadLetter, frozen=True):
+    """A message that will not be delivered again, with the reason. Its body is decoded, as that of
+    a message is."""
+
+    body: Any
+
+
+def show_dead_letter(letter: StoredDeadLetter) -> DeadLetter:
+    """A dead letter as users see it."""
+    body = shown_body(letter.body, letter.content_type)
+    return DeadLetter(**structs.asdict(letter) | {"body": body})
+
+
 class SelectedDeadLetters(Struct, frozen=True):
     """The open dead letters that matched at one moment, and their number; later ones are not
     included."""
@@ -116,9 +132,9 @@ async def list_dead_letters(
 
 async def first_dead_letters(
     store: Store, scope: Scope, queue: str | None, which: Selection, *, after: UUID | None = None
-) -> tuple[DeadLetter, ...]:
+) -> tuple[StoredDeadLetter, ...]:
     """Returns the first of the selected dead letters, however many it has to look at."""
-    found: tuple[DeadLetter, ...] = ()
+    found: tuple[StoredDeadLetter, ...] = ()
     while True:
         rest = structs.replace(which, limit=which.limit - len(found))
         page = await list_dead_letters(store, scope, queue, rest, after=after)
@@ -154,7 +170,7 @@ async def count_dead_letters(
     return MatchingDeadLetters(await store.dead_letters.count(scope, queue, bounded), until)
 
 
-async def get_dead_letter(store: Store, scope: Scope, dead_letter_id: UUID) -> DeadLetter:
+async def get_dead_letter(store: Store, scope: Scope, dead_letter_id: UUID) -> StoredDeadLetter:
     """Returns one dead letter, open or resolved; raises `NotFound` if there is none."""
     return await store.dead_letters.get(scope, dead_letter_id)
 
@@ -246,7 +262,7 @@ async def _recorded(
     store: Store, scope: Scope, verb: str, queue: str, selected: SelectedDeadLetters
 ) -> AsyncIterator[None]:
     """Records a change of many dead letters in the first of its transactions."""
-    after = {"letters": selected.letters, "ids": (selected.which.ids or ())[:IDS_NAMED_MAX]}
+    after = {"letters": selected.letters, "ids": _named(selected.which.ids or ())}
     async with recorded(store, scope, f"dead_letters.{verb}", queue, after=after) as change:
         change.is_void = not selected.letters
         yield
@@ -261,12 +277,17 @@ async def select_dead_letters(
     return await _select(store, scope, queue, which, await store.now(), limit)
 
 
+def _named(ids: Sequence[UUID]) -> list[str]:
+    """The first of the ids, with their prefix."""
+    return [public_id(Prefix.DEAD_LETTER, letter_id) for letter_id in ids[:IDS_NAMED_MAX]]
+
+
 async def _check_open(store: Store, scope: Scope, queue: str, ids: Sequence[UUID]) -> None:
     """Raises `NotFound` if some ids are not open dead letters of the queue."""
     still_open = await _by_id(store, scope, queue, Selection(ids=tuple(ids)))
     missing = [each for each in dict.fromkeys(ids) if each not in still_open]
     if missing:
-        named = ", ".join(map(str, missing[:IDS_NAMED_MAX]))
+        named = ", ".join(_named(missing))
         more = len(missing) - IDS_NAMED_MAX
         rest = f" and {more} more" if more > 0 else ""
         raise NotFound("open dead letter", f"{named}{rest} in queue {queue}", "nothing was done")

@@ -46,6 +46,7 @@ from tickwork.core.delivery.signature import SECRET_PREFIX, V1, Sign, new_secret
 from tickwork.core.fields import shown
 from tickwork.core.limits import TEXT_LENGTH_MAX, text_faults
 from tickwork.core.model import NewMessage, Scope
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.fields import parse_id
 from tickwork.errors import (
     Conflict,
@@ -84,7 +85,8 @@ class CreatedEndpoint(Endpoint, frozen=True, kw_only=True):
     secret: str
 
     def __repr__(self) -> str:
-        return f"CreatedEndpoint(name={self.name!r}, id={str(self.id)!r}, secret='***')"
+        shown = public_id(Prefix.ENDPOINT, self.id)
+        return f"CreatedEndpoint(name={self.name!r}, id={shown!r}, secret='***')"
 
 
 async def create_endpoint(

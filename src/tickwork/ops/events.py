@@ -146,7 +146,7 @@ async def recover_deliveries(
         raise InvalidInput([FieldError("rate_per_second", fault)])
     now = await store.now()
     end = now if until is None else min(until, now)
-    after = {"endpoint_id": endpoint_id, "since": since, "until": end}
+    after = {"endpoint_id": public_id(Prefix.ENDPOINT, endpoint_id), "since": since, "until": end}
     sent, last = 0, None
     async with recorded(store, scope, "delivery.recover", "deliveries", after=after) as change:
         while True:

@@ -10,7 +10,7 @@ import re
 from uuid import UUID
 
 from tickwork.core.model import IdKind, Scope
-from tickwork.core.public_id import Prefix
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.ops.schedules.lookup import get_schedule
 from tickwork.store.contract import Store
@@ -22,6 +22,16 @@ _MATCHES_SHOWN = 5
 _SHORT_ID = re.compile(
     rf"(?:…|\.\.\.|(?:{'|'.join(Prefix)})_)?([0-9a-f-]{{{DIGITS_MIN},36}})", re.IGNORECASE
 )
+
+
+_PREFIXES = {
+    IdKind.MESSAGE: Prefix.MESSAGE,
+    IdKind.DEAD_LETTER: Prefix.DEAD_LETTER,
+    IdKind.DEAD_MESSAGE: Prefix.MESSAGE,
+    IdKind.BATCH: Prefix.BATCH,
+    IdKind.SCHEDULE: Prefix.SCHEDULE,
+    IdKind.DELIVERY: Prefix.DELIVERY,
+}
 
 
 def parse_short_id(text: str) -> str | None:
@@ -45,7 +55,8 @@ async def find_id(store: Store, scope: Scope, kind: IdKind, text: str) -> UUID:
     if not found:
         raise NotFound(kind, f"whose id ends with {text}")
     if len(found) > 1:
-        fault = f"{text!r} fits several: {', '.join(map(str, found))}; give more digits"
+        names = [public_id(_PREFIXES[kind], match) for match in found]
+        fault = f"{text!r} fits several: {', '.join(names)}; give more digits"
         raise InvalidInput([FieldError("id", fault)])
     return found[0]
 

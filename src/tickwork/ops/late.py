@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import ClassVar
 from uuid import UUID
 
 from msgspec import Struct
 
 from tickwork.core.model import Scope
+from tickwork.core.public_id import Prefix
 from tickwork.core.queue.stats import LATE_SECONDS
 from tickwork.core.schedule.model import ScheduleOrder, ScheduleSelection
 from tickwork.errors import FieldError, InvalidInput
@@ -20,6 +22,8 @@ LATE_SECONDS_MAX = 365 * 86_400.0
 
 class LateSchedule(Struct, frozen=True):
     """An active schedule whose slot is due and not planned yet."""
+
+    ID_PREFIX: ClassVar = Prefix.SCHEDULE
 
     id: UUID
     name: str | None

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tickwork.core.message.body import decode_body
 from tickwork.core.message.dead_letter import Death, read_death
 from tickwork.core.message.message_list import LOOKED_AT_MAX, MessagePosition, MessageSelection
 from tickwork.core.model import SYSTEM, ContentType, Message, Scope, State
+from tickwork.core.public_id import Prefix, spellings
 from tickwork.errors import NotFound
 from tickwork.ops.audit import recorded
 from tickwork.ops.cluster import Node, list_nodes
@@ -51,6 +52,8 @@ class StoredMessage(Struct, frozen=True, kw_only=True):
     process, and since when; `node` is None for a message that a consumer pulled. `attempts` counts
     handlers that ran and failed, `lost_claims` workers that died with it.
     """
+
+    ID_PREFIX: ClassVar = Prefix.MESSAGE
 
     id: UUID
     tenant: str
@@ -114,10 +117,22 @@ async def list_messages(
     A page may be short, or empty, and have a next one: where few messages match a filter, it looks
     at `LOOKED_AT_MAX` of them.
     """
+    selection = await _spelled(store, scope, queue, selection)
     found = await store.messages.list(
         scope, queue, selection, limit, after=after, looked_at_max=LOOKED_AT_MAX
     )
     return ListedMessages(await _shown_all(store, found.messages, queue), found.next)
+
+
+async def _spelled(
+    store: Store, scope: Scope, queue: str, selection: MessageSelection
+) -> MessageSelection:
+    """The selection with its correlation id in the spelling that messages of the queue have."""
+    for spelling in spellings(selection.correlation_id or ""):
+        spelled = structs.replace(selection, correlation_id=spelling)
+        if (await store.messages.list(scope, queue, spelled, 1)).messages:
+            return spelled
+    return selection
 
 
 async def first_messages(

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from tickwork.core.model import Node, State
 from tickwork.core.near_names import nearest
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.workflow.model import (
     Control,
     Run,
@@ -94,7 +95,7 @@ def run_wait(facts: RunFacts) -> Wait:
         next=sentence(answer.next),
         since=answer.since,
         until=answer.until,
-        correlation_id=run.correlation_id or str(run.message_id),
+        correlation_id=run.correlation_id or public_id(Prefix.MESSAGE, run.message_id),
         details=(*details, *answer.more),
     )
 

@@ -19,6 +19,7 @@ from tickwork.core.message.batch import NewBatch
 from tickwork.core.message.body import GivenContentType, Outgoing, encode_body, known_content_type
 from tickwork.core.model import ContentType, NewMessage, Scope, Send
 from tickwork.core.options import SendOptions, names_of
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.quotas import admit, admit_items
 from tickwork.store.contract import Store
@@ -77,7 +78,9 @@ def _traced(messages: Sequence[NewMessage]) -> Sequence[NewMessage]:
 async def send(store: Store, scope: Scope, queue: str, message: NewMessage) -> UUID:
     """Stores one message durably and returns its id."""
     check_not_hidden(queue)
-    with spans.span(f"send {queue}", "producer", {"messaging.message.id": str(message.id)}):
+    with spans.span(
+        f"send {queue}", "producer", {"messaging.message.id": public_id(Prefix.MESSAGE, message.id)}
+    ):
         (message,) = _traced([message])
         await admit(store, scope, [message])
         await store.messages.send(scope, queue, message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from uuid import UUID
@@ -10,7 +11,7 @@ import msgspec
 
 from tickwork.core.limits import TEXT_LENGTH_MAX, text_faults
 from tickwork.core.model import Scope
-from tickwork.core.public_id import Prefix, public_id
+from tickwork.core.public_id import Prefix, parse_public_id, public_id, spellings
 from tickwork.core.trace import RECORDS_MAX, Trace, TraceNode, TraceRecord, trace_of
 from tickwork.core.workflow.model import RunPage, RunWindow, StepError
 from tickwork.errors import InvalidInput, NotFound
@@ -38,9 +39,7 @@ async def read_trace(store: Store, scope: Scope, correlation_id: str) -> Trace:
     faults = text_faults("correlation_id", correlation_id, TEXT_LENGTH_MAX)
     if faults:
         raise InvalidInput(faults)
-    found = await store.traces.find(
-        scope, correlation_id, RECORDS_MAX + 1, first=_as_id(correlation_id)
-    )
+    found = await _find(store, scope, correlation_id)
     if not found:
         raise NotFound("trace", correlation_id, "nothing with this correlation id is left")
     records, is_cut = found[:RECORDS_MAX], len(found) > RECORDS_MAX
@@ -59,11 +58,16 @@ async def read_trace(store: Store, scope: Scope, correlation_id: str) -> Trace:
     return trace_of(correlation_id, records, inside, is_cut=is_cut)
 
 
-def _as_id(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None
+async def _find(store: Store, scope: Scope, correlation_id: str) -> Sequence[TraceRecord]:
+    """The records of a correlation id, in each spelling of one that is an id."""
+    first = parse_public_id(correlation_id)
+    if first is None:
+        return await store.traces.find(scope, correlation_id, RECORDS_MAX + 1, first=None)
+    found: dict[tuple[str, UUID], TraceRecord] = {}
+    for spelling in spellings(correlation_id):
+        records = await store.traces.find(scope, spelling, RECORDS_MAX + 1, first=first)
+        found |= {(record.kind, record.id): record for record in records}
+    return sorted(found.values(), key=lambda record: (record.at, record.id))
 
 
 def _steps(page: RunPage) -> tuple[TraceNode, ...]:

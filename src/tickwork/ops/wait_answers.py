@@ -154,7 +154,7 @@ def _message_answer(
         next=sentence(then),
         since=since,
         until=until,
-        correlation_id=message.correlation_id or str(message.id),
+        correlation_id=message.correlation,
         details=(
             *_attempt_details(message, facts.settings),
             *more,

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.workflow.children import read_map
 from tickwork.core.workflow.control import Restart
 from tickwork.core.workflow.model import (
@@ -175,7 +176,8 @@ def _waits_for(step: RunStep) -> str:
         event = "an event" if step.called is None else f"event {step.called!r}"
         return f"step {step.key}: {event}"
     if (record := read_map(step)) is not None:
-        return f"step {step.key}: {record.items} items; batch {record.batch_id} counts them"
+        shown = public_id(Prefix.BATCH, record.batch_id)
+        return f"step {step.key}: {record.items} items; batch {shown} counts them"
     return f"step {step.key}: it has started"
 
 

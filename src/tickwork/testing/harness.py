@@ -23,19 +23,19 @@ from pathlib import Path
 from reprlib import repr as shortened
 from typing import Any, NamedTuple
 
-import msgspec
-
 from tickwork.app.handlers import check_queue_name
 from tickwork.assembly import Assembly, assemble
 from tickwork.core.limits import DELAY_SECONDS_MAX, LIST_LIMIT_MAX, TTL_SECONDS_MAX
-from tickwork.core.message.body import decode_body
-from tickwork.core.message.dead_letter import DEAD_LETTERS_AT_ONCE_MAX, DeadLetter, Selection
-from tickwork.core.model import SYSTEM, ContentType, Message, Scope, StoredQueue
+from tickwork.core.message.body import shown_body
+from tickwork.core.message.dead_letter import DEAD_LETTERS_AT_ONCE_MAX, Selection
+from tickwork.core.model import SYSTEM, Message, Scope, StoredQueue
+from tickwork.core.public_id import with_prefixes
 from tickwork.core.topology import Topology, parse
 from tickwork.errors import FieldError, InvalidInput, NodeExpired, NotFound
 from tickwork.facade.app import Tickwork, engine_of
 from tickwork.facade.engine import AppEngine
 from tickwork.facade.services import client_of
+from tickwork.ops.dead_letters import DeadLetter, show_dead_letter
 from tickwork.ops.topology import apply
 from tickwork.service.maintenance import PRUNE_BATCH_MAX, REAP_BATCH_MAX
 from tickwork.service.observe import Observers
@@ -179,7 +179,9 @@ class Harness:
             waiting = await self.store.messages.peek(scope, queue, LIST_LIMIT_MAX)
         found.update((each.id, each) for each in waiting)
         ordered = sorted(found.values(), key=lambda each: (each.sent_at, each.id))
-        return [Sent(_plain(each.body, each.content_type), each) for each in ordered]
+        return [
+            Sent(shown_body(each.body, each.content_type), with_prefixes(each)) for each in ordered
+        ]
 
     async def dead(self, queue: str) -> list[Dead]:
         """The dead letters of a queue, oldest first."""
@@ -187,8 +189,8 @@ class Harness:
         selection = Selection(limit=DEAD_LETTERS_AT_ONCE_MAX)
         page = await self.store.dead_letters.list(self._scope(queue), queue, selection)
         return [
-            Dead(_plain(each.body, each.content_type), each.reason, each.error, each.attempts, each)
-            for each in page.letters
+            Dead(letter.body, letter.reason, letter.error, letter.attempts, letter)
+            for letter in with_prefixes(tuple(map(show_dead_letter, page.letters)))
         ]
 
     # Time
@@ -464,11 +466,3 @@ def _read_topology(file: Path) -> Topology:
 
 async def _never_opened() -> Store:
     raise AssertionError("the harness renews the node's lease itself")
-
-
-def _plain(body: bytes, content_type: ContentType) -> Any:
-    """A body as plain values; as bytes if it does not match its content type."""
-    try:
-        return decode_body(body, content_type)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return body

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 import msgspec
@@ -19,6 +19,7 @@ from msgspec import Struct
 from tickwork.core.delivery.outcome import ErrorKind
 from tickwork.core.delivery.signature import V1
 from tickwork.core.model import Claim, NewMessage, QueueSettings
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import Conflict, FieldError, InvalidInput
 
 ENDPOINTS_QUEUE = "tickwork.endpoints"
@@ -109,6 +110,8 @@ class PulledProbe(Struct, frozen=True):
 class Endpoint(Struct, frozen=True, kw_only=True):
     """A stored endpoint. `disabled_reason` is set while it is disabled."""
 
+    ID_PREFIX: ClassVar = Prefix.ENDPOINT
+
     id: UUID
     tenant: str
     name: str
@@ -130,7 +133,7 @@ def check_same_endpoint(new: Endpoint, stored: Endpoint | None) -> Endpoint:
     """The stored endpoint with the name of a new one; `Conflict` if it is another one. None: the id
     is in use under another name."""
     if stored is None:
-        raise Conflict(f"the id {new.id} is in use by another endpoint")
+        raise Conflict(f"the id {public_id(Prefix.ENDPOINT, new.id)} is in use by another endpoint")
     if (stored.id, stored.settings) != (new.id, new.settings):
         raise Conflict(f"there is an endpoint {new.name} already; choose another name")
     return stored
@@ -178,6 +181,8 @@ class Attempt(Struct, frozen=True, kw_only=True):
 
 class EndpointDelivery(Struct, frozen=True, kw_only=True):
     """A delivery of an event to an endpoint. It is `waiting` while its message exists."""
+
+    ID_PREFIX: ClassVar = Prefix.DELIVERY
 
     id: UUID
     tenant: str

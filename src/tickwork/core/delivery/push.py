@@ -36,6 +36,7 @@ from tickwork.core.model import (
     Message,
     StoredQueue,
 )
+from tickwork.core.public_id import Prefix, public_id
 
 PUSH_QUEUES_MAX = 1_000
 """Maximum number of queues that a node pushes."""
@@ -90,7 +91,7 @@ def pushed_message(message: Message, queue: str) -> PushedMessage:
     elif message.content_type is ContentType.BYTES:
         body = b64encode(message.body).decode()
     return PushedMessage(
-        id=str(message.id),
+        id=public_id(Prefix.MESSAGE, message.id),
         queue=queue,
         type=message.type,
         source=message.source,

@@ -23,6 +23,7 @@ from tickwork.core.delivery.target import (
 )
 from tickwork.core.delivery.templates import fill_in, shortened
 from tickwork.core.model import Message
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.stable_hash import derived_bytes
 
 EMAIL_DOMAIN = "tickwork.invalid"
@@ -206,7 +207,7 @@ def own_headers(message: Message) -> dict[str, str]:
         "Tickwork-Fence": str(message.claim),
     }
     if message.schedule_id is not None:
-        headers["Tickwork-Schedule"] = str(message.schedule_id)
+        headers["Tickwork-Schedule"] = public_id(Prefix.SCHEDULE, message.schedule_id)
     if message.slot is not None:
         headers["Tickwork-Slot"] = _iso(message.slot)
     if message.catch_up:

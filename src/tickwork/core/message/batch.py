@@ -17,13 +17,14 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 from uuid import UUID
 
 import msgspec
 from msgspec import Struct, structs
 
 from tickwork.core.model import NewMessage
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.stable_hash import derived_id
 
 BATCH_ITEMS_MAX = 1_000_000
@@ -75,6 +76,8 @@ class Batch(Struct, frozen=True, kw_only=True):
     At any time `pending + processing + completed + failed == total`.
     """
 
+    ID_PREFIX: ClassVar = Prefix.BATCH
+
     id: UUID
     tenant: str
     queue_id: UUID
@@ -95,6 +98,8 @@ class BatchItem(Struct, frozen=True):
     has both while its dead letter is open. `started_at` is when a worker made the last claim of an
     item that is processing or has ended. An item whose event was done before never started.
     """
+
+    ID_PREFIX: ClassVar = Prefix.MESSAGE
 
     id: UUID
     status: ItemStatus
@@ -143,7 +148,7 @@ def with_errors(
 class CompletedBatch(Struct, frozen=True, omit_defaults=True):
     """The body of a completion event."""
 
-    batch_id: UUID
+    batch_id: str
     total: int
     completed: int
     failed: int
@@ -154,13 +159,14 @@ def completion_event(
     batch_id: UUID, *, total: int, completed: int, failed: int, run_id: str | None = None
 ) -> NewMessage:
     """The completion event of a batch. Its id is derived from the batch's, so it is unique."""
-    body = CompletedBatch(batch_id, total, completed, failed, run_id)
+    own_id = public_id(Prefix.BATCH, batch_id)
+    body = CompletedBatch(own_id, total, completed, failed, run_id)
     return NewMessage(
         id=derived_id(batch_id, BATCH_COMPLETED),
         body=msgspec.json.encode(body),
         type=BATCH_COMPLETED,
-        source=str(batch_id),
-        correlation_id=str(batch_id),
+        source=own_id,
+        correlation_id=own_id,
     )
 
 

@@ -79,6 +79,14 @@ def decode_body(body: bytes, content_type: ContentType) -> Any:
             return body
 
 
+def shown_body(body: bytes, content_type: ContentType) -> Any:
+    """A decoded body for people to see; the bytes if they do not match their content type."""
+    try:
+        return decode_body(body, content_type)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return body
+
+
 def check_json(body: bytes) -> None:
     """Raises `InvalidInput` for bytes that are not JSON or are nested too deep."""
     _check_nesting(body)

@@ -16,14 +16,14 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import ClassVar
 from uuid import UUID
 
 from msgspec import Struct, field, json
 
-from tickwork.core.message.body import decode_body
 from tickwork.core.message.message_list import END_OF_TIME, LAST_ID, NO_ID
 from tickwork.core.model import ContentType, NewMessage
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.firing import slot_key
 
 DEAD_LETTERS_AT_ONCE_MAX = 1_000
@@ -68,7 +68,9 @@ def read_death(text: str | None) -> Death | None:
 
 
 class DeadLetter(Struct, frozen=True):
-    """A message that will not be delivered again, with the reason."""
+    """A message that will not be delivered again, with the reason, as it is stored."""
+
+    ID_PREFIX: ClassVar = Prefix.DEAD_LETTER
 
     id: UUID
     tenant: str
@@ -103,14 +105,9 @@ class DeadLetter(Struct, frozen=True):
     body: bytes
 
     @property
-    def payload(self) -> Any:
-        """The decoded body."""
-        return decode_body(self.body, self.content_type)
-
-    @property
     def correlation(self) -> str:
         """Its correlation id; a message without one began a correlation, which has its id."""
-        return self.correlation_id or str(self.message_id)
+        return self.correlation_id or public_id(Prefix.MESSAGE, self.message_id)
 
     @property
     def idempotency_key(self) -> str | None:
@@ -202,11 +199,11 @@ def replay_of(
         delay_seconds=delay_seconds,
         priority=letter.priority,
         key=letter.key,
-        event_id=None if letter.event_id is None else str(message_id),
+        event_id=None if letter.event_id is None else public_id(Prefix.MESSAGE, message_id),
         type=letter.type,
         source=letter.source,
         correlation_id=letter.correlation,
-        causation_id=letter.event_id or str(letter.message_id),
+        causation_id=letter.event_id or public_id(Prefix.MESSAGE, letter.message_id),
         hops=letter.hops,
         schedule_id=None if run is None else letter.schedule_id,
         slot=None if run is None else letter.slot,

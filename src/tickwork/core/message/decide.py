@@ -61,6 +61,7 @@ from tickwork.core.model import (
     QueueSettings,
     Send,
 )
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.slot_outcome import settings_for, with_delivery, with_firing_result
 from tickwork.core.stable_hash import stable_hash
 
@@ -191,8 +192,8 @@ def caused_by(message: Message, new: NewMessage) -> NewMessage:
     """
     return structs.replace(
         new,
-        correlation_id=new.correlation_id or message.correlation_id or str(message.id),
-        causation_id=new.causation_id or message.event_id or str(message.id),
+        correlation_id=new.correlation_id or message.correlation,
+        causation_id=new.causation_id or message.event_id or public_id(Prefix.MESSAGE, message.id),
         traceparent=new.traceparent or message.traceparent,
         hops=message.hops + 1,
     )

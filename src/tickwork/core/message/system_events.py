@@ -33,6 +33,7 @@ from tickwork.core.limits import ENTITIES_PREFIX, HOPS_MAX
 from tickwork.core.message.dead_letter import Death
 from tickwork.core.message.error_summary import summary
 from tickwork.core.model import REASON_TOO_MANY_HOPS, NewMessage
+from tickwork.core.public_id import Prefix, parse_public_id, public_id
 from tickwork.core.schedule.firing import slot_key
 from tickwork.core.stable_hash import derived_id
 from tickwork.core.stream import NewStreamEvent
@@ -124,10 +125,11 @@ def dead_message_events(death: DeadMessage) -> tuple[NewMessage, ...]:
     is_own = death.source == SYSTEM_SOURCE and death.type in SYSTEM_TYPES
     if is_own or death.reason == REASON_TOO_MANY_HOPS:
         return ()
+    message = public_id(Prefix.MESSAGE, death.message_id)
     fields: dict[str, object] = {
         "tenant": death.tenant,
-        "message_id": str(death.message_id),
-        "dead_letter_id": str(death.dead_letter_id),
+        "message_id": message,
+        "dead_letter_id": public_id(Prefix.DEAD_LETTER, death.dead_letter_id),
         "queue": death.queue,
         "type": death.type,
         "source": death.source,
@@ -137,7 +139,7 @@ def dead_message_events(death: DeadMessage) -> tuple[NewMessage, ...]:
     }
     types = [MESSAGE_DEAD]
     if death.schedule_id is not None and death.slot is not None:
-        schedule = str(death.schedule_id)
+        schedule = public_id(Prefix.SCHEDULE, death.schedule_id)
         fields |= {"schedule_id": schedule, "slot": iso(death.slot), "run": death.run}
         types.append(FIRING_DEAD)
     # The id includes the queue and `sent_at`: a message that moves to a dead-letter queue may fail
@@ -152,8 +154,8 @@ def dead_message_events(death: DeadMessage) -> tuple[NewMessage, ...]:
             type_,
             derived_id(base, type_),
             fields,
-            correlation_id=death.correlation_id or str(death.message_id),
-            causation_id=str(death.message_id),
+            correlation_id=death.correlation_id or message,
+            causation_id=message,
             hops=min(death.hops + 1, HOPS_MAX - 1),
         )
         for type_ in types
@@ -163,28 +165,30 @@ def dead_message_events(death: DeadMessage) -> tuple[NewMessage, ...]:
 def stream_event(stream_id: UUID, tenant: str, event: NewMessage) -> NewStreamEvent:
     """A system event as the stream of its tenant has it."""
     data = event.body.decode()
-    schedule_id = msgspec.json.decode(event.body, type=_OfSchedule).schedule_id
+    schedule = msgspec.json.decode(event.body, type=_OfSchedule).schedule_id
+    schedule_id = None if schedule is None else parse_public_id(schedule)
     return NewStreamEvent(
         id=stream_id, tenant=tenant, type=event.type or "", data=data, schedule_id=schedule_id
     )
 
 
 class _OfSchedule(Struct, frozen=True):
-    schedule_id: UUID | None = None
+    schedule_id: str | None = None
 
 
 def schedule_paused_event(
     tenant: str, schedule_id: UUID, slot: datetime, error: str | None
 ) -> NewMessage:
     """The event for a schedule that a dead firing paused; `slot` is that of the firing."""
+    schedule = public_id(Prefix.SCHEDULE, schedule_id)
     fields: dict[str, object] = {
         "tenant": tenant,
-        "schedule_id": str(schedule_id),
+        "schedule_id": schedule,
         "slot": iso(slot),
         "error": summary(error),
     }
     own = derived_id(schedule_id, f"{SCHEDULE_PAUSED}:{iso(slot)}")
-    return _event(SCHEDULE_PAUSED, own, fields, correlation_id=str(schedule_id))
+    return _event(SCHEDULE_PAUSED, own, fields, correlation_id=schedule)
 
 
 def shard_stalled_event(shard: int, since: datetime, overdue_seconds: float) -> NewMessage:
@@ -241,9 +245,10 @@ def endpoint_events(endpoint: Endpoint, change: HealthChange) -> tuple[NewMessag
     """The events of a change of an endpoint's health; `endpoint` is as it was before."""
     health = change.health
     since = None if health.failing_since is None else iso(health.failing_since)
+    own_id = public_id(Prefix.ENDPOINT, endpoint.id)
     fields: dict[str, object] = {
         "tenant": endpoint.tenant,
-        "endpoint_id": str(endpoint.id),
+        "endpoint_id": own_id,
         "name": endpoint.name,
         "url": endpoint.settings.url,
         "failures_in_row": health.failures_in_row,
@@ -256,7 +261,7 @@ def endpoint_events(endpoint: Endpoint, change: HealthChange) -> tuple[NewMessag
             str(each),
             derived_id(base, f"{each}:{health.notices}"),
             fields | {"reason": change.disabled_reason if each is HealthEvent.DISABLED else None},
-            correlation_id=str(endpoint.id),
+            correlation_id=own_id,
         )
         for each in change.events
     )
@@ -264,7 +269,8 @@ def endpoint_events(endpoint: Endpoint, change: HealthChange) -> tuple[NewMessag
 
 def is_about(event: NewMessage, endpoint_id: UUID) -> bool:
     """Whether an event reports the health of an endpoint."""
-    return event.type in tuple(HealthEvent) and event.correlation_id == str(endpoint_id)
+    own_id = public_id(Prefix.ENDPOINT, endpoint_id)
+    return event.type in tuple(HealthEvent) and event.correlation_id == own_id
 
 
 def _event(

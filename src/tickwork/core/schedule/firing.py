@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import ClassVar
 from uuid import UUID
 
 from msgspec import Struct
 
 from tickwork.core.fields import iso
+from tickwork.core.public_id import Prefix, without_prefix
 
 FIRINGS_KEPT_SECONDS = 30 * 86_400
 """Seconds that firing records are kept."""
@@ -67,7 +69,8 @@ def slot_key(
     own = f":{iso(slot)}"
     if base is not None and run and own in base:
         return base
-    return f"{base or schedule_id}{own}" + (f":{run}" if run else "")
+    # Without a prefix: receivers recognise a repeat by this key, also after an upgrade.
+    return f"{base or without_prefix(schedule_id)}{own}" + (f":{run}" if run else "")
 
 
 class ChannelOutcome(Struct, frozen=True):
@@ -150,6 +153,8 @@ class FiringRecord(Struct, frozen=True):
     no `started_at`, a running one that of its claim; neither has a `finished_at`. `excerpt` is the
     start of the answer or the error in one line.
     """
+
+    ID_PREFIX: ClassVar = Prefix.FIRING
 
     id: UUID
     tenant: str

@@ -26,6 +26,7 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from tickwork.core.limits import ENTITIES_PREFIX, RUNS_QUEUE_PREFIX
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.due_times import NOBODY, due_times, spread_shares
 from tickwork.core.schedule.model import depends_on_id
 from tickwork.core.when import (
@@ -257,7 +258,7 @@ class Tally:
             key = (alike.target, plain, alike.tenant)
             waiting = self._waiting.get(key)
             if waiting is None:
-                waiting = _Waiting(alike.name or str(alike.last_id))
+                waiting = _Waiting(alike.name or public_id(Prefix.SCHEDULE, alike.last_id))
                 self._waiting[key] = waiting
             waiting.count += alike.count
             if len(waiting.seen) < EXACT_MAX or not (is_spread or depends_on_id(times.rule)):

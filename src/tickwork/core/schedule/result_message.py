@@ -19,7 +19,7 @@ from tickwork.core.delivery.target import EndpointTarget, Envelope, LostQueueTar
 from tickwork.core.fields import Reader, iso, shown
 from tickwork.core.limits import hidden_queue_faults, text_faults
 from tickwork.core.model import Message, NewMessage, Send
-from tickwork.core.public_id import Prefix, public_id
+from tickwork.core.public_id import Prefix, parse_public_id, public_id
 from tickwork.core.schedule.firing import FiringResult, FiringStatus, ResultTarget
 from tickwork.core.stable_hash import derived_id
 from tickwork.core.workflow.model import WORKFLOW_NAME_LENGTH_MAX, NewRun
@@ -66,7 +66,7 @@ def is_result(message: Message) -> bool:
 
 def result_run(message: Message, workflow: str) -> NewRun:
     """The run that a result starts. A replay of its message has the same run."""
-    first = message.id if message.correlation_id is None else UUID(message.correlation_id)
+    first = parse_public_id(message.correlation) or message.id
     uid = derived_id(first, "run")
     return NewRun(
         id=public_id(Prefix.RUN, uid),
@@ -89,8 +89,10 @@ def result_message(
 ) -> NewMessage:
     """The message that tells the final result of a slot, whose own message had the given id."""
     is_success = result.status in (FiringStatus.SUCCEEDED, FiringStatus.PARTIAL)
+    schedule = public_id(Prefix.SCHEDULE, schedule_id)
+    cause = public_id(Prefix.MESSAGE, message_id)
     body = {
-        "schedule_id": str(schedule_id),
+        "schedule_id": schedule,
         "slot": iso(slot),
         "run": run,
         "status": str(result.status),
@@ -104,9 +106,9 @@ def result_message(
         id=derived_id(message_id, "result"),
         body=msgspec.json.encode(body),
         type=SUCCEEDED_TYPE if is_success else FAILED_TYPE,
-        source=str(schedule_id),
-        correlation_id=str(message_id),
-        causation_id=str(message_id),
+        source=schedule,
+        correlation_id=cause,
+        causation_id=cause,
         hops=1,
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from msgspec import Struct, structs
@@ -19,6 +19,7 @@ from tickwork.app.payloads import PayloadOf, no_types
 from tickwork.core import when
 from tickwork.core.fields import Reader
 from tickwork.core.model import Scope
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule import change, tzdata_change
 from tickwork.core.schedule.change import Decision
 from tickwork.core.schedule.clock_change import anchor_after_update
@@ -186,9 +187,8 @@ async def replace(
         check_version(schedule, version)
         # The fields were computed from the schedule as we read it.
         if schedule.definition != known.definition or schedule.name != known.name:
-            raise Conflict(
-                f"schedule {schedule.id} was changed concurrently; read it and try again"
-            )
+            shown = public_id(Prefix.SCHEDULE, schedule.id)
+            raise Conflict(f"schedule {shown} was changed concurrently; read it and try again")
         return decide(schedule, withdrawn, at)
 
     return await _change(store, scope, "update", known, WithdrawScope.NOT_DUE, unchanged_since)
@@ -214,8 +214,9 @@ async def pause(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
         if schedule.status is ScheduleStatus.PAUSED:
             return None
         if schedule.status is not ScheduleStatus.ACTIVE:
+            shown = public_id(Prefix.SCHEDULE, schedule.id)
             raise Conflict(
-                f"schedule {schedule.id} is {schedule.status}: only an active one can be paused"
+                f"schedule {shown} is {schedule.status}: only an active one can be paused"
             )
         return change.pause(schedule, withdrawn, now)
 
@@ -232,8 +233,9 @@ async def resume(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
             return None
         is_over = schedule.status is ScheduleStatus.COMPLETED or schedule.next_slot is None
         if is_over and not _waits_for_a_run(schedule):
+            shown = public_id(Prefix.SCHEDULE, schedule.id)
             raise Conflict(
-                f"schedule {schedule.id} is {schedule.status} and has no slot left: "
+                f"schedule {shown} is {schedule.status} and has no slot left: "
                 "give it a new timing, or trigger it"
             )
         rule = with_holidays(schedule, holidays)
@@ -367,6 +369,8 @@ def _waits_for_a_run(schedule: Schedule) -> bool:
 
 class Moved(Struct, frozen=True):
     """A schedule whose next slot has changed."""
+
+    ID_PREFIX: ClassVar = Prefix.SCHEDULE
 
     id: UUID
     name: str | None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
+from typing import ClassVar
 from uuid import UUID
 
 from msgspec import Struct, structs
@@ -24,7 +25,7 @@ from tickwork.core.delivery.slot_delivery import slot_delivery
 from tickwork.core.delivery.target import DELIVERIES_QUEUE, EndpointTarget, read_envelope
 from tickwork.core.message import decide
 from tickwork.core.model import SYSTEM, Fate, Message, Scope, Settlement, State
-from tickwork.core.public_id import parse_public_id
+from tickwork.core.public_id import Prefix, optional_id, parse_public_id, public_id
 from tickwork.core.schedule.firing import FiringStatus
 from tickwork.errors import Conflict, InvalidInput, NotFound
 from tickwork.ops.audit import recorded
@@ -55,6 +56,8 @@ class CompletedFiring(Struct, frozen=True, kw_only=True):
     """A firing that its receiver completed. `status` is that of the attempt: `succeeded`, `failed`
     if it is retried, or `dead`."""
 
+    ID_PREFIX: ClassVar = Prefix.FIRING
+
     id: UUID
     schedule_id: UUID | None
     slot: datetime | None
@@ -76,7 +79,8 @@ async def complete_firing(
     """
     given, completion = read_token(token), read_completion(fields)
     if firing_id is not None and firing_id != given.message_id:
-        raise Conflict(f"the token does not belong to firing {firing_id}; nothing was changed")
+        shown = public_id(Prefix.FIRING, firing_id)
+        raise Conflict(f"the token does not belong to firing {shown}; nothing was changed")
     scope = Scope(given.tenant)
     for _ in range(TRIES_MAX):
         message, now = await _find(store, scope, given), await store.now()
@@ -88,7 +92,8 @@ async def complete_firing(
             )
         ending = decide.settle(claimed, completed(completion, message, now), settings)
         status = _STATUSES[ending.fate] if ending.firing is None else ending.firing.status
-        after = {"schedule_id": message.schedule_id, "status": status}
+        schedule = optional_id(Prefix.SCHEDULE, message.schedule_id)
+        after = {"schedule_id": schedule, "status": status}
         async with recorded(
             store, scope, "firing.complete", message.id, after=after, by=_BY
         ) as change:

@@ -320,7 +320,10 @@ async def store_new(store: Store, scope: Scope, new: Sequence[NewSchedule]) -> t
     subject: object = new[0].id
     after: object = partial(audited_fields, new[0], new[0].owner)
     if len(new) > 1:
-        subject, after = f"{len(new)} schedules", {"ids": [str(each.id) for each in new]}
+        subject, after = (
+            f"{len(new)} schedules",
+            {"ids": [public_id(Prefix.SCHEDULE, each.id) for each in new]},
+        )
     async with recorded(store, scope, "schedule.create", subject, after=after):
         return await store.schedules.create(scope, new)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from msgspec import Struct, field, to_builtins
@@ -12,6 +12,7 @@ from msgspec import Struct, field, to_builtins
 from tickwork.core import when
 from tickwork.core.delivery.target import AT_LEAST_ONCE
 from tickwork.core.model import Scope
+from tickwork.core.public_id import Prefix
 from tickwork.core.schedule.fields import render_definition
 from tickwork.core.schedule.model import Schedule as StoredSchedule
 from tickwork.core.schedule.model import ScheduleStatus
@@ -76,6 +77,8 @@ class Schedule(ScheduleView, frozen=True, kw_only=True):
     the slots that came due and became messages. `error_count` counts failed attempts since the
     last success; it starts at 0 again with the slot after a dead one.
     """
+
+    ID_PREFIX: ClassVar = Prefix.SCHEDULE
 
     id: UUID
 

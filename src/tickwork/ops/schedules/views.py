@@ -13,6 +13,7 @@ from msgspec import Struct
 from tickwork.core import when
 from tickwork.core.limits import LIST_LIMIT_MAX, check_limit
 from tickwork.core.model import Message, Scope
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.fields import render_definition
 from tickwork.core.schedule.firing import (
     SPREAD_MAX,
@@ -89,7 +90,7 @@ def show_schedule(
     rule = rule or schedule.definition.rule
     fires = fire_times(schedule, now, rule, in_sight)
     return {
-        "id": str(schedule.id),
+        "id": public_id(Prefix.SCHEDULE, schedule.id),
         "name": schedule.name,
         "status": str(schedule.status),
         "kind": KINDS[type(rule.timing)],
@@ -212,8 +213,8 @@ def next_fire_in_row(schedule: Schedule) -> datetime | None:
 def show_firing(firing: FiringRecord) -> dict[str, Any]:
     """Returns a firing as a dict with the API's field names."""
     shown = {
-        "id": str(firing.id),
-        "schedule_id": str(firing.schedule_id),
+        "id": public_id(Prefix.FIRING, firing.id),
+        "schedule_id": public_id(Prefix.SCHEDULE, firing.schedule_id),
         "slot": _iso(firing.slot),
         "due_at": _iso(firing.due_at),
         "attempt": firing.attempt,

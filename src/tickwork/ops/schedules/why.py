@@ -15,6 +15,7 @@ from msgspec import Struct, structs
 from tickwork.core import when
 from tickwork.core.fields import Reader
 from tickwork.core.model import SYSTEM, Message, Scope
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.firing import FiringRecord
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.core.schedule.plan import EXCLUDED
@@ -67,7 +68,7 @@ class Why(Struct, frozen=True, kw_only=True):
         """Returns the answer as a dict with the API's field names."""
         run = self.triggered
         return {
-            "schedule_id": str(self.schedule_id),
+            "schedule_id": public_id(Prefix.SCHEDULE, self.schedule_id),
             "at": when.iso(self.at),
             "is_slot": self.is_slot,
             "fired": self.fired,

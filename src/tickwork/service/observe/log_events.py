@@ -28,6 +28,7 @@ from uuid import UUID
 from tickwork.clock import monotonic
 from tickwork.core.message.error_summary import summary
 from tickwork.core.model import Fate, Message, Reaped, SettleResult, StoredQueue
+from tickwork.core.public_id import Prefix, optional_id, public_id
 from tickwork.core.workflow.model import Run
 from tickwork.errors import StoreBroken, StoreUnavailable
 from tickwork.service.observe import (
@@ -179,7 +180,7 @@ class EventLog(Observer):
             queue.name,
             message.type,
             message.hops,
-            message.correlation_id or message.id,
+            message.correlation,
         )
 
     def run_diverged(self, run: Run, divergence: str) -> None:
@@ -315,13 +316,15 @@ class EventLog(Observer):
         _log.warning("moved schedules=%d with the database's clock (intervals only)", schedules)
 
     def schedule_parked(self, tenant: str, schedule_id: UUID, error: str) -> None:
-        _log.error("parked schedule=%s tenant=%s: %s", schedule_id, tenant, error)
+        shown = public_id(Prefix.SCHEDULE, schedule_id)
+        _log.error("parked schedule=%s tenant=%s: %s", shown, tenant, error)
 
     def tzdata_applied(
         self, shard: int, versions: tuple[str, str], moved: int, first: Sequence[Moved]
     ) -> None:
         changes = ", ".join(
-            f"{format_value(each.name or each.id)} {_change(each)}" for each in first
+            f"{format_value(each.name or public_id(Prefix.SCHEDULE, each.id))} {_change(each)}"
+            for each in first
         )
         more = "" if moved == len(first) else f", and {moved - len(first)} more"
         text = "tzdata %s replaces %s: shard=%d moved=%d: %s%s"
@@ -329,7 +332,7 @@ class EventLog(Observer):
 
     def tzdata_failed(self, tenant: str, schedule_id: UUID, error: str) -> None:
         text = "new tzdata cannot be applied to schedule=%s tenant=%s, which stays as it is: %s"
-        _log.error(text, schedule_id, tenant, error)
+        _log.error(text, public_id(Prefix.SCHEDULE, schedule_id), tenant, error)
 
     def tzdata_outdated(self, own: str, newer: str) -> None:
         text = "this node has tzdata %s, other nodes have %s; update this node"
@@ -410,13 +413,14 @@ def _unexpected_outcomes(result: SettleResult) -> Mapping[UUID, str]:
 
 def identity(message: Message) -> dict[str, Any]:
     """The fields that identify a message; the same in every line about it."""
+    own_id = public_id(Prefix.MESSAGE, message.id)
     return {
-        "message_id": str(message.id),
-        "event_id": message.event_id or str(message.id),
-        "correlation_id": message.correlation_id or str(message.id),
+        "message_id": own_id,
+        "event_id": message.event_id or own_id,
+        "correlation_id": message.correlation_id or own_id,
         "tenant": message.tenant,
         "type": message.type,
-        "batch_id": message.batch_id and str(message.batch_id),
+        "batch_id": optional_id(Prefix.BATCH, message.batch_id),
         "attempt": message.attempts + 1,
     }
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from uuid import UUID
 
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.stats import CounterName
 
 COUNTERS_MAX = 10_000
@@ -15,6 +16,7 @@ COUNTERS_MAX = 10_000
 together."""
 
 
+_SOURCES = (f"{Prefix.SCHEDULE}_", f"{Prefix.BATCH}_")
 AN_ID = "(id)"
 """The source under which all sources that are ids are counted."""
 
@@ -61,8 +63,12 @@ class Counters:
 
 
 def _is_id(source: str) -> bool:
-    """Whether a text looks like a UUID. It runs for every message, so it checks only the dashes."""
-    return len(source) == 36 and source[8] == source[13] == source[18] == source[23] == "-"
+    """Whether a text looks like the id of a schedule or batch, or like a UUID. It runs for every
+    message, so it checks only the prefix or the dashes."""
+    if len(source) != 36:
+        return False
+    has_dashes = source[8] == source[13] == source[18] == source[23] == "-"
+    return has_dashes or source.startswith(_SOURCES)
 
 
 _log = logging.getLogger("tickwork")
@@ -72,6 +78,6 @@ def warn_missing_completion_queue(batch_id: UUID, queue: str) -> None:
     """Logs that the completion queue of a batch does not exist. The batch is completed anyway."""
     _log.warning(
         "batch %s completed, but its completion queue %s does not exist; no event was sent",
-        batch_id,
+        public_id(Prefix.BATCH, batch_id),
         queue,
     )

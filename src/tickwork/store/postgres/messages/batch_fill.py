@@ -20,6 +20,7 @@ from msgspec import structs
 from tickwork.core.limits import check_item, check_item_count
 from tickwork.core.message.batch import NewBatch
 from tickwork.core.model import NewMessage, StoredQueue
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import Moment, new_id
 from tickwork.store.postgres.engine.database import Connection, Database
@@ -102,7 +103,8 @@ def _by_id(batches: Sequence[PreparedBatch]) -> dict[tuple[str, UUID], PreparedB
             named.setdefault((prepared.group.tenant, prepared.id), prepared).group,
         )
         if (known.queue_id, len(known.messages)) != (group.queue_id, len(group.messages)):
-            raise Conflict(f"batch id {prepared.id} is already in use by another batch")
+            shown = public_id(Prefix.BATCH, prepared.id)
+            raise Conflict(f"batch id {shown} is already in use by another batch")
     return named
 
 
@@ -136,7 +138,9 @@ class BatchFiller:
                 piece = await _next_piece(source, start)
             await self._fill(_Filling(tenant, batch.id, queue), piece, source, start)
         elif _skip(chain(first, source), total + 1) != total:
-            raise Conflict(f"batch {batch.id} is already sealed with {total} items")
+            raise Conflict(
+                f"batch {public_id(Prefix.BATCH, batch.id)} is already sealed with {total} items"
+            )
 
     async def add(
         self,
@@ -175,7 +179,8 @@ class BatchFiller:
 
         row = await self._database.run(work)
         if row is None or row["queue_id"] != queue.id:
-            raise Conflict(f"batch {batch.id} belongs to another queue or was pruned; use a new id")
+            shown = public_id(Prefix.BATCH, batch.id)
+            raise Conflict(f"batch {shown} belongs to another queue or was pruned; use a new id")
         return row
 
     async def _fill(
@@ -201,7 +206,8 @@ class BatchFiller:
             )
         )
         if not is_sealed:
-            raise Conflict(f"batch {filling.id} does not have exactly the {start} items given")
+            shown = public_id(Prefix.BATCH, filling.id)
+            raise Conflict(f"batch {shown} does not have exactly the {start} items given")
 
     async def _store_piece(
         self, filling: _Filling, piece: Sequence[NewMessage], start: int, *, is_new: bool = False
@@ -226,9 +232,10 @@ class BatchFiller:
                 SQL.fill_batch, self._moment(), filling.tenant, filling.id, stop
             )
             if row is None:
-                raise Conflict(f"batch {filling.id} is already sealed")
+                raise Conflict(f"batch {public_id(Prefix.BATCH, filling.id)} is already sealed")
             if is_new and row["stored"] != start:
-                raise Conflict(f"another process is filling batch {filling.id}; repeat it")
+                shown = public_id(Prefix.BATCH, filling.id)
+                raise Conflict(f"another process is filling batch {shown}; repeat it")
             fresh = whole.messages[max(row["stored"] - start, 0) :]
             if not fresh:
                 return []

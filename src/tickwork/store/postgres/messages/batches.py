@@ -28,6 +28,7 @@ from tickwork.core.message.batch import (
     with_errors,
 )
 from tickwork.core.model import NewMessage, Scope
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.stats import CounterName
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import Moment, own_tenant
@@ -83,7 +84,7 @@ class PostgresBatches:
         queue = await self._queues.get(scope, batch.queue)
         known = await self.get(scope, batch.id)
         if known.queue_id != queue.id:
-            raise Conflict(f"batch {batch.id} belongs to another queue")
+            raise Conflict(f"batch {public_id(Prefix.BATCH, batch.id)} belongs to another queue")
         await self._filler.add(own_tenant(scope), batch, queue, items, known.total)
         return await self.get(scope, batch.id)
 

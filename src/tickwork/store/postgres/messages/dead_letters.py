@@ -37,6 +37,7 @@ from tickwork.core.message.message_list import (
     START_OF_TIME,
 )
 from tickwork.core.model import ContentType, NewMessage, Scope
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.stats import CounterName
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import Moment, new_id
@@ -198,7 +199,8 @@ class PostgresDeadLetters:
         async def work(connection: Connection) -> DeadLetter:
             row = await connection.fetchrow(SQL.edit_dead_letter, *values)
             if row is None:
-                raise Conflict(f"dead letter {dead_letter_id} is resolved already")
+                shown = public_id(Prefix.DEAD_LETTER, dead_letter_id)
+                raise Conflict(f"dead letter {shown} is resolved already")
             return read_dead_letter(row)
 
         return await self._database.change(work)

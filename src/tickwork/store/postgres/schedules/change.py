@@ -19,6 +19,7 @@ from msgspec import structs
 
 from tickwork.core.limits import is_name
 from tickwork.core.model import Scope
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.change import Change, Decision
 from tickwork.core.schedule.model import OverlapPolicy, Schedule, ScheduleStatus, ordering_key
@@ -109,13 +110,15 @@ class Changer:
             except _Interfered:
                 await asyncio.sleep(PAUSE_SECONDS)
             except asyncpg.UniqueViolationError:
+                shown = public_id(Prefix.SCHEDULE, schedule_id)
                 raise Conflict(
-                    f"the name wanted for schedule {schedule_id} is in use; take another one"
+                    f"the name wanted for schedule {shown} is in use; take another one"
                 ) from None
             else:
                 await self._finish(changed)
                 return changed.schedule
-        raise StoreUnavailable(f"schedule {schedule_id} is too busy to be changed; try again")
+        shown = public_id(Prefix.SCHEDULE, schedule_id)
+        raise StoreUnavailable(f"schedule {shown} is too busy to be changed; try again")
 
     async def _change(
         self,
@@ -281,7 +284,7 @@ class Changer:
         """Counts messages and wakes consumers after the commit."""
         schedule = changed.schedule
         if changed.fires:
-            source = str(schedule.id)
+            source = public_id(Prefix.SCHEDULE, schedule.id)
             key = CounterKey(
                 changed.queue_id, schedule.tenant, CounterName.SENT, changed.type, source
             )

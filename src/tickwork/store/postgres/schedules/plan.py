@@ -16,6 +16,7 @@ from uuid import UUID
 
 from tickwork.core.limits import check_limit, check_system
 from tickwork.core.model import Scope
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.model import ordering_key, read_rule, read_terms
 from tickwork.core.schedule.plan import DueSchedule, Plan, PlanResult
@@ -246,7 +247,8 @@ class Planner:
             plan = plans[number]
             if not plan.fires:
                 continue
-            key = CounterKey(row[2], plan.tenant, CounterName.SENT, row[3], str(plan.id))
+            source = public_id(Prefix.SCHEDULE, plan.id)
+            key = CounterKey(row[2], plan.tenant, CounterName.SENT, row[3], source)
             self._counters.add(key, len(plan.fires))
             if row[2] not in ready and any(fire.visible_at <= row[4] for fire in plan.fires):
                 ready.add(row[2])

@@ -13,6 +13,7 @@ from tickwork.core.message.batch import (
     NewBatch,
 )
 from tickwork.core.model import BatchWithItems, NewMessage, Scope
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import own_tenant
 from tickwork.store.sqlite.engine.database import Database
@@ -41,12 +42,14 @@ class BatchFiller:
         opened = await self._database.write(lambda transaction: _open(transaction, scope, batch))
         if opened.status is not BatchStatus.FILLING:
             if _skip(chain(first, source), opened.total + 1) != opened.total:
-                raise Conflict(f"batch {batch.id} is already sealed with {opened.total} items")
+                shown = public_id(Prefix.BATCH, batch.id)
+                raise Conflict(f"batch {shown} is already sealed with {opened.total} items")
             return opened
         stored, piece = opened.total, first[opened.total :]
         if not piece:
             if len(first) + _skip(source, stored - len(first)) < stored:
-                raise Conflict(f"batch {batch.id} has {stored} items already, more than given")
+                shown = public_id(Prefix.BATCH, batch.id)
+                raise Conflict(f"batch {shown} has {stored} items already, more than given")
             piece = _next_piece(source, stored)
         while piece:
             filling = _Piece(scope, batch, piece, stored)
@@ -99,7 +102,8 @@ class PreparedBatch:
         values = (*name, queue.id, batch.completion_queue, transaction.now, total)
         if not transaction.execute(SQL.store_whole_batches, values).rowcount:
             if not transaction.execute(SQL.has_whole_batch, (*name, queue.id, total)).fetchone():
-                raise Conflict(f"batch id {batch.id} is already in use by another batch")
+                shown = public_id(Prefix.BATCH, batch.id)
+                raise Conflict(f"batch id {shown} is already in use by another batch")
             return name[0], (), queue.id
         self._prepared.store(transaction, name[0], queue, batch_id=name[1])
         return name[0], batch.items, queue.id
@@ -123,7 +127,8 @@ class _Piece:
         values = (*name, queue.id, self._stored, len(items), transaction.now)
         row = transaction.execute(SQL.fill_batch, values).fetchone()
         if row is None:
-            raise Conflict(f"batch {self._batch.id} is sealed, or another process is filling it")
+            shown = public_id(Prefix.BATCH, self._batch.id)
+            raise Conflict(f"batch {shown} is sealed, or another process is filling it")
         (ended,) = row
         if ended and _has_ended(transaction, name, items):
             raise Conflict("an item has the id of an item of this batch that has ended")
@@ -152,7 +157,7 @@ def _open(transaction: Transaction, scope: Scope, batch: NewBatch) -> Batch:
     transaction.execute(SQL.open_batch, (*values, batch.run_id))
     opened = get_batch(transaction, scope, batch.id)
     if opened.queue_id.bytes != queue.id:
-        raise Conflict(f"batch {batch.id} belongs to another queue")
+        raise Conflict(f"batch {public_id(Prefix.BATCH, batch.id)} belongs to another queue")
     return opened
 
 
@@ -161,7 +166,9 @@ def _seal(transaction: Transaction, scope: Scope, batch_id: UUID, stored: int) -
     seal(transaction, own_tenant(scope), batch_id.bytes)
     sealed = get_batch(transaction, scope, batch_id)
     if sealed.total != stored:
-        raise Conflict(f"batch {batch_id} is sealed with {sealed.total} items")
+        raise Conflict(
+            f"batch {public_id(Prefix.BATCH, batch_id)} is sealed with {sealed.total} items"
+        )
     return sealed
 
 

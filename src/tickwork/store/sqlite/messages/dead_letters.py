@@ -27,6 +27,7 @@ from tickwork.core.message.dead_letter import (
 from tickwork.core.message.error_summary import fingerprint
 from tickwork.core.message.message_list import END_OF_TIME, LAST_ID, LOOKED_AT_MAX
 from tickwork.core.model import ContentType, NewMessage, Scope
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.stats import CounterName
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import new_id
@@ -188,7 +189,8 @@ class SqliteDeadLetters:
             rowid, _ = _find(transaction, scope, dead_letter_id)
             values = (rowid, body, str(content_type), transaction.now)
             if transaction.execute(SQL.edit_dead_letter, values).rowcount == 0:
-                raise Conflict(f"dead letter {dead_letter_id} is resolved already")
+                shown = public_id(Prefix.DEAD_LETTER, dead_letter_id)
+                raise Conflict(f"dead letter {shown} is resolved already")
             return transaction.execute(SQL.read_dead_letters, (rows.as_json([rowid]),)).fetchall()
 
         (letter,) = rows.dead_letters(await self._database.change(work))

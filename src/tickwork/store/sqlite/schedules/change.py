@@ -12,6 +12,7 @@ from uuid import UUID
 from msgspec import structs
 
 from tickwork.core.model import Scope
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.change import Change, Decision
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.core.schedule.plan import UNFINISHED_MAX
@@ -140,7 +141,8 @@ def _fire(transaction: Transaction, found: StoredSchedule, change: Change) -> No
         raise NotFound("queue", found.schedule.definition.queue)
     origin = SourceSchedule(*transaction.execute(SQL.slot_template, (found.rowid,)).fetchone())
     slots = [prepare_slot(fire) for fire in change.fires]
-    store_slot_messages(transaction, [SlotMessages(origin, str(found.schedule.id), slots)])
+    source = public_id(Prefix.SCHEDULE, found.schedule.id)
+    store_slot_messages(transaction, [SlotMessages(origin, source, slots)])
 
 
 def _write(

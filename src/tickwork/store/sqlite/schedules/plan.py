@@ -14,6 +14,7 @@ from uuid import UUID
 
 from tickwork.core.limits import EXCERPT_LENGTH_MAX, check_limit, check_system
 from tickwork.core.model import Scope
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.model import ScheduleStatus, read_terms
 from tickwork.core.schedule.plan import DueSchedule, Plan, PlanResult
 from tickwork.core.schedule.shards import Grant
@@ -162,7 +163,7 @@ def _prepare(plan: Plan) -> _PreparedPlan:
         (then_slot, then_due_at, look_at, len(fires), fires[-1].slot if fires else None),
         str(plan.status),
         plan.error,
-        str(plan.id),
+        public_id(Prefix.SCHEDULE, plan.id),
         fires,
         [skip_values(skip) for skip in plan.skips],
     )

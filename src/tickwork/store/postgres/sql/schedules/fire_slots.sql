@@ -16,7 +16,7 @@ stored AS (
         CASE WHEN fire.catch_up THEN greatest(s.priority - /*catch_up_step*/, 0) ELSE s.priority END,
         due.visible_at, $1, due.at + make_interval(secs => s.expires_after_seconds),
         CASE WHEN s.overlap IN (/*ordered*/) THEN 'schedule:' || s.id END,
-        s.type, s.id::text, s.id, fire.slot, fire.run, fire.catch_up, due.at,
+        s.type, 'sch_' || replace(s.id::text, '-', ''), s.id, fire.slot, fire.run, fire.catch_up, due.at,
         CASE WHEN NOT fire.catch_up THEN s.grace_seconds END,
         CASE WHEN fire.is_last THEN (coalesce(s.terms, '{}')::jsonb || '{"is_last": true}')::text
             ELSE s.terms

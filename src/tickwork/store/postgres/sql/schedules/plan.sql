@@ -75,7 +75,8 @@ stored AS (
         CASE WHEN ($22::boolean[])[n] THEN greatest(moved.priority - /*catch_up_step*/, 0) ELSE moved.priority END,
         due.visible_at, moment.now,
         due.at + make_interval(secs => moved.expires_after_seconds),
-        CASE WHEN moved.is_keyed THEN 'schedule:' || moved.id END, moved.type, moved.id::text, moved.id,
+        CASE WHEN moved.is_keyed THEN 'schedule:' || moved.id END, moved.type,
+        'sch_' || replace(moved.id::text, '-', ''), moved.id,
         ($19::timestamptz[])[n], ($23::integer[])[n], ($22::boolean[])[n], due.at,
         CASE WHEN NOT ($22::boolean[])[n] THEN moved.grace_seconds END,
         CASE WHEN ($24::boolean[])[n]
