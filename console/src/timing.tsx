@@ -172,7 +172,7 @@ export function usePreview(rule: Timing | undefined, number: number): { preview?
     const wait = isTyped.current ? TYPING_MS : 0
     isTyped.current = true
     const timer = setTimeout(() => {
-      post('/v1/schedules/preview', { body: { ...rule, count: number }, signal: stop.signal })
+      post('/v1/schedules/preview', { body: { ...rule, limit: number }, signal: stop.signal })
         .then((preview) => setState({ preview }))
         .catch((error: Problem) => !stop.signal.aborted && setState({ error }))
     }, wait)

@@ -126,7 +126,7 @@ async def delete(user: User, schedule_id: str) -> None:
 async def upcoming(count: int) -> list[UpcomingRow]:
     """Return the next runs of all users, soonest first. The timers of entities are schedules."""
     found = []
-    for each in await app.schedules.upcoming(count=count):
+    for each in await app.schedules.upcoming(limit=count):
         schedule = await app.schedules.get(each.schedule_id)
         user_id, schedule_id = schedule.target["key"], schedule.payload
         row = await _get(USERS[user_id], schedule_id)
@@ -167,7 +167,7 @@ async def _shown(row: ScheduleRow) -> ScheduleRow:
         "once_at": row.once_at,
         "timezone": row.timezone,
     }
-    preview = await app.schedules.preview(count=1, **fields)
+    preview = await app.schedules.preview(limit=1, **fields)
     return structs.replace(row, next_run=preview.fires[0].fire_at if preview.fires else None)
 
 

@@ -70,7 +70,7 @@ async def delete(user: User, schedule_id: str) -> None:
 async def upcoming(count: int) -> list[UpcomingRow]:
     """Return the next runs of all users, soonest first."""
     found = []
-    for each in await app.schedules.upcoming(count=count):
+    for each in await app.schedules.upcoming(limit=count):
         schedule = await app.schedules.get(each.schedule_id)
         found.append(
             UpcomingRow(

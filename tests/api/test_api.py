@@ -82,8 +82,8 @@ def test_the_description_documents_the_preview(document: dict[str, Any]) -> None
     schema = preview["requestBody"]["content"]["application/json"]["schema"]
     assert schema["examples"]
     fields = document["components"]["schemas"]["PreviewRequest"]["properties"]
-    assert fields.keys() == when.RULE_FIELDS | {"count", "from"}
-    assert (fields["count"]["minimum"], fields["count"]["maximum"]) == (1, 1000)
+    assert fields.keys() == when.RULE_FIELDS | {"limit", "from"}
+    assert (fields["limit"]["minimum"], fields["limit"]["maximum"]) == (1, 1000)
 
 
 def test_the_description_documents_responses_and_problems(document: dict[str, Any]) -> None:

@@ -8,6 +8,9 @@ import httpx
 import pytest
 
 from tests.api.acts import every_page, fields_of, make_queue, problem, pull, send
+from tests.kit.waiting import eventually
+from tests.stores.home import Home
+from tickwork import Message, Tickwork
 from tickwork.ops import dead_letters
 
 Http = httpx.AsyncClient
@@ -80,8 +83,10 @@ async def test_dead_letters_of_a_queue_are_replayed_and_discarded(http: Http) ->
     third = await die(http)
     gone = await http.post(f"/v1/dead/{third['id']}/discard")
     assert gone.json()["resolution"] == "discarded"
-    told = problem(await http.post(f"{DEAD}/replay", json={"rate": 0}), 422, "invalid_input")
-    assert fields_of(told) == ["rate"]
+    told = problem(
+        await http.post(f"{DEAD}/replay", json={"rate_per_second": 0}), 422, "invalid_input"
+    )
+    assert fields_of(told) == ["rate_per_second"]
     told = problem(await http.post(f"{DEAD}/replay", json={"canaries": 1}), 400, "unknown_field")
     assert "canary" in told["errors"][0]["message"]
 
@@ -131,3 +136,23 @@ async def test_a_message_that_died_answers_with_its_dead_letter(http: Http) -> N
     (letter,) = (await http.get("/v1/queues/q/dead")).json()["items"]
     found = (await http.get(f"/v1/messages/{sent}/why")).json()
     assert (found["kind"], found["id"]) == ("dead_letter", letter["id"])
+
+
+async def test_a_list_shows_the_last_line_of_an_error(home: Home, http: Http) -> None:
+    app = Tickwork(home.url)
+    app.queue("q", max_retries=0)
+
+    @app.on("q")
+    async def handle(_: Message[Any]) -> None:
+        raise ValueError("no such order")
+
+    async with app.running(drain_seconds=1.0):
+        await app.queue("q").send({"order": 7})
+        (letter,) = await eventually(lambda: app.dead_letters.list("q"))
+    await app.close()
+    assert (letter.error or "").startswith("Traceback (most recent call last):")
+    assert (letter.summary, letter.body) == ("ValueError: no such order", {"order": 7})
+    (listed,) = await every_page(http, DEAD)
+    assert (listed["summary"], listed["body"]) == (letter.summary, letter.body)
+    (group,) = (await http.get(f"{DEAD}/groups")).json()["groups"]
+    assert group["example"] == letter.summary

@@ -90,7 +90,7 @@ async def test_an_event_reaches_endpoints_and_subscribed_queues_once(http: Http)
     assert (await http.get(f"{url}/attempts")).json() == {"items": [], "next_cursor": None}
     assert (await http.post(f"{url}/resend")).json()["status"] == "waiting"
     recovered = await http.post(
-        "/v1/endpoints/shop/recover", json={"since": "2026-01-01T00:00:00Z", "rate": 100}
+        "/v1/endpoints/shop/recover", json={"since": "2026-01-01T00:00:00Z", "rate_per_second": 100}
     )
     assert recovered.json() == {"recovered": 1}
     assert await every_page(http, "/v1/deliveries", status="delivered") == []

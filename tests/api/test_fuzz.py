@@ -39,7 +39,7 @@ PARTS = st.sampled_from(
     ["hour", "minute", "day", "day_of_week", "short_month", "gap", "overlap", "policy", "cap"]
 )
 VALUES = LEAVES | st.lists(LEAVES, max_size=3) | st.dictionaries(PARTS, LEAVES, max_size=4)
-FIELDS = st.sampled_from([*sorted(when.RULE_FIELDS), "count", "from"])
+FIELDS = st.sampled_from([*sorted(when.RULE_FIELDS), "limit", "from"])
 BODIES = st.dictionaries(FIELDS, VALUES, max_size=5)
 
 

@@ -45,7 +45,7 @@ def test_a_preview_returns_fires_description_and_warnings(client: Client) -> Non
             "cron_expr": "30 2 * * *",
             "timezone": "America/New_York",
             "from": "2027-03-13T12:00:00Z",
-            "count": 2,
+            "limit": 2,
         },
     )
     assert response.status_code == 200
@@ -71,21 +71,21 @@ def test_a_preview_returns_fires_description_and_warnings(client: Client) -> Non
 
 
 def test_a_preview_starts_now_by_default(client: Client) -> None:
-    fires = client.post(URL, json={"cron_expr": "0 * * * *", "count": 1}).json()["fires"]
+    fires = client.post(URL, json={"cron_expr": "0 * * * *", "limit": 1}).json()["fires"]
     assert fires[0]["fire_at"] == "2026-11-15T04:00:00Z"
 
 
 def test_a_preview_has_at_most_a_thousand_fires(client: Client) -> None:
-    body = {"cron_expr": "* * * * *", "count": 1000}
+    body = {"cron_expr": "* * * * *", "limit": 1000}
     assert len(client.post(URL, json=body).json()["fires"]) == 1000
-    told = refusal(client.post(URL, json={**body, "count": 1001}), status=422, code="invalid_input")
-    assert told["errors"][0]["field"] == "count"
+    told = refusal(client.post(URL, json={**body, "limit": 1001}), status=422, code="invalid_input")
+    assert told["errors"][0]["field"] == "limit"
 
 
 def test_every_invalid_field_is_reported_at_once(client: Client) -> None:
-    response = client.post(URL, json={"cron_expr": "61 * * * *", "count": 0, "colour": "red"})
+    response = client.post(URL, json={"cron_expr": "61 * * * *", "limit": 0, "colour": "red"})
     told = refusal(response, status=400, code="unknown_field")
-    assert {error["field"] for error in told["errors"]} == {"cron_expr", "count", "colour"}
+    assert {error["field"] for error in told["errors"]} == {"cron_expr", "limit", "colour"}
     assert all(error["message"] for error in told["errors"])
     assert told["detail"].startswith("3 errors; the first is ")
 
@@ -114,10 +114,10 @@ def test_seconds_in_cron_are_refused_at_the_usual_minimum(client: Client) -> Non
         b'"text"',
         b"[]",
         b'[{"cron_expr": "@daily"}]',
-        b'{"count": NaN}',
-        b'{"count": Infinity}',
-        b'{"count": 1e999}',
-        b'{"count": 0x10}',
+        b'{"limit": NaN}',
+        b'{"limit": Infinity}',
+        b'{"limit": 1e999}',
+        b'{"limit": 0x10}',
         b"{'count': 1}",
         b"\x00",
         b'{"cron_expr": "\x00"}',
@@ -154,7 +154,7 @@ def test_a_body_that_is_not_a_json_object_is_a_bad_request(client: Client, body:
 )
 @pytest.mark.parametrize(
     "field",
-    ["cron_expr", "interval_seconds", "daily_time", "once_at", "rrule", "from", "count", "dst",
+    ["cron_expr", "interval_seconds", "daily_time", "once_at", "rrule", "from", "limit", "dst",
      "timezone", "exclude", "start_at", "missed", "jitter_seconds"],
 )  # fmt: skip
 def test_odd_values_are_refused_by_field(client: Client, field: str, value: str) -> None:
@@ -204,7 +204,7 @@ def test_the_problem_of_another_media_type_names_json(client: Client, media_type
 
 def test_a_preview_uses_the_stored_calendars(tmp_path: Path) -> None:
     database = f"sqlite:///{tmp_path / 'server.db'}"
-    body = {"cron_expr": "0 9 * * *", "from": "2027-03-01T00:00:00Z", "count": 2}
+    body = {"cron_expr": "0 9 * * *", "from": "2027-03-01T00:00:00Z", "limit": 2}
     app = Tickwork(database)
 
     async def close() -> None:

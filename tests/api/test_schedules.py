@@ -183,13 +183,13 @@ async def test_slots_of_the_past_are_backfilled(http: Http) -> None:
 async def test_the_next_fires_are_listed(http: Http) -> None:
     made = await make(http, name="daily", owner="ada")
     await make(http, cron_expr="* * * * *", name="often", owner="bob")
-    fires = (await http.get(f"/v1/schedules/{made['id']}/upcoming?count=2")).json()["fires"]
+    fires = (await http.get(f"/v1/schedules/{made['id']}/upcoming?limit=2")).json()["fires"]
     assert [each["schedule_id"] for each in fires] == [made["id"]] * 2
-    of_all = (await http.get("/v1/upcoming?count=3")).json()["fires"]
+    of_all = (await http.get("/v1/upcoming?limit=3")).json()["fires"]
     assert of_all[0]["name"] == "often"
-    of_ada = (await http.get("/v1/upcoming?owner=ada&count=1")).json()["fires"]
+    of_ada = (await http.get("/v1/upcoming?owner=ada&limit=1")).json()["fires"]
     assert [each["name"] for each in of_ada] == ["daily"]
-    problem(await http.get("/v1/upcoming?count=1001"), 422, "invalid_input")
+    problem(await http.get("/v1/upcoming?limit=1001"), 422, "invalid_input")
 
 
 async def test_why_is_answered(http: Http) -> None:

@@ -16,7 +16,7 @@ BODY = {
     "cron_expr": "30 2 * * *",
     "timezone": "America/New_York",
     "from": "2027-03-13T12:00:00Z",
-    "count": 3,
+    "limit": 3,
 }
 
 
@@ -53,8 +53,8 @@ async def test_server_and_command_line_return_the_same_preview(
         assert "<h1>Tickwork" in (await client.get("/docs")).text
         large = await client.post("/v1/schedules/preview", content=b" " * 3_000_000)
         assert large.status_code == 413
-    words = ["next", BODY["cron_expr"], "--tz", BODY["timezone"], "--from", BODY["from"]]
-    command = children.spawn("tickwork", *map(str, words), "--count", "3", "--json")
+    words = ["next", BODY["cron_expr"], "--timezone", BODY["timezone"], "--from", BODY["from"]]
+    command = children.spawn("tickwork", *map(str, words), "--limit", "3", "--json")
     await command.succeeded()
     assert json.loads("\n".join(command.lines())) == answer["fires"]
     server.terminate()

@@ -200,14 +200,14 @@ def test_a_filling_batch_has_no_remaining_time(desk: Desk) -> None:
     totals = []
     for stored in (1_200, 2_400):
         desk.store(partial(fill, batch_id=batch_id, items=items[:stored]))
-        stopped = desk.run("batches", "watch", str(batch_id), "--timeout", "0")
+        stopped = desk.run("batches", "watch", str(batch_id), "--timeout-seconds", "0")
         assert (stopped.exit_code, stopped.stderr) == (
             1,
             f"tickwork: batch {batch_id} was not completed within the timeout\n",
         )
         assert stopped.stdout.endswith(" so far\n")
         look = json.loads(
-            desk.run("batches", "watch", str(batch_id), "--timeout", "0", "--json").stdout
+            desk.run("batches", "watch", str(batch_id), "--timeout-seconds", "0", "--json").stdout
         )
         assert (look["status"], look["remaining_seconds"]) == ("filling", None)
         assert f"of {look['total']} so far" in stopped.stdout
@@ -234,9 +234,9 @@ def test_a_completed_batch_is_shown_once(desk: Desk) -> None:
         ([], 2, "ID is missing"),
         (["x"], 2, "ID: 'x' is not an id"),
         ([str(new_id())], 1, "there is no batch"),
-        ([str(new_id()), "--timeout", "-1"], 2, "--timeout: must be from 0 to "),
-        ([str(new_id()), "--timeout", "nan"], 2, "--timeout: must be from 0 to "),
-        ([str(new_id()), "--timeout", "soon"], 2, "--timeout: must be a number"),
+        ([str(new_id()), "--timeout-seconds", "-1"], 2, "--timeout-seconds: must be from 0 to "),
+        ([str(new_id()), "--timeout-seconds", "nan"], 2, "--timeout-seconds: must be from 0 to "),
+        ([str(new_id()), "--timeout-seconds", "soon"], 2, "--timeout-seconds: must be a number"),
     ],
 )
 def test_bad_usage_is_one_line(desk: Desk, words: list[str], code: int, says: str) -> None:

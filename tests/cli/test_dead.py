@@ -14,7 +14,7 @@ from tickwork.ops.entities import ensure_entity_type, new_call, send_call
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
-MISSING = "00000000-0000-7000-8000-000000000000"
+MISSING = "dead_00000000000070008000000000000000"
 
 
 async def bury(store: Store) -> None:
@@ -216,7 +216,7 @@ def test_an_invalid_body_is_refused(buried: Desk, words: list[str], says: str) -
 
 
 def test_dead_letters_are_replayed_at_a_rate(buried: Desk) -> None:
-    words = ("--type", "welcome", "--rate", "0.01", "--limit", "5")
+    words = ("--type", "welcome", "--rate-per-second", "0.01", "--limit", "5")
     assert buried.json("dead", "replay", "emails", *words) == {
         "replayed": 2,
         "canaries": 0,
@@ -228,7 +228,7 @@ def test_dead_letters_are_replayed_at_a_rate(buried: Desk) -> None:
 
 
 def test_canaries_that_time_out_stop_the_replay(buried: Desk) -> None:
-    words = ("dead", "replay", "emails", "--canary", "1", "--canary-timeout", "0.01")
+    words = ("dead", "replay", "emails", "--canary", "1", "--canary-timeout-seconds", "0.01")
     stopped = buried.run(*words)
     assert (stopped.exit_code, stopped.stdout) == (1, "1 replayed\n")
     assert "the canaries were not handled in time" in stopped.stderr
@@ -274,10 +274,22 @@ def test_ids_that_are_not_open_are_reported_and_nothing_is_done(buried: Desk, co
         (["show"], 2, "ID is missing"),
         (["show", "x"], 2, "ID: 'x' is not an id"),
         (["show", MISSING], 1, f"there is no dead letter {MISSING}"),
-        (["replay", "emails", "--rate", "fast"], 2, "--rate: must be a number, not 'fast'"),
-        (["replay", "emails", "--rate", "0"], 2, "--rate: must be from 0.001"),
+        (
+            ["replay", "emails", "--rate-per-second", "fast"],
+            2,
+            "--rate-per-second: must be a number, not 'fast'",
+        ),
+        (
+            ["replay", "emails", "--rate-per-second", "0"],
+            2,
+            "--rate-per-second: must be from 0.001",
+        ),
         (["replay", "emails", "--canary", "101"], 2, "--canary: must be from 0 to 100"),
-        (["replay", "emails", "--canary-timeout", "0"], 2, "--canary-timeout: must be above 0"),
+        (
+            ["replay", "emails", "--canary-timeout-seconds", "0"],
+            2,
+            "--canary-timeout-seconds: must be above 0",
+        ),
         (["replay", "emails", "--id", "x"], 2, "--id: 'x' is not an id"),
     ],
 )

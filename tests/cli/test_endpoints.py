@@ -35,17 +35,17 @@ def billing(desk: Desk) -> Desk:
 
 def test_an_endpoint_is_listed_changed_disabled_and_deleted(billing: Desk) -> None:
     assert "billing" in billing.answer("endpoints", "list")
-    changed = billing.json("endpoints", "update", "billing", "--rate", "5", "--ordered")
+    changed = billing.json("endpoints", "update", "billing", "--rate-per-second", "5", "--ordered")
     assert changed["rate_per_second"] == 5
     assert changed["ordered"] is True
     further = '{"retry_seconds": [5, 60], "method": "PUT", "rate_per_second": null}'
     changed = billing.json("endpoints", "update", "billing", "--fields", further)
     assert (changed["retry_seconds"], changed["method"]) == ([5, 60], "PUT")
     assert changed["rate_per_second"] is None
-    changed = billing.json("endpoints", "update", "billing", "--first-byte", "5")
+    changed = billing.json("endpoints", "update", "billing", "--first-byte-seconds", "5")
     assert changed["first_byte_seconds"] == 5
-    refused = billing.run("endpoints", "update", "billing", "--first-byte", "31")
-    assert "--first-byte: must be at most timeout_seconds (30), not 31" in refused.stderr
+    refused = billing.run("endpoints", "update", "billing", "--first-byte-seconds", "31")
+    assert "--first-byte-seconds: must be at most timeout_seconds (30), not 31" in refused.stderr
     billing.answer("endpoints", "disable", "billing", "--reason", "too slow")
     assert "too slow" in billing.answer("endpoints", "show", "billing")
     billing.answer("endpoints", "enable", "billing")
@@ -129,7 +129,7 @@ def test_show_has_all_settings_of_an_endpoint(billing: Desk) -> None:
         ' "permanent_statuses": [404, 422], "timeout_seconds": 10}'
     )
     billing.answer(
-        "endpoints", "update", "billing", "--fields", fields, "--no-types", "--rate", "5"
+        "endpoints", "update", "billing", "--fields", fields, "--no-types", "--rate-per-second", "5"
     )
     lines = billing.answer("endpoints", "show", "billing").splitlines()
     for line in (

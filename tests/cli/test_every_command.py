@@ -53,7 +53,7 @@ MORE = {
     "deliveries recover": ["--since", "2027-01-01T00:00:00Z"],
     "firings complete": ["--token", "tct_" + "A" * 64 + "ZGVmYXVsdA"],
     "keys create": ["--scope", "read"],
-    "queues update": ["--rate", "1"],
+    "queues update": ["--rate-per-second", "1"],
     "readers grant": ["--tenant", "a"],
     "schedules backfill": ["--from", "2027-01-01T00:00:00Z", "--to", "2027-01-02T00:00:00Z"],
     "schedules create": ["--queue", "q"],
@@ -135,13 +135,7 @@ def test_a_server_that_is_not_there_is_one_sentence(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "days.txt").write_text("2027-12-25\n")
     monkeypatch.setattr(session, "RETRY_SECONDS", 0.0)
-    option = (
-        "--url"
-        if "--url" not in MORE.get(name, [])
-        and not name.startswith(("schedules create", "schedules update"))
-        else "--server"
-    )
-    refused = CliRunner().invoke(app, [*words(name), option, "http://127.0.0.1:1"])
+    refused = CliRunner().invoke(app, [*words(name), "--server", "http://127.0.0.1:1"])
     assert (refused.exit_code, refused.stdout) == (1, ""), refused.stderr
     assert refused.stderr.startswith("tickwork: service http://127.0.0.1:1: cannot be reached")
     assert refused.stderr.count("\n") == 1
@@ -154,7 +148,7 @@ def test_a_command_for_databases_says_so(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tickwork.toml").write_text("")
     (tmp_path / "days.txt").write_text("0 9 * * * /bin/true\n")
-    refused = CliRunner().invoke(app, [*words(name), "--url", "http://127.0.0.1:1"])
+    refused = CliRunner().invoke(app, [*words(name), "--server", "http://127.0.0.1:1"])
     assert (refused.exit_code, refused.stdout) == (2, ""), refused.stderr
     if name not in ("workflows check", "workflows replay"):  # They need an app.
         assert "works on a database, not on a server: give --database" in refused.stderr

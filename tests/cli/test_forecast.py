@@ -21,7 +21,7 @@ async def fill(store: Store) -> None:
 
 def test_a_forecast_is_shown_as_a_line_and_tables(desk: Desk) -> None:
     desk.store(fill)
-    shown = desk.answer("forecast", "--window", "600")
+    shown = desk.answer("forecast", "--window-seconds", "600")
     assert "30 firings of 30 schedules in the next 24 hours" in shown
     assert "█" in shown
     assert "queue mail" in shown
@@ -40,7 +40,7 @@ def test_wrong_options_of_a_forecast_are_named(desk: Desk) -> None:
     for words, told in (
         (["--hours", "0"], "--hours: must be from 1 to 168, not 0"),
         (["--hours", "x"], "--hours: must be a whole number, not 'x'"),
-        (["--window", "0"], "--window: must be from 1 to 86400, not 0"),
+        (["--window-seconds", "0"], "--window-seconds: must be from 1 to 86400, not 0"),
         (["--tenant", "a", "--all-tenants"], "give --tenant or --all-tenants, not both"),
     ):
         result = desk.run("forecast", *words)

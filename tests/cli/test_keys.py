@@ -31,7 +31,7 @@ def test_a_key_is_made_listed_rotated_and_revoked(office: Desk) -> None:
     table = office.answer("keys", "list")
     assert "read,send" in table
     assert parsed.secret not in table
-    rotated = office.json("keys", "rotate", parsed.key_id, "--keep", "60")
+    rotated = office.json("keys", "rotate", parsed.key_id, "--keep-seconds", "60")
     assert rotated["token"] != token
     assert rotated["token"].startswith(f"tw_{parsed.key_id}_")
     assert "rotating" in office.answer("keys", "list")
@@ -47,10 +47,13 @@ def test_bad_input_names_the_option(office: Desk) -> None:
         (["create", "ci"], "--scope: is missing"),
         (["create", "ci", "--scope", "raed"], "--scope: must be one of read"),
         (["create", "ci", "--scope", "admin", "--owner", "ada"], "--scope: a key with an owner"),
-        (["create", "ci", "--scope", "read", "--expires", "2020-01-01T00:00:00Z"], "--expires:"),
+        (
+            ["create", "ci", "--scope", "read", "--expires-at", "2020-01-01T00:00:00Z"],
+            "--expires-at:",
+        ),
         (["rotate"], "KEY is missing"),
         (["rotate", "nobody"], "there is no API key nobody"),
-        (["rotate", "nobody", "--keep", "-1"], "--keep: must be from 0"),
+        (["rotate", "nobody", "--keep-seconds", "-1"], "--keep-seconds: must be from 0"),
         (["revoke", "nobody", "--yes"], "there is no API key nobody"),
         (["list", "--tenant", "nobody"], "there is no tenant nobody"),
     ):

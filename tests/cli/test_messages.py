@@ -94,7 +94,7 @@ def test_claimed_messages_are_listed_with_who_has_them_and_filters_apply(desk: D
     heading, row = desk.answer("messages", "list", "emails", "--state", "claimed").splitlines()
     assert heading.split()[-3:] == ["claimed_at", "node", "body"]
     assert "host-a:4711" in row
-    for filters, number in ((["--correlation", "c"], 1), (["--older-than", "3600"], 0), ([], 2)):
+    for filters, number in ((["--correlation-id", "c"], 1), (["--older-than", "3600"], 0), ([], 2)):
         assert len(desk.json("messages", "list", "emails", *filters)) == number
 
 

@@ -35,7 +35,7 @@ def fires(*words: str) -> list[dict[str, Any]]:
 
 
 def first(*words: str) -> str:
-    return str(fires(*words, *FROM, "--count", "1")[0]["fire_at"])
+    return str(fires(*words, *FROM, "--limit", "1")[0]["fire_at"])
 
 
 def complaint(*words: str, code: int = 2) -> str:
@@ -50,7 +50,7 @@ def complaint(*words: str, code: int = 2) -> str:
 
 
 def test_json_is_a_list_of_fires() -> None:
-    assert fires("30 2 * * *", "--tz", "America/New_York", *FROM, "--count", "2") == [
+    assert fires("30 2 * * *", "--timezone", "America/New_York", *FROM, "--limit", "2") == [
         {
             "fire_at": "2027-03-14T07:00:00Z",
             "local": "2027-03-14T03:00:00-04:00",
@@ -67,7 +67,7 @@ def test_json_is_a_list_of_fires() -> None:
 
 
 def test_the_default_output_is_a_table() -> None:
-    result = run("next", "30 2 * * *", "--tz", "America/New_York", *FROM, "--count", "2")
+    result = run("next", "30 2 * * *", "--timezone", "America/New_York", *FROM, "--limit", "2")
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.splitlines() == [
         "At 02:30, every day, New York time",
@@ -79,7 +79,7 @@ def test_the_default_output_is_a_table() -> None:
 
 
 def test_seconds_are_shown_if_a_fire_has_any() -> None:
-    result = run("next", "--interval-seconds", "1", *FROM, "--count", "1")
+    result = run("next", "--interval-seconds", "1", *FROM, "--limit", "1")
     assert "Sat 2027-03-13 12:00:01 +00:00" in result.stdout
 
 
@@ -89,17 +89,20 @@ def test_seconds_are_shown_if_a_fire_has_any() -> None:
         (["@hourly"], "2027-03-13T13:00:00Z"),
         (["*/10 * * * * *"], "2027-03-13T12:00:10Z"),
         (["--interval-seconds", "90"], "2027-03-13T12:01:30Z"),
-        (["--interval-seconds", "7", "--start", "2027-03-13T12:00:05Z"], "2027-03-13T12:00:05Z"),
-        (["--daily", "09:30"], "2027-03-14T09:30:00Z"),
-        (["--daily", "9:30", "--tz", "Asia/Tokyo"], "2027-03-14T00:30:00Z"),
-        (["--weekly", "0,09:00"], "2027-03-14T09:00:00Z"),
-        (["--weekly", "MON,09:00"], "2027-03-15T09:00:00Z"),
-        (["--weekly", "tuesday,09:00"], "2027-03-16T09:00:00Z"),
-        (["--weekly", "Thu+wed,09:00"], "2027-03-17T09:00:00Z"),
-        (["--monthly", "15,09:00"], "2027-03-15T09:00:00Z"),
-        (["--monthly", "last,09:00"], "2027-03-31T09:00:00Z"),
-        (["--once", "2027-04-01T09:00:00", "--tz", "Europe/Berlin"], "2027-04-01T07:00:00Z"),
-        (["--rrule", "FREQ=DAILY", "--start", "2020-01-01T09:00:00Z"], "2027-03-14T09:00:00Z"),
+        (["--interval-seconds", "7", "--start-at", "2027-03-13T12:00:05Z"], "2027-03-13T12:00:05Z"),
+        (["--daily-time", "09:30"], "2027-03-14T09:30:00Z"),
+        (["--daily-time", "9:30", "--timezone", "Asia/Tokyo"], "2027-03-14T00:30:00Z"),
+        (["--weekly-time", "0,09:00"], "2027-03-14T09:00:00Z"),
+        (["--weekly-time", "MON,09:00"], "2027-03-15T09:00:00Z"),
+        (["--weekly-time", "tuesday,09:00"], "2027-03-16T09:00:00Z"),
+        (["--weekly-time", "Thu+wed,09:00"], "2027-03-17T09:00:00Z"),
+        (["--monthly-time", "15,09:00"], "2027-03-15T09:00:00Z"),
+        (["--monthly-time", "last,09:00"], "2027-03-31T09:00:00Z"),
+        (
+            ["--once-at", "2027-04-01T09:00:00", "--timezone", "Europe/Berlin"],
+            "2027-04-01T07:00:00Z",
+        ),
+        (["--rrule", "FREQ=DAILY", "--start-at", "2020-01-01T09:00:00Z"], "2027-03-14T09:00:00Z"),
     ],
 )
 def test_every_timing_has_its_option(words: list[str], expected: str) -> None:
@@ -107,10 +110,10 @@ def test_every_timing_has_its_option(words: list[str], expected: str) -> None:
 
 
 def test_the_dst_policies_have_options() -> None:
-    rule = ("30 2 * * *", "--tz", "America/New_York")
+    rule = ("30 2 * * *", "--timezone", "America/New_York")
     assert first(*rule, "--dst-gap", "shift") == "2027-03-14T07:30:00Z"
     assert first(*rule, "--dst-gap", "skip") == "2027-03-15T06:30:00Z"
-    night = ("30 1 * * *", "--tz", "America/New_York", "--from", "2027-11-07T04:00:00Z")
+    night = ("30 1 * * *", "--timezone", "America/New_York", "--from", "2027-11-07T04:00:00Z")
     assert fires(*night, "--dst-overlap", "last")[0]["fire_at"] == "2027-11-07T06:30:00Z"
     assert [each["dst"] for each in fires(*night, "--dst-overlap", "both")[:3]] == [
         "overlap",
@@ -125,12 +128,15 @@ def test_the_dst_policies_have_options() -> None:
         (["0 9 * * 1-5"], {"cron_expr": "0 9 * * 1-5"}),
         (["--interval-seconds", "90"], {"interval_seconds": 90}),
         (
-            ["--weekly", "1+3,01:30"],
+            ["--weekly-time", "1+3,01:30"],
             {"weekly_time": {"day_of_week": [1, 3], "hour": 1, "minute": 30}},
         ),
-        (["--monthly", "last,02:30"], {"monthly_time": {"day": "last", "hour": 2, "minute": 30}}),
         (
-            ["--rrule", "FREQ=HOURLY;INTERVAL=5", "--start", "2027-01-01T00:00:00"],
+            ["--monthly-time", "last,02:30"],
+            {"monthly_time": {"day": "last", "hour": 2, "minute": 30}},
+        ),
+        (
+            ["--rrule", "FREQ=HOURLY;INTERVAL=5", "--start-at", "2027-01-01T00:00:00"],
             {"rrule": "FREQ=HOURLY;INTERVAL=5", "start_at": "2027-01-01T00:00:00"},
         ),
         (
@@ -143,48 +149,48 @@ def test_command_and_server_return_the_same_preview(
     words: list[str], body: dict[str, Any], client: Client
 ) -> None:
     zone, begin = "America/New_York", "2027-03-12T00:00:00"
-    asked = {**body, "timezone": zone, "from": begin, "count": 40}
+    asked = {**body, "timezone": zone, "from": begin, "limit": 40}
     answer = client.post("/v1/schedules/preview", json=asked).json()
-    assert fires(*words, "--tz", zone, "--from", begin, "--count", "40") == answer["fires"]
+    assert fires(*words, "--timezone", zone, "--from", begin, "--limit", "40") == answer["fires"]
 
 
 @pytest.mark.parametrize(
     ("words", "name", "says"),
     [
         ([], "timing", "none is given"),
-        (["@daily", "--daily", "09:00"], "timing", "EXPR and --daily are given"),
+        (["@daily", "--daily-time", "09:00"], "timing", "EXPR and --daily-time are given"),
         (["0", "9", "*", "*", "*"], "EXPR", "in quotes"),
         (["61 * * * *"], "EXPR", "minute"),
         (["0 0 30 2 *"], "EXPR", "never fires"),
         (["every day"], "EXPR", "fields"),
         ([""], "EXPR", "is empty"),
         (["\x00 * * * *"], "EXPR", "not valid"),
-        (["@daily", "--tz", "Mars"], "--tz", "IANA"),
+        (["@daily", "--timezone", "Mars"], "--timezone", "IANA"),
         (["@daily", "--from", "now"], "--from", "ISO 8601"),
         (["@daily", "--from", "2027-02-30T00:00:00"], "--from", "exists"),
-        (["@daily", "--count", "0"], "--count", "1 to 1000"),
-        (["@daily", "--count", "ten"], "--count", "whole number"),
+        (["@daily", "--limit", "0"], "--limit", "1 to 1000"),
+        (["@daily", "--limit", "ten"], "--limit", "whole number"),
         (["@daily", "--dst-gap", "jump"], "--dst-gap", "run_after"),
         (["@daily", "--dst-overlap", "jump"], "--dst-overlap", "first"),
         (["--interval-seconds", "0"], "--interval-seconds", "from 1"),
         (["--interval-seconds", "1.5"], "--interval-seconds", "whole number"),
-        (["--daily", "24:00"], "--daily", "08:30"),
-        (["--daily", "nine"], "--daily", "08:30"),
-        (["--weekly", "09:00"], "--weekly", "MON 08:30"),
-        (["--weekly", "7,09:00"], "--weekly", "0 is Sunday"),
-        (["--weekly", "MON,9"], "--weekly", "08:30"),
-        (["--monthly", "first,09:00"], "--monthly", "1-31"),
-        (["--monthly", "32,09:00"], "--monthly", "1 to 31"),
-        (["--once", "soon"], "--once", "ISO 8601"),
-        (["--rrule", "FREQ=DAILY"], "--start", "missing"),
-        (["--rrule", "FREQ=OFTEN", "--start", "2027-01-01T00:00:00Z"], "--rrule", "FREQ"),
+        (["--daily-time", "24:00"], "--daily-time", "08:30"),
+        (["--daily-time", "nine"], "--daily-time", "08:30"),
+        (["--weekly-time", "09:00"], "--weekly-time", "MON 08:30"),
+        (["--weekly-time", "7,09:00"], "--weekly-time", "0 is Sunday"),
+        (["--weekly-time", "MON,9"], "--weekly-time", "08:30"),
+        (["--monthly-time", "first,09:00"], "--monthly-time", "1-31"),
+        (["--monthly-time", "32,09:00"], "--monthly-time", "1 to 31"),
+        (["--once-at", "soon"], "--once-at", "ISO 8601"),
+        (["--rrule", "FREQ=DAILY"], "--start-at", "missing"),
+        (["--rrule", "FREQ=OFTEN", "--start-at", "2027-01-01T00:00:00Z"], "--rrule", "FREQ"),
     ],
 )
 @pytest.mark.parametrize("command", ["next", "explain"])
 def test_bad_input_is_one_line_with_its_option(
     command: str, words: list[str], name: str, says: str
 ) -> None:
-    if command == "explain" and "--count" in words:
+    if command == "explain" and "--limit" in words:
         says, name = "No such option", "No such option"
     sentence = complaint(command, *words)
     assert sentence.startswith(f"{name}: ")
@@ -192,16 +198,16 @@ def test_bad_input_is_one_line_with_its_option(
 
 
 def test_each_fault_is_one_line() -> None:
-    result = run("next", "61 * * * *", "--count", "0")
+    result = run("next", "61 * * * *", "--limit", "0")
     assert result.exit_code == 2
-    assert [line.split()[1] for line in result.stderr.splitlines()] == ["--count:", "EXPR:"]
+    assert [line.split()[1] for line in result.stderr.splitlines()] == ["--limit:", "EXPR:"]
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         (["next", "--nonsense"], "--nonsense"),
-        (["next", "@daily", "--tz"], "--tz"),
+        (["next", "@daily", "--timezone"], "--timezone"),
         (["nonsense"], "nonsense"),
         (["--nonsense"], "--nonsense"),
     ],
@@ -211,7 +217,7 @@ def test_bad_usage_is_one_line(words: list[str], says: str) -> None:
 
 
 def test_a_rule_without_future_fires_fails() -> None:
-    past = ("next", "--once", "2020-01-01T00:00:00Z")
+    past = ("next", "--once-at", "2020-01-01T00:00:00Z")
     result = run(*past)
     assert (result.exit_code, result.stdout) == (1, "")
     assert "will not fire again" in result.stderr
@@ -220,14 +226,14 @@ def test_a_rule_without_future_fires_fails() -> None:
 
 
 def test_warnings_go_to_stderr() -> None:
-    result = run("next", "--monthly", "31,09:00", "--json")
+    result = run("next", "--monthly-time", "31,09:00", "--json")
     assert result.exit_code == 0
     assert len(json.loads(result.stdout)) == 5
     assert "months without a day 31 are skipped" in result.stderr
 
 
 def test_explain_lists_the_next_clock_changes() -> None:
-    result = run("explain", "30 2 * * *", "--tz", "America/New_York", *FROM)
+    result = run("explain", "30 2 * * *", "--timezone", "America/New_York", *FROM)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.splitlines() == [
         "At 02:30, every day, New York time",
@@ -240,7 +246,7 @@ def test_explain_lists_the_next_clock_changes() -> None:
 
 
 def test_explain_reports_that_no_clock_change_affects_a_rule() -> None:
-    result = run("explain", "0 9 * * 1-5", "--tz", "America/New_York", *FROM)
+    result = run("explain", "0 9 * * 1-5", "--timezone", "America/New_York", *FROM)
     assert result.stdout.splitlines() == [
         "At 09:00, Monday to Friday, New York time",
         "No clock change affects it in the next two years.",
@@ -248,12 +254,12 @@ def test_explain_reports_that_no_clock_change_affects_a_rule() -> None:
 
 
 def test_explain_shortens_a_long_list_of_affected_fires() -> None:
-    result = run("explain", "* * * * *", "--tz", "Europe/Berlin", *FROM)
+    result = run("explain", "* * * * *", "--timezone", "Europe/Berlin", *FROM)
     assert result.stdout.splitlines()[-1] == "  and 230 more"
 
 
 def test_explain_lists_every_affected_fire_as_json() -> None:
-    result = run("explain", "* * * * *", "--tz", "Europe/Berlin", *FROM, "--json")
+    result = run("explain", "* * * * *", "--timezone", "Europe/Berlin", *FROM, "--json")
     answer = json.loads(result.stdout)
     assert answer.keys() == {"description", "warnings", "touched"}
     assert len(answer["touched"]) == 240

@@ -37,7 +37,7 @@ def test_invalid_utf8_arguments_are_bad_input() -> None:
 def test_a_closed_pipe_causes_no_traceback() -> None:
     readable, writable = os.pipe()
     os.close(readable)
-    command = [*CLI, "next", "@daily", "--count", "1000"]
+    command = [*CLI, "next", "@daily", "--limit", "1000"]
     ended = subprocess.run(command, stdout=writable, stderr=subprocess.PIPE, text=True)
     os.close(writable)
     assert "Traceback" not in ended.stderr
@@ -47,7 +47,7 @@ def test_a_closed_pipe_causes_no_traceback() -> None:
 def test_next_imports_nothing_slow() -> None:
     script = (
         "import sys; from tickwork.cli import app\n"
-        "app(['next', '0 9 * * 1-5', '--tz', 'Europe/Berlin'], standalone_mode=False)\n"
+        "app(['next', '0 9 * * 1-5', '--timezone', 'Europe/Berlin'], standalone_mode=False)\n"
         "print('loaded:', *sorted(sys.modules))"
     )
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

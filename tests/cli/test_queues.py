@@ -104,7 +104,7 @@ def test_settings_of_a_queue_are_changed(desk: Desk) -> None:
     assert done.stderr == f"tickwork: {warning}\n"
     stored = desk.store(lambda store: store.queues.get(DEFAULT, "emails")).settings
     assert (stored.push_to, stored.max_retries, stored.dead_letter_queue) == ("shop", 7, "dead")
-    shown = desk.json("queues", "update", "emails", "--no-push", "--rate", "2.5")
+    shown = desk.json("queues", "update", "emails", "--no-push", "--rate-per-second", "2.5")
     assert (shown["push_to"], shown["rate_per_second"]) == (None, 2.5)
     shown = desk.json("queues", "update", "emails", "--limit", "partner")
     assert shown["limit"] == "partner"
@@ -121,7 +121,7 @@ def test_settings_of_a_queue_are_changed(desk: Desk) -> None:
 
 def test_a_shared_queue_is_changed_only_with_the_shared_option(desk: Desk) -> None:
     desk.store(put)
-    for command in (["pause"], ["resume"], ["delete"], ["update", "--rate", "2"]):
+    for command in (["pause"], ["resume"], ["delete"], ["update", "--rate-per-second", "2"]):
         refused = desk.run("queues", *command, "events")
         assert (refused.exit_code, refused.stdout) == (1, "")
         assert refused.stderr == (
@@ -229,14 +229,14 @@ def test_nothing_is_sent_to_a_queue_that_tickwork_uses_itself(desk: Desk, queue:
 def test_limits_are_put_listed_and_deleted(desk: Desk) -> None:
     desk.store(put)
     assert desk.answer("limits", "list") == "there are no limits\n"
-    assert desk.answer("limits", "put", "partner", "--rate", "100", "--period", "60") == (
+    assert desk.answer("limits", "put", "partner", "--rate", "100", "--period-seconds", "60") == (
         "partner is set\n"
     )
     shown = desk.json("limits", "put", "ours", "--concurrency", "5", "--shared")
     assert (shown["concurrency"], shown["rate"]) == (5, None)
     assert desk.answer("limits", "list").splitlines()[1].split() == ["partner", "100.0", "60.0"]
     assert [each["name"] for each in desk.json("limits", "list", "--shared")] == ["ours"]
-    refused = desk.run("limits", "put", "partner", "--period", "60")
+    refused = desk.run("limits", "put", "partner", "--period-seconds", "60")
     assert "--rate: is missing" in refused.stderr
     assert desk.answer("limits", "delete", "partner") == "partner is deleted\n"
     assert desk.run("limits", "delete", "partner").exit_code == 1

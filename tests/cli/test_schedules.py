@@ -54,7 +54,7 @@ def test_a_schedule_is_created_listed_shown_and_deleted(desk: Desk) -> None:
     schedule = made(
         desk,
         "0 9 * * MON-FRI",
-        "--tz",
+        "--timezone",
         "Europe/Berlin",
         "--name",
         "report",
@@ -79,18 +79,18 @@ def test_every_operation_shows_the_schedule(desk: Desk) -> None:
         desk.answer("schedules", "update", "tick", "--fields", '{"cron_expr": "@daily"}', "--json")
     )
     assert (answer["kind"], answer["cron_expr"]) == ("cron", "@daily")
-    assert len(desk.answer("schedules", "upcoming", "tick", "--count", "3").splitlines()) == 4
+    assert len(desk.answer("schedules", "upcoming", "tick", "--limit", "3").splitlines()) == 4
 
 
 TIMINGS: list[tuple[list[str], dict[str, object]]] = [
     (["0 9 * * MON"], {"cron_expr": "0 9 * * MON"}),
     (["--interval-seconds", "90"], {"interval_seconds": 90}),
-    (["--daily", "08:30"], {"daily_time": {"hour": 8, "minute": 30}}),
-    (["--weekly", "MON,08:30"], {"weekly_time": {"day_of_week": 1, "hour": 8, "minute": 30}}),
-    (["--monthly", "last,08:30"], {"monthly_time": {"day": "last", "hour": 8, "minute": 30}}),
-    (["--once", "2099-01-01T09:00:00Z"], {"once_at": "2099-01-01T09:00:00Z"}),
+    (["--daily-time", "08:30"], {"daily_time": {"hour": 8, "minute": 30}}),
+    (["--weekly-time", "MON,08:30"], {"weekly_time": {"day_of_week": 1, "hour": 8, "minute": 30}}),
+    (["--monthly-time", "last,08:30"], {"monthly_time": {"day": "last", "hour": 8, "minute": 30}}),
+    (["--once-at", "2099-01-01T09:00:00Z"], {"once_at": "2099-01-01T09:00:00Z"}),
     (
-        ["--rrule", "FREQ=DAILY", "--start", "2027-01-01T09:00:00Z"],
+        ["--rrule", "FREQ=DAILY", "--start-at", "2027-01-01T09:00:00Z"],
         {"rrule": "FREQ=DAILY", "start_at": "2027-01-01T09:00:00Z"},
     ),
 ]
@@ -101,10 +101,10 @@ def test_an_update_takes_every_timing_that_create_takes(
     desk: Desk, words: list[str], fields: dict[str, object]
 ) -> None:
     """The timing replaces the old one, and nothing else changes."""
-    kept = ["--name", "tick", "--payload", '{"a": 1}', "--tz", "Europe/Berlin"]
+    kept = ["--name", "tick", "--payload", '{"a": 1}', "--timezone", "Europe/Berlin"]
     before = made(desk, "*/5 * * * *", *kept)
     patched = json.loads(desk.answer("schedules", "update", "tick", *words, "--json"))
-    created = made(desk, *words, "--tz", "Europe/Berlin")
+    created = made(desk, *words, "--timezone", "Europe/Berlin")
     timing = {"cron_expr", *(name for _, one in TIMINGS for name in one), "kind"}
     assert {name: created.get(name) for name in timing} == {
         name: patched.get(name) for name in timing
@@ -116,34 +116,34 @@ def test_an_update_takes_every_timing_that_create_takes(
 
 def test_an_update_of_a_zone_or_a_policy_leaves_the_timing(desk: Desk) -> None:
     made(desk, "30 2 * * *", "--name", "tick", "--dst-gap", "skip")
-    words = ["--tz", "Europe/Berlin", "--dst-overlap", "both", "--queue", "emails"]
+    words = ["--timezone", "Europe/Berlin", "--dst-overlap", "both", "--queue", "emails"]
     patched = json.loads(desk.answer("schedules", "update", "tick", *words, "--json"))
     assert (patched["cron_expr"], patched["timezone"]) == ("30 2 * * *", "Europe/Berlin")
     assert patched["dst"] == {"gap": "skip", "overlap": "both"}
-    assert "Europe/Berlin" in desk.answer("schedules", "update", "tick", "--type", "report")
+    assert "Europe/Berlin" in desk.answer("schedules", "update", "tick", "--message-type", "report")
 
 
 def test_a_zone_option_applies_to_a_timing_in_fields(desk: Desk) -> None:
     fields = '{"daily_time": {"hour": 9, "minute": 0}}'
-    schedule = made(desk, "--fields", fields, "--tz", "Europe/Berlin")
+    schedule = made(desk, "--fields", fields, "--timezone", "Europe/Berlin")
     assert schedule["timezone"] == "Europe/Berlin"
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["EXPR", "--daily", "08:30"], "timing: give exactly one of"),
+        (["EXPR", "--daily-time", "08:30"], "timing: give exactly one of"),
         (["0 0 30 2 *"], "EXPR: never fires"),
         (["--interval-seconds", "often"], "--interval-seconds: must be a whole number"),
         (["--interval-seconds", "1"], "--interval-seconds: fires 1 s apart"),
-        (["--tz", "Mars/Olympus"], "--tz: "),
-        (["--daily", "25:00"], "--daily: "),
+        (["--timezone", "Mars/Olympus"], "--timezone: "),
+        (["--daily-time", "25:00"], "--daily-time: "),
         (["--dst-gap", "jump"], "--dst-gap: "),
-        (["--rrule", "FREQ=DAILY"], "--start: "),
+        (["--rrule", "FREQ=DAILY"], "--start-at: "),
         (["--queue", "nowhere"], "--queue: there is no queue 'nowhere'"),
         (["--fields", '{"cron_expr": "61 * * * *"}'], "cron_expr: "),
         (["--fields", '{"overlap": "never"}'], "overlap: "),
-        (["--daily", "08:30", "--fields", '{"cron_expr": "@daily"}'], "cron_expr"),
+        (["--daily-time", "08:30", "--fields", '{"cron_expr": "@daily"}'], "cron_expr"),
     ],
 )
 def test_a_bad_update_names_the_option(desk: Desk, words: list[str], told: str) -> None:
@@ -164,8 +164,16 @@ def test_a_bad_backfill_range_names_its_options(desk: Desk) -> None:
 
 def test_upcoming_lists_the_fires_of_all_schedules_in_their_zones(desk: Desk) -> None:
     assert desk.answer("upcoming") == "nothing will fire\n"
-    made(desk, "--once", "2060-01-01T12:00:00Z", "--tz", "America/New_York", "--name", "there")
-    made(desk, "--once", "2060-01-01T11:00:00Z", "--tz", "Europe/Berlin", "--name", "here")
+    made(
+        desk,
+        "--once-at",
+        "2060-01-01T12:00:00Z",
+        "--timezone",
+        "America/New_York",
+        "--name",
+        "there",
+    )
+    made(desk, "--once-at", "2060-01-01T11:00:00Z", "--timezone", "Europe/Berlin", "--name", "here")
     lines = [line.split() for line in desk.answer("upcoming").splitlines()]
     assert lines[0] == ["fire_at", "timezone", "schedule", "name"]
     assert [*lines[1][:4], lines[1][-1]] == [
@@ -174,7 +182,7 @@ def test_upcoming_lists_the_fires_of_all_schedules_in_their_zones(desk: Desk) ->
     assert [*lines[2][:4], lines[2][-1]] == [
         *("2060-01-01", "07:00:00", "EST", "America/New_York", "there")
     ]
-    (first,) = desk.json("upcoming", "--count", "1")
+    (first,) = desk.json("upcoming", "--limit", "1")
     assert (first["name"], first["fire_at"]) == ("here", "2060-01-01T11:00:00Z")
     assert desk.json("upcoming", "--until", "2059-01-01T00:00:00Z") == []
     both = desk.run("upcoming", "--tonight", "--until", "2059-01-01T00:00:00Z")
@@ -183,7 +191,7 @@ def test_upcoming_lists_the_fires_of_all_schedules_in_their_zones(desk: Desk) ->
 
 def test_tonight_ends_in_the_morning(desk: Desk) -> None:
     made(desk, "--interval-seconds", "3600", "--name", "hourly")
-    made(desk, "--once", "2060-01-01T11:00:00Z", "--name", "later")
+    made(desk, "--once-at", "2060-01-01T11:00:00Z", "--name", "later")
     found = desk.json("upcoming", "--tonight")
     assert {each["name"] for each in found} <= {"hourly"}
     assert len(found) <= 24
@@ -192,10 +200,10 @@ def test_tonight_ends_in_the_morning(desk: Desk) -> None:
 def test_upcoming_shows_the_real_fires(desk: Desk) -> None:
     made(desk, "0 9 * * *", "--name", "daily", "--fields", '{"max_firings": 3}')
     assert len(desk.json("schedules", "upcoming", "daily")["fires"]) == 3
-    assert len(desk.answer("schedules", "upcoming", "daily", "--count", "2").splitlines()) == 3
+    assert len(desk.answer("schedules", "upcoming", "daily", "--limit", "2").splitlines()) == 3
     for count in ("0", "-1", "1001"):
-        refused = desk.run("schedules", "upcoming", "daily", "--count", count)
-        told = f"tickwork: --count: must be a whole number from 1 to 1000, not {count}\n"
+        refused = desk.run("schedules", "upcoming", "daily", "--limit", count)
+        told = f"tickwork: --limit: must be a whole number from 1 to 1000, not {count}\n"
         assert (refused.exit_code, refused.stderr) == (2, told)
     desk.answer("schedules", "pause", "daily")
     paused = "it is paused, and will not fire until it is resumed\n"

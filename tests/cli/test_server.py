@@ -17,8 +17,8 @@ from tickwork.cli import app
 CHANGES = [
     ["queues", "create", "emails", "--max-retries", "2"],
     ["queues", "send", "emails", '{"to": "ada"}', "--type", "welcome"],
-    ["queues", "send", "emails", '{"to": "bob"}', "--delay", "3600"],
-    ["queues", "update", "emails", "--rate", "5"],
+    ["queues", "send", "emails", '{"to": "bob"}', "--delay-seconds", "3600"],
+    ["queues", "update", "emails", "--rate-per-second", "5"],
     ["queues", "pause", "emails"],
     ["schedules", "create", "0 9 * * *", "--queue", "emails", "--name", "report"],
     ["schedules", "update", "report", "--fields", '{"metadata": {"plan": "pro"}}'],
@@ -88,10 +88,10 @@ def _compare(url: str, database: str) -> None:
     environ = {"TICKWORK_URL": url, "TICKWORK_KEY": "@key"}
     found = runner.invoke(app, ["queues", "list", "--json"], env=environ)
     assert [each["name"] for each in json.loads(found.stdout)] == ["emails"]
-    refused = runner.invoke(app, ["queues", "list", "--url", url, "--key", "tw_wrong"])
+    refused = runner.invoke(app, ["queues", "list", "--server", url, "--api-key", "tw_wrong"])
     assert refused.exit_code == 1
     assert "tw_wrong" not in refused.stderr
     prompted = runner.invoke(
-        app, ["usage", "--url", url, "--key", "-"], input=Path("key").read_text()
+        app, ["usage", "--server", url, "--api-key", "-"], input=Path("key").read_text()
     )
     assert prompted.exit_code == 0

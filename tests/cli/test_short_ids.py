@@ -9,6 +9,7 @@ import pytest
 from tests.cli.kit import Desk, kill
 from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import DEFAULT, NewMessage, QueueSettings
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.ops.batches import create_batch
 from tickwork.store.contract import Store
 
@@ -24,13 +25,19 @@ async def put(store: Store) -> None:
 def test_an_id_may_be_given_by_its_last_digits(desk: Desk) -> None:
     desk.store(put)
     for text in ("0a00000000ff", "…0a00000000FF", "8000-0a00000000ff", str(ONE)):
-        assert desk.json("messages", "show", text)["message"]["id"] == str(ONE)
+        assert desk.json("messages", "show", text)["message"]["id"] == public_id(
+            Prefix.MESSAGE, ONE
+        )
 
 
 @pytest.mark.parametrize(
     ("text", "code", "says"),
     [
-        ("0000ff", 2, f"ID: '0000ff' fits several: {ONE}, {OTHER}; give more digits"),
+        (
+            "0000ff",
+            2,
+            f"ID: '0000ff' fits several: msg_{ONE.hex}, msg_{OTHER.hex}; give more digits",
+        ),
         ("1234ff", 1, "there is no message whose id ends with 1234ff"),
         ("ff", 2, "ID: 'ff' is not an id"),
         ("welcome", 2, "ID: 'welcome' is not an id"),

@@ -34,9 +34,7 @@ def test_a_run_is_started_shown_and_controlled(desk: Desk) -> None:
     params = '{"keyword": "tax"}'
     started = desk.answer("workflows", "start", "content", "--id", "a", "--params", params)
     assert started == "a\n"
-    assert desk.answer("workflows", "send", "a", "approved", "--data", "[1]") == (
-        "a has the event\n"
-    )
+    assert desk.answer("workflows", "send", "a", "approved", "[1]") == ("a has the event\n")
     (event,) = desk.json("workflows", "events", "a")
     assert (event["type"], event["data"], event["consumed_by"]) == ("approved", [1], None)
     assert desk.answer("workflows", "pause", "a") == "a is paused\n"

@@ -131,7 +131,7 @@ async def dead_letters(side: Side) -> AsyncIterator[Any]:
     yield "replay", c.dead_letters.replay("emails", ids=[letters[0].id])
     yield "replay again", c.dead_letters.replay("emails", ids=[letters[0].id])
     yield "discard", c.dead_letters.discard("emails", limit=1)
-    yield "replay the rest", c.dead_letters.replay("emails", rate=100.0)
+    yield "replay the rest", c.dead_letters.replay("emails", rate_per_second=100.0)
     yield "sent again", c.messages.list("emails")
 
 
@@ -175,11 +175,11 @@ async def schedules(side: Side) -> AsyncIterator[Any]:
     yield "pause", c.schedules.pause("report")
     yield "resume", c.schedules.resume("report")
     yield "preview", c.schedules.preview(
-        cron_expr="30 2 * * *", timezone="America/New_York", count=2,
+        cron_expr="30 2 * * *", timezone="America/New_York", limit=2,
         since=datetime(2027, 3, 13, 12, tzinfo=UTC),
     )  # fmt: skip
-    yield "upcoming", c.schedules.upcoming("report", count=2)
-    yield "all upcoming", c.schedules.upcoming(count=3)
+    yield "upcoming", c.schedules.upcoming("report", limit=2)
+    yield "all upcoming", c.schedules.upcoming(limit=3)
     yield "trigger", c.schedules.trigger("s1")
     yield "firings", c.schedules.firings("s1")
     yield "why", c.schedules.why("s1", "2027-01-01T01:00:00Z")

@@ -44,7 +44,7 @@ async def test_everyone_is_checked_once_and_only_users_without_a_commit_are_remi
     await streaky.fake_services()
     worker, day = streaky.worker(), streaky.day()
     await day.succeeded(WAIT_SECONDS)
-    assert day.lines()[0] == f"batch {BATCH}"
+    assert day.lines()[0] == f"batch bat_{BATCH.hex}"
     assert day.lines()[-1] == "12 users: 0 pending, 0 processing, 12 completed, 0 failed"
     await streaky.done()
     assert list(await streaky.rows("streaky_checks")) == expected_checks(users)

@@ -38,13 +38,13 @@ def test_a_preview_shows_five_fires_from_now_by_default() -> None:
 
 
 def test_fires_are_strictly_after_from() -> None:
-    answer = preview(cron_expr="0 9 * * *", start="2027-01-01T09:00:00Z", count=1)
+    answer = preview(cron_expr="0 9 * * *", start="2027-01-01T09:00:00Z", limit=1)
     assert times(answer) == ["2027-01-02T09:00:00Z"]
 
 
 def test_from_without_an_offset_is_local_in_the_zone() -> None:
     answer = preview(
-        cron_expr="0 * * * *", timezone="Asia/Tokyo", start="2027-01-01T09:00:00", count=1
+        cron_expr="0 * * * *", timezone="Asia/Tokyo", start="2027-01-01T09:00:00", limit=1
     )
     assert times(answer) == ["2027-01-01T01:00:00Z"]
 
@@ -54,24 +54,24 @@ def test_from_in_a_gap_follows_the_policy_of_the_schedule() -> None:
         "cron_expr": "* * * * *",
         "timezone": "America/New_York",
         "start": "2027-03-14T02:30:00",
-        "count": 1,
+        "limit": 1,
     }
     assert times(preview(**body)) == ["2027-03-14T07:01:00Z"]
     assert "does not exist" in faulty(**body, dst={"gap": "skip"})["from"]
 
 
 def test_an_interval_without_a_start_counts_from_from() -> None:
-    answer = preview(interval_seconds=90, start="2027-01-01T00:00:30Z", count=2)
+    answer = preview(interval_seconds=90, start="2027-01-01T00:00:30Z", limit=2)
     assert times(answer) == ["2027-01-01T00:02:00Z", "2027-01-01T00:03:30Z"]
 
 
 def test_an_interval_from_now_has_whole_seconds() -> None:
-    first = preview(interval_minutes=1, count=1).fires[0]
+    first = preview(interval_minutes=1, limit=1).fires[0]
     assert first.fire_at == NOW.replace(microsecond=0) + timedelta(minutes=1)
 
 
 def test_an_interval_with_a_start_counts_from_it() -> None:
-    answer = preview(interval_minutes=10, start_at="2027-01-01T00:05:00Z", count=1)
+    answer = preview(interval_minutes=10, start_at="2027-01-01T00:05:00Z", limit=1)
     assert times(answer) == ["2027-01-01T00:05:00Z"]
 
 
@@ -81,7 +81,7 @@ def test_bounds_and_exclusions_hold() -> None:
         start_at="2027-01-01T00:00:00Z",
         exclude=["2027-01-02"],
         max_firings=2,
-        count=10,
+        limit=10,
     )
     assert times(answer) == ["2027-01-01T00:00:00Z", "2027-01-03T00:00:00Z"]
 
@@ -91,7 +91,7 @@ def test_a_fire_at_a_clock_change_has_a_note() -> None:
         cron_expr="30 2 * * *",
         timezone="America/New_York",
         start="2027-03-13T12:00:00Z",
-        count=1,
+        limit=1,
     )
     fire = answer.fires[0]
     assert when.iso(fire.fire_at) == "2027-03-14T07:00:00Z"
@@ -100,9 +100,9 @@ def test_a_fire_at_a_clock_change_has_a_note() -> None:
     assert fire.note == "on 2027-03-14 at 03:00 instead of 02:30"
 
 
-@pytest.mark.parametrize("count", [0, 1001, -1, 1.5, "5", True, [], 10**30])
-def test_a_count_outside_its_bounds_is_refused(count: object) -> None:
-    assert "whole number from 1 to 1000" in faulty(cron_expr="@daily", count=count)["count"]
+@pytest.mark.parametrize("limit", [0, 1001, -1, 1.5, "5", True, [], 10**30])
+def test_a_count_outside_its_bounds_is_refused(limit: object) -> None:
+    assert "whole number from 1 to 1000" in faulty(cron_expr="@daily", limit=limit)["limit"]
 
 
 @pytest.mark.parametrize("moment", ["tomorrow", 5, "2027-02-30T00:00:00Z", "2027-01-01", "", []])
@@ -111,8 +111,8 @@ def test_a_malformed_from_is_refused(moment: object) -> None:
 
 
 def test_every_fault_is_reported_at_once() -> None:
-    faults = faulty(cron_expr="61 * * * *", count=0, start="soon", colour="red")
-    assert faults.keys() == {"cron_expr", "count", "from", "colour"}
+    faults = faulty(cron_expr="61 * * * *", limit=0, start="soon", colour="red")
+    assert faults.keys() == {"cron_expr", "limit", "from", "colour"}
 
 
 def test_a_bad_zone_is_reported_once() -> None:
@@ -123,7 +123,7 @@ def test_a_bad_zone_is_reported_once() -> None:
 def test_the_fault_of_an_unknown_field_lists_the_known_ones() -> None:
     message = faulty(cron_expr="@daily", xyz="UTC")["xyz"]
     assert "timezone" in message
-    assert "count" in message
+    assert "limit" in message
 
 
 def test_the_fault_of_an_unknown_field_names_the_one_that_is_meant() -> None:
@@ -150,7 +150,7 @@ def test_an_invalid_rule_is_refused_by_field(body: dict[str, Any], field: str) -
 
 def test_seconds_are_subject_to_the_minimum_interval() -> None:
     answer = preview_schedule(
-        {"cron_expr": "*/10 * * * * *", "count": 1}, now=NOW, limits=when.Limits(1)
+        {"cron_expr": "*/10 * * * * *", "limit": 1}, now=NOW, limits=when.Limits(1)
     )
     assert times(answer) == ["2026-11-15T03:14:20Z"]
 

@@ -210,7 +210,7 @@ async def test_a_calendar_takes_dates_and_their_texts_and_nothing_else(days: Any
 
 async def test_a_preview_uses_the_stored_calendars(app: Any, days: Any) -> None:
     await days.put("closed", ["2027-03-02"])
-    asked: dict[str, Any] = {"cron_expr": "0 9 * * *", "since": "2027-03-01T00:00:00Z", "count": 2}
+    asked: dict[str, Any] = {"cron_expr": "0 9 * * *", "since": "2027-03-01T00:00:00Z", "limit": 2}
     shown = await app.preview(**asked, calendar="closed")
     assert [fire.fire_at.day for fire in shown.fires] == [1, 3]
     assert await faults(app.preview(**asked, calendar="nowhere")) == ["calendar"]

@@ -210,7 +210,7 @@ async def test_upcoming_computes_each_schedule_once_however_many_are_overdue(
         return next_slots(schedule, *rest, **more)
 
     monkeypatch.setattr(next_fires, "next_slots", count)
-    fires, _ = await upcoming(store, DEFAULT, count=2)
+    fires, _ = await upcoming(store, DEFAULT, limit=2)
     assert len(fires) == 2
     assert set(computed) == {each.id for each in overdue}
     assert sum(computed.values()) <= 2 * len(overdue)
@@ -230,11 +230,11 @@ async def test_upcoming_reads_few_of_very_many_overdue_schedules_and_says_so(
         return next_slots(schedule, *rest, **more)
 
     monkeypatch.setattr(next_fires, "next_slots", count)
-    whole = await upcoming(store, DEFAULT, count=2)
+    whole = await upcoming(store, DEFAULT, limit=2)
     assert (len(computed), whole.truncated) == (13, False)
     computed.clear()
     monkeypatch.setattr(next_fires, "EARLIER_SCHEDULES_MAX", 3)
-    part = await upcoming(store, DEFAULT, count=2)
+    part = await upcoming(store, DEFAULT, limit=2)
     assert (len(computed) <= 3 + 4 + 1, part.truncated) == (True, True)
     assert part.fires == whole.fires
     assert {each.schedule_id for each in part.fires} == {soon.id}
@@ -247,7 +247,7 @@ async def test_upcoming_fires_of_all_schedules_are_sorted(
     rarely = await create(store, clock, interval_seconds=45)
     stopped = await create(store, clock, interval_seconds=10)
     await pause(store, stopped)
-    fires, _ = await upcoming(store, DEFAULT, count=6)
+    fires, _ = await upcoming(store, DEFAULT, limit=6)
     start = clock.now()
     seconds = [((each.fire_at - start).total_seconds(), each.schedule_id) for each in fires]
     expected = sorted(
@@ -257,14 +257,14 @@ async def test_upcoming_fires_of_all_schedules_are_sorted(
     )
     assert seconds == expected
     assert all(each.due_at == each.fire_at for each in fires)
-    assert await upcoming(store, SYSTEM, count=6) == (fires, False)
-    assert await upcoming(store, DEFAULT, often.id, count=1) == (fires[:1], False)
+    assert await upcoming(store, SYSTEM, limit=6) == (fires, False)
+    assert await upcoming(store, DEFAULT, often.id, limit=1) == (fires[:1], False)
 
 
 @pytest.mark.parametrize("count", [0, 1_001])
 async def test_a_count_of_upcoming_fires_out_of_range_is_refused(store: Store, count: int) -> None:
     with pytest.raises(InvalidInput, match="count: must be a whole number from 1 to 1000"):
-        await upcoming(store, DEFAULT, count=count)
+        await upcoming(store, DEFAULT, limit=count)
 
 
 async def test_upcoming_fires_are_bounded_by_time_and_owner(
@@ -280,11 +280,11 @@ async def test_upcoming_fires_are_bounded_by_time_and_owner(
 
     own, _ = await upcoming(store, DEFAULT, owner="ada", until=at(200))
     assert [each.fire_at for each in own] == [at(60), at(120), at(180)]
-    later, _ = await upcoming(store, DEFAULT, since=at(500), until=at(700), count=100)
+    later, _ = await upcoming(store, DEFAULT, since=at(500), until=at(700), limit=100)
     expected = sorted([at(540), at(600), at(660), *[at(600)] * 5])
     assert [each.fire_at for each in later] == expected
     # Fewer than there are schedules: those that are due first, whichever page they are on.
-    ((soonest,), _) = await upcoming(store, DEFAULT, since=at(530), count=1)
+    ((soonest,), _) = await upcoming(store, DEFAULT, since=at(530), limit=1)
     assert (soonest.schedule_id, soonest.fire_at) == (first.id, at(540))
     with pytest.raises(InvalidInput, match="since: must have an offset"):
         await upcoming(store, DEFAULT, since=at(0).replace(tzinfo=None))
@@ -299,7 +299,7 @@ async def test_a_planned_slot_is_upcoming_until_it_is_due(
     await plan_now(store, clock)
     assert (await again(store, once)).next_slot is None, "it is not planned ahead"
     assert await coming(store, once) == (once_at,)
-    assert (await upcoming(store, DEFAULT, count=1)).fires[0].schedule_id == once.id
+    assert (await upcoming(store, DEFAULT, limit=1)).fires[0].schedule_id == once.id
     clock.advance(seconds=20)
     assert await coming(store, once) == ()
 
@@ -312,7 +312,7 @@ async def test_a_planned_slot_is_upcoming_before_the_next_slots_of_many_others(
     for _ in range(5):
         await create(store, clock, interval_seconds=3_600)
     await plan_now(store, clock)
-    (first,) = (await upcoming(store, DEFAULT, count=1)).fires
+    (first,) = (await upcoming(store, DEFAULT, limit=1)).fires
     assert (first.schedule_id, first.fire_at) == (daily.id, daily.next_slot)
 
 
@@ -342,7 +342,7 @@ async def test_the_next_fire_stays_while_its_slot_waits_for_its_window(
         (shown_now,) = await show_schedules(store, DEFAULT, [await again(store, made)])
         assert (shown_now["next_fire_at"], shown_now["next_due_at"]) == (iso(first), iso(due))
         assert (shown_now["fired"], shown_now["last_fire_at"]) == (0, None)
-        assert (await upcoming(store, DEFAULT, made.id, count=1)).fires[0].fire_at == first
+        assert (await upcoming(store, DEFAULT, made.id, limit=1)).fires[0].fire_at == first
         clock.advance(seconds=300)
 
 
@@ -354,12 +354,12 @@ async def test_the_system_sees_the_next_fires_of_all_tenants(
     own = await create(store, clock, interval_seconds=60)
     theirs = await create(store, clock, once_at=iso(clock.now() + timedelta(seconds=5)), scope=acme)
     await plan_now(store, clock)
-    fires = (await upcoming(store, SYSTEM, count=2)).fires
+    fires = (await upcoming(store, SYSTEM, limit=2)).fires
     assert [(fire.tenant, fire.schedule_id) for fire in fires] == [
         ("acme", theirs.id),
         ("default", own.id),
     ]
-    assert [fire.tenant for fire in (await upcoming(store, DEFAULT, count=2)).fires] == [
+    assert [fire.tenant for fire in (await upcoming(store, DEFAULT, limit=2)).fires] == [
         "default",
         "default",
     ]

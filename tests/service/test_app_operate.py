@@ -291,7 +291,7 @@ async def test_times_and_ids_may_be_texts_and_others_are_refused(app: Tickwork) 
         await app.schedules.create(cron_expr="0 12 * * *", target=EMAILS, name="noon")
         noon = h.now.replace(hour=12).isoformat()
         assert (await app.schedules.why("noon", noon)).code == "to_come"
-        assert len(await app.schedules.upcoming(since=noon, count=2)) == 2
+        assert len(await app.schedules.upcoming(since=noon, limit=2)) == 2
         assert await app.dead_letters.list("emails", failed_before=noon) == ()
         wrong: Any = "noon"
         calls: dict[str, Any] = {

@@ -88,7 +88,7 @@ async function askReplay(queue: string, chosen: Chosen, done: () => void): Promi
     run: async ({ canary, rate, limit }) => {
       const answer = await post('/v1/queues/{queue}/dead/replay', {
         path: { queue },
-        body: { ...these, canary: Number(canary), rate: rate ? Number(rate) : undefined, limit: Number(limit) },
+        body: { ...these, canary: Number(canary), rate_per_second: rate ? Number(rate) : undefined, limit: Number(limit) },
       })
       say(`${count(answer.replayed, 'message')} replayed.${answer.stopped ? ` Stopped: ${answer.stopped}.` : ''}`)
       done()
@@ -142,7 +142,7 @@ export function DeadLetters({ queue }: { queue: string }) {
             empty="This queue has no unresolved dead letter."
             columns={[
               ['reason', (each) => <button type="button" class="plain" onClick={() => set(inUrl(chosenBy(each)))}>{each.reason}</button>],
-              ['error', (each) => <Text>{each.fingerprint}</Text>, 'wide'],
+              ['error', (each) => <Text>{each.example ?? each.fingerprint}</Text>, 'wide'],
               ['type', (each) => <Text>{each.type}</Text>],
               ['dead letters', (each) => amount(each.letters), 'num'],
               ['first', (each) => <Time at={each.first_failed_at} />],
@@ -184,7 +184,7 @@ export function DeadLetters({ queue }: { queue: string }) {
         columns={[
           ['failed', (each) => <A to={path('letters', each.id)}><Time at={each.failed_at} /></A>],
           ['reason', (each) => each.reason],
-          ['error', (each) => <Text>{each.error?.slice(0, 200)}</Text>, 'wide'],
+          ['error', (each) => <Text>{each.summary?.slice(0, 200)}</Text>, 'wide'],
           ['type', (each) => <Text>{each.type}</Text>],
           ['attempts', (each) => each.attempts, 'num'],
           ['now', (each) => (each.resolution ? <State is={each.resolution} /> : each.edited_at ? 'edited' : <span class="soft">unresolved</span>)],

@@ -17,7 +17,7 @@ const needsALook = (queue: Queue): boolean => isSlow(queue) || failedOf(queue) >
 export function Overview() {
   const stats = useLoad('stats', (signal) => get('/v1/stats', { signal }), ['message.', 'queue.', 'firing.'])
   const usage = useLoad('usage', (signal) => get('/v1/usage', { signal }), ['message.', 'queue.', 'schedule.'])
-  const next = useLoad('upcoming', (signal) => get('/v1/upcoming', { query: { count: 6 }, signal }), ['schedule.', 'firing.'])
+  const next = useLoad('upcoming', (signal) => get('/v1/upcoming', { query: { limit: 6 }, signal }), ['schedule.', 'firing.'])
   const health = useLoad('health', (signal) => get('/v1/health', { signal }), [''])
   const changes = useLoad('changes', (signal) => get('/v1/audit', { query: { limit: 6 }, signal }), [''])
   const queues = stats.data?.queues ?? []

@@ -22,6 +22,7 @@ class DeadLetterAnswer(Struct, frozen=True, kw_only=True):
     message_id: str
     reason: str
     error: str | None
+    summary: Annotated[str | None, Meta(description="The error in one line.")]
     fingerprint: Annotated[str, Meta(description="The same for similar errors.")]
     attempts: int
     failed_at: datetime
@@ -85,7 +86,7 @@ class ReplayRequest(Struct, frozen=True, kw_only=True):
     failed_before: Annotated[datetime | None, Meta(description="Or at that time.")] = None
     limit: int | None = None
     canary: Annotated[int, Meta(ge=0, description="So many first; the rest if they succeed.")] = 0
-    rate: Annotated[float | None, Meta(description="Messages a second.")] = None
+    rate_per_second: Annotated[float | None, Meta(description="Messages a second.")] = None
     canary_timeout_seconds: float = 30.0
 
 

@@ -110,9 +110,9 @@ class RuleRequest(Struct, frozen=True, kw_only=True):
 
 
 class PreviewRequest(RuleRequest, frozen=True, kw_only=True, rename={"start": "from"}):
-    """A timing as a schedule has it, the start of the preview and the number of fires."""
+    """A timing as a schedule has it, the start of the preview and the maximum number of fires."""
 
-    count: Annotated[int, Meta(ge=1, le=1000, description="Number of fires.")] = 5
+    limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of fires.")] = 5
     start: Annotated[
         str | None,
         Meta(description="Fires are strictly after this time; ISO 8601, default now."),

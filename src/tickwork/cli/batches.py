@@ -159,7 +159,11 @@ Status = Annotated[
 
 Timeout = Annotated[
     str | None,
-    typer.Option(metavar="SECONDS", help="Seconds to watch; default until it is completed."),
+    typer.Option(
+        "--timeout-seconds",
+        metavar="SECONDS",
+        help="Seconds to watch; default until it is completed.",
+    ),
 ]
 
 Lines = Annotated[
@@ -289,7 +293,7 @@ def watch_command(
     from tickwork.core.message.batch import BatchStatus
 
     batch_id = reference_of(batch, "ID", "batch", database, tenant)
-    seconds = None if timeout is None else number(timeout, "--timeout")
+    seconds = None if timeout is None else number(timeout, "--timeout-seconds")
     last = ask(
         database,
         tenant,

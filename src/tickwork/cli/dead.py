@@ -215,8 +215,8 @@ def replay_command(
     failed_before: FailedBefore = None,
     limit: Limit = None,
     canary: Canary = None,
-    canary_timeout: CanaryTimeout = None,
-    rate: Rate = None,
+    canary_timeout_seconds: CanaryTimeout = None,
+    rate_per_second: Rate = None,
     database: Database = None,
     tenant: Tenant = None,
     shared: Shared = False,
@@ -228,12 +228,11 @@ def replay_command(
     which["ids"] = _ids(ids, database, tenant, shared=shared)
     most = None if limit is None else whole_number(limit, "--limit", 0)
     canaries = whole_number(canary, "--canary", 0)
-    per_second = None if rate is None else number(rate, "--rate")
-    waits: dict[str, Any] = (
-        {}
-        if canary_timeout is None
-        else {"canary_timeout_seconds": number(canary_timeout, "--canary-timeout")}
-    )
+    per_second = None if rate_per_second is None else number(rate_per_second, "--rate-per-second")
+    waits = dict[str, Any]()
+    if canary_timeout_seconds is not None:
+        seconds = number(canary_timeout_seconds, "--canary-timeout-seconds")
+        waits["canary_timeout_seconds"] = seconds
     with progress(f"replaying {queue}") as on_progress:
         # A server replays in one request and reports no progress.
         told: dict[str, Any] = {} if is_remote(database) else {"on_progress": on_progress}
@@ -241,7 +240,13 @@ def replay_command(
             database,
             tenant,
             lambda client: client.dead_letters.replay(
-                queue, **which, limit=most, canary=canaries, rate=per_second, **waits, **told
+                queue,
+                **which,
+                limit=most,
+                canary=canaries,
+                rate_per_second=per_second,
+                **waits,
+                **told,
             ),
             shared=shared,
         )
@@ -352,10 +357,8 @@ def _print_summary(summary: ReplaySummary, *, as_json: bool) -> None:
 
 
 def _rows(letters: Iterable[DeadLetterAnswer]) -> Iterator[Sequence[object]]:
-    from tickwork.core.message.error_summary import summary_line
-
     for each in letters:
-        error = shortened(summary_line(each.error))
+        error = shortened(each.summary or "")
         yield (each.id, each.queue, each.failed_at, each.reason, each.attempts, each.type, error)
 
 

@@ -61,7 +61,8 @@ Undelivered = Annotated[
 Since = Annotated[str | None, typer.Option(metavar="TIME", help="Published at or after this time.")]
 Until = Annotated[str | None, typer.Option(metavar="TIME", help="Published before this time.")]
 Rate = Annotated[
-    str | None, typer.Option("--rate", metavar="N", help="Deliveries per second; default 10.")
+    str | None,
+    typer.Option("--rate-per-second", metavar="N", help="Deliveries per second; default 10."),
 ]
 EndpointName = Annotated[
     str | None, typer.Argument(metavar="ENDPOINT", help="Name or id of the endpoint.")
@@ -90,7 +91,7 @@ def publish_command(
 ) -> None:
     """Publish an event to the queues and endpoints that receive its type."""
     kind, given = required(event_type, "TYPE"), None if data is None else json_of(data, "DATA")
-    # As a server does: the same on a database and with --url.
+    # As a server does: the same on a database and with --server.
     own_id = event_id or f"evt_{token_hex(16)}"
     made = ask(
         database,
@@ -214,7 +215,7 @@ def recover_command(
 
     which, start = required(name, "ENDPOINT"), instant_of(since, "--since")
     pace, end = (
-        RECOVER_RATE_PER_SECOND if rate is None else number(rate, "--rate"),
+        RECOVER_RATE_PER_SECOND if rate is None else number(rate, "--rate-per-second"),
         _time(until, "--until"),
     )
     _check_span(start, end)

@@ -45,7 +45,8 @@ Ordered = Annotated[
     typer.Option("--ordered/--unordered", help="Deliver one after the other, oldest first."),
 ]
 RatePerSecond = Annotated[
-    str | None, typer.Option("--rate", metavar="N", help="Deliveries per second on each node.")
+    str | None,
+    typer.Option("--rate-per-second", metavar="N", help="Deliveries per second on each node."),
 ]
 Concurrency = Annotated[
     str | None, typer.Option(metavar="N", help="Deliveries at a time on each node.")
@@ -55,11 +56,18 @@ NamedLimit = Annotated[
     typer.Option("--limit", metavar="LIMIT", help="Share this named limit with others."),
 ]
 Timeout = Annotated[
-    str | None, typer.Option(metavar="SECONDS", help="Seconds for one delivery; default 30.")
+    str | None,
+    typer.Option(
+        "--timeout-seconds", metavar="SECONDS", help="Seconds for one delivery; default 30."
+    ),
 ]
 FirstByte = Annotated[
     str | None,
-    typer.Option(metavar="SECONDS", help="Seconds until an answer begins; default --timeout."),
+    typer.Option(
+        "--first-byte-seconds",
+        metavar="SECONDS",
+        help="Seconds until an answer begins; default --timeout-seconds.",
+    ),
 ]
 Signature = Annotated[
     str | None,
@@ -104,15 +112,17 @@ def fields_of(
         "headers": _pairs(header, "--header"),
         "secret_headers": _pairs(secret_header, "--secret-header"),
         "ordered": ordered,
-        "rate_per_second": None if rate is None else number(rate, "--rate"),
+        "rate_per_second": None if rate is None else number(rate, "--rate-per-second"),
         "concurrency": None
         if concurrency is None
         else whole_number(concurrency, "--concurrency", 0),
         "limit": limit,
-        "timeout_seconds": None if timeout is None else whole_number(timeout, "--timeout", 0),
+        "timeout_seconds": None
+        if timeout is None
+        else whole_number(timeout, "--timeout-seconds", 0),
         "first_byte_seconds": None
         if first_byte is None
-        else whole_number(first_byte, "--first-byte", 0),
+        else whole_number(first_byte, "--first-byte-seconds", 0),
         "signature": signature,
     }
     further = object_of(fields, "--fields", '{"retry_seconds": [5, 60]}')

@@ -50,8 +50,8 @@ Until = Annotated[
     str | None, typer.Option("--to", metavar="ISO", help="Last slot of the range, with an offset.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Include slots that succeeded.")]
-FireCount = Annotated[
-    str | None, typer.Option("--count", metavar="N", help="Number of fires; default 100.")
+FireLimit = Annotated[
+    str | None, typer.Option("--limit", metavar="N", help="Maximum number of fires; default 100.")
 ]
 Tonight = Annotated[
     bool, typer.Option("--tonight", help="Only until 06:00, in the time zone of this machine.")
@@ -71,7 +71,9 @@ Failed = Annotated[bool, typer.Option("--failed", help="The attempt failed; it i
 ErrorText = Annotated[
     str | None, typer.Option("--error", metavar="TEXT", help="Why it failed; with --failed.")
 ]
-Count = Annotated[str | None, typer.Option(metavar="N", help="Number of fires; default 10.")]
+NextLimit = Annotated[
+    str | None, typer.Option(metavar="N", help="Maximum number of fires; default 10.")
+]
 
 
 @app.command("backfill", cls=Command)
@@ -177,7 +179,7 @@ def complete_command(
 @app.command("upcoming", cls=Command)
 def upcoming_command(
     schedule: ScheduleName = None,
-    count: Count = None,
+    limit: NextLimit = None,
     database: Database = None,
     tenant: Tenant = None,
     as_json: Json = False,
@@ -186,13 +188,13 @@ def upcoming_command(
     from tickwork.core.when import iso
 
     reference = named_schedule(schedule, database, tenant)
-    most = whole_number(count, "--count", UPCOMING)
+    most = whole_number(limit, "--limit", UPCOMING)
 
     async def find(client: Client) -> tuple[ScheduleAnswer, Sequence[UpcomingAnswer]]:
         known = await client.schedules.get(reference)
-        return known, await client.schedules.upcoming(known.id, count=most)
+        return known, await client.schedules.upcoming(known.id, limit=most)
 
-    known, fires = ask(database, tenant, find, names=OPTION_OF_FIELD | {"count": "--count"})
+    known, fires = ask(database, tenant, find, names=OPTION_OF_FIELD)
     if as_json:
         print_json({"fires": [iso(each.fire_at) for each in fires]})
     else:
@@ -201,7 +203,7 @@ def upcoming_command(
 
 
 def upcoming_all_command(
-    count: FireCount = None,
+    limit: FireLimit = None,
     tonight: Tonight = False,
     until: UpTo = None,
     owner: OfOwner = None,
@@ -213,12 +215,12 @@ def upcoming_all_command(
     if tonight and until is not None:
         fail("give --tonight or --until, not both", code=EXIT_BAD_USAGE)
     end = _next_morning() if tonight else None if until is None else instant_of(until, "--until")
-    most = whole_number(count, "--count", LISTED)
+    most = whole_number(limit, "--limit", LISTED)
     fires = ask(
         database,
         tenant,
-        lambda client: client.schedules.upcoming(count=most, until=end, owner=owner),
-        names=OPTION_OF_FIELD | {"count": "--count", "until": "--until"},
+        lambda client: client.schedules.upcoming(limit=most, until=end, owner=owner),
+        names=OPTION_OF_FIELD | {"until": "--until"},
     )
     if as_json:
         print_json(fires)

@@ -32,7 +32,11 @@ Hours = Annotated[
 ]
 Window = Annotated[
     str | None,
-    typer.Option(metavar="SECONDS", help="Also show the effect of a fire window of this length."),
+    typer.Option(
+        "--window-seconds",
+        metavar="SECONDS",
+        help="Also show the effect of a fire window of this length.",
+    ),
 ]
 AllTenants = Annotated[bool, typer.Option("--all-tenants", help="Count the schedules of all.")]
 
@@ -53,7 +57,7 @@ def forecast_command(
         fail("give --tenant or --all-tenants, not both", code=EXIT_BAD_USAGE)
     scope = scope_of(tenant, shared=all_tenants)
     ahead = whole_number(hours, "--hours", FORECAST_HOURS)
-    seconds = None if window is None else whole_number(window, "--window", 0)
+    seconds = None if window is None else whole_number(window, "--window-seconds", 0)
     with progress("schedules") as shown:
         found = with_store(
             database,
@@ -65,7 +69,7 @@ def forecast_command(
                 window_seconds=seconds,
                 on_progress=None if shown is None else lambda done: shown(done, done),
             ),
-            names=OPTION_OF_FIELD | {"hours": "--hours", "window_seconds": "--window"},
+            names=OPTION_OF_FIELD | {"hours": "--hours", "window_seconds": "--window-seconds"},
         )
     if as_json:
         print_json(found)

@@ -32,11 +32,19 @@ Owner = Annotated[
 ]
 Expires = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="When the key stops working, such as 2027-01-31T00:00:00Z."),
+    typer.Option(
+        "--expires-at",
+        metavar="TIME",
+        help="When the key stops working, such as 2027-01-31T00:00:00Z.",
+    ),
 ]
 Keep = Annotated[
     str | None,
-    typer.Option(metavar="SECONDS", help="How long the old secret works; default 86400, a day."),
+    typer.Option(
+        "--keep-seconds",
+        metavar="SECONDS",
+        help="How long the old secret works; default 86400, a day.",
+    ),
 ]
 
 LISTED = 1_000
@@ -45,8 +53,8 @@ _OPTIONS = OPTION_OF_FIELD | {
     "name": "NAME",
     "scopes": "--scope",
     "owner": "--owner",
-    "expires_at": "--expires",
-    "keep_seconds": "--keep",
+    "expires_at": "--expires-at",
+    "keep_seconds": "--keep-seconds",
 }
 
 
@@ -106,7 +114,7 @@ def rotate_command(
     from tickwork.core.api_key import ROTATION_SECONDS
 
     key_id = required(key, "KEY")
-    seconds = ROTATION_SECONDS if keep is None else number(keep, "--keep")
+    seconds = ROTATION_SECONDS if keep is None else number(keep, "--keep-seconds")
     made = ask(
         database,
         tenant,

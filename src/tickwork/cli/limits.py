@@ -17,7 +17,8 @@ app = typer.Typer(cls=Group, help="Limits that queues and endpoints share: list,
 LimitName = Annotated[str | None, typer.Argument(metavar="LIMIT", help="Name of the limit.")]
 Rate = Annotated[str | None, typer.Option(metavar="N", help="Messages in a period.")]
 Period = Annotated[
-    str | None, typer.Option(metavar="SECONDS", help="Seconds of a period; default 1.")
+    str | None,
+    typer.Option("--period-seconds", metavar="SECONDS", help="Seconds of a period; default 1."),
 ]
 Concurrency = Annotated[str | None, typer.Option(metavar="N", help="Messages at a time.")]
 
@@ -26,7 +27,7 @@ LISTED = 1_000
 _OPTIONS = OPTION_OF_FIELD | {
     "name": "LIMIT",
     "rate": "--rate",
-    "period_seconds": "--period",
+    "period_seconds": "--period-seconds",
     "concurrency": "--concurrency",
 }
 
@@ -59,7 +60,7 @@ def put_command(
     """Create a limit or replace its numbers."""
     which = required(name, "LIMIT")
     per = None if rate is None else number(rate, "--rate")
-    seconds = 1.0 if period is None else number(period, "--period")
+    seconds = 1.0 if period is None else number(period, "--period-seconds")
     at_once = None if concurrency is None else whole_number(concurrency, "--concurrency", 0)
     made = ask(
         database,

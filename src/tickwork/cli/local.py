@@ -1,6 +1,6 @@
 """The verbs of an app on a local database, with the answers of the client.
 
-A command calls `client.queues.list()` and so on, and is written once. With --url that is the
+A command calls `client.queues.list()` and so on, and is written once. With --server that is the
 client; with --database it is this: each verb calls the verb of the same name of an app, and turns
 its result into the answer that the server would give: the same values, ids with their prefix. A
 test holds both to be equal.

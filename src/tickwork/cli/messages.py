@@ -41,7 +41,7 @@ KeyOption = Annotated[
 ]
 Correlation = Annotated[
     str | None,
-    typer.Option("--correlation", metavar="ID", help="Only with this correlation id."),
+    typer.Option("--correlation-id", metavar="ID", help="Only with this correlation id."),
 ]
 OlderThan = Annotated[
     str | None,

@@ -23,17 +23,19 @@ MIN_INTERVAL_SECONDS = 1
 
 _TOUCHED_SHOWN_MAX = 10
 
-Count = Annotated[str | None, typer.Option(metavar="N", help="Number of fires, 1-1000; default 5.")]
+PreviewLimit = Annotated[
+    str | None, typer.Option(metavar="N", help="Maximum number of fires, 1-1000; default 5.")
+]
 
 
 @timing_options.timed()
 def next_command(
     options: timing_options.TimingOptions = timing_options.NO_OPTIONS,
-    count: Count = None,
+    limit: PreviewLimit = None,
     as_json: Json = False,
 ) -> None:
     """Show the next times that a rule fires."""
-    preview = _preview(options, count)
+    preview = _preview(options, limit)
     if as_json:
         print_json(preview.fires)
     elif preview.fires:
@@ -71,14 +73,14 @@ def explain_command(
     print_lines(lines)
 
 
-def _preview(options: timing_options.TimingOptions, count: str | None) -> when.Preview:
+def _preview(options: timing_options.TimingOptions, limit: str | None) -> when.Preview:
     from tickwork import clock
     from tickwork.core.when import Limits
     from tickwork.ops import preview_schedule
 
     try:
         limits = Limits(min_interval_seconds=MIN_INTERVAL_SECONDS)
-        return preview_schedule(options.body(count), now=clock.now(), limits=limits)
+        return preview_schedule(options.body(limit), now=clock.now(), limits=limits)
     except InvalidInput as error:
         refuse(error, timing_options.OPTION_NAMES)
 

@@ -20,12 +20,12 @@ class ChosenServer(NamedTuple):
 
 NO_SERVER = ChosenServer()
 CHOSEN_SERVER: ContextVar[ChosenServer] = ContextVar("chosen_server", default=NO_SERVER)
-"""The values of --url and --key while a command runs."""
+"""The values of --server and --api-key while a command runs."""
 
 Database = Annotated[
     str | None, typer.Option(metavar="URL", help="Database to use; default sqlite:///tickwork.db.")
 ]
-"""Every command with this option also has --app, --url and --key (`typer_commands`)."""
+"""Every command with this option also has --app, --server and --api-key (`typer_commands`)."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Tenant = Annotated[
@@ -57,12 +57,12 @@ OPTION_OF_FIELD = {
     "tenant": "--tenant",
     "limit": "--limit",
     "canary": "--canary",
-    "canary_timeout_seconds": "--canary-timeout",
-    "rate_per_second": "--rate",
-    "timeout_seconds": "--timeout",
-    "first_byte_seconds": "--first-byte",
+    "canary_timeout_seconds": "--canary-timeout-seconds",
+    "rate_per_second": "--rate-per-second",
+    "timeout_seconds": "--timeout-seconds",
+    "first_byte_seconds": "--first-byte-seconds",
     "ids": "--id",
     "body": "--body",
-    "delay_seconds": "--delay",
+    "delay_seconds": "--delay-seconds",
 }
 """Option of each field, for error messages."""

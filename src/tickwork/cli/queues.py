@@ -57,7 +57,11 @@ MessageType = Annotated[
 ]
 Delay = Annotated[
     str | None,
-    typer.Option(metavar="SECONDS", help="Seconds before the message becomes visible; default 0."),
+    typer.Option(
+        "--delay-seconds",
+        metavar="SECONDS",
+        help="Seconds before the message becomes visible; default 0.",
+    ),
 ]
 
 
@@ -77,7 +81,10 @@ MaxRetries = Annotated[
     str | None, typer.Option(metavar="N", help="Retries after the first attempt.")
 ]
 Rate = Annotated[
-    str | None, typer.Option(metavar="N", help="Messages claimed per second, by all workers.")
+    str | None,
+    typer.Option(
+        "--rate-per-second", metavar="N", help="Messages claimed per second, by all workers."
+    ),
 ]
 
 
@@ -143,7 +150,7 @@ def send_command(
 ) -> None:
     """Send a message to a queue."""
     queue, given = required(name, "QUEUE"), json_of(required(body, "BODY"), "BODY")
-    delay_seconds = 0.0 if delay is None else number(delay, "--delay")
+    delay_seconds = 0.0 if delay is None else number(delay, "--delay-seconds")
     sent = ask(
         database,
         tenant,
@@ -235,7 +242,7 @@ def _numbers(max_retries: str | None, rate: str | None) -> dict[str, Any]:
     if max_retries is not None:
         numbers["max_retries"] = whole_number(max_retries, "--max-retries", 0)
     if rate is not None:
-        numbers["rate_per_second"] = number(rate, "--rate")
+        numbers["rate_per_second"] = number(rate, "--rate-per-second")
     return numbers
 
 

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 _TARGET_NAMES = {
     "target.queue": "--queue",
-    "target.url": "--url",
+    "target.url": "--target-url",
     "target.endpoint": "--endpoint",
-    "target_url": "--url",
-    "target.message_type": "--type",
+    "target_url": "--target-url",
+    "target.message_type": "--message-type",
     "payload": "--payload",
     "name": "--name",
 }

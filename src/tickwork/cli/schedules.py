@@ -52,13 +52,14 @@ Queue = Annotated[
     str | None, typer.Option(metavar="QUEUE", help="Queue that receives its messages.")
 ]
 Url = Annotated[
-    str | None, typer.Option(metavar="URL", help="URL that receives its webhooks, signed.")
+    str | None,
+    typer.Option("--target-url", metavar="URL", help="URL that receives its webhooks, signed."),
 ]
 ToEndpoint = Annotated[
     str | None, typer.Option(metavar="NAME", help="Endpoint that receives its webhooks.")
 ]
 MessageType = Annotated[
-    str | None, typer.Option("--type", metavar="TYPE", help="Type of its messages.")
+    str | None, typer.Option("--message-type", metavar="TYPE", help="Type of its messages.")
 ]
 Payload = Annotated[str | None, typer.Option(metavar="JSON", help="Body of its messages.")]
 Name = Annotated[str | None, typer.Option(metavar="NAME", help="Unique name of the schedule.")]

@@ -1,6 +1,6 @@
 """Runs a command on a database or on a server, and returns what it asked for.
 
-`ask` gives the command a client. With --url it is the HTTP client; otherwise it is an app on the
+`ask` gives the command a client. With --server it is the HTTP client; otherwise it is an app on the
 database of --database or --app, with the same verbs and answers (`local.py`).
 """
 
@@ -39,7 +39,7 @@ RETRY_SECONDS = 5.0
 """Seconds for which a command tries to reach its server."""
 
 KEY_PROMPT = "-"
-"""The value of --key that asks for it, or reads a line of stdin."""
+"""The value of --api-key that asks for it, or reads a line of stdin."""
 
 
 def ask(
@@ -104,7 +104,7 @@ def server_url(database: str | None) -> str | None:
     given = CHOSEN_SERVER.get().url
     is_local = database is not None or CHOSEN_APP.get() is not None
     if given is not None and is_local:
-        fail("give --url or a database (--database, --app), not both", code=EXIT_BAD_USAGE)
+        fail("give --server or a database (--database, --app), not both", code=EXIT_BAD_USAGE)
     if is_local:
         return None
     return given or os.environ.get("TICKWORK_URL") or None
@@ -116,7 +116,7 @@ def is_remote(database: str | None) -> bool:
 
 
 def api_key() -> str | None:
-    """The key of --key or TICKWORK_KEY: its text, `@FILE`, or `-` to ask for it."""
+    """The key of --api-key or TICKWORK_KEY: its text, `@FILE`, or `-` to ask for it."""
     given = CHOSEN_SERVER.get().key or os.environ.get("TICKWORK_KEY")
     if given == KEY_PROMPT:
         if sys.stdin.isatty():
@@ -128,7 +128,7 @@ def api_key() -> str | None:
     try:
         return Path(given[1:]).read_text().strip()
     except OSError as error:
-        fail(f"--key: {given[1:]} cannot be read: {error.strerror}", code=EXIT_BAD_USAGE)
+        fail(f"--api-key: {given[1:]} cannot be read: {error.strerror}", code=EXIT_BAD_USAGE)
 
 
 def reference_of(
@@ -143,7 +143,12 @@ def reference_of(
     """An id that must be given. On a database its last digits are enough."""
     if server_url(database) is not None:
         return id_text(value, name)
-    return str(identity(value, name, kind, database, scope_of(tenant, shared=shared)))
+    from tickwork.core.model import IdKind
+    from tickwork.core.public_id import public_id
+    from tickwork.ops.ids import PREFIX_OF_KIND
+
+    found = identity(value, name, kind, database, scope_of(tenant, shared=shared))
+    return public_id(PREFIX_OF_KIND[IdKind(kind)], found)
 
 
 def named_schedule(value: str | None, database: str | None, tenant: str | None) -> str:
@@ -167,5 +172,5 @@ def after_of(
     if after is None:
         return {}
     if server_url(database) is not None:
-        fail("--after needs --database; with --url give a larger --limit", code=EXIT_BAD_USAGE)
+        fail("--after needs --database; with --server give a larger --limit", code=EXIT_BAD_USAGE)
     return {"after": reference_of(after, "--after", kind, database, tenant, shared=shared)}

@@ -14,7 +14,7 @@ import typer
 
 from tickwork.cli.options import CHOSEN_APP, CHOSEN_SERVER, OPTION_OF_FIELD
 from tickwork.cli.output import EXIT_BAD_USAGE, escape_controls, fail, print_error, refuse
-from tickwork.core.public_id import with_prefixes
+from tickwork.core.public_id import Prefix, public_id, with_prefixes
 from tickwork.errors import InvalidInput, TickworkError
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def schedule_reference(value: str | None, database: str | None, scope: Scope) ->
     found = with_store(
         database, scope, lambda store: find_schedule_id(store, scope, text), names=names
     )
-    return str(found)
+    return public_id(Prefix.SCHEDULE, found)
 
 
 def whole_number(value: str | None, name: str, default: int) -> int:

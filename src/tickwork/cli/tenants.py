@@ -26,12 +26,14 @@ Weight = Annotated[
 ]
 MinInterval = Annotated[
     str | None,
-    typer.Option("--min-interval", metavar="SECONDS", help="Shortest interval of a schedule."),
+    typer.Option(
+        "--min-interval-seconds", metavar="SECONDS", help="Shortest interval of a schedule."
+    ),
 ]
 OwnerMinInterval = Annotated[
     str | None,
     typer.Option(
-        "--owner-min-interval",
+        "--owner-min-interval-seconds",
         metavar="SECONDS",
         help="Shortest interval of a schedule that has an owner.",
     ),
@@ -42,20 +44,23 @@ OwnerSchedulesMax = Annotated[
 ]
 SchedulesRate = Annotated[
     str | None,
-    typer.Option("--schedules-rate", metavar="N", help="Most schedules it may create a second."),
+    typer.Option(
+        "--schedules-per-second", metavar="N", help="Most schedules it may create a second."
+    ),
 ]
 MessagesRate = Annotated[
     str | None,
-    typer.Option("--messages-rate", metavar="N", help="Most messages it may send a second."),
+    typer.Option("--messages-per-second", metavar="N", help="Most messages it may send a second."),
 ]
 RequestsRate = Annotated[
     str | None,
     typer.Option(
-        "--requests-rate", metavar="N", help="Most HTTP requests its keys may make a second."
+        "--requests-per-second", metavar="N", help="Most HTTP requests its keys may make a second."
     ),
 ]
 PayloadMax = Annotated[
-    str | None, typer.Option("--payload-max", metavar="BYTES", help="Largest body it may send.")
+    str | None,
+    typer.Option("--payload-bytes-max", metavar="BYTES", help="Largest body it may send."),
 ]
 BacklogMax = Annotated[
     str | None, typer.Option(metavar="N", help="Most messages it may have in all queues.")
@@ -92,14 +97,14 @@ LISTED = 1_000
 _OPTIONS = OPTION_OF_FIELD | {
     "id": "TENANT",
     "weight": "--weight",
-    "min_interval_seconds": "--min-interval",
-    "owner_min_interval_seconds": "--owner-min-interval",
+    "min_interval_seconds": "--min-interval-seconds",
+    "owner_min_interval_seconds": "--owner-min-interval-seconds",
     "schedules_max": "--schedules-max",
     "owner_schedules_max": "--owner-schedules-max",
-    "schedules_per_second": "--schedules-rate",
-    "messages_per_second": "--messages-rate",
-    "requests_per_second": "--requests-rate",
-    "payload_bytes_max": "--payload-max",
+    "schedules_per_second": "--schedules-per-second",
+    "messages_per_second": "--messages-per-second",
+    "requests_per_second": "--requests-per-second",
+    "payload_bytes_max": "--payload-bytes-max",
     "backlog_max": "--backlog-max",
     "claimed_max": "--claimed-max",
     "emails_per_day": "--emails-per-day",

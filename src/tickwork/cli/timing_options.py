@@ -23,7 +23,7 @@ Expr = Annotated[
 ]
 Zone = Annotated[
     str | None,
-    typer.Option("--tz", metavar="ZONE", help="IANA time zone of the rule; default UTC."),
+    typer.Option("--timezone", metavar="ZONE", help="IANA time zone of the rule; default UTC."),
 ]
 From = Annotated[
     str | None,
@@ -43,22 +43,24 @@ DstOverlap = Annotated[
     ),
 ]
 IntervalSeconds = Annotated[str | None, typer.Option(metavar="N", help="Fire every N seconds.")]
-Daily = Annotated[str | None, typer.Option(metavar="HH:MM", help="Fire every day at this time.")]
-Weekly = Annotated[
+DailyTime = Annotated[
+    str | None, typer.Option(metavar="HH:MM", help="Fire every day at this time.")
+]
+WeeklyTime = Annotated[
     str | None,
     typer.Option(
         metavar="'DAY HH:MM'",
         help="Fire every week; DAY is MON, MON-FRI, MON,THU or 0-6 (0 is Sunday).",
     ),
 ]
-Monthly = Annotated[
+MonthlyTime = Annotated[
     str | None, typer.Option(metavar="'DAY HH:MM'", help="Fire every month; DAY is 1-31 or last.")
 ]
-Once = Annotated[str | None, typer.Option(metavar="ISO", help="Fire once at this time.")]
+OnceAt = Annotated[str | None, typer.Option(metavar="ISO", help="Fire once at this time.")]
 Rrule = Annotated[
-    str | None, typer.Option(metavar="RULE", help="Fire by an RFC 5545 rule; needs --start.")
+    str | None, typer.Option(metavar="RULE", help="Fire by an RFC 5545 rule; needs --start-at.")
 ]
-Start = Annotated[
+StartAt = Annotated[
     str | None,
     typer.Option(metavar="ISO", help="First possible fire; intervals and rules count from it."),
 ]
@@ -66,15 +68,15 @@ Start = Annotated[
 OPTION_NAMES = {
     "cron_expr": "EXPR",
     "interval_seconds": "--interval-seconds",
-    "daily_time": "--daily",
-    "weekly_time": "--weekly",
-    "monthly_time": "--monthly",
-    "once_at": "--once",
+    "daily_time": "--daily-time",
+    "weekly_time": "--weekly-time",
+    "monthly_time": "--monthly-time",
+    "once_at": "--once-at",
     "rrule": "--rrule",
-    "start_at": "--start",
-    "timezone": "--tz",
+    "start_at": "--start-at",
+    "timezone": "--timezone",
     "from": "--from",
-    "count": "--count",
+    "limit": "--limit",
     "dst.gap": "--dst-gap",
     "dst.overlap": "--dst-overlap",
 }
@@ -84,29 +86,29 @@ class TimingOptions(Struct, frozen=True, kw_only=True):
     """The options as they were given, in the order of the help; None for those not given."""
 
     expr: Expr = None
-    zone: Zone = None
+    timezone: Zone = None
     begin: From = None
     dst_gap: DstGap = None
     dst_overlap: DstOverlap = None
     interval_seconds: IntervalSeconds = None
-    daily: Daily = None
-    weekly: Weekly = None
-    monthly: Monthly = None
-    once: Once = None
+    daily_time: DailyTime = None
+    weekly_time: WeeklyTime = None
+    monthly_time: MonthlyTime = None
+    once_at: OnceAt = None
     rrule: Rrule = None
-    start: Start = None
+    start_at: StartAt = None
 
-    def body(self, count: str | None = None, *, needs_timing: bool = True) -> dict[str, object]:
+    def body(self, limit: str | None = None, *, needs_timing: bool = True) -> dict[str, object]:
         """Returns the API fields; raises `InvalidInput` for a malformed option.
 
         Without `needs_timing` the timing may be missing, as in a patch.
         """
         given = {
             **self._timing(needs_timing=needs_timing),
-            "start_at": self.start,
-            "timezone": self.zone,
+            "start_at": self.start_at,
+            "timezone": self.timezone,
             "from": self.begin,
-            "count": count and _number("count", count),
+            "limit": limit and _number("limit", limit),
         }
         policies = {"gap": self.dst_gap, "overlap": self.dst_overlap}
         dst = {name: value for name, value in policies.items() if value is not None}
@@ -117,10 +119,10 @@ class TimingOptions(Struct, frozen=True, kw_only=True):
         given: dict[str, object] = {
             "cron_expr": self.expr or None,
             "interval_seconds": self.interval_seconds,
-            "daily_time": self.daily,
-            "weekly_time": self.weekly,
-            "monthly_time": self.monthly,
-            "once_at": self.once,
+            "daily_time": self.daily_time,
+            "weekly_time": self.weekly_time,
+            "monthly_time": self.monthly_time,
+            "once_at": self.once_at,
             "rrule": self.rrule,
         }
         names = [name for name, value in given.items() if value is not None]

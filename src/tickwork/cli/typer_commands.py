@@ -27,7 +27,7 @@ _HELP_OPTIONS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 
 class Command(TyperCommand):
     """A command whose option values are not converted. With --database it also has --app, the
-    app whose database it uses, and --url and --key of a server."""
+    app whose database it uses, and --server and --api-key of a server."""
 
     def __init__(self, name: str | None, *, params: list[Any] | None = None, **given: Any) -> None:
         given["context_settings"] = _HELP_OPTIONS | (given.get("context_settings") or {})
@@ -130,41 +130,36 @@ def _build(name: str, found: Any) -> Any:
 
 
 def _with_app(params: list[Any]) -> list[Any]:
-    """Returns the parameters with --app, --url and --key behind --database. Where a command has an
-    option of that name, only --server or --api-key is the server's."""
-    taken = {option for each in params for option in each.opts}
+    """Returns the parameters with --app, --server and --api-key behind --database."""
     extended: list[Any] = []
     for each in params:
         extended.append(each)
         if each.name == "database":
-            extended += (_option(each, taken, *words) for words in _PLACES)
+            extended += (_option(each, *words) for words in _PLACES)
     return extended
 
 
 _PLACES = (
-    ("app", ("--app",), "MODULE:APP", "Use the database and the tenant of this app."),
+    ("app", "--app", "MODULE:APP", "Use the database and the tenant of this app."),
     (
         "server_url",
-        ("--url", "--server"),
+        "--server",
         "URL",
         "Use this server instead of a database; default TICKWORK_URL.",
     ),
     (
         "server_key",
-        ("--key", "--api-key"),
+        "--api-key",
         "KEY",
         "API key of the server, @FILE, or - to be asked; default TICKWORK_KEY.",
     ),
 )
-"""Where a command works besides --database: name, options, metavar and help."""
+"""Where a command works besides --database: name, option, metavar and help."""
 
 
-def _option(
-    like: Any, taken: set[str], name: str, options: tuple[str, ...], metavar: str, text: str
-) -> Any:
-    free = [each for each in options if each not in taken]
+def _option(like: Any, name: str, option: str, metavar: str, text: str) -> Any:
     return TyperOption(
-        param_decls=[name, *free],
+        param_decls=[name, option],
         type_descriptor=like.type_descriptor,
         metavar=metavar,
         help=text,

@@ -74,7 +74,9 @@ NewId = Annotated[
 Params = Annotated[
     str | None, typer.Option(metavar="JSON", help="Params of the run; default null.")
 ]
-Data = Annotated[str | None, typer.Option(metavar="JSON", help="Data of the event; default null.")]
+Data = Annotated[
+    str | None, typer.Argument(metavar="DATA", help="The event's data as JSON; default null.")
+]
 OnConflict = Annotated[
     str | None,
     typer.Option(
@@ -84,7 +86,11 @@ OnConflict = Annotated[
 ]
 Deadline = Annotated[
     str | None,
-    typer.Option(metavar="SECONDS", help="Seconds after which the run fails if it has not ended."),
+    typer.Option(
+        "--deadline-seconds",
+        metavar="SECONDS",
+        help="Seconds after which the run fails if it has not ended.",
+    ),
 ]
 EventType = Annotated[str | None, typer.Argument(metavar="TYPE", help="Type of the event.")]
 Compensate = Annotated[bool, typer.Option("--compensate", help="Undo the steps first.")]
@@ -97,9 +103,9 @@ FromStep = Annotated[
 _OPTIONS = OPTION_OF_FIELD | {
     "id": "--id",
     "params": "--params",
-    "data": "--data",
+    "data": "DATA",
     "on_conflict": "--on-conflict",
-    "deadline_seconds": "--deadline",
+    "deadline_seconds": "--deadline-seconds",
     "status": "--status",
     "from_step": "--from-step",
     "type": "TYPE",
@@ -195,7 +201,7 @@ def start_command(
 ) -> None:
     """Start a run, and print its id."""
     name, given = required(workflow, "WORKFLOW"), _json(params, "--params")
-    seconds = None if deadline is None else number(deadline, "--deadline")
+    seconds = None if deadline is None else number(deadline, "--deadline-seconds")
     policy: Any = on_conflict or "error"
 
     async def start(client: Client) -> RunView:
@@ -225,7 +231,7 @@ def send_command(
     as_json: Json = False,
 ) -> None:
     """Send an event to a run."""
-    kind, value = required(type_, "TYPE"), _json(data, "--data")
+    kind, value = required(type_, "TYPE"), _json(data, "DATA")
     _change(
         lambda handle: handle.send_event(kind, value, id=event_id),
         run,

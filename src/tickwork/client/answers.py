@@ -228,6 +228,7 @@ class DeadLetterAnswer(Struct, frozen=True, kw_only=True):
     message_id: str
     reason: str
     error: str | None
+    summary: str | None
     fingerprint: str
     attempts: int
     failed_at: datetime

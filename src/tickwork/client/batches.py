@@ -319,14 +319,14 @@ class DeadLetters(Noun[M]):
         failed_before: datetime | str | None = None,
         limit: int | None = None,
         canary: int = 0,
-        rate: float | None = None,
+        rate_per_second: float | None = None,
         canary_timeout_seconds: float = CANARY_SECONDS,
     ) -> Call[ReplaySummary]:
         """Sends dead letters again as new messages, oldest first.
 
         With `canary` that many go first, and the rest only if all of them were handled: a consumer
-        must be running. With `rate` that many become visible in a second. An answer that is lost is
-        an error: look at the dead letters before you replay again.
+        must be running. With `rate_per_second` that many become visible in a second. An answer that
+        is lost is an error: look at the dead letters before you replay again.
         """
         fields = given(
             ids=ids,
@@ -336,7 +336,7 @@ class DeadLetters(Noun[M]):
             no_type=no_type or None,
             failed_before=failed_before,
             limit=limit,
-            rate=rate,
+            rate_per_second=rate_per_second,
         )
         waits = {"canary": canary, "canary_timeout_seconds": canary_timeout_seconds}
         return Call(

@@ -203,6 +203,6 @@ class Deliveries(Noun[M]):
     ) -> Call[int]:
         """Sends everything again that was published in a span of time and did not arrive, oldest
         first, dead or waiting. Returns how many."""
-        fields = given(since=since, until=until, rate=rate_per_second)
+        fields = given(since=since, until=until, rate_per_second=rate_per_second)
         recovered = part(Recovered, lambda done: done.recovered)
         return Call("POST", _path(endpoint, "recover"), recovered, body=fields)

@@ -179,13 +179,13 @@ class Schedules(Noun[M]):
     def preview(
         self,
         *,
-        count: int | None = None,
+        limit: int | None = None,
         since: datetime | str | None = None,
         **fields: Unpack[RuleFields],
     ) -> Call[PreviewAnswer]:
         """The next fires of a schedule that need not exist, strictly after `since` (default:
         now)."""
-        body: dict[str, Any] = given(**fields, count=count)
+        body: dict[str, Any] = given(**fields, limit=limit)
         if since is not None:
             body["from"] = since
         path = at("v1", "schedules", "preview")
@@ -199,14 +199,14 @@ class Schedules(Noun[M]):
         since: datetime | str | None = None,
         until: datetime | str | None = None,
         owner: str | None = None,
-        count: int = 10,
+        limit: int = 10,
     ) -> Call[tuple[UpcomingAnswer, ...]]:
         """The next fires of one schedule or of all, soonest first; of all: from `since` (default:
         now) to `until`, of one `owner`."""
         fires = part(Fires, lambda found: found.fires)
         if reference is not None:
-            return Call("GET", _path(reference, "upcoming"), fires, query={"count": count})
-        query = {"since": since, "until": until, "owner": owner, "count": count}
+            return Call("GET", _path(reference, "upcoming"), fires, query={"limit": limit})
+        query = {"since": since, "until": until, "owner": owner, "limit": limit}
         return Call("GET", at("v1", "upcoming"), fires, query=query)
 
     @verb

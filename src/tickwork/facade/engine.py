@@ -339,7 +339,7 @@ class AppEngine:
         opening = [f"version {_version()}, database {wiring.shown_database(chosen)}"]
 
         async def look_ahead(store: Store) -> None:
-            if coming := (await upcoming(store, self.own_scope, count=1)).fires:
+            if coming := (await upcoming(store, self.own_scope, limit=1)).fires:
                 at, name = coming[0].due_at.astimezone(), coming[0].name or coming[0].schedule_id
                 opening.append(f"next tick {at:%Y-%m-%d %H:%M:%S %Z}: {name}")
 

@@ -309,7 +309,7 @@ class DeadLetters:
         failed_before: datetime | str | None = None,
         limit: int | None = None,
         canary: int = 0,
-        rate: float | None = None,
+        rate_per_second: float | None = None,
         canary_timeout_seconds: float = dead_letters.CANARY_TIMEOUT_SECONDS,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> ReplaySummary:
@@ -319,8 +319,8 @@ class DeadLetters:
         of the queue.
 
         With `canary` that many go first, and the rest only if all of them were handled: a consumer
-        must be running. With `rate` that many become visible in a second. `on_progress` is called
-        with the number sent and the number in all.
+        must be running. With `rate_per_second` that many become visible in a second. `on_progress`
+        is called with the number sent and the number in all.
         """
         which = _selection(ids, reason, fingerprint, type, no_type, failed_before)
         store = await _store(self._engine, queue)
@@ -331,7 +331,7 @@ class DeadLetters:
             which,
             limit=limit,
             canary=canary,
-            rate_per_second=rate,
+            rate_per_second=rate_per_second,
             canary_timeout_seconds=canary_timeout_seconds,
             on_progress=on_progress,
         )

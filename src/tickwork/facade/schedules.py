@@ -29,7 +29,7 @@ from tickwork.ops.forecast import forecast
 from tickwork.ops.schedules import calendars, change, create, lookup, views
 from tickwork.ops.schedules.complete import CompletedFiring, complete_firing
 from tickwork.ops.schedules.declare import checked_declaration, stored_name
-from tickwork.ops.schedules.next_fires import UPCOMING_COUNT, UpcomingFire
+from tickwork.ops.schedules.next_fires import UPCOMING_LIMIT, UpcomingFire
 from tickwork.ops.schedules.next_fires import upcoming as upcoming_fires
 from tickwork.ops.schedules.preview import preview
 from tickwork.ops.schedules.public import Schedule, show_stored
@@ -206,14 +206,14 @@ class Schedules:
     async def preview(
         self,
         *,
-        count: int | None = None,
+        limit: int | None = None,
         since: datetime | str | None = None,
         **fields: Unpack[RuleFields],
     ) -> when.Preview:
         """The next fires of a schedule that need not exist, strictly after `since` (default:
         now)."""
         engine = self._engine
-        body: dict[str, Any] = {**fields, "count": count, "from": since}
+        body: dict[str, Any] = {**fields, "limit": limit, "from": since}
         with _python_names():
             return await preview(await engine.ready(), engine.scope, body, limits=engine.limits())
 
@@ -224,7 +224,7 @@ class Schedules:
         since: datetime | str | None = None,
         until: datetime | str | None = None,
         owner: str | None = None,
-        count: int = UPCOMING_COUNT,
+        limit: int = UPCOMING_LIMIT,
     ) -> tuple[UpcomingFire, ...]:
         """The next fires of one schedule or of all, soonest first: from `since` (default: now) to
         `until`, of one `owner`. Computes at most 1,000 of the schedules that are due before then,
@@ -234,7 +234,7 @@ class Schedules:
             store,
             self._engine.scope,
             own,
-            count=count,
+            limit=limit,
             since=read_instant("since", since),
             until=read_instant("until", until),
             owner=owner,

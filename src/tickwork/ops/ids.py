@@ -24,7 +24,7 @@ _SHORT_ID = re.compile(
 )
 
 
-_PREFIXES = {
+PREFIX_OF_KIND = {
     IdKind.MESSAGE: Prefix.MESSAGE,
     IdKind.DEAD_LETTER: Prefix.DEAD_LETTER,
     IdKind.DEAD_MESSAGE: Prefix.MESSAGE,
@@ -55,7 +55,7 @@ async def find_id(store: Store, scope: Scope, kind: IdKind, text: str) -> UUID:
     if not found:
         raise NotFound(kind, f"whose id ends with {text}")
     if len(found) > 1:
-        names = [public_id(_PREFIXES[kind], match) for match in found]
+        names = [public_id(PREFIX_OF_KIND[kind], match) for match in found]
         fault = f"{text!r} fits several: {', '.join(names)}; give more digits"
         raise InvalidInput([FieldError("id", fault)])
     return found[0]

@@ -51,7 +51,7 @@ CANARY_SECONDS_MAX = 60.0
 _TAG = "dead letters"
 _REPLAY = [
     Example(summary="All of them", value={}),
-    Example(summary="One first, then 10 a second", value={"canary": 1, "rate": 10}),
+    Example(summary="One first, then 10 a second", value={"canary": 1, "rate_per_second": 10}),
 ]
 _EDIT = [Example(summary="Another body", value={"body": {"to": "ada@example.com"}})]
 
@@ -299,8 +299,9 @@ async def replay_dead_letters(
     which, limit = _selection(reader)
     canary = reader.integer("canary", 0, dead_letters.CANARIES_MAX, 0)
     rate = None
-    if reader.has("rate"):
-        rate = reader.number_between("rate", RATE_MIN, RATE_MAX, "a number of messages a second")
+    if reader.has("rate_per_second"):
+        kind = "a number of messages a second"
+        rate = reader.number_between("rate_per_second", RATE_MIN, RATE_MAX, kind)
     timeout: float | None = 30.0
     if reader.has("canary_timeout_seconds"):
         timeout = reader.number_between(

@@ -42,7 +42,9 @@ _CREATE = [
     )
 ]
 _CHANGE = [Example(summary="Another URL", value={"url": "https://example.com/v2/hooks"})]
-_RECOVER = [Example(summary="Since a time", value={"since": "2027-03-14T09:00:00Z", "rate": 10})]
+_RECOVER = [
+    Example(summary="Since a time", value={"since": "2027-03-14T09:00:00Z", "rate_per_second": 10})
+]
 
 EndpointName = FromPath[str]
 """The id or the name of an endpoint."""
@@ -94,7 +96,7 @@ class RecoverRequest(Struct, frozen=True):
 
     since: str
     until: str | None = None
-    rate: Annotated[float, Meta(description="Deliveries a second.")] = 10.0
+    rate_per_second: Annotated[float, Meta(description="Deliveries a second.")] = 10.0
 
 
 class Recovered(Struct, frozen=True):
@@ -362,12 +364,13 @@ async def recover_endpoint(
     caller: NamedDependency[Caller],
 ) -> Recovered:
     """Sends everything again that was published in a span and did not arrive, oldest first."""
-    reader = body_reader(data, "since", "until", "rate")
+    reader = body_reader(data, "since", "until", "rate_per_second")
     since = reader.instant("since")
     until = reader.instant("until") if reader.has("until") else None
     rate: float | None = RECOVER_RATE_PER_SECOND
-    if reader.has("rate"):
-        rate = reader.number_between("rate", RATE_MIN, RATE_MAX, "a number of deliveries a second")
+    if reader.has("rate_per_second"):
+        kind = "a number of deliveries a second"
+        rate = reader.number_between("rate_per_second", RATE_MIN, RATE_MAX, kind)
     finished(reader)
     store = store_of(context)
     stored = await endpoints.get_endpoint(store, caller.scope, endpoint)

@@ -29,7 +29,7 @@ _BODIES = [
             "cron_expr": "30 2 * * *",
             "timezone": "America/New_York",
             "from": "2027-03-13T12:00:00Z",
-            "count": 2,
+            "limit": 2,
         },
     ),
     Example(

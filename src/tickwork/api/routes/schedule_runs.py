@@ -32,15 +32,17 @@ from tickwork.core.access import Caller, Permission
 from tickwork.core.fields import read_instant
 from tickwork.core.schedule.firing import FiringRecord, FiringStatus
 from tickwork.core.schedule.model import Schedule
-from tickwork.core.when import PREVIEW_COUNT_MAX
+from tickwork.core.when import PREVIEW_LIMIT_MAX
 from tickwork.ops.requests import DoneMark
 from tickwork.ops.schedules import change, views
-from tickwork.ops.schedules.next_fires import UPCOMING_COUNT
+from tickwork.ops.schedules.next_fires import UPCOMING_LIMIT
 from tickwork.ops.schedules.next_fires import upcoming as upcoming_fires
 from tickwork.ops.schedules.public import show_stored
 from tickwork.ops.schedules.why import why
 
-Count = Annotated[int, QueryParameter(ge=1, le=PREVIEW_COUNT_MAX, description="Number of fires.")]
+FireLimit = Annotated[
+    int, QueryParameter(ge=1, le=PREVIEW_LIMIT_MAX, description="Maximum number of fires.")
+]
 
 
 _BACKFILL = [
@@ -245,11 +247,11 @@ async def upcoming_of_schedule(
     schedule: ScheduleId,
     context: NamedDependency[Context],
     caller: NamedDependency[Caller],
-    count: Count = UPCOMING_COUNT,
+    limit: FireLimit = UPCOMING_LIMIT,
 ) -> Fires:
     """Returns the next fires of one schedule; none unless it is active."""
     known = await own_schedule(context, caller, schedule)
-    fires = (await upcoming_fires(store_of(context), caller.scope, known.id, count=count)).fires
+    fires = (await upcoming_fires(store_of(context), caller.scope, known.id, limit=limit)).fires
     return Fires(tuple(UpcomingAnswer.of(each) for each in fires))
 
 
@@ -268,14 +270,14 @@ async def upcoming(
     owner: FromQuery[str | None] = None,
     since: FromQuery[str | None] = None,
     until: FromQuery[str | None] = None,
-    count: Count = UPCOMING_COUNT,
+    limit: FireLimit = UPCOMING_LIMIT,
     tenant: NamedTenant = None,
 ) -> Fires:
     """Returns the next fires of all schedules, or of one owner's, soonest first."""
     found = await upcoming_fires(
         store_of(context),
         await named_scope(context, caller, tenant),
-        count=count,
+        limit=limit,
         since=read_instant("since", since),
         until=read_instant("until", until),
         owner=visible_owner(owner, caller),

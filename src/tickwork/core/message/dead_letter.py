@@ -21,6 +21,7 @@ from uuid import UUID
 
 from msgspec import Struct, field, json
 
+from tickwork.core.message.error_summary import summary
 from tickwork.core.message.message_list import END_OF_TIME, LAST_ID, NO_ID
 from tickwork.core.model import ContentType, NewMessage
 from tickwork.core.public_id import Prefix, public_id
@@ -103,6 +104,11 @@ class DeadLetter(Struct, frozen=True):
     format: int
     sent_at: datetime
     body: bytes
+
+    @property
+    def summary(self) -> str | None:
+        """Its error in one line: the last exception, not the head of a traceback."""
+        return summary(self.error)
 
     @property
     def correlation(self) -> str:

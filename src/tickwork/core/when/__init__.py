@@ -55,7 +55,7 @@ from tickwork.core.when.model import (
 )
 from tickwork.core.when.parse import RULE_FIELDS, TIMING_FIELDS, parse, render, validate
 from tickwork.core.when.preview import (
-    PREVIEW_COUNT_MAX,
+    PREVIEW_LIMIT_MAX,
     ClockChange,
     Preview,
     UpcomingSlot,
@@ -74,7 +74,7 @@ from tickwork.core.when.zone import just_before
 
 __all__ = [
     "EPOCH",
-    "PREVIEW_COUNT_MAX",
+    "PREVIEW_LIMIT_MAX",
     "RULE_FIELDS",
     "TIMING_FIELDS",
     "ClockChange",

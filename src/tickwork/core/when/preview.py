@@ -23,7 +23,7 @@ from tickwork.core.when.wall_clock import (
 )
 from tickwork.core.when.zone import Stretch, instant_of, seconds_of, timeline
 
-PREVIEW_COUNT_MAX = 1_000
+PREVIEW_LIMIT_MAX = 1_000
 """Maximum number of slots in a preview."""
 
 _REACH = timedelta(days=1_000 * 366)
@@ -59,7 +59,7 @@ def preview(rule: Rule, start: datetime, count: int) -> Preview:
     """The next `count` slots strictly after `start`, within the next thousand years."""
     last = start + _REACH if start < NEVER - _REACH else NEVER
     slots = takewhile(lambda slot: slot <= last, iterate_slots(rule, start))
-    fires = [_fire(rule, slot) for slot in islice(slots, min(max(count, 0), PREVIEW_COUNT_MAX))]
+    fires = [_fire(rule, slot) for slot in islice(slots, min(max(count, 0), PREVIEW_LIMIT_MAX))]
     return Preview(tuple(fires), describe(rule), tuple(_warnings(rule, start, fires)))
 
 

@@ -30,8 +30,8 @@ from tickwork.ops.schedules.lookup import (
 from tickwork.ops.schedules.views import unplanned_fire_at
 from tickwork.store.contract import Store
 
-UPCOMING_COUNT = 10
-"""Number of fires that `upcoming` returns unless the caller gives a count."""
+UPCOMING_LIMIT = 10
+"""Number of fires that `upcoming` returns unless the caller gives a limit."""
 
 EARLIER_SCHEDULES_MAX = 1_000
 """Maximum number of schedules to compute that are due before the first fire to list: overdue ones
@@ -65,7 +65,7 @@ async def upcoming(
     scope: Scope,
     reference: UUID | str | None = None,
     *,
-    count: int = UPCOMING_COUNT,
+    limit: int = UPCOMING_LIMIT,
     since: datetime | None = None,
     until: datetime | None = None,
     owner: str | None = None,
@@ -75,9 +75,9 @@ async def upcoming(
     `since` and `until` bound the time they are due, `owner` limits them to one user's schedules.
     A slot that is a message already is listed until it is due.
     """
-    if not 1 <= count <= when.PREVIEW_COUNT_MAX:
-        fault = f"must be a whole number from 1 to {when.PREVIEW_COUNT_MAX}, not {count}"
-        raise InvalidInput([FieldError("count", fault)])
+    if not 1 <= limit <= when.PREVIEW_LIMIT_MAX:
+        fault = f"must be a whole number from 1 to {when.PREVIEW_LIMIT_MAX}, not {limit}"
+        raise InvalidInput([FieldError("limit", fault)])
     for name, instant in (("since", since), ("until", until)):
         if instant is not None and instant.tzinfo is None:
             raise InvalidInput([FieldError(name, "must have an offset, such as +00:00")])
@@ -87,26 +87,26 @@ async def upcoming(
         planned = await store.firings.planned_of(scope, found, now)
         if found[0].status is not ScheduleStatus.ACTIVE:
             planned = ()
-        fires = _soonest(found, await _rules_of(store, found), now, count, since)
+        fires = _soonest(found, await _rules_of(store, found), now, limit, since)
         merged = merge(_planned(planned, since), fires, key=lambda fire: fire.due_at)
-        return UpcomingFires(_until(tuple(islice(merged, count)), until))
+        return UpcomingFires(_until(tuple(islice(merged, limit)), until))
     selection = ScheduleSelection(order=ScheduleOrder.NEXT_DUE, before=until, owner=owner)
     # Those before `since` are few: slots are planned for the next seconds.
     planned = await store.firings.planned(scope, now, PLANNED_MAX, owner=owner)
-    fires = _until(_planned(planned, since), until)[:count]
-    size, earlier, truncated = count, 0, len(planned) == PLANNED_MAX and len(fires) < count
+    fires = _until(_planned(planned, since), until)[:limit]
+    size, earlier, truncated = limit, 0, len(planned) == PLANNED_MAX and len(fires) < limit
     start = now if since is None else max(now, since)
     while True:
         page = await list_schedules(store, scope, selection, limit=size)
-        more = _until(_soonest(page, await _rules_of(store, page), now, count, since), until)
-        fires = tuple(islice(merge(fires, more, key=lambda each: each.due_at), count))
-        if len(page) < size or (len(fires) == count and _is_due_by(page[-1], fires[-1])):
+        more = _until(_soonest(page, await _rules_of(store, page), now, limit, since), until)
+        fires = tuple(islice(merge(fires, more, key=lambda each: each.due_at), limit))
+        if len(page) < size or (len(fires) == limit and _is_due_by(page[-1], fires[-1])):
             return UpcomingFires(fires, truncated)
         selection = structs.replace(selection, after=page[-1].id)
         size = min(2 * size, LIST_LIMIT_MAX)  # Few queries for very many.
         earlier += len(page)
         if earlier >= EARLIER_SCHEDULES_MAX and not truncated and _is_due_until(page[-1], start):
-            truncated, size = True, count
+            truncated, size = True, limit
             selection = structs.replace(selection, after=None, due_from=start)
 
 
@@ -149,7 +149,7 @@ def _soonest(
     schedules: Sequence[Schedule],
     rules: Mapping[UUID, when.Rule],
     now: datetime,
-    count: int,
+    limit: int,
     since: datetime | None,
 ) -> tuple[UpcomingFire, ...]:
     """Merges the next slots of the schedules, computing no more of each than it needs."""
@@ -165,13 +165,13 @@ def _soonest(
     for index in range(len(schedules)):
         push(index, 0)
     fires: list[UpcomingFire] = []
-    while heap and len(fires) < count:
+    while heap and len(fires) < limit:
         due_at, index, position = heappop(heap)
         schedule = schedules[index]
         zone, slot = rules[schedule.id].timezone, slots[index][position]
         fires.append(UpcomingFire(schedule.id, schedule.name, slot, due_at, zone, schedule.tenant))
         if position + 1 == asked[index]:
-            asked[index] = min(asked[index] * 4, count)
+            asked[index] = min(asked[index] * 4, limit)
             slots[index] = next_slots(schedule, rules[schedule.id], now, asked[index], since=since)
         push(index, position + 1)
     return tuple(fires)
@@ -181,7 +181,7 @@ def next_slots(
     schedule: Schedule,
     rule: when.Rule,
     now: datetime,
-    count: int,
+    limit: int,
     *,
     since: datetime | None = None,
 ) -> tuple[datetime, ...]:
@@ -206,5 +206,5 @@ def next_slots(
     )
     fired = schedule.fired + when.count_between(unbounded, max(now, planned), first)
     passed = when.count_between(unbounded, first, max(start, first))
-    slots = when.slots_between(rule, first, far, fired=fired, limit=count + passed)
-    return tuple(islice((slot for slot in slots if when.due_at(rule, slot) > start), count))
+    slots = when.slots_between(rule, first, far, fired=fired, limit=limit + passed)
+    return tuple(islice((slot for slot in slots if when.due_at(rule, slot) > start), limit))

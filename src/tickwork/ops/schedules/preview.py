@@ -19,9 +19,9 @@ from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.schedules.lookup import Holidays, holidays_among, limits_of
 from tickwork.store.contract import Store
 
-COUNT_DEFAULT = 5
-COUNT_MAX = when.PREVIEW_COUNT_MAX
-PREVIEW_FIELDS = when.RULE_FIELDS | {"count", "from"}
+LIMIT_DEFAULT = 5
+LIMIT_MAX = when.PREVIEW_LIMIT_MAX
+PREVIEW_FIELDS = when.RULE_FIELDS | {"limit", "from"}
 
 _ZONE_FIELDS = ("timezone", "dst")
 
@@ -31,7 +31,7 @@ class Question(Struct, frozen=True):
 
     rule: when.Rule
     start: datetime
-    count: int
+    limit: int
 
 
 def preview_schedule(
@@ -41,14 +41,14 @@ def preview_schedule(
     limits: when.Limits,
     calendars: Holidays | None = None,
 ) -> when.Preview:
-    """Returns the next `count` fires strictly after `from`.
+    """Returns the next `limit` fires strictly after `from`.
 
-    The body has the fields of a schedule's rule, `count` (1 to 1000, default 5) and `from`
+    The body has the fields of a schedule's rule, `limit` (1 to 1000, default 5) and `from`
     (ISO 8601, with an offset or local in the zone; default `now`). An interval without
     `start_at` counts from `from`. `calendars` has the days of those that the body may name.
     """
     question = read_question(body, now=now, limits=limits, calendars=calendars)
-    shown = when.preview(question.rule, question.start, question.count)
+    shown = when.preview(question.rule, question.start, question.limit)
     return structs.replace(shown, warnings=(*past_warning(question.rule, now), *shown.warnings))
 
 
@@ -84,16 +84,16 @@ def read_question(
     faults: list[FieldError] = []
     reader = Reader(body, faults)
     reader.refuse_unknown(PREVIEW_FIELDS)
-    count = reader.integer("count", 1, COUNT_MAX, COUNT_DEFAULT)
+    limit = reader.integer("limit", 1, LIMIT_MAX, LIMIT_DEFAULT)
     start = _start(body, now, faults)
     fields = {name: body[name] for name in body if name in when.RULE_FIELDS}
     try:
         rule = when.parse(fields, created_at=start or now, limits=limits, calendars=calendars)
     except InvalidInput as error:
         raise InvalidInput([*faults, *error.errors]) from None
-    if faults or start is None or count is None:
+    if faults or start is None or limit is None:
         raise InvalidInput(faults)
-    return Question(rule, start, count)
+    return Question(rule, start, limit)
 
 
 def _start(body: Mapping[str, object], now: datetime, faults: list[FieldError]) -> datetime | None:
@@ -136,7 +136,7 @@ def explain_schedule(
 ) -> Explanation:
     """Explains the rule in the body of a preview, starting at its `from`."""
     question = read_question(body, now=now, limits=limits)
-    shown = when.preview(question.rule, question.start, question.count)
+    shown = when.preview(question.rule, question.start, question.limit)
     warnings = [*past_warning(question.rule, now), *shown.warnings]
     touched: list[when.UpcomingSlot] = []
     for change in _changes(question.rule.timezone, question.start):
@@ -149,7 +149,7 @@ def explain_schedule(
 
 def _around(rule: when.Rule, begin: datetime, end: datetime) -> when.Preview:
     """Previews the fires in `(begin, end]` and one more, as gaps show before the last fire."""
-    return when.preview(rule, begin, min(when.count_between(rule, begin, end) + 1, COUNT_MAX))
+    return when.preview(rule, begin, min(when.count_between(rule, begin, end) + 1, LIMIT_MAX))
 
 
 def _changes(zone: str, start: datetime) -> Iterator[datetime]:
