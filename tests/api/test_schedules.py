@@ -161,6 +161,7 @@ async def test_a_schedule_is_paused_resumed_and_triggered(http: Http) -> None:
     assert message["schedule_id"] == made["id"]
     pulled = (await http.post("/v1/queues/q/messages/pull", json={})).json()["messages"][0]
     assert pulled["metadata"]["idempotency_key"]
+    assert pulled["metadata"]["run"] == 1
     acked = await http.post(
         "/v1/queues/q/messages/ack", json={"acks": [{"lease_id": pulled["lease_id"]}]}
     )

@@ -332,3 +332,6 @@ async def test_an_id_is_taken_in_each_of_its_spellings(app: Tickwork, database: 
             (found,) = await app.messages.list("later", correlation_id=spelling)
             assert str(found.id) == held
             assert (await app.trace(spelling)).records == 2
+        # What 0.1 sent names its cause without a prefix.
+        await app.queue("later").send({}, correlation_id=str(UUID(letter.message_id.hex)))
+        assert (await app.trace(sent)).records == 3

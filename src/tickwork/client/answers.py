@@ -104,7 +104,8 @@ class MessageAnswer(Struct, frozen=True, kw_only=True):
 
 
 class MessageMetadata(Struct, frozen=True, kw_only=True):
-    """What a pulled message has besides its body."""
+    """What a pulled message has besides its body. `run` is 0 for a slot itself, and counts its
+    further runs."""
 
     content_type: ContentType
     type: str | None
@@ -118,6 +119,7 @@ class MessageMetadata(Struct, frozen=True, kw_only=True):
     batch_id: str | None
     schedule_id: str | None
     slot: datetime | None
+    run: int
     catch_up: bool
     idempotency_key: str | None
 

@@ -37,7 +37,8 @@ class PullRequest(Struct, frozen=True, kw_only=True):
 
 
 class MessageMetadata(Struct, frozen=True, kw_only=True):
-    """What a message has besides its body."""
+    """What a message has besides its body. `run` is 0 for a slot itself, and counts its further
+    runs."""
 
     content_type: ContentType
     type: str | None
@@ -51,6 +52,7 @@ class MessageMetadata(Struct, frozen=True, kw_only=True):
     batch_id: str | None
     schedule_id: str | None
     slot: datetime | None
+    run: int
     catch_up: bool
     idempotency_key: str | None
 
@@ -269,6 +271,7 @@ def _pulled(message: Message, lease_id: str) -> PulledMessage:
         batch_id=optional_id(Prefix.BATCH, message.batch_id),
         schedule_id=optional_id(Prefix.SCHEDULE, message.schedule_id),
         slot=message.slot,
+        run=message.run,
         catch_up=message.catch_up,
         idempotency_key=message.idempotency_key,
     )

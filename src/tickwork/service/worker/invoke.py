@@ -31,6 +31,7 @@ from tickwork.app.payloads import PayloadInvalid
 from tickwork.core.message import outcome as outcomes
 from tickwork.core.message.outcome import Failed, Outcome, RetryRequested, Snoozed, Succeeded
 from tickwork.core.model import Message as Stored
+from tickwork.core.public_id import Prefix, public_id
 
 TRACEBACK_FRAMES_MAX = 20
 """Maximum number of frames in a stored traceback."""
@@ -163,7 +164,7 @@ async def traced(
     attributes: dict[str, str | int | bool] = {
         "code.function.name": handler.name,
         "messaging.batch.message_count": len(messages),
-        "messaging.message.id": str(messages[0].id),
+        "messaging.message.id": public_id(Prefix.MESSAGE, messages[0].id),
         "tickwork.tenant": messages[0].tenant,
         "tickwork.attempt": messages[0].attempts + 1,
     }
