@@ -302,7 +302,9 @@ async def test_a_batch_with_a_name_is_made_once(app: Tickwork, database: str | N
     async with harness(app, database=database) as h:
         await work.send_batch([["a", "b"], ["a", "b"]])
         await h.drain()
-        await app.batch("items", ["a", "b"], batch_id=day)
+        made = await app.batch("items", ["a", "b"], batch_id=day)
+        for spelling in (made.id, str(day), (await made.progress()).id):
+            assert (await app.batch("items", ["a", "b"], batch_id=spelling)).id == made.id
         assert [batch.id for batch in await batches(h)] == [day]
         assert await bodies(h) == ["a", "b"]
 

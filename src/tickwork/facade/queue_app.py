@@ -12,6 +12,7 @@ from tickwork.app.handlers import check_own_queue, check_type_name, queue_settin
 from tickwork.app.isolation import handler_options
 from tickwork.app.message import Message, MessageBatch, queue_name
 from tickwork.app.payloads import Payload, declared_payload
+from tickwork.core.fields import read_id
 from tickwork.core.message.batch import BATCH_COMPLETED
 from tickwork.core.message.body import Outgoing
 from tickwork.core.options import BatchOptions, Given, HandlerOptions, QueueOptions, SendOptions
@@ -180,7 +181,7 @@ class QueueApp(Overview):
         items: Iterable[Given[T | Outgoing[T]]],
         *,
         completion_queue: Queue[Any] | str | None = None,
-        batch_id: UUID | None = None,
+        batch_id: UUID | str | None = None,
         detached: bool = False,
         **options: Unpack[SendOptions],
     ) -> BatchHandle: ...
@@ -192,7 +193,7 @@ class QueueApp(Overview):
         items: Iterable[object],
         *,
         completion_queue: Queue[Any] | str | None = None,
-        batch_id: UUID | None = None,
+        batch_id: UUID | str | None = None,
         detached: bool = False,
         **options: Unpack[SendOptions],
     ) -> BatchHandle: ...
@@ -203,7 +204,7 @@ class QueueApp(Overview):
         items: Iterable[object],
         *,
         completion_queue: Queue[Any] | str | None = None,
-        batch_id: UUID | None = None,
+        batch_id: UUID | str | None = None,
         detached: bool = False,
         **options: Unpack[SendOptions],
     ) -> BatchHandle:
@@ -215,6 +216,7 @@ class QueueApp(Overview):
         the same batch, however often it is sent.
         """
         check_batch_arguments(items, batch_id)
+        own_id = None if batch_id is None else read_id("batch_id", batch_id)
         engine, name = self._engine, queue_name(queue)
         completions = None if completion_queue is None else queue_name(completion_queue)
         await check_queues_exist(
@@ -229,7 +231,7 @@ class QueueApp(Overview):
             name,
             items,
             completion_queue=completions or engine.registry.completions.get(name),
-            batch_id=batch_id,
+            batch_id=own_id,
             detached=detached,
             options={**options},
         )

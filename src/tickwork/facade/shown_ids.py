@@ -6,9 +6,9 @@ A verb also takes such an id; behind it, ids are plain UUIDs.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from functools import wraps
+from inspect import iscoroutinefunction
 from typing import Any, TypeVar
 
 from tickwork.core.public_id import with_prefixes, without_prefix
@@ -19,7 +19,7 @@ Noun = TypeVar("Noun")
 def shows_ids(noun: type[Noun]) -> type[Noun]:
     """Decorates a class whose verbs return records: their ids get their prefixes."""
     for name, verb in list(vars(noun).items()):
-        if asyncio.iscoroutinefunction(verb) and not name.startswith("_"):
+        if iscoroutinefunction(verb) and not name.startswith("_"):
             setattr(noun, name, _showing(verb))
     return noun
 

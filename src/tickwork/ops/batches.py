@@ -38,7 +38,7 @@ from tickwork.core.message.batch import (
 from tickwork.core.message.body import GivenContentType, is_collection
 from tickwork.core.message.decide import caused_by
 from tickwork.core.model import BatchWithItems, ContentType, Message, NewMessage, Scope
-from tickwork.core.public_id import Prefix, public_id, with_prefixes
+from tickwork.core.public_id import Prefix, parse_public_id, public_id, with_prefixes
 from tickwork.errors import FieldError, InvalidInput, NotFound, TickworkError
 from tickwork.ops.audit import recorded
 from tickwork.ops.quotas import admit_items
@@ -242,8 +242,11 @@ def check_batch_arguments(items: object, batch_id: object) -> None:
             "for a single body use [body]"
         )
         faults.append(FieldError("items", fault))
-    if not isinstance(batch_id, UUID | None):
-        fault = f"must be a UUID, such as uuid.uuid4() or uuid.UUID(…), not {shortened(batch_id)}"
+    is_text = isinstance(batch_id, str) and parse_public_id(batch_id, Prefix.BATCH) is not None
+    if not is_text and not isinstance(batch_id, UUID | None):
+        fault = (
+            f"must be a UUID, such as uuid.uuid4(), or the id of a batch, not {shortened(batch_id)}"
+        )
         faults.append(FieldError("batch_id", fault))
     if faults:
         raise InvalidInput(faults)
