@@ -103,7 +103,7 @@ async def test_failed_items_are_reported_and_set_the_exit_code(
     assert await child.wait() == 1
     assert child.lines()[-1] == "0 pending, 0 processing, 1 completed, 2 failed, of 3"
     assert child.stderr() == (
-        f"tickwork: 2 of 3 items failed; see `tickwork batches items {watched.id}`\n"
+        f"tickwork: 2 of 3 items failed; see `tickwork batches items bat_{watched.id.hex}`\n"
     )
 
 
@@ -203,7 +203,7 @@ def test_a_filling_batch_has_no_remaining_time(desk: Desk) -> None:
         stopped = desk.run("batches", "watch", str(batch_id), "--timeout-seconds", "0")
         assert (stopped.exit_code, stopped.stderr) == (
             1,
-            f"tickwork: batch {batch_id} was not completed within the timeout\n",
+            f"tickwork: batch bat_{batch_id.hex} was not completed within the timeout\n",
         )
         assert stopped.stdout.endswith(" so far\n")
         look = json.loads(

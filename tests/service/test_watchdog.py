@@ -53,10 +53,10 @@ async def test_a_handler_that_computes_is_named_with_its_message(
         patient.set()
         blocked = registry.get_sample_value("tickwork_loop_blocked_total")
         seconds = registry.get_sample_value("tickwork_loop_blocked_seconds_total")
-    assert (blocked, told["blocking"]) == (1, str(busy_id))
+    assert (blocked, told["blocking"]) == (1, f"msg_{busy_id.hex}")
     assert seconds is not None
     assert seconds >= told["seconds"] >= 1.0
-    assert (told["under_way"], told["others"]) == (2, [str(patient_id)])
+    assert (told["under_way"], told["others"]) == (2, [f"msg_{patient_id.hex}"])
     assert "burn_until" in told["exception"]
     assert "in handle" in told["exception"]
     assert len(stills(kept)) == 1
