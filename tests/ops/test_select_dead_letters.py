@@ -105,9 +105,10 @@ async def test_ids_that_are_not_open_are_refused_before_anything_is_done(
     await discard(store, DEFAULT, WORK, Selection(ids=(second.id,)))
     stranger = new_id()
     asked = Selection(ids=(stranger, first.id, second.id, stranger))
-    with pytest.raises(NotFound, match=f"letter {stranger}, {second.id} in queue {WORK}; nothing"):
+    named = f"dead_{stranger.hex}, dead_{second.id.hex}"
+    with pytest.raises(NotFound, match=f"letter {named} in queue {WORK}; nothing"):
         await verb(store, DEFAULT, WORK, asked)
-    with pytest.raises(NotFound, match=f"letter {first.id} in queue other; nothing"):
+    with pytest.raises(NotFound, match=f"letter dead_{first.id.hex} in queue other; nothing"):
         await verb(store, DEFAULT, "other", Selection(ids=(first.id,)))
     assert [each.id for each in (await store.dead_letters.list(DEFAULT, WORK, ALL)).letters] == [
         first.id
