@@ -37,6 +37,7 @@ from tickwork.core.delivery.signature import is_signed, secret_key
 from tickwork.core.fields import read_id
 from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import DEFAULT
+from tickwork.core.public_id import without_prefix
 from tickwork.facade.app import Tickwork, engine_of
 from tickwork.store.contract import Store
 
@@ -290,7 +291,7 @@ class Campaign:
                     Delivery(
                         int(each.event_id.removeprefix("event-")),
                         each.status,
-                        attempts.get(str(each.id), ()),
+                        attempts.get(str(without_prefix(each.id)), ()),
                         dead.get(each.message_id),
                     )
                     for each in found
@@ -304,7 +305,7 @@ class Campaign:
             )
             assert (name, faults_of(history)) == (name, [])
             assert [each.attempts for each in found] == [
-                len(attempts.get(str(each.id), ())) for each in found
+                len(attempts.get(str(without_prefix(each.id)), ())) for each in found
             ]
 
     async def _mend(self) -> None:
