@@ -86,9 +86,9 @@ def test_a_tenant_is_made_limited_suspended_and_resumed(office: Desk) -> None:
 
 def test_every_quota_of_a_tenant_has_an_option(office: Desk) -> None:
     given = {
-        "--owner-min-interval": ("owner_min_interval_seconds", 300),
+        "--owner-min-interval-seconds": ("owner_min_interval_seconds", 300),
         "--owner-schedules-max": ("owner_schedules_max", 3),
-        "--requests-rate": ("requests_per_second", 2.5),
+        "--requests-per-second": ("requests_per_second", 2.5),
         "--queues-max": ("queues_max", 2),
         "--endpoints-max": ("endpoints_max", 4),
         "--subscriptions-max": ("subscriptions_max", 5),
