@@ -29,10 +29,10 @@ def texts(reader: Reader, name: str, what: str) -> tuple[str, ...] | None:
     """A list of texts, or one text with commas between them."""
     value = reader.value(name)
     items = value.split(",") if isinstance(value, str) else value
-    if not isinstance(items, list | tuple) or not all(isinstance(each, str) for each in items):
+    if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
         reader.fault(name, f"must be {what}")
         return None
-    return tuple(each.strip() for each in items if each.strip())
+    return tuple(item.strip() for item in items if item.strip())
 
 
 def url(reader: Reader, name: str, what: str, *, without: str = "@") -> str | None:
@@ -101,5 +101,5 @@ def _is_quoted(shown_name: str) -> bool:
     """Whether a name to show before an address has quotes, if it needs them."""
     name = shown_name.strip()
     if len(name) > 1 and name.startswith('"') and name.endswith('"'):
-        return not any(each in name[1:-1] for each in '"\\')
-    return not any(each in name for each in '",;:@<>()[]\\')
+        return not any(mark in name[1:-1] for mark in '"\\')
+    return not any(mark in name for mark in '",;:@<>()[]\\')

@@ -30,7 +30,7 @@ which no other request is answered."""
 Model = TypeVar("Model")
 
 _AS_LISTS = bytes.maketrans(b"{}", b"[]")
-_NO_BRACKETS = bytes(each for each in range(256) if each not in b"[]{}")
+_NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
 def read_object(raw: bytes) -> dict[str, Any]:

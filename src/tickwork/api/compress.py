@@ -136,5 +136,5 @@ def _has(if_none_match: str | None, etag: str) -> bool:
     """Whether a caller has the text with this ETag. Two encodings of it are one version."""
     if if_none_match is None:
         return False
-    known = [each.strip().removeprefix("W/") for each in if_none_match.split(",")]
+    known = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
     return etag in known or "*" in known

@@ -287,7 +287,9 @@ def _schedules(
         names = ", ".join(_name_of(schedule) for schedule in schedules[:NAMED_MAX])
         is_bounded = len(schedules) >= LISTED_MAX
         number = _count(len(schedules), "schedule", at_least=is_bounded)
-        since = min((each.since for each in schedules if each.since is not None), default=None)
+        since = min(
+            (schedule.since for schedule in schedules if schedule.since is not None), default=None
+        )
         yield _problem(
             code,
             f"{number} {says[1]}: {names} …",

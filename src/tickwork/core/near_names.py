@@ -38,8 +38,8 @@ def nearest(name: str, known: Collection[str], *, likeness: float = 0.6) -> str 
     """
     if len(name) > _NEAR_LENGTH_MAX:
         return None
-    same = [each for each in _OTHER_WORDS.get(name, ()) if each in known]
-    longer = [each for each in known if name and each.startswith(f"{name}_")]
+    same = [word for word in _OTHER_WORDS.get(name, ()) if word in known]
+    longer = [other for other in known if name and other.startswith(f"{name}_")]
     found = same or get_close_matches(name, _comparable(name, known), 1, likeness) or sorted(longer)
     return found[0] if found else None
 
@@ -48,4 +48,4 @@ def _comparable(name: str, known: Collection[str]) -> list[str]:
     """Known names that may be like this one: those that begin alike if there are many."""
     if len(known) <= _NEAR_CHOICES_MAX:
         return [*known]
-    return [*islice((each for each in known if each[:2] == name[:2]), _NEAR_CHOICES_MAX)]
+    return [*islice((other for other in known if other[:2] == name[:2]), _NEAR_CHOICES_MAX)]

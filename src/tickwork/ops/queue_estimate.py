@@ -61,7 +61,7 @@ async def _caps(store: Store, scope: Scope, queue: StoredQueue, claimed: int) ->
 
 async def _named_cap(store: Store, scope: Scope, name: str) -> Cap:
     limit = await store.limits.get(scope, name)
-    alike = [each for each in await store.queues.list(scope) if each.settings.limit == name]
+    alike = [queue for queue in await store.queues.list(scope) if queue.settings.limit == name]
     allowed = [f"{limit.concurrency} at a time"] if limit.concurrency is not None else []
     if limit.rate_per_second is not None:
         allowed.append(f"{limit.rate_per_second:g} a second")
@@ -76,4 +76,4 @@ async def _named_cap(store: Store, scope: Scope, name: str) -> Cap:
 
 async def _claimed(store: Store, scope: Scope, queues: Sequence[StoredQueue]) -> int:
     stats = await store.stats.queues(scope, queues, at_most=AHEAD_MAX)
-    return sum(each.counts.claimed for each in stats)
+    return sum(queue.counts.claimed for queue in stats)

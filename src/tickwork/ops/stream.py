@@ -153,8 +153,12 @@ class StreamWatch:
         owners = self._streams.values()
         for what, open_streams, most in (
             ("this process has", len(owners), STREAMS_MAX),
-            (f"tenant {tenant} has", sum(each[0] == tenant for each in owners), TENANT_STREAMS_MAX),
-            (f"{caller} has", sum(each == (tenant, caller) for each in owners), KEY_STREAMS_MAX),
+            (
+                f"tenant {tenant} has",
+                sum(owner[0] == tenant for owner in owners),
+                TENANT_STREAMS_MAX,
+            ),
+            (f"{caller} has", sum(owner == (tenant, caller) for owner in owners), KEY_STREAMS_MAX),
         ):
             if open_streams >= most:
                 raise TooMany(f"{what} {most} open streams; try again later", "streams", 10.0)
@@ -179,7 +183,7 @@ class StreamWatch:
         finally:
             assert self._looking is not None
             del self._streams[stream]
-            if tenant not in {each[0] for each in self._streams.values()}:
+            if tenant not in {owner[0] for owner in self._streams.values()}:
                 del self._feeds[tenant]
             if not self._streams:
                 self._looking.cancel()

@@ -180,7 +180,8 @@ class Harness:
         found.update((each.id, each) for each in waiting)
         ordered = sorted(found.values(), key=lambda each: (each.sent_at, each.id))
         return [
-            Sent(shown_body(each.body, each.content_type), with_prefixes(each)) for each in ordered
+            Sent(shown_body(message.body, message.content_type), with_prefixes(message))
+            for message in ordered
         ]
 
     async def dead(self, queue: str) -> list[Dead]:

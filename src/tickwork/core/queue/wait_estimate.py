@@ -60,11 +60,13 @@ class WaitEstimate(Struct, frozen=True, kw_only=True):
 def measured_rate(minutes: Sequence[MinuteCount], now: datetime) -> float | None:
     """Handled messages per second of the last minutes; None if there were none."""
     since = now - timedelta(seconds=RATE_SECONDS)
-    recent = [each for each in minutes if each.minute > since and each.counter in _HANDLED]
-    handled = sum(each.messages for each in recent)
+    recent = [
+        counted for counted in minutes if counted.minute > since and counted.counter in _HANDLED
+    ]
+    handled = sum(counted.messages for counted in recent)
     if not handled:
         return None
-    start = max(since, min(each.minute for each in recent))
+    start = max(since, min(counted.minute for counted in recent))
     return handled / max((now - start).total_seconds(), 1.0)
 
 

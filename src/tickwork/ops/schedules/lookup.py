@@ -322,7 +322,7 @@ async def store_new(store: Store, scope: Scope, new: Sequence[NewSchedule]) -> t
     if len(new) > 1:
         subject, after = (
             f"{len(new)} schedules",
-            {"ids": [public_id(Prefix.SCHEDULE, each.id) for each in new]},
+            {"ids": [public_id(Prefix.SCHEDULE, schedule.id) for schedule in new]},
         )
     async with recorded(store, scope, "schedule.create", subject, after=after):
         return await store.schedules.create(scope, new)

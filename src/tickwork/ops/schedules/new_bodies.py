@@ -79,7 +79,7 @@ def read_bodies(
 
 def indexed(index: int, error: InvalidInput) -> list[FieldError]:
     """The faults of one body of a list, by its index."""
-    return [each._replace(field=f"[{index}].{each.field}") for each in error.errors]
+    return [fault._replace(field=f"[{index}].{fault.field}") for fault in error.errors]
 
 
 def new_schedule(

@@ -131,17 +131,17 @@ def _is_due_until(schedule: Schedule, instant: datetime) -> bool:
 
 
 def _until(fires: tuple[UpcomingFire, ...], until: datetime | None) -> tuple[UpcomingFire, ...]:
-    return fires if until is None else tuple(each for each in fires if each.due_at < until)
+    return fires if until is None else tuple(fire for fire in fires if fire.due_at < until)
 
 
 async def _rules_of(store: Store, found: Sequence[Schedule]) -> dict[UUID, when.Rule]:
     """The rules of schedules, with the days off of their calendars."""
     rules: dict[UUID, when.Rule] = {}
-    for tenant in {each.tenant for each in found}:
-        own = [each for each in found if each.tenant == tenant]
-        calendars = [{"calendar": calendar_of(each)} for each in own]
+    for tenant in {schedule.tenant for schedule in found}:
+        own = [schedule for schedule in found if schedule.tenant == tenant]
+        calendars = [{"calendar": calendar_of(schedule)} for schedule in own]
         holidays = await holidays_among(store, Scope(tenant), calendars)
-        rules |= {each.id: with_holidays(each, holidays) for each in own}
+        rules |= {schedule.id: with_holidays(schedule, holidays) for schedule in own}
     return rules
 
 
@@ -153,7 +153,9 @@ def _soonest(
     since: datetime | None,
 ) -> tuple[UpcomingFire, ...]:
     """Merges the next slots of the schedules, computing no more of each than it needs."""
-    slots = [next_slots(each, rules[each.id], now, 1, since=since) for each in schedules]
+    slots = [
+        next_slots(schedule, rules[schedule.id], now, 1, since=since) for schedule in schedules
+    ]
     asked = [1] * len(schedules)
     heap: list[tuple[datetime, int, int]] = []
 

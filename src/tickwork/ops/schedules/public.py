@@ -89,7 +89,7 @@ async def show_stored(
     """Stored schedules as users see them, in the same order."""
     now = await store.now()
     in_sight = await slots_in_sight(store, scope, found, now)
-    return tuple(_shown(each, now, in_sight.get(each.id)) for each in found)
+    return tuple(_shown(schedule, now, in_sight.get(schedule.id)) for schedule in found)
 
 
 def _shown(schedule: StoredSchedule, now: datetime, in_sight: SlotsInSight | None) -> Schedule:

@@ -58,21 +58,28 @@ async def show_schedules(
     """Returns schedules as dicts with the API's field names."""
     now = await store.now()
     in_sight = await slots_in_sight(store, scope, found, now)
-    return [show_schedule(each, now, in_sight=in_sight.get(each.id)) for each in found]
+    return [show_schedule(schedule, now, in_sight=in_sight.get(schedule.id)) for schedule in found]
 
 
 async def slots_in_sight(
     store: Store, scope: Scope, found: Sequence[Schedule], now: datetime
 ) -> Mapping[UUID, SlotsInSight]:
     """The slots around now of each schedule whose latest planned slot may be in the future."""
-    near = [each for each in found if each.last_slot and each.last_slot + SPREAD_MAX > now]
+    near = [
+        schedule
+        for schedule in found
+        if schedule.last_slot and schedule.last_slot + SPREAD_MAX > now
+    ]
     if not near:
         return {}
     last = await store.firings.last_due(scope, near, now)
     planned: dict[UUID, tuple[PlannedSlot, ...]] = {}
     for slot in await store.firings.planned_of(scope, near, now):
         planned[slot.schedule_id] = (*planned.get(slot.schedule_id, ()), slot)
-    return {each.id: SlotsInSight(last.get(each.id), planned.get(each.id, ())) for each in near}
+    return {
+        schedule.id: SlotsInSight(last.get(schedule.id), planned.get(schedule.id, ()))
+        for schedule in near
+    }
 
 
 def show_schedule(

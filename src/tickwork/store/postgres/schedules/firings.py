@@ -76,8 +76,8 @@ class PostgresFirings:
     async def last_due(
         self, scope: Scope, schedules: Sequence[Schedule], until: datetime
     ) -> dict[UUID, datetime]:
-        own = [each for each in schedules if scope.tenant in (None, each.tenant)]
-        keys = [each.tenant for each in own], [each.id for each in own]
+        own = [schedule for schedule in schedules if scope.tenant in (None, schedule.tenant)]
+        keys = [schedule.tenant for schedule in own], [schedule.id for schedule in own]
         found = await self._database.run(
             lambda connection: connection.fetch(SQL.last_due_slots, *keys, until)
         )
@@ -96,8 +96,8 @@ class PostgresFirings:
     async def planned_of(
         self, scope: Scope, schedules: Sequence[Schedule], now: datetime
     ) -> tuple[PlannedSlot, ...]:
-        own = [each for each in schedules if scope.tenant in (None, each.tenant)]
-        keys = [each.tenant for each in own], [each.id for each in own]
+        own = [schedule for schedule in schedules if scope.tenant in (None, schedule.tenant)]
+        keys = [schedule.tenant for schedule in own], [schedule.id for schedule in own]
         values = (*keys, now, now - SPREAD_MAX)
         found = await self._database.run(
             lambda connection: connection.fetch(SQL.planned_slots_of, *values)

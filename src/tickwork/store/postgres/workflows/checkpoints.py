@@ -96,7 +96,7 @@ async def end_runs(connection: Connection, moment: Moment, ends: Sequence[Fenced
         [each.end.status for each in ends],
         [each.end.result for each in ends],
         [each.end.error for each in ends],
-        [each.end.failed_step for each in ends],
+        [ended.end.failed_step for ended in ends],
         [each.end.params for each in ends],
     )
     return {row["number"] - 1 for row in found}

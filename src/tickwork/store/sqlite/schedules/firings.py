@@ -127,7 +127,7 @@ class SqliteFirings:
     async def planned_of(
         self, scope: Scope, schedules: Sequence[Schedule], now: datetime
     ) -> tuple[PlannedSlot, ...]:
-        own = [each for each in schedules if scope.tenant in (None, each.tenant)]
+        own = [schedule for schedule in schedules if scope.tenant in (None, schedule.tenant)]
         times = (to_microseconds(now), to_microseconds(now - SPREAD_MAX))
 
         def work(transaction: Transaction) -> list[rows.Row]:
