@@ -89,7 +89,7 @@ class Completions:
         for event in found:
             assert event.type == BATCH_COMPLETED
             assert event.source is not None
-            self.batches[event.source] += 1
+            self.batches[tables.as_id(event.source)] += 1
             self.events.append(event.body)
         if found:
             endings = tuple(Ending(claim=each.current_claim, fate=Fate.ACK) for each in found)

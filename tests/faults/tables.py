@@ -9,6 +9,7 @@ from uuid import UUID
 
 import asyncpg
 
+from tickwork.core.public_id import parse_public_id
 from tickwork.store.contract import Joined
 
 EFFECTS = "CREATE TABLE effects (input text NOT NULL, writer text NOT NULL)"
@@ -126,10 +127,10 @@ def writing(url: str, input_id: str, writer: str) -> Joined:
 
 
 def as_id(value: object) -> str:
-    """A message's id as text, in the format of either database."""
+    """An id as plain text, in the format of either database, or with its prefix."""
     if isinstance(value, bytes):
         return str(UUID(bytes=value))
-    return str(UUID(str(value)))
+    return str(parse_public_id(str(value)))
 
 
 def rows_are(counts: Sequence[int], states: Counter[str]) -> bool:

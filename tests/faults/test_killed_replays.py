@@ -80,7 +80,7 @@ async def killed_amid_replays(
     assert len(found) == letters
     # One message for each replayed dead letter, which names its cause; no other.
     messages = await tables.fetch(home.url, MESSAGES)
-    assert Counter((as_id(id_), cause) for id_, cause in messages) == Counter(
+    assert Counter((as_id(id_), as_id(cause)) for id_, cause in messages) == Counter(
         (as_id(letter.replayed_as), as_id(letter.message_id)) for letter in replayed
     )
     for letter in found:
