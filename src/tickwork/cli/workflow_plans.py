@@ -7,13 +7,22 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tickwork.cli.options import CHOSEN_APP
-from tickwork.cli.output import EXIT_BAD_USAGE, fail, print_json, print_lines, print_table
+from tickwork.cli.output import (
+    EXIT_BAD_USAGE,
+    fail,
+    print_error,
+    print_json,
+    print_lines,
+    print_table,
+)
 from tickwork.cli.session import ask
 from tickwork.cli.store_session import scope_of, with_store
 
 if TYPE_CHECKING:
     from tickwork.client.client import Client
     from tickwork.client.run_answers import RestartPlan
+    from tickwork.store.contract import Store
+    from tickwork.workflow.replay import ReplayedRun
 
 RESTART_OPTIONS = {"from_step": "--from-step"}
 
@@ -50,14 +59,19 @@ def replay(database: str | None, tenant: str | None, *, as_json: bool, **which: 
     with 1 if one does."""
     from tickwork.cli.run import load_app
     from tickwork.facade.app import engine_of
-    from tickwork.workflow.replay import replay_runs
+    from tickwork.workflow.replay import replay_runs, undeclared_workflows
 
     target = CHOSEN_APP.get()
     if target is None:
         fail("--app is missing; give the app whose code replays the runs", code=EXIT_BAD_USAGE)
     declared = engine_of(load_app(target)).registry.workflows
     scope = scope_of(tenant)
-    found = with_store(database, scope, lambda store: replay_runs(store, scope, declared, **which))
+
+    async def look(store: Store) -> tuple[list[ReplayedRun], list[str]]:
+        found = await replay_runs(store, scope, declared, **which)
+        return found, await undeclared_workflows(store, scope, declared)
+
+    found, others = with_store(database, scope, look)
     if as_json:
         print_json(found)
     else:
@@ -66,5 +80,8 @@ def replay(database: str | None, tenant: str | None, *, as_json: bool, **which: 
         ]
         heading = ("run", "workflow", "status", "steps", "divergence")
         print_table(heading, rows, none="there are no runs")
+    for name in others:
+        text = f"there are running runs of workflow {name}, which {target} does not declare"
+        print_error(f"warning: {text}: they wait until an app that declares it runs")
     if any(run.divergence is not None for run in found):
         raise typer.Exit(1)

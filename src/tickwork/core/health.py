@@ -34,7 +34,7 @@ from tickwork.core.health_facts import (
     RunFacts,
     ScheduleFacts,
 )
-from tickwork.core.limits import is_hidden
+from tickwork.core.limits import ENTITIES_PREFIX, RUNS_QUEUE_PREFIX, is_hidden
 from tickwork.core.message.error_summary import summary
 from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.stats import LATE_SECONDS
@@ -217,7 +217,12 @@ def _of_queue(queue: QueueFacts, now: datetime, *, is_stopped: bool) -> Iterator
             count=queue.dead,
             at_least=is_bounded,
         )
+    age = queue.oldest_age_seconds or 0
+    is_late = age > LATE_SECONDS and not queue.paused and not is_stopped
     if is_hidden(name):
+        is_ours = name.startswith((RUNS_QUEUE_PREFIX, ENTITIES_PREFIX))
+        if is_late and is_ours and not queue.claimed and not queue.taken:
+            yield _waiting(queue, now - timedelta(seconds=age))
         return
     if queue.paused:
         yield _problem(
@@ -237,8 +242,7 @@ def _of_queue(queue: QueueFacts, now: datetime, *, is_stopped: bool) -> Iterator
             name,
             count=queue.failed,
         )
-    age = queue.oldest_age_seconds or 0
-    if age > LATE_SECONDS and not queue.paused and not is_stopped:
+    if is_late:
         yield _waiting(queue, now - timedelta(seconds=age))
 
 

@@ -195,6 +195,14 @@ def _waiting(name: str, run: Run, steps: Sequence[RunStep], since: datetime) -> 
 def _ready(name: str, facts: RunFacts, since: datetime) -> _Answer:
     message = facts.message
     obstacles = obstacles_text(() if message is None else message.obstacles)
+    workflow = facts.page.run.workflow
+    if not facts.nodes:
+        return _Answer(
+            code="no_workflow",
+            answer=f"{name} is ready, and no live node declares the workflow {workflow}",
+            next="it goes on when an app that declares it runs: tickwork run your.module:app",
+            since=since,
+        )
     if message is None or facts.is_due:
         return _Answer(
             code="ready",

@@ -134,6 +134,8 @@ def restart_plan(restart: Restart) -> RestartPlan:
 def _status(run: Run, *, is_executed: bool) -> str:
     if not is_stopping(run):
         return DIVERGED if run.is_diverged else str(run.status)
+    if run.is_diverged and not run.paused:
+        return DIVERGED
     if not run.paused:
         return "cancelling"
     return "pausing" if is_executed else "paused"

@@ -17,7 +17,7 @@ import msgspec
 
 from tickwork.app.invocation import enter, leave
 from tickwork.app.message import ClaimedMessage, single_error
-from tickwork.app.workflows import WorkflowDeclaration
+from tickwork.app.workflows import WorkflowDeclaration, result_payload
 from tickwork.core.limits import DELAY_SECONDS_MAX
 from tickwork.core.message.decide import clean_error
 from tickwork.core.message.outcome import (
@@ -187,8 +187,11 @@ class Execution:
             raise Diverged(divergence)
         if divergence is not None:
             return self._end(RunStatus.CANCELLED)
+        control = self._record.run.control
         if not task.done():
             return await self._conclude_waiting()
+        if control is not None and _has_succeeded(task):
+            return await self._stop(control)  # It was to end before.
         if task.cancelled():
             return await self._undo_and_end(RunStatus.FAILED, "the body was cancelled from within")
         error = task.exception()
@@ -249,7 +252,8 @@ class Execution:
         for step in self._record.steps.values():
             if step.args is None or step.key in self._steps.compensations:
                 continue
-            text = f"step {step.key!r} cannot be undone: this code has no compensation for it"
+            text = f"step {step.key!r} cannot be undone: this code has no compensation for it, or "
+            text += "does not get to it"
             if step.position > run.accepted:
                 raise Diverged(text)
             self._failed_compensations.append(text)
@@ -260,11 +264,9 @@ class Execution:
         started = [key for key in self._steps.compensations if key in recorded]
         started.sort(key=lambda key: recorded[key].position, reverse=True)
         for key in started:
-            step, (compensate, args, retries) = recorded[key], self._steps.compensations[key]
-            output = step.output if step.state is StepState.DONE else None
-            value = None if output is None else msgspec.json.decode(output)
-            recorded_args = _recorded_args(step, args)
-            work = Work(compensate, (value, *recorded_args), retries, STEP_TIMEOUT_SECONDS)
+            step, undo = recorded[key], self._steps.compensations[key]
+            args = (_recorded_output(step, undo.function), *_recorded_args(step, undo.args))
+            work = Work(undo.compensate, args, undo.retries, STEP_TIMEOUT_SECONDS)
             try:
                 await self._steps.compensate(compensation_name(key), work)
             except StepFailed as error:
@@ -330,8 +332,26 @@ class Execution:
         await steps.loop.end(DROP_SECONDS_MAX)
 
 
+def _has_succeeded(task: asyncio.Task[Any]) -> bool:
+    if task.cancelled():
+        return False
+    error = task.exception()
+    return error is None or isinstance(error, ContinueAs)
+
+
 class Diverged(Exception):
     """The code of a run does not agree with its record. Nothing was done."""
+
+
+def _recorded_output(step: RunStep, function: Callable[..., Any]) -> Any:
+    """The result of a step that is undone, as the type that its function declares; None if the step
+    has none. What does not fit the type any more comes as it is stored."""
+    if step.output is None or step.state is not StepState.DONE:
+        return None
+    try:
+        return result_payload(function).decode(step.output, ContentType.JSON)
+    except Exception:  # A type of the app may raise anything.
+        return msgspec.json.decode(step.output)
 
 
 def _recorded_args(step: RunStep, args: tuple[Any, ...]) -> Sequence[Any]:

@@ -13,8 +13,9 @@ from msgspec import Struct
 
 from tickwork.app.invocation import enter, leave
 from tickwork.app.workflows import WorkflowDeclaration
-from tickwork.core.model import ContentType, Scope
+from tickwork.core.model import SYSTEM, ContentType, Scope
 from tickwork.core.workflow.model import Run, RunHistory, RunSelection, RunStatus
+from tickwork.core.workflow.queue import workflow_of_queue
 from tickwork.store.contract import Store
 from tickwork.workflow.execution import DROP_SECONDS_MAX
 from tickwork.workflow.record import RunRecord
@@ -70,6 +71,18 @@ async def replay_runs(
             else:
                 runs += await store.workflows.list(scope, RunSelection(workflow=name), limit)
     return [await _replay_run(store, scope, declared, run) for run in runs]
+
+
+async def undeclared_workflows(store: Store, scope: Scope, declared: Declared) -> list[str]:
+    """The workflows with running runs that an app does not declare. Another app may."""
+    stored = [workflow_of_queue(queue.name) for queue in await store.queues.list(SYSTEM)]
+    names = sorted({name for name in stored if name is not None} - declared.keys())
+    running = RunStatus.RUNNING
+    return [
+        name
+        for name in names
+        if await store.workflows.list(scope, RunSelection(workflow=name, status=running), 1)
+    ]
 
 
 async def _running_runs(store: Store, scope: Scope, workflow: str) -> AsyncIterator[Run]:

@@ -49,9 +49,10 @@ _log = logging.getLogger("tickwork")
 
 
 class Compensation(NamedTuple):
-    """How a step is undone."""
+    """How a step is undone, and the function that it calls."""
 
     compensate: Callable[..., Any]
+    function: Callable[..., Any]
     args: tuple[Any, ...]
     retries: Retries
 
@@ -108,7 +109,8 @@ class Steps:
         called = name_call(work.function, arguments)
         call, known = self._call(name, StepKind.DO, key, called)
         if work.compensate is not None:
-            self.compensations[call.key] = Compensation(work.compensate, work.args, work.retries)
+            undo = Compensation(work.compensate, work.function, work.args, work.retries)
+            self.compensations[call.key] = undo
         if known is not None and known.state.is_final:
             self._hold(call, lambda: resolve_recorded(call, work.function, known))
         elif known is None:

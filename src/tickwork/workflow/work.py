@@ -26,6 +26,9 @@ from tickwork.service.worker.permits import go_on
 
 T = TypeVar("T")
 
+ARGS_DEPTH_MAX = 50
+"""Number of levels of lists and dicts down to which arguments without text keys are compared."""
+
 DIGEST_BYTES = 8
 """Number of bytes of the digest of a step's arguments."""
 
@@ -73,8 +76,22 @@ def encode_args(args: object) -> bytes:
     its type only."""
     try:
         return _ARGS.encode(args)
-    except (TypeError, ValueError, RecursionError):  # Such as the keys of a dict.
-        return b"null"
+    except (TypeError, ValueError, RecursionError):
+        return _ARGS.encode(_with_text_keys(args, ARGS_DEPTH_MAX))
+
+
+def _with_text_keys(value: object, depth: int) -> object:
+    """A value whose dicts have texts as keys: an order of others is not defined."""
+    if depth == 0:
+        return type(value).__qualname__
+    if isinstance(value, dict):
+        return {str(key): _with_text_keys(item, depth - 1) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_text_keys(item, depth - 1) for item in value]
+    try:
+        return msgspec.Raw(_ARGS.encode(value))
+    except (TypeError, ValueError, RecursionError):
+        return type(value).__qualname__
 
 
 def _as_json(value: object) -> object:
