@@ -190,6 +190,41 @@ async def test_a_pinned_run_waits_for_its_version_and_another_goes_on_with_the_n
             assert await again.workflows.get(run.id).result() == "one"
 
 
+async def test_the_runs_of_a_pinned_version_wait_whatever_other_code_says(
+    database: str | None,
+) -> None:
+    old, new, again = Tickwork(), Tickwork(), Tickwork()
+
+    async def one(step: Step) -> str:
+        await step.sleep("rest", 600)
+        return "one"
+
+    async def two(step: Step) -> str:
+        await step.sleep("rest", 600)
+        return "two"
+
+    old.workflow(name="content", version="1", pin=True)(one)
+    new.workflow(name="content", version="2")(two)
+    again.workflow(name="content", version="1")(one)
+    async with harness(old, database=database) as h:
+        started = await old.workflows.start("content")
+        await h.drain()
+        async with h.deploy(new) as h2:
+            run = new.workflows.get(started.id)
+            await h2.advance(minutes=20)
+            assert (await run.status()).status == "running"
+            assert (await why_run(h2.store, DEFAULT, run.id)).code == "no_version"
+            (problem,) = (await new.status()).problems
+            assert problem.name == runs_queue("content", "1")
+        async with h.deploy(again) as h3:
+            later = await again.workflows.start("content")
+            await h3.drain()
+            assert await again.workflows.get(run.id).result() == "one"
+            async with h3.deploy(new) as h4:  # The version is no longer pinned.
+                await h4.advance(minutes=20)
+                assert await new.workflows.get(later.id).result() == "two"
+
+
 async def test_a_step_that_nobody_awaits_ends_before_its_run(
     app: Tickwork, database: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:

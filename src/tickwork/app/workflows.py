@@ -89,7 +89,10 @@ def declared_workflow(
 
 def _version_faults(version: object) -> list[FieldError]:
     if isinstance(version, str):
-        return text_faults("version", version, VERSION_LENGTH_MAX)
+        faults = text_faults("version", version, VERSION_LENGTH_MAX)
+        if version.startswith(VERSION_MARK):
+            faults.append(FieldError("version", f"cannot begin with {VERSION_MARK}"))
+        return faults
     return [FieldError("version", f"must be a text such as '2', not {shown(version)}")]
 
 

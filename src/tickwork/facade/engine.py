@@ -425,7 +425,8 @@ class AppEngine:
         for name, versions in self.registry.workflows.items():
             for version in (None, *versions):
                 if (queue := runs_queue(name, version)) not in self.registry.created:
-                    await ensure_workflow(store, name, version)
+                    pin = bool(version) and versions[version].pin
+                    await ensure_workflow(store, name, version, pin=pin)
                     self.registry.created.add(queue)
 
     async def _declare_again(self, store: Store) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from math import inf
 from typing import Any
@@ -32,7 +33,12 @@ from tickwork.core.workflow.model import (
     RunStatus,
     RunWindow,
 )
-from tickwork.core.workflow.queue import RUNS_SETTINGS, runs_queue, workflow_of_queue
+from tickwork.core.workflow.queue import (
+    RUNS_SETTINGS,
+    pin_mark,
+    runs_queue,
+    workflow_of_queue,
+)
 from tickwork.errors import FieldError, InvalidInput, NotFound, RunFailed
 from tickwork.ops.audit import recorded
 from tickwork.ops.schedules.lookup import ensure_hidden_queue, has_queue
@@ -103,9 +109,21 @@ def _wrong_count(runs: Sequence[object]) -> FieldError:
     return FieldError("runs", f"must be 1 to {STARTS_MAX} runs, not {len(runs)}")
 
 
-async def ensure_workflow(store: Store, workflow: str, version: str | None = None) -> None:
-    """Creates the hidden queue of a workflow, or of one of its versions, if there is none."""
-    await ensure_hidden_queue(store, runs_queue(workflow, version), RUNS_SETTINGS)
+async def ensure_workflow(
+    store: Store, workflow: str, version: str | None = None, *, pin: bool = False
+) -> None:
+    """Creates the hidden queue of a workflow, or of one of its versions, if there is none; and
+    notes whether the runs of the version wait for its code."""
+    queue = runs_queue(workflow, version)
+    await ensure_hidden_queue(store, queue, RUNS_SETTINGS)
+    if version is None:
+        return
+    mark = pin_mark(queue)
+    if pin:
+        await ensure_hidden_queue(store, mark, RUNS_SETTINGS)
+    elif await has_queue(store, SYSTEM, mark):
+        with suppress(NotFound):  # Another node was quicker.
+            await store.queues.delete(SYSTEM, mark)
 
 
 async def list_workflows(store: Store) -> tuple[str, ...]:

@@ -3,7 +3,8 @@
 Runs of a version wait in a queue of their own, which nodes that declare the version consume. A node
 that declares another version of the workflow looks every few seconds for queues whose version no
 live node declares. After a grace period it consumes them, too, with its newest code, until a node
-with that version comes back. A node whose newest code is pinned never does.
+with that version comes back. Nobody consumes the queue of a version that was declared with `pin`,
+and a node whose newest code is pinned consumes no other's.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 from tickwork.app.declarations import Consumer
 from tickwork.app.workflows import WorkflowDeclaration
 from tickwork.core.model import SYSTEM, Node, StoredQueue
-from tickwork.core.workflow.queue import runs_queue, workflow_of_queue
+from tickwork.core.workflow.queue import is_pin_mark, pin_mark, runs_queue, workflow_of_queue
 from tickwork.service.worker.found_consumers import FoundConsumer, FoundNow
 from tickwork.store.contract import Store
 
@@ -64,10 +65,13 @@ class OrphanedVersions:
         if not names:
             return FoundNow((), None)
         stored, now = await self._store.queues.list(SYSTEM), await self._store.now()
+        marks = {queue.name for queue in stored if is_pin_mark(queue.name)}
+        kept = self._own | marks
         queues = {
             queue.name: queue
             for queue in stored
-            if queue.name not in self._own and workflow_of_queue(queue.name) in names
+            if workflow_of_queue(queue.name) in names and queue.name not in kept
+            if pin_mark(queue.name) not in marks
         }
         live = live_queues(await self._store.nodes.list(SYSTEM), now) if queues else set()
         absent, at = queues.keys() - live, self._monotonic()

@@ -39,6 +39,17 @@ def runs_queue(workflow: str, version: str | None = None) -> str:
     return f"{RUNS_QUEUE_PREFIX}{workflow}{VERSION_MARK}{version}"
 
 
+def pin_mark(queue: str) -> str:
+    """The name of a hidden queue that stays empty. While it is there, the runs in the queue of a
+    version wait for that version, also when no node is left that could say so."""
+    return queue.replace(VERSION_MARK, 2 * VERSION_MARK, 1)
+
+
+def is_pin_mark(queue: str) -> bool:
+    """Whether a hidden queue of a workflow only marks a version as pinned."""
+    return 2 * VERSION_MARK in queue
+
+
 def workflow_of_queue(queue: str) -> str | None:
     """The workflow whose runs wait in a queue; None for other queues."""
     if not queue.startswith(RUNS_QUEUE_PREFIX):
