@@ -280,7 +280,7 @@ async def test_an_unclaimed_message_can_be_deleted(store: Store) -> None:
     for message in (ready, later):
         assert await store.messages.delete(DEFAULT, WORK, message.id)
         assert not await store.messages.delete(DEFAULT, WORK, message.id)
-        with pytest.raises(NotFound, match=str(message.id)):
+        with pytest.raises(NotFound, match=message.id.hex):
             await store.messages.get(DEFAULT, WORK, message.id)
     assert await counts(store) == Counts()
 
@@ -297,7 +297,7 @@ async def test_a_message_is_found_in_its_own_queue_only(store: Store) -> None:
     await make_queue(store)
     await make_queue(store, "other")
     sent = await send(store)
-    with pytest.raises(NotFound, match=str(sent.id)):
+    with pytest.raises(NotFound, match=sent.id.hex):
         await store.messages.get(DEFAULT, "other", sent.id)
 
 

@@ -51,7 +51,7 @@ async def test_an_acked_message_is_deleted(store: Store) -> None:
     message = await claim_one(store)
     assert await settle(store, ack(message)) == SettleResult()
     assert await counts(store) == Counts()
-    with pytest.raises(NotFound, match=str(message.id)):
+    with pytest.raises(NotFound, match=message.id.hex):
         await store.messages.get(DEFAULT, WORK, message.id)
 
 

@@ -29,7 +29,7 @@ Name = tuple[str, UUID]
 Tally = tuple[UUID, str, CounterName, str, str]
 """Queue, tenant, counter, type and source."""
 
-_AN_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_AN_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[a-z]+_[0-9a-f]{32}")
 
 
 class Row(Struct, frozen=True):

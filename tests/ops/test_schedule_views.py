@@ -261,10 +261,10 @@ async def test_upcoming_fires_of_all_schedules_are_sorted(
     assert await upcoming(store, DEFAULT, often.id, limit=1) == (fires[:1], False)
 
 
-@pytest.mark.parametrize("count", [0, 1_001])
-async def test_a_count_of_upcoming_fires_out_of_range_is_refused(store: Store, count: int) -> None:
-    with pytest.raises(InvalidInput, match="count: must be a whole number from 1 to 1000"):
-        await upcoming(store, DEFAULT, limit=count)
+@pytest.mark.parametrize("limit", [0, 1_001])
+async def test_a_limit_of_upcoming_fires_out_of_range_is_refused(store: Store, limit: int) -> None:
+    with pytest.raises(InvalidInput, match="limit: must be a whole number from 1 to 1000"):
+        await upcoming(store, DEFAULT, limit=limit)
 
 
 async def test_upcoming_fires_are_bounded_by_time_and_owner(

@@ -39,7 +39,7 @@ from tickwork.core.workflow.queue import (
     runs_queue,
     workflow_of_queue,
 )
-from tickwork.errors import FieldError, InvalidInput, NotFound, RunFailed
+from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound, RunFailed
 from tickwork.ops.audit import recorded
 from tickwork.ops.schedules.lookup import ensure_hidden_queue, has_queue
 from tickwork.ops.workflow_views import DIVERGED, RunView, is_stopping, summary, view
@@ -361,9 +361,9 @@ async def restart_run(
         try:
             decide = control.restart(message_id, plan=plan)
             await _change(store, scope, run_id, "run.restart", decide)
-        except control.RecordMoved:
+        except control.RecordMoved as moved:
             if not plans_left:
-                raise
+                raise Conflict(str(moved)) from None
         else:
             return plan
     raise AssertionError("the last plan is carried out or raises")

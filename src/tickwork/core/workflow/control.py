@@ -40,7 +40,7 @@ class Undone(NamedTuple):
     done: int
 
 
-class RecordMoved(Conflict):
+class RecordMoved(Exception):
     """A run has gone on since a restart of it was planned. Another plan is needed."""
 
 
