@@ -39,6 +39,7 @@ async def slow_line(home: Home) -> AsyncIterator[PostgresProxy]:
         yield proxy
 
 
+@pytest.mark.soak
 async def test_free_shards_are_led_again_in_time_beside_a_slow_node(
     store: Store, home: Home, slow_line: PostgresProxy, children: Children, tmp_path: Path
 ) -> None:

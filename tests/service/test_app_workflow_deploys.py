@@ -279,6 +279,7 @@ def _pages(in_flight: str | None) -> tuple[str, ...]:
 SOME = [*edits()][:: max(1, 70 // examples(36))]
 
 
+@pytest.mark.one_store("sqlite")
 @pytest.mark.parametrize("edit", SOME, ids=lambda edit: edit[0])
 async def test_no_edit_repeats_or_forgets_an_effect_wherever_a_run_had_stopped(
     database: str | None, edit: tuple[str, tuple[Op, ...]], monkeypatch: pytest.MonkeyPatch
