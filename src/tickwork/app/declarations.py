@@ -25,7 +25,7 @@ from tickwork.app.isolation import (
     isolation_fault,
     limit_faults,
 )
-from tickwork.app.payloads import Payload, ReadAs
+from tickwork.app.payloads import Payload, PayloadOf, ReadAs, no_types
 from tickwork.app.services import ServiceDeclaration
 from tickwork.app.workflows import WorkflowDeclaration
 from tickwork.core.fields import no_queue
@@ -130,6 +130,8 @@ class Registry:
         self.queues: dict[str, QueueDeclaration] = {}
         self.handlers: list[HandlerDeclaration] = []
         self._sent: dict[tuple[str, str | None], Payload[Any]] = {}
+        self.types_of_others: PayloadOf = no_types
+        """The types of queues that another app declares, for a command that works for that app."""
         self.schedules: dict[str, ScheduleDeclaration] = {}
         self.workflows: dict[str, dict[str | None, WorkflowDeclaration]] = {}
         """The declared workflows by name and version, the newest version last."""
@@ -364,7 +366,7 @@ class Registry:
             payload = self._payload_sent(queue, message_type)
             if len(self._sent) < TYPES_KNOWN_MAX:
                 self._sent[queue, message_type] = payload
-        return payload
+        return self.types_of_others(queue, message_type) if payload is None else payload
 
     def _payload_sent(self, queue: str, message_type: str | None) -> Payload[Any]:
         declared = self.queues[queue].payload

@@ -180,7 +180,7 @@ PayloadOf = Callable[[str, str | None], Payload[Any] | None]
 
 
 def no_types(_queue: str, _type: str | None) -> None:
-    """A `PayloadOf` for callers without an app, such as the command line."""
+    """A `PayloadOf` for callers without an app, such as a command without --app."""
 
 
 def declared_payload(handler: Callable[..., Any], generic: type) -> Any:

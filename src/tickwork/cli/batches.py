@@ -9,7 +9,7 @@ import asyncio
 import json
 import shutil
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
@@ -39,13 +39,14 @@ from tickwork.cli.output import (
     print_table,
     shortened,
 )
-from tickwork.cli.session import after_of, ask, reference_of
-from tickwork.cli.store_session import confirm, number, required, whole_number
+from tickwork.cli.session import after_of, ask, chosen_types, reference_of
+from tickwork.cli.store_session import confirm, number, required, scope_of, whole_number
 from tickwork.cli.typer_commands import Command, Group
 from tickwork.clock import monotonic
 from tickwork.errors import FieldError, InvalidInput
 
 if TYPE_CHECKING:
+    from tickwork.app.payloads import Payload
     from tickwork.client.answers import BatchAnswer, ItemAnswer
     from tickwork.client.client import Client
     from tickwork.core.message.batch import ItemStatus
@@ -211,12 +212,12 @@ def create_command(
     name, path = required(queue, "QUEUE"), required(lines, "FILE")
     given: dict[str, Any] = {} if message_type is None else {"type": message_type}
     with _opened(path) as file, bar() as update:
-        total = sum(1 for _ in _bodies(file, path, None, 0))
+        total = _check_lines(file, path, chosen_types(scope_of(tenant))(name, message_type))
 
         async def create(client: Client) -> BatchAnswer:
             await client.queues.get(name)  # Raises if there is none.
             file.seek(0)
-            items = _bodies(file, path, update, total)
+            items = _counted(_bodies(file, path), update, total)
             made = await client.batch(name, items, completion_queue=completion_queue, **given)
             return await client.batches.get(made.id)
 
@@ -237,23 +238,46 @@ def _opened(path: str) -> IO[bytes]:
         fail(f"FILE: {path} cannot be read: {error.strerror}", code=EXIT_BAD_USAGE)
 
 
-def _bodies(
-    file: IO[bytes], path: str, update: Callable[[str, int, int], None] | None, total: int
+def _check_lines(file: IO[bytes], path: str, payload: Payload[Any] | None) -> int:
+    """The number of bodies in a file of JSON lines. A line that is no JSON, or that does not fit
+    the type of the queue, ends the command."""
+    total = 0
+    for place, body in _bodies(file, path):
+        total += 1
+        try:
+            if payload is not None:
+                payload.encode(body)
+        except InvalidInput as error:
+            fault = "; ".join(fault.message for fault in error.errors)
+            fail(f"FILE: line {place} of {_source(path)} {fault}", code=EXIT_BAD_USAGE)
+    return total
+
+
+def _counted(
+    bodies: Iterable[tuple[int, Any]], update: Callable[[str, int, int], None] | None, total: int
 ) -> Iterator[Any]:
-    """The bodies in a file of JSON lines; a line that is no JSON ends the command."""
-    done = 0
+    """The bodies alone. The progress bar is updated as they are taken."""
+    for done, (_, body) in enumerate(bodies, start=1):
+        yield body
+        if update is not None and (done % PROGRESS_ITEMS == 0 or done == total):
+            update("store items", done, total)
+
+
+def _bodies(file: IO[bytes], path: str) -> Iterator[tuple[int, Any]]:
+    """The bodies in a file of JSON lines, each with the number of its line. A line that is no JSON
+    ends the command."""
     for place, line in enumerate(file, start=1):
         if not line.strip():
             continue
         try:
-            body = json.loads(line)
+            yield place, json.loads(line)
         except ValueError as error:
-            source = "stdin" if path == "-" else path
-            fail(f"FILE: line {place} of {source} is not JSON: {error}", code=EXIT_BAD_USAGE)
-        yield body
-        done += 1
-        if update is not None and (done % PROGRESS_ITEMS == 0 or done == total):
-            update("store items", done, total)
+            fault = f"line {place} of {_source(path)} is not JSON: {error}"
+            fail(f"FILE: {fault}", code=EXIT_BAD_USAGE)
+
+
+def _source(path: str) -> str:
+    return "stdin" if path == "-" else path
 
 
 @app.command("list", cls=Command)

@@ -157,6 +157,7 @@ def send_command(
         lambda client: client.queue(queue).send(
             given, type=message_type, delay_seconds=delay_seconds
         ),
+        names=_OPTIONS | {"body": "BODY", "type": "--type"},
     )
     _answer({"queue": queue, "id": sent}, f"sent {sent} to {queue}", as_json=as_json)
 

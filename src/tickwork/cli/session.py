@@ -19,6 +19,7 @@ from tickwork.cli.options import CHOSEN_APP, CHOSEN_SERVER, OPTION_OF_FIELD
 from tickwork.cli.output import EXIT_BAD_USAGE, fail
 from tickwork.cli.store_session import (
     IdKindName,
+    chosen_engine,
     id_text,
     identity,
     load_settings,
@@ -30,6 +31,7 @@ from tickwork.cli.store_session import (
 )
 
 if TYPE_CHECKING:
+    from tickwork.app.payloads import PayloadOf
     from tickwork.client.client import Client
     from tickwork.core.model import Scope
 
@@ -94,9 +96,19 @@ async def _app_on(database: str | None, scope: Scope, *, create: bool) -> AsyncI
     )
     engine = engine_of(app)
     engine.own_scope = scope
+    engine.registry.types_of_others = chosen_types(scope)
     async with opened_store(settings, scope, create=create) as store:
         with engine.stores.using(store):
             yield as_client(app)
+
+
+def chosen_types(scope: Scope) -> PayloadOf:
+    """The types that the app of --app declares for the queues of its tenant, as HTTP on a node that
+    runs the app knows them. Without --app, and for other tenants, there are none."""
+    from tickwork.app.payloads import no_types
+
+    engine = chosen_engine()
+    return engine.registry.payload_sent if engine and engine.own_scope == scope else no_types
 
 
 def server_url(database: str | None) -> str | None:
