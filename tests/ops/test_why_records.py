@@ -8,19 +8,30 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.conformance.acts import ALL, WORK, make_queue, pull_one, retry, send, settle
+from tests.conformance.acts import (
+    ALL,
+    WORK,
+    kill,
+    letters,
+    make_queue,
+    pull_one,
+    retry,
+    send,
+    settle,
+)
 from tests.conformance.schedule_acts import end_next, lead, look, plan_now, write
 from tests.stores.clock import VirtualClock
 from tickwork.core.delivery.target import DELIVERIES_QUEUE, DELIVERIES_SETTINGS
 from tickwork.core.message.outcome import Failed, Permanent
 from tickwork.core.model import DEFAULT, SYSTEM
+from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.firing import FiringResult, FiringStatus
 from tickwork.core.schedule.model import Schedule
 from tickwork.core.schedule.plan import park
 from tickwork.core.when import Limits, iso
 from tickwork.ops.schedules import change, create
 from tickwork.ops.schedules.why import Why, why
-from tickwork.ops.why import why_message
+from tickwork.ops.why import why_message, why_waits
 from tickwork.store.contract import Store
 
 HOUR = timedelta(hours=1)
@@ -208,3 +219,45 @@ async def test_a_delivery_that_is_sent_once_is_not_said_to_be_retried(
     running = await pull_one(store, scope=SYSTEM, queue=DELIVERIES_QUEUE)
     found = await why_message(store, SYSTEM, running.id)
     assert found.next == f"It is acked; if it fails it {then}."
+
+
+async def test_a_message_of_a_dead_letter_queue_tells_how_it_died(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store, "graves")
+    await make_queue(store, dead_letter_queue="graves")
+    sent = await send(store)
+    await settle(store, retry(await pull_one(store), error="boom 1"))
+    clock.advance(seconds=5)
+    error = "Traceback (most recent call last):\nValueError: boom 2"
+    await kill(store, await pull_one(store), reason="max_retries", error=error)
+    died_at = iso(clock.now())
+    (letter,) = await letters(store)
+    clock.advance(seconds=60)
+    found = await why_waits(store, DEFAULT, public_id(Prefix.MESSAGE, sent.id))
+    died = f"The message died in queue {WORK} at {died_at} after 2 attempts (max_retries)"
+    assert (found.kind, found.code) == ("message", "ready")
+    assert found.answer.startswith(f"{died}; in queue graves it is ready and waits for ")
+    assert "its error: ValueError: boom 2" in found.details
+    named = public_id(Prefix.DEAD_LETTER, letter.id)
+    assert f"its dead letter is {named}: `tickwork dead show {named}`" in found.details
+    await pull_one(store, queue="graves")
+    found = await why_waits(store, DEFAULT, public_id(Prefix.MESSAGE, sent.id))
+    assert found.answer.startswith(f"{died}; in queue graves it is being handled by ")
+
+
+async def test_a_message_that_died_twice_tells_both(store: Store) -> None:
+    await make_queue(store, "graves")
+    await make_queue(store, dead_letter_queue="graves")
+    sent = await send(store)
+    await kill(store, await pull_one(store), reason="max_retries", error="boom 1")
+    await kill(store, await pull_one(store, queue="graves"), reason="permanent", error="boom 2")
+    found = await why_waits(store, DEFAULT, public_id(Prefix.MESSAGE, sent.id))
+    assert (found.kind, found.answer) == (
+        "dead_letter",
+        "The message died in queue graves (permanent).",
+    )
+    first, second = found.details
+    assert first == "its error: boom 2"
+    assert second.startswith(f"before, it died in queue {WORK} at ")
+    assert second.endswith(" after 1 attempt (max_retries): boom 1")

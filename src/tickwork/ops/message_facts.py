@@ -11,6 +11,7 @@ from msgspec import Struct
 from tickwork.core.delivery.endpoint import Endpoint, EndpointDelivery
 from tickwork.core.entity.call import read_call
 from tickwork.core.limits import ENTITIES_PREFIX
+from tickwork.core.message.dead_letter import Death, read_death
 from tickwork.core.model import Message, QueueSettings, State
 from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.wait_estimate import WaitEstimate
@@ -71,7 +72,8 @@ class MessageFacts(Struct, frozen=True, kw_only=True):
 
 
 def subject_of(facts: MessageFacts) -> tuple[str, str]:
-    """What a message is, for programs and in a sentence."""
+    """What a message is, for programs and in a sentence. One in a dead-letter queue is named by how
+    it died: that is why it is there."""
     if facts.delivery is not None:
         return "delivery", delivery_words(facts.delivery, facts.endpoint)
     if facts.queue.startswith(ENTITIES_PREFIX):
@@ -85,7 +87,18 @@ def subject_of(facts: MessageFacts) -> tuple[str, str]:
         if called is None:
             return "call", f"the change of {call.entity} {call.key!r} by an operator"
         return "call", f"the call of {called} of {call.entity} {call.key!r}"
+    if (death := read_death(facts.message.death)) is not None:
+        return "message", f"the message {death_words(death)}; in queue {facts.queue} it"
     return "message", f"the message in queue {facts.queue}"
+
+
+def death_words(death: Death) -> str:
+    """Where a message died, when, after how many attempts and why, as part of a sentence."""
+    tries = "1 attempt" if death.attempts == 1 else f"{death.attempts} attempts"
+    return (
+        f"died in queue {death.queue} at {iso_second(death.failed_at)} after {tries} "
+        f"({death.reason})"
+    )
 
 
 def delivery_words(delivery: EndpointDelivery, endpoint: Endpoint | None) -> str:

@@ -13,13 +13,14 @@ from msgspec import Struct
 
 from tickwork.core.delivery.endpoint import DeliveryStatus, Endpoint, EndpointDelivery
 from tickwork.core.limits import FOREVER_SECONDS, HIDDEN_QUEUES
-from tickwork.core.message.dead_letter import DeadLetter
+from tickwork.core.message.dead_letter import DeadLetter, Death, read_death
 from tickwork.core.model import Message, QueueSettings, State
 from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.wait_estimate import WaitEstimate, estimate_words
 from tickwork.ops.message_facts import (
     MessageFacts,
     Unread,
+    death_words,
     delivery_words,
     first_words,
     subject_of,
@@ -156,6 +157,7 @@ def _message_answer(
         until=until,
         correlation_id=message.correlation,
         details=(
+            *_death_details(read_death(message.death)),
             *_attempt_details(message, facts.settings),
             *more,
             *_pull_note(facts),
@@ -219,6 +221,19 @@ def _attempt_details(message: Message, settings: QueueSettings) -> list[str]:
     if message.last_error and message.limited_by is None:
         found.append(f"the last error: {short_error(message.last_error)}")
     return found
+
+
+def _death_details(death: Death | None) -> list[str]:
+    """What a message in a dead-letter queue died of, and where all of it is recorded."""
+    if death is None:
+        return []
+    named = public_id(Prefix.DEAD_LETTER, death.dead_letter_id)
+    found = [] if death.error is None else [_its_error(death.error)]
+    return [*found, f"its dead letter is {named}: `tickwork dead show {named}`"]
+
+
+def _its_error(text: str) -> str:
+    return f"its error: {short_error(text)}"
 
 
 READY = "ready"
@@ -347,6 +362,10 @@ def dead_letter_wait(letter: DeadLetter, queue: str) -> Wait:
         then = f"it was replayed as {public_id(Prefix.MESSAGE, letter.replayed_as)}"
     elif letter.resolution is not None:
         then = f"nothing: it is {letter.resolution}"
+    details = [] if letter.error is None else [_its_error(letter.error)]
+    if (before := letter.died) is not None:
+        error = "" if before.error is None else f": {short_error(before.error)}"
+        details.append(f"before, it {death_words(before)}{error}")
     return Wait(
         kind="dead_letter",
         id=public_id(Prefix.DEAD_LETTER, letter.id),
@@ -355,7 +374,7 @@ def dead_letter_wait(letter: DeadLetter, queue: str) -> Wait:
         next=sentence(then),
         since=letter.failed_at,
         correlation_id=letter.correlation,
-        details=() if letter.error is None else (f"its error: {short_error(letter.error)}",),
+        details=tuple(details),
     )
 
 
