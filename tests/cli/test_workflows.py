@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from typing import Any
 
 import msgspec
 import pytest
 
 from tests.cli.kit import Desk
+from tests.kit.waiting import eventually
 from tickwork.ops.workflows import ensure_workflow
 from tickwork.store.contract import Store
 
@@ -21,6 +23,17 @@ app = Tickwork({url!r})
 async def content(step: Step, params: str) -> str:
     first = await step.do("fetch", str.upper, params)
     return await step.do("{second}", str.lower, first)
+"""
+
+WAITING = """
+from tickwork import Step, Tickwork
+
+app = Tickwork({url!r})
+
+@app.workflow()
+async def content(step: Step, params: str) -> None:
+    await step.do("{first}", str.upper, params)
+    await step.sleep("rest", 86_400)
 """
 
 
@@ -102,4 +115,41 @@ def test_replay_reports_what_the_code_does_not_call(
     # Runs that have ended do not stop a deploy.
     assert runner.invoke(cli, ["workflows", "check", "--app", "second_shop:app"]).exit_code == 0
     for name in ("first_shop", "second_shop"):
+        sys.modules.pop(name, None)
+
+
+def test_runs_of_a_database_are_replayed_with_the_code_of_an_app(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A CI has the new code, whose own database is not the one with the runs."""
+    monkeypatch.chdir(desk.folder)
+    monkeypatch.syspath_prepend(desk.folder)
+    for name, url, first in (
+        ("old_shop", desk.url, "fetch"),
+        ("same_shop", "sqlite:///own.db", "fetch"),
+        ("other_shop", "sqlite:///own.db", "load"),
+    ):
+        (desk.folder / f"{name}.py").write_text(WAITING.format(url=url, first=first))
+
+    async def run() -> None:
+        from old_shop import app, content  # type: ignore[import-not-found]
+
+        async with app.running():
+            await app.workflows.start(content, "Tax", id="a")
+            await eventually(lambda: has_slept(app))
+        await app.close()
+
+    async def has_slept(app: Any) -> bool:
+        view = await app.workflows.get("a").status()
+        return any(step.key == "rest" for step in view.steps)
+
+    desk.store(declare)
+    asyncio.run(run())
+    same = desk.run("workflows", "check", "--app", "same_shop:app")
+    assert (same.exit_code, "none" in same.stdout) == (0, True), same.output
+    for words in (["check"], ["replay"], ["replay", "a"]):
+        other = desk.run("workflows", *words, "--app", "other_shop:app")
+        assert (other.exit_code, "fetch (do str.upper)" in other.stdout) == (1, True), other.output
+    assert not (desk.folder / "own.db").exists()
+    for name in ("old_shop", "same_shop", "other_shop"):
         sys.modules.pop(name, None)

@@ -56,7 +56,7 @@ def print_restart(plan: RestartPlan, *, as_json: bool) -> None:
 
 def replay(database: str | None, tenant: str | None, *, as_json: bool, **which: Any) -> None:
     """Replays stored runs against the code of the chosen app, and prints where they diverge. Exits
-    with 1 if one does."""
+    with 1 if one does. The runs are those of `database`, or else of the app's own."""
     from tickwork.cli.run import load_app
     from tickwork.facade.app import engine_of
     from tickwork.workflow.replay import replay_runs, undeclared_workflows
@@ -66,6 +66,8 @@ def replay(database: str | None, tenant: str | None, *, as_json: bool, **which: 
         fail("--app is missing; give the app whose code replays the runs", code=EXIT_BAD_USAGE)
     declared = engine_of(load_app(target)).registry.workflows
     scope = scope_of(tenant)
+    if database is not None:
+        CHOSEN_APP.set(None)  # It has given its code and its tenant; the runs are elsewhere.
 
     async def look(store: Store) -> tuple[list[ReplayedRun], list[str]]:
         found = await replay_runs(store, scope, declared, **which)

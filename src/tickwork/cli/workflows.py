@@ -367,7 +367,8 @@ def check_command(
 ) -> None:
     """Check whether all running runs agree with the code of an app (--app), before a deploy.
 
-    Replays them, runs no step and changes nothing. Exits with 1 if a run would diverge.
+    Replays them, runs no step and changes nothing. Exits with 1 if a run would diverge. With
+    --database the runs are those of that database, not of the app's own.
     """
     replay(database, tenant, as_json=as_json, workflow=workflow, is_running=True)
 
@@ -383,7 +384,8 @@ def replay_command(
 ) -> None:
     """Replay stored runs against the code of an app (--app), and report where they diverge.
 
-    Runs no step and changes nothing. Exits with 1 if a run diverges.
+    Runs no step and changes nothing. Exits with 1 if a run diverges. With --database the runs are
+    those of that database, not of the app's own.
     """
     most = whole_number(limit, "--limit", LISTED)
     replay(database, tenant, as_json=as_json, workflow=workflow, run_id=run, limit=most)
