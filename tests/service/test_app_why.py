@@ -397,7 +397,7 @@ async def test_a_push_says_that_its_endpoint_does_not_exist(database: str | None
         )
         assert waits.next.startswith(
             "It is pushed when the endpoint exists: `tickwork endpoints create shop`, or `tickwork "
-            "queues update pushed --push-to` names another one"
+            "queues update pushed --push-to ENDPOINT` names another one"
         )
         await app.endpoints.create("shop", url=SHOP, types=["order.*"])
         assert (await ask(app, sent)).code == "ready"

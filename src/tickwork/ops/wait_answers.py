@@ -126,7 +126,7 @@ def _stopped(facts: MessageFacts, endpoint: Endpoint) -> Wait:
 
 def _pushed_nowhere(facts: MessageFacts, name: str, subject: str) -> tuple[str, str, str]:
     create = f"`tickwork endpoints create {name}`"
-    other = f"`tickwork queues update {facts.queue} --push-to` names another one"
+    other = f"`tickwork queues update {facts.queue} --push-to ENDPOINT` names another one"
     obstacles = obstacles_text(facts.obstacles)
     answer = f"{subject} waits: its queue pushes to endpoint {name}, which does not exist"
     then = f"it is pushed when the endpoint exists: {create}, or {other}{obstacles}"
