@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
 
 from tests.api.acts import make_queue, problem
-from tests.kit.api import bearer, new_key
+from tests.conformance.acts import WORK, make_tenants
+from tests.conformance.schedule_acts import create, plan_now
+from tests.kit.api import ReusedApi, bearer, in_process, new_key
+from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core.model import SYSTEM, QueueSettings
+from tickwork.core.model import DEFAULT, SYSTEM, QueueSettings
 
 Http = httpx.AsyncClient
 
@@ -47,6 +50,41 @@ async def test_only_the_operator_sees_what_other_tenants_will_fire(
         refused = await http.get(f"{path}?tenant={tenant}", headers=bearer(reader))
         problem(refused, 403, "needs_admin")
     problem(await http.get(f"{path}?tenant=nobody"), 404, "not_found")
+
+
+async def test_one_shots_of_all_tenants_are_listed_until_they_fire(
+    home: Home, reused_api: ReusedApi, clock: VirtualClock
+) -> None:
+    store, begin = await home.open(clock), clock.now()
+    acme, bolt = await make_tenants(store, "acme", "bolt")
+    for seconds, scope in ((60, DEFAULT), (60, acme), (90, bolt)):
+        await store.queues.put(scope, WORK, QueueSettings())
+        at = begin + timedelta(seconds=seconds)
+        await create(store, clock, scope=scope, once_at=at.isoformat())
+    headers = bearer(await new_key(store))
+    async with in_process(reused_api.on(home, clock), **headers) as http:
+
+        async def listed(tenant: str) -> list[tuple[str, float]]:
+            fires = (await http.get(f"/v1/upcoming?tenant={tenant}")).json()["fires"]
+            times = [datetime.fromisoformat(fire["fire_at"]) - begin for fire in fires]
+            tenants = [fire["tenant"] for fire in fires]
+            return sorted(zip(tenants, (time.total_seconds() for time in times), strict=True))
+
+        every = [("acme", 60.0), ("bolt", 90.0), ("default", 60.0)]
+        for seconds in (0, 45, 14):  # Only a schedule; then a message, too; and a second before.
+            clock.advance(seconds=seconds)
+            await plan_now(store, clock)
+            assert await listed("*") == every
+            assert await listed("acme") == [("acme", 60.0)]
+        clock.advance(seconds=1)
+        await plan_now(store, clock)
+        assert (await listed("*"), await listed("acme")) == ([("bolt", 90.0)], [])
+        clock.advance(seconds=29)
+        await plan_now(store, clock)
+        assert await listed("*") == [("bolt", 90.0)]
+        clock.advance(seconds=1)
+        assert await listed("*") == []
+    await store.close()
 
 
 async def test_the_topology_is_what_the_database_has(http: Http) -> None:

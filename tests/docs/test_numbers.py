@@ -9,10 +9,16 @@ import pytest
 from tickwork.ops.entities import ENTITIES_COUNTED_MAX
 from tickwork.ops.queues import COUNTED_MAX, COUNTED_OF_QUEUE_MIN
 from tickwork.service.worker.settle import HOPS_WARNED
-from tickwork.settings import RUN_ROLES, SERVER_ROLES
+from tickwork.settings import RUN_ROLES, SERVER_ROLES, Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN, UP = ",".join(sorted(RUN_ROLES)), sorted(SERVER_ROLES - RUN_ROLES)
+
+
+def default(setting: str) -> str:
+    """The default of a setting, as pages write it."""
+    value = getattr(Settings(), setting)
+    return "none" if value is None else f"{value:,}"
 
 
 @pytest.mark.parametrize(
@@ -22,6 +28,12 @@ RUN, UP = ",".join(sorted(RUN_ROLES)), sorted(SERVER_ROLES - RUN_ROLES)
         ("docs/console.md", f"at {COUNTED_MAX:,} messages of a state in one queue"),
         ("docs/console.md", f"but at least {COUNTED_OF_QUEUE_MIN:,} for each"),
         ("docs/console.md", f"and at {ENTITIES_COUNTED_MAX:,} entities of a type"),
+        ("docs/webhooks.md", f"at once, from each node | {default('host_concurrency')} | `TICK"),
+        ("docs/webhooks.md", f"per second, from each node | {default('host_rate_per_second')} | `"),
+        (
+            "docs/webhooks.md",
+            f"at once on a node | {default('delivery_concurrency')} | `TICKWORK_D",
+        ),
         ("docs/settings.md", f"`app.run`: `{RUN}`; `tickwork up`, and"),
         ("docs/settings.md", f"lists: also `{','.join(UP)}`"),
     ],
