@@ -107,3 +107,16 @@ def test_a_maximum_number_is_called_limit(described: Any) -> None:
         if parameter["name"] in ("count", "max", "number", "page_size", "size")
     }
     assert not asked
+
+
+def test_a_limit_is_a_name_only_where_its_field_is(described: Any) -> None:
+    named = {
+        name
+        for name, command in EVERY.items()
+        for param in command.params
+        if "--limit" in param.opts and param.metavar != "N"
+    }
+    assert named == {"queues update", "endpoints create", "endpoints update"}
+    for body in ("QueueRequest", "EndpointRequest", "EndpointChange"):
+        field = described["components"]["schemas"][body]["properties"]["limit"]
+        assert {kind["type"] for kind in field["oneOf"]} == {"string", "null"}, body
