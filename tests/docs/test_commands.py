@@ -21,6 +21,7 @@ from tests.docs.test_links import PAGES, ROOT
 from tickwork.cli import app
 
 SOURCES = sorted((ROOT / "src" / "tickwork").rglob("*.py"))
+COMMAND_LINE: Any = get_command(app)
 
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`(tickwork(?: [^`]*)?)`")
@@ -61,7 +62,7 @@ def fault(text: str) -> str | None:
         words = words_of(text)[1:]
     except ValueError as error:
         return str(error)
-    command, path = get_command(app), "tickwork"
+    command, path = COMMAND_LINE, "tickwork"
     while words and (inner := getattr(command, "commands", None)) is not None:
         word = words[0]
         if word in PLACEHOLDERS:
