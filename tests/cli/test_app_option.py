@@ -82,7 +82,7 @@ def test_an_app_is_read_and_not_a_stray_database(folder: Path) -> None:
 def test_a_migration_names_the_database_of_the_app(folder: Path) -> None:
     first = run("migrate", "--app", "shop:app")
     assert first.exit_code == 0
-    assert f"applied 0001_queues.sql to sqlite:///{folder}/shop.db\n" in first.stdout
+    assert f"applied 0001_baseline.sql to sqlite:///{folder}/shop.db\n" in first.stdout
     again = run("migrate", "--app", "shop:app")
     assert again.stdout == f"the schema of sqlite:///{folder}/shop.db is up to date\n"
     assert not (folder / "tickwork.db").exists()

@@ -109,7 +109,7 @@ def test_a_password_is_not_shown(postgres_url: str) -> None:
     refused = RUNNER.invoke(app, ["queues", "list", "--database", with_password])
     assert f"run `tickwork migrate --database {postgres_url}`" in refused.stderr.replace("'", "")
     migrated = RUNNER.invoke(app, ["migrate", "--database", with_password])
-    assert f"applied 0001_queues.sql to {postgres_url}\n" in migrated.stdout
+    assert f"applied 0001_baseline.sql to {postgres_url}\n" in migrated.stdout
     assert "hunter2" not in refused.output + migrated.output
 
 

@@ -24,7 +24,7 @@ from tickwork.core.limits import check_limit
 from tickwork.core.model import IdKind, Meta, Scope
 from tickwork.store.ids import Moment
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 1
 
 
 class MemoryStore:

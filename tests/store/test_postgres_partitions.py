@@ -19,12 +19,10 @@ from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS, FiringResult, Fi
 from tickwork.errors import StoreUnavailable
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
-from tickwork.store.postgres import PostgresStore, pruner
-from tickwork.store.postgres.engine import migrate as migrating
+from tickwork.store.postgres import pruner
 from tickwork.store.postgres.engine.migrate import migrate
 from tickwork.store.postgres.pruner import DAYS_AHEAD
 from tickwork.store.shared.archive import Archive
-from tickwork.store.shared.sql_files import load_migrations
 
 on_postgres = pytest.mark.parametrize("home", ["postgres"], indirect=True)
 
@@ -176,38 +174,13 @@ async def test_two_concurrent_pruners_create_each_partition_once(
     await other.close()
 
 
-async def test_the_migration_moves_records_into_their_partitions(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    steps = load_migrations("tickwork.store.postgres")
-    monkeypatch.setattr(migrating, "load_migrations", lambda _: steps[:2])
+async def test_a_new_database_has_partitions_for_its_first_days(postgres_url: str) -> None:
+    before = datetime.now(UTC)
     await migrate(postgres_url)
-    connection = await asyncpg.connect(postgres_url)
-    now = datetime.now(UTC)
-    times = [now - timedelta(days=3), now]
-    await connection.executemany(
-        """
-        INSERT INTO tickwork_firings (
-            tenant, id, schedule_id, slot, run, attempt, status, reason, due_at, started_at,
-            finished_at, result_code, excerpt, channels, catch_up, count
-        )
-        VALUES ('default', $1, $2, $3, 2, 3, 'partial', 'half', $3, $3, $3, 503, 'x',
-            '[{"channel":"a","status":"b"}]', true, 4)
-        """,
-        [(new_id(), SCHEDULE, at) for at in times],
-    )
-    before = await connection.fetch("SELECT * FROM tickwork_firings ORDER BY finished_at DESC")
-    await connection.close()
-    monkeypatch.undo()
-    await migrate(postgres_url)
-    store = await PostgresStore.open(postgres_url)
-    after = await store.firings.list(DEFAULT, SCHEDULE, ALL)
-    await store.close()
-    assert [(each.id, each.finished_at) for each in after] == [
-        (row["id"], row["finished_at"]) for row in before
+    made = (await days(postgres_url)).keys()
+    firsts = (before, datetime.now(UTC))  # Midnight may come in between.
+    expected = [
+        {"default", *(f"{first + timedelta(days=ahead):%Y%m%d}" for ahead in range(3))}
+        for first in firsts
     ]
-    for each, row in zip(after, before, strict=True):
-        plain = ("slot", "run", "attempt", "status", "reason", "result_code", "count", "catch_up")
-        assert [getattr(each, field) for field in plain] == [row[field] for field in plain]
-        assert (each.last_slot, each.channels[0].channel) == (None, "a")
-    assert {count for count in (await days(postgres_url)).values() if count} == {1}
+    assert made in expected

@@ -52,8 +52,8 @@ def homes(postgres_server: PostgresHost, sqlite_homes: SqliteHomes) -> Iterator[
 
 @pytest.fixture(scope="session", autouse=True)
 def migrated_files(sqlite_homes: SqliteHomes) -> Iterator[None]:
-    """A new SQLite file of an app or a command is a copy of one that is migrated: all migrations
-    take longer than most tests."""
+    """A new SQLite file of an app or a command is a copy of one that is migrated: migrating
+    takes longer than most tests."""
     migrate = wiring.migrate
 
     async def copy_and_migrate(settings: Settings) -> tuple[Migration, ...]:

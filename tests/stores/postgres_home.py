@@ -196,7 +196,7 @@ class PostgresHomes:
                 await self._server.drop_database(url)
 
     async def _make(self) -> str:
-        """A copy of a migrated database: the migrations take ten times as long."""
+        """A copy of a migrated database: migrating one takes longer."""
         if self._template is None:
             url = await self._server.create_database()
             await migrate(url)

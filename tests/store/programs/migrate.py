@@ -1,21 +1,24 @@
-"""Migrates a file and prints what it applied.
+"""Migrates a database to a release and prints what it applied.
 
-    python -m tests.store.programs.migrate PATH
+    python -m tests.store.programs.migrate KIND URL FOLDER PACKAGE
 
 Point: `ready`, before it starts.
 """
 
 import asyncio
 import sys
+from pathlib import Path
+from typing import cast
 
 from tests.kit.points import reach
-from tickwork.store.sqlite.engine.migrate import migrate
+from tests.store.releases import Kind, Release, Schema
 
 
-async def main(path: str) -> None:
-    reach("ready")
-    for migration in await migrate(path):
-        sys.stdout.write(f"{migration.name}\n")
+async def main(kind: str, url: str, folder: str, package: str) -> None:
+    with Release(Path(folder), package).installed():
+        reach("ready")
+        for step in await Schema(cast("Kind", kind), url).migrate():
+            sys.stdout.write(f"{step.name}\n")
 
 
 if __name__ == "__main__":

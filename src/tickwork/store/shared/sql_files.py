@@ -74,16 +74,18 @@ class Migration(Struct, frozen=True):
 def load_migrations(package: str) -> tuple[Migration, ...]:
     """A store's migrations in order, numbered from 1 without gaps. They are read once: a process
     keeps to the schema of its own code, also while an update replaces the files."""
-    found = sorted(
-        (
-            Migration(int(match[1]), entry.name, entry.read_text("utf-8"))
-            for entry in files(package).joinpath("migrations").iterdir()
-            if (match := _NAME.match(entry.name))
-        ),
-        key=lambda migration: migration.version,
+    steps: list[Migration] = []
+    folder = files(package).joinpath("migrations")
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.name.endswith(".sql"):
+            match = _NAME.match(entry.name)
+            assert match is not None, f"{entry.name} is not named like 0001_baseline.sql"
+            steps.append(Migration(int(match[1]), entry.name, entry.read_text("utf-8")))
+    versions = [step.version for step in steps]
+    assert versions == [*range(1, len(steps) + 1)], (
+        f"{versions} are not numbered from 1 without gaps"
     )
-    assert [each.version for each in found] == list(range(1, len(found) + 1))
-    return tuple(found)
+    return tuple(steps)
 
 
 def pending(migrations: Sequence[Migration], version: int) -> tuple[Migration, ...]:
