@@ -88,7 +88,7 @@ _BEGINNINGS = (Prefix.MESSAGE, Prefix.BATCH, Prefix.SCHEDULE, Prefix.ENDPOINT)
 
 def spellings(text: str) -> tuple[str, ...]:
     """How an id that began a correlation may be written in what it caused: as given, without a
-    prefix as by 0.1, or with one. Empty for a text that is no id."""
+    prefix, or with one. Empty for a text that is no id."""
     value = parse_public_id(text)
     if value is None:
         return ()

@@ -115,7 +115,7 @@ def trace_of(
 def _names(record: TraceRecord) -> Iterable[str]:
     """By which ids others name it as their cause."""
     yield public_id(Prefix.MESSAGE, record.message_id)
-    yield str(record.message_id)  # In what was sent by 0.1.
+    yield str(record.message_id)  # A sender may write it without the prefix.
     if record.event_id is not None:
         yield record.event_id
 

@@ -83,7 +83,7 @@ def _disk(path: Path) -> Finding:
 
 
 def _mode(path: Path) -> Finding:
-    """Files of earlier versions, and copies, may have the mode that the shell gives."""
+    """A copy of a file may have the mode that the shell gives."""
     if path.stat().st_mode & _OTHERS == 0:
         return Finding("access", Level.OK, "only the owner of the file can read it")
     says = "other users of this machine can read the file, with the bodies of messages"
