@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from datetime import datetime
+from typing import Any
 
-from litestar import Litestar, Router
+from litestar import Litestar, Request, Router
 from litestar.datastructures import Headers, State
 from litestar.di import Provide
 from litestar.openapi import OpenAPIConfig
@@ -23,6 +24,7 @@ from tickwork.api.access import (
     check_declarations,
     guard,
 )
+from tickwork.api.bodies import refuse_body
 from tickwork.api.compress import compress_answers
 from tickwork.api.context import AppTypes, Context, Outside
 from tickwork.api.jwt import JwtChecker
@@ -184,7 +186,7 @@ def _application(
         },
         guards=[guard],
         state=State({"context": context}),
-        before_request=refuse_unknown_parameters,
+        before_request=_refuse_unknown,
         before_send=[add_headers],
         middleware=[_trace_requests] if spans.is_on() else [],
         exception_handlers=handlers(),
@@ -192,6 +194,12 @@ def _application(
         openapi_config=_documentation(),
         logging_config=None,
     )
+
+
+async def _refuse_unknown(request: Request[Any, Any, Any]) -> None:
+    """Refuses parameters and fields that the route does not have."""
+    await refuse_unknown_parameters(request)
+    await refuse_body(request)
 
 
 def _documentation() -> OpenAPIConfig:

@@ -2,7 +2,7 @@
 
 Contract: a route receives an object of bounded depth, so that no later code exhausts the stack.
 The verbs in `ops` check the fields, so a body is not decoded into a type; the type only documents
-it.
+it. A route that takes no body refuses fields: what a caller asks for is never ignored.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from litestar.typing import FieldDefinition
 
 from tickwork.api.nul import refuse_nul_in
 from tickwork.api.problems import BodyTooLarge, InvalidJson
+from tickwork.core.fields import unknown_faults
+from tickwork.errors import InvalidInput
 
 DEPTH_MAX = 32
 """Maximum nesting depth of a body."""
@@ -27,8 +29,12 @@ PARTS_MAX = 60_000
 """Maximum number of names, objects and lists in a body. To parse them takes 30 milliseconds, in
 which no other request is answered."""
 
+READS_BODY = "reads_body"
+"""The option of a route that reads its body itself, and has no parameter `data`."""
+
 Model = TypeVar("Model")
 
+_BODY_HEADERS = ("content-length", "transfer-encoding")
 _AS_LISTS = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
@@ -47,6 +53,19 @@ def read_objects(raw: bytes) -> dict[str, Any] | list[Any]:
     if not isinstance(value, dict | list):
         raise InvalidJson("it is neither an object such as {} nor a list of them")
     return value
+
+
+async def refuse_body(request: Request[Any, Any, Any]) -> None:
+    """Raises `InvalidInput` for fields in the body of a request to a route that takes none. An
+    empty object is no fault: some clients always send one."""
+    handler = request.route_handler
+    if "data" in handler.parsed_fn_signature.parameters or handler.opt.get(READS_BODY) is True:
+        return
+    if not any(name in request.headers for name in _BODY_HEADERS):
+        return
+    raw = await request.body()
+    if raw.strip() and (given := read_object(raw)):
+        raise InvalidInput(unknown_faults(given, frozenset()))
 
 
 def _read(raw: bytes) -> Any:

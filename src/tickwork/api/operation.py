@@ -55,11 +55,11 @@ def operation(
     """Declares a route. `body` documents the JSON object that it takes. With `is_for_owners` it is
     also for callers who are bound to an owner. `problems` are statuses besides the usual
     ones. With `created` it answers 201 with that if it made something new."""
-    usual = {400, 401, 403, 503, *problems}
+    usual = {400, 401, 403, 413, 503, *problems}
     if "{" in path:
         usual.add(404)
     if body is not None:
-        usual |= {413, 415, 422}
+        usual |= {415, 422}
     if method == "GET":
         usual.add(422)
     options: dict[str, Any] = {} if body is None else {"dto": _documented(body)}

@@ -19,7 +19,7 @@ from litestar.openapi.spec import (
 )
 from litestar.params import FromPath, HeaderParameter
 
-from tickwork.api.bodies import read_object
+from tickwork.api.bodies import READS_BODY, read_object
 from tickwork.api.context import Context, store_of
 from tickwork.api.problems import described
 from tickwork.api.schedule_schemas import CompletedAnswer
@@ -70,7 +70,7 @@ class _Completion(Operation):
 @post(
     "/{firing_id:str}/complete",
     operation_class=_Completion,
-    opt={"permission": "open"},
+    opt={"permission": "open", READS_BODY: True},
     status_code=200,
     operation_id="complete_firing",
     summary="Complete a firing",
