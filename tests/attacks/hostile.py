@@ -16,6 +16,23 @@ QUERY_BYTES_MAX = 60_000
 DEPTH = 400_000
 WIDE_DIGITS = 4_000
 
+LIST_ITEMS = 90_000
+"""Items of a long list."""
+
+LIST_DEPTH_MAX = 2
+"""Names that lead to a list at most: those in a body, and in its objects."""
+
+ITEMS = {
+    "ids": "019b76daa80070008000000000000001",
+    "days": "2027-12-24",
+    "exclude": "2027-12-24",
+    "owner_targets": "queue:reminders",
+    "messages": {"body": 1},
+    "items": {"body": 1},
+    "acks": "1-019b76daa80070008000000000000001-1",
+}
+"""Items of lists that look valid, by the field."""
+
 RARE_RULES = (
     "FREQ=MONTHLY;INTERVAL=7;BYSETPOS=366;BYDAY=MO,TU",
     "FREQ=YEARLY;COUNT=5000;BYMONTH=2;BYMONTHDAY=29",
@@ -41,6 +58,15 @@ class Attack(NamedTuple):
     body: Make | None = None
 
 
+class ListField(NamedTuple):
+    """A field of a body that may be a list: the names that lead to it, an item that looks valid,
+    and the numbers beside it, without which it may not be read."""
+
+    names: tuple[str, ...]
+    item: object
+    beside: Mapping[str, int]
+
+
 class Route(NamedTuple):
     """A route of the description."""
 
@@ -49,6 +75,7 @@ class Route(NamedTuple):
     queries: tuple[str, ...]
     properties: Properties
     has_body: bool
+    lists: tuple[ListField, ...] = ()
 
 
 def routes(document: Mapping[str, Any]) -> Iterator[Route]:
@@ -62,7 +89,8 @@ def routes(document: Mapping[str, Any]) -> Iterator[Route]:
             properties: dict[str, Any] = {}
             for schema in schemas:
                 properties |= _properties(document, schema)
-            yield Route(method.upper(), path, queries, properties, bool(content))
+            lists = tuple(_lists(document, properties))
+            yield Route(method.upper(), path, queries, properties, bool(content), lists)
 
 
 def attacks(
@@ -79,9 +107,12 @@ def attacks(
         return
     for name, body in _bodies(route.properties):
         yield Attack(name, route.method, path, body=body)
+    for field in route.lists:
+        name = f"a long list in {'.'.join(field.names)}"
+        yield Attack(name, route.method, path, body=partial(_long_list, field))
     groups: list[tuple[str, ...]] = [tuple(route.properties)]
     if fields_alone:
-        groups += [(field,) for field in route.properties]
+        groups += [(name,) for name in route.properties]
     for name, value_of in VALUES.items():
         for fields in groups:
             shown = ",".join(fields) if len(fields) == 1 else "all fields"
@@ -100,17 +131,56 @@ def _encoded(body: object) -> bytes:
     return text
 
 
-def _properties(document: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a body, of all kinds that it may have."""
+def _long_list(field: ListField) -> bytes:
+    """A body whose only fault is the length of a list."""
+    size = len(json.dumps(field.item)) + 1
+    inner: object = [field.item] * min(LIST_ITEMS, (BYTES_MAX - 200) // size)
+    for depth, name in enumerate(reversed(field.names)):
+        inner = {name: inner} if depth else {**field.beside, name: inner}
+    return _encoded(inner)
+
+
+def _lists(
+    document: Mapping[str, Any], properties: Properties, names: tuple[str, ...] = ()
+) -> Iterator[ListField]:
+    """The fields that may be lists, also in objects in the body."""
+    whole = [name for name, schema in properties.items() if schema.get("type") == "integer"]
+    for name, schema in properties.items():
+        here = (*names, name)
+        for choice in _choices(document, schema):
+            if choice.get("type") == "array":
+                item = _valid(document, name, choice.get("items", {}))
+                yield ListField(here, item, dict.fromkeys(whole, 1))
+        if len(here) < LIST_DEPTH_MAX:
+            yield from _lists(document, _properties(document, schema), here)
+
+
+def _valid(document: Mapping[str, Any], name: str, schema: Mapping[str, Any]) -> object:
+    """An item of a list that looks valid."""
+    if name in ITEMS:
+        return ITEMS[name]
+    (first, *_) = _choices(document, schema)
+    if "enum" in first:
+        return first["enum"][0]
+    return {"integer": 1, "number": 1, "object": {}, "array": []}.get(first.get("type", ""), "a.b")
+
+
+def _choices(document: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The schemas that a value may have."""
     if "$ref" in schema:
         found: Any = document
         for step in str(schema["$ref"]).removeprefix("#/").split("/"):
             found = found[step]
-        return _properties(document, found)
-    fields = dict(schema.get("properties", {}))
-    for choice in ("oneOf", "anyOf", "allOf"):
-        for inner in schema.get(choice, ()):
-            fields |= _properties(document, inner)
+        return _choices(document, found)
+    inner = [one for kind in ("oneOf", "anyOf", "allOf") for one in schema.get(kind, ())]
+    return [choice for one in inner for choice in _choices(document, one)] or [schema]
+
+
+def _properties(document: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a body, of all kinds that it may have."""
+    fields: dict[str, Any] = {}
+    for choice in _choices(document, schema):
+        fields |= choice.get("properties", {})
     return fields
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,53 @@ async def test_no_attack_that_held_the_loop_before_does_again(http: httpx.AsyncC
     chosen = [one for one in found if FOUND.get(f"{one.method} {one.path}") == one.name]
     assert len(chosen) == len(FOUND)
     await judge_all(http, chosen)
+
+
+LONG_LISTS = {
+    "POST /v1/tenants/shop/keys": "a long list in scopes",
+    "POST /v1/queues/q/dead/replay": "a long list in ids",
+    "POST /v1/queues/q/dead/discard": "a long list in ids",
+    "POST /v1/schedules": "a long list in weekly_time.day_of_week",
+    "PATCH /v1/tenants/shop": "a long list in owner_targets",
+    "POST /v1/queues/q/messages/ack": "a long list in acks",
+}
+"""Long lists that are refused for their length."""
+
+
+@pytest.mark.one_store("sqlite")
+async def test_a_list_that_is_too_long_is_refused_before_its_items_are_read(
+    http: httpx.AsyncClient,
+) -> None:
+    found = list(await all_attacks(http, step=1))
+    lists = [one for one in found if one.name.startswith("a long list in")]
+    assert {(f"{one.method} {one.path}", one.name) for one in lists} >= LONG_LISTS.items()
+    for one in lists:
+        assert one.body is not None
+        answer = await http.request(one.method, one.path, content=one.body(), headers=JSON)
+        assert answer.status_code in (400, 404, 409, 413, 422), (one, answer.text[:200])
+        if LONG_LISTS.get(f"{one.method} {one.path}") == one.name:
+            (error, *_) = answer.json()["errors"]
+            assert one.name.endswith(f" {error['field']}"), answer.text[:200]
+    await judge_all(http, lists)
+
+
+@pytest.mark.one_store("sqlite")
+async def test_a_body_of_many_objects_does_not_hold_the_loop(http: httpx.AsyncClient) -> None:
+    """Their depth was found byte by byte, which took 50 ms of the loop."""
+    await http.put("/v1/queues/q", json={"max_retries": 0})
+    await http.post("/v1/queues/q/messages", json={"body": 1})
+    (pulled,) = (await http.post("/v1/queues/q/messages/pull", json={})).json()["messages"]
+    retries = {"retries": [pulled["lease_id"]]}
+    assert (await http.post("/v1/queues/q/messages/ack", json=retries)).status_code == 200
+    (letter,) = (await http.get("/v1/queues/q/dead")).json()["items"]
+    path = f"/v1/dead/{letter['id']}"
+    large = msgspec.json.encode({"body": [{"a": "b" * 20}] * 20_000})
+    allowed = msgspec.json.encode({"body": [{}] * 29_000})
+    given = [("PATCH", path), ("POST", "/v1/queues/q/messages")]
+    for content in (large, allowed):
+        body = partial(bytes, content)
+        await judge_all(http, [Attack("objects", *where, body=body) for where in given])
+    assert len((await http.get(path)).json()["body"]) == 29_000
 
 
 @pytest.mark.soak

@@ -91,6 +91,14 @@ def test_the_deepest_allowed_body_is_stored() -> None:
     assert decode_body(encode_body(value), ContentType.JSON) == value
 
 
+def test_the_depth_is_that_of_the_deepest_part() -> None:
+    others: list[object] = [{"]": '"['}, {"\\": [1, {}]}] * 200
+    value = [*others, nested(NESTING_MAX - 1), *others]
+    assert decode_body(encode_body(value), ContentType.JSON) == value
+    with pytest.raises(InvalidInput, match="nested more than 100 levels deep"):
+        encode_body([*others, nested(NESTING_MAX), *others])
+
+
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"\xff", b'"\xff"', b"[" * 10_000, b"[" * 10_000 + b"]" * 10_000]
 )

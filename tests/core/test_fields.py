@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from math import inf, nan
 from typing import Any
@@ -116,6 +117,35 @@ def test_several_choices_are_a_list_or_a_text_with_commas() -> None:
         reader = reader_for(wrong)
         assert not reader.some_of("field", Colour)
         assert len(reader.faults) == 1
+
+
+@pytest.mark.parametrize("twice", ["red,red", ["red", "red"], ["green", " green"]])
+def test_a_choice_is_given_once(twice: object) -> None:
+    reader = reader_for(twice)
+    assert not reader.some_of("field", Colour)
+    assert "twice; give it once" in reader.faults[0].message
+
+
+@pytest.mark.parametrize(
+    ("read", "count", "words"),
+    [
+        (lambda reader: reader.some_of("field", Colour), 3, "must be one or more of red,green"),
+        (lambda reader: reader.integers("field", 0, 6, "a day"), 8, "has 8 numbers; at most 7"),
+        (lambda reader: reader.numbers("field"), 1_001, "has 1,001 numbers; at most 1,000"),
+        (lambda reader: reader.strings("field"), 1_001, "has 1,001 texts; at most 1,000"),
+        (lambda reader: reader.dates("field", 5), 6, "has 6 dates; at most 5"),
+    ],
+)
+def test_a_list_that_is_too_long_is_refused_before_its_items_are_read(
+    read: Callable[[Reader], object], count: int, words: str
+) -> None:
+    class Items(list[object]):
+        def __iter__(self) -> Iterator[object]:
+            pytest.fail("an item is read")
+
+    reader = reader_for(Items([Colour.RED] * count))
+    assert not read(reader)
+    assert [words in fault.message for fault in reader.faults] == [True]
 
 
 def test_errors_of_a_nested_object_have_its_name_before_theirs() -> None:

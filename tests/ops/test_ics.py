@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import icalendar
 import pytest
 
 from tickwork.errors import InvalidInput
@@ -156,10 +157,22 @@ def test_a_file_over_a_limit_is_refused_and_not_truncated(monkeypatch: pytest.Mo
     long = "DTSTART;VALUE=DATE:20270101\nDTEND;VALUE=DATE:20280601"
     assert "an event of 517 days" in refusal(long)
     yearly = "DTSTART;VALUE=DATE:20270302\nRRULE:FREQ=YEARLY"
-    monkeypatch.setattr(ics, "RULES_MAX", 2)
-    assert "more than 2 recurring events" in refusal(*[yearly] * 3)
+    monkeypatch.setattr(ics, "EVENTS_MAX", 2)
+    assert "has 3 events; at most 2" in refusal(*[yearly] * 3)
     monkeypatch.setattr(ics, "DAYS_EXPANDED_MAX", 15)
     assert "days" in refusal(*[yearly] * 2)
+
+
+@pytest.mark.parametrize("fold", ["", "\r\n ", "\n\t"])
+def test_events_are_counted_before_they_are_parsed(
+    fold: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(icalendar.Calendar, "from_ical", lambda _: pytest.fail("it is parsed"))
+    event = f"BEGIN:VEV{fold}ENT\nDTSTART;VALUE=DATE:20270302\nEND:VEVENT\n"
+    text = f"BEGIN:VCALENDAR\n{event * 1_001}END:VCALENDAR\n"
+    for given in (text, text.encode(), text.lower()):
+        with pytest.raises(InvalidInput, match="has 1,001 events; at most 1,000"):
+            read_ics(given, now=NOW)
 
 
 def test_a_byte_order_mark_is_allowed() -> None:

@@ -20,6 +20,7 @@ from litestar.typing import FieldDefinition
 from tickwork.api.nul import refuse_nul_in
 from tickwork.api.problems import BodyTooLarge, InvalidJson
 from tickwork.core.fields import unknown_faults
+from tickwork.core.message.body import marks_outside_texts
 from tickwork.errors import InvalidInput
 
 DEPTH_MAX = 32
@@ -36,7 +37,6 @@ Model = TypeVar("Model")
 
 _BODY_HEADERS = ("content-length", "transfer-encoding")
 _AS_LISTS = bytes.maketrans(b"{}", b"[]")
-_NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
 def read_object(raw: bytes) -> dict[str, Any]:
@@ -144,11 +144,11 @@ def _check_structure(raw: bytes) -> None:
     openings = raw.count(b"[") + raw.count(b"{")
     if openings <= DEPTH_MAX and raw.count(b":") <= PARTS_MAX - DEPTH_MAX:
         return
-    outside = b"".join(raw.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2])
-    brackets = outside.translate(_AS_LISTS, _NO_BRACKETS)
+    marks = marks_outside_texts(raw)
+    brackets = marks.translate(_AS_LISTS, b":")
     if b"[" * (DEPTH_MAX + 1) in brackets:
         raise _too_deep()
-    if brackets.count(b"[") + outside.count(b":") > PARTS_MAX:
+    if brackets.count(b"[") + marks.count(b":") > PARTS_MAX:
         raise BodyTooLarge(
             f"The body has more than {PARTS_MAX:,} names, objects and lists; send it in pieces."
         )

@@ -8,7 +8,7 @@ when it has read everything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import UTC, date, datetime
 from enum import StrEnum
@@ -29,8 +29,9 @@ Value = TypeVar("Value")
 FAULTS_MAX = 100
 """Maximum number of errors that are worded; the others are counted."""
 
-NUMBERS_MAX = 1_000
-"""Maximum number of items in a list of numbers. No field needs as many."""
+ITEMS_MAX = 1_000
+"""Maximum number of items in a list, unless its reader says fewer or more. A longer one is refused
+before its items are looked at."""
 
 NEAR_NAMES_MAX = 10
 """Number of unknown names for which a near one is looked for: each is compared with all others."""
@@ -158,14 +159,25 @@ class Reader:
         self.fault(name, f"must be {what} from {low:g} to {high:g}, not {given}")
         return None
 
-    def numbers(self, name: str) -> tuple[float, ...] | None:
-        """A list of finite numbers."""
+    def items(
+        self, name: str, what: str, count_max: int = ITEMS_MAX, *, such_as: str = ""
+    ) -> Sequence[Any] | None:
+        """A list of at most so many items, which are not checked. `what` names them in the error,
+        such as "numbers", and `such_as` is one of them."""
         value = self._fields.get(name)
         if not isinstance(value, list | tuple):
-            self.fault(name, f"must be a list of numbers, not {shown(value)}")
+            example = f" such as {such_as}" if such_as else ""
+            self.fault(name, f"must be a list of {what}{example}, not {shown(value)}")
             return None
-        if len(value) > NUMBERS_MAX:
-            self.fault(name, f"has {len(value)} numbers; at most {NUMBERS_MAX} are allowed")
+        if len(value) > count_max:
+            self.fault(name, f"has {len(value):,} {what}; at most {count_max:,} are allowed")
+            return None
+        return value
+
+    def numbers(self, name: str) -> tuple[float, ...] | None:
+        """A list of finite numbers."""
+        value = self.items(name, "numbers")
+        if value is None:
             return None
         before, valid = len(self.faults), list[float]()
         for index, item in enumerate(value):
@@ -191,9 +203,14 @@ class Reader:
         return value
 
     def integers(self, name: str, low: int, high: int, hint: str) -> tuple[int, ...] | None:
-        """One whole number or a list of them, sorted and without duplicates."""
+        """One whole number or a list of them, sorted and without duplicates. The list has at most
+        as many as there are."""
         value = self._fields.get(name)
-        items = value if isinstance(value, list | tuple) else [value]
+        items: Sequence[Any] | None = [value]
+        if isinstance(value, list | tuple):
+            items = self.items(name, "numbers", high - low + 1)
+        if items is None:
+            return None
         good = all(type(item) is int and low <= item <= high for item in items)
         if not items or not good:
             self.fault(name, f"must be {low} to {high} ({hint}) or a list, not {shown(value)}")
@@ -206,8 +223,10 @@ class Reader:
 
     def strings(self, name: str) -> tuple[str, ...] | None:
         """A list of texts."""
-        value = self.value(name)
-        if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+        value = self.items(name, "texts")
+        if value is None:
+            return None
+        if all(isinstance(item, str) for item in value):
             return tuple(value)
         self.fault(name, f"must be a list of texts, not {shown(value)}")
         return None
@@ -237,16 +256,20 @@ class Reader:
         return str(value)
 
     def some_of(self, name: str, kind: type[Choice]) -> frozenset[Choice]:
-        """Members of an enumeration: a list of their values, or a text with commas between them."""
-        value = self._fields.get(name)
-        items = value.split(",") if isinstance(value, str) else value
-        if not isinstance(items, list | tuple) or not items:
+        """Members of an enumeration: a list of their values, or a text with commas between them.
+        None is given twice."""
+        value, count_max = self._fields.get(name), len(kind)
+        items = value.split(",", count_max) if isinstance(value, str) else value
+        if not isinstance(items, list | tuple) or not 1 <= len(items) <= count_max:
             self.fault(name, f"must be one or more of {','.join(kind)}, not {shown(value)}")
             return frozenset()
         found: set[Choice] = set()
         for item in items:
             stripped = item.strip() if isinstance(item, str) else item
-            if (message := choice_error(stripped, kind)) is not None:
+            message = choice_error(stripped, kind)
+            if message is None and stripped in found:
+                message = f"has {stripped} twice; give it once"
+            if message is not None:
                 self.fault(name, message)
                 return frozenset()
             found.add(kind(stripped))
@@ -309,14 +332,9 @@ class Reader:
         value = self._fields.get(name)
         if value is None:
             return ()
-        if not isinstance(value, list | tuple):
-            self.fault(name, "must be a list of dates such as 2027-12-25")
-            return ()
-        if len(value) > count_max:
-            self.fault(name, f"has {len(value)} dates; at most {count_max} are allowed")
-            return ()
+        items = self.items(name, "dates", count_max, such_as="2027-12-25")
         found: set[date] = set()
-        for index, item in enumerate(value):
+        for index, item in enumerate(items or ()):
             day = _date(item)
             if day is None:
                 self.fault(f"{name}[{index}]", f"{shown(item)} is not a date that exists")

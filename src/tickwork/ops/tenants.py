@@ -14,6 +14,7 @@ from msgspec import structs
 from tickwork.core.fields import FieldReader, Reader, shown
 from tickwork.core.limits import NAME_LENGTH_MAX
 from tickwork.core.model import SYSTEM, Scope, Tenant
+from tickwork.core.owner_targets import OWNER_TARGETS_MAX
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.audit import recorded
 from tickwork.store.contract import Store
@@ -94,8 +95,10 @@ def _with_limits(tenant: Tenant, limits: Mapping[str, object]) -> Tenant:
 
 
 def _texts(reader: Reader, name: str) -> tuple[str, ...] | None:
-    value = reader.value(name)
-    if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+    value = reader.items(name, "texts", OWNER_TARGETS_MAX, such_as="queue:reminders")
+    if value is None:
+        return None
+    if all(isinstance(item, str) for item in value):
         return tuple(value)
     reader.fault(name, f"must be a list of texts such as queue:reminders, not {shown(value)}")
     return None

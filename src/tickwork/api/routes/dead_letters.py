@@ -31,8 +31,9 @@ from tickwork.api.pages import (
 )
 from tickwork.api.query import body_reader, finished
 from tickwork.core.access import Caller, Permission
-from tickwork.core.fields import Reader, read_id, read_instant, shown
+from tickwork.core.fields import Reader, read_id, read_instant
 from tickwork.core.message.dead_letter import (
+    DEAD_LETTERS_AT_ONCE_MAX,
     DeadLetter,
     MatchingDeadLetters,
     Selection,
@@ -349,13 +350,10 @@ def _selection(reader: Reader) -> tuple[Selection, int | None]:
     }
     is_typeless = reader.boolean("no_type") if reader.has("no_type") else False
     until = reader.instant("failed_before") if reader.has("failed_before") else None
-    ids = reader.value("ids")
-    if ids is not None and not isinstance(ids, list):
-        reader.fault("ids", f"must be a list of ids, not {shown(ids)}")
-        ids = None
+    ids = reader.items("ids", "ids", DEAD_LETTERS_AT_ONCE_MAX) if reader.has("ids") else None
     limit = reader.integer("limit", 1, 1_000_000) if reader.has("limit") else None
     finished(reader)
-    chosen = None if ids is None else tuple(read_id("ids", each) for each in ids)
+    chosen = None if ids is None else tuple(read_id("ids", text) for text in ids)
     which = Selection(ids=chosen, no_type=bool(is_typeless), failed_before=until, **texts)
     return which, limit
 
