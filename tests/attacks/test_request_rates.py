@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 
 import httpx
@@ -145,15 +147,42 @@ async def test_wrong_keys_are_limited_by_address(
         token = WRONG["Authorization"].removeprefix("Bearer ")
         return (await client.post("/v1/session", json={"key": token})).status_code
 
-    assert [await guess() for _ in range(23)] == [401] * 21 + [429] * 2
+    assert [await guess() for _ in range(23)] == [401] * 20 + [429] * 3
     # Others may have the same address: what was right is still right.
     assert await statuses(client, known, 1) == [200]
     assert await statuses(client, unseen, 1) == [429]
     metrics = generate_latest(registry)
-    assert b'tickwork_http_refused_total{reason="wrong_key"} 21.0' in metrics
-    assert b'tickwork_http_refused_total{reason="address"} 3.0' in metrics
+    assert b'tickwork_http_refused_total{reason="wrong_key"} 20.0' in metrics
+    assert b'tickwork_http_refused_total{reason="address"} 4.0' in metrics
     monotonic.seconds += 2.0
     assert await statuses(client, unseen, 1) == [200]
+
+
+@pytest.mark.parametrize("are_equal", [False, True])
+async def test_wrong_keys_at_once_are_limited_too(
+    home: Home, client: httpx.AsyncClient, monotonic: Clock, *, are_equal: bool
+) -> None:
+    (right,) = await keys(home, "default")
+
+    async def guess(number: int) -> int:
+        wrong = bearer(f"tw_0123456789_{0 if are_equal else number:064}")
+        return (await client.get("/v1/queues", headers=wrong)).status_code
+
+    answers = Counter(await asyncio.gather(*map(guess, range(150))))
+    assert answers == {401: 20, 429: 130}
+    assert await statuses(client, right, 1) == [429]
+    monotonic.seconds += 1.0
+    assert await statuses(client, right, 1) == [200]
+    # It was right, and counts as no guess.
+    assert [await guess(number) for number in (200, 201)] == [401, 429]
+
+
+async def test_many_requests_at_once_with_a_key_that_is_right_are_no_guesses(home: Home) -> None:
+    api = create_api(now=now, limits=when.Limits(), open_store=home.open)
+    (right,) = await keys(home, "default")
+    async with in_process(api) as client:
+        asked = [client.get("/v1/queues", headers=right) for _ in range(60)]
+        assert {answer.status_code for answer in await asyncio.gather(*asked)} == {200}
 
 
 async def test_a_request_without_a_key_is_no_guess(client: httpx.AsyncClient) -> None:

@@ -31,7 +31,7 @@ from tickwork.api.nul import refuse_nul
 from tickwork.core.access import Caller, Permission, check_access
 from tickwork.core.http.client_address import PROXY_HEADERS, names_loopback
 from tickwork.core.session import check_csrf
-from tickwork.errors import Forbidden, StoreUnavailable, Unauthorized
+from tickwork.errors import Forbidden, StoreUnavailable
 from tickwork.ops.audit import ACTOR
 from tickwork.ops.quotas import request_quota
 
@@ -110,14 +110,8 @@ async def caller_with_key(
         return await context.authenticator.caller(authorization, tenant)
     host = client_of(context, connection)
     credential = None if authorization is None else _print_of(authorization)
-    gate.check_address(host, credential)
-    try:
-        caller = await context.authenticator.caller(authorization, tenant)
-    except Unauthorized:
-        gate.note_wrong(host, credential)
-        raise
-    gate.note_right(credential)
-    return caller
+    async with gate.guess(host, credential):
+        return await context.authenticator.caller(authorization, tenant)
 
 
 def _print_of(authorization: str) -> str:

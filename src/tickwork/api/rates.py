@@ -3,7 +3,8 @@ address. Other callers are answered meanwhile."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable
+from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter
@@ -16,7 +17,7 @@ from tickwork.core.request_rate import (
     RequestRates,
     network_of,
 )
-from tickwork.errors import RateExceeded
+from tickwork.errors import RateExceeded, Unauthorized
 
 KNOWN_SECONDS = 600.0
 """Seconds for which a key that was right is not refused for the wrong keys of its address."""
@@ -43,6 +44,7 @@ class RequestGate:
         self._rates, self._monotonic = rates, monotonic
         self._callers, self._wrong = Rates(), Rates(WRONG_KEYS_BURST_SECONDS)
         self._known: dict[str, float] = {}
+        self._guessed: set[str] = set()
         self._refused = Counter(
             REFUSED_METRIC, "Requests that were refused, by reason.", ["reason"], registry=registry
         )
@@ -80,35 +82,53 @@ class RequestGate:
         advice = ", or raise the tenant's requests_per_second"
         return _Limit("requests_per_second", (tenant, "quota"), quota, who, advice)
 
-    def check_address(self, host: str | None, credential: str | None) -> None:
-        """Raises `RateExceeded` if too many wrong keys came from an address. A key that was right
-        some minutes ago passes: others may share the address of its proxy."""
-        if host is None or self._is_known(credential):
+    @asynccontextmanager
+    async def guess(self, host: str, credential: str | None) -> AsyncIterator[None]:
+        """Checks a key inside. An unseen one counts as wrong before anybody knows whether it is, so
+        that many at once are counted, too; it counts no more if nothing raises `Unauthorized`.
+
+        Raises `RateExceeded` if too many wrong keys came from the address. A key that was right
+        some minutes ago passes: others may share the address of its proxy. Requests with one key at
+        once are one guess. A request without a key is none.
+        """
+        if credential is None:
+            yield
             return
-        wait_seconds = self._wrong.wait_seconds(network_of(host), self._monotonic())
+        is_counted = not self._is_known(credential) and credential not in self._guessed
+        if is_counted:
+            self._take(host)
+            self._guessed.add(credential)
+        is_taken_back = is_counted
+        try:
+            yield
+            self._note_right(credential)
+        except Unauthorized:
+            self._known.pop(credential, None)
+            is_taken_back = False
+            if not is_counted:
+                self._take(host)
+            self._refused.labels("wrong_key").inc()
+            raise
+        finally:
+            if is_counted:
+                self._guessed.discard(credential)
+            if is_taken_back:
+                self._wrong.give_back(network_of(host), self._rates.wrong_keys_per_second)
+
+    def _take(self, host: str) -> None:
+        """Counts a wrong key of an address, or raises `RateExceeded`."""
+        rate = self._rates.wrong_keys_per_second
+        wait_seconds = self._wrong.take(network_of(host), rate, self._monotonic())
         if wait_seconds > 0:
             self._refused.labels("address").inc()
             fault = "you sent too many wrong keys from this address; try again later"
-            rate = self._rates.wrong_keys_per_second
             raise RateExceeded(fault, "wrong_keys", wait_seconds, rate)
 
-    def note_right(self, credential: str | None) -> None:
-        """Remembers a key that was right."""
-        if credential is not None:
-            if len(self._known) >= KNOWN_KEYS_MAX:
-                self._known.clear()
-            self._known[credential] = self._monotonic()
+    def _note_right(self, credential: str) -> None:
+        if len(self._known) >= KNOWN_KEYS_MAX:
+            self._known.clear()
+        self._known[credential] = self._monotonic()
 
-    def note_wrong(self, host: str | None, credential: str | None) -> None:
-        """Counts a wrong key. A request without one is no guess."""
-        if credential is None:
-            return
-        self._known.pop(credential, None)
-        self._refused.labels("wrong_key").inc()
-        if host is not None:
-            rate = self._rates.wrong_keys_per_second
-            self._wrong.count(network_of(host), rate, self._monotonic())
-
-    def _is_known(self, credential: str | None) -> bool:
-        seen = self._known.get(credential or "")
-        return credential is None or (seen is not None and self._monotonic() - seen < KNOWN_SECONDS)
+    def _is_known(self, credential: str) -> bool:
+        seen = self._known.get(credential)
+        return seen is not None and self._monotonic() - seen < KNOWN_SECONDS

@@ -55,6 +55,21 @@ class Rates:
         used_until = max(self._used_until.get(caller, now), now)
         self._used_until[caller] = used_until + 1.0 / rate
 
+    def take(self, caller: Hashable, rate: float, now: float) -> float:
+        """Counts a request unless it exceeds the rate: then returns the seconds until it may be
+        made, else 0."""
+        room_seconds = self._burst_seconds - 1.0 / rate
+        ahead_seconds = self._used_until.get(caller, now) - now
+        if ahead_seconds > room_seconds + _ROUNDING_SECONDS:
+            return ahead_seconds - room_seconds
+        self.count(caller, rate, now)
+        return 0.0
+
+    def give_back(self, caller: Hashable, rate: float) -> None:
+        """Takes back a request that was counted."""
+        if caller in self._used_until:
+            self._used_until[caller] -= 1.0 / rate
+
     def clear(self) -> None:
         """Forgets all callers."""
         self._used_until.clear()
