@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -277,3 +278,31 @@ async def test_a_flag_that_is_null_is_refused(http: httpx.AsyncClient, token: st
     ):
         answer = await http.post(path, json=body, headers=bearer(token))
         assert fields_of(problem(answer, 422, "invalid_input")) == [field], path
+
+
+async def test_a_client_that_goes_in_the_middle_of_a_body_is_no_error_of_the_server(
+    home: Home, reused_api: ReusedApi, caplog: pytest.LogCaptureFixture
+) -> None:
+    parts = [{"type": "http.request", "body": b'{"key"', "more_body": True}]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return parts.pop() if parts else {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"500")]
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/v1/session",
+        "raw_path": b"/v1/session",
+        "query_string": b"",
+        "headers": headers,
+    }
+    api = reused_api.on(home)
+    async with in_process(api):
+        await api(cast(Any, scope), receive, send)
+    assert sent[0]["status"] == 400
+    assert [record for record in caplog.records if record.levelno >= logging.INFO] == []

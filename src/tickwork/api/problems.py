@@ -30,6 +30,9 @@ from tickwork.errors import FieldError, StoreError, TickworkError
 
 _log = logging.getLogger(__name__)
 
+_DISCONNECTED = "client disconnected prematurely"
+"""The detail of Litestar's error if a client closes its connection in the middle of a body."""
+
 
 class InvalidJson(ClientException):
     """A body that is not a JSON object; `detail` says why."""
@@ -94,6 +97,10 @@ def _on_store_error(request: Request[Any, Any, Any], error: StoreError) -> Respo
 
 
 def _on_http_error(request: Request[Any, Any, Any], error: HTTPException) -> Response[Problem]:
+    if error.detail == _DISCONNECTED:
+        # Litestar calls it an error of the server. Nobody reads the answer.
+        _log.debug("the client has gone (request %s)", request_id_of(request.scope))
+        return _respond(problem(HTTPStatus.BAD_REQUEST, code=INVALID_JSON))
     if error.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
         request_id = request_id_of(request.scope)
         _log.error(
