@@ -126,7 +126,11 @@ def test_no_error_takes_long_to_fingerprint(pattern: str) -> None:
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        ("550 5.1.1 no such user 4711", "550 <n> no such user <n>"),
+        ("550 5.1.1 no such user 4711", "550 5.1.1 no such user <n>"),
+        ("the server answered 552 5.2.2 <a@b.c>", "the server answered 552 5.2.2 <a@b.c>"),
+        ("550-5.7.26 not authenticated", "550-5.7.26 not authenticated"),
+        ("550 10.1.1.5 is blocked", "550 <n> is blocked"),
+        ("550 5.1.1.9 is blocked", "550 <n> is blocked"),
         (
             "SMTPServerDisconnected: 421 try again in 30 s",
             "SMTPServerDisconnected: 421 try again in <n> s",

@@ -506,3 +506,22 @@ async def test_the_id_of_a_webhook_finds_its_slot(database: str | None) -> None:
             await app.why(other)
         await app.dead_letters.replay("tickwork.deliveries")
         assert (await ask(app, triggered)).kind == "message"  # Its replay.
+
+
+async def test_a_dead_letter_has_the_same_error_in_why_and_in_lists(database: str | None) -> None:
+    app = Tickwork()
+    jobs = app.queue("jobs", max_retries=0)
+
+    @app.on("jobs")
+    async def handle(_: Message[Any]) -> None:
+        raise Permanent("the mailbox is full\nsee https://example.com/help")
+
+    async with harness(app, database=database) as h:
+        await jobs.send(1)
+        await h.drain()
+        (dead,) = await h.dead("jobs")
+        summary = dead.letter.summary
+        assert summary is not None
+        assert summary.endswith("the mailbox is full")
+        found = await ask(app, public_id(Prefix.DEAD_LETTER, dead.letter.id))
+        assert f"its error: {summary}" in found.details

@@ -151,12 +151,14 @@ def trace_command(
 
 
 def _tree_lines(node: TraceNode, depth: int) -> Iterator[str]:
+    from tickwork.core.message.error_summary import summary_line
+
     words = [node.kind.replace("_", " "), node.id]
     words += [each for each in (node.name, node.type, node.state) if each]
     if node.at is not None:
         words.append(local_time(node.at))
     if node.error is not None:
-        words.append(f"({node.error.strip().splitlines()[-1]})")
+        words.append(f"({summary_line(node.error)})")
     yield f"{'  ' * depth}{' '.join(words)}"
     for each in node.children:
         yield from _tree_lines(each, depth + 1)

@@ -14,6 +14,7 @@ from msgspec import Struct
 from tickwork.core.delivery.endpoint import DeliveryStatus, Endpoint, EndpointDelivery
 from tickwork.core.limits import FOREVER_SECONDS, HIDDEN_QUEUES
 from tickwork.core.message.dead_letter import DeadLetter, Death, read_death
+from tickwork.core.message.error_summary import summary_line
 from tickwork.core.model import Message, QueueSettings, State
 from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.wait_estimate import WaitEstimate, estimate_words
@@ -384,8 +385,8 @@ def obstacles_text(found: Sequence[str]) -> str:
 
 
 def short_error(text: str) -> str:
-    """The last line of an error, which is what it says."""
-    line = text.strip().splitlines()[-1] if text.strip() else text
+    """The summary of an error, as lists of dead letters show it."""
+    line = summary_line(text)
     return line if len(line) <= _ERROR_LENGTH_MAX else f"{line[: _ERROR_LENGTH_MAX - 1]}…"
 
 

@@ -11,8 +11,8 @@ The last line of an error is often a help text, a link or a frame, so it is not 
 
 A fingerprint replaces what differs between failures (numbers, ids, quoted values) by a placeholder,
 so that ten thousand timeouts are one group. Ids and numbers have the same placeholder, because an
-id may consist of digits. Status codes stay: a mailbox that does not exist (550) is another failure
-than a server that is busy (421).
+id may consist of digits. Status codes stay: a mailbox that does not exist (550 5.1.1) is another
+failure than one that is full (552 5.2.2).
 """
 
 from __future__ import annotations
@@ -144,7 +144,9 @@ _STATUS = re.compile(
     # At the start, after a colon or bracket, or after a word for it; not a part of a longer number.
     r"(?:^|(?<!\d)[:(\[]"
     r"|\b(?:status|code|answered|responded|returned|http|smtp)\b(?: with| code| status)?)"
-    r"[ =:]{0,2}(?P<code>[1-5]\d\d)\b(?![.,:]\d)(?! ?(?:ms|s|%|bytes|seconds)\b)",
+    # An enhanced code of mail may follow: 550 5.1.1.
+    r"[ =:]{0,2}(?P<code>[1-5]\d\d(?:[ -][245]\.\d{1,3}\.\d{1,3})?)\b"
+    r"(?![.,:]\d)(?! ?(?:ms|s|%|bytes|seconds)\b)",
     re.IGNORECASE,
 )
 _HIDE_DIGITS = {ord("0") + digit: 0xE000 + digit for digit in range(10)}
