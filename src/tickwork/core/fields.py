@@ -170,7 +170,7 @@ class Reader:
             self.fault(name, f"must be a list of {what}{example}, not {shown(value)}")
             return None
         if len(value) > count_max:
-            self.fault(name, f"has {len(value):,} {what}; at most {count_max:,} are allowed")
+            self.fault(name, f"has {len(value)} {what}; at most {count_max} are allowed")
             return None
         return value
 
