@@ -21,7 +21,6 @@ from tickwork.cli.store_session import scope_of, with_store
 if TYPE_CHECKING:
     from tickwork.client.client import Client
     from tickwork.client.run_answers import RestartPlan
-    from tickwork.store.contract import Store
     from tickwork.workflow.replay import ReplayedRun
 
 RESTART_OPTIONS = {"from_step": "--from-step"}
@@ -69,7 +68,7 @@ def replay(database: str | None, tenant: str | None, *, as_json: bool, **which: 
     if database is not None:
         CHOSEN_APP.set(None)  # It has given its code and its tenant; the runs are elsewhere.
 
-    async def look(store: Store) -> tuple[list[ReplayedRun], list[str]]:
+    async def look(store: Any) -> tuple[list[ReplayedRun], list[str]]:
         found = await replay_runs(store, scope, declared, **which)
         return found, await undeclared_workflows(store, scope, declared)
 
