@@ -21,6 +21,7 @@ CHANGES = frozenset(
 
 UNRECORDED = {
     "ensure_hidden_queue": "a queue of Tickwork itself",
+    "ensure_workflow": "the mark of a pinned version, which its app declares",
     "set_alerts": "subscriptions of the hidden queue of alerts; the target is recorded",
     "_signing": "the first secret is made when it is needed",
     "_put_secrets": "part of the change of an endpoint, which is recorded",

@@ -203,12 +203,11 @@ class Reader:
         return value
 
     def integers(self, name: str, low: int, high: int, hint: str) -> tuple[int, ...] | None:
-        """One whole number or a list of them, sorted and without duplicates. The list has at most
-        as many as there are."""
+        """One whole number or a list of them, sorted and without duplicates."""
         value = self._fields.get(name)
         items: Sequence[Any] | None = [value]
         if isinstance(value, list | tuple):
-            items = self.items(name, "numbers", high - low + 1)
+            items = self.items(name, "numbers")
         if items is None:
             return None
         good = all(type(item) is int and low <= item <= high for item in items)
