@@ -46,7 +46,9 @@ def _beside(server: PostgresServer, in_flight: int) -> Iterator[Result]:
             ours.append(steps_per_second(bed, in_flight))
         for name, rates in theirs.items():
             try:
-                rates.append(max(_rate(server, name, in_flight, each) for each in SETTINGS[name]))
+                rates.append(
+                    max(_rate(server, name, in_flight, setting) for setting in SETTINGS[name])
+                )
             except PeerFailed as error:
                 failed[name] = str(error)
     for name, bound in GOALS.items():

@@ -221,7 +221,7 @@ def _postgres_floor(bed: PostgresBed) -> Callable[[list[str]], None]:
 
     async def together(keys: list[str]) -> None:
         ids, messages = [entity_id("Floor", key) for key in keys], [new_id() for _ in keys]
-        named = [str(each) for each in ids]
+        named = [str(id_) for id_ in ids]
         await connection.execute(_TAKE, bed.queue_id, named, bed.node, messages)
         await connection.fetch(_READ, ids)
         async with connection.transaction():
@@ -274,11 +274,11 @@ def _sqlite_floor(bed: SqliteBed) -> Callable[[list[str]], None]:
         taken = zip(messages, map(str, ids), strict=True)
         many(_SQLITE_TAKE, [(queue_id, message, key, node, node) for message, key in taken])
         commit()
-        for each in ids:
-            execute(_SQLITE_READ, (each.bytes,)).fetchone()
+        for id_ in ids:
+            execute(_SQLITE_READ, (id_.bytes,)).fetchone()
         execute("BEGIN IMMEDIATE")
-        many(_SQLITE_WRITE, [(each.bytes,) for each in ids])
-        many(_SQLITE_STATE, [(each.bytes, key) for each, key in zip(ids, keys, strict=True)])
+        many(_SQLITE_WRITE, [(id_.bytes,) for id_ in ids])
+        many(_SQLITE_STATE, [(id_.bytes, key) for id_, key in zip(ids, keys, strict=True)])
         many(_SQLITE_RELEASE, [(message, node) for message in messages])
         commit()
 

@@ -88,4 +88,4 @@ async def load(
         waiting.append(done)
         await loop.create_connection(partial(_same, own), parts.hostname or "", parts.port or 80)
     await asyncio.gather(*waiting)
-    return [each for own in made for each in own.answers]
+    return [answer for own in made for answer in own.answers]

@@ -106,7 +106,7 @@ def _beside(
 
 def _settings(name: str, way: str) -> tuple[tuple[int, ...], ...]:
     """What a peer's script is given: nothing, or one setting after the other."""
-    return ((),) if way == "default" else tuple((each,) for each in SETTINGS[name])
+    return ((),) if way == "default" else tuple((setting,) for setting in SETTINGS[name])
 
 
 def _rate(name: str, where: str, setting: tuple[int, ...]) -> float:

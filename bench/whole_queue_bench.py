@@ -283,11 +283,11 @@ class _Worker:
 def _workers(bed: PostgresBed) -> Iterator[list[_Worker]]:
     """Several workers on the database of a bed."""
     workers = [_Worker(bed.run(PostgresStore.open(bed.url))) for _ in range(WORKERS)]
-    for each in workers:
-        bed.run(_join(each))
+    for worker in workers:
+        bed.run(_join(worker))
     yield workers
-    for each in workers:
-        bed.run(each.store.close())
+    for worker in workers:
+        bed.run(worker.store.close())
 
 
 async def _join(worker: _Worker) -> None:

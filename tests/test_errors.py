@@ -51,7 +51,7 @@ EVERY_ERROR: list[TickworkError] = [
 
 
 def all_kinds(kind: type[TickworkError] = TickworkError) -> set[type[TickworkError]]:
-    return {kind}.union(*(all_kinds(each) for each in kind.__subclasses__()))
+    return {kind}.union(*(all_kinds(subclass) for subclass in kind.__subclasses__()))
 
 
 def test_every_error_has_an_example() -> None:

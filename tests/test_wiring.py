@@ -129,7 +129,7 @@ def test_the_sender_of_email_is_one_address(tmp_path: Path, sender: str) -> None
     message["From"] = settings.email_from
     header = message["From"]
     assert isinstance(header, AddressHeader)
-    assert [each.domain for each in header.addresses] == [sender.strip(">").partition("@")[2]]
+    assert [address.domain for address in header.addresses] == [sender.strip(">").partition("@")[2]]
 
 
 @pytest.mark.parametrize(
@@ -279,5 +279,5 @@ def test_a_short_secret_of_an_issuer_is_refused_and_not_shown(tmp_path: Path) ->
     }
     with pytest.raises(InvalidInput) as refused:
         load(tmp_path, {}, environ, "")
-    assert [each.field for each in refused.value.errors] == ["TICKWORK_JWT_SECRET"]
+    assert [error.field for error in refused.value.errors] == ["TICKWORK_JWT_SECRET"]
     assert "hunter2" not in str(refused.value)

@@ -32,7 +32,7 @@ def _is_installed(name: str) -> bool:
         path.unlink(missing_ok=True)
     if name in NPM_PEERS:
         home.mkdir(parents=True, exist_ok=True)
-        pinned = dict(each.rsplit("@", 1) for each in packages)
+        pinned = dict(package.rsplit("@", 1) for package in packages)
         # The overrides pin them for each other, too.
         wanted_by_us = {"dependencies": pinned, "overrides": {each: f"${each}" for each in pinned}}
         (home / "package.json").write_text(json.dumps(wanted_by_us))

@@ -137,7 +137,7 @@ def main() -> int:
         return code
     stay_here(SITE)
     others = from_others(SITE)
-    sys.stderr.writelines(f"{each}\n" for each in others)
+    sys.stderr.writelines(f"{other}\n" for other in others)
     return 1 if others else 0
 
 

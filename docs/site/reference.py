@@ -74,12 +74,12 @@ def _operation(document: Mapping[str, Any], name: str, operation: Mapping[str, A
     parameters = operation.get("parameters", [])
     rows: list[tuple[str, ...]] = [
         (
-            f"`{each['name']}`",
-            each["in"],
-            _type(each.get("schema", {})),
-            each.get("description", ""),
+            f"`{parameter['name']}`",
+            parameter["in"],
+            _type(parameter.get("schema", {})),
+            parameter.get("description", ""),
         )
-        for each in parameters
+        for parameter in parameters
     ]
     body = operation.get("requestBody", {}).get("content", {})
     for content in body.values():
@@ -98,9 +98,9 @@ def _fields(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[
     for part in [schema, *(each for kind in _SEVERAL for each in schema.get(kind, []))]:
         whole = _resolve(document, part)
         required = whole.get("required", ())
-        for name, each in whole.get("properties", {}).items():
+        for name, value in whole.get("properties", {}).items():
             where = "body, required" if name in required else "body"
-            yield f"`{name}`", where, _type(each), each.get("description", "")
+            yield f"`{name}`", where, _type(value), value.get("description", "")
 
 
 def _resolve(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -278,7 +278,8 @@ def error_lines() -> Iterator[str]:
     yield "Over HTTP an error is `application/problem+json` with the same code."
     yield ""
     rows = [
-        (f"`{each.__name__}`", f"`{each.code}`", _first_paragraph(each)) for each in all_errors()
+        (f"`{error.__name__}`", f"`{error.code}`", _first_paragraph(error))
+        for error in all_errors()
     ]
     yield from _table(("error", "code", "meaning"), rows)
 
@@ -286,10 +287,10 @@ def error_lines() -> Iterator[str]:
 def all_errors() -> list[type[errors.TickworkError]]:
     """Every error class, in the order of the module."""
     return [
-        each
-        for name, each in vars(errors).items()
-        if inspect.isclass(each)
-        and issubclass(each, errors.TickworkError)
+        value
+        for name, value in vars(errors).items()
+        if inspect.isclass(value)
+        and issubclass(value, errors.TickworkError)
         and not name.startswith("_")
     ]
 

@@ -16,7 +16,7 @@ router = Tickwork(
     os.environ.get("TICKWORK_DATABASE", "sqlite:///brand_engine.db"), name="apimom-router"
 )
 
-down = {each for each in os.environ.get("BRAND_ENGINE_DOWN", "").split(",") if each}
+down = {part for part in os.environ.get("BRAND_ENGINE_DOWN", "").split(",") if part}
 """Outside services that do not answer: `brave`, `ai`, `images`, `sites`, `social`, `analytics`."""
 
 calls: Counter[str] = Counter()

@@ -17,7 +17,7 @@ async def request_research(brand: str, keywords: list[str], *, is_urgent: bool =
 async def drafts(brand: str) -> dict[str, str]:
     """Return the content ids of the drafts that wait for a review, by keyword."""
     runs = await app.workflows.list(content, status="running")
-    return {each.params["keyword"]: each.id for each in runs if each.params["brand"] == brand}
+    return {run.params["keyword"]: run.id for run in runs if run.params["brand"] == brand}
 
 
 async def review(content_id: str, *, approved: bool, comment: str = "") -> None:

@@ -22,8 +22,8 @@ publish_commands = app.queue("publish-commands")
 social_commands = app.queue("social-commands")
 brand_events = app.queue("brand-events")
 DEAD_LETTER_QUEUES = ("sm-commands-dlq", "gatherfeed-commands-dlq", "brand-events-dlq")
-for each in DEAD_LETTER_QUEUES:
-    app.queue(each)
+for queue in DEAD_LETTER_QUEUES:
+    app.queue(queue)
 
 SCALABLE_MEDIA, GATHERFEED = "scalable-media", "gatherfeed"
 PAGES_PLUS, SOCIAL_GOOD = "pages-plus", "social-good"

@@ -57,7 +57,7 @@ class Fleet:
         """Raise an error if a node exited by itself."""
         exited: Sequence[int] = [node.pid for node in self.nodes if node.poll() is not None]
         if exited:
-            logs = [each.with_suffix(".log").read_text() for each in self.plan_files]
+            logs = [file.with_suffix(".log").read_text() for file in self.plan_files]
             raise RuntimeError(f"nodes exited by themselves: {exited}\n" + "\n".join(logs))
 
     def close(self) -> None:

@@ -26,11 +26,11 @@ class Lateness(NamedTuple):
 def measure_lateness(firings: Sequence[FiringRecord], faults: Sequence[Fault]) -> Lateness:
     """Measure every slot that ran, by its first attempt."""
     starts: dict[tuple[object, datetime], tuple[datetime, datetime]] = {}
-    for each in firings:
-        if each.attempt > 0 and not each.run and each.started_at is not None:
-            slot = each.schedule_id, each.slot
-            first, _ = starts.get(slot, (each.started_at, each.due_at))
-            starts[slot] = min(first, each.started_at), each.due_at
+    for firing in firings:
+        if firing.attempt > 0 and not firing.run and firing.started_at is not None:
+            slot = firing.schedule_id, firing.slot
+            first, _ = starts.get(slot, (firing.started_at, firing.due_at))
+            starts[slot] = min(first, firing.started_at), firing.due_at
     waits = sorted((started - due).total_seconds() for started, due in starts.values())
     late: Counter[str] = Counter()
     for started, due in starts.values():

@@ -87,7 +87,7 @@ async def run(url: str, folder: Path, arguments: argparse.Namespace) -> int:
         await app.close()
     print(format_table(measure_lateness(history.firings, faults)))
     violations = find_violations(history)
-    due = sum(len(each.slots) for each in history.schedules)
+    due = sum(len(schedule.slots) for schedule in history.schedules)
     print(
         f"{due:,} slots were due, {len(history.stored):,} messages, "
         f"{len(history.handed_over):,} handovers of shards"

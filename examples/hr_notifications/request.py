@@ -59,7 +59,7 @@ class Timing(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw
     once_at: datetime | UnsetType = UNSET
 
     def __post_init__(self) -> None:
-        given = [each for each in TIMINGS if getattr(self, each) is not UNSET]
+        given = [timing for timing in TIMINGS if getattr(self, timing) is not UNSET]
         if len(given) != 1:
             names = "intervalMinutes, dailyTime, weeklyTime, monthlyTime, onceAt"
             raise ValueError(f"give exactly one of {names}, not {len(given)}")

@@ -11,7 +11,7 @@ from typing import Any
 from tickwork import Listed, Schedule, ScheduleFields, Tickwork
 
 BACKOFF = tuple(
-    float(each) for each in os.environ.get("REMINDERS_BACKOFF_SECONDS", "60, 300, 1800").split(",")
+    float(part) for part in os.environ.get("REMINDERS_BACKOFF_SECONDS", "60, 300, 1800").split(",")
 )
 """Seconds before the second, third and fourth attempt. The fourth failure makes a dead letter."""
 

@@ -60,7 +60,7 @@ class FakeServices:
             return web.json_response({"message": "Bad credentials"}, status=401)
         noon = datetime.fromisoformat(variables["to"]) - DAY
         nodes = [
-            {"occurredAt": each.isoformat(), "commitCount": 1} for each in _days(variables, noon)
+            {"occurredAt": day.isoformat(), "commitCount": 1} for day in _days(variables, noon)
         ]
         found = {
             "repository": {"nameWithOwner": f"{variables['login']}/{REPOSITORY}"},

@@ -228,7 +228,7 @@ class ClaimLost(TickworkError):
 
     def __init__(self, message_ids: Iterable[object]) -> None:
         self.message_ids = tuple(message_ids)
-        shown = ", ".join(str(each) for each in self.message_ids[:5])
+        shown = ", ".join(str(id_) for id_ in self.message_ids[:5])
         super().__init__(f"claim lost: {shown}; nothing was written")
 
     def _init_args(self) -> tuple[object, ...]:
@@ -243,7 +243,7 @@ class EventDone(TickworkError):
 
     def __init__(self, message_ids: Iterable[object]) -> None:
         self.message_ids = tuple(message_ids)
-        shown = ", ".join(str(each) for each in self.message_ids[:5])
+        shown = ", ".join(str(id_) for id_ in self.message_ids[:5])
         super().__init__(
             f"processed before by another message: {shown}; ack it without its effects"
         )

@@ -64,7 +64,7 @@ INSTALL_DELIVERY = "pip install 'tickwork[delivery]'"
 
 def has_delivery_extra() -> bool:
     """Whether what delivers outside is installed. Imports nothing: that takes half a second."""
-    return all(find_spec(each) is not None for each in _DELIVERY_PACKAGES)
+    return all(find_spec(package) is not None for package in _DELIVERY_PACKAGES)
 
 
 @contextmanager

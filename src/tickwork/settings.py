@@ -204,9 +204,9 @@ def load_settings(
     Reader(flags, faults).refuse_unknown(_READERS.keys())
     given = _all_given(flags, environ, _server_section(tables, faults))
     reader = Reader(
-        {name: each.value for name, each in given.items()},
+        {name: value.value for name, value in given.items()},
         faults,
-        names={name: each.name for name, each in given.items()},
+        names={name: value.name for name, value in given.items()},
         parses_text=True,
     )
     values: dict[str, Any] = {"roles": roles, "log_level": log_level, **reader.read(_READERS)}
@@ -222,7 +222,7 @@ def given_names(
     """The name under which each setting is given, of those that are: `--port`, `TICKWORK_PORT`,
     `server.port in tickwork.toml`."""
     file = _server_section(_read_tables(folder / SETTINGS_FILE, []), [])
-    return {name: each.name for name, each in _all_given(flags, environ, file).items()}
+    return {name: value.name for name, value in _all_given(flags, environ, file).items()}
 
 
 def misspelled_variables(environ: Mapping[str, str]) -> Iterator[str]:
@@ -259,7 +259,7 @@ def _all_given(
     flags: Mapping[str, object], environ: Mapping[str, str], file: Mapping[str, object]
 ) -> dict[str, GivenSetting]:
     found = {name: _given(name, flags, environ, file) for name in _READERS}
-    return {name: each for name, each in found.items() if each is not None}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _given(
@@ -298,7 +298,7 @@ def _issuers(
     if given:
         return given
     entries = tables.get(JWT_SECTION, [])
-    if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         faults.append(
             FieldError(SETTINGS_FILE, f"{JWT_SECTION} must be entries, [[{JWT_SECTION}]]")
         )

@@ -85,7 +85,7 @@ def span(
         context=_context(parent),
         kind=getattr(trace.SpanKind, kind.upper()),
         attributes=attributes,
-        links=[trace.Link(_span_context(each)) for each in links],
+        links=[trace.Link(_span_context(link)) for link in links],
     ) as opened:
         yield opened
 

@@ -150,9 +150,9 @@ class ObservedWorker(NamedTuple):
         `HeartbeatEnded` if the heartbeat thread ends."""
         with ExitStack() as observing:
             if registry is not None:
-                for each in self.collectors:
-                    registry.register(each)
-                    observing.callback(registry.unregister, each)
+                for collector in self.collectors:
+                    registry.register(collector)
+                    observing.callback(registry.unregister, collector)
             observing.enter_context(self.watchdog)
             await self.worker.start()
             if registry is not None:
@@ -267,10 +267,10 @@ def _consumers(registry: Registry, runs: Iterable[Consumer], folder: Path) -> li
     """The consumers of an app and of its workflows, with the concurrency that the topology file
     sets for them."""
     topology = read_topology(folder)
-    concurrency = {each.queue: each.max_concurrency for each in topology.consumers}
+    concurrency = {consumer.queue: consumer.max_concurrency for consumer in topology.consumers}
     return [
-        structs.replace(each, operator_concurrency=concurrency.get(each.queue.name))
-        for each in (*registry.consumers(), *runs)
+        structs.replace(consumer, operator_concurrency=concurrency.get(consumer.queue.name))
+        for consumer in (*registry.consumers(), *runs)
     ]
 
 

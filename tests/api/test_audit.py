@@ -119,4 +119,4 @@ async def test_every_kind_of_change_is_recorded_without_its_secrets(http: Http) 
         "endpoint.enable", "limit.put", "limit.delete", "subscription.put", "calendar.put",
         "calendar.delete", "dead_letter.edit", "dead_letters.replay", "endpoint.delete",
     ]  # fmt: skip
-    assert not [each for each in (CANARY, *secrets) if each in log.text]
+    assert not [secret for secret in (CANARY, *secrets) if secret in log.text]

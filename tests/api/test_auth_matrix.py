@@ -58,7 +58,7 @@ def routes() -> list[Route]:
 
 
 ROUTES = routes()
-GUARDED = [each for each in ROUTES if each.permission != "open"]
+GUARDED = [route for route in ROUTES if route.permission != "open"]
 OPEN = {
     "GET /", "GET /console", "GET /console/{place:path}", "GET /console/assets/{file_name:str}",
     # Signing in is how a browser gets a session; the others look at its cookie themselves.
@@ -169,7 +169,7 @@ async def _served(api: Litestar, store: Store, clock: VirtualClock) -> AsyncIter
 
 
 def test_the_open_routes_are_these() -> None:
-    assert {each.name for each in ROUTES if each.permission == "open"} == OPEN
+    assert {route.name for route in ROUTES if route.permission == "open"} == OPEN
 
 
 def test_scopes_are_those_of_the_design() -> None:
@@ -262,7 +262,7 @@ async def test_an_owner_reaches_only_its_own_schedules(world: World) -> None:
 
 
 async def test_a_tenant_reaches_nothing_of_another(world: World) -> None:
-    scopes = [each for each in ALL_SCOPES if each is not Permission.ADMIN]
+    scopes = [scope for scope in ALL_SCOPES if scope is not Permission.ADMIN]
     token = await new_key(world.store, tenant="other", scopes=scopes)
     for route in sorted(GUARDED, key=lambda each: each.name in CREATES_ITS_OWN):
         if route.permission == "admin":
@@ -282,7 +282,7 @@ async def test_the_operator_acts_for_tenants_that_exist(world: World) -> None:
 
 
 async def test_a_suspended_tenant_is_refused_everywhere(world: World) -> None:
-    scopes = [each for each in ALL_SCOPES if each is not Permission.ADMIN]
+    scopes = [scope for scope in ALL_SCOPES if scope is not Permission.ADMIN]
     token = await new_key(world.store, tenant="other", scopes=scopes)
     await world.store.tenants.put(SYSTEM, Tenant(id="other", suspended=True))
     for route in GUARDED:

@@ -69,7 +69,7 @@ async def test_usage_counts_what_the_tenant_has(http: Http) -> None:
     usage = (await http.get("/v1/usage")).json()
     assert (usage["queues"], usage["messages"]["ready"]) == (1, 1)
     stats = (await http.get("/v1/stats")).json()
-    assert [each["queue"] for each in stats["queues"]] == ["q"]
+    assert [stat["queue"] for stat in stats["queues"]] == ["q"]
     assert (stats["queues"][0]["late"], stats["queues"][0]["dead_types"]) == (0, {})
     assert (usage["truncated"], stats["next_cursor"]) == (False, None)
 

@@ -19,7 +19,9 @@ from tests.stores.home import Home
 from tickwork.core.access import Permission
 
 Http = httpx.AsyncClient
-GETS = [each for each in ROUTES if each.method == "GET" and each.permission in ("read", "admin")]
+GETS = [
+    route for route in ROUTES if route.method == "GET" and route.permission in ("read", "admin")
+]
 HIDDEN = "canary-secret-8c1f"
 
 
@@ -126,13 +128,15 @@ async def test_no_answer_and_no_log_line_holds_a_secret(
         secrets = [token, token.rpartition("_")[2], signing]
         for route in GETS:
             answer = await http.get(path_of(route.path, values))
-            assert not [each for each in secrets if each in answer.text], route
+            assert not [secret for secret in secrets if secret in answer.text], route
             if not route.path.startswith("/v1/endpoints"):  # Its URL is its owner's to see.
                 assert HIDDEN not in answer.text, route
         wrong = {"Authorization": f"Bearer {token[:-4]}0000"}
         assert token[:-4] not in (await http.get("/v1/queues", headers=wrong)).text
-    logged = "\n".join(each.getMessage() for each in caplog.records if "tickwork" in each.name)
-    assert not [each for each in (*secrets, HIDDEN) if each in logged]
+    logged = "\n".join(
+        record.getMessage() for record in caplog.records if "tickwork" in record.name
+    )
+    assert not [secret for secret in (*secrets, HIDDEN) if secret in logged]
 
 
 async def rows(home: Home) -> dict[str, list[Any]]:
@@ -154,7 +158,7 @@ async def rows(home: Home) -> dict[str, list[Any]]:
             for (name,) in tables
         }
         await connection.close()
-    return {name: each for name, each in found.items() if name != "tickwork_api_keys"}
+    return {name: value for name, value in found.items() if name != "tickwork_api_keys"}
 
 
 async def test_reading_changes_no_row(http: Http, home: Home) -> None:

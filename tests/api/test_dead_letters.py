@@ -52,7 +52,7 @@ async def test_dead_letters_are_listed_page_by_page_and_grouped(http: Http) -> N
     assert [(each["id"], each["queue"]) for each in newest] == [(id_, "q") for id_ in ids[::-1]]
     assert [each["id"] for each in await every_page(http, "/v1/dead", type="b")] == ids[:1]
     groups = (await http.get(f"{DEAD}/groups")).json()["groups"]
-    assert [(each["type"], each["letters"]) for each in groups] == [("a", 2), ("b", 1)]
+    assert [(group["type"], group["letters"]) for group in groups] == [("a", 2), ("b", 1)]
 
 
 async def test_a_page_of_few_dead_letters_is_short_and_goes_on_where_it_ended(

@@ -122,7 +122,7 @@ def token(
     **claims: Any,
 ) -> str:
     usual = {"iss": iss, "aud": AUDIENCE, "exp": time.time() + 60, "sub": "ada"}
-    said = {name: each for name, each in (usual | claims).items() if each is not None}
+    said = {name: claim for name, claim in (usual | claims).items() if claim is not None}
     return jwt.encode(said, key, algorithm=algorithm, headers=headers)
 
 

@@ -22,7 +22,7 @@ MESSAGES = "/v1/queues/q/messages"
 
 
 async def ack(http: Http, *leases: str, **retries: Any) -> dict[str, Any]:
-    body = {"acks": [{"lease_id": each} for each in leases], **retries}
+    body = {"acks": [{"lease_id": lease} for lease in leases], **retries}
     response = await http.post(f"{MESSAGES}/ack", json=body)
     assert response.status_code == 200, response.text
     told: dict[str, Any] = response.json()
@@ -154,8 +154,8 @@ async def test_many_requests_with_one_key_at_once_store_one_message(http: Http) 
     answers = await asyncio.gather(
         *(http.post(MESSAGES, json={"body": 1}, headers=keyed) for _ in range(10))
     )
-    assert {each.status_code for each in answers} <= {201, 409}
-    assert len({each.json()["id"] for each in answers if each.status_code == 201}) == 1
+    assert {answer.status_code for answer in answers} <= {201, 409}
+    assert len({answer.json()["id"] for answer in answers if answer.status_code == 201}) == 1
     assert len(await every_page(http, MESSAGES)) == 1
 
 

@@ -32,7 +32,7 @@ async def test_the_spans_of_a_request_arrive_at_a_receiver_of_otlp(
         await server.succeeded()  # It sends what it has before it ends.
     exported = [ExportTraceServiceRequest.FromString(body) for _, body in collector.requests]
     assert {request.path for request, _ in collector.requests} == {"/v1/traces"}
-    found = [each for one in exported for each in one.resource_spans]
+    found = [resource_span for one in exported for resource_span in one.resource_spans]
     names = {value.value.string_value for each in found for value in each.resource.attributes}
     assert "front desk" in names
     spans = {span.name: span for each in found for part in each.scope_spans for span in part.spans}

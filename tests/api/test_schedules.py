@@ -185,7 +185,7 @@ async def test_the_next_fires_are_listed(http: Http) -> None:
     made = await make(http, name="daily", owner="ada")
     await make(http, cron_expr="* * * * *", name="often", owner="bob")
     fires = (await http.get(f"/v1/schedules/{made['id']}/upcoming?limit=2")).json()["fires"]
-    assert [each["schedule_id"] for each in fires] == [made["id"]] * 2
+    assert [fire["schedule_id"] for fire in fires] == [made["id"]] * 2
     of_all = (await http.get("/v1/upcoming?limit=3")).json()["fires"]
     assert of_all[0]["name"] == "often"
     of_ada = (await http.get("/v1/upcoming?owner=ada&limit=1")).json()["fires"]

@@ -176,7 +176,7 @@ def test_a_queue_is_declared_by_its_name_and_handled_by_its_name_or_itself(app: 
     app.consumer(parcels)(handle_batch)
     app.on_completed(emails)(on_completed)
     registry = app._engine.registry
-    assert [(each.queue, each.type, each.is_batch) for each in registry.handlers] == [
+    assert [(handler.queue, handler.type, handler.is_batch) for handler in registry.handlers] == [
         ("emails", "welcome", False),
         ("parcels", None, True),
         ("emails.completed", BATCH_COMPLETED, False),
@@ -275,7 +275,10 @@ def test_handlers_of_one_queue_share_one_concurrency(
     with pytest.raises(InvalidInput, match="all handlers of a queue share max_concurrency"):
         app.on("emails", type="b", max_concurrency=second)(handle)
     app.on("emails", type="b", max_concurrency=first)(handle)
-    assert [each.max_concurrency for each in app._engine.registry.consumers()] == [first, second]
+    assert [consumer.max_concurrency for consumer in app._engine.registry.consumers()] == [
+        first,
+        second,
+    ]
 
 
 def test_limits_on_a_plain_function_that_stays_in_a_thread_are_refused(app: Tickwork) -> None:
@@ -286,7 +289,7 @@ def test_limits_on_a_plain_function_that_stays_in_a_thread_are_refused(app: Tick
 def test_a_handler_runs_where_it_can(app: Tickwork) -> None:
     app.on("emails", type="a")(handle)
     app.on("emails", type="b")(plainly)
-    found = {each.type: each.isolation for each in app._engine.registry.handlers}
+    found = {handler.type: handler.isolation for handler in app._engine.registry.handlers}
     assert found == {"a": Isolation.TASK, "b": Isolation.THREAD}
 
 
@@ -392,7 +395,7 @@ def test_a_handler_without_annotation_is_given_what_its_queue_declares(app: Tick
     app.on("numbers", type="a")(handle)
     app.on("numbers", type="b")(typed)
     (consumer,) = app._engine.registry.consumers()
-    declared = {type_: each.payload.declared for type_, each in consumer.by_type.items()}
+    declared = {type_: value.payload.declared for type_, value in consumer.by_type.items()}
     assert declared == {"a": int, "b": str}
 
 
@@ -402,7 +405,7 @@ def test_what_is_sent_fits_the_queue_and_the_handler_that_is_given_it(app: Tickw
     app.queue("numbers", payload=int | str)
     app.on("numbers", type="a")(handle)
     app.on("numbers", type="b")(typed)
-    for_any, for_texts = (app._engine.registry.payload_sent("numbers", each) for each in ("a", "b"))
+    for_any, for_texts = (app._engine.registry.payload_sent("numbers", name) for name in ("a", "b"))
     assert for_any is not None
     assert for_texts is not None
     assert (for_any.encode(7), for_texts.encode("7")) == (b"7", b'"7"')

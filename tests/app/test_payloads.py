@@ -302,7 +302,7 @@ def test_a_handler_annotated_with_another_type_is_refused(
     said = re.escape(said).replace(r"\.\*", ".*")
     with pytest.raises(InvalidInput, match=said) as refused:
         declared_payload(handler, generic)
-    assert [each.field for each in refused.value.errors] == [handler.__qualname__]
+    assert [error.field for error in refused.value.errors] == [handler.__qualname__]
 
 
 @pytest.mark.parametrize(

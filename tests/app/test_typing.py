@@ -90,7 +90,7 @@ def test_a_correct_app_has_no_errors_and_its_types_are_known(checked: Checked) -
         (Queue.send, SendOptions),
         (Schedules.create, ScheduleFields),
     ],
-    ids=lambda each: getattr(each, "__qualname__", str(each)),
+    ids=lambda name: getattr(name, "__qualname__", str(name)),
 )
 def test_help_names_every_option(call: Any, options: Any) -> None:
     named = set(re.findall(r"`([a-z_]+)`", call.__doc__))

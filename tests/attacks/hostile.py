@@ -85,7 +85,9 @@ def routes(document: Mapping[str, Any]) -> Iterator[Route]:
             content = operation.get("requestBody", {}).get("content", {})
             schemas = [each["schema"] for each in content.values()]
             parameters = operation.get("parameters", ())
-            queries = tuple(each["name"] for each in parameters if each["in"] == "query")
+            queries = tuple(
+                parameter["name"] for parameter in parameters if parameter["in"] == "query"
+            )
             properties: dict[str, Any] = {}
             for schema in schemas:
                 properties |= _properties(document, schema)

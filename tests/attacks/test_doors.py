@@ -241,7 +241,7 @@ async def test_a_server_that_others_can_reach_says_what_that_means(
     [
         ("127.0.0.1", True),
         ("localhost:80", True),
-        *((each, False) for each in OTHER_SITES),
+        *((site, False) for site in OTHER_SITES),
         (None, False),
         ("", False),
     ],
@@ -260,7 +260,7 @@ async def test_a_path_lists_all_its_methods(http: httpx.AsyncClient, reused_api:
     for path, methods in paths.items():
         for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} - methods | {"OPTIONS"}:
             answer = await http.request(method, path)
-            allowed = {each.strip() for each in answer.headers["allow"].split(",")}
+            allowed = {part.strip() for part in answer.headers["allow"].split(",")}
             assert (answer.status_code, allowed) == (
                 204 if method == "OPTIONS" else 405,
                 {*methods},

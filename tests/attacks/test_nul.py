@@ -48,7 +48,7 @@ async def operations(http: httpx.AsyncClient) -> list[tuple[str, str, dict[str, 
 def requests_with_nul(method: str, path: str, operation: dict[str, Any]) -> Iterator[Request]:
     """Requests of an operation, each with one NUL outside of its body."""
     parameters = operation.get("parameters", [])
-    names = [each["name"] for each in parameters if each["in"] == "path"]
+    names = [parameter["name"] for parameter in parameters if parameter["in"] == "path"]
     plain = path
     for name in names:
         plain = plain.replace(f"{{{name}}}", "x")
@@ -57,10 +57,13 @@ def requests_with_nul(method: str, path: str, operation: dict[str, Any]) -> Iter
             with_nul = with_nul.replace(f"{{{other}}}", "x%2Fy")
         yield method, with_nul, {}
     json: dict[str, Any] = {"json": {}} if "requestBody" in operation else {}
-    for each in parameters:
-        if each["in"] == "query":
-            yield method, plain, {"params": {each["name"]: NUL}, **json}
-    for name in (*HEADERS, *(each["name"] for each in parameters if each["in"] == "header")):
+    for parameter in parameters:
+        if parameter["in"] == "query":
+            yield method, plain, {"params": {parameter["name"]: NUL}, **json}
+    for name in (
+        *HEADERS,
+        *(parameter["name"] for parameter in parameters if parameter["in"] == "header"),
+    ):
         yield method, plain, {"headers": {name: NUL}, **json}
 
 

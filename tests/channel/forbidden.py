@@ -36,12 +36,14 @@ def edges(network: IPv4Network | IPv6Network) -> set[int]:
 
 def forbidden_ipv4() -> list[IPv4Address]:
     """The edges of all networks of IPv4."""
-    return sorted(IPv4Address(at) for each in IPV4_NETWORKS for at in edges(IPv4Network(each)))
+    return sorted(
+        IPv4Address(at) for network in IPV4_NETWORKS for at in edges(IPv4Network(network))
+    )
 
 
 def forbidden_ipv6() -> list[IPv6Address]:
     """The edges of all networks of IPv6, and IPv6 around the edges of IPv4."""
-    plain = [IPv6Address(at) for each in IPV6_NETWORKS for at in edges(IPv6Network(each))]
+    plain = [IPv6Address(at) for network in IPV6_NETWORKS for at in edges(IPv6Network(network))]
     return [*plain, *(each for inner in forbidden_ipv4() for each in around(inner))]
 
 

@@ -31,11 +31,11 @@ class Mailbox:
 
     @property
     def emails(self) -> list[EmailMessage]:
-        contents = [each.content for each in self.envelopes]
+        contents = [envelope.content for envelope in self.envelopes]
         return [
-            message_from_bytes(each, policy=policy.default)
-            for each in contents
-            if isinstance(each, bytes)
+            message_from_bytes(content, policy=policy.default)
+            for content in contents
+            if isinstance(content, bytes)
         ]
 
     async def handle_MAIL(  # noqa: N802

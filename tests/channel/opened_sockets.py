@@ -54,5 +54,5 @@ def _hook(event: str, details: tuple[Any, ...]) -> None:
             seen = Opened(event, str(host))
         case _:
             return
-    for each in _watchers:
-        each.append(seen)
+    for watcher in _watchers:
+        watcher.append(seen)

@@ -134,7 +134,7 @@ BAD: dict[str, Behaviour] = {
 async def bad_receivers() -> AsyncIterator[list[str]]:
     """The URLs of `BAD`."""
     async with AsyncExitStack() as stack:
-        yield [await stack.enter_async_context(wire(each, host)) for host, each in BAD.items()]
+        yield [await stack.enter_async_context(wire(value, host)) for host, value in BAD.items()]
 
 
 LATENCY_GROWTH_MAX, LATENCY_SECONDS = 3.0, 2.0

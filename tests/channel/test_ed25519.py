@@ -21,7 +21,7 @@ BODY = b'{"order": 7}'
 
 
 def headers_of(*seeds: bytes, body: bytes = BODY) -> dict[str, str]:
-    keys = [signer(new_private_key(each)) for each in seeds]
+    keys = [signer(new_private_key(seed)) for seed in seeds]
     return signature_headers(keys, "msg_1", NOON, body)
 
 
@@ -31,10 +31,10 @@ def check(seed: bytes, headers: dict[str, str], body: bytes = BODY) -> bool:
     signed = b".".join(
         (headers["webhook-id"].encode(), headers["webhook-timestamp"].encode(), body)
     )
-    for each in headers["webhook-signature"].split():
+    for part in headers["webhook-signature"].split():
         try:
             Ed25519PublicKey.from_public_bytes(public).verify(
-                b64decode(each.removeprefix("v1a,")), signed
+                b64decode(part.removeprefix("v1a,")), signed
             )
         except InvalidSignature:
             continue

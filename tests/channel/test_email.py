@@ -87,9 +87,9 @@ async def hanging(*answers: bytes) -> AsyncIterator[EmailChannel]:
 
 def parts_of(email: EmailMessage) -> dict[str, str]:
     return {
-        each.get_content_type(): each.get_content().replace("\r\n", "\n").strip()
-        for each in email.walk()
-        if not each.is_multipart()
+        node.get_content_type(): node.get_content().replace("\r\n", "\n").strip()
+        for node in email.walk()
+        if not node.is_multipart()
     }
 
 
@@ -123,7 +123,7 @@ async def test_an_email_has_the_parts_that_were_given(
 async def test_a_repeated_email_has_the_same_id(channel: EmailChannel, mailbox: Mailbox) -> None:
     for _ in range(2):
         await bounded(channel, an_email())
-    assert [each["Message-ID"] for each in mailbox.emails] == [MESSAGE_ID] * 2
+    assert [email["Message-ID"] for email in mailbox.emails] == [MESSAGE_ID] * 2
 
 
 @pytest.mark.parametrize("subject", ["Grüße 日本 🎉", "x" * 998, "word " * 99 + "end", "ä" * 500])
@@ -294,9 +294,9 @@ async def test_the_timeout_of_an_email_begins_when_a_connection_is_free() -> Non
         started_at = monotonic()
         async with asyncio.timeout(GENEROUS):
             results = await asyncio.gather(*requests)
-    assert {each.kind for each in results} == {ErrorKind.TIMEOUT}
+    assert {result.kind for result in results} == {ErrorKind.TIMEOUT}
     assert monotonic() - started_at >= SHORT * ceil(number / EMAIL_CONCURRENCY)
-    assert max(each.took_seconds for each in results) < GENEROUS / 3
+    assert max(result.took_seconds for result in results) < GENEROUS / 3
 
 
 class _Connections:
@@ -393,7 +393,7 @@ async def test_an_email_that_is_refused_leaves_nothing_for_the_next(
     sent = [await send(channel, 1, to=each) for each in to]
     await channel.close()
     assert sent == [[True], [False], [True]]
-    assert [each.rcpt_tos for each in mailbox.envelopes] == [to[0], to[2]]
+    assert [envelope.rcpt_tos for envelope in mailbox.envelopes] == [to[0], to[2]]
 
 
 @pytest.mark.parametrize(

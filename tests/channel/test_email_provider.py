@@ -206,7 +206,7 @@ async def test_nothing_is_sent_without_a_provider() -> None:
 def test_settings_that_do_not_fit_together_are_refused(fields: Any, field: str) -> None:
     with pytest.raises(InvalidInput) as raised:
         email_sink(Settings(**fields))
-    assert [each.field for each in raised.value.errors] == [field]
+    assert [error.field for error in raised.value.errors] == [field]
 
 
 def test_the_address_of_a_named_provider_is_known() -> None:

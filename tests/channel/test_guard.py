@@ -142,7 +142,7 @@ def test_every_forbidden_address_is_refused_when_the_socket_is_made() -> None:
 def test_what_is_not_the_url_of_a_public_host_is_refused(url: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         Guard().check_url(url, field="target.url")
-    assert [each.field for each in refused.value.errors] == ["target.url"]
+    assert [error.field for error in refused.value.errors] == ["target.url"]
 
 
 def test_every_spelling_is_refused_before_it_is_stored() -> None:

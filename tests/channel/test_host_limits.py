@@ -52,7 +52,7 @@ def test_a_host_gets_so_many_a_second() -> None:
         with limits.admitted("default", [SLOW]) as wait_seconds:
             waits.append(wait_seconds)
     assert waits[:5] == [0.0] * 5
-    assert all(each > 0 for each in waits[5:])
+    assert all(wait > 0 for wait in waits[5:])
     clock.now += timedelta(seconds=1)
     with limits.admitted("default", [SLOW]) as wait_seconds:
         assert wait_seconds == 0

@@ -87,8 +87,8 @@ def test_a_text_that_is_no_key_is_refused(text: str) -> None:
 def test_new_keys_are_valid_and_never_the_same() -> None:
     keys = {new_key() for _ in range(10)}
     assert len(keys) == 10
-    for each in keys:
-        SecretBox.from_text(each)
+    for key in keys:
+        SecretBox.from_text(key)
 
 
 def test_a_key_file_is_made_once_and_only_its_owner_may_read_it(tmp_path: Path) -> None:

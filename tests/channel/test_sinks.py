@@ -81,10 +81,10 @@ SPELLINGS_MIN = 500
 def spellings() -> list[str]:
     """Every spelling of the addresses that matter most, and some of all others."""
     hosts = [
-        *(host for each in ("127.0.0.1", "169.254.169.254", "10.0.0.7")
-          for host in hosts_of_ipv4(IPv4Address(each))),
-        *(host for each in ("::1", "::ffff:169.254.169.254", "fd00:ec2::254")
-          for host in hosts_of_ipv6(IPv6Address(each))),
+        *(host for name in ("127.0.0.1", "169.254.169.254", "10.0.0.7")
+          for host in hosts_of_ipv4(IPv4Address(name))),
+        *(host for name in ("::1", "::ffff:169.254.169.254", "fd00:ec2::254")
+          for host in hosts_of_ipv6(IPv6Address(name))),
     ]  # fmt: skip
     urls, others = [f"https://{host}/in" for host in hosts], forbidden_urls()
     random.Random(7).shuffle(others)
@@ -105,7 +105,7 @@ class World:
         self, queue: str, bodies: Sequence[bytes], tenants: Sequence[str] = ()
     ) -> list[str]:
         """Sends messages to a hidden queue and lets its consumer have them."""
-        made = [NewMessage(id=new_id(), body=each, type=MESSAGE_DEAD) for each in bodies]
+        made = [NewMessage(id=new_id(), body=body, type=MESSAGE_DEAD) for body in bodies]
         if not tenants:
             await self.store.messages.send_bulk(DEFAULT, queue, made)
         send, pairs = self.store.messages.send, zip(tenants, made, strict=False)
@@ -126,7 +126,7 @@ class World:
         assert handler is not None
         given = [ClaimedBatch(queue, messages)] if handler.is_batch else messages
         await asyncio.gather(*(handler.function(each) for each in given))
-        return [shown(each.outcome) for each in messages]
+        return [shown(message.outcome) for message in messages]
 
     async def endpoints(self, urls: Sequence[str]) -> list[str]:
         """The endpoints of some URLs, by name."""
@@ -160,7 +160,7 @@ class World:
     async def push(self) -> list[str]:
         """What becomes of the messages of all queues that push."""
         found = await self._outside.find()
-        handled = [self.handle(each.consumer, each.scope) for each in found.consumers]
+        handled = [self.handle(consumer.consumer, consumer.scope) for consumer in found.consumers]
         return [each for one in await asyncio.gather(*handled) for each in one]
 
 
@@ -173,7 +173,7 @@ def shown(outcome: Any) -> str:
     """A delivery, or what was wrong with it."""
     if isinstance(outcome, Delivered):
         if outcome.channels:
-            return "\n".join(each.detail or each.status for each in outcome.channels)
+            return "\n".join(channel.detail or channel.status for channel in outcome.channels)
         outcome = outcome.outcome
     return DELIVERED if isinstance(outcome, Succeeded) else getattr(outcome, "error", str(outcome))
 
@@ -201,15 +201,15 @@ def of_chat(service: str) -> Sink:
 async def of_channels(world: World, urls: Sequence[str]) -> list[str]:
     """Several at once."""
     parts = [urls[at : at + CHANNELS_MAX] for at in range(0, len(urls), CHANNELS_MAX)]
-    targets = [ChannelsTarget(tuple(map(WebhookTarget, each))) for each in parts]
-    bodies = [msgspec.json.encode(Envelope(each, {})) for each in targets]
+    targets = [ChannelsTarget(tuple(map(WebhookTarget, part))) for part in parts]
+    bodies = [msgspec.json.encode(Envelope(target, {})) for target in targets]
     results = await world.deliver(DELIVERIES_QUEUE, bodies)
-    return [each for one in results for each in one.split("\n")]
+    return [part for one in results for part in one.split("\n")]
 
 
 async def of_slot_to_endpoint(world: World, urls: Sequence[str]) -> list[str]:
     names = await world.endpoints(urls)
-    bodies = [msgspec.json.encode(Envelope(EndpointTarget(each), {})) for each in names]
+    bodies = [msgspec.json.encode(Envelope(EndpointTarget(name), {})) for name in names]
     return await world.deliver(DELIVERIES_QUEUE, bodies)
 
 
@@ -246,9 +246,9 @@ async def of_test(world: World, urls: Sequence[str]) -> list[str]:
     options: Any = {"box": world.box, "sink": sink}
     names = await world.endpoints(urls)
     results = [
-        await endpoints.test_endpoint(world.store, DEFAULT, each, **options) for each in names
+        await endpoints.test_endpoint(world.store, DEFAULT, name, **options) for name in names
     ]
-    return [each.error or DELIVERED for each in results]
+    return [result.error or DELIVERED for result in results]
 
 
 async def of_service(world: World, urls: Sequence[str]) -> list[str]:
@@ -274,7 +274,7 @@ SINKS: dict[str, Sink] = {
     "webhook of a schedule": of_schedule(WebhookTarget),
     "callback of a schedule": of_schedule(lambda url: WebhookTarget(url, completion=CALLBACK)),
     "several channels": of_channels,
-    **{each: of_chat(each) for each in CHATS},
+    **{chat: of_chat(chat) for chat in CHATS},
     "slot to an endpoint": of_slot_to_endpoint,
     "event to an endpoint": of_event,
     "push of a queue": of_push,
@@ -322,7 +322,10 @@ async def test_no_spelling_opens_a_socket_of_any_sink_as_it_is_wired(world: Worl
         with watched_sockets() as opened:
             results = zip(FORBIDDEN, await sink(world, FORBIDDEN), strict=True)
         assert (name, opened) == (name, [])
-        assert (name, [each for each in results if not each[1].startswith("url: ")]) == (name, [])
+        assert (name, [result for result in results if not result[1].startswith("url: ")]) == (
+            name,
+            [],
+        )
 
 
 async def test_no_sink_follows_a_redirect(world: World) -> None:
@@ -343,7 +346,7 @@ async def test_no_spelling_opens_a_socket_of_endpoints_test_over_http(world: Wor
     """It takes the address of one endpoint after the other: a request takes its time."""
     hosts = dict.fromkeys(hosts_of_ipv4(IPv4Address("169.254.169.254")))
     application = build_api(world.settings, registry=CollectorRegistry())
-    key, urls = await new_key(world.store), [f"https://{each}/in" for each in hosts]
+    key, urls = await new_key(world.store), [f"https://{host}/in" for host in hosts]
     errors = []
     async with AsyncTestClient(application) as client:
         for name in await world.endpoints(urls):
@@ -351,7 +354,7 @@ async def test_no_spelling_opens_a_socket_of_endpoints_test_over_http(world: Wor
                 answer = await client.post(f"/v1/endpoints/{name}/test", headers=bearer(key))
             assert opened == []
             errors.append(answer.json()["error"])
-    assert [each for each in errors if not each.startswith("url: ")] == []
+    assert [error for error in errors if not error.startswith("url: ")] == []
 
 
 async def test_the_address_of_an_email_provider_is_the_operators_alone() -> None:

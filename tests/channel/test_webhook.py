@@ -69,7 +69,7 @@ def kept(channel: WebhookChannel) -> list[Any]:
     """The connections that a channel keeps for its next requests."""
     assert channel._session is not None
     connector: Any = channel._session.connector
-    return [protocol for each in connector._conns.values() for protocol, _ in each]
+    return [protocol for conn in connector._conns.values() for protocol, _ in conn]
 
 
 async def from_wire(
@@ -423,8 +423,8 @@ async def latencies(channel: WebhookChannel, url: str, number: int = 100) -> lis
     seconds: list[float] = []
     for _ in range(number // 10):
         results = await asyncio.gather(*(bounded(channel, to(url)) for _ in range(10)))
-        assert all(each.is_delivered for each in results)
-        seconds += [each.took_seconds for each in results]
+        assert all(result.is_delivered for result in results)
+        seconds += [result.took_seconds for result in results]
     return seconds
 
 

@@ -59,5 +59,7 @@ async def kill(store: Store, queue: str, **ending: Any) -> None:
     """Lets every visible message of the queue die."""
     request = ClaimRequest(queue=queue, holder=new_id(), limit=1_000, lease_seconds=30)
     messages = await store.messages.claim(DEFAULT, request)
-    endings = [Ending(claim=each.current_claim, fate=Fate.DEAD, **ending) for each in messages]
+    endings = [
+        Ending(claim=message.current_claim, fate=Fate.DEAD, **ending) for message in messages
+    ]
     await store.messages.settle(DEFAULT, Settlement(tuple(endings)))

@@ -45,8 +45,8 @@ def commands() -> Iterator[tuple[str, Any]]:
 
     def walk(words: str, command: Any) -> Iterator[tuple[str, Any]]:
         yield words, command
-        for name, each in getattr(command, "commands", {}).items():
-            yield from walk(f"{words} {name}", each)
+        for name, value in getattr(command, "commands", {}).items():
+            yield from walk(f"{words} {name}", value)
 
     return walk("tickwork", typer.main.get_command(app))
 
@@ -75,7 +75,7 @@ def test_an_app_is_read_and_not_a_stray_database(folder: Path) -> None:
     Desk(folder).answer("migrate")
     assert run("queues", "list").stdout == "there are no queues\n"
     listed = run("queues", "list", "--app", "shop:app", "--json")
-    assert [each["name"] for each in json.loads(listed.stdout)] == ["emails"]
+    assert [load["name"] for load in json.loads(listed.stdout)] == ["emails"]
 
 
 @pytest.mark.usefixtures("migrations")

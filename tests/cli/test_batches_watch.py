@@ -55,7 +55,9 @@ class Watched:
     async def work(self, fate: Fate = Fate.ACK, limit: int = 1) -> None:
         request = ClaimRequest(queue="emails", holder=new_id(), limit=limit, lease_seconds=30)
         messages = await self.store.messages.claim(DEFAULT, request)
-        endings = [Ending(claim=each.current_claim, fate=fate, reason="x") for each in messages]
+        endings = [
+            Ending(claim=message.current_claim, fate=fate, reason="x") for message in messages
+        ]
         await self.store.messages.settle(DEFAULT, Settlement(tuple(endings)))
 
     def watch(self, children: Children, *options: str) -> Child:

@@ -31,7 +31,7 @@ def show(*words: str) -> Result:
 def settings(*words: str) -> dict[str, Any]:
     result = show(*words, "--json")
     assert (result.exit_code, result.stderr) == (0, "")
-    return {each["setting"]: (each["value"], each["from"]) for each in json.loads(result.stdout)}
+    return {load["setting"]: (load["value"], load["from"]) for load in json.loads(result.stdout)}
 
 
 def test_every_setting_is_shown_with_its_default() -> None:

@@ -48,7 +48,7 @@ def test_doctor_reports_the_zone_data_version(tmp_path: Path, planned: str, leve
     with closing(sqlite3.connect(tmp_path / "new.db")) as file, file:
         file.execute("UPDATE tickwork_shards SET tzdata = ? WHERE shard = 7", (planned,))
     result = RUNNER.invoke(app, ["doctor", "--database", url, "--json"])
-    (found,) = [each for each in json.loads(result.stdout) if each["check"] == "zones"]
+    (found,) = [load for load in json.loads(result.stdout) if load["check"] == "zones"]
     assert result.exit_code == 0
     assert found["level"] == level
     assert str(tzdata_version.version()) in found["says"]
@@ -74,7 +74,7 @@ def test_doctor_reports_the_space_on_the_disk(
     usage = SimpleNamespace(free=free)
     monkeypatch.setattr("tickwork.store.sqlite.engine.doctor.disk_usage", lambda _: usage)
     result = RUNNER.invoke(app, ["doctor", "--database", url, "--json"])
-    (found,) = [each for each in json.loads(result.stdout) if each["check"] == "disk"]
+    (found,) = [load for load in json.loads(result.stdout) if load["check"] == "disk"]
     assert (found["level"], result.exit_code) == (level, code)
 
 
@@ -93,7 +93,7 @@ def test_a_durable_server_passes(durable_postgres: PostgresServer) -> None:
     assert RUNNER.invoke(app, ["migrate", "--database", url]).exit_code == 0
     result = RUNNER.invoke(app, ["doctor", "--database", url, "--json"])
     assert result.exit_code == 0
-    assert not [each for each in json.loads(result.stdout) if each["level"] == "bad"]
+    assert not [load for load in json.loads(result.stdout) if load["level"] == "bad"]
 
 
 @pytest.mark.parametrize("command", ["migrate", "doctor"])

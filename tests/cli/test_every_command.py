@@ -85,18 +85,18 @@ def named(text: str) -> set[str]:
     found = set[str]()
     for group in re.split(r"·", " ".join(text.split())):
         first, *others = group.split()
-        found |= {f"{first} {each}" for each in others} or {first}
+        found |= {f"{first} {other}" for other in others} or {first}
     return found
 
 
 def options_of(command: Any) -> set[str]:
-    return {option for each in command.params for option in each.opts}
+    return {option for param in command.params for option in param.opts}
 
 
 def words(name: str) -> list[str]:
     """A whole call of a command."""
-    arguments = [each for each in EVERY[name].params if each.param_type_name == "argument"]
-    given = [VALUES.get(each.metavar, each.metavar.lower()) for each in arguments]
+    arguments = [param for param in EVERY[name].params if param.param_type_name == "argument"]
+    given = [VALUES.get(argument.metavar, argument.metavar.lower()) for argument in arguments]
     yes = ["--yes"] if "--yes" in options_of(EVERY[name]) else []
     return [*name.split(), *given, *MORE.get(name, []), *yes]
 
@@ -114,8 +114,8 @@ def test_a_command_explains_itself(name: str) -> None:
     sentence = (command.help or "").splitlines()[0]
     assert re.match(r"[A-Z][^.]{8,}", sentence), "a sentence says what it does"
     assert sentence.split()[0] in shown.stdout
-    for each in command.params:
-        assert each.help or each.name == "help", f"{each.name} has no help"
+    for param in command.params:
+        assert param.help or param.name == "help", f"{param.name} has no help"
     assert ("--json" in options_of(command)) == (name not in WITHOUT_JSON)
     assert ("--database" in options_of(command)) == (name not in named(ALONE))
 

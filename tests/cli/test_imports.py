@@ -39,14 +39,14 @@ def test_a_crontab_is_imported_once_however_often_and_undone(desk: Desk) -> None
     assert schedules(desk) == []
     first = desk.json("import", "crontab", str(file))
     assert (len(first["created"]), first["is_done"], first["differences"]) == (3, True, [])
-    made = {each.id for each in schedules(desk)}
+    made = {schedule.id for schedule in schedules(desk)}
     again = desk.json("import", "crontab", str(file))
     assert (len(again["created"]), len(again["kept"]), len(again["deleted"])) == (0, 3, 0)
-    assert {each.id for each in schedules(desk)} == made
+    assert {schedule.id for schedule in schedules(desk)} == made
     file.write_text(CRONTAB.replace("0 9", "0 10"))
     changed = desk.json("import", "crontab", str(file))
     assert (len(changed["created"]), len(changed["kept"]), len(changed["deleted"])) == (1, 2, 1)
-    report = next(each for each in schedules(desk) if b"report" in each.definition.body)
+    report = next(schedule for schedule in schedules(desk) if b"report" in schedule.definition.body)
     assert json.loads(report.definition.body) == {"command": "report"}
     assert (report.definition.queue, report.definition.type) == ("crontab", "cron.command")
     assert desk.answer("import", "undo", "jobs") == "deleted 3 schedules of jobs\n"
@@ -132,7 +132,9 @@ def test_periodic_tasks_of_a_celery_app_are_imported(desk: Desk, module: Path) -
     found = desk.json("import", "celery-beat", "their_app:app")
     assert (len(found["created"]), found["refused"]) == (4, [])
     assert found["differences"] == []
-    bodies = {json.loads(each.definition.body)["task"]: each for each in schedules(desk)}
+    bodies = {
+        json.loads(schedule.definition.body)["task"]: schedule for schedule in schedules(desk)
+    }
     report = bodies["reports.send"].definition
     assert json.loads(report.body)["args"] == [1]
     assert (report.rule.timezone, report.type) == ("Europe/Berlin", "celery.task")
@@ -233,11 +235,11 @@ def test_an_unchanged_apscheduler_imported_again_changes_nothing(desk: Desk, mod
         "apscheduler/sync",
         "apscheduler/nightly-sync",
     }
-    made = {each.id for each in schedules(desk)}
+    made = {schedule.id for schedule in schedules(desk)}
     sys.modules.pop("their_app", None)
     again = desk.json("import", "apscheduler", "their_app:scheduler")
     assert (len(again["created"]), len(again["kept"]), len(again["deleted"])) == (0, 3, 0)
-    assert {each.id for each in schedules(desk)} == made
+    assert {schedule.id for schedule in schedules(desk)} == made
 
 
 @pytest.mark.parametrize("system", ["celery-beat", "apscheduler"])
@@ -327,4 +329,4 @@ def test_the_fires_of_apscheduler_are_compared(module: Path) -> None:
     module.write_text(APSCHEDULER)
     for start in (START, datetime(2026, 10, 20, tzinfo=UTC)):
         read = read_apscheduler("their_app:scheduler", start)
-        assert [differences(each, start) for each in read.entries] == [None] * 6
+        assert [differences(entry, start) for entry in read.entries] == [None] * 6

@@ -25,7 +25,7 @@ def test_an_empty_folder_gets_an_app_whose_tests_pass(
     monkeypatch.chdir(tmp_path)
     done = RUNNER.invoke(app, ["init"])
     assert (done.exit_code, done.stderr) == (0, "")
-    assert sorted(each.name for each in tmp_path.iterdir()) == sorted(FILES)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FILES)
     plugin = {
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "PYTEST_PLUGINS": "tickwork.testing.pytest_plugin",
@@ -60,7 +60,7 @@ def test_a_folder_with_one_of_the_files_is_left_as_it_is(tmp_path: Path, name: s
     done = RUNNER.invoke(app, ["init", str(tmp_path)])
     assert (done.exit_code, done.stdout) == (1, "")
     assert f"{tmp_path} has {name} already" in done.stderr
-    assert [each.name for each in tmp_path.iterdir()] == [name]
+    assert [path.name for path in tmp_path.iterdir()] == [name]
     assert (tmp_path / name).read_text() == "mine"
 
 

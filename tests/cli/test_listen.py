@@ -50,7 +50,7 @@ async def fired(app: Tickwork, url: str) -> FiringRecord:
     )
 
     async def ended() -> list[FiringRecord]:
-        return [each for each in await app.schedules.firings(made.id) if each.finished_at]
+        return [firing for firing in await app.schedules.firings(made.id) if firing.finished_at]
 
     (found,) = await eventually(ended, what="the end of the firing")
     return found

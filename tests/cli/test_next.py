@@ -115,7 +115,7 @@ def test_the_dst_policies_have_options() -> None:
     assert first(*rule, "--dst-gap", "skip") == "2027-03-15T06:30:00Z"
     night = ("30 1 * * *", "--timezone", "America/New_York", "--from", "2027-11-07T04:00:00Z")
     assert fires(*night, "--dst-overlap", "last")[0]["fire_at"] == "2027-11-07T06:30:00Z"
-    assert [each["dst"] for each in fires(*night, "--dst-overlap", "both")[:3]] == [
+    assert [fire["dst"] for fire in fires(*night, "--dst-overlap", "both")[:3]] == [
         "overlap",
         "overlap",
         None,

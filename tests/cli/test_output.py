@@ -84,7 +84,7 @@ def test_a_long_text_is_whole_in_a_pipe() -> None:
     assert shortened("x\n" * 61) == " ".join("x" * 61)
 
 
-IDS = [UUID(f"0199a7c2-0000-7000-8000-{each}") for each in ("0a00000000ff", "0b00000000ff")]
+IDS = [UUID(f"0199a7c2-0000-7000-8000-{name}") for name in ("0a00000000ff", "0b00000000ff")]
 
 
 @pytest.mark.parametrize("no_color", ["", "1"])

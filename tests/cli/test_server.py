@@ -87,7 +87,7 @@ def _compare(url: str, database: str) -> None:
             assert _told(remote) == _told(local), words
     environ = {"TICKWORK_URL": url, "TICKWORK_KEY": "@key"}
     found = runner.invoke(app, ["queues", "list", "--json"], env=environ)
-    assert [each["name"] for each in json.loads(found.stdout)] == ["emails"]
+    assert [load["name"] for load in json.loads(found.stdout)] == ["emails"]
     refused = runner.invoke(app, ["queues", "list", "--server", url, "--api-key", "tw_wrong"])
     assert refused.exit_code == 1
     assert "tw_wrong" not in refused.stderr

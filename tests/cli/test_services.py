@@ -43,7 +43,7 @@ def test_the_services_of_a_file_or_an_app_are_listed(
             ["itself", "in", "code"],
         ],
     )
-    assert [each["name"] for each in json.loads(run("--json")[1])] == ["apimom", "itself"]
+    assert [load["name"] for load in json.loads(run("--json")[1])] == ["apimom", "itself"]
     (tmp_path / "served.py").write_text(
         "from tickwork import Tickwork\n\napp = Tickwork()\n"
         'app.service("keys", "https://keys.example.com")\n'

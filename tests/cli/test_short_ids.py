@@ -13,7 +13,7 @@ from tickwork.core.public_id import Prefix, public_id
 from tickwork.ops.batches import create_batch
 from tickwork.store.contract import Store
 
-ONE, OTHER = (UUID(f"0199a7c2-0000-7000-8000-{each}00000000ff") for each in ("0a", "0b"))
+ONE, OTHER = (UUID(f"0199a7c2-0000-7000-8000-{name}00000000ff") for name in ("0a", "0b"))
 
 
 async def put(store: Store) -> None:

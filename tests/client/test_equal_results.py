@@ -49,8 +49,10 @@ async def kill(side: Side, queue: str) -> None:
     request = ClaimRequest(queue=queue, holder=new_id(), limit=100, lease_seconds=30)
     messages = await store.messages.claim(scope, request)
     endings = [
-        Ending(claim=each.current_claim, fate=Fate.DEAD, reason="max_retries", error="ValueError")
-        for each in messages
+        Ending(
+            claim=message.current_claim, fate=Fate.DEAD, reason="max_retries", error="ValueError"
+        )
+        for message in messages
     ]
     await store.messages.settle(scope, Settlement(tuple(endings)))
 
@@ -109,8 +111,8 @@ async def queues_and_messages(side: Side) -> AsyncIterator[Any]:
 async def dead_letters(side: Side) -> AsyncIterator[Any]:
     c = side.client
     await c.queues.put("emails")
-    for each in range(3):
-        await c.queue("emails").send({"n": each}, type="welcome")
+    for number in range(3):
+        await c.queue("emails").send({"n": number}, type="welcome")
     await kill(side, "emails")
     letters = await c.dead_letters.list("emails")
     yield "list", c.dead_letters.list("emails", reason="max_retries", type="welcome", limit=2)

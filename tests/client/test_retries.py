@@ -97,7 +97,9 @@ def test_a_request_is_repeated_where_a_repeat_has_no_second_effect(
     call(client)
     assert len(scripted.requests) == len(replies)
     assert len(waits.pauses) == len(replies) - 1
-    assert len({str(each) for each in scripted.requests}) == 1, "every attempt is the same request"
+    assert len({str(request) for request in scripted.requests}) == 1, (
+        "every attempt is the same request"
+    )
 
 
 @pytest.mark.parametrize(
@@ -139,7 +141,7 @@ def test_a_key_is_made_once_for_each_call(waits: Waits) -> None:
     client, scripted = client_of(NO_ANSWER, SENT, SENT)
     KEYED(client)
     KEYED(client)
-    keys = [each.headers["Idempotency-Key"] for each in scripted.requests]
+    keys = [request.headers["Idempotency-Key"] for request in scripted.requests]
     assert keys[0] == keys[1] != keys[2]
     assert waits.pauses
 
@@ -200,12 +202,12 @@ def test_an_answer_that_cannot_be_read_is_an_error_of_the_server() -> None:
 
 def test_a_list_goes_on_to_the_last_page_and_stops_at_the_limit() -> None:
     def page(*names: str, cursor: str | None = None) -> Answer:
-        items = [{"types": each, "queue": "q"} for each in names]
+        items = [{"types": name, "queue": "q"} for name in names]
         return Answer(200, {}, json.dumps({"items": items, "next_cursor": cursor}).encode())
 
     client, scripted = client_of(page("a", "b", cursor="2"), page("c", cursor="3"), page("d"))
     assert [each.types for each in client.subscriptions.list()] == ["a", "b", "c", "d"]
-    assert ["cursor=2" in each.url for each in scripted.requests] == [False, True, False]
+    assert ["cursor=2" in request.url for request in scripted.requests] == [False, True, False]
     client, scripted = client_of(page("a", "b", cursor="2"), page("c", cursor="3"))
     assert [each.types for each in client.subscriptions.list(limit=3)] == ["a", "b", "c"]
     assert len(scripted.requests) == 2

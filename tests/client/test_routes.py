@@ -82,9 +82,9 @@ def calls(noun: Any, found: Any, **more: Any) -> Iterator[Call[Any]]:
     vars(subject).update(name="a", id="a", _tenant="a", _runner=MagicMock())
     parameters = [*inspect.signature(function).parameters.values()][1:]
     required = {
-        each.name: argument(each)
-        for each in parameters
-        if each.default is each.empty and each.kind is not each.VAR_KEYWORD
+        parameter.name: argument(parameter)
+        for parameter in parameters
+        if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
     }
     for reply in (MagicMock(next_cursor=None), NotFound("thing", "a")):
         result = function(subject, **required, **more)
@@ -139,8 +139,8 @@ def operations(description: dict[str, Any]) -> dict[str, tuple[str, re.Pattern[s
 def _pattern(path: str) -> re.Pattern[str]:
     return re.compile(
         "".join(
-            "[^/]+" if each.startswith("{") else re.escape(each)
-            for each in re.split(r"(\{\w+\})", path)
+            "[^/]+" if part.startswith("{") else re.escape(part)
+            for part in re.split(r"(\{\w+\})", path)
         )
     )
 

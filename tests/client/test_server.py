@@ -72,7 +72,7 @@ async def test_both_clients_talk_to_a_server(children: Children, tmp_path: Path)
         assert (await client.readiness()).status == "ready"
         assert [each.id async for each in client.messages.list("emails", limit=2)]
         pulled = await client.queue("emails").pull(wait_seconds=1.0)
-        leases = [each.lease_id for each in pulled.messages]
+        leases = [message.lease_id for message in pulled.messages]
         assert (await client.queue("emails").ack(leases)).ack_count == len(leases) == 3
         stream = client.stream()
         asking = asyncio.ensure_future(anext(stream))

@@ -186,7 +186,9 @@ async def kill(
     store: Store, *messages: Message, scope: Scope = DEFAULT, reason: str = "x", **fields: Any
 ) -> None:
     """Makes dead letters of claimed messages."""
-    await settle(store, *(dead(each, reason=reason, **fields) for each in messages), scope=scope)
+    await settle(
+        store, *(dead(message, reason=reason, **fields) for message in messages), scope=scope
+    )
 
 
 async def kill_all(

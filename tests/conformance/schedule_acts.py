@@ -73,7 +73,9 @@ def new_schedule(
     schedule_id = schedule_id or new_id()
     own = {each: fields.pop(each) for each in _OWN if each in fields}
     said = {each: fields.pop(each) for each in _SAID if each in fields}
-    timing = fields if any(each in when.TIMING_FIELDS for each in fields) else EVERY_MINUTE | fields
+    timing = (
+        fields if any(field in when.TIMING_FIELDS for field in fields) else EVERY_MINUTE | fields
+    )
     rule = rule_of(clock, schedule_id, **timing)
     definition = Definition(rule=rule, **{"queue": WORK, "body": b'{"n":1}'} | said)
     slot = when.first_slot(rule, clock.now())
@@ -114,13 +116,13 @@ class Leader(NamedTuple):
         return [grant.shard for grant in self.grants]
 
     def without(self, shard: int) -> "Leader":
-        return self._replace(grants=tuple(each for each in self.grants if each.shard != shard))
+        return self._replace(grants=tuple(grant for grant in self.grants if grant.shard != shard))
 
     def mistaken(self, shard: int) -> "Leader":
         """The same leader with another token for a shard."""
         wrong = (
-            structs.replace(each, token=each.token - 1) if each.shard == shard else each
-            for each in self.grants
+            structs.replace(grant, token=grant.token - 1) if grant.shard == shard else grant
+            for grant in self.grants
         )
         return self._replace(grants=tuple(wrong))
 
@@ -201,7 +203,7 @@ async def messages(store: Store, schedule: Schedule) -> list[Message]:
 
 async def slots(store: Store, schedule: Schedule) -> list[datetime | None]:
     """The slots of its messages."""
-    return [each.slot for each in await messages(store, schedule)]
+    return [message.slot for message in await messages(store, schedule)]
 
 
 async def firings(store: Store, schedule: Schedule) -> list[FiringRecord]:
@@ -212,7 +214,9 @@ async def firings(store: Store, schedule: Schedule) -> list[FiringRecord]:
 
 async def records(store: Store, schedule: Schedule) -> list[tuple[str, str | None, int]]:
     """Its firings in short: status, reason and number of slots."""
-    return [(each.status, each.reason, each.count) for each in await firings(store, schedule)]
+    return [
+        (firing.status, firing.reason, firing.count) for firing in await firings(store, schedule)
+    ]
 
 
 async def change(

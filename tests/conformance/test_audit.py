@@ -96,7 +96,7 @@ async def state_of(store: Store) -> list[object]:
     schedules = await store.schedules.list(DEFAULT, ScheduleSelection(), 10)
     return [
         await store.tenants.list(SYSTEM, 10), queues, schedules,
-        [await store.queues.counts(DEFAULT, each.name) for each in queues],
+        [await store.queues.counts(DEFAULT, queue.name) for queue in queues],
         await store.limits.list(DEFAULT), await store.subscriptions.list(DEFAULT),
         await store.calendars.list(DEFAULT), await store.keys.list(DEFAULT, 10),
         await store.endpoints.list(DEFAULT, 10), await store.secrets.get(DEFAULT, "o", "f"),

@@ -363,8 +363,8 @@ async def test_concurrent_sends_never_exceed_the_cap(
             *(send((store, other)[number % 2], body=QUARTER) for number in range(12)),
             return_exceptions=True,
         )
-        assert all(isinstance(each, NewMessage | BacklogFull) for each in answers)
-        stored = sum(isinstance(each, NewMessage) for each in answers)
+        assert all(isinstance(answer, NewMessage | BacklogFull) for answer in answers)
+        stored = sum(isinstance(answer, NewMessage) for answer in answers)
         assert stored >= 4
         assert await counts(store) == Counts(ready=stored)
         for own in (store, other):

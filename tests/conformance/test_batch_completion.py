@@ -158,7 +158,7 @@ async def test_last_items_settled_concurrently_send_one_completion_event(
             batch = await create_batch(store, news(20), completion_queue=DONE)
             messages = await pull(store)
             await asyncio.gather(
-                *(settle((store, other)[n % 2], ack(each)) for n, each in enumerate(messages))
+                *(settle((store, other)[n % 2], ack(message)) for n, message in enumerate(messages))
             )
             # The reaper sends the event that a crash or a race left out.
             await store.reaper.reap(SYSTEM, ALL)
@@ -231,7 +231,7 @@ async def test_a_waiting_completion_event_is_not_sent_again(
     anew = await create_batch(store, [], batch_id=batch.id, completion_queue=WORK)
     assert (anew.status, anew.created_at) == (BatchStatus.COMPLETED, clock.now())
     stats = await store.stats.queue(DEFAULT, WORK)
-    assert [(each.counter, each.messages) for each in stats.kinds] == [(CounterName.SENT, 1)]
+    assert [(kind.counter, kind.messages) for kind in stats.kinds] == [(CounterName.SENT, 1)]
     assert await counts(store) == Counts(ready=1)
     assert await counts(store, "audit") == Counts()
 

@@ -433,7 +433,7 @@ async def test_a_batch_created_twice_concurrently_is_created_once(
             return_exceptions=True,
         )
         # The slower of the two may get a conflict; then it is repeated.
-        assert all(isinstance(each, Batch | Conflict) for each in answers)
+        assert all(isinstance(answer, Batch | Conflict) for answer in answers)
         again = await store.batches.create(DEFAULT, new_batch, items)
         assert (again.status, again.total) == (BatchStatus.RUNNING, 500)
         assert await counts(store) == Counts(ready=500)

@@ -86,7 +86,7 @@ async def test_the_age_of_a_key_head_is_unchanged_when_a_blocked_message_is_dele
     assert ids(await store.messages.peek(DEFAULT, WORK, ALL)) == [head.id, later.id]
     clock.advance(seconds=41)
     await store.reaper.reap(SYSTEM, ALL)
-    assert [each.message_id for each in await letters(store)] == [head.id]
+    assert [letter.message_id for letter in await letters(store)] == [head.id]
 
 
 @pytest.mark.parametrize("is_keyed_first", [True, False])

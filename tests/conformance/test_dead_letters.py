@@ -200,12 +200,12 @@ async def test_dead_letters_with_the_same_error_are_one_group(
     for reason, error in (("expired", None), ("broken", "boom"), ("broken", "ouch")):
         await send(store)
         await kill_all(store, reason=reason, error=error)
-    (first, *_, last) = [each for each in await letters(store) if each.type == "paid"]
+    (first, *_, last) = [letter for letter in await letters(store) if letter.type == "paid"]
     groups = await store.dead_letters.groups(DEFAULT, WORK, ALL)
     alike = fingerprint("no answer after 7 s")
     assert groups[0] == DeadGroup("timeout", alike, "paid", 4, first.failed_at, last.failed_at)
     assert [
-        (each.reason, each.fingerprint, each.type, each.dead_letters) for each in groups[1:]
+        (group.reason, group.fingerprint, group.type, group.dead_letters) for group in groups[1:]
     ] == [
         ("broken", "boom", None, 1),
         ("broken", "ouch", None, 1),

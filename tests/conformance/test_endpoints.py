@@ -143,7 +143,7 @@ async def test_an_event_makes_one_delivery_for_each_endpoint_that_receives_its_t
     event = new_event(event_id="evt-1", source="shop", priority=6, correlation_id="story")
     published = await store.endpoints.publish(DEFAULT, event, None)
     assert (published.event_id, published.queues, published.endpoints) == ("evt-1", 0, 3)
-    found = {each.endpoint_id: each for each in await deliveries(store)}
+    found = {delivery.endpoint_id: delivery for delivery in await deliveries(store)}
     assert found.keys() == {exact.id, prefix.id, every.id}
     one = found[exact.id]
     assert (one.status, one.attempts, one.event_id) == (DeliveryStatus.WAITING, 0, "evt-1")
@@ -172,7 +172,9 @@ async def test_an_event_reaches_endpoints_of_its_owner_and_those_without_one(sto
     ):
         event = new_event(event_id=str(owner))
         published = await store.endpoints.publish(DEFAULT, event, owner)
-        found = [each for each in await deliveries(store) if each.event_id == str(owner)]
+        found = [
+            delivery for delivery in await deliveries(store) if delivery.event_id == str(owner)
+        ]
         assert {names[each.endpoint_id] for each in found} == receivers
         assert published.endpoints == len(receivers)
 
@@ -232,8 +234,8 @@ async def test_another_event_with_the_same_id_is_refused_and_reaches_nobody(stor
     await make_endpoint(store)
     await make_endpoint(store, "refunds", types=("refund.*",))
     await make_queue(store)
-    for each in ("refund.*", "gift.*"):
-        await store.subscriptions.put(DEFAULT, each, WORK)
+    for name in ("refund.*", "gift.*"):
+        await store.subscriptions.put(DEFAULT, name, WORK)
     event = new_event(event_id="one")
     await store.endpoints.publish(DEFAULT, event, None)
     body = msgspec.json.encode({"order": 18})
@@ -341,7 +343,7 @@ async def test_enabling_closes_the_breaker_and_makes_what_waits_visible_oldest_f
     clock.advance(seconds=1)
     messages = await claimed(store)
     assert_spaced(messages, 1 / 20)
-    events = {each.id: each.event_id for each in await deliveries(store)}
+    events = {delivery.id: delivery.event_id for delivery in await deliveries(store)}
     assert [events[each.id] for each in messages] == published
 
 
@@ -420,12 +422,12 @@ async def test_what_a_disabled_endpoint_kept_comes_at_its_own_rate(
     later = await claimed(store)
     assert_spaced(later, 1 / rate)
     assert later[0].visible_at == enabled_at + timedelta(seconds=1 / rate)
-    events = {each.id: each.event_id for each in await deliveries(store)}
+    events = {delivery.id: delivery.event_id for delivery in await deliveries(store)}
     assert [events[each.id] for each in later] == published[2:]
 
 
 def assert_spaced(messages: Sequence[Message], seconds: float) -> None:
-    at = [each.visible_at for each in messages]
+    at = [message.visible_at for message in messages]
     gaps = [(after - before).total_seconds() for before, after in pairwise(at)]
     assert gaps == pytest.approx([seconds] * len(gaps), abs=0.00001)
 

@@ -118,8 +118,8 @@ async def test_many_attempts_are_recorded_together_and_a_repeat_records_nothing(
     endpoint = await make_endpoint(store)
     messages = await published(store, clock, 60)
     await end(store, messages[7], Fate.RELEASE)
-    records = [attempt_of(each, code=500) for each in messages[:20]]
-    records += [attempt_of(each) for each in messages[20:]]
+    records = [attempt_of(message, code=500) for message in messages[:20]]
+    records += [attempt_of(message) for message in messages[20:]]
     valid = tuple(index != 7 for index in range(60))
     for _ in range(2):
         assert await store.endpoints.record(SYSTEM, records) == valid
@@ -244,7 +244,7 @@ async def test_deliveries_are_listed_newest_first_by_endpoint_status_and_time(
     delivered, dead, _waiting, _also = messages
     await attempt(store, delivered)
     await die(store, dead)
-    own = [each.id for each in reversed(messages)]
+    own = [message.id for message in reversed(messages)]
     everything = await deliveries(store)
     assert len(everything) == 5
     assert {each.status for each in everything} == {WAITING, DELIVERED, DEAD}
@@ -280,7 +280,7 @@ async def test_what_did_not_arrive_in_a_span_is_found_oldest_first(
     delivered, dead, *_ = messages
     await attempt(store, delivered)
     await die(store, dead)
-    own, end = [each.id for each in messages], began + timedelta(hours=1)
+    own, end = [message.id for message in messages], began + timedelta(hours=1)
 
     async def undelivered(**span: Any) -> list[UUID]:
         span = {"since": None, "until": end, "limit": 10} | span
@@ -326,16 +326,18 @@ async def test_resending_makes_what_waits_visible_and_sends_the_rest_again(
     (letter,) = await letters(store, queue=ENDPOINTS_QUEUE, scope=SYSTEM)
     wanted = [waiting.id, dead.id, delivered.id, delivered.id, new_id()]
     assert await store.endpoints.resend(DEFAULT, wanted) == 3
-    assert {each.status for each in await deliveries(store)} == {WAITING}
+    assert {delivery.status for delivery in await deliveries(store)} == {WAITING}
     letter = await store.dead_letters.get(SYSTEM, letter.id)
     assert letter.resolution is Resolution.REPLAYED
     messages = await claimed(store)
     envelopes = [read_endpoint_envelope(each.body) for each in messages]
-    assert {each.delivery for each in envelopes} == {delivered.id, dead.id, waiting.id}
+    assert {envelope.delivery for envelope in envelopes} == {delivered.id, dead.id, waiting.id}
     before = read_endpoint_envelope(dead.body)
-    (again,) = [each for each in envelopes if each.delivery == dead.id]
+    (again,) = [envelope for envelope in envelopes if envelope.delivery == dead.id]
     assert again == before
-    replayed = {each.delivery: message for each, message in zip(envelopes, messages, strict=True)}
+    replayed = {
+        envelope.delivery: message for envelope, message in zip(envelopes, messages, strict=True)
+    }
     assert letter.replayed_as == replayed[dead.id].id != dead.id
     await attempt(store, replayed[dead.id])
     assert (await store.endpoints.delivery(DEFAULT, dead.id)).attempts == 2

@@ -328,5 +328,5 @@ async def failed_once(store: Store) -> tuple[Message, ...]:
     for _ in range(FAILURES_IN_ROW_MAX):
         await publish(store, "shop.new")
     messages = await claimed(store)
-    await record(store, *(attempt_of(each, code=500) for each in messages))
+    await record(store, *(attempt_of(message, code=500) for message in messages))
     return messages

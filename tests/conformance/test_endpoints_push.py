@@ -41,7 +41,7 @@ async def test_the_queues_of_all_tenants_that_push_are_found(store: Store) -> No
     await make_queue(store, "ours", scope=SYSTEM, push_to="shop")
     await make_endpoint(store, "shop")
     found = await pushing(store)
-    ready = {name: (each.has_endpoint, each.is_ready) for name, each in found.items()}
+    ready = {name: (value.has_endpoint, value.is_ready) for name, value in found.items()}
     assert ready == {"mine": (True, True), "theirs": (False, False), "ours": (False, True)}
     assert found["theirs"].queue == await store.queues.get(one, "theirs")
     await make_queue(store, "mine")

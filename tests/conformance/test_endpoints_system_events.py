@@ -128,7 +128,7 @@ async def test_a_system_event_that_cannot_be_delivered_publishes_nothing(store: 
     for expected in (["message.dead", "order.paid"], ["message.dead", "order.paid"]):
         for message in await claimed(store):
             await end(store, message, Fate.DEAD, reason="permanent")
-        assert sorted(each.type for each in await deliveries(store)) == expected
+        assert sorted(delivery.type for delivery in await deliveries(store)) == expected
     assert await claimed(store) == ()
 
 

@@ -110,7 +110,7 @@ async def test_succeeded_slots_are_returned(store: Store, clock: VirtualClock) -
     await make_queue(store)
     begin = clock.now()
     made = await history(store, clock)
-    good = frozenset(begin + each * MINUTE / 6 for each in (1, 2))
+    good = frozenset(begin + number * MINUTE / 6 for number in (1, 2))
     assert await store.firings.succeeded(DEFAULT, made.id, begin, clock.now()) == good
     assert await store.firings.succeeded(DEFAULT, made.id, min(good), min(good)) == {min(good)}
     later = max(good) + MINUTE / 6

@@ -36,7 +36,9 @@ async def test_each_attempt_records_its_own_error(store: Store, clock: VirtualCl
     clock.advance(seconds=30)
     await plan_now(store, clock)
     await end_next(store)
-    assert [(each.attempt, each.status, each.excerpt) for each in await firings(store, made)] == [
+    assert [
+        (firing.attempt, firing.status, firing.excerpt) for firing in await firings(store, made)
+    ] == [
         (1, "failed", "ValueError: first"),
         (2, "dead", "second"),
         (1, "succeeded", None),
@@ -57,7 +59,7 @@ async def test_several_attempts_settled_together_record_their_own_errors(
         for schedule, outcome in zip(made, said, strict=True)
     ]
     await settle(store, *endings)
-    kept = [[each.excerpt for each in await firings(store, schedule)] for schedule in made]
+    kept = [[firing.excerpt for firing in await firings(store, schedule)] for schedule in made]
     assert kept == [[None], ["one"], ["other"]]
 
 
@@ -68,7 +70,9 @@ async def test_an_expired_pull_lease_records_its_reason(store: Store, clock: Vir
         await pull(store, lease_seconds=30)
         clock.advance(seconds=31)
         await store.reaper.reap(SYSTEM, ALL)
-    assert [(each.attempt, each.status, each.excerpt) for each in await firings(store, made)] == [
+    assert [
+        (firing.attempt, firing.status, firing.excerpt) for firing in await firings(store, made)
+    ] == [
         (1, "failed", LEASE_RAN_OUT),
         (2, "dead", LEASE_RAN_OUT),
     ]
@@ -89,7 +93,7 @@ async def test_a_slot_that_could_not_be_planned_records_the_error(
 async def test_a_missed_slot_records_no_error(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     made = await created_due(store, clock, after_seconds=600, missed={"policy": "skip"})
-    assert [(each.status, each.excerpt) for each in await firings(store, made)] == [
+    assert [(firing.status, firing.excerpt) for firing in await firings(store, made)] == [
         ("skipped", None)
     ]
 
@@ -126,5 +130,5 @@ async def test_an_expired_slot_records_its_attempts_and_unstarted_ones_are_count
     clock.advance(seconds=61)
     reaped = await store.reaper.reap(SYSTEM, ALL)
     assert (reaped.dead, reaped.expired_slots) == (1, 1)
-    found = [(each.run, each.attempt, each.status) for each in await firings(store, made)]
+    found = [(firing.run, firing.attempt, firing.status) for firing in await firings(store, made)]
     assert found == [(0, 1, "failed"), (0, 1, "expired"), (1, 0, "expired"), (0, 0, "expired")]

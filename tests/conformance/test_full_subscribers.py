@@ -130,7 +130,7 @@ async def test_of_several_copies_each_that_still_fits_is_stored(store: Store, wa
     else:
         await getattr(store.messages, way)(DEFAULT, EVENTS, messages)
     assert await counts(store, EVENTS) == Counts(ready=7)
-    assert sorted(len(each.body) for each in await letters(store)) == [1, 2, LIMIT // 2]
+    assert sorted(len(letter.body) for letter in await letters(store)) == [1, 2, LIMIT // 2]
     copies = [len(each.body) for each in await pull(store) if each.type]
     assert sorted(copies) == [0, 1, LIMIT // 4 - 1, LIMIT // 4]
 
@@ -265,5 +265,5 @@ async def test_a_dead_copy_is_counted_as_sent_and_as_dead(store: Store) -> None:
     await subscribe(store)
     await store.messages.send_batch(DEFAULT, EVENTS, news(3, type=PAID))
     kinds = (await store.stats.queue(DEFAULT, WORK)).kinds
-    counted = {each.counter: each.messages for each in kinds if each.type == PAID}
+    counted = {kind.counter: kind.messages for kind in kinds if kind.type == PAID}
     assert counted == {CounterName.SENT: 3, CounterName.DEAD: 3}

@@ -63,7 +63,7 @@ async def settled_at_once(
         ),
         return_exceptions=True,
     )
-    return {place: type(each) for place, each in enumerate(answers) if each is not None}
+    return {place: type(answer) for place, answer in enumerate(answers) if answer is not None}
 
 
 async def test_a_failing_settlement_does_not_fail_others_in_its_group(

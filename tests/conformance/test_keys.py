@@ -77,7 +77,7 @@ async def test_messages_of_one_call_keep_their_order_per_key(store: Store, way: 
         heads = await send_many(store, 4 if way == "settlement of many" else 1, queue="before")
         held = await pull(store, queue="before")
         share = len(messages) // len(heads)
-        sends = [sending(WORK, **_fields(each)) for each in messages]
+        sends = [sending(WORK, **_fields(message)) for message in messages]
         await settle(
             store,
             *(ack(each, *sends[i * share : (i + 1) * share]) for i, each in enumerate(held)),
@@ -85,7 +85,7 @@ async def test_messages_of_one_call_keep_their_order_per_key(store: Store, way: 
     assert await counts(store) == Counts(ready=2, blocked=18)
     found = await ack_all(store)
     for key in "ab":
-        mine = ids(each for each in messages if each.key == key)
+        mine = ids(message for message in messages if message.key == key)
         assert [each for each in found if each in mine] == mine
 
 
@@ -211,7 +211,7 @@ async def test_a_bulk_send_keeps_the_order_per_key_over_all_chunks(store: Store)
         found += some
         await settle(store, *map(ack, some))
     for key in "abc":
-        expected = ids(each for each in [first, *messages] if each.key == key)
+        expected = ids(message for message in [first, *messages] if message.key == key)
         assert ids(each for each in found if each.key == key) == expected
 
 

@@ -68,10 +68,10 @@ async def test_messages_are_listed_claimed_first_then_as_they_are_claimed_then_b
     expected = ["claimed", "urgent", "ready 0", "ready 1", "ready 2", "first of its key", "delayed",
                 "second of its key"]  # fmt: skip
     for size in (1, 2, 3, 100):
-        assert [names[each.id] for each in await pages(store, size=size)] == expected
+        assert [names[page.id] for page in await pages(store, size=size)] == expected
 
     async def of(state: ShownState) -> list[str]:
-        return [names[each.id] for each in await pages(store, MessageSelection(state=state), 2)]
+        return [names[page.id] for page in await pages(store, MessageSelection(state=state), 2)]
 
     assert await of(ShownState.CLAIMED) == ["claimed"]
     assert await of(ShownState.DELAYED) == ["delayed"]
@@ -95,7 +95,7 @@ async def test_a_list_is_filtered_by_type_key_correlation_and_age(
         MessageSelection(correlation_id="c"),
         MessageSelection(sent_until=sent_at),
     ):
-        assert [each.id for each in await pages(store, selection)] == [old.id]
+        assert [page.id for page in await pages(store, selection)] == [old.id]
     of_key = await pages(store, MessageSelection(key="k"))
     assert [each.id for each in of_key] == [old.id, blocked.id]
     assert await pages(store, MessageSelection(type="c")) == []
@@ -107,7 +107,7 @@ async def test_a_tenant_lists_only_its_own_messages_of_a_shared_queue(store: Sto
     await store.messages.send(DEFAULT, "q", new())
     own = new()
     await store.messages.send(Scope("acme"), "q", own)
-    assert [each.id for each in await pages(store, scope=Scope("acme"))] == [own.id]
+    assert [page.id for page in await pages(store, scope=Scope("acme"))] == [own.id]
 
 
 SENT = 12

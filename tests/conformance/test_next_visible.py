@@ -57,8 +57,8 @@ async def test_a_queue_has_ready_messages_until_they_are_claimed(store: Store) -
     queues = [await store.queues.get(DEFAULT, name) for name in ("work", "other")]
 
     async def with_ready() -> list[str]:
-        found = await store.messages.with_ready(SYSTEM, [each.id for each in queues])
-        return [each.name for each in queues if each.id in found]
+        found = await store.messages.with_ready(SYSTEM, [queue.id for queue in queues])
+        return [queue.name for queue in queues if queue.id in found]
 
     assert await with_ready() == []
     await send(store, queue="other", delay_seconds=60)

@@ -370,8 +370,8 @@ async def test_only_queues_with_claimable_suspects_are_reported(
     queues = [await store.queues.get(DEFAULT, name) for name in (WORK, "other")]
 
     async def with_suspects() -> list[str]:
-        found = await store.messages.suspects(SYSTEM, [each.id for each in queues])
-        return [each.name for each in queues if each.id in found]
+        found = await store.messages.suspects(SYSTEM, [queue.id for queue in queues])
+        return [queue.name for queue in queues if queue.id in found]
 
     await send(store, expires_after_seconds=1_000)
     await send(store, queue="other")

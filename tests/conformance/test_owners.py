@@ -133,7 +133,7 @@ async def test_idempotency_keys_are_unique_per_owner(store: Store, clock: Virtua
     ]
     again = await store.schedules.create(DEFAULT, both)
     assert [each.id for each in again] == [of_ada.id, of_nobody.id, of_ada.id]
-    assert [each.id for each in await store.schedules.of_keys(ADA, ["order-1"])] == [of_ada.id]
+    assert [key.id for key in await store.schedules.of_keys(ADA, ["order-1"])] == [of_ada.id]
     assert len(await store.schedules.of_keys(DEFAULT, ["order-1"])) == 3
     with pytest.raises(Conflict, match="different contents"):
         await made(store, clock, "ada", ADA, idempotency_key="order-1", fingerprint=b"2")
@@ -141,8 +141,8 @@ async def test_idempotency_keys_are_unique_per_owner(store: Store, clock: Virtua
 
 async def test_tenants_are_listed_in_pages(store: Store) -> None:
     others = [Tenant(id="b", owner_targets=("queue:work", "email")), Tenant(id="a", weight=7)]
-    for each in others:
-        await store.tenants.put(SYSTEM, each)
+    for other in others:
+        await store.tenants.put(SYSTEM, other)
     listed = (others[1], others[0], Tenant(id="default"))
     assert await store.tenants.list(SYSTEM, ALL) == listed
     assert await store.tenants.list(SYSTEM, 1, after="a") == (others[0],)

@@ -111,11 +111,11 @@ async def test_many_record_at_once_and_a_lost_claim_fails_none_of_them(store: St
         messages.append(await pull_one(store))
     await settle(store, *map(ack, messages[::5]))
     recorded = await asyncio.gather(
-        *(record(store, each, step=str(at)) for at, each in enumerate(messages))
+        *(record(store, message, step=str(at)) for at, message in enumerate(messages))
     )
     assert recorded == [at % 5 > 0 for at in range(20)]
-    for at, each in enumerate(messages):
-        found = await store.progress.get(DEFAULT, each.work_key)
+    for at, message in enumerate(messages):
+        found = await store.progress.get(DEFAULT, message.work_key)
         assert found == ({"step": str(at)} if at % 5 else {})
 
 
@@ -136,4 +136,4 @@ async def test_rows_that_cannot_be_kept_are_refused(
     claim = Claim("default", new_id(), 1, new_id())
     with pytest.raises(InvalidInput) as refused:
         await store.progress.record(DEFAULT, claim, work, rows)
-    assert field in [each.field for each in refused.value.errors]
+    assert field in [error.field for error in refused.value.errors]

@@ -242,10 +242,10 @@ async def test_what_is_pruned_was_archived_before(
     kept = archived(tmp_path)
     bodies = {each["id"]: each["body"] for each in kept["dead_letters"]}
     assert bodies == {
-        str(each.id): {"a": [1, 2]} if each.content_type is ContentType.JSON else "/wA="
-        for each in letters_before
+        str(letter.id): {"a": [1, 2]} if letter.content_type is ContentType.JSON else "/wA="
+        for letter in letters_before
     }
-    assert {each["id"] for each in kept["firings"]} == {str(each.id) for each in firings_before}
+    assert {each["id"] for each in kept["firings"]} == {str(firing.id) for firing in firings_before}
     assert {each["status"] for each in kept["firings"]} == {"succeeded"}
     assert {each["tenant"] for group in kept.values() for each in group} == {"default"}
     await store.pruner.prune(SYSTEM, ALL, archive=Archive(tmp_path))

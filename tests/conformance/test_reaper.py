@@ -177,9 +177,9 @@ async def test_two_concurrent_reapers_reap_each_row_once(
         passes = await asyncio.gather(
             *(each.reaper.reap(SYSTEM, ALL) for each in (store, other, store, other))
         )
-        assert sorted(id_ for each in passes for id_ in each.nodes) == sorted(nodes)
-        assert sum(each.released for each in passes) == 20
-        assert sum(each.dead for each in passes) == 10
+        assert sorted(id_ for pass_ in passes for id_ in pass_.nodes) == sorted(nodes)
+        assert sum(pass_.released for pass_ in passes) == 20
+        assert sum(pass_.dead for pass_ in passes) == 10
         assert await counts(store) == Counts(ready=30, dead=10)
         lost = {message.lost for message in await store.messages.peek(DEFAULT, WORK, ALL)}
         assert lost == {0, 1}

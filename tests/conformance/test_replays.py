@@ -123,8 +123,10 @@ async def test_a_canary_is_replayed_first_and_then_the_rest(
     await make_queue(store)
     dead_ones = await several(store, clock, 5)
     canary = await replay(store, Selection(limit=2))
-    assert [each.dead_letter_id for each in canary] == [each.id for each in dead_ones[:2]]
-    assert [each.id for each in await letters(store)] == [each.id for each in dead_ones[2:]]
+    assert [each.dead_letter_id for each in canary] == [dead_one.id for dead_one in dead_ones[:2]]
+    assert [letter.id for letter in await letters(store)] == [
+        dead_one.id for dead_one in dead_ones[2:]
+    ]
     one = await replay(store, Selection(ids=(dead_ones[3].id,)))
     assert [each.dead_letter_id for each in one] == [dead_ones[3].id]
     assert [each.dead_letter_id for each in await replay(store)] == [

@@ -112,7 +112,7 @@ async def test_a_create_call_stores_all_schedules_or_none(
     assert await ids_of(store) == []
     others = [new_schedule(clock) for _ in range(3)]
     made = await store.schedules.create(DEFAULT, others)
-    assert [each.id for each in made] == [each.id for each in others]
+    assert [each.id for each in made] == [other.id for other in others]
     assert len(await ids_of(store)) == 3
 
 
@@ -401,7 +401,7 @@ async def test_lists_are_ordered_and_continue_after_a_schedule(
 
 def made_in(ids: list[str], made: list[Schedule]) -> list[Schedule]:
     found = {str(each.id): each for each in made}
-    return [found[each] for each in ids]
+    return [found[id_] for id_ in ids]
 
 
 async def test_lists_can_be_filtered_by_status_name_calendar_and_time(

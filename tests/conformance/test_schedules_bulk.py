@@ -74,7 +74,7 @@ async def test_a_bulk_create_stores_the_same_as_single_creates(
         definition = structs.replace(plain.definition, **said)
         ones.append(structs.replace(plain, id=new_id(), definition=definition))
     ones += [structs.replace(plain, id=new_id(), **own) for own in OWN]
-    later = {each: clock.now() + timedelta(days=3) for each in ("next_slot", "due_at", "look_at")}
+    later = {name: clock.now() + timedelta(days=3) for name in ("next_slot", "due_at", "look_at")}
     ones += [structs.replace(plain, id=new_id(), **{each: at}) for each, at in later.items()]
     missed = {"policy": "fire_late", "cap": 5, "grace_seconds": 17}
     ones.append(new_schedule(clock, calendar="holidays", name="off", missed=missed))

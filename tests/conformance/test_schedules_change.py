@@ -79,7 +79,7 @@ async def test_a_change_withdraws_what_it_asks_for_and_never_a_claimed_slot(
     await make_queue(store)
     begin = clock.now()
     made = await fast(store, clock)
-    at = [begin + each * MINUTE / 6 for each in range(1, 7)]
+    at = [begin + number * MINUTE / 6 for number in range(1, 7)]
     for withdraw, expected in (
         (WithdrawScope.NOTHING, []),
         (WithdrawScope.NOT_DUE, at[3:]),
@@ -154,7 +154,7 @@ async def test_an_update_keeps_due_slots_and_withdraws_future_ones(
     assert updated.next_slot == clock.now() + MINUTE * 25 / 60
     assert (updated.fired, updated.version) == (3, made.version + 1)
     assert (updated.updated_at, updated.changed_at) == (clock.now(), made.changed_at)
-    due = [begin + each * MINUTE / 6 for each in (1, 2, 3)]
+    due = [begin + number * MINUTE / 6 for number in (1, 2, 3)]
     assert await slots(store, made) == due
     assert await records(store, made) == []
 
@@ -169,7 +169,7 @@ async def test_an_update_with_the_same_timing_plans_the_same_slots_again(
     assert (updated.next_slot, updated.fired) == (before[3], 3)
     await plan_now(store, clock)
     assert await slots(store, made) == before
-    bodies = [each.body for each in await messages(store, made)]
+    bodies = [message.body for message in await messages(store, made)]
     assert bodies == [b'{"n":1}'] * 3 + [b'{"n":2}'] * 3
     assert (await again(store, made)).fired == 6
 
@@ -239,13 +239,13 @@ async def test_an_update_never_withdraws_an_extra_run(store: Store, clock: Virtu
     asked = Asked(changing.pause)
     await change(store, made, WithdrawScope.UNCLAIMED, asked)
     assert asked.slots == []
-    assert [each.run for each in await messages(store, made)] == [1]
+    assert [message.run for message in await messages(store, made)] == [1]
 
 
 async def test_a_backfill_fires_past_slots_in_one_run(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     made = await create(store, clock)
-    past = [clock.now() - each * MINUTE for each in (3, 2, 1)]
+    past = [clock.now() - number * MINUTE for number in (3, 2, 1)]
     filled = await change(store, made, WithdrawScope.NOTHING, changing.backfill(past))
     assert (filled.runs, filled.fired, filled.next_slot) == (1, 0, made.next_slot)
     found = await messages(store, made)
@@ -324,7 +324,7 @@ async def test_a_change_to_an_unknown_queue_is_refused(store: Store, clock: Virt
     assert moved.definition.queue == "other"
     clock.advance(seconds=60)
     await plan_now(store, clock)
-    assert [each.queue_id for each in await messages(store, made)] == [other]
+    assert [message.queue_id for message in await messages(store, made)] == [other]
 
 
 async def test_an_update_stores_every_field(store: Store, clock: VirtualClock) -> None:

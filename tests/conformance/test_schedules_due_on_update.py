@@ -92,9 +92,9 @@ async def test_a_slot_of_both_rules_does_not_leave_the_other_due_slots_to_the_ne
     room = 1 if overlap is OverlapPolicy.SKIP else 2
     due = [full, full + 20 * MINUTE, full + 40 * MINUTE]
     assert await slots(store, made) == due[:room]
-    assert [(each.slot, each.last_slot, each.count) for each in await firings(store, made)] == [
-        (due[room], due[2] if room == 1 else None, 3 - room)
-    ]
+    assert [
+        (firing.slot, firing.last_slot, firing.count) for firing in await firings(store, made)
+    ] == [(due[room], due[2] if room == 1 else None, 3 - room)]
     assert updated.next_slot == full + 60 * MINUTE
 
 

@@ -49,7 +49,7 @@ async def test_a_catch_up_expires_with_its_slot(
     leader = await lead(store)
     (decided,) = await planned(store, clock, leader)
     # A leader spreads late slots over time.
-    paced = [structs.replace(each, visible_at=clock.now()) for each in decided.fires]
+    paced = [structs.replace(fire, visible_at=clock.now()) for fire in decided.fires]
     await write(store, leader, [structs.replace(decided, fires=tuple(paced))])
     (message,) = await messages(store, made)
     assert (message.catch_up, message.visible_at) == (True, clock.now())
@@ -69,7 +69,7 @@ async def test_a_due_slot_fired_by_an_update_expires_with_its_slot(
     def paced(*known: Any) -> Any:
         decided = decide(*known)
         assert decided is not None
-        fires = [structs.replace(each, visible_at=clock.now()) for each in decided.fires]
+        fires = [structs.replace(fire, visible_at=clock.now()) for fire in decided.fires]
         return structs.replace(decided, fires=tuple(fires))
 
     await change(store, made, WithdrawScope.NOT_DUE, paced)

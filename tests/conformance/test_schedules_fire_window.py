@@ -56,9 +56,9 @@ async def test_no_slot_fires_twice_when_a_schedule_changes_during_an_open_fire_w
 async def accounted(store: Store, schedule: Schedule, seen: set[Any]) -> list[datetime]:
     """The slots before the next one that are neither messages nor recorded."""
     runs = [
-        (each.slot, each.last_slot or each.slot)
-        for each in await firings(store, schedule)
-        if each.attempt == 0
+        (firing.slot, firing.last_slot or firing.slot)
+        for firing in await firings(store, schedule)
+        if firing.attempt == 0
     ]
     assert schedule.next_slot is not None
     first = min(seen)

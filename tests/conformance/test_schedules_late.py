@@ -101,7 +101,7 @@ async def test_newer_slots_that_are_due_are_counted_claimed_or_not(
     await make_queue(store)
     made = await created_due(store, clock, interval_seconds=10, after_seconds=40)
     other = await create(store, clock)
-    at = [each for each in await slots(store, made) if each is not None]
+    at = [slot for slot in await slots(store, made) if slot is not None]
     due = [each for each in at if each <= clock.now()]
     assert (len(due), len(at)) == (4, 7)
     asked = [("default", made.id, each) for each in (*due, at[-1])]
@@ -182,7 +182,7 @@ async def test_a_catch_up_cap_counts_the_same_slots_at_planning_and_at_a_claim(
         for each, later in zip(late, newer, strict=True)
         if not slot_end.is_too_late(each, later)
     }
-    found = [each for each in await messages(store, planned) if each.catch_up]
+    found = [message for message in await messages(store, planned) if message.catch_up]
     assert kept == {each.slot for each in found}
     assert len(kept) == min(cap, 4)
 

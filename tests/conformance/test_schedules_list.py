@@ -80,7 +80,7 @@ async def test_the_system_lists_by_tenant_or_by_next_due_time(
     store: Store, clock: VirtualClock, order: ScheduleOrder, expected: str
 ) -> None:
     made = await make_some(store, clock)
-    names = {(each.tenant, each.id): name for name, each in made.items()}
+    names = {(value.tenant, value.id): name for name, value in made.items()}
     found = await listed(store, order=order)
     assert " ".join(names[each.tenant, each.id] for each in found) == expected
     assert await paged(store, order=order) == found

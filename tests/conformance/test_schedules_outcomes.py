@@ -99,7 +99,7 @@ async def test_outcomes_count_in_slot_order_however_they_are_settled(
     seen = [each for each in statuses if each is not UNSEEN]
     status = str(seen[-1]) if seen else None
     assert stands(await again(store, made)) == (count, error, status)
-    assert sorted(each.status for each in await firings(store, made)) == sorted(statuses)
+    assert sorted(firing.status for firing in await firings(store, made)) == sorted(statuses)
 
 
 async def test_a_partial_success_shows_its_error_and_keeps_the_error_count(
@@ -180,9 +180,9 @@ async def test_expired_leases_use_the_retry_limit_of_the_schedule_or_else_of_its
     assert await pull(store) == ()
     failed = [("failed", None, 1)] * (most - 1)
     assert await records(store, made) == [*failed, ("dead", "max_retries", 1)]
-    assert [each.attempt for each in await firings(store, made)] == [*range(1, most + 1)]
+    assert [firing.attempt for firing in await firings(store, made)] == [*range(1, most + 1)]
     assert stands(await again(store, made)) == (most - 1, LEASE, "dead")
-    assert [each.attempts for each in await letters(store)] == [most]
+    assert [letter.attempts for letter in await letters(store)] == [most]
 
 
 async def test_an_expired_lease_on_the_last_attempt_ends_its_schedule_like_any_dead_firing(

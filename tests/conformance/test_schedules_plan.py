@@ -138,7 +138,7 @@ async def test_a_firing_without_a_message_type_has_the_default_type(
 ) -> None:
     await make_queue(store)
     made = await created_due(store, clock)
-    assert [each.type for each in await messages(store, made)] == [FIRED_TYPE]
+    assert [message.type for message in await messages(store, made)] == [FIRED_TYPE]
 
 
 async def test_a_plan_is_carried_out_once(store: Store, clock: VirtualClock) -> None:
@@ -206,7 +206,9 @@ async def test_plans_of_one_call_are_accepted_individually(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
-    made = [await create(store, clock, schedule_id=in_shard(each)) for each in (1, 1, 2, 40, 63)]
+    made = [
+        await create(store, clock, schedule_id=in_shard(number)) for number in (1, 1, 2, 40, 63)
+    ]
     clock.advance(seconds=30)
     leader = await lead(store)
     by_id = {each.id: each for each in await planned(store, clock, leader)}

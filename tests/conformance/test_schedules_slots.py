@@ -47,7 +47,7 @@ async def test_consecutive_skipped_slots_are_one_record(store: Store, clock: Vir
     )
     later = structs.replace(decided, fires=(), skips=skips)
     assert await write(store, leader, [later]) == PlanResult(done=(0,))
-    run, single = sorted(await firings(store, made), key=lambda each: each.slot)
+    run, single = sorted(await firings(store, made), key=lambda firing: firing.slot)
     assert (run.status, run.reason, run.count) == (FiringStatus.SKIPPED, "skipped_missed", 10)
     assert (run.slot, run.last_slot, run.due_at) == (first, first + 9 * MINUTE, first)
     assert (run.started_at, run.finished_at) == (clock.now(), clock.now())
@@ -71,7 +71,7 @@ async def test_catch_ups_after_an_outage_have_lower_priority_and_no_grace_period
     assert [each.priority for each in found] == [3, 3, 4, 4]
     assert [each.grace_seconds for each in found] == [None, None, 60, 60]
     assert await records(store, made) == [("skipped", "skipped_missed", 6)]
-    late = next(each for each in await messages(store, least) if each.catch_up)
+    late = next(message for message in await messages(store, least) if message.catch_up)
     assert late.priority == 0
     assert (await again(store, made)).fired == 4
 
@@ -193,7 +193,7 @@ async def test_messages_are_identified_by_slot_and_run(store: Store, clock: Virt
     await make_queue(store)
     made, leader, decided = await one_plan(store, clock)
     at = decided.next_slot
-    fires = tuple(fire_at(at + each * MINUTE) for each in range(3))
+    fires = tuple(fire_at(at + number * MINUTE) for number in range(3))
     assert (await write(store, leader, [structs.replace(decided, fires=fires)])).done == (0,)
     assert await slots(store, made) == [at, at + MINUTE, at + 2 * MINUTE]
     two = await store.schedules.messages(DEFAULT, made.id, 2)

@@ -96,7 +96,7 @@ async def test_extra_runs_are_copied_as_well(store: Store, clock: VirtualClock) 
     await trigger(store, made)
     await trigger(store, made)
     keys = {copy.idempotency_key for copy in await pull(store, queue=AUDIT)}
-    assert keys == {each.idempotency_key for each in await messages(store, made)}
+    assert keys == {message.idempotency_key for message in await messages(store, made)}
     assert len(keys) == 2
 
 

@@ -126,7 +126,7 @@ async def test_slots_of_many_schedules_are_counted_under_one_source(
     ends = tuple(succeeded(each, 1) for each in found)
     await store.messages.settle(SYSTEM, Settlement(ends))
     kinds = (await store.stats.queue(DEFAULT, WORK)).kinds
-    done = [(each.source, each.messages) for each in kinds if each.counter is CounterName.DONE]
+    done = [(kind.source, kind.messages) for kind in kinds if kind.counter is CounterName.DONE]
     assert done == [(AN_ID, 3)]
 
 

@@ -47,7 +47,7 @@ Record = tuple[datetime, datetime | None, int, int, str | None]
 
 async def skips(store: Store, schedule: Schedule) -> list[Record]:
     """The records without an attempt: first slot, last slot, count, run, reason."""
-    found = [each for each in await firings(store, schedule) if not each.attempt]
+    found = [firing for firing in await firings(store, schedule) if not firing.attempt]
     return sorted((each.slot, each.last_slot, each.count, each.run, each.reason) for each in found)
 
 
@@ -78,7 +78,7 @@ async def overtaken(store: Store, clock: VirtualClock) -> tuple[Schedule, Messag
     the message of the third."""
     await make_queue(store)
     made = await created_due(store, clock, after_seconds=185, missed={"grace_seconds": 10})
-    assert [each.catch_up for each in await messages(store, made)] == [True, True, False]
+    assert [message.catch_up for message in await messages(store, made)] == [True, True, False]
     (begun,) = await pull(store, limit=1, lease_seconds=3_600)
     assert begun.slot == made.last_slot
     return made, begun
@@ -102,13 +102,13 @@ async def test_a_deleted_schedule_fires_no_unstarted_extra_run(
 ) -> None:
     await make_queue(store)
     made = await create(store, clock)
-    past = [clock.now() - each * MINUTE for each in (3, 2, 1)]
+    past = [clock.now() - number * MINUTE for number in (3, 2, 1)]
     await change(store, made, WithdrawScope.NOTHING, changing.backfill(past))
     await trigger(store, made)
     (begun,) = await pull(store, limit=1, lease_seconds=3_600)
-    left = [each for each in await messages(store, made) if each.id != begun.id]
+    left = [message for message in await messages(store, made) if message.id != begun.id]
     await delete(store, made)
-    assert [each.id for each in await messages(store, made)] == [begun.id]
+    assert [message.id for message in await messages(store, made)] == [begun.id]
     assert await skips(store, made) == [(each.slot, None, 1, each.run, "deleted") for each in left]
     assert len(left) == 3
 
@@ -122,7 +122,7 @@ async def test_buffered_extra_runs_are_deleted_too(store: Store, clock: VirtualC
     await delete(store, made)
     assert await messages(store, made) == []
     assert await counts(store) == Counts()
-    assert [each[3:] for each in await skips(store, made)] == [(run, "deleted") for run in range(3)]
+    assert [skip[3:] for skip in await skips(store, made)] == [(run, "deleted") for run in range(3)]
 
 
 async def test_a_paused_schedule_fires_no_slot_before_a_recorded_one(
@@ -204,7 +204,7 @@ async def test_slots_of_the_old_rule_are_recorded_when_a_schedule_is_paused(
     paused = await pause(store, updated)
     assert await messages(store, made) == []
     assert (paused.next_slot, paused.fired) == (updated.next_slot, 0)
-    known: list[Record] = [(begin + each * MINUTE, None, 1, 0, "paused") for each in (1, 2, 3)]
+    known: list[Record] = [(begin + number * MINUTE, None, 1, 0, "paused") for number in (1, 2, 3)]
     assert await skips(store, made) == known
     resumed = await resume(store, paused)
     assert (resumed.status, resumed.next_slot) == (ScheduleStatus.ACTIVE, updated.next_slot)
@@ -225,7 +225,7 @@ async def test_slots_of_the_old_rule_are_recorded_when_a_dead_firing_pauses(
     assert (paused.next_slot, paused.last_slot) == (updated.next_slot, begun.slot)
     assert await messages(store, made) == []
     assert await skips(store, made) == [
-        (begin + each * MINUTE, None, 1, 0, "paused") for each in (2, 3)
+        (begin + number * MINUTE, None, 1, 0, "paused") for number in (2, 3)
     ]
 
 
@@ -240,7 +240,7 @@ async def test_a_slot_of_both_rules_records_no_slot_that_was_never_due(
     await resume(store, paused)
     known = await skips(store, made)
     assert sum(count for _, _, count, _, _ in known) == 3
-    assert {slot for slot, _, _, _, _ in known} == {begin + each * MINUTE for each in (1, 2, 3)}
+    assert {slot for slot, _, _, _, _ in known} == {begin + number * MINUTE for number in (1, 2, 3)}
 
 
 async def test_a_pause_under_the_same_rule_rewinds_to_the_due_slots(

@@ -247,7 +247,7 @@ async def test_a_message_can_be_delayed_by_a_year(store: Store, clock: VirtualCl
 async def test_concurrent_sends_are_all_stored(store: Store) -> None:
     await make_queue(store)
     messages = news(100)
-    await asyncio.gather(*(store.messages.send(DEFAULT, WORK, each) for each in messages))
+    await asyncio.gather(*(store.messages.send(DEFAULT, WORK, message) for message in messages))
     assert sorted(ids(await claim(store, await join(store)))) == sorted(ids(messages))
 
 

@@ -33,7 +33,7 @@ async def tokens(store: Store) -> dict[int, int]:
 
 
 def shards(grants: tuple[Grant, ...]) -> set[int]:
-    return {each.shard for each in grants}
+    return {grant.shard for grant in grants}
 
 
 async def test_at_first_no_node_leads_a_shard(store: Store) -> None:
@@ -49,8 +49,8 @@ async def test_a_single_node_leads_all_shards_and_keeps_its_tokens(
     assert shards(grants) == {*ALL_SHARDS}
     assert await store.shards.hold(SYSTEM, node) == grants
     assert await store.shards.list(SYSTEM) == tuple(
-        ShardState(each.shard, each.token, node, clock.now())
-        for each in sorted(grants, key=lambda each: each.shard)
+        ShardState(grant.shard, grant.token, node, clock.now())
+        for grant in sorted(grants, key=lambda grant: grant.shard)
     )
 
 
@@ -73,9 +73,9 @@ async def test_shares_are_even_and_shards_are_given_up_before_they_move(store: S
 async def test_three_nodes_share_all_shards(store: Store) -> None:
     nodes = sorted([await join_scheduler(store) for _ in range(3)])
     for _ in range(2):
-        for each in nodes:
-            await store.shards.hold(SYSTEM, each)
-    held = [await store.shards.hold(SYSTEM, each) for each in nodes]
+        for node in nodes:
+            await store.shards.hold(SYSTEM, node)
+    held = [await store.shards.hold(SYSTEM, node) for node in nodes]
     assert [len(each) for each in held] == [22, 21, 21]
     assert sorted(shard for each in held for shard in shards(each)) == [*ALL_SHARDS]
 
@@ -267,14 +267,14 @@ async def test_tokens_rise_with_every_handover_and_only_then(store: Store) -> No
         await store.shards.come_back(SYSTEM, node)
         await store.shards.hold(SYSTEM, node)
         now = await tokens(store)
-        assert all(now[each] > last[each] for each in ALL_SHARDS)
+        assert all(now[shard] > last[shard] for shard in ALL_SHARDS)
         last = now
 
 
 async def test_a_token_has_room_for_the_epoch(store: Store) -> None:
     _, grants = await lead(store)
-    for each in grants:
-        epoch, counter = split_token(each.token)
+    for grant in grants:
+        epoch, counter = split_token(grant.token)
         assert counter >= 1
         assert epoch >= (await store.meta()).epoch
 
@@ -304,7 +304,7 @@ async def test_after_shards_are_replaced_old_leaders_change_nothing(
         assert (await write(store, leader, plans)).lost == tuple(range(len(made)))
         heir = leader._replace(grants=await store.shards.hold(SYSTEM, node))
         assert sorted(shards(heir.grants)) == [*range(count)]
-        assert min(each.token for each in heir.grants) > max(each.token for each in old)
+        assert min(grant.token for grant in heir.grants) > max(each.token for each in old)
         assert (await write(store, leader, plans)).lost == tuple(range(len(made)))
         again = await planned(store, clock, heir)
         assert {each.shard for each in again} == {

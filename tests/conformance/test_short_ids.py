@@ -10,7 +10,7 @@ from tickwork.store.contract import Store
 
 
 async def test_ids_are_found_by_their_last_digits(store: Store) -> None:
-    ours, theirs = (UUID(f"0199a7c2-0000-7000-8000-{each}00000000ff") for each in ("0a", "0b"))
+    ours, theirs = (UUID(f"0199a7c2-0000-7000-8000-{name}00000000ff") for name in ("0a", "0b"))
     (tenant,) = await make_tenants(store, "acme")
     for scope, each in ((DEFAULT, ours), (tenant, theirs)):
         await make_queue(store, scope=scope)

@@ -44,8 +44,8 @@ async def passed(
 ) -> dict[CounterName, int]:
     """The counters of the last minutes."""
     sums: Counter[CounterName] = Counter()
-    for each in (await store.stats.queue(scope, queue)).minutes:
-        sums[each.counter] += each.messages
+    for minute in (await store.stats.queue(scope, queue)).minutes:
+        sums[minute.counter] += minute.messages
     return dict(sums)
 
 
@@ -71,7 +71,7 @@ async def test_claims_that_came_back_from_dead_workers_are_counted(
     await kill_holders(store, clock, 1)
     assert (await passed(store))[CounterName.LOST] == 3
     kinds = (await store.stats.queue(DEFAULT, WORK)).kinds
-    assert [each for each in kinds if each.counter is CounterName.LOST] == [
+    assert [kind for kind in kinds if kind.counter is CounterName.LOST] == [
         TypeCount("a", None, CounterName.LOST, 2),
         TypeCount("b", "mill", CounterName.LOST, 1),
     ]
@@ -219,7 +219,7 @@ async def test_messages_are_counted_by_the_minute(store: Store, clock: VirtualCl
     assert minutes[:-1] == first
     assert (minutes[-1].counter, minutes[-1].messages) == (CounterName.SENT, 1)
     assert minutes[-1].minute == first[0].minute + timedelta(minutes=1)
-    assert [*minutes] == sorted(minutes, key=lambda each: (each.minute, each.counter))
+    assert [*minutes] == sorted(minutes, key=lambda minute: (minute.minute, minute.counter))
 
 
 async def test_removed_messages_are_counted(store: Store) -> None:
@@ -321,7 +321,7 @@ async def test_old_counts_are_not_shown(store: Store, clock: VirtualClock) -> No
     clock.advance(seconds=3 * 60)
     stats = await store.stats.queue(DEFAULT, WORK)
     assert stats.minutes == ()
-    assert [each.type for each in stats.kinds] == ["paid"]
+    assert [kind.type for kind in stats.kinds] == ["paid"]
     clock.advance(seconds=30 * 60)
     assert (await store.stats.queue(DEFAULT, WORK)).kinds == ()
 
@@ -335,7 +335,7 @@ async def test_a_shared_queue_shows_each_tenant_its_own_counts(store: Store) -> 
     assert await passed(store, scope=two) == {CounterName.SENT: 3}
     assert await passed(store, scope=SYSTEM) == {CounterName.SENT: 5}
     stats = await store.stats.queue(one, WORK)
-    assert (stats.counts.ready, [each.messages for each in stats.kinds]) == (2, [2])
+    assert (stats.counts.ready, [kind.messages for kind in stats.kinds]) == (2, [2])
 
 
 async def test_counts_flushed_by_one_process_are_read_by_another(
@@ -375,7 +375,7 @@ async def test_sources_that_are_ids_share_one_counter(store: Store) -> None:
     for _ in range(3):
         await send(store, source=str(new_id()))
     stats = await store.stats.queue(DEFAULT, WORK)
-    assert [(each.source, each.messages) for each in stats.kinds] == [("(id)", 3)]
+    assert [(kind.source, kind.messages) for kind in stats.kinds] == [("(id)", 3)]
 
 
 async def test_the_statistics_of_many_queues_are_those_of_each(store: Store) -> None:
@@ -386,8 +386,8 @@ async def test_the_statistics_of_many_queues_are_those_of_each(store: Store) -> 
     for scope, name, number in (
         (DEFAULT, "a", 3), (DEFAULT, "shared", 2), (other, "shared", 1), (other, "b", 4)
     ):  # fmt: skip
-        for each in range(number):
-            await send(store, queue=name, scope=scope, type=f"{name} {each % 2}")
+        for index in range(number):
+            await send(store, queue=name, scope=scope, type=f"{name} {index % 2}")
     for scope, expected in (
         (DEFAULT, {"a": 3, "b": 0, "shared": 2}), (other, {"b": 4, "shared": 1})
     ):  # fmt: skip

@@ -67,7 +67,7 @@ async def test_a_reader_gets_each_event_once_also_one_that_commits_late(store: S
     assert found.type == "queue.late"
     resumed = StreamReader(store, DEFAULT, found.id)
     await change(store, action="queue.resume")
-    assert [each.type for each in await resumed.new_events()][-1] == "queue.resume"
+    assert [event.type for event in await resumed.new_events()][-1] == "queue.resume"
     assert await resumed.new_events() == []
 
 

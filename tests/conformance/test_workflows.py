@@ -328,7 +328,7 @@ async def test_a_page_has_a_window_of_steps_and_all_that_are_open(
     whole = await store.workflows.history(DEFAULT, "a")
     assert len(whole.steps) == len(every)
     open_steps = tuple(each for each in whole.steps if each.is_open(clock.now()))
-    assert {each.state.is_final for each in open_steps} == {False}
+    assert {open_step.state.is_final for open_step in open_steps} == {False}
     for offset, limit in ((0, 7), (7, 1), (90, 100), (100, 5), (3, 0), (0, STEPS_MAX)):
         page = await store.workflows.page(DEFAULT, "a", RunWindow(offset, limit))
         assert page.steps == whole.steps[offset : offset + limit]
@@ -386,7 +386,7 @@ async def test_steps_that_end_together_are_all_recorded_with_what_they_send(
         )
         for name in ("left", "right")
     ]
-    settled = await asyncio.gather(*(settle(store, each, scope=SYSTEM) for each in endings))
+    settled = await asyncio.gather(*(settle(store, ending, scope=SYSTEM) for ending in endings))
     assert settled == [SettleResult(), SettleResult()]
     assert await keys(store) == ["left", "right"]
     assert (await counts(store)).ready == 2
@@ -634,7 +634,7 @@ async def test_tenants_have_runs_of_their_own(store: Store, clock: VirtualClock)
     with pytest.raises(NotFound):
         await store.workflows.change(DEFAULT, "a", control.pause)
     messages = await claim(store, await join(store), queue=QUEUE, scope=SYSTEM)
-    own = next(each for each in messages if each.id == of_ann.message_id)
+    own = next(message for message in messages if message.id == of_ann.message_id)
     checkpoint = Checkpoint(of_ann.uid, step(clock))
     assert await store.workflows.checkpoint(ben, own.current_claim, checkpoint) is None
     crossed = Checkpoint(of_ben.uid, step(clock))

@@ -157,8 +157,8 @@ class Tabs:
         return tab
 
     def close(self) -> None:
-        for each in self.contexts:
-            each.close()
+        for context in self.contexts:
+            context.close()
 
 
 @pytest.fixture

@@ -123,8 +123,8 @@ def _copy(
     database: Database, table: str, where: str, count: int, changed: Mapping[str, str]
 ) -> None:
     """Copies the one row of a table that a condition names, with other values in some columns."""
-    columns = [each for each in database.columns(table) if each != "place"]
-    values = ", ".join(changed.get(each, f"t.{each}") for each in columns)
+    columns = [column for column in database.columns(table) if column != "place"]
+    values = ", ".join(changed.get(column, f"t.{column}") for column in columns)
     database.run(
         f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values} FROM series "
         f"CROSS JOIN (SELECT * FROM {table} WHERE {where} LIMIT 1) AS t",

@@ -44,8 +44,8 @@ PAGES = (
 def main(folder: Path) -> None:
     """Writes `<page>-light.webp` and `<page>-dark.webp`."""
     folder.mkdir(parents=True, exist_ok=True)
-    for each in folder.glob("*.*"):
-        each.unlink()
+    for path in folder.glob("*.*"):
+        path.unlink()
     with sync_playwright() as playwright:
         program = os.environ.get("TESTS_BROWSER") or shutil.which("chromium")
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
@@ -54,7 +54,7 @@ def main(folder: Path) -> None:
         with receiver() as hooks, running("tests.console.shop:app") as http:
             take(browser, http, folder, fill_shop(http, hooks))
         browser.close()
-    missing = {*PAGES} - {each.name.rsplit("-", 1)[0] for each in folder.iterdir()}
+    missing = {*PAGES} - {path.name.rsplit("-", 1)[0] for path in folder.iterdir()}
     assert not missing, missing
 
 
@@ -138,7 +138,7 @@ def fill_shop(http: httpx.Client, hooks: str) -> dict[str, str]:
     later = {"body": {"order": 17, "total": "129.00"}, "delay_seconds": 900, "type": "invoice.due"}
     message = make(http, "POST", "/v1/queues/invoices/messages", later)
     items: list[dict[str, Any]] = [
-        {"body": {"to": f"user{each}@example.com"}} for each in range(40)
+        {"body": {"to": f"user{index}@example.com"}} for index in range(40)
     ]
     items.append({"body": {"to": "x@example.invalid"}})
     items.append({"body": {"to": "y@example.com"}, "delay_seconds": 600})
@@ -202,7 +202,7 @@ def _is_ready(http: httpx.Client) -> bool:
 
 def _has_worked(http: httpx.Client) -> bool:
     queues = make(http, "GET", "/v1/stats")["queues"]
-    return all(each["counts"]["ready"] + each["counts"]["claimed"] == 0 for each in queues)
+    return all(queue["counts"]["ready"] + queue["counts"]["claimed"] == 0 for queue in queues)
 
 
 def take(browser: Browser, http: httpx.Client, folder: Path, pages: dict[str, str]) -> None:

@@ -24,11 +24,11 @@ SCRIPTS_BYTES_MAX = 150_000
 
 def built() -> list[Path]:
     assert (console.BUILD / "index.html").exists(), "the console is not built: run make console"
-    return [each for each in console.BUILD.glob("**/*") if each.is_file()]
+    return [path for path in console.BUILD.glob("**/*") if path.is_file()]
 
 
 def gzipped(files: list[Path]) -> int:
-    return sum(len(gzip.compress(each.read_bytes())) for each in files)
+    return sum(len(gzip.compress(file.read_bytes())) for file in files)
 
 
 def test_the_first_load_and_all_scripts_are_small() -> None:
@@ -38,13 +38,13 @@ def test_the_first_load_and_all_scripts_are_small() -> None:
     first = [index, *(console.BUILD / each for each in named)]
     assert len(first) >= 3
     assert gzipped(first) <= FIRST_LOAD_BYTES_MAX
-    assert gzipped([each for each in files if each.suffix == ".js"]) <= SCRIPTS_BYTES_MAX
+    assert gzipped([file for file in files if file.suffix == ".js"]) <= SCRIPTS_BYTES_MAX
 
 
 def test_every_page_is_pictured_in_the_docs_in_light_and_dark_and_small() -> None:
     shown = (ROOT / "docs" / "console.md").read_text()
     wanted = {f"{page}-{scheme}.webp" for page in PAGES for scheme in SCHEMES}
-    assert {each.name for each in PICTURES.iterdir()} == wanted
+    assert {path.name for path in PICTURES.iterdir()} == wanted
     for name in wanted:
         assert f"(pictures/{name})" in shown, name
         assert (PICTURES / name).stat().st_size <= BYTES_MAX, name
@@ -69,7 +69,7 @@ def test_the_wheel_contains_the_build(tmp_path: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     expected = {f"tickwork/api/console_build/{each.relative_to(console.BUILD)}" for each in built()}
     assert expected <= names
-    assert not [each for each in names if "node_modules" in each or each.endswith(".tsx")]
+    assert not [name for name in names if "node_modules" in name or name.endswith(".tsx")]
 
 
 def test_every_page_has_a_strict_policy(client: Client) -> None:
@@ -100,8 +100,8 @@ def test_without_a_build_the_page_says_how_to_make_one(
 
 def test_npm_packages_are_locked_by_hash_and_without_addresses() -> None:
     lock = json.loads((ROOT / "console" / "package-lock.json").read_text())
-    packages = {name: each for name, each in lock["packages"].items() if name}
+    packages = {name: value for name, value in lock["packages"].items() if name}
     assert packages
-    for name, each in packages.items():
-        assert each["integrity"].startswith("sha512-"), name
-        assert "resolved" not in each, name
+    for name, package in packages.items():
+        assert package["integrity"].startswith("sha512-"), name
+        assert "resolved" not in package, name

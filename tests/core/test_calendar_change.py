@@ -24,7 +24,7 @@ from tickwork.core.when.slot_sources import resolve_local
 
 BEGIN, END = datetime(2027, 3, 1, tzinfo=UTC), datetime(2027, 4, 30, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-DAYS = [date(2027, 3, 22) + timedelta(days=each) for each in range(9)]
+DAYS = [date(2027, 3, 22) + timedelta(days=number) for number in range(9)]
 """Clocks go forward in Berlin in the middle of them, on the 28th at 02:00."""
 
 TIMINGS: list[dict[str, Any]] = [
@@ -74,7 +74,7 @@ class Life:
                 fired=self.schedule.fired,
             )
             planned = plan(due, slot, ahead_seconds=0)
-            assert [each.slot for each in planned.fires] == [slot]
+            assert [fire.slot for fire in planned.fires] == [slot]
             self.fired.append(slot)
             self._goes_on(planned.then_slot, last_slot=slot, fired=self.schedule.fired + 1)
 
@@ -93,7 +93,7 @@ class Life:
     def _take(self, decide: Decision, now: datetime) -> None:
         change = decide(self.schedule, [], now)
         assert change is not None
-        self.skipped += [each.first for each in change.skips]
+        self.skipped += [skip.first for skip in change.skips]
         self._goes_on(change.next_slot, status=change.status, definition=change.definition)
 
     def _goes_on(self, slot: datetime | None, **changes: Any) -> None:
@@ -123,7 +123,7 @@ def expected(
     rule: when.Rule, closed: frozenset[date], changes: list[tuple[datetime, frozenset[date]]]
 ) -> list[datetime]:
     """A reference for each natural time: it moves by the current days, unless that is past."""
-    places = {each: place(rule, each, closed) for each in natural_times(rule)}
+    places = {time: place(rule, time, closed) for time in natural_times(rule)}
     for now, days in changes:
         for natural, known in places.items():
             there = place(rule, natural, days)

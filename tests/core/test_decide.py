@@ -169,7 +169,7 @@ def test_the_jitter_of_an_attempt_is_stable(message: Message) -> None:
 def test_snoozing_never_counts_an_attempt() -> None:
     endings = delivered(Snoozed(60), QueueSettings(max_retries=0), 300)
     assert len(endings) == 300
-    assert {(each.fate, each.delay_seconds) for each in endings} == {(Fate.RELEASE, 60)}
+    assert {(ending.fate, ending.delay_seconds) for ending in endings} == {(Fate.RELEASE, 60)}
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_a_target_is_read_stored_and_shown_without_its_secret(given: dict[str, A
 def test_an_invalid_target_is_refused_by_its_name(given: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         read_alert_target(given)
-    assert {each.field for each in refused.value.errors} == {field}
+    assert {error.field for error in refused.value.errors} == {field}
 
 
 def test_a_targets_way_is_shown() -> None:

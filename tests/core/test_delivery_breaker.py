@@ -141,7 +141,7 @@ def test_a_failing_endpoint_is_reported_after_days_and_then_disabled(hours: int)
     while disabled_after is None:
         change = after_attempt(health, at, is_delivered=False)
         health = change.health
-        noticed += [at - NOW for each in change.events if each is HealthEvent.FAILING]
+        noticed += [at - NOW for event in change.events if event is HealthEvent.FAILING]
         if change.disabled_reason is not None:
             assert (change.disabled_reason, change.events) == (
                 FAILED_FOR_DAYS, (HealthEvent.DISABLED,),
@@ -184,7 +184,7 @@ def test_rare_failures_report_an_endpoint_long_before_they_disable_it() -> None:
     for days in range(0, 24, 2):
         change = after_attempt(health, NOW + days * DAY, is_delivered=False)
         health = change.health
-        events += [(days, each) for each in change.events]
+        events += [(days, event) for event in change.events]
         if change.disabled_reason is not None:
             break
     failing, disabled = HealthEvent.FAILING, HealthEvent.DISABLED

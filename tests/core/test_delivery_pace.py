@@ -58,7 +58,7 @@ def test_what_is_sent_away_comes_back_in_time_and_not_all_at_once(
     for _ in range(waiting):
         pace, seconds = sent_away(pace, limit, NOW)
         waits.append(seconds)
-    assert all(0 < each <= RETURN_SECONDS_MAX for each in waits)
+    assert all(0 < wait <= RETURN_SECONDS_MAX for wait in waits)
     if waiting < rate * RETURN_SECONDS_MAX / 2:
         assert all(after - before > 0.9 / rate for before, after in pairwise(waits))
 

@@ -79,8 +79,8 @@ def test_all_channels_delivered_succeed() -> None:
 def test_some_channels_that_failed_are_named_and_the_message_is_done() -> None:
     result = outcome_of({"a": SENT, "b": SLOW, "c": NEVER})
     assert (result.outcome, result.failed) == (Succeeded(), ("b", "c"))
-    assert [each.status for each in result.channels] == ["succeeded", "failed", "failed"]
-    assert [each.detail for each in result.channels] == ["ok", "answered 503", "no value"]
+    assert [channel.status for channel in result.channels] == ["succeeded", "failed", "failed"]
+    assert [channel.detail for channel in result.channels] == ["ok", "answered 503", "no value"]
 
 
 def test_all_channels_that_failed_are_retried_with_all_errors() -> None:
@@ -108,9 +108,9 @@ def test_a_message_is_retried_only_if_nothing_was_delivered(results: list[Delive
     result = outcome_of(named)
     is_done = any(each.is_delivered for each in results)
     assert isinstance(result.outcome, Succeeded) == is_done
-    missed = tuple(name for name, each in named.items() if not each.is_delivered)
+    missed = tuple(name for name, value in named.items() if not value.is_delivered)
     assert result.failed == (missed if is_done else ())
-    assert [each.channel for each in result.channels] == ([*named] if len(named) > 1 else [])
+    assert [channel.channel for channel in result.channels] == ([*named] if len(named) > 1 else [])
 
 
 def test_the_id_and_the_key_are_the_same_for_every_attempt() -> None:
@@ -167,7 +167,7 @@ def test_a_message_without_a_schedule_has_its_id_as_key() -> None:
 @pytest.mark.parametrize("name", ["Content-Type", "content-type", "CONTENT-TYPE"])
 def test_a_content_type_of_the_user_replaces_ours_in_any_case(name: str) -> None:
     headers = hook(slot_message(), headers={name: "text/x"}).headers
-    assert [each for each in headers if each.lower() == "content-type"] == [name]
+    assert [header for header in headers if header.lower() == "content-type"] == [name]
     assert headers[name] == "text/x"
 
 
@@ -179,7 +179,7 @@ def test_a_get_has_no_body() -> None:
 def test_channels_of_one_type_have_ids_of_their_own_in_plain_ascii() -> None:
     ids = {delivery_id(slot_message(), name) for name in ("webhook", "webhook[0]", "webhook[1]")}
     assert len(ids) == 3
-    assert all(each.isascii() and "[" not in each for each in ids)
+    assert all(id_.isascii() and "[" not in id_ for id_ in ids)
 
 
 @pytest.mark.parametrize(

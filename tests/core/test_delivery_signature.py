@@ -24,7 +24,7 @@ BODY = b'{"order": 7}'
 
 
 def signed(*secrets: str, body: bytes = BODY, delivery_id: str = "msg_1") -> dict[str, str]:
-    return signature_headers([secret_key(each) for each in secrets], delivery_id, now(), body)
+    return signature_headers([secret_key(secret) for secret in secrets], delivery_id, now(), body)
 
 
 @given(
@@ -99,7 +99,7 @@ def test_the_key_of_a_new_secret_is_its_random_bytes(random_bytes: bytes) -> Non
 def test_a_text_that_is_no_secret_is_refused_by_the_name_of_its_field(secret: str) -> None:
     with pytest.raises(InvalidInput, match="must be whsec_ and 24 to 64 bytes") as refused:
         secret_key(secret, field="signing_secret")
-    assert [each.field for each in refused.value.errors] == ["signing_secret"]
+    assert [error.field for error in refused.value.errors] == ["signing_secret"]
 
 
 def test_a_signature_of_the_independent_package_is_accepted() -> None:

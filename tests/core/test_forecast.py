@@ -49,7 +49,7 @@ def test_alike_schedules_are_counted_once_and_multiplied() -> None:
     found = counted(alike(nine, 600_000), alike(nine, 400_000, tenant="other"))
     assert (found.firings, found.peak_firings, found.schedules) == (1_000_000,) * 3
     assert found.peak_at == datetime(2026, 3, 2, 9, tzinfo=UTC)
-    shares = {each.tenant: each.firings for each in found.tenants}
+    shares = {tenant.tenant: tenant.firings for tenant in found.tenants}
     assert shares == {"default": 600_000, "other": 400_000}
 
 

@@ -120,11 +120,11 @@ def test_while_everything_stands_still_waiting_messages_are_no_trouble_of_their_
 
 def test_few_are_named_one_by_one_and_many_together() -> None:
     for number, problems in ((NAMED_MAX, NAMED_MAX), (NAMED_MAX + 1, 1)):
-        parked = tuple(schedule(each, is_parked=True) for each in range(number))
-        disabled = tuple(endpoint(each, SINCE) for each in range(number))
+        parked = tuple(schedule(index, is_parked=True) for index in range(number))
+        disabled = tuple(endpoint(index, SINCE) for index in range(number))
         assert len(judge(facts(schedules=parked)).problems) == problems
         assert len(judge(facts(endpoints=disabled)).problems) == problems
-    many = judge(facts(schedules=tuple(schedule(each) for each in range(LISTED_MAX)))).problems[0]
+    many = judge(facts(schedules=tuple(schedule(index) for index in range(LISTED_MAX)))).problems[0]
     assert (many.count, many.at_least, many.since) == (LISTED_MAX, True, SINCE)
     assert many.what.startswith("at least 100 schedules failed")
 

@@ -98,12 +98,12 @@ def test_producers_queues_consumers_and_dead_letter_queues_are_drawn() -> None:
 def test_every_entry_of_a_file_is_drawn() -> None:
     topology = parse(FIVE_SERVICES)
     drawn = read([*mermaid(topology)])
-    dead = sum(each.settings.dead_letter_queue is not None for each in topology.queues)
+    dead = sum(queue.settings.dead_letter_queue is not None for queue in topology.queues)
     parts = (topology.producers, topology.consumers, topology.subscriptions)
-    calls = sum(len(each.callers) for each in topology.services)
+    calls = sum(len(service.callers) for service in topology.services)
     assert len(drawn.arrows) == sum(map(len, parts)) + dead + calls
     assert ("gatherfeed", "-->", "calls", "apimom") in drawn.arrows
-    assert {each.name for each in topology.queues} <= {*drawn.names.values()}
+    assert {queue.name for queue in topology.queues} <= {*drawn.names.values()}
 
 
 def test_a_dead_letter_queue_without_a_consumer_is_drawn() -> None:

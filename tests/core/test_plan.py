@@ -315,7 +315,7 @@ def test_slots_are_planned_half_a_minute_ahead() -> None:
     assert [fire.slot for fire in made.fires] == [MONDAY + MINUTE]
     made = plan(due, MONDAY + MINUTE)
     assert [fire.slot for fire in made.fires] == [
-        MONDAY + MINUTE + each * MINUTE / 6 for each in range(4)
+        MONDAY + MINUTE + number * MINUTE / 6 for number in range(4)
     ]
     # Looked at twice per horizon, and not for each of its slots.
     assert made.look_at == MONDAY + MINUTE + AHEAD / 2
@@ -397,7 +397,7 @@ def test_no_excluded_run_spans_a_firing_slot() -> None:
     fields = {**TUESDAY_OFF, "exclude": ["2026-01-06", "2026-01-08", "2026-01-09"]}
     due = due_of(when.parse(fields), MONDAY)
     made = plan(due, MONDAY + 5 * DAY)
-    assert [fire.slot for fire in made.fires] == [MONDAY + each * DAY for each in (0, 2, 5)]
+    assert [fire.slot for fire in made.fires] == [MONDAY + number * DAY for number in (0, 2, 5)]
     off = [(skip.first, skip.last, skip.count) for skip in made.skips]
     assert off == [
         (MONDAY + DAY, MONDAY + DAY, 1),
@@ -406,7 +406,7 @@ def test_no_excluded_run_spans_a_firing_slot() -> None:
 
 
 def test_many_excluded_slots_are_counted_quickly() -> None:
-    days = [(MONDAY.date() + each * DAY).isoformat() for each in range(1, 300)]
+    days = [(MONDAY.date() + number * DAY).isoformat() for number in range(1, 300)]
     rule = every(1, exclude=days, missed={"policy": "skip"})
     made = plan(due_of(rule, MONDAY + timedelta(seconds=1)), MONDAY + 299 * DAY)
     (off,) = (skip for skip in made.skips if skip.reason == EXCLUDED)

@@ -40,6 +40,6 @@ def test_old_samples_do_not_count() -> None:
 
 
 def test_the_number_of_samples_is_bounded() -> None:
-    often = speed(*((each / 10_000, each) for each in range(3 * SAMPLES_MAX)))
+    often = speed(*((number / 10_000, number) for number in range(3 * SAMPLES_MAX)))
     assert often.per_second == pytest.approx(10_000)
     assert len(often._samples) == SAMPLES_MAX

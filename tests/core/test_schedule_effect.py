@@ -28,7 +28,7 @@ shown = st.builds(
     LastOutcome,
     st.integers(0, 3),
     st.sampled_from([None, "before"]),
-    st.sampled_from([None, *(str(each) for each in ENDS if each is not FiringStatus.SKIPPED)]),
+    st.sampled_from([None, *(str(end) for end in ENDS if end is not FiringStatus.SKIPPED)]),
 )
 
 
@@ -68,8 +68,8 @@ def test_results_applied_together_or_one_by_one_give_the_same(
     ends: list[FiringResult], before: LastOutcome
 ) -> None:
     one_by_one = before
-    for each in ends:
-        one_by_one = effect_of([each]).applied_to(one_by_one)
+    for end in ends:
+        one_by_one = effect_of([end]).applied_to(one_by_one)
     together = effect_of(ends)
     assert together.applied_to(before) == one_by_one
     assert together.changes(before) is (one_by_one != before)

@@ -41,7 +41,7 @@ def read(fields: dict[str, Any], schedule_id: UUID = ID) -> Definition:
 def faults(fields: dict[str, Any]) -> dict[str, str]:
     with pytest.raises(InvalidInput) as refused:
         read(fields)
-    return {each.field: each.message for each in refused.value.errors}
+    return {error.field: error.message for error in refused.value.errors}
 
 
 def test_a_definition_renders_to_the_fields_it_was_read_from() -> None:

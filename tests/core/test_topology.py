@@ -134,7 +134,7 @@ def test_a_file_with_five_services_is_parsed() -> None:
     )
     for name in COMMANDS:
         assert by_name[name].settings.dead_letter_queue == f"{name}-dlq"
-    senders = [each.name for each in topology.producers if each.queue == "brand-events"]
+    senders = [producer.name for producer in topology.producers if producer.queue == "brand-events"]
     assert senders == ["scalable-media", "gatherfeed", "pages-plus", "social-good"]
     gatherer = Consumer(queue="gatherfeed-commands", name="gatherfeed", max_concurrency=4)
     assert gatherer in topology.consumers
@@ -314,13 +314,13 @@ def test_naming_a_dead_letter_queue_creates_it() -> None:
         + "[[consumers]]\nqueue = 'b'\ndead_letter_queue = 'c-dlq'\n"
         + "[[consumers]]\nqueue = 'a-dlq'\n"
     )
-    found = {each.name: each for each in parse(text).queues}
-    assert [name for name, each in found.items() if each.implied] == ["c-dlq", "a-dlq"]
+    found = {queue.name: queue for queue in parse(text).queues}
+    assert [name for name, value in found.items() if value.implied] == ["c-dlq", "a-dlq"]
     assert found["a-dlq"] == QueueEntry(
         name="a-dlq", settings=QueueSettings(max_retries=9), implied=True
     )
     assert found["c-dlq"].shared
-    declared = {each.name: each for each in parse(text + queues("a-dlq")).queues}
+    declared = {queue.name: queue for queue in parse(text + queues("a-dlq")).queues}
     assert not declared["a-dlq"].implied
 
 

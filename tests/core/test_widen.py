@@ -64,7 +64,7 @@ def test_slots_on_time_move_and_catch_ups_do_not() -> None:
     )  # fmt: skip
     planned = plan(due, NOW)
     moved = widen(planned, hourly, 600)
-    assert [each.catch_up for each in planned.fires] == [True, True, True, False]
+    assert [fire.catch_up for fire in planned.fires] == [True, True, True, False]
     assert moved.fires[:3] == planned.fires[:3]
     last = moved.fires[3]
     assert last.slot == NINE

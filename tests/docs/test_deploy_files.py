@@ -83,7 +83,7 @@ def test_unit_and_image_start_a_command_that_exists(words: list[str]) -> None:
 
 @pytest.mark.parametrize("name", ["tickwork.service", "Dockerfile"])
 def test_unit_and_image_name_settings_that_exist(name: str) -> None:
-    known = {f"{VARIABLES}{each.upper()}" for each in Settings.__struct_fields__}
+    known = {f"{VARIABLES}{field.upper()}" for field in Settings.__struct_fields__}
     assert {*re.findall(r"TICKWORK_\w+", (DEPLOY / name).read_text())} <= known
 
 

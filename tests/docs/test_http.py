@@ -36,7 +36,7 @@ def learn(names: dict[str, str], value: object, field: str = "") -> None:
 def fits(expected: Any, answer: Any) -> bool:
     """Whether an answer has everything that the page shows; `…` stands for any text."""
     if isinstance(expected, dict):
-        return all(name in answer and fits(each, answer[name]) for name, each in expected.items())
+        return all(name in answer and fits(value, answer[name]) for name, value in expected.items())
     if isinstance(expected, list):
         return len(expected) == len(answer) and all(map(fits, expected, answer))
     if isinstance(expected, str) and "…" in expected:

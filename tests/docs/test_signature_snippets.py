@@ -35,7 +35,7 @@ BODY = '{"name": "Jürgen", "n": 1}'.encode()
 def snippets(language: str, word: str) -> str:
     page = (ROOT / "docs" / "verify-webhooks.md").read_text(encoding="utf-8")
     return "\n".join(
-        each.text for each in blocks(page) if each.language == language and word in each.text
+        block.text for block in blocks(page) if block.language == language and word in block.text
     )
 
 

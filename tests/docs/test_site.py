@@ -48,7 +48,7 @@ def test_every_route_is_in_the_reference(pages: dict[str, str]) -> None:
         for method in item
     ]
     assert len(operations) > 100
-    assert [each for each in operations if each not in pages["http"]] == []
+    assert [operation for operation in operations if operation not in pages["http"]] == []
 
 
 def test_every_command_is_in_the_reference(pages: dict[str, str]) -> None:
@@ -66,10 +66,10 @@ def test_every_public_name_setting_error_and_metric_is_in_the_reference(
     pages: dict[str, str],
 ) -> None:
     names = [each for each in tickwork.__all__ if not each.startswith("__")]
-    assert [each for each in names if f"### `{each}`\n" not in pages["python"]] == []
-    settings = [each for each in Settings.__struct_fields__ if each != "jwt"]
-    assert [each for each in settings if f"| `{each}` |" not in pages["settings"]] == []
-    assert [each for each in all_errors() if f"`{each.code}`" not in pages["errors"]] == []
+    assert [name for name in names if f"### `{name}`\n" not in pages["python"]] == []
+    settings = [field for field in Settings.__struct_fields__ if field != "jwt"]
+    assert [setting for setting in settings if f"| `{setting}` |" not in pages["settings"]] == []
+    assert [error for error in all_errors() if f"`{error.code}`" not in pages["errors"]] == []
     assert len(metrics()) > 20
     assert "tickwork_messages_total" in pages["metrics"]
 

@@ -50,7 +50,7 @@ async def tick(firing):
 
 def section(heading: str) -> str:
     """The text of the pages under a heading."""
-    text = "\n".join((DOCS / f"{each}.md").read_text(encoding="utf-8") for each in PAGES)
+    text = "\n".join((DOCS / f"{page}.md").read_text(encoding="utf-8") for page in PAGES)
     parts = re.split(r"^## (.+)\n", text, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))[heading]
 

@@ -133,14 +133,14 @@ def idle_users(count: int) -> list[User]:
 def expected_checks(users: Iterable[User]) -> list[tuple[object, ...]]:
     """Return the rows of `streaky_checks` when all of them were checked once."""
     return [
-        (DAY.isoformat(), each.id, each.id % 7 + (each.id % 2 == 0), each.id % 2 == 0)
-        for each in users
+        (DAY.isoformat(), user.id, user.id % 7 + (user.id % 2 == 0), user.id % 2 == 0)
+        for user in users
     ]
 
 
 def expected_keys(users: Iterable[User]) -> list[str]:
     """Return the keys of the reminders for users who have not committed."""
-    return sorted(f"{DAY}/{each.id}" for each in users if each.id % 2)
+    return sorted(f"{DAY}/{user.id}" for user in users if user.id % 2)
 
 
 def _free_port() -> int:

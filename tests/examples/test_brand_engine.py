@@ -94,7 +94,7 @@ async def test_ten_days_of_a_brand(h: Harness) -> None:
     others = {"brand.research": 1, "content.published": 3, "social.posted": 3}
     assert types == {**FIFTEEN, **others}
     runs = await app.workflows.list()
-    assert {each.correlation_id for each in (*await sent(h), *runs)} == {cycle}
+    assert {run.correlation_id for run in (*await sent(h), *runs)} == {cycle}
     seen = await summary()
     assert (seen["published"], seen["posted"], seen["drafts"]) == (3, 3, 0)
     assert cycle == "brand-cycle-llc-tax-2026-03-11"
@@ -115,7 +115,7 @@ async def test_ten_days_of_a_brand(h: Harness) -> None:
     await h.drain()
     with pytest.raises(RunFailed, match="rejected: too short"):
         await app.workflows.get(rejected).result()
-    steps = [each.key for each in (await app.workflows.get(rejected).status()).steps]
+    steps = [step.key for step in (await app.workflows.get(rejected).status()).steps]
     assert steps[-2:] == ["compensate store-content", "compensate license-image"]
     assert (await app.entity(Article, rejected).get())["status"] == "archived"
     assert len(apimom.images) == 3
@@ -224,4 +224,4 @@ async def test_the_command_of_the_readme_shows_a_cycle(tmp_path: Path, children:
     await ran.succeeded(60)
     assert "3 drafts wait for a review" in ran.lines()
     assert "llc operating agreement: archived" in ran.lines()
-    assert sum(each.startswith("https://llc-tax.") for each in ran.lines()) == 2
+    assert sum(line.startswith("https://llc-tax.") for line in ran.lines()) == 2

@@ -46,8 +46,8 @@ class Day(NamedTuple):
 
     def tried(self) -> list[tuple[bool, bool]]:
         """Which channels succeed in each attempt; an attempt in which one does is the last."""
-        outcomes = [(self.email <= each, self.webhook <= each) for each in ATTEMPT_MINUTES]
-        ended = next((at for at, each in enumerate(outcomes) if any(each)), len(outcomes))
+        outcomes = [(self.email <= minute, self.webhook <= minute) for minute in ATTEMPT_MINUTES]
+        ended = next((at for at, outcome in enumerate(outcomes) if any(outcome)), len(outcomes))
         return outcomes[: ended + 1]
 
     def status(self) -> tuple[str, str | None]:
@@ -148,7 +148,7 @@ async def test_four_failures_are_a_dead_letter_that_can_be_replayed(database: st
         h.deliveries.answer = lambda _: 200
         await app.dead_letters.replay(DELIVERIES)
         await h.drain()
-        times = [time_of(each) for each in h.deliveries.webhooks]
+        times = [time_of(webhook) for webhook in h.deliveries.webhooks]
     assert counts == [1, 2, 3, 3]
     assert (parked.status, letter.attempts, letter.reason) == ("parked", 4, "max_retries")
     assert [(b - a).total_seconds() for a, b in pairwise(times[:4])] == [*BACKOFF]
@@ -176,8 +176,8 @@ async def test_after_an_hour_without_a_node_one_reminder_of_many_comes(
         assert len(h.deliveries.webhooks) == len(h.deliveries.emails) == 1
         await h.advance(minutes=1)
         assert len(h.deliveries.webhooks) == len(h.deliveries.emails) == 2
-        timeouts = {each.timeout_seconds for each in h.deliveries.webhooks}
-        timeouts |= {each.timeout_seconds for each in h.deliveries.emails}
+        timeouts = {webhook.timeout_seconds for webhook in h.deliveries.webhooks}
+        timeouts |= {email.timeout_seconds for email in h.deliveries.emails}
     assert timeouts == {10.0}
 
 

@@ -159,7 +159,7 @@ async def test_a_check_that_exceeds_its_cpu_limit_fails_and_the_others_finish(
 ) -> None:
     users = sample_users(12)
     burning = [
-        each._replace(id=each.id + 100, repositories=CATASTROPHIC_PATTERN) for each in users[:2]
+        user._replace(id=user.id + 100, repositories=CATASTROPHIC_PATTERN) for user in users[:2]
     ]
     await streaky.prepare([*users, *burning])
     await streaky.fake_services()

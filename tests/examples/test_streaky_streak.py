@@ -14,7 +14,7 @@ DAY = timedelta(days=1)
 
 def back(*days: int) -> list[datetime]:
     """Commits at noon, so many days ago."""
-    return [NOON - DAY * each for each in days]
+    return [NOON - DAY * day for day in days]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_day_of_23_or_25_hours_is_a_day(changed: datetime) -> None:
     noon = changed.replace(hour=12)
     # Just after midnight in Berlin, on each of five days around the change.
     first = datetime.fromisoformat(f"{(noon - DAY * 4):%Y-%m-%d}T23:10:00+00:00")
-    commits = [first + DAY * each for each in range(4)]
+    commits = [first + DAY * number for number in range(4)]
     assert streak_of(commits, "Europe/Berlin", noon) == Streak(4, has_today=True)
 
 

@@ -69,30 +69,32 @@ def early(requests: Sequence[Request]) -> list[Request]:
     """Requests that repeat an attempt: those of probes, and those whose worker died."""
     seen: set[tuple[int, int]] = set()
     found = []
-    for each in requests:
-        if (each.event, each.attempt) in seen:
-            found.append(each)
-        seen.add((each.event, each.attempt))
+    for request in requests:
+        if (request.event, request.attempt) in seen:
+            found.append(request)
+        seen.add((request.event, request.attempt))
     return found
 
 
 def _lost(history: History) -> list[str]:
     faults = []
-    if Counter(each.event for each in history.deliveries) != Counter(history.published):
+    if Counter(delivery.event for delivery in history.deliveries) != Counter(history.published):
         faults.append("an event has no delivery, or two of them")
     answers: dict[int, set[int]] = {}
     for request in history.requests:
         answers.setdefault(request.event, set()).add(request.code)
-    for each in history.deliveries:
-        codes, successes = answers.get(each.event, set()), sum(map(_is_success, each.codes))
-        if each.status is DeliveryStatus.WAITING:
-            faults.append(f"{each.event} waits for ever")
-        elif each.status is DeliveryStatus.DELIVERED and (successes != 1 or 200 not in codes):
+    for delivery in history.deliveries:
+        codes, successes = answers.get(delivery.event, set()), sum(map(_is_success, delivery.codes))
+        if delivery.status is DeliveryStatus.WAITING:
+            faults.append(f"{delivery.event} waits for ever")
+        elif delivery.status is DeliveryStatus.DELIVERED and (successes != 1 or 200 not in codes):
             faults.append(
-                f"{each.event} has {successes} recorded successes; it was answered {codes}"
+                f"{delivery.event} has {successes} recorded successes; it was answered {codes}"
             )
-        elif each.status is DeliveryStatus.DEAD and (successes or not _is_reason(each, codes)):
-            faults.append(f"{each.event} is dead: {each.reason}; it was answered {codes}")
+        elif delivery.status is DeliveryStatus.DEAD and (
+            successes or not _is_reason(delivery, codes)
+        ):
+            faults.append(f"{delivery.event} is dead: {delivery.reason}; it was answered {codes}")
     return faults
 
 
@@ -103,8 +105,8 @@ def _is_reason(delivery: Delivery, codes: set[int]) -> bool:
 
 
 def _wrong_numbers(history: History) -> list[str]:
-    codes = [code for each in history.deliveries for code in each.codes]
-    statuses = Counter(each.status for each in history.deliveries)
+    codes = [code for delivery in history.deliveries for code in delivery.codes]
+    statuses = Counter(delivery.status for delivery in history.deliveries)
     failed = sum(not _is_success(code) for code in codes)
     stats = history.stats
     faults = []
@@ -123,10 +125,10 @@ def _current(requests: Sequence[Request]) -> list[Request]:
     """The requests of claims that were valid when they were sent."""
     fences: dict[int, int] = {}
     found = []
-    for each in requests:
-        if each.fence >= fences.get(each.event, 0):
-            fences[each.event] = each.fence
-            found.append(each)
+    for request in requests:
+        if request.fence >= fences.get(request.event, 0):
+            fences[request.event] = request.fence
+            found.append(request)
     return found
 
 
@@ -134,11 +136,14 @@ def _spent_early(history: History, retry_seconds: Sequence[float]) -> list[str]:
     """Attempts that were spent before their time. The last request with a number spent it."""
     faults = []
     by_event: dict[int, list[Request]] = {}
-    for each in history.requests:
-        by_event.setdefault(each.event, []).append(each)
+    for request in history.requests:
+        by_event.setdefault(request.event, []).append(request)
     ended = {each.event: each for each in history.deliveries}
     for event, requests in by_event.items():
-        spent = {each.attempt: each for each in sorted(requests, key=lambda each: each.fence)}
+        spent = {
+            request.attempt: request
+            for request in sorted(requests, key=lambda request: request.fence)
+        }
         delivery = ended.get(event)
         # The receiver may not see a request that came to nothing: it has no code.
         unseen = 0 if delivery is None else sum(code is None for code in delivery.codes)

@@ -151,7 +151,7 @@ class Fleet:
 
     async def history(self, store: Store, until: datetime) -> History:
         """What was observed up to an instant."""
-        watched = [_watched(each, until) for each in self.schedules]
+        watched = [_watched(schedule, until) for schedule in self.schedules]
         history = await read_history(store, self.url, watched, read_plans(self._plans))
         return structs.replace(history, changed=frozenset(self._changed))
 
@@ -167,7 +167,7 @@ class Fleet:
             # On a slow machine a lease may expire, and start again, between the two reads.
             await drained(store, self.url, until)
             history = await self.history(store, until)
-        slots = sum(len(each.slots) for each in history.schedules)
+        slots = sum(len(schedule.slots) for schedule in history.schedules)
         sys.stderr.write(
             f"{self.kills} kills, {self.changes} changes, {slots} slots due, "
             f"{len(history.stored)} messages, {len(history.withdrawn)} taken back, "
@@ -180,7 +180,7 @@ class Fleet:
 
         async def go_on() -> bool:
             ids = [each.id for each in self._delayed]
-            found = [await store.schedules.get(DEFAULT, each) for each in ids]
+            found = [await store.schedules.get(DEFAULT, id_) for id_ in ids]
             return all(each.last_slot is not None and each.last_slot > after for each in found)
 
         await eventually(go_on, timeout_seconds=BOUND_SECONDS, what="fixed delays to go on")
@@ -197,7 +197,7 @@ async def leads(child: Child) -> UUID:
     """Waits until a node leads something; returns its id."""
 
     def led() -> list[Any]:
-        return [each for each in child.events("held") if each.facts["shards"]]
+        return [event for event in child.events("held") if event.facts["shards"]]
 
     await eventually(lambda: led() or child.returncode is not None, timeout_seconds=BOUND_SECONDS)
     assert led(), child.stderr()

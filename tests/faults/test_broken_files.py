@@ -185,8 +185,8 @@ async def test_these_tests_run_in_a_checkout_that_only_its_owner_may_enter(
 ) -> None:
     checkout = tmp_path / "checkout"
     ignored = shutil.ignore_patterns("__pycache__")
-    for each in ("src", "tests"):
-        shutil.copytree(ROOT / each, checkout / each, ignore=ignored)
+    for name in ("src", "tests"):
+        shutil.copytree(ROOT / name, checkout / name, ignore=ignored)
     allow(checkout, 0o700)
     allow(open_folder, 0o555)
     script = checkout / "tests" / "faults" / "programs" / "unprivileged.py"

@@ -68,7 +68,7 @@ async def test_a_message_that_kills_its_workers_is_dead_after_four_and_harms_no_
     assert letter.attempts == 0
     history = read_history(path).events
     assert await tables.inputs_in(home.url, QUEUE) == []
-    assert sorted(done(history)) == sorted(str(each) for each in neighbours)
+    assert sorted(done(history)) == sorted(str(neighbour) for neighbour in neighbours)
     assert {event.number("attempts") for event in handled(history)} == {0}
     assert taken_alone(history, str(deadly.id))
 
@@ -85,4 +85,6 @@ def done(history: Sequence[Event]) -> list[str]:
 def taken_alone(history: Sequence[Event], message: str) -> bool:
     """The last claim of a message had no other result."""
     claims = [event.facts["messages"] for event in history if event.op == "claimed"]
-    return [each for each in claims if isinstance(each, list) and message in each][-1] == [message]
+    return [claim for claim in claims if isinstance(claim, list) and message in claim][-1] == [
+        message
+    ]

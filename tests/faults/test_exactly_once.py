@@ -71,7 +71,7 @@ class Exactness:
         async def is_room() -> object:
             """Workers that get no processor need no more work."""
             counts = [await store.queues.counts(DEFAULT, queue) for queue in exactly_once.INPUTS]
-            return sum(each.ready for each in counts) < WAITING_MAX or condition()
+            return sum(count.ready for count in counts) < WAITING_MAX or condition()
 
         async def sent() -> object:
             if self.inputs.total() % CHECK_EVERY == 0:
@@ -116,7 +116,7 @@ class Exactness:
 
         async def is_empty() -> bool:
             counts = [await store.queues.counts(DEFAULT, queue) for queue in exactly_once.CONSUMED]
-            assert not any(each.dead for each in counts)
+            assert not any(count.dead for count in counts)
             return counts == [Counts()] * len(counts)
 
         async def is_done() -> bool:
@@ -148,9 +148,9 @@ class Exactness:
         assert Counter(name for name, by in effects if by == "part") == Counter(of_parts)
 
         tellings = Counter(msgspec.json.decode(body) for body in await self._bodies("tellings"))
-        assert tellings == Counter({each["by"] for each in outputs if "by" in each})
-        by = {each["input"]: each["by"] for each in outputs if "by" in each}
-        written = [each for each in effects if each[1] not in ("single", "part")]
+        assert tellings == Counter({output["by"] for output in outputs if "by" in output})
+        by = {output["input"]: output["by"] for output in outputs if "by" in output}
+        written = [effect for effect in effects if effect[1] not in ("single", "part")]
         assert len(written) == len({name for name, _ in written})
         assert {name: by[name] for name, _ in written} == dict(written)
 

@@ -82,7 +82,7 @@ async def test_a_call_that_nobody_waits_for_any_more_is_carried_out() -> None:
         answers = await asyncio.gather(*calls, return_exceptions=True)
         await coalescer.drain()
     assert database.groups == [["a", "b", "c"], ["d", "e", "f"]]
-    assert [each for each in answers if isinstance(each, str)] == ["A", "C", "D", "F"]
+    assert [answer for answer in answers if isinstance(answer, str)] == ["A", "C", "D", "F"]
 
 
 async def test_a_bad_call_does_not_fail_others_in_its_group() -> None:

@@ -26,15 +26,15 @@ INT, TERM = signal.SIGINT, signal.SIGTERM
 
 async def send_to_all(url: str) -> None:
     app = Tickwork(url)
-    for each in QUEUES:
-        app.queue(each, max_retries=0, max_batch_timeout=0)
-        await app.queue(each).send_batch([1, 2] if each == "batches" else [1])
+    for queue in QUEUES:
+        app.queue(queue, max_retries=0, max_batch_timeout=0)
+        await app.queue(queue).send_batch([1, 2] if queue == "batches" else [1])
     await app.close()
 
 
 async def interrupt(child: Child, signals: Sequence[signal.Signals]) -> None:
-    for each in (*QUEUES, SCHEDULE):
-        await child.line(f"began {each}")
+    for queue in (*QUEUES, SCHEDULE):
+        await child.line(f"began {queue}")
     for number in signals:
         child.signal(number)
         await delay(BETWEEN_SECONDS)
@@ -42,7 +42,7 @@ async def interrupt(child: Child, signals: Sequence[signal.Signals]) -> None:
 
 async def waiting(store: Store) -> dict[str, list[Message]]:
     queues = await list_queues(store, DEFAULT)
-    return {each.name: [*await store.messages.peek(DEFAULT, each.name, 10)] for each in queues}
+    return {queue.name: [*await store.messages.peek(DEFAULT, queue.name, 10)] for queue in queues}
 
 
 async def check_nothing_was_charged(url: str) -> None:
@@ -50,8 +50,8 @@ async def check_nothing_was_charged(url: str) -> None:
         found = await waiting(store)
         assert all(len(messages) == 1 for messages in found.values()), found
         for messages in found.values():
-            for each in messages:
-                assert (each.state, each.attempts, each.lost) == ("ready", 0, 0), each
+            for message in messages:
+                assert (message.state, message.attempts, message.lost) == ("ready", 0, 0), message
         for name in found:
             assert not (
                 await store.dead_letters.list(DEFAULT, name, Selection(limit=10))
@@ -60,7 +60,7 @@ async def check_nothing_was_charged(url: str) -> None:
         assert schedule is not None
         assert schedule.error_count == 0
         firings = await store.firings.list(DEFAULT, schedule.id, limit=10)
-        assert [each.status for each in firings] in ([], [FiringStatus.PLANNED])
+        assert [firing.status for firing in firings] in ([], [FiringStatus.PLANNED])
 
 
 @pytest.mark.parametrize(
@@ -106,4 +106,4 @@ async def test_a_third_signal_ends_the_process_at_once(home: Home, children: Chi
     assert await child.wait() in (0, -INT)
     async with opened(home.url) as store:
         for messages in (await waiting(store)).values():
-            assert all(each.attempts == 0 for each in messages)
+            assert all(message.attempts == 0 for message in messages)

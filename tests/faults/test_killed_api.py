@@ -86,9 +86,11 @@ async def test_everything_answered_with_201_is_there_after_a_kill(
     async with opened(home.url) as store:
         assert len(load.messages) <= ALL
         kept = {each.id for each in await store.messages.peek(DEFAULT, QUEUE, ALL)}
-        assert {parse_public_id(each) for each in load.messages} <= kept
+        assert {parse_public_id(message) for message in load.messages} <= kept
         known = await store.schedules.list(DEFAULT, ScheduleSelection(), ALL)
-        assert {parse_public_id(each) for each in load.schedules} <= {each.id for each in known}
+        assert {parse_public_id(schedule) for schedule in load.schedules} <= {
+            each.id for each in known
+        }
 
 
 def _is_over(task: asyncio.Task[None]) -> bool:

@@ -157,7 +157,12 @@ async def ledger_of(
     sent = [
         (name, at) for name, at in await order_runs.sent_by_steps(url) if name.startswith(f"{key}-")
     ]
-    told = [each for caller in callers for each in answers(caller) if each[0].startswith(f"{key}-")]
+    told = [
+        answer
+        for caller in callers
+        for answer in answers(caller)
+        if answer[0].startswith(f"{key}-")
+    ]
     return entity_history.History(entries, stored, sent, told, [f"{key}-sent"])
 
 
@@ -176,8 +181,8 @@ async def kill_calls(home: Home, children: Children, after: Sequence[int]) -> No
             children.spawn(entities.PROGRAM, home.url, "worker", arms=arm) for arm in arms[:2]
         ]
         children.spawn(entities.PROGRAM, home.url, "worker")
-        for each in callers:
-            await each.wait(WAIT_SECONDS)
+        for caller in callers:
+            await caller.wait(WAIT_SECONDS)
         living = [
             children.spawn(entities.PROGRAM, home.url, f"{key}-living", "2", key) for key in keys
         ]
@@ -194,8 +199,8 @@ async def kill_calls(home: Home, children: Children, after: Sequence[int]) -> No
             assert entity_history.faults_of(history) == []
         # On a busy machine a living one may lose its lease, and is told so.
         assert all(len(each.lines()) == 2 for each in living)
-        for each in workers:
-            each.kill9()
+        for worker in workers:
+            worker.kill9()
 
 
 async def test_a_call_that_is_killed_at_any_await_is_whole_or_gone(

@@ -68,7 +68,9 @@ async def killed_before_each_statement(
     async with opened(home.url) as store, tables.looking(home.url) as look:
         await put_queues(store)
         keys = [f"key-{number}" for number in range(KEYS_PER_DEATH * len(statements))]
-        batches = [each for key in keys for each in await make_batches(crew, store, key)]
+        batches = [
+            make_batch for key in keys for make_batch in await make_batches(crew, store, key)
+        ]
         seen, told = Progressing(store, look, home.url), Completions(store, COMPLETIONS)
 
         async def are_completed() -> bool:

@@ -107,8 +107,8 @@ class Campaign:
     async def _die(self, target: str, points: Sequence[str]) -> None:
         """Starts more workers, each of which is killed at a point after it has done something."""
         dying = [
-            self._start(Arm(each, "kill", after=self._chance.randrange(PASSES_MAX)))
-            for each in points
+            self._start(Arm(point, "kill", after=self._chance.randrange(PASSES_MAX)))
+            for point in points
         ]
 
         def are_dead() -> bool:
@@ -155,7 +155,7 @@ class Campaign:
             page = await self._store.dead_letters.list(
                 DEFAULT, DELIVERIES_QUEUE, selection, after=after
             )
-            dead |= {str(each.idempotency_key): each.reason for each in page.letters}
+            dead |= {str(letter.idempotency_key): letter.reason for letter in page.letters}
             after = page.next
             if after is None:
                 break

@@ -130,7 +130,7 @@ class Receiver:
 
     def done(self, name: str) -> set[int]:
         """The events that need no more requests."""
-        return {each.event for each in self.requests[name] if each.code in (200, 422)}
+        return {request.event for request in self.requests[name] if request.code in (200, 422)}
 
 
 def type_of(event: int) -> str:
@@ -200,7 +200,7 @@ class Campaign:
     # Workers
 
     def _start(self, *arms: Arm) -> Child:
-        points = [each.point for each in arms]
+        points = [arm.point for arm in arms]
         return self._children.spawn(
             endpoints.PROGRAM, self._url, *points, arms=arms, env=ENVIRONMENT
         )
@@ -282,9 +282,9 @@ class Campaign:
             is_judged = name != "switched"  # Enabling an endpoint calls its retries earlier.
             history = History(
                 published=[
-                    each
-                    for each in range(self.events)
-                    if "order.*" in types or type_of(each) in types
+                    number
+                    for number in range(self.events)
+                    if "order.*" in types or type_of(number) in types
                 ],
                 requests=self.receiver.requests[name],
                 deliveries=[
@@ -339,7 +339,7 @@ class Campaign:
             page = await self._store.dead_letters.list(
                 DEFAULT, ENDPOINTS_QUEUE, Selection(limit=PAGE), after=after
             )
-            dead |= {each.message_id: each.reason for each in page.letters}
+            dead |= {letter.message_id: letter.reason for letter in page.letters}
             after = page.next
             if after is None:
                 return dead

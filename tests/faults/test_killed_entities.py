@@ -72,10 +72,10 @@ async def has_all(store: Store) -> bool:
 @pytest.mark.parametrize(
     ("calls", "arm"),
     [
-        pytest.param(*each, marks=() if number in QUICK else pytest.mark.soak)
-        for number, each in enumerate(KILLS)
+        pytest.param(*kill, marks=() if number in QUICK else pytest.mark.soak)
+        for number, kill in enumerate(KILLS)
     ],
-    ids=lambda each: each.point if isinstance(each, Arm) else "call" if each else "send",
+    ids=lambda name: name.point if isinstance(name, Arm) else "call" if name else "send",
 )
 async def test_a_killed_process_leaves_a_serial_history(
     home: Home, children: Children, calls: str, arm: Arm

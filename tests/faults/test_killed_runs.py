@@ -33,7 +33,7 @@ async def has_ended(store: Store) -> bool:
         pytest.param(Arm("ending", "kill"), "abc", marks=pytest.mark.soak),
         pytest.param(Arm("ended", "kill"), "abc", marks=pytest.mark.soak),
     ],
-    ids=lambda each: f"{each.point}" if isinstance(each, Arm) else "",
+    ids=lambda name: f"{name.point}" if isinstance(name, Arm) else "",
 )
 async def test_a_killed_worker_leaves_a_run_that_another_one_ends_without_repeating_steps(
     home: Home, children: Children, tmp_path: Path, arm: Arm, done: str

@@ -271,7 +271,9 @@ async def test_a_group_of_joint_settlements_with_a_lost_response_has_its_effects
     assert await settle_a_group(bench, messages) == [StoreUnavailable] * 3
     assert fault.struck == 1
     assert await settle_a_group(bench, messages) == [ClaimLost] * 3
-    assert sorted(await tables.effects_of(bench.url)) == sorted(str(each.id) for each in messages)
+    assert sorted(await tables.effects_of(bench.url)) == sorted(
+        str(message.id) for message in messages
+    )
     assert len(await bench.messages(OUTPUTS)) == 3
 
 
@@ -286,7 +288,9 @@ async def test_a_group_of_joint_settlements_that_did_not_arrive_has_its_effects_
     assert fault.struck == 1
     assert await tables.effects_of(bench.url) == []
     assert await settle_a_group(bench, messages) == [None] * 3
-    assert sorted(await tables.effects_of(bench.url)) == sorted(str(each.id) for each in messages)
+    assert sorted(await tables.effects_of(bench.url)) == sorted(
+        str(message.id) for message in messages
+    )
     assert len(await bench.messages(OUTPUTS)) == 3
 
 

@@ -78,7 +78,7 @@ class User:
         settlement = Settlement((ending(first, sends=1),))
         await self._store.messages.settle_jointly(DEFAULT, settlement, effect)
         fates = [Fate.RETRY, Fate.RELEASE, *[Fate.ACK] * len(others)]
-        endings = [ending(each, fate) for each, fate in zip(others, fates, strict=False)]
+        endings = [ending(other, fate) for other, fate in zip(others, fates, strict=False)]
         assert await settled(self._store, *endings) == SettleResult()
         self.done += [first.id, *(end.claim.id for end in endings if end.fate is Fate.ACK)]
 

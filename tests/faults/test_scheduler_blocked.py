@@ -36,7 +36,7 @@ async def test_others_take_over_the_shards_of_a_blocked_leader_without_lost_or_d
     blocked.arm(POINT, "pause")
 
     def is_paused() -> bool:
-        return any(each.action == "pause" for each in blocked.events(POINT)[passed:])
+        return any(event.action == "pause" for event in blocked.events(POINT)[passed:])
 
     await eventually(is_paused, timeout_seconds=BOUND_SECONDS, what="its loop to be blocked")
 
@@ -51,7 +51,7 @@ async def test_others_take_over_the_shards_of_a_blocked_leader_without_lost_or_d
     blocked.release(POINT)
 
     def leads_again() -> bool:
-        return any(each.facts["shards"] for each in blocked.events("held")[held:])
+        return any(event.facts["shards"] for event in blocked.events("held")[held:])
 
     await eventually(leads_again, timeout_seconds=BOUND_SECONDS, what="it to lead again")
     assert await leads(blocked) == node, "under the same identity"

@@ -89,7 +89,7 @@ async def goes_on(sleeper: Child) -> None:
     before = len(sleeper.events("held"))
 
     def leads_again() -> bool:
-        return any(each.facts["shards"] for each in sleeper.events("held")[before:])
+        return any(event.facts["shards"] for event in sleeper.events("held")[before:])
 
     await eventually(leads_again, timeout_seconds=BOUND_SECONDS, what="it to lead again")
 

@@ -33,7 +33,7 @@ async def evenly_led(store: Store, nodes: int) -> None:
 
     async def is_even() -> bool:
         holders = [each.node for each in await store.shards.list(SYSTEM)]
-        shares = sorted(holders.count(each) for each in {*holders} - {None})
+        shares = sorted(holders.count(holder) for holder in {*holders} - {None})
         return None not in holders and shares[0] == SHARDS // nodes and len(shares) == nodes
 
     await eventually(is_even, timeout_seconds=BOUND_SECONDS, what="equal shares")

@@ -75,7 +75,7 @@ def pytest_collection(session: pytest.Session) -> bool | None:
 def pytest_collection_modifyitems(items: list[pytest.Item | pytest.Collector]) -> None:
     """Replaces folders by their files, before the collection ends: then pytest forgets the
     fixtures of folders that were not collected."""
-    items[:] = [file for each in items for file in _files(each)]
+    items[:] = [file for item in items for file in _files(item)]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -156,11 +156,11 @@ def _may_take(file: pytest.File) -> bool:
 def _rank(file: pytest.File) -> tuple[int, str]:
     order = (*LONGEST, "", *SPARE_FOLDERS)
     rank = max(
-        (order.index(each) for each in _folders(file) if each in order), default=len(LONGEST)
+        (order.index(folder) for folder in _folders(file) if folder in order), default=len(LONGEST)
     )
     if file.path.name in SPARE_FILES:
         rank = len(LONGEST) + 1
-    is_crowded = any(each in CROWDED for each in _folders(file))
+    is_crowded = any(folder in CROWDED for folder in _folders(file))
     if is_crowded and _process() != "0":
         rank += len(order)
     return (rank, file.nodeid)

@@ -100,7 +100,7 @@ class TransactionPooler:
         return self._greeting + message(b"K", key) + message(*READY_IDLE)
 
     def forget(self, client: "_Client") -> None:
-        self._by_key = {key: each for key, each in self._by_key.items() if each is not client}
+        self._by_key = {key: value for key, value in self._by_key.items() if value is not client}
 
     async def cancel(self, key: bytes) -> None:
         """Forwards a client's cancel request to the server connection it has at the moment."""

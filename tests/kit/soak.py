@@ -45,6 +45,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _kind(item: pytest.Function) -> str:
     """The kind of store that a test runs on."""
-    kinds = [item.callspec.params[each] for each in STORE_FIXTURES if each in item.callspec.params]
+    kinds = [
+        item.callspec.params[fixture]
+        for fixture in STORE_FIXTURES
+        if fixture in item.callspec.params
+    ]
     assert len(kinds) == 1, f"{item.nodeid} does not run on each store"
     return str(kinds[0])

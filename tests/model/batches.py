@@ -195,13 +195,13 @@ class MemoryBatches:
 
     def _with_error(self, item: BatchItem, row: BatchRow) -> BatchItem:
         if item.status is ItemStatus.FAILED:
-            for each in self._tables.letters.values():
-                same = (each.tenant, each.batch_id, each.message_id, each.queue_id)
-                is_open = each.resolution is None
+            for letter in self._tables.letters.values():
+                same = (letter.tenant, letter.batch_id, letter.message_id, letter.queue_id)
+                is_open = letter.resolution is None
                 assert item.finished_at is not None
-                is_its_death = abs(each.failed_at - item.finished_at) <= DEATH_SPAN
+                is_its_death = abs(letter.failed_at - item.finished_at) <= DEATH_SPAN
                 if is_open and is_its_death and same == (row.tenant, row.id, item.id, row.queue_id):
-                    item = structs.replace(item, attempts=each.attempts, error=each.error)
+                    item = structs.replace(item, attempts=letter.attempts, error=letter.error)
         return item
 
     def _seen(self, row: BatchRow) -> Batch:

@@ -111,7 +111,12 @@ class MemoryDeadLetters:
             for what, same in alike.items()
         ]
         groups.sort(
-            key=lambda each: (-each.dead_letters, each.reason, each.fingerprint, each.type or "")
+            key=lambda group: (
+                -group.dead_letters,
+                group.reason,
+                group.fingerprint,
+                group.type or "",
+            )
         )
         return tuple(groups[:limit])
 
@@ -164,7 +169,7 @@ class MemoryDeadLetters:
     def _selected(self, scope: Scope, queue: str, selection: Selection) -> Sequence[DeadLetter]:
         """The open dead letters that match all conditions, oldest first."""
         letters = self._tables.open_letters(scope, self._tables.queue(scope, queue))
-        return [each for each in letters if _is_selected(each, selection)][: selection.limit]
+        return [letter for letter in letters if _is_selected(letter, selection)][: selection.limit]
 
     def _resolve(
         self, letter: DeadLetter, resolution: Resolution, replayed_as: UUID | None

@@ -41,9 +41,10 @@ class MemoryFirings:
     async def list(self, scope: Scope, schedule_id: UUID, limit: int) -> tuple[FiringRecord, ...]:
         check_limit(limit)
         own = [
-            each
-            for each in self._tables.firings
-            if each.schedule_id == schedule_id and (scope.is_system or each.tenant == scope.tenant)
+            firing
+            for firing in self._tables.firings
+            if firing.schedule_id == schedule_id
+            and (scope.is_system or firing.tenant == scope.tenant)
         ]
         own.sort(key=lambda each: (each.finished_at, each.id), reverse=True)
         return tuple(own[:limit])
@@ -66,15 +67,15 @@ class MemoryStats:
         self, scope: Scope, queues: Sequence[StoredQueue], *, at_most: int | None = None
     ) -> tuple[QueueStats, ...]:
         return tuple(
-            self._read(Scope(each.tenant) if scope.is_system else scope, each, at_most)
-            for each in queues
+            self._read(Scope(queue.tenant) if scope.is_system else scope, queue, at_most)
+            for queue in queues
         )
 
     async def waiting(
         self, scope: Scope, queue_ids: Sequence[UUID], *, at_most: int
     ) -> tuple[Waiting, ...]:
         check_system(scope)
-        found = [self._read(scope, self._tables.queues[each], at_most) for each in queue_ids]
+        found = [self._read(scope, self._tables.queues[id_], at_most) for id_ in queue_ids]
         return tuple(Waiting(each.counts.ready, each.oldest_age_seconds) for each in found)
 
     def _read(self, scope: Scope, queue: StoredQueue, at_most: int | None) -> QueueStats:
@@ -177,17 +178,17 @@ class MemoryPruner:
 
     def _prune_firings(self, limit: int) -> int:
         firings = sorted(self._tables.firings, key=_finished_at)
-        old = [each for each in firings if self._is_old(_finished_at(each), FIRINGS_KEPT_SECONDS)][
-            :limit
-        ]
-        self._tables.firings = [each for each in firings if each not in old]
+        old = [
+            firing for firing in firings if self._is_old(_finished_at(firing), FIRINGS_KEPT_SECONDS)
+        ][:limit]
+        self._tables.firings = [firing for firing in firings if firing not in old]
         return len(old)
 
     def _prune_tallies(self, limit: int) -> int:
         old = [
-            each
-            for each in self._tables.tallies
-            if self._is_old(each[0], COUNTER_RETENTION_SECONDS)
+            tally
+            for tally in self._tables.tallies
+            if self._is_old(tally[0], COUNTER_RETENTION_SECONDS)
         ]
         return _drop(self._tables.tallies, sorted(old)[:limit])
 

@@ -113,7 +113,7 @@ class MemoryMessages:
 
     async def suspects(self, scope: Scope, queue_ids: Sequence[UUID]) -> frozenset[UUID]:
         check_system(scope)
-        return frozenset(each for each in queue_ids if self._claiming.has_suspects(each))
+        return frozenset(id_ for id_ in queue_ids if self._claiming.has_suspects(id_))
 
     async def with_ready(self, scope: Scope, queue_ids: Sequence[UUID]) -> frozenset[UUID]:
         check_system(scope)

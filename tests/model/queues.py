@@ -53,7 +53,7 @@ class MemoryTenants:
         self, scope: Scope, limit: int, *, after: str | None = None
     ) -> tuple[Tenant, ...]:
         check_limit(limit)
-        known = sorted(self._tables.tenants.values(), key=lambda each: each.id)
+        known = sorted(self._tables.tenants.values(), key=lambda tenant: tenant.id)
         own = [
             each for each in known if scope.tenant in (None, each.id) and each.id > (after or "")
         ]
@@ -136,7 +136,9 @@ class MemoryQueues:
             raise Conflict(f"queue {name} still has dead letters")
         del self._tables.queues[queue.id]
         self._tables.subscriptions = [
-            each for each in self._tables.subscriptions if each.queue_id != queue.id
+            subscription
+            for subscription in self._tables.subscriptions
+            if subscription.queue_id != queue.id
         ]
 
     async def pause(self, scope: Scope, name: str) -> None:
@@ -180,14 +182,19 @@ class MemorySubscriptions:
         return subscription
 
     async def list(self, scope: Scope) -> tuple[Subscription, ...]:
-        own = [each for each in self._tables.subscriptions if each.tenant == scope.tenant]
+        own = [
+            subscription
+            for subscription in self._tables.subscriptions
+            if subscription.tenant == scope.tenant
+        ]
         return tuple(sorted(own, key=lambda each: (each.types, each.queue)))
 
     async def delete(self, scope: Scope, types: str, queue: str) -> bool:
         kept = [
-            each
-            for each in self._tables.subscriptions
-            if (each.tenant, each.types, each.queue) != (scope.tenant, types, queue)
+            subscription
+            for subscription in self._tables.subscriptions
+            if (subscription.tenant, subscription.types, subscription.queue)
+            != (scope.tenant, types, queue)
         ]
         is_there = kept != self._tables.subscriptions
         self._tables.subscriptions = kept

@@ -102,9 +102,9 @@ class Arrivals:
     ) -> dict[UUID, bool]:
         """Copies for all subscribers; returns their queues, and whether the copies are new."""
         wanted = {
-            each.queue_id
-            for each in self._tables.subscriptions
-            if each.tenant in (tenant, None) and matches(each.types, message.type)
+            subscription.queue_id
+            for subscription in self._tables.subscriptions
+            if subscription.tenant in (tenant, None) and matches(subscription.types, message.type)
         }
         wanted -= set() if queue is None else {queue.id}
         return {

@@ -166,7 +166,8 @@ class Tables:
         """Whether the message is stored already, by its id or as the message of its slot."""
         slot = _slot(row.message)
         return row.name in self.messages or (
-            slot is not None and slot in {_slot(each.message) for each in self.messages.values()}
+            slot is not None
+            and slot in {_slot(message.message) for message in self.messages.values()}
         )
 
     def put(self, row: Row) -> None:

@@ -66,9 +66,11 @@ class MemoryStore:
         check_limit(limit)
         known: dict[IdKind, Iterable[tuple[str, UUID]]] = {
             IdKind.MESSAGE: self._tables.messages,
-            IdKind.DEAD_LETTER: [(each.tenant, each.id) for each in self._tables.letters.values()],
+            IdKind.DEAD_LETTER: [
+                (letter.tenant, letter.id) for letter in self._tables.letters.values()
+            ],
             IdKind.DEAD_MESSAGE: {
-                (each.tenant, each.message_id) for each in self._tables.letters.values()
+                (letter.tenant, letter.message_id) for letter in self._tables.letters.values()
             },
             IdKind.BATCH: self._tables.batches,
         }

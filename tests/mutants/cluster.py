@@ -157,8 +157,8 @@ class Cluster:
     async def run(self, *leaders: Leader, seconds: int) -> None:
         """Advances the time and lets every leader do its work."""
         for _ in range(0, seconds, STEP_SECONDS):
-            for each in leaders:
-                await each.step()
+            for leader in leaders:
+                await leader.step()
             await self.handle()
             self.clock.advance(seconds=STEP_SECONDS)
 

@@ -30,19 +30,19 @@ STORIES = [
 ]
 CASES = [
     pytest.param(
-        each,
+        mutant,
         kind,
-        id=f"{each.name}-{kind}",
-        marks=[] if kind == each.first_kind else [pytest.mark.soak],
+        id=f"{mutant.name}-{kind}",
+        marks=[] if kind == mutant.first_kind else [pytest.mark.soak],
     )
-    for each in MUTANTS
-    for kind in each.kinds
+    for mutant in MUTANTS
+    for kind in mutant.kinds
 ]
 
 
 def seen_by(history: History) -> set[str]:
     """The checkers that report something."""
-    return {each.__name__ for each in CHECKERS if [*each(history)]}
+    return {checker.__name__ for checker in CHECKERS if [*checker(history)]}
 
 
 @pytest.mark.parametrize(("story", "kind"), STORIES)
@@ -66,5 +66,5 @@ async def test_a_checker_reports_each_safeguard_that_is_off(
 
 def test_every_checker_is_proven_by_a_mutant() -> None:
     assert len(MUTANTS) >= MUTANTS_MIN
-    assert {each.story for each in MUTANTS} <= {*scenarios.ALL}
-    assert {each.caught_by for each in MUTANTS} == {each.__name__ for each in CHECKERS}
+    assert {mutant.story for mutant in MUTANTS} <= {*scenarios.ALL}
+    assert {mutant.caught_by for mutant in MUTANTS} == {checker.__name__ for checker in CHECKERS}

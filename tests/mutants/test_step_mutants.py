@@ -57,7 +57,7 @@ class Story:
     async def recorded(self) -> list[str]:
         """The steps that have a result."""
         found = await self.harness.store.workflows.history(DEFAULT, RUN)
-        return [each.key for each in found.steps if each.state is StepState.DONE]
+        return [step.key for step in found.steps if step.state is StepState.DONE]
 
     async def start(self, params: int) -> None:
         start = self.app.workflows.start

@@ -42,16 +42,16 @@ def no_box() -> Box:
 async def test_changes_that_meet_are_all_kept(store: Store) -> None:
     ACTOR.set("operator")
     await create_tenant(store, "acme", {})
-    changes = [set_tenant_limits(store, "acme", {name: each}) for name, each in LIMITS.items()]
+    changes = [set_tenant_limits(store, "acme", {name: limit}) for name, limit in LIMITS.items()]
     await asyncio.gather(suspend_tenant(store, "acme"), *changes)
     found = await store.tenants.get(SYSTEM, "acme")
     assert found == Tenant(id="acme", suspended=True, **LIMITS)  # type: ignore[arg-type]
     records = await list_audit(store, Scope("acme"))
     assert len(records) == len(LIMITS) + 2
-    assert {each.action for each in records} == {
+    assert {record.action for record in records} == {
         "tenant.create", "tenant.limits", "tenant.suspend",
     }  # fmt: skip
-    assert all(each.before != each.after for each in records)
+    assert all(record.before != record.after for record in records)
 
 
 async def test_of_creations_that_meet_one_succeeds(store: Store) -> None:
@@ -71,7 +71,10 @@ async def test_changes_of_a_queue_that_meet_are_all_kept(store: Store) -> None:
     ACTOR.set("operator")
     await put_queue(store, DEFAULT, "work", {})
     await asyncio.gather(
-        *(update_queue(store, DEFAULT, "work", {name: each}) for name, each in SETTINGS.items())
+        *(
+            update_queue(store, DEFAULT, "work", {name: setting})
+            for name, setting in SETTINGS.items()
+        )
     )
     found = await store.queues.get(DEFAULT, "work")
     assert found.settings == QueueSettings(**SETTINGS)  # type: ignore[arg-type]
@@ -84,15 +87,15 @@ async def test_changes_of_an_endpoint_that_meet_are_all_kept(store: Store) -> No
     made = await make_endpoint(store)
     await asyncio.gather(
         *(
-            update_endpoint(store, DEFAULT, made.id, {name: each}, box=no_box, check_url=allow)
-            for name, each in FIELDS.items()
+            update_endpoint(store, DEFAULT, made.id, {name: field}, box=no_box, check_url=allow)
+            for name, field in FIELDS.items()
         )
     )
     settings = (await store.endpoints.get(DEFAULT, made.id)).settings
     assert {name: getattr(settings, name) for name in FIELDS} == FIELDS
     records = await list_audit(store, DEFAULT)
     assert len(records) == len(FIELDS)
-    assert all(each.before != each.after for each in records)
+    assert all(record.before != record.after for record in records)
 
 
 async def test_a_refused_change_changes_nothing(store: Store) -> None:

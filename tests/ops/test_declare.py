@@ -36,8 +36,8 @@ async def declare_named(store: Store, app: str = "shop", /, **fields: dict[str, 
     """Declares schedules of an app by their names."""
     target = {"type": "queue", "queue": WORK}
     declared = [
-        ScheduleDeclaration(name, {"target": target, "name": name, **each})
-        for name, each in fields.items()
+        ScheduleDeclaration(name, {"target": target, "name": name, **field})
+        for name, field in fields.items()
     ]
     return await declare_schedules(store, DEFAULT, declared, app=app, limits=LIMITS)
 
@@ -160,10 +160,10 @@ async def test_two_apps_that_declare_one_name_have_a_schedule_each(
 
 async def test_apps_that_start_together_have_a_schedule_each(store: Store) -> None:
     apps = [f"app{number}" for number in range(NODES)]
-    await asyncio.gather(*(declare_named(store, each, report=HOURLY) for each in apps))
+    await asyncio.gather(*(declare_named(store, app, report=HOURLY) for app in apps))
     named = {each.name for each in await store.schedules.list(DEFAULT, ScheduleSelection(), 100)}
     assert len(named) == NODES
-    assert sum(f"{each}.report" in named for each in apps) == NODES - 1
+    assert sum(f"{app}.report" in named for app in apps) == NODES - 1
     assert "report" in named
 
 

@@ -46,7 +46,7 @@ def days(facade: Tickwork) -> Any:
 async def faults(asked: Awaitable[object]) -> list[str]:
     with pytest.raises(InvalidInput) as refused:
         await asked
-    return [each.field for each in refused.value.errors]
+    return [error.field for error in refused.value.errors]
 
 
 @pytest.mark.parametrize(

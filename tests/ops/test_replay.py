@@ -102,9 +102,9 @@ async def test_only_selected_dead_letters_are_replayed(store: Store) -> None:
     await make_dead_letters(store, 6, kind="a")
     await make_dead_letters(store, 6, kind="b")
     assert (await replay(store, DEFAULT, WORK, Selection(type="b"))).replayed == 6
-    assert {each.type for each in (await store.dead_letters.list(DEFAULT, WORK, ALL)).letters} == {
-        "a"
-    }
+    assert {
+        letter.type for letter in (await store.dead_letters.list(DEFAULT, WORK, ALL)).letters
+    } == {"a"}
     (first, *_) = (await store.dead_letters.list(DEFAULT, WORK, ALL)).letters
     assert (await replay(store, DEFAULT, WORK, Selection(ids=(first.id,)))).replayed == 1
     assert (await store.dead_letters.get(DEFAULT, first.id)).resolution is Resolution.REPLAYED

@@ -153,7 +153,7 @@ async def test_extra_runs_and_other_tenants_do_not_count_as_fires(
 async def test_upcoming_respects_max_firings(store: Store, clock: VirtualClock) -> None:
     made = await create(store, clock, interval_seconds=60, max_firings=3)
     assert made.next_slot is not None
-    slots = tuple(made.next_slot + each * timedelta(seconds=60) for each in range(3))
+    slots = tuple(made.next_slot + number * timedelta(seconds=60) for number in range(3))
     assert await coming(store, made) == slots
     clock.advance(seconds=59)
     await plan_now(store, clock)
@@ -195,7 +195,7 @@ async def test_a_fixed_delay_has_no_next_fire_after_its_end(
 
 
 async def coming(store: Store, schedule: Schedule) -> tuple[datetime, ...]:
-    return tuple(each.fire_at for each in (await upcoming(store, DEFAULT, schedule.id)).fires)
+    return tuple(fire.fire_at for fire in (await upcoming(store, DEFAULT, schedule.id)).fires)
 
 
 async def test_upcoming_computes_each_schedule_once_however_many_are_overdue(
@@ -237,7 +237,7 @@ async def test_upcoming_reads_few_of_very_many_overdue_schedules_and_says_so(
     part = await upcoming(store, DEFAULT, limit=2)
     assert (len(computed) <= 3 + 4 + 1, part.truncated) == (True, True)
     assert part.fires == whole.fires
-    assert {each.schedule_id for each in part.fires} == {soon.id}
+    assert {fire.schedule_id for fire in part.fires} == {soon.id}
 
 
 async def test_upcoming_fires_of_all_schedules_are_sorted(
@@ -249,14 +249,14 @@ async def test_upcoming_fires_of_all_schedules_are_sorted(
     await pause(store, stopped)
     fires, _ = await upcoming(store, DEFAULT, limit=6)
     start = clock.now()
-    seconds = [((each.fire_at - start).total_seconds(), each.schedule_id) for each in fires]
+    seconds = [((fire.fire_at - start).total_seconds(), fire.schedule_id) for fire in fires]
     expected = sorted(
-        [(20.0 * each, often.id) for each in range(1, 5)]
-        + [(45.0 * each, rarely.id) for each in range(1, 3)],
+        [(20.0 * number, often.id) for number in range(1, 5)]
+        + [(45.0 * number, rarely.id) for number in range(1, 3)],
         key=lambda each: each[0],
     )
     assert seconds == expected
-    assert all(each.due_at == each.fire_at for each in fires)
+    assert all(fire.due_at == fire.fire_at for fire in fires)
     assert await upcoming(store, SYSTEM, limit=6) == (fires, False)
     assert await upcoming(store, DEFAULT, often.id, limit=1) == (fires[:1], False)
 

@@ -71,7 +71,7 @@ async def test_bad_input_is_refused_by_field(
 ) -> None:
     with pytest.raises(InvalidInput) as refused:
         await make(store, **change)
-    assert field in [each.field for each in refused.value.errors]
+    assert field in [error.field for error in refused.value.errors]
     assert await store.schedules.list(DEFAULT, ScheduleSelection(), 10) == ()
 
 
@@ -97,13 +97,13 @@ async def test_all_faults_are_reported_at_once(store: Store) -> None:
     with pytest.raises(InvalidInput) as refused:
         await make(store, **bad)
     wanted = {"cron_expr", "overlap", "target.queue"}
-    assert sorted(each.field for each in refused.value.errors) == sorted(wanted)
+    assert sorted(error.field for error in refused.value.errors) == sorted(wanted)
     with pytest.raises(InvalidInput) as refused:
         await create.create_many(store, DEFAULT, [HOURLY, bad], limits=LIMITS)
-    assert {each.field for each in refused.value.errors} == {f"[1].{each}" for each in wanted}
+    assert {error.field for error in refused.value.errors} == {f"[1].{each}" for each in wanted}
     with pytest.raises(InvalidInput) as refused:
         await make(store, target={"queue": "no/where\x00"})
-    assert [each.field for each in refused.value.errors] == ["target.queue"]
+    assert [error.field for error in refused.value.errors] == ["target.queue"]
 
 
 async def test_a_missing_queue_is_reported_by_field_in_bulk(store: Store) -> None:
@@ -120,7 +120,7 @@ async def test_a_list_is_created_all_or_none(store: Store) -> None:
     bodies = [HOURLY, {**HOURLY, "priority": 99}]
     with pytest.raises(InvalidInput) as refused:
         await create.create_many(store, DEFAULT, bodies, limits=LIMITS)
-    assert [each.field for each in refused.value.errors] == ["[1].priority"]
+    assert [error.field for error in refused.value.errors] == ["[1].priority"]
     assert await store.schedules.list(DEFAULT, ScheduleSelection(), 10) == ()
 
 
@@ -243,7 +243,7 @@ async def test_a_backfill_leaves_out_slots_that_succeeded(
     start = first
     with pytest.raises(InvalidInput) as refused:
         await change.backfill(store, DEFAULT, made.id, since=now, until=start)
-    assert [each.field for each in refused.value.errors] == ["to"]
+    assert [error.field for error in refused.value.errors] == ["to"]
 
 
 async def test_a_backfill_leaves_out_planned_and_running_slots(
@@ -261,7 +261,10 @@ async def test_a_backfill_leaves_out_planned_and_running_slots(
     for waiting in (2, 0):
         assert await change.backfill(store, DEFAULT, made.id, **span, force=True) == ()
         assert len(await pull(store)) == waiting
-    assert [each.run for each in await store.schedules.messages(DEFAULT, made.id, 10)] == [0, 0]
+    assert [message.run for message in await store.schedules.messages(DEFAULT, made.id, 10)] == [
+        0,
+        0,
+    ]
 
 
 async def test_a_backfill_during_a_pause_fires_the_missed_slots(

@@ -33,7 +33,7 @@ from tickwork.ops.webhook_secret import (
 )
 from tickwork.store.contract import Store
 
-TEXTS = [b64encode(each * 32).decode() for each in (b"1", b"2")]
+TEXTS = [b64encode(name * 32).decode() for name in (b"1", b"2")]
 RIGHT, WRONG = map(SecretBox.from_text, TEXTS)
 BOTH = SecretBox.from_text(",".join(TEXTS))
 SHOP: Any = {"url": "https://shop.example.com/", "types": ["*"], "secret_headers": {"X-Tok": "t"}}

@@ -110,9 +110,9 @@ async def test_ids_that_are_not_open_are_refused_before_anything_is_done(
         await verb(store, DEFAULT, WORK, asked)
     with pytest.raises(NotFound, match=f"letter dead_{first.id.hex} in queue other; nothing"):
         await verb(store, DEFAULT, "other", Selection(ids=(first.id,)))
-    assert [each.id for each in (await store.dead_letters.list(DEFAULT, WORK, ALL)).letters] == [
-        first.id
-    ]
+    assert [
+        letter.id for letter in (await store.dead_letters.list(DEFAULT, WORK, ALL)).letters
+    ] == [first.id]
 
 
 async def test_a_group_shows_the_error_of_one_of_its_dead_letters(store: Store) -> None:

@@ -242,7 +242,7 @@ async def test_a_time_without_a_zone_is_refused_by_field(store: Store) -> None:
     naive = datetime.fromisoformat("2026-01-05T09:00:00")
     with pytest.raises(InvalidInput) as refused:
         await why(store, DEFAULT, made.id, naive)
-    assert [each.field for each in refused.value.errors] == ["at"]
+    assert [error.field for error in refused.value.errors] == ["at"]
 
 
 async def test_a_one_shot_in_the_past_waits_for_a_scheduler_and_a_worker(

@@ -37,7 +37,7 @@ def test_some_of_many_steps_are_shown_with_their_number_and_what_the_run_waits_f
         started_at=NOW,
     )  # fmt: skip
     seen = view(RunPage(run, (slept,), 10, (last,), (), NOW), RunWindow(0, 1))
-    assert [(each.key, each.state, each.finished_at) for each in seen.steps] == [
+    assert [(step.key, step.state, step.finished_at) for step in seen.steps] == [
         ("nap", StepState.DONE, NOW)
     ]
     assert (seen.steps_total, seen.wake_at) == (10, LATER)

@@ -82,7 +82,9 @@ class Life:
         """Why slots did not fire, and how many."""
         records = await self.records(schedule)
         return [
-            (each.reason, each.count) for each in records if each.status is FiringStatus.SKIPPED
+            (record.reason, record.count)
+            for record in records
+            if record.status is FiringStatus.SKIPPED
         ]
 
 
@@ -120,7 +122,7 @@ def unaccounted(
     """What is wrong with the account of a schedule's slots, in words: each was handed to a handler
     once, or is in one run that says why not."""
     wanted, given = sorted(expected), sorted(fired)
-    runs = [each for each in records if each.status is FiringStatus.SKIPPED]
+    runs = [record for record in records if record.status is FiringStatus.SKIPPED]
     faults = [f"{slot} came twice" for slot in {*given} if given.count(slot) > 1]
     faults += [f"{slot} is no slot" for slot in {*given} - {*wanted}]
     for slot in wanted:

@@ -88,7 +88,7 @@ async def events(app: Tickwork) -> tuple[Message, ...]:
 async def rests(app: Tickwork) -> bool:
     """Whether a worker has postponed the only event of a tenant until its rest is over."""
     now = await (await store_of(app)).now()
-    waits = [(each.visible_at - now).total_seconds() for each in await events(app)]
+    waits = [(event.visible_at - now).total_seconds() for event in await events(app)]
     return len(waits) == 1 and waits[0] > REST_SECONDS / 2
 
 

@@ -142,10 +142,10 @@ async def test_a_tenant_whose_alert_cannot_be_sent_does_not_hold_up_the_others(
 
         progress.get = get_or_fail
         await h.advance(minutes=2)
-        told = [each.url.rpartition("/")[2] for each in h.deliveries.webhooks]
+        told = [webhook.url.rpartition("/")[2] for webhook in h.deliveries.webhooks]
         await h.store.secrets.rotate(broken, OWNER, FIELD, good, keep_seconds=0)
         await h.advance(hours=1)
-        later = [each.url.rpartition("/")[2] for each in h.deliveries.webhooks[len(told) :]]
+        later = [webhook.url.rpartition("/")[2] for webhook in h.deliveries.webhooks[len(told) :]]
         dead = (await h.store.dead_letters.list(SYSTEM, ALERTS_QUEUE, Selection(limit=10))).letters
     assert sorted(told) == ["acme", "cut-off", "zoo"]
     assert later == ["broken"]
@@ -178,7 +178,7 @@ async def alert_from_nodes(h: Harness, nodes: int) -> list[ClaimedBatch[Any]]:
         node = await join(h.store)
         batches.append(batch_of(await claim(h.store, node, queue=ALERTS_QUEUE, scope=SYSTEM)))
     await asyncio.gather(
-        *(alerter.handle(each) for alerter, each in zip(alerters, batches, strict=True))
+        *(alerter.handle(batch) for alerter, batch in zip(alerters, batches, strict=True))
     )
     return batches
 
@@ -189,7 +189,7 @@ async def test_nodes_that_alert_at_the_same_time_send_at_most_one(
     async with harness(app, database=database, start=START) as h:
         await alert_of(h.store, DEFAULT)
         batches = await alert_from_nodes(h, 4)
-        outcomes = [each.claimed[0].outcome for each in batches]
+        outcomes = [batch.claimed[0].outcome for batch in batches]
         sent = len(h.deliveries.webhooks)
     assert sent == outcomes.count(Succeeded()) <= 1
-    assert sum(isinstance(each, Snoozed) for each in outcomes) == 4 - sent
+    assert sum(isinstance(outcome, Snoozed) for outcome in outcomes) == 4 - sent

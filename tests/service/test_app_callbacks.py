@@ -46,7 +46,7 @@ async def started(app: Tickwork, h: Harness, **fields: Any) -> str:
 
 
 async def records(app: Tickwork) -> list[FiringRecord]:
-    return [each for each in await app.schedules.firings("morning") if each.finished_at]
+    return [firing for firing in await app.schedules.firings("morning") if firing.finished_at]
 
 
 async def test_a_202_leaves_the_firing_running_until_it_is_completed(
@@ -90,7 +90,7 @@ async def test_an_answer_other_than_202_ends_the_attempt(
         h.deliveries.answer = lambda _: next(answers)
         await app.schedules.create(**DAILY)
         await h.advance(hours=1)
-        assert [each.status for each in await records(app)] == ["succeeded", "failed"]
+        assert [record.status for record in await records(app)] == ["succeeded", "failed"]
         for number in (0, 1):
             with pytest.raises(Conflict):
                 await app.firings.complete(token_of(h, number))
@@ -111,7 +111,7 @@ async def test_the_time_limit_fails_the_attempt_and_the_next_has_a_new_token(
         with pytest.raises(Conflict):
             await app.firings.complete(first)
         done = await app.firings.complete(second)
-        attempts = [each.headers["Tickwork-Attempt"] for each in h.deliveries.webhooks]
+        attempts = [webhook.headers["Tickwork-Attempt"] for webhook in h.deliveries.webhooks]
         statuses = [each.status for each in await records(app)]
     assert (record.status, record.reason, record.catch_up) == ("failed", "callback_timeout", False)
     assert record.excerpt == "callback_timeout: not completed within 600 seconds"
@@ -164,7 +164,7 @@ async def test_a_receiver_may_be_done_before_it_has_answered(
         h.deliveries.answer = lambda _: ACCEPTED
         h.deliveries.deliver = complete_first  # type: ignore[method-assign]
         await h.advance(hours=2)
-        assert [each.status for each in await records(app)] == ["succeeded"]
+        assert [record.status for record in await records(app)] == ["succeeded"]
         assert len(done) == 1
 
 
@@ -221,7 +221,7 @@ async def test_a_slot_that_fired_late_waits_too(app: Tickwork, database: str | N
         await h.advance(minutes=12)
         assert len(h.deliveries.webhooks) == 2
         await app.firings.complete(token_of(h))
-        assert [each.status for each in await records(app)] == ["succeeded", "failed"]
+        assert [record.status for record in await records(app)] == ["succeeded", "failed"]
 
 
 async def test_a_worker_that_dies_after_the_202_sends_a_new_token(
@@ -300,7 +300,7 @@ async def test_a_callback_that_cannot_be_is_refused(
     async with harness(app, database=database, start=START):
         with pytest.raises(InvalidInput) as refused:
             await app.schedules.create(daily_time="09:00", target=target)
-    assert field in [each.field for each in refused.value.errors]
+    assert field in [error.field for error in refused.value.errors]
 
 
 async def test_without_a_public_url_the_error_names_the_setting(tmp_path: Any) -> None:

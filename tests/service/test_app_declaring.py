@@ -44,7 +44,7 @@ async def test_a_queue_that_nobody_described_is_made_as_usual(tmp_path: Path) ->
 async def test_a_bad_address_is_named_as_the_argument_it_is() -> None:
     with pytest.raises(InvalidInput) as raised:
         await Tickwork("mysql://localhost/app").open()
-    assert [each.field for each in raised.value.errors] == ["database"]
+    assert [error.field for error in raised.value.errors] == ["database"]
 
 
 async def test_a_handler_that_comes_too_late_is_refused(app: Tickwork, tmp_path: Path) -> None:

@@ -46,8 +46,12 @@ async def test_a_slot_becomes_a_signed_request_with_the_payload_as_its_body(
         made = await app.schedules.create(**DAILY, target_url=HOOK)
         await h.advance(hours=1)
         (request,) = h.deliveries.webhooks
-        keys = [secret_key(each) for each in await signing_secrets(h.store, DEFAULT, PlainBox())]
-        (record,) = [each for each in await app.schedules.firings("morning") if each.finished_at]
+        keys = [
+            secret_key(secret) for secret in await signing_secrets(h.store, DEFAULT, PlainBox())
+        ]
+        (record,) = [
+            firing for firing in await app.schedules.firings("morning") if firing.finished_at
+        ]
     assert (made.target, made.payload) == ({"type": "webhook", "url": HOOK}, {"name": "<Ann>"})
     assert (request.url, request.method, request.body) == (HOOK, "POST", b'{"name":"<Ann>"}')
     assert is_signed(keys, request.headers, request.body, NINE)
@@ -74,14 +78,14 @@ async def test_a_failed_delivery_is_retried_with_the_same_ids_until_its_attempts
         shown = await app.schedules.get("morning")
         (dead,) = await app.dead_letters.list("tickwork.deliveries")
     assert len(requests) == 5
-    assert len({each.headers["webhook-id"] for each in requests}) == 1
-    assert len({each.headers["Idempotency-Key"] for each in requests}) == 1
-    attempts = [each.headers["Tickwork-Attempt"] for each in requests]
+    assert len({request.headers["webhook-id"] for request in requests}) == 1
+    assert len({request.headers["Idempotency-Key"] for request in requests}) == 1
+    attempts = [request.headers["Tickwork-Attempt"] for request in requests]
     assert attempts == ["1", "2", "3", "4", "5"]
-    timestamps = [int(each.headers["webhook-timestamp"]) for each in requests]
+    timestamps = [int(request.headers["webhook-timestamp"]) for request in requests]
     waits = [after - before for before, after in pairwise(timestamps)]
     assert waits == [60, 180, 480, 1_080]
-    finished = [each for each in records if each.finished_at is not None]
+    finished = [record for record in records if record.finished_at is not None]
     assert [each.status for each in finished] == ["dead", "failed", "failed", "failed", "failed"]
     assert (shown.last_status, shown.last_error) == ("dead", "the receiver answered 503")
     assert (dead.reason, dead.attempts) == ("max_retries", 5)
@@ -122,9 +126,9 @@ async def test_only_a_2xx_is_a_success_and_everything_else_is_retried(
             )
         await h.advance(hours=1)
         times: dict[str, tuple[int, ...]] = {}
-        for each in h.deliveries.webhooks:
-            sent_at = int(each.headers["webhook-timestamp"]) - int(NINE.timestamp())
-            name = each.url.rpartition("/")[2]
+        for webhook in h.deliveries.webhooks:
+            sent_at = int(webhook.headers["webhook-timestamp"]) - int(NINE.timestamp())
+            name = webhook.url.rpartition("/")[2]
             times[name] = (*times.get(name, ()), sent_at)
         assert times == dict.fromkeys(successes, (0,)) | dict.fromkeys(NOT_SUCCEEDED, (0, 60))
         assert {each.last_status for each in await app.schedules.list()} == {"succeeded"}
@@ -147,9 +151,9 @@ async def test_every_retry_and_every_replay_of_a_slot_has_the_same_ids(
         other = h.deliveries.webhooks[-1]
     assert (len(hooks), len(emails)) == (15, 15)
     for name in ("webhook-id", "Idempotency-Key"):
-        (shown,) = {each.headers[name] for each in hooks}
+        (shown,) = {hook.headers[name] for hook in hooks}
         assert other.headers[name] != shown
-    assert len({each.message_id for each in emails}) == 1
+    assert len({email.message_id for email in emails}) == 1
 
 
 async def test_partial_success_advances_and_sends_nothing_again(
@@ -164,13 +168,15 @@ async def test_partial_success_advances_and_sends_nothing_again(
         await h.advance(hours=20)
         sent = len(h.deliveries.emails), len(h.deliveries.webhooks)
         shown = await app.schedules.get("morning")
-        (record,) = [each for each in await app.schedules.firings("morning") if each.finished_at]
+        (record,) = [
+            firing for firing in await app.schedules.firings("morning") if firing.finished_at
+        ]
         email = h.deliveries.emails[0]
     assert sent == (1, 1)
     assert (shown.last_status, shown.last_error) == ("partial", "partial: webhook")
     assert shown.error_count == 0
     assert shown.next_fire_at == NINE + timedelta(days=1)
-    outcomes = [(each.channel, each.status, each.detail) for each in record.channels]
+    outcomes = [(channel.channel, channel.status, channel.detail) for channel in record.channels]
     assert outcomes == [
         ("email", "succeeded", None),
         ("webhook", "failed", "the receiver answered 500"),
@@ -222,7 +228,7 @@ async def test_a_wish_that_is_shorter_than_the_backoff_does_not_shorten_it(
             is_delivered=False, error="busy", retry_after_seconds=1.0
         )
         await h.advance(hours=2)
-        at = [int(each.headers["webhook-timestamp"]) for each in h.deliveries.webhooks]
+        at = [int(webhook.headers["webhook-timestamp"]) for webhook in h.deliveries.webhooks]
     assert [after - before for before, after in pairwise(at)] == [60, 180, 480, 1_080]
 
 
@@ -268,7 +274,7 @@ async def test_a_slot_over_the_limit_of_its_host_waits_and_keeps_its_attempt(
     nine = int(NINE.timestamp())
     at = [int(each.headers["webhook-timestamp"]) - nine for each in sent if HOOK in each.url]
     assert at == [0, 1, 2]
-    assert [each.status for each in records if each.finished_at] == ["succeeded"]
+    assert [record.status for record in records if record.finished_at] == ["succeeded"]
     (other,) = [each for each in sent if "other" in each.url]
     assert int(other.headers["webhook-timestamp"]) == nine
 
@@ -298,7 +304,7 @@ async def test_a_new_target_replaces_the_old_one_and_the_payload_stays(
         assert changed.target == {"type": "webhook", "url": "https://example.com/other"}
         assert changed.payload == {"name": "<Ann>"}
         await h.advance(hours=1)
-        assert [each.url for each in h.deliveries.webhooks] == ["https://example.com/other"]
+        assert [webhook.url for webhook in h.deliveries.webhooks] == ["https://example.com/other"]
 
 
 async def test_the_hidden_queue_is_not_listed(app: Tickwork, database: str | None) -> None:
@@ -328,7 +334,7 @@ async def test_a_target_that_can_never_be_reached_is_refused(
     async with harness(app, database=database, start=START):
         with pytest.raises(InvalidInput) as refused:
             await app.schedules.create(**DAILY, target=target)
-    assert field in [each.field for each in refused.value.errors]
+    assert field in [error.field for error in refused.value.errors]
 
 
 class NoBox(PlainBox):

@@ -73,7 +73,7 @@ async def test_a_failed_slot_follows_the_retries_of_its_schedule_and_shows_each_
     (dead,) = await app.deliveries.list(endpoint="shop", undelivered=True)
     history = (await app.deliveries.get(dead.id)).history
     assert (dead.status, [each.code for each in history]) == (DeliveryStatus.DEAD, [503] * 3)
-    ids = {each.headers["webhook-id"] for each in h.deliveries.webhooks}
+    ids = {webhook.headers["webhook-id"] for webhook in h.deliveries.webhooks}
     assert ids == {str(without_prefix(dead.id))}
     assert (await app.schedules.get("morning")).last_status == "dead"
     h.deliveries.answer = lambda _: 200
@@ -94,7 +94,7 @@ async def test_a_dead_slot_can_be_resent_as_a_delivery(app: Tickwork, h: Harness
     await app.deliveries.resend(dead.id)
     await h.drain()
     assert (await app.deliveries.get(dead.id)).status is DeliveryStatus.DELIVERED
-    assert [each.body for each in h.deliveries.webhooks] == [b'{"n":7}'] * 2
+    assert [webhook.body for webhook in h.deliveries.webhooks] == [b'{"n":7}'] * 2
 
 
 async def test_slots_wait_without_losing_attempts_while_the_endpoint_takes_none(
@@ -208,7 +208,7 @@ async def test_a_target_names_an_endpoint_that_exists_and_nothing_besides(
         target: Any = {"type": "webhook", **given}
         with pytest.raises(InvalidInput) as raised:
             await app.schedules.create(daily_time="09:00", target=target)
-        assert [each.field for each in raised.value.errors] == [field]
+        assert [error.field for error in raised.value.errors] == [field]
         assert text in raised.value.errors[0].message
     with pytest.raises(InvalidInput, match="there is no endpoint 'shob'"):
         await app.schedules.create_bulk(
@@ -273,10 +273,10 @@ async def test_a_slot_that_is_not_completed_is_delivered_to_its_endpoint_again(
     assert (delivery.status, delivery.attempts) == (DeliveryStatus.WAITING, 2)
     h.deliveries.answer = lambda _: 202
     await h.advance(minutes=20)
-    firings = [each for each in await app.schedules.firings("morning") if each.finished_at]
+    firings = [firing for firing in await app.schedules.firings("morning") if firing.finished_at]
     assert firings[0].excerpt is not None
     assert firings[0].excerpt.startswith("callback_timeout")
-    assert [each.status for each in firings] == ["dead", "failed", "failed"]
+    assert [firing.status for firing in firings] == ["dead", "failed", "failed"]
     assert token_of(h) != first
     (letter,) = await app.dead_letters.list(DELIVERIES)
     await app.dead_letters.replay(DELIVERIES)

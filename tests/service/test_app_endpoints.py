@@ -37,15 +37,15 @@ async def h(app: Tickwork, database: str | None) -> AsyncIterator[Harness]:
 def bodies(h: Harness, url: str | None = None) -> list[Any]:
     """The data of the events that were sent."""
     return [
-        msgspec.json.decode(each.body)["data"]
-        for each in h.deliveries.webhooks
-        if url is None or each.url == url
+        msgspec.json.decode(webhook.body)["data"]
+        for webhook in h.deliveries.webhooks
+        if url is None or webhook.url == url
     ]
 
 
 def types(h: Harness, url: str) -> list[str]:
     """The types of the events that were sent to a URL, sorted."""
-    sent = [each for each in h.deliveries.webhooks if each.url == url]
+    sent = [webhook for webhook in h.deliveries.webhooks if webhook.url == url]
     return sorted(msgspec.json.decode(each.body)["type"] for each in sent)
 
 
@@ -66,9 +66,9 @@ async def test_an_event_reaches_the_endpoints_and_queues_of_its_type(
     (sent,) = await h.sent("orders")
     assert (published.event_id, published.queues, published.endpoints) == ("order-7-paid", 1, 2)
     assert (sent.body, sent.message.type) == ({"id": 7}, "order.paid")
-    assert sorted(each.url for each in h.deliveries.webhooks) == [BILLING, SHOP]
-    for each in h.deliveries.webhooks:
-        assert msgspec.json.decode(each.body) == {
+    assert sorted(webhook.url for webhook in h.deliveries.webhooks) == [BILLING, SHOP]
+    for webhook in h.deliveries.webhooks:
+        assert msgspec.json.decode(webhook.body) == {
             "type": "order.paid",
             "timestamp": "2026-03-02T08:30:00Z",
             "data": {"id": 7},
@@ -95,7 +95,7 @@ async def test_an_owners_event_reaches_its_endpoints_and_those_without_an_owner(
         )
     await app.events.publish("order.paid", {}, owner="ann")
     await h.drain()
-    hosts = sorted(each.url for each in h.deliveries.webhooks)
+    hosts = sorted(webhook.url for webhook in h.deliveries.webhooks)
     assert hosts == ["https://a.example.com/", "https://all.example.com/"]
 
 
@@ -115,7 +115,7 @@ async def test_a_handler_that_is_retried_publishes_its_events_once(
         await app.endpoints.create("shop", url=SHOP, types=["order.*"])
         await app.queue("orders").send({})
         await own.advance(hours=1)
-        assert sorted(each["step"] for each in bodies(own)) == [1, 2]
+        assert sorted(body["step"] for body in bodies(own)) == [1, 2]
 
 
 async def test_a_retried_handler_that_publishes_another_event_loses_none(
@@ -180,7 +180,7 @@ async def test_an_event_that_nobody_could_receive_is_refused(
     async with harness(app, start=START):
         with pytest.raises(InvalidInput) as refused:
             await app.events.publish(**{"data": {}, **given})
-    assert [each.field for each in refused.value.errors] == [field]
+    assert [error.field for error in refused.value.errors] == [field]
 
 
 # Requests
@@ -286,7 +286,7 @@ async def test_another_kind_of_signature_begins_with_the_next_secret(
     await app.events.publish("order.paid", {"id": 2})
     await h.drain()
     before, during = h.deliveries.webhooks
-    assert [each[:3] for each in during.headers["webhook-signature"].split()] == ["v1a", "v1,"]
+    assert [part[:3] for part in during.headers["webhook-signature"].split()] == ["v1a", "v1,"]
     for request, key in (
         (before, secret_key(made.secret)),
         (during, secret_key(made.secret)),
@@ -370,10 +370,10 @@ async def test_a_delivery_has_ten_attempts_in_three_days_unless_its_endpoint_say
     h.deliveries.answer = lambda _: 500
     await app.events.publish("order.paid", {})
     await h.advance(days=4)
-    at = [int(each.headers["webhook-timestamp"]) for each in h.deliveries.webhooks]
+    at = [int(webhook.headers["webhook-timestamp"]) for webhook in h.deliveries.webhooks]
     (dead,) = await app.dead_letters.list(ENDPOINTS)
     # More requests probe the breaker, and cost none.
-    numbers = {each.headers["Tickwork-Attempt"] for each in h.deliveries.webhooks}
+    numbers = {webhook.headers["Tickwork-Attempt"] for webhook in h.deliveries.webhooks}
     assert numbers == {str(number) for number in range(1, 11)}
     assert dead.attempts == 10
     assert 3 * 86_400 <= at[-1] - at[0] < 3.5 * 86_400
@@ -394,7 +394,7 @@ async def test_a_receivers_wish_delays_the_retry_and_a_permanent_status_ends_it(
     h.deliveries.answer = answer
     await app.events.publish("order.paid", {})
     await h.advance(days=5)
-    first, second = (int(each.headers["webhook-timestamp"]) for each in h.deliveries.webhooks)
+    first, second = (int(webhook.headers["webhook-timestamp"]) for webhook in h.deliveries.webhooks)
     (dead,) = await app.dead_letters.list(ENDPOINTS)
     assert second - first == 1_000
     assert (dead.reason, dead.error) == ("permanent", "the receiver answered 422")
@@ -428,8 +428,8 @@ async def test_nothing_is_lost_when_a_receiver_is_down_for_two_days(
     assert failing.health.open_until is not None
     assert (await app.endpoints.get("any")).health.open_until is None
     # For each endpoint at the fifth failure, and after a day.
-    assert [each.message.type for each in alerts] == ["endpoint.failing"] * 4
-    assert {each.body["name"] for each in alerts} == {"ordered", "any"}
+    assert [alert.message.type for alert in alerts] == ["endpoint.failing"] * 4
+    assert {alert.body["name"] for alert in alerts} == {"ordered", "any"}
 
 
 async def test_while_the_breaker_is_open_no_attempt_is_lost(app: Tickwork, h: Harness) -> None:
@@ -472,7 +472,7 @@ async def test_a_receiver_that_is_gone_disables_its_endpoint_and_enabling_goes_o
     enabled = await app.endpoints.enable("shop")
     await h.advance(minutes=1)
     assert enabled.disabled_at is None
-    assert sorted(each["number"] for each in bodies(h)) == [1, 1, 2]
+    assert sorted(body["number"] for body in bodies(h)) == [1, 1, 2]
     assert not await app.deliveries.list(undelivered=True)
 
 
@@ -529,10 +529,10 @@ async def test_an_endpoints_rate_holds_and_costs_no_attempt(app: Tickwork, h: Ha
     for number in range(10):
         await app.events.publish("order.paid", {"number": number})
     await h.advance(minutes=1)
-    at = [int(each.headers["webhook-timestamp"]) for each in h.deliveries.webhooks]
+    at = [int(webhook.headers["webhook-timestamp"]) for webhook in h.deliveries.webhooks]
     assert len(at) == 10
     assert at[-1] - at[0] >= 4
-    assert {each.headers["Tickwork-Attempt"] for each in h.deliveries.webhooks} == {"1"}
+    assert {webhook.headers["Tickwork-Attempt"] for webhook in h.deliveries.webhooks} == {"1"}
 
 
 # Operating
@@ -551,7 +551,7 @@ async def test_a_delivery_is_sent_again_with_the_same_id(app: Tickwork, h: Harne
     await app.deliveries.resend(dead.id)
     await app.deliveries.resend(str(delivered.id))
     await h.drain()
-    ids = [each.headers["webhook-id"] for each in h.deliveries.webhooks]
+    ids = [webhook.headers["webhook-id"] for webhook in h.deliveries.webhooks]
     assert sorted(ids) == sorted(
         [str(without_prefix(delivered.id))] * 2 + [str(without_prefix(dead.id))] * 2
     )
@@ -574,7 +574,7 @@ async def test_the_replay_of_a_dead_delivery_has_the_same_id(app: Tickwork, h: H
     (delivery,) = await app.deliveries.list()
     assert (delivery.status, delivery.attempts) == ("delivered", 5)
     for name in ("webhook-id", "Idempotency-Key"):
-        assert [each.headers[name] for each in h.deliveries.webhooks] == [
+        assert [webhook.headers[name] for webhook in h.deliveries.webhooks] == [
             str(without_prefix(delivery.id))
         ] * 5
 
@@ -609,7 +609,7 @@ async def test_everything_of_a_span_that_did_not_arrive_is_recovered_at_a_rate(
         "shop", since=START + timedelta(minutes=30), rate_per_second=0.1
     )
     await h.advance(minutes=1)
-    at = [int(each.headers["webhook-timestamp"]) for each in h.deliveries.webhooks]
+    at = [int(webhook.headers["webhook-timestamp"]) for webhook in h.deliveries.webhooks]
     assert sent == 3
     assert bodies(h) == [{"number": 1}, {"number": 2}, {"number": 3}]
     assert [after - before for before, after in pairwise(at)] == [10, 10]
@@ -631,7 +631,7 @@ async def test_recovery_goes_through_all_deliveries_in_steps_oldest_first(
     end = START + timedelta(hours=5, minutes=30)
     assert await app.deliveries.recover("shop", since=START, until=end, rate_per_second=0.1) == 6
     await h.advance(minutes=2)
-    at = [int(each.headers["webhook-timestamp"]) for each in h.deliveries.webhooks]
+    at = [int(webhook.headers["webhook-timestamp"]) for webhook in h.deliveries.webhooks]
     assert bodies(h) == [{"number": number} for number in range(6)]
     assert [after - before for before, after in pairwise(at)] == [10] * 5
     recorded = [each for each in await app.audit.list() if each.action == "delivery.recover"]
@@ -753,7 +753,7 @@ async def test_every_request_says_how_soon_its_answer_must_begin(app: Tickwork, 
     several: Any = {"type": "channels", "channels": [hook, {**hook, "timeout_seconds": 7}]}
     await app.schedules.create(once_at=h.now, target=several)
     await h.advance(minutes=1)
-    seconds = [each.first_byte_seconds for each in h.deliveries.webhooks]
+    seconds = [webhook.first_byte_seconds for webhook in h.deliveries.webhooks]
     assert seconds == [5] * 6
     changed = await app.endpoints.update("shop", first_byte_seconds=None)
     assert changed.settings.first_byte_seconds is None

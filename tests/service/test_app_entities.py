@@ -189,7 +189,7 @@ async def test_a_wrong_call_is_refused_by_its_field(app: Tickwork, call: Any, fi
     with pytest.raises(InvalidInput) as caught:
         made = call(app)
         await made
-    assert [each.field for each in caught.value.errors] == [field]
+    assert [error.field for error in caught.value.errors] == [field]
     assert await app.entity(Counter, "a").add() == 1
 
 
@@ -231,7 +231,7 @@ class _OldVersion(Entity):
 def test_a_class_that_cannot_be_an_entity_is_refused(app: Tickwork, cls: Any, field: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         app.entities.register(cls)
-    assert [each.field for each in caught.value.errors] == [field]
+    assert [error.field for error in caught.value.errors] == [field]
 
 
 def test_two_classes_of_one_name_are_refused(app: Tickwork) -> None:

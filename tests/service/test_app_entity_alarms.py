@@ -167,7 +167,7 @@ async def test_alarms_keep_the_correlation_and_are_no_chain_of_hops(
     await app.queue("starts").send("a", correlation_id="story")
     await h.advance(seconds=35)
     alarms = [each.message for each in await h.sent(SLEEPERS)]
-    assert [(each.correlation_id, each.hops) for each in alarms] == [("story", 0)] * 4
+    assert [(alarm.correlation_id, alarm.hops) for alarm in alarms] == [("story", 0)] * 4
 
 
 async def test_a_failing_handler_is_rolled_back_and_retried_while_calls_go_on(

@@ -124,7 +124,7 @@ async def test_too_many_waiting_calls_are_refused(
     calls = [asyncio.ensure_future(app.entity(Gate, "a").pass_by()) for _ in range(4)]
     ended = await asyncio.wait_for(asyncio.wait(calls[2:]), 10)
     errors = [each.exception() for each in ended[0]]
-    assert [type(each) for each in errors] == [TooMany, TooMany]
+    assert [type(error) for error in errors] == [TooMany, TooMany]
     with pytest.raises(TooMany, match="calls wait for Gate 'a'"):
         await app.entity(Gate, "a").send.pass_by()
     with pytest.raises(TooMany):
@@ -295,10 +295,10 @@ async def end(h: Harness, call: Any, node: Any) -> Any:
 async def test_a_free_entity_is_claimed_at_once_and_handed_over_in_order(h: Harness) -> None:
     one, two = await join(h), await join(h)
     calls = [await enter(h, node) for node in (one, two, one)]
-    assert [each.state for each in calls] == [State.CLAIMED, State.BLOCKED, State.BLOCKED]
-    ids = [each.id for each in calls]
+    assert [call.state for call in calls] == [State.CLAIMED, State.BLOCKED, State.BLOCKED]
+    ids = [call.id for call in calls]
     for number, node in enumerate((one, two, one)):
-        left = {each: index == 0 for index, each in enumerate(ids[number:])}
+        left = {id_: index == 0 for index, id_ in enumerate(ids[number:])}
         assert await h.store.entities.entered(DEFAULT, ids) == left
         others = two if node == one else one
         assert (await end(h, calls[number], others)).refused

@@ -97,7 +97,7 @@ async def test_a_slot_whose_call_fails_is_retried_and_runs_once(app: Tickwork, h
     Diary.failures = 2
     await h.advance(hours=1)
     firings = await app.schedules.firings(made.id)
-    assert [each.status for each in firings] == ["succeeded", "failed", "failed"]
+    assert [firing.status for firing in firings] == ["succeeded", "failed", "failed"]
     assert await app.entity(Diary, "a").notes() == ["-"]
 
 
@@ -118,7 +118,7 @@ async def test_a_wrong_target_is_refused_by_its_field(
 ) -> None:
     with pytest.raises(InvalidInput) as caught:
         await app.schedules.create(**DAILY, target=target)
-    assert [each.field for each in caught.value.errors] == [field]
+    assert [error.field for error in caught.value.errors] == [field]
 
 
 async def test_a_wrong_method_is_refused_with_the_nearest_one(app: Tickwork, h: Harness) -> None:
@@ -212,4 +212,4 @@ async def test_a_wrong_schedule_of_an_entity_is_refused_in_the_call(
 ) -> None:
     with pytest.raises(InvalidInput) as caught:
         await app.entity(Diary, "a").plan(**options)
-    assert [each.field for each in caught.value.errors] == [field]
+    assert [error.field for error in caught.value.errors] == [field]

@@ -202,7 +202,7 @@ async def test_what_breaks_a_limit_is_refused_by_name_and_nothing_is_stored(
 
     with pytest.raises(InvalidInput) as caught:
         await run(app, write)
-    assert [each.field for each in caught.value.errors] == [field]
+    assert [error.field for error in caught.value.errors] == [field]
     assert await look(app, all_values) == {}
 
 
@@ -510,7 +510,7 @@ async def test_a_node_with_older_code_puts_calls_back_for_a_newer_one(
     assert caplog.text.count("has schema_version 2, this process knows 1") == 1
     waits = await why_entity(h.store, DEFAULT, "Deployed", "a")
     if kind != "slot":  # It is no call of the entity yet.
-        assert [each.code for each in waits] == ["delayed"]
+        assert [wait.code for wait in waits] == ["delayed"]
         assert "this process knows 1" in waits[0].details[0]
     Deployed.schema_version = 2
     await h.advance(seconds=10)

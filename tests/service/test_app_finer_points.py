@@ -130,7 +130,7 @@ async def test_an_error_after_the_ack_is_told_and_the_ack_counts(
         await work.send(1)
         await h.drain()
         assert await h.dead("work") == []
-    told = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert [("stays acked" in each, "after the ack" in each) for each in told] == [(True, True)]
 
 
@@ -158,7 +158,7 @@ async def test_an_error_after_a_retry_is_told_and_the_retry_counts(
     assert (dead.reason, dead.attempts) == (REASON_MAX_RETRIES, 2)
     assert "the reason" in (dead.error or "")
     if isolation == "thread":  # Of the other the log is elsewhere.
-        told = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+        told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
         assert ["message is retried" in each and "the reason" in each for each in told] == [
             True
         ] * 2
@@ -174,7 +174,7 @@ async def test_the_line_of_a_retry_tells_the_error_that_came_after_it(
     caplog.set_level(logging.INFO, "tickwork")
     async with app.running():
         await batch.wait(timeout_seconds=30)
-    lines = [each.getMessage() for each in caplog.records]
+    lines = [record.getMessage() for record in caplog.records]
     for outcome in ("retried", "dead"):
         (line,) = [each for each in lines if f"outcome={outcome}" in each]
         assert 'error="ValueError: the reason"' in line
@@ -194,7 +194,9 @@ async def test_an_error_after_the_acks_of_a_batch_is_told_once(
     async with harness(app) as h:
         await work.send_batch([1, 2, 3])
         await h.drain()
-    told = [each.getMessage() for each in caplog.records if "stays acked" in each.getMessage()]
+    told = [
+        record.getMessage() for record in caplog.records if "stays acked" in record.getMessage()
+    ]
     assert ["and 1 more" in each and "Traceback" in each for each in told] == [True]
 
 

@@ -125,12 +125,12 @@ async def test_a_forecast_names_the_herds_and_what_a_window_makes_of_them(
     assert (herd.at, herd.firings) == (nine, 241)
     assert (herd.causes[0].schedules, herd.causes[0].firings) == (240, 240)
     assert (herd.causes[0].kind, herd.causes[0].target) == ("queue", "mail")
-    peaks = {each.fire_window_seconds: each.peak_firings for each in found.windows}
+    peaks = {window.fire_window_seconds: window.peak_firings for window in found.windows}
     assert (peaks[60], peaks[600], peaks[3_600]) == (241, 25, 5)
-    targets = {(each.kind, each.name): each.firings for each in found.targets}
+    targets = {(target.kind, target.name): target.firings for target in found.targets}
     assert targets["queue", "mail"] == 240
     assert targets["host", "hooks.example.com"] == 1
-    assert [each.tenant for each in found.tenants] == ["default"]
+    assert [tenant.tenant for tenant in found.tenants] == ["default"]
     assert found.schedules == 242
 
 

@@ -118,7 +118,7 @@ async def test_an_edited_delivery_goes_where_it_went_before(
     async with harness(app, database=database, start=START) as h:
         letter = await dead_delivery(app, h, queue)
         body = letter.body
-        forgeries: list[Any] = [{**body, **each} for each in CHANGES[queue]]
+        forgeries: list[Any] = [{**body, **change} for change in CHANGES[queue]]
         for forged in (*forgeries, 1, None, "x"):
             with pytest.raises(InvalidInput, match="body"):
                 await app.dead_letters.edit(letter.id, forged)

@@ -174,7 +174,7 @@ def test_a_wrong_declaration_is_refused_with_its_field(
 ) -> None:
     with pytest.raises(InvalidInput) as refused:
         Tickwork().http(method, path, **{"key": None} | options)(lambda _: None)
-    assert [each.field for each in refused.value.errors] == [field]
+    assert [error.field for error in refused.value.errors] == [field]
 
 
 def test_one_route_has_one_handler(app: Tickwork) -> None:

@@ -75,10 +75,10 @@ async def test_what_an_app_changes_is_recorded_under_its_name(database: str | No
         made = await app.schedules.create(cron_expr="@daily", target=EMAILS, payload="secret")
         await app.schedules.pause(made.id)
         records = await list_audit(running.store, Scope("default"))
-    assert [each.action for each in reversed(records)][-3:] == [
+    assert [record.action for record in reversed(records)][-3:] == [
         "queue.pause", "schedule.create", "schedule.pause",
     ]  # fmt: skip
-    assert {each.actor for each in records} == {"app shop"}
+    assert {record.actor for record in records} == {"app shop"}
     assert "secret" not in str(records)
 
 
@@ -214,7 +214,7 @@ async def test_schedules_are_listed_by_owner_name_and_metadata(
         fires = await app.schedules.upcoming(
             owner="bob", since=h.now + hour, until=h.now + 3 * hour
         )
-        assert {each.schedule_id for each in fires} == {second.id, third.id}
+        assert {fire.schedule_id for fire in fires} == {second.id, third.id}
         assert len(fires) == 2
 
 
@@ -305,7 +305,7 @@ async def test_times_and_ids_may_be_texts_and_others_are_refused(app: Tickwork) 
         for field, call in calls.items():
             with pytest.raises(InvalidInput) as refused:
                 await call()
-            assert [each.field for each in refused.value.errors] == [field]
+            assert [error.field for error in refused.value.errors] == [field]
         naive = datetime(2026, 1, 5)  # noqa: DTZ001 (this is the error)
         with pytest.raises(InvalidInput, match="at: must have a time zone offset"):
             await app.schedules.why("noon", naive)

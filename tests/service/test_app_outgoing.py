@@ -85,7 +85,7 @@ async def test_a_message_with_bad_options_is_refused_with_its_batch(app: Tickwor
             wrong: dict[str, Any] = options
             with pytest.raises(InvalidInput) as refused:
                 await work.send_batch([1, Outgoing(2, **wrong)])
-            assert [each.field for each in refused.value.errors] == [field]
+            assert [error.field for error in refused.value.errors] == [field]
         with pytest.raises(InvalidInput, match="event_id"):
             await work.send_batch([1, Outgoing(2, event_id="a"), Outgoing(3)], event_id="b")
         with pytest.raises(InvalidInput):

@@ -117,7 +117,7 @@ async def test_a_failed_probe_is_sent_again_at_its_own_time(app: Tickwork, h: Ha
     probes = h.deliveries.webhooks[5:]
     (waiting,) = await app.deliveries.list(status="waiting")
     shown = await app.deliveries.get(waiting.id)
-    assert {each.headers["Tickwork-Attempt"] for each in probes} == {"6"}
+    assert {probe.headers["Tickwork-Attempt"] for probe in probes} == {"6"}
     assert [each.number for each in shown.history] == [*range(1, len(probes) + 6)]
     # The attempt at its own time is the last one.
     await h.advance(hours=2, minutes=10)
@@ -157,10 +157,10 @@ async def test_the_probe_of_an_ordered_endpoint_is_the_first_of_those_that_wait(
     for number in range(3):
         await app.events.publish("order.paid", {"number": number})
     await h.advance(hours=3)
-    assert {number_of(each) for each in h.deliveries.webhooks} == {0}
+    assert {number_of(webhook) for webhook in h.deliveries.webhooks} == {0}
     assert len(h.deliveries.webhooks) > 8
     h.deliveries.webhooks.clear()
     h.deliveries.answer = lambda _: 200
     await h.advance(hours=1)
-    assert [number_of(each) for each in h.deliveries.webhooks] == [0, 1, 2]
+    assert [number_of(webhook) for webhook in h.deliveries.webhooks] == [0, 1, 2]
     assert not await app.deliveries.list(undelivered=True)

@@ -35,8 +35,8 @@ async def test_a_function_in_a_process_gets_its_firing_and_its_limit(app: Tickwo
             found = await app.dead_letters.list("functions.functions")
             return [each.error for each in found]
 
-        for each in ("report", "burn"):
-            await app.schedules.trigger(each)
+        for name in ("report", "burn"):
+            await app.schedules.trigger(name)
         await eventually(sent)
         await eventually(errors)
         ((*firing, pid),) = await sent()

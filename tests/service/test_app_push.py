@@ -40,7 +40,7 @@ async def h(app: Tickwork, database: str | None) -> AsyncIterator[Harness]:
 
 
 def bodies(h: Harness) -> list[Any]:
-    return [msgspec.json.decode(each.body) for each in h.deliveries.webhooks]
+    return [msgspec.json.decode(webhook.body) for webhook in h.deliveries.webhooks]
 
 
 async def make(app: Tickwork, **settings: Any) -> str:
@@ -91,7 +91,7 @@ async def test_texts_and_bytes_are_pushed_too(app: Tickwork, h: Harness) -> None
     await app.queue("work").send("héllo", content_type="text")
     await app.queue("work").send(b"\xff\x00", content_type="bytes")
     await h.drain()
-    found = {each["content_type"]: each["body"] for each in bodies(h)}
+    found = {body["content_type"]: body["body"] for body in bodies(h)}
     assert found == {"text": "héllo", "bytes": base64.b64encode(b"\xff\x00").decode()}
 
 
@@ -102,7 +102,7 @@ async def test_a_failed_push_follows_the_retry_settings_of_its_queue(
     h.deliveries.answer = lambda _: 500
     await app.queue("work").send({})
     await h.advance(minutes=1, seconds=59)
-    assert [each["attempts"] for each in bodies(h)] == [1, 2]
+    assert [body["attempts"] for body in bodies(h)] == [1, 2]
     await h.advance(seconds=1)
     (letter,) = await h.dead("work")
     assert (letter.reason, letter.attempts) == ("max_retries", 3)
@@ -118,7 +118,7 @@ async def test_a_busy_receiver_snoozes_the_message_and_burns_no_attempt(
     h.deliveries.answer = lambda _: answers.pop() if answers else 200
     await app.queue("work").send({})
     await h.advance(minutes=13, seconds=59)
-    assert [each["attempts"] for each in bodies(h)] == [1] * 7
+    assert [body["attempts"] for body in bodies(h)] == [1] * 7
     assert (await app.endpoints.get("shop")).health.failures_in_row == 0
     await h.advance(seconds=1)
     assert len(bodies(h)) == 8
@@ -163,7 +163,7 @@ async def test_an_open_breaker_delays_and_burns_no_attempt(app: Tickwork, h: Har
     h.deliveries.answer = lambda _: 200
     await h.advance(hours=3)
     assert (await app.endpoints.get("shop")).health.open_until is None
-    assert len({each["id"] for each in bodies(h)}) == 20
+    assert len({body["id"] for body in bodies(h)}) == 20
     assert await h.dead("work") == []
     assert (await app.queues.stats("work")).counts.ready == 0
 
@@ -179,7 +179,7 @@ async def test_messages_wait_for_a_disabled_endpoint_until_it_is_enabled(
     assert bodies(h) == []
     await app.endpoints.enable("shop")
     await h.drain()
-    assert sorted(each["body"]["number"] for each in bodies(h)) == [0, 1, 2]
+    assert sorted(body["body"]["number"] for body in bodies(h)) == [0, 1, 2]
 
 
 async def test_a_message_that_expires_says_whether_its_endpoint_is_disabled(
@@ -219,7 +219,9 @@ async def test_messages_wait_for_an_endpoint_that_does_not_exist_yet(
     with caplog.at_level(logging.WARNING, "tickwork"):
         await h.advance(days=1)
         await h.advance(days=1)
-    warned = [each.getMessage() for each in caplog.records if "does not exist" in each.getMessage()]
+    warned = [
+        record.getMessage() for record in caplog.records if "does not exist" in record.getMessage()
+    ]
     assert len(warned) == 1
     assert "queue work of default pushes to the endpoint shop" in warned[0]
     await app.endpoints.create("shop", url=SHOP, types=[])
@@ -255,7 +257,7 @@ async def test_each_tenant_of_a_shared_queue_has_its_own_endpoint(
     await app.endpoints.create("shop", url=SHOP, types=[])
     await app.queue("work").send({"mine": True})
     await h.drain()
-    assert [each["body"] for each in bodies(h)] == [{"mine": True}]
+    assert [body["body"] for body in bodies(h)] == [{"mine": True}]
     # Without an endpoint of its own, the other tenant's message waits.
     await h.store.messages.send(Scope("other"), "work", NewMessage(id=new_id(), body=b"{}"))
     await h.advance(hours=1)
@@ -327,7 +329,9 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> list[Worker]:
 def consumed(workers: list[Worker]) -> list[str | None]:
     """The endpoints to which a worker pushes the queue."""
     consumers = workers[-1].consumers
-    return [each.queue.settings.push_to for each in consumers if each.queue.name == "work"]
+    return [
+        consumer.queue.settings.push_to for consumer in consumers if consumer.queue.name == "work"
+    ]
 
 
 async def test_a_running_worker_follows_the_queues_that_push(

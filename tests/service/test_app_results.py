@@ -159,7 +159,7 @@ async def test_a_result_whose_receiver_was_deleted_is_a_dead_letter_that_can_be_
         for name in ("one", "two"):
             assert (await app.schedules.get(name)).last_status == "succeeded"
         letters = await h.dead(DELIVERIES)
-        assert sorted((each.error or "").partition(";")[0] for each in letters) == [
+        assert sorted((letter.error or "").partition(";")[0] for letter in letters) == [
             "there is no endpoint away",
             "there is no queue gone",
         ]
@@ -204,8 +204,8 @@ async def test_a_result_starts_a_run_of_a_workflow_with_the_result_as_its_params
         runs = await app.workflows.list()
     assert made.on_success == made.on_failure == {"workflow": "report"}
     assert seen == [("succeeded", NINE), ("dead", "2026-03-02T09:05:00Z")]
-    assert {each.status for each in runs} == {"completed"}
-    assert len({each.id for each in runs}) == 2
+    assert {run.status for run in runs} == {"completed"}
+    assert len({run.id for run in runs}) == 2
 
 
 async def test_a_result_whose_workflow_is_gone_is_a_dead_letter_whose_replay_reaches_its_runs(
@@ -287,11 +287,11 @@ async def test_a_receiver_that_does_not_exist_is_refused(
         ):
             with pytest.raises(InvalidInput) as refused:
                 await call
-            assert field in [each.field.removeprefix("[0].") for each in refused.value.errors]
+            assert field in [error.field.removeprefix("[0].") for error in refused.value.errors]
         made = await app.schedules.create(**DAILY, target_url=HOOK)
         with pytest.raises(InvalidInput) as refused:
             await app.schedules.update(made.id, on_success=given)
-        assert field in [each.field for each in refused.value.errors]
+        assert field in [error.field for error in refused.value.errors]
 
 
 async def test_schedules_created_in_bulk_tell_their_results(

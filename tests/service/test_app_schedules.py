@@ -69,7 +69,10 @@ async def test_what_a_function_sends_commits_with_its_end(
         await h.advance(hours=2)
         assert [each.body for each in await h.sent("out")] == [{"attempt": 2}]
         records = await app.schedules.firings("report")
-    assert [(each.attempt, each.status) for each in records] == [(2, "succeeded"), (1, "failed")]
+    assert [(record.attempt, record.status) for record in records] == [
+        (2, "succeeded"),
+        (1, "failed"),
+    ]
 
 
 async def test_to_declare_again_changes_only_what_differs(

@@ -206,7 +206,7 @@ async def test_a_slow_start_of_an_application_takes_no_time_of_its_calls() -> No
     await delay(0.1)
     first.cancel()
     starting.may_start.set()
-    assert [(await each).status for each in calls] == [200] * 3
+    assert [(await call).status for call in calls] == [200] * 3
     assert starting.starts == 1
     await app.close()
 
@@ -264,7 +264,7 @@ async def test_calls_of_a_handler_carry_its_correlation_and_are_not_part_of_it(
     @app.on("orders")
     async def handle(_: Message[Any]) -> None:
         answers = [(await app.service("keys").get("/")).json() for _ in range(2)]
-        seen.extend((each["correlation"], each["trace"].split("-")[1]) for each in answers)
+        seen.extend((answer["correlation"], answer["trace"].split("-")[1]) for answer in answers)
         raise ValueError("after the calls")
 
     async with harness(app, database=database) as h:
@@ -322,7 +322,7 @@ async def test_a_wrong_call_is_refused_with_its_field(wrong: dict[str, Any], fie
         given = {"method": "POST", "path": "/"} | wrong
         with pytest.raises(InvalidInput) as refused:
             await keys.call(given.pop("method"), given.pop("path"), **given)
-        assert [each.field for each in refused.value.errors] == [field]
+        assert [error.field for error in refused.value.errors] == [field]
 
 
 def test_a_service_is_bound_once() -> None:

@@ -69,7 +69,9 @@ async def stored(h: Harness) -> bytes:
 
 
 def sent(h: Harness) -> list[tuple[str, str | None]]:
-    return [(each.url, each.headers.get("Authorization")) for each in h.deliveries.webhooks]
+    return [
+        (webhook.url, webhook.headers.get("Authorization")) for webhook in h.deliveries.webhooks
+    ]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +97,7 @@ async def test_a_secret_is_sent_but_neither_stored_nor_shown(
     assert set(sent(h)) == expected
     everything = await stored(h)
     assert b"example.com" in everything or b"slack.com" in everything
-    assert not [each for each in SECRETS if each in everything]
+    assert not [secret for secret in SECRETS if secret in everything]
 
 
 async def test_an_update_keeps_the_secrets_that_it_does_not_name(app: Tickwork, h: Harness) -> None:
@@ -126,7 +128,7 @@ async def test_of_several_channels_none_gets_the_secret_of_another(
     swapped: Any = {**target, "channels": target["channels"][::-1]}
     with pytest.raises(InvalidInput) as raised:
         await app.schedules.update("a", target=swapped)
-    assert {each.field for each in raised.value.errors} == {
+    assert {error.field for error in raised.value.errors} == {
         "target.channels[0].headers.Authorization",
         "target.channels[1].headers.Authorization",
         "target.channels[1].url",
@@ -152,7 +154,7 @@ async def test_the_retry_of_one_channel_and_a_replay_open_the_secrets_again(
     await h.advance(hours=2)
     assert len(sent(h)) == 6
     (letter,) = await h.dead("tickwork.deliveries")
-    assert not [each for each in SECRETS if each in msgspec.json.encode(letter.body)]
+    assert not [secret for secret in SECRETS if secret in msgspec.json.encode(letter.body)]
     h.deliveries.answer = lambda _: 200
     await app.dead_letters.replay("tickwork.deliveries")
     await h.drain()

@@ -14,7 +14,7 @@ from tickwork.testing import harness
 
 def shape(nodes: tuple[TraceNode, ...]) -> list[Any]:
     """The tree as plain values."""
-    return [[each.kind, each.name, each.state, *shape(each.children)] for each in nodes]
+    return [[node.kind, node.name, node.state, *shape(node.children)] for node in nodes]
 
 
 async def test_a_trace_is_a_tree_of_messages_dead_letters_runs_and_steps(
@@ -54,22 +54,22 @@ async def test_a_trace_is_a_tree_of_messages_dead_letters_runs_and_steps(
         ]
         below = {tuple(each[:3]) for each in shape(found.nodes)}
         assert below == {tuple(each[:3]) for each in expected}
-        (gone,) = [each for each in found.nodes if each.state == "handled"]
+        (gone,) = [node for node in found.nodes if node.state == "handled"]
         assert sorted(shape(gone.children)) == [
             ["dead_letter", "graves", "dead"],
             ["message", "notes", "ready"],
         ]
-        (run,) = [each for each in found.nodes if each.kind == "run"]
+        (run,) = [node for node in found.nodes if node.kind == "run"]
         assert (run.id, shape(run.children)) == ("run-1", [["step", "sleep", "waiting"]])
         # A message without a correlation id began its own, and any of its records names it.
         own = await app.trace(first)
         assert own.correlation_id == first
-        assert {each.kind for each in own.nodes} == {"message", "run"}
+        assert {node.kind for node in own.nodes} == {"message", "run"}
         assert await app.trace("run-2") == own
         with pytest.raises(NotFound, match="nothing with this correlation id is left"):
             await app.trace("other")
         await h.advance(hours=2)
-        (ended,) = [each for each in (await app.trace("story")).nodes if each.kind == "run"]
+        (ended,) = [node for node in (await app.trace("story")).nodes if node.kind == "run"]
         assert (ended.state, shape(ended.children)) == ("completed", [["step", "sleep", "done"]])
 
 

@@ -45,7 +45,7 @@ class Model(BaseModel):
 async def faults_of(call: Any) -> dict[str, str]:
     with pytest.raises(InvalidInput) as refused:
         await call
-    return {each.field: each.message for each in refused.value.errors}
+    return {error.field: error.message for error in refused.value.errors}
 
 
 def body(payload: Any, queue: str = "emails", **fields: Any) -> ScheduleFields:
@@ -151,7 +151,7 @@ def test_a_wrong_field_of_a_scheduled_function_is_refused_at_its_decorator(
 
     with pytest.raises(InvalidInput) as refused:
         app.schedule(**{"payload": {"to": "a"}, **fields})(tick)
-    found = {each.field: each.message for each in refused.value.errors}
+    found = {error.field: error.message for error in refused.value.errors}
     assert piece in found[field]
     assert app._engine.registry.schedules == {}
 
@@ -162,7 +162,7 @@ def test_all_faults_of_a_scheduled_function_are_told_at_once(app: Tickwork) -> N
     wrong: Any = {"cron_expr": "bad", "timezone": "bad", "priority": 77, "payload": 5}
     with pytest.raises(InvalidInput) as refused:
         app.schedule(**wrong)(tick)
-    fields = {each.field for each in refused.value.errors}
+    fields = {error.field for error in refused.value.errors}
     assert fields == {"tick.cron_expr", "tick.timezone", "tick.priority", "tick.payload"}
 
 

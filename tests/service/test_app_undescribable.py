@@ -62,7 +62,7 @@ OUT_OF_RANGE = "ValueError: seconds must be from 0 to 31536000"
         (Gone(404), "permanent", "Gone: <exception str() failed>"),
         (Misread(), "max_retries", "Misread: an error that cannot be described"),
     ],
-    ids=lambda each: type(each).__name__ if isinstance(each, Exception) else "",
+    ids=lambda name: type(name).__name__ if isinstance(name, Exception) else "",
 )
 @pytest.mark.parametrize("where", ["task", "thread"])
 async def test_an_error_that_cannot_be_told_costs_its_own_message(

@@ -147,7 +147,7 @@ async def test_a_waiting_message_names_the_limit_that_binds(
         (found,) = seen
         assert found.estimate is not None
         assert (found.estimate.limited_by, found.estimate.ahead) == (code, 0)
-        assert any(words in each for each in found.details), found.details
+        assert any(words in detail for detail in found.details), found.details
 
 
 async def test_a_run_says_which_step_it_waits_for_and_until_when(database: str | None) -> None:
@@ -471,7 +471,9 @@ async def test_before_there_is_a_secret_no_key_is_missed(
         made = await app.schedules.create(name="plain", daily_time="09:00", target=hook)
         await app.schedules.trigger("plain")
         (message,) = await h.store.schedules.messages(app._engine.scope, made.id, 1)
-        assert not any("unknown here" in each for each in (await ask(app, str(message.id))).details)
+        assert not any(
+            "unknown here" in detail for detail in (await ask(app, str(message.id))).details
+        )
 
 
 async def test_the_id_of_a_webhook_finds_its_slot(database: str | None) -> None:

@@ -31,7 +31,7 @@ async def test_an_app_with_queues_and_without_handlers_says_so(
     assert not caplog.records
     async with app.running():
         pass
-    assert [each.levelno for each in caplog.records] == [logging.WARNING]
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
     assert "no handlers" in caplog.text
 
 
@@ -52,9 +52,9 @@ async def test_a_type_that_nobody_handles_is_told_once(
     async with app.running():
         await eventually(lambda: seen)
     told = [
-        each.getMessage()
-        for each in caplog.records
-        if "no handler in this process" in each.getMessage()
+        record.getMessage()
+        for record in caplog.records
+        if "no handler in this process" in record.getMessage()
     ]
     assert len(told) == 2
     assert any("the type 'unknown'" in each for each in told)
@@ -133,7 +133,7 @@ async def test_one_event_id_for_several_messages_is_refused(
         ):
             with pytest.raises(InvalidInput, match=said):
                 await each
-        await app.batch("emails", (each for each in ["in a handler"]), event_id="y")
+        await app.batch("emails", (name for name in ["in a handler"]), event_id="y")
 
     async with harness(app, database=database, raise_errors=True) as h:
         with pytest.raises(InvalidInput, match=said):
@@ -143,7 +143,7 @@ async def test_one_event_id_for_several_messages_is_refused(
         assert not await h.store.batches.list(DEFAULT, 10)
         await emails.send_batch(["alone"], event_id="x")
         await outer.send(1)
-        await app.batch("emails", (each for each in ["of a batch"]), event_id="z")
+        await app.batch("emails", (name for name in ["of a batch"]), event_id="z")
         await h.drain()
     assert sorted(handled) == ["alone", "in a handler", "of a batch"]
 
@@ -229,8 +229,8 @@ async def test_who_waits_for_a_batch_may_say_for_how_long(home: Home) -> None:
 @pytest.mark.one_store("sqlite")
 async def test_a_process_of_its_own_says_what_it_handles(home: Home, children: Children) -> None:
     app = Tickwork(home.url)
-    for each in ("work", "gathered", "out"):
-        app.queue(each)
+    for name in ("work", "gathered", "out"):
+        app.queue(name)
     await app.queue("work").send("first")
     await app.close()
     child = children.spawn("tests.service.programs.draining", home.url, "30")

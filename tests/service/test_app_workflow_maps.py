@@ -194,7 +194,7 @@ async def test_items_stop_with_their_run_and_wait_while_it_is_paused(
         await app.workflows.start(mapped, ["a", "stop", "b", "c"], id="one")
         await h.drain()
         assert done == ["a", "stop"]
-        statuses = [each.status for each in await children_of(h, "one")]
+        statuses = [child.status for child in await children_of(h, "one")]
         assert statuses == ["completed", "completed", "cancelled", "cancelled"]
 
         run = await app.workflows.start(mapped, ["pause", "d"], id="two")

@@ -142,6 +142,6 @@ async def test_an_event_is_received_once_whenever_it_is_sent(
             await h.advance(seconds=30)
             assert await run.result() == [*range(len(whens))]
             events = (await run.status()).events
-            waits = [each.consumed_by for each in events if each.type == "go"]
+            waits = [event.consumed_by for event in events if event.type == "go"]
             assert waits == [f"wait {number}" for number in range(len(whens))]
-            assert {each.consumed_by for each in events if each.type != "go"} <= {None}
+            assert {event.consumed_by for event in events if event.type != "go"} <= {None}

@@ -189,7 +189,7 @@ async def test_an_event_reaches_its_wait_whether_it_comes_before_or_after(
         await h.advance(minutes=2)
         status = await run.status()
         assert status.waits_for == ("step three: event 'approved'",)
-        assert [each.consumed_by for each in status.events] == ["one", "two", None]
+        assert [event.consumed_by for event in status.events] == ["one", "two", None]
         await h.advance(minutes=11)
         assert await run.result() == [{"by": "ann"}, {"by": "ben"}, "three"]
         with pytest.raises(Conflict, match="takes no more events"):
@@ -197,7 +197,7 @@ async def test_an_event_reaches_its_wait_whether_it_comes_before_or_after(
         with pytest.raises(NotFound, match="no run nobody"):
             await app.workflows.get("nobody").send_event("approved")
         made = await app.workflows.send_event(approve, "new", "approved", 1)
-        assert [each.type for each in (await made.status()).events] == ["approved"]
+        assert [event.type for event in (await made.status()).events] == ["approved"]
 
 
 async def test_events_that_start_a_run_at_the_same_time_all_reach_it(
@@ -255,7 +255,7 @@ async def test_bad_input_is_refused_by_its_field_and_changes_nothing(
         for wrong, field in WRONG:
             with pytest.raises(InvalidInput) as caught:
                 await wrong(app, run)
-            assert [each.field for each in caught.value.errors] == [field]
+            assert [error.field for error in caught.value.errors] == [field]
         for verb in VERBS:
             for unknown in ("nobody", "", "\0"):
                 with pytest.raises(NotFound, match="no run"):

@@ -69,7 +69,7 @@ async def start(app: Tickwork, server: Receiver, name: str) -> tuple[str, str]:
 
 
 async def statuses(app: Tickwork, name: str) -> list[str]:
-    return [str(each.status) for each in await app.schedules.firings(name)]
+    return [str(firing.status) for firing in await app.schedules.firings(name)]
 
 
 @pytest.mark.one_store("sqlite")

@@ -132,13 +132,13 @@ class World:
 
     async def run(self, *nodes: Node, seconds: float) -> None:
         for _ in range(int(seconds // STEP_SECONDS)):
-            for each in nodes:
-                await each.step()
+            for node in nodes:
+                await node.step()
             await self.handle()
             self.clock.advance(seconds=STEP_SECONDS)
             self.elapsed_seconds += STEP_SECONDS
-            for each in nodes:
-                each.boot_seconds += STEP_SECONDS
+            for node in nodes:
+                node.boot_seconds += STEP_SECONDS
 
     async def handle(self) -> None:
         found = await pull(self.store, limit=ALL)
@@ -158,8 +158,8 @@ class World:
 
     def check_spacing(self, *schedules: Schedule) -> None:
         """They were handed out on time and each slot once, as if no clock had been set."""
-        for each in schedules:
-            given = self.of(each)
+        for schedule in schedules:
+            given = self.of(schedule)
             assert [one.catch_up for one in given] == [False] * len(given)
             due = [20.0 * (n + 1) for n in range(len(given))]
             late = [one.elapsed_seconds - at for one, at in zip(given, due, strict=True)]
@@ -176,7 +176,7 @@ async def world(store: Store, clock: VirtualClock) -> World:
 
 async def anchors(store: Store, *schedules: Schedule) -> set[timedelta]:
     """By how much they count from another instant than at first."""
-    now = [await again(store, each) for each in schedules]
+    now = [await again(store, schedule) for schedule in schedules]
     return {
         each.definition.rule.anchor - made.definition.rule.anchor
         for each, made in zip(now, schedules, strict=True)
@@ -350,7 +350,7 @@ async def test_who_came_after_a_jump_and_knew_nothing_of_it_is_not_moved_again(
     clock.set_by(seconds=3_600)
     new = await world.node()
     await new.step()
-    unaware = {each.shard for each in new.scheduler.leadership.grants}
+    unaware = {grant.shard for grant in new.scheduler.leadership.grants}
     assert len(unaware) == SHARDS
     await world.run(old, new, seconds=120)
     assert (await store.shards.clock(SYSTEM)).clock == 3_600_000_000
@@ -526,12 +526,12 @@ async def test_what_waits_for_longer_than_a_jump_follows_it(world: World, second
     made = await create(store, clock, **TWENTY)
     node = await world.node()
     await wait_unclaimed(world, node, 200)
-    planned = [each.slot for each in await messages(store, made)]
+    planned = [message.slot for message in await messages(store, made)]
     assert len(planned) >= 10
     clock.set_by(seconds=seconds)
     await node.step()
     by = timedelta(seconds=seconds) + TRIFLE
-    now = [each.slot for each in await messages(store, made)]
+    now = [message.slot for message in await messages(store, made)]
     assert now[: len(planned)] == [slot + by for slot in planned if slot is not None]
 
 
@@ -548,10 +548,10 @@ async def test_a_slot_that_is_taken_is_not_taken_again(world: World) -> None:
     await update(store, await again(store, made), other)
     await wait_unclaimed(world, node, 80)
     begun = [each.slot for each in await pull(store, limit=2)]
-    waiting = [each.slot for each in await messages(store, made) if each.slot not in begun]
+    waiting = [message.slot for message in await messages(store, made) if message.slot not in begun]
     clock.set_by(seconds=-60)
     await wait_unclaimed(world, node, STEP_SECONDS)
-    now = {each.slot: each.visible_at for each in await messages(store, made)}
+    now = {message.slot: message.visible_at for message in await messages(store, made)}
     by = TRIFLE - MINUTE
     kept = [slot for slot in waiting if slot is not None and slot + by in begun]
     assert [now[slot] - slot for slot in kept] == [by]
@@ -706,7 +706,7 @@ async def test_very_many_follow_in_pieces_and_nothing_is_planned_before_its_turn
 
 
 async def anchors_of(store: Store, schedules: list[Schedule]) -> list[timedelta]:
-    return [delta for each in schedules for delta in await anchors(store, each)]
+    return [delta for schedule in schedules for delta in await anchors(store, schedule)]
 
 
 async def test_who_lost_the_shard_moves_nothing(store: Store, clock: VirtualClock) -> None:

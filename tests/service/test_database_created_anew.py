@@ -37,8 +37,8 @@ async def create_anew(url: str) -> None:
     """Deletes everything and migrates, as an operator does who wants to start from scratch."""
     if url.startswith("sqlite"):
         path = Path(url.removeprefix("sqlite:///"))
-        for each in ("", "-wal", "-shm"):
-            path.with_name(path.name + each).unlink(missing_ok=True)
+        for name in ("", "-wal", "-shm"):
+            path.with_name(path.name + name).unlink(missing_ok=True)
     else:
         connection = await asyncpg.connect(url)
         await connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")

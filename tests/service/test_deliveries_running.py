@@ -70,7 +70,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def ended(app: Tickwork, name: str) -> FiringRecord:
     async def found() -> list[FiringRecord]:
-        return [each for each in await app.schedules.firings(name) if each.finished_at]
+        return [firing for firing in await app.schedules.firings(name) if firing.finished_at]
 
     return (await eventually(found, what=f"the end of {name}"))[0]
 
@@ -153,7 +153,7 @@ async def test_an_email_that_the_relay_refuses_for_good_is_a_dead_letter_at_once
     record = await ended(app, "hello")
     letters = await app.dead_letters.list(QUEUE)
     assert (record.status, record.attempt) == (status, 1)
-    assert [each.reason for each in letters] == ["permanent"] * number
+    assert [letter.reason for letter in letters] == ["permanent"] * number
     assert answer.partition(" ")[2] in str(record.excerpt)
 
 
@@ -163,7 +163,7 @@ async def test_emails_that_exceed_the_connections_of_a_relay_wait_and_lose_no_at
     number = EMAIL_CONCURRENCY + 5
     mailbox.open.clear()
     email: Any = {"type": "email", "to": "ann@example.com", "subject": "Hello", "text": "Hello"}
-    names = [f"hello {each}" for each in range(number)]
+    names = [f"hello {index}" for index in range(number)]
     for name in names:
         await app.schedules.create(name=name, once_at=PAST, target=email)
 
@@ -175,7 +175,7 @@ async def test_emails_that_exceed_the_connections_of_a_relay_wait_and_lose_no_at
     await eventually(others_wait, what="emails that wait in the queue")
     mailbox.open.set()
     records = [await ended(app, name) for name in names]
-    assert {(each.status, each.attempt) for each in records} == {("succeeded", 1)}
+    assert {(record.status, record.attempt) for record in records} == {("succeeded", 1)}
     assert len(mailbox.emails) == number
 
 

@@ -20,9 +20,9 @@ async def test_each_change_of_an_endpoint_is_one_line(
 ) -> None:
     def lines() -> list[tuple[str, str]]:
         found = [
-            (each.levelname, each.getMessage())
-            for each in caplog.records
-            if hasattr(each, "endpoint")
+            (record.levelname, record.getMessage())
+            for record in caplog.records
+            if hasattr(record, "endpoint")
         ]
         caplog.clear()
         return found

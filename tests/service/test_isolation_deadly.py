@@ -46,10 +46,10 @@ async def test_who_ends_its_worker_is_dead_in_the_end_and_the_others_are_done_on
 
     await eventually(is_done, what="all to be done or dead")
     letters = (await store.dead_letters.list(DEFAULT, "work", Selection())).letters
-    dead = {decode_body(each.body, each.content_type): each for each in letters}
+    dead = {decode_body(letter.body, letter.content_type): letter for letter in letters}
     out = await store.messages.peek(DEFAULT, "out", 100)
     assert sorted(decode_body(each.body, each.content_type) for each in out) == OTHERS
-    died = [each.returncode for each in lives if each.returncode is not None]
+    died = [live.returncode for live in lives if live.returncode is not None]
     assert (dead["exit"].reason, died) == (REASON_WORKER_LOST, [3] * LOST_CLAIMS_MAX)
     assert dead["allocate"].reason == REASON_MAX_RETRIES
     assert "MemoryError" in (dead["allocate"].error or "")

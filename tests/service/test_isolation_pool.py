@@ -173,8 +173,8 @@ async def test_values_of_every_plain_kind_cross(pool: ProcessPool) -> None:
 
     assert message.rows is not None
     message.rows.joined(Connection())
-    assert written == [("a statement", each) for each in handlers.KINDS]
-    assert [type(each) for _, each in written] == [type(each) for each in handlers.KINDS]
+    assert written == [("a statement", kind) for kind in handlers.KINDS]
+    assert [type(each) for _, each in written] == [type(kind) for kind in handlers.KINDS]
 
 
 @pytest.mark.parametrize(
@@ -265,9 +265,11 @@ async def test_a_handler_that_cannot_be_imported_is_refused(pool: ProcessPool) -
         handlers.wrapped: "is not the object at tests.service.programs.handlers:plain",
     }
     with pytest.raises(InvalidInput) as refused:
-        await pool.start([declared(each) for each in refusals])
-    told = [each.message for each in refused.value.errors]
-    assert [each in one for each, one in zip(refusals.values(), told, strict=True)] == [True] * 3
+        await pool.start([declared(refusal) for refusal in refusals])
+    told = [error.message for error in refused.value.errors]
+    assert [refusal in one for refusal, one in zip(refusals.values(), told, strict=True)] == [
+        True
+    ] * 3
     assert pool.pids == []
 
 
@@ -306,7 +308,7 @@ async def test_a_module_that_ends_the_process_is_refused(pool: ProcessPool) -> N
 async def test_processes_end_with_their_worker(children: Children, tmp_path: Path) -> None:
     child = children.spawn("tests.service.programs.killed", tmp_path)
     line = await child.line("pids", WAIT_SECONDS)
-    pids = [int(each) for each in line.split()[1:]]
+    pids = [int(part) for part in line.split()[1:]]
     assert len(pids) == 2
     assert all(map(is_alive, pids))
     child.kill9()

@@ -41,14 +41,14 @@ class Kept(logging.Handler):
     def told(self) -> list[tuple[str, str]]:
         """Level and outcome of each message's end."""
         return [
-            (each.levelname, each.msg.fields["outcome"])
-            for each in self.records
-            if isinstance(each.msg, LogEvent) and "outcome" in each.msg.fields
+            (record.levelname, record.msg.fields["outcome"])
+            for record in self.records
+            if isinstance(record.msg, LogEvent) and "outcome" in record.msg.fields
         ]
 
     def fields(self, outcome: str) -> dict[str, Any]:
         """Those of the first line with this outcome."""
-        found = [each.msg.fields for each in self.records if isinstance(each.msg, LogEvent)]
+        found = [record.msg.fields for record in self.records if isinstance(record.msg, LogEvent)]
         return dict(next(each for each in found if each.get("outcome") == outcome))
 
 
@@ -142,7 +142,7 @@ async def test_a_line_tells_what_happened_in_a_group_of_tasks(tmp_path: Path, ke
         await work.until_dead(3)
         await eventually(lambda: len(kept.told()) == 3, timeout_seconds=LATE_SECONDS)
     group = "ExceptionGroup: unhandled errors in a TaskGroup"
-    told = [each.msg for each in kept.records if each.levelname == "ERROR"]
+    told = [record.msg for record in kept.records if record.levelname == "ERROR"]
     assert sorted(each.fields["error"] for each in told if isinstance(each, LogEvent)) == [
         f"ConnectionError: the bank is shut (1 of 1 in {group})",
         f"KeyError: 'x' (1 of 1 in {group})",
@@ -225,7 +225,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def lines(kept: Kept) -> list[tuple[str, Any]]:
     """The name and the count of each line, and forgets them."""
-    found = [each.msg for each in kept.records if isinstance(each.msg, LogEvent)]
+    found = [record.msg for record in kept.records if isinstance(record.msg, LogEvent)]
     kept.records.clear()
     return [(each.event, each.fields.get("count")) for each in found]
 
@@ -323,7 +323,7 @@ def test_a_heartbeat_that_flaps_is_one_line_per_minute(kept: Kept, now: list[flo
     failed = "heartbeat failed, retrying until the lease expires"
     assert lines(kept) == [(failed, None), ("heartbeat succeeded again", None)]
     log.renewal_failing("away", 4.9)
-    assert [each.levelname for each in kept.records] == ["ERROR"]
+    assert [record.levelname for record in kept.records] == ["ERROR"]
     (event, _) = lines(kept)[0]
     assert event.startswith("node.renewal_failing")
 

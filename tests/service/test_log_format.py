@@ -157,7 +157,7 @@ def test_no_depth_is_just_too_deep_for_a_line(log_format: str) -> None:
 @pytest.mark.parametrize("log_format", FORMATS)
 def test_odd_names_do_not_break_a_line(log_format: str) -> None:
     text = line(log_format, {1: "one", ("a", "b"): "two", "x\ny": "three"})
-    assert all(each in text for each in ("one", "two", "three"))
+    assert all(name in text for name in ("one", "two", "three"))
     assert text.isprintable()
 
 

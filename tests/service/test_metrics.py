@@ -52,7 +52,7 @@ class Numbers:
     def ended(self) -> dict[str, float]:
         """How many messages of `work` ended how."""
         (family,) = (each for each in self.registry.collect() if each.name == "tickwork_messages")
-        return {each.labels["outcome"]: each.value for each in family.samples if each.value}
+        return {sample.labels["outcome"]: sample.value for sample in family.samples if sample.value}
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ class Server:
         self.gave_up.append(node_id)
         self._fail()
         self.roles[node_id] = tuple(
-            each for each in self.roles[node_id] if each != nodes.SCHEDULER_ROLE
+            role for role in self.roles[node_id] if role != nodes.SCHEDULER_ROLE
         )
         return 0
 

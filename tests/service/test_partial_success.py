@@ -77,7 +77,7 @@ def dies_once(h: Harness, fate: Fate) -> Deliver:
 
 
 async def finished(app: Tickwork) -> list[Any]:
-    return [each for each in await app.schedules.firings("morning") if each.finished_at]
+    return [firing for firing in await app.schedules.firings("morning") if firing.finished_at]
 
 
 async def test_a_recorded_channel_is_not_sent_again_when_its_worker_died(
@@ -91,7 +91,7 @@ async def test_a_recorded_channel_is_not_sent_again_when_its_worker_died(
     assert [each.url for each in sent] == [A, B, B]
     assert sent[1].headers["webhook-id"] == sent[2].headers["webhook-id"]
     assert record.status == "succeeded"
-    assert [each.status for each in record.channels] == ["succeeded", "succeeded"]
+    assert [channel.status for channel in record.channels] == ["succeeded", "succeeded"]
 
 
 async def test_a_recorded_channel_is_not_sent_again_by_a_replay(
@@ -157,7 +157,7 @@ async def test_at_most_once_does_not_repeat_an_unknown_outcome(
     assert (dead.reason, again.reason) == ("outcome_unknown", "outcome_unknown")
     assert "its outcome is unknown" in (dead.error or "")
     assert (record.status, record.reason) == ("dead", "outcome_unknown")
-    statuses = [each.status for each in record.channels]
+    statuses = [channel.status for channel in record.channels]
     assert statuses == (["succeeded", "unknown"] if is_several else [])
 
 
@@ -209,7 +209,7 @@ async def test_at_most_once_with_some_failed_channels_is_partial(
         h.deliveries.answer = lambda each: 503 if getattr(each, "url", "") == B else 200
         await app.schedules.create(**DAILY, target=both(), delivery="at_most_once")
         await h.advance(hours=5)
-        assert [each.url for each in h.deliveries.webhooks] == [A, B]
+        assert [webhook.url for webhook in h.deliveries.webhooks] == [A, B]
         assert (await app.schedules.get("morning")).last_error == "partial: webhook[1]"
 
 
@@ -227,7 +227,7 @@ async def test_only_the_failed_channels_are_retried_as_messages_of_their_own(
         (record,) = await finished(app)
         assert await app.dead_letters.list(QUEUE) == ()
     assert made.target == target
-    assert [each.url for each in requests] == [A, B, B, B]
+    assert [request.url for request in requests] == [A, B, B, B]
     retried = requests[1:]
     for name in ("webhook-id", "Idempotency-Key", "Tickwork-Schedule", "Tickwork-Slot"):
         assert len({each.headers[name] for each in retried}) == 1, name
@@ -237,7 +237,7 @@ async def test_only_the_failed_channels_are_retried_as_messages_of_their_own(
     assert [after - before for before, after in pairwise(at)] == [60, 180]
     assert (shown.last_status, shown.last_error) == ("partial", "partial: webhook[1]")
     assert (shown.error_count, shown.next_fire_at) == (0, NINE + timedelta(days=1))
-    statuses = [(each.channel, each.status) for each in record.channels]
+    statuses = [(channel.channel, channel.status) for channel in record.channels]
     assert statuses == [("webhook[0]", "succeeded"), ("webhook[1]", "retrying")]
 
 
@@ -257,13 +257,13 @@ async def test_a_failed_channel_has_the_attempts_of_its_schedule(
         target = both(retry_failed_channels=True)
         made = await app.schedules.create(**DAILY, target=target, retry=retry)
         await h.advance(hours=5)
-        tried = [each for each in h.deliveries.webhooks if each.url == B]
+        tried = [webhook for webhook in h.deliveries.webhooks if webhook.url == B]
         letters = await app.dead_letters.list(QUEUE)
         shown = await app.schedules.get("morning")
         await app.dead_letters.replay(QUEUE)
         await h.advance(hours=5)
-        again = [each for each in h.deliveries.webhooks if each.url == B][len(tried) :]
-        assert len([each for each in h.deliveries.webhooks if each.url == A]) == 1
+        again = [webhook for webhook in h.deliveries.webhooks if webhook.url == B][len(tried) :]
+        assert len([webhook for webhook in h.deliveries.webhooks if webhook.url == A]) == 1
     at = [int(each.headers["webhook-timestamp"]) for each in tried]
     assert [after - before for before, after in pairwise(at)] == waits
     assert len(tried) == attempts
@@ -288,7 +288,7 @@ async def test_a_channel_that_can_never_succeed_is_not_retried(
         h.deliveries.answer = lambda each: never if getattr(each, "url", "") == B else 200
         await app.schedules.create(**DAILY, target=both(retry_failed_channels=True))
         await h.advance(hours=5)
-        assert [each.url for each in h.deliveries.webhooks] == [A, B]
+        assert [webhook.url for webhook in h.deliveries.webhooks] == [A, B]
 
 
 LARGEST_RETRY: Any = {"max_attempts": 3, "backoff": Listed((31_535_999.123456789,) * 100)}
@@ -308,7 +308,7 @@ async def test_the_largest_payload_with_the_largest_terms_is_still_retried(
         (record,) = await finished(app)
         await app.schedules.pause("morning")
         waits_until = await h.store.messages.next_visible_at(SYSTEM, QUEUE)
-    assert [each.status for each in record.channels] == ["succeeded", "retrying"]
+    assert [channel.status for channel in record.channels] == ["succeeded", "retrying"]
     assert waits_until is not None
 
 
@@ -327,7 +327,7 @@ async def test_a_channel_whose_retry_would_be_too_large_is_failed_and_says_why(
         await app.dead_letters.replay(QUEUE)
         await h.advance(hours=5)
         record = (await finished(app))[0]
-    assert [each.status for each in record.channels] == ["succeeded", "failed"]
+    assert [channel.status for channel in record.channels] == ["succeeded", "failed"]
     shown = record.channels[1].detail
     assert shown.startswith("the receiver answered 503; not retried: its message has 128")
 
@@ -402,7 +402,7 @@ async def test_channels_of_which_none_can_succeed_are_dead_at_once(
         await h.advance(hours=5)
         (dead,) = await app.dead_letters.list(QUEUE)
         found = await app.schedules.get("morning")
-        assert [each.url for each in h.deliveries.webhooks] == [A, B]
+        assert [webhook.url for webhook in h.deliveries.webhooks] == [A, B]
     assert (dead.reason, dead.attempts) == ("permanent", 1)
     assert (found.last_status, found.status) == ("dead", "active")
     assert found.next_fire_at == NINE + timedelta(days=1)
@@ -453,7 +453,7 @@ async def test_settings_that_contradict_each_other_are_refused(
         for target, delivery, field in cases:
             with pytest.raises(InvalidInput) as refused:
                 await app.schedules.create(**DAILY, target=target, delivery=delivery)
-            assert field in [each.field for each in refused.value.errors], target
+            assert field in [error.field for error in refused.value.errors], target
         with pytest.raises(InvalidInput, match="a field of the schedule, beside target"):
             await app.schedules.create(**DAILY, target=HOOK | {"delivery": once})
         with pytest.raises(InvalidInput, match="retry: cannot be combined with delivery at_most"):

@@ -62,11 +62,11 @@ def lateness(h: Harness) -> dict[float, int]:
 async def recorded(app: Tickwork) -> dict[str, int]:
     """The slots of the record, by what became of them in the end."""
     found: Counter[str] = Counter()
-    for each in await app.schedules.firings("it", limit=1_000):
-        if each.status is FiringStatus.SKIPPED:
-            found[each.reason or ""] += each.count
-        elif each.status in (FiringStatus.SUCCEEDED, FiringStatus.EXPIRED):
-            found["catch_up" if each.catch_up else str(each.status)] += 1
+    for firing in await app.schedules.firings("it", limit=1_000):
+        if firing.status is FiringStatus.SKIPPED:
+            found[firing.reason or ""] += firing.count
+        elif firing.status in (FiringStatus.SUCCEEDED, FiringStatus.EXPIRED):
+            found["catch_up" if firing.catch_up else str(firing.status)] += 1
     return dict(found)
 
 
@@ -160,6 +160,8 @@ def test_a_node_that_leads_nothing_tells_of_slots_only() -> None:
     metrics.claims_reaped(Reaped(expired_slots=2))
     (slots, late) = metrics.collect()
     assert (slots.name, late.name) == ("tickwork_schedule_slots", "tickwork_slot_lateness_seconds")
-    assert [(each.labels, each.value) for each in slots.samples] == [({"outcome": "expired"}, 2)]
+    assert [(sample.labels, sample.value) for sample in slots.samples] == [
+        ({"outcome": "expired"}, 2)
+    ]
     leading = ScheduleMetrics(is_leading=True).collect()
     assert "tickwork_shards_held" in {each.name for each in leading}

@@ -87,7 +87,7 @@ async def post(store: Store, clock: VirtualClock) -> Post:
 async def test_what_is_due_is_planned_and_nothing_else(
     store: Store, clock: VirtualClock, post: Post
 ) -> None:
-    made = [await create(store, clock, interval_seconds=each) for each in (60, 3_600)]
+    made = [await create(store, clock, interval_seconds=number) for number in (60, 3_600)]
     clock.advance(seconds=30)
     assert await post.run() == 1
     assert [len(await slots(store, each)) for each in made] == [1, 0]
@@ -238,7 +238,7 @@ async def test_a_leader_that_was_taken_over_finds_out_and_doubles_nothing(
     shard = shard_of_schedule(made)
     assert shard not in {grant.shard for grant in post.scheduler.leadership.grants}
     assert post.scheduler.leadership.lost == 1
-    assert [each.id for each in await messages(store, made)] == [first.id]
+    assert [message.id for message in await messages(store, made)] == [first.id]
     assert await heir.run() == 1
     assert len(await messages(store, made)) == 2
 
@@ -285,10 +285,15 @@ async def test_catch_ups_are_paced_over_all_schedules(
     made = [await create(store, clock, missed={"cap": 3}) for _ in range(4)]
     clock.advance(seconds=3_600)
     await post.run()
-    late = [each for schedule in made for each in await messages(store, schedule) if each.catch_up]
+    late = [
+        message
+        for schedule in made
+        for message in await messages(store, schedule)
+        if message.catch_up
+    ]
     assert len(late) == 12
     behind = sorted(each.visible_at - clock.now() for each in late)
-    assert behind == [timedelta(milliseconds=each) for each in range(12)]
+    assert behind == [timedelta(milliseconds=number) for number in range(12)]
     assert dict(post.noted.slots) == {"skipped_missed": 4 * (60 - 3 - 2)}
 
 
@@ -355,15 +360,15 @@ async def test_a_shard_of_another_that_stands_still_is_told_once(
     await post.scheduler.hold()
     others = [Post(store, clock, new_id()) for _ in range(2)]
     clock.advance(seconds=60 + 31)
-    for each in others:
-        await each.scheduler._sweep_and_check()
-        assert each.noted.told == [], "it may be moving"
+    for other in others:
+        await other.scheduler._sweep_and_check()
+        assert other.noted.told == [], "it may be moving"
     clock.advance(seconds=5)
     await store.nodes.leave(SYSTEM, post.node)
-    for each in (*others, *others):
-        await each.scheduler._sweep_and_check()
-    for each in others:
-        assert each.noted.told == [("stalled", shard_of_schedule(made), 36.0)]
+    for other in (*others, *others):
+        await other.scheduler._sweep_and_check()
+    for other in others:
+        assert other.noted.told == [("stalled", shard_of_schedule(made), 36.0)]
     assert len(await store.messages.peek(DEFAULT, "alerts", 10)) == 1
 
 

@@ -31,7 +31,7 @@ DAILY = {"daily_time": {"hour": 12, "minute": 0}}
 
 
 def noons(*days: int) -> list[datetime]:
-    return [NOON + each * DAY for each in days]
+    return [NOON + day * DAY for day in days]
 
 
 async def told(life: Life, schedule: Schedule) -> dict[str, list[datetime]]:
@@ -52,7 +52,7 @@ async def told(life: Life, schedule: Schedule) -> dict[str, list[datetime]]:
 
 async def closed(life: Life, *days: int) -> None:
     """The calendar closes on these days, and schedules that use it are computed anew."""
-    dates = [(START + each * DAY).date() for each in days]
+    dates = [(START + day * DAY).date() for day in days]
     await put_calendar(life.store, DEFAULT, "feasts", dates)
 
 
@@ -60,7 +60,7 @@ async def test_a_day_off_before_the_first_slot_is_on_record(
     app: Tickwork, database: str | None
 ) -> None:
     async with living(app, database, START) as life:
-        off = [(START + each * DAY).date().isoformat() for each in (0, 1)]
+        off = [(START + number * DAY).date().isoformat() for number in (0, 1)]
         made = await life.create(**DAILY, exclude=off)
         many = (await life.schedules.create_many([_body(off)]))[0]
         assert await life.schedules.create_bulk([_body(off)]) == 1
@@ -107,7 +107,7 @@ async def test_a_calendar_changed_behind_everybodys_back_loses_nothing(
         await closed(life, 20)
         made = await life.create(**DAILY, calendar="feasts")
         await life.until(NOON + timedelta(hours=1))
-        days = [(START + each * DAY).date() for each in (1, 2)]
+        days = [(START + number * DAY).date() for number in (1, 2)]
         await life.store.calendars.put(DEFAULT, "feasts", days)
         await life.until(NOON + 3 * DAY)
         assert life.slots(made) == noons(0, 3)
@@ -119,7 +119,7 @@ async def test_days_off_around_a_change_are_on_record_once(
     app: Tickwork, database: str | None, operation: str
 ) -> None:
     async with living(app, database, START) as life:
-        off = [(START + each * DAY).date().isoformat() for each in (1, 2, 3)]
+        off = [(START + number * DAY).date().isoformat() for number in (1, 2, 3)]
         made = await life.create(**DAILY, exclude=off)
         await life.until(NOON + DAY + timedelta(hours=1))
         match operation:
@@ -144,7 +144,7 @@ async def test_days_off_while_nobody_led_are_on_record_with_the_rest(
 ) -> None:
     """Two weeks without a leader, with two weekends; what was missed between them fires late."""
     async with living(app, database, START) as life:
-        weekends = [(START + each * DAY).date().isoformat() for each in (5, 6, 12, 13)]
+        weekends = [(START + number * DAY).date().isoformat() for number in (5, 6, 12, 13)]
         made = await life.create(**DAILY, exclude=weekends, missed={"cap": 6})
         paused = await life.create(**DAILY, exclude=weekends)
         await life.until(NOON + timedelta(hours=1))
@@ -167,7 +167,7 @@ async def test_a_pause_of_what_was_caught_up_records_its_days_off_once(
 ) -> None:
     """Slots on both sides of a weekend wait in a queue that stands still."""
     async with living(app, database, START) as life:
-        weekend = [(START + each * DAY).date().isoformat() for each in (5, 6)]
+        weekend = [(START + number * DAY).date().isoformat() for number in (5, 6)]
         made = await life.create(**DAILY, exclude=weekend)
         await life.until(NOON + 3 * DAY + timedelta(hours=1))
         await life.store.queues.pause(DEFAULT, "work")
@@ -286,7 +286,7 @@ async def test_a_dead_firing_that_pauses_records_days_off_once(
 ) -> None:
     """Thursday's firing dies on Monday, with Friday's behind it, and the weekend on record."""
     async with living(app, database, START, max_concurrency=1) as life:
-        weekend = [(START + each * DAY).date().isoformat() for each in (5, 6)]
+        weekend = [(START + number * DAY).date().isoformat() for number in (5, 6)]
         await life.until(NOON + 2 * DAY + timedelta(hours=1))
         made = await life.create(
             **DAILY,

@@ -31,9 +31,11 @@ async def test_the_night_on_which_an_hour_is_missing(app: Tickwork, database: st
         assert life.slots(shifted) == [utc("2026-03-29T01:30"), utc("2026-03-30T00:30")]
         assert life.slots(skipped) == [utc("2026-03-30T00:30")]
         # Hour by hour, as elapsed time does: on the wall 01:30 is followed by 03:30.
-        assert life.slots(hourly) == [utc("2026-03-28T21:30") + each * HOUR for each in range(28)]
+        assert life.slots(hourly) == [
+            utc("2026-03-28T21:30") + number * HOUR for number in range(28)
+        ]
         assert life.slots(elapsed) == [
-            utc("2026-03-28T23:00") + each * 2 * HOUR for each in range(14)
+            utc("2026-03-28T23:00") + number * 2 * HOUR for number in range(14)
         ]
         assert all(each.at == each.slot for each in life.fired)
 
@@ -51,7 +53,9 @@ async def test_the_night_on_which_an_hour_comes_twice(app: Tickwork, database: s
         assert life.slots(first) == [early]
         assert life.slots(last) == [late]
         assert life.slots(both) == [early, late]
-        assert life.slots(through) == [utc("2026-10-31T12:30") + each * HOUR for each in range(24)]
+        assert life.slots(through) == [
+            utc("2026-10-31T12:30") + number * HOUR for number in range(24)
+        ]
 
 
 async def test_the_night_between_two_years(app: Tickwork, database: str | None) -> None:

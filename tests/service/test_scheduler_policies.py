@@ -39,7 +39,7 @@ async def test_workers_that_were_away_handle_what_the_policy_says(
         assert life.fired == []
         await life.store.queues.resume(DEFAULT, QUEUE)
         await life.h.drain()
-        slots = [START + each * MINUTE for each in range(1, 7)]
+        slots = [START + number * MINUTE for number in range(1, 7)]
         for schedule, (missed, expected) in zip(made, LATE, strict=True):
             given = life.slots(schedule)
             assert sorted(round((slot - START) / MINUTE) for slot in given) == expected, missed
@@ -99,7 +99,7 @@ async def test_a_firing_that_waits_for_its_retry_is_unfinished(
         for each in made.values():
             await life.schedules.update(each.id, payload={"fails": 0})
         await life.h.advance(seconds=175)
-        slots = [START + each * MINUTE for each in range(1, 5)]
+        slots = [START + number * MINUTE for number in range(1, 5)]
         for overlap, expected in OVERLAPS.items():
             fired = life.fired_of(made[overlap])
             done = [each for each in fired if each.slot != slots[0] or each.attempt == 2]
@@ -184,9 +184,9 @@ async def test_days_off_are_left_out_and_on_record(app: Tickwork, database: str 
         )
         await life.h.advance(days=6)
         noon = datetime(2026, 1, 5, 12, tzinfo=UTC)
-        assert life.slots(made) == [noon + timedelta(days=each) for each in (0, 1, 4, 5)]
+        assert life.slots(made) == [noon + timedelta(days=number) for number in (0, 1, 4, 5)]
         assert await life.reasons(made) == [("excluded", 1)] * 2
-        assert life.slots(rolled) == [noon + timedelta(days=each) for each in (0, 1, 3, 4, 5)]
+        assert life.slots(rolled) == [noon + timedelta(days=number) for number in (0, 1, 3, 4, 5)]
 
 
 async def test_jitter_and_windows_make_firings_late_and_never_early(
@@ -217,7 +217,7 @@ async def test_a_leader_that_was_away_catches_up_and_says_what_it_left_out(
         life.h._clock.move_to(now)
         await life.h.drain()
         await life.h.advance(seconds=1)
-        slots = [START + each * MINUTE for each in range(1, 181)]
+        slots = [START + index * MINUTE for index in range(1, 181)]
         for each, number in ((made, 7), (skips, 2)):
             assert len(life.slots(each)) == number
             assert unaccounted(slots, life.slots(each), await life.records(each)) == []
@@ -226,7 +226,7 @@ async def test_a_leader_that_was_away_catches_up_and_says_what_it_left_out(
         assert [each.slot for each in catch_ups] == slots[-7:-2]
         # One after the other, a thousandth of a second apart, behind what is on time.
         assert [each.at - now for each in catch_ups] == [
-            timedelta(milliseconds=each) for each in range(5)
+            timedelta(milliseconds=index) for index in range(5)
         ]
         on_time = [each.at for each in life.fired if not each.catch_up]
         assert set(on_time) == {now}
@@ -238,11 +238,11 @@ async def test_firings_say_which_attempt_ended_how(app: Tickwork, database: str 
         made = await life.create(interval_seconds=3_600, payload={"fails": 2}, retry=retry)
         await life.h.advance(hours=1, minutes=5)
         records = await life.records(made)
-        assert [(each.attempt, each.status) for each in records] == [
+        assert [(record.attempt, record.status) for record in records] == [
             (1, FiringStatus.FAILED),
             (2, FiringStatus.FAILED),
             (3, FiringStatus.SUCCEEDED),
         ]
-        assert {each.slot for each in records} == {START + 60 * MINUTE}
+        assert {record.slot for record in records} == {START + 60 * MINUTE}
         now = await life.now(made)
         assert (now.error_count, now.last_error, now.last_status) == (0, None, "succeeded")

@@ -45,13 +45,13 @@ async def live_through(
 ) -> dict[str, Schedule]:
     """Lives until the eighth with a calendar and a schedule for each change."""
     made: dict[str, Schedule] = {}
-    for name, each in changes.items():
-        await closed(life, *each.before, calendar=name)
-        made[name] = await life.create(**{**rule, "calendar": name, "roll": each.roll})
-    for name, each in sorted(changes.items(), key=lambda item: item[1].changed):
-        await life.until(each.changed)
-        await closed(life, *each.after, calendar=name)
-        for slot in each.fires:
+    for name, change in changes.items():
+        await closed(life, *change.before, calendar=name)
+        made[name] = await life.create(**{**rule, "calendar": name, "roll": change.roll})
+    for name, change in sorted(changes.items(), key=lambda item: item[1].changed):
+        await life.until(change.changed)
+        await closed(life, *change.after, calendar=name)
+        for slot in change.fires:
             assert (await why(life.store, DEFAULT, made[name].id, slot)).is_slot, name
     await life.until(at(8))
     return made
@@ -88,8 +88,8 @@ async def test_a_rolled_slot_fires_once(
 ) -> None:
     async with living(app, database, START) as life:
         made = await live_through(life, changes, rule)
-        for name, each in changes.items():
-            assert life.slots(made[name]) == each.fires, name
+        for name, change in changes.items():
+            assert life.slots(made[name]) == change.fires, name
             next_slot = (await life.now(made[name])).next_slot
             assert next_slot == datetime(2027, 4, 3, hour, tzinfo=UTC), name
 

@@ -69,10 +69,10 @@ class Server:
         if self.raised:
             raise self.raised.pop(0)
         self.settled.append(settlement)
-        held = {each.claim for each in settlement.endings}
+        held = {ending.claim for ending in settlement.endings}
         return SettleResult(
             tuple(each for each in self.refused if each in held),
-            tuple(each for each in self.duplicates if each in held),
+            tuple(duplicate for duplicate in self.duplicates if duplicate in held),
         )
 
     async def settle_jointly(
@@ -95,8 +95,8 @@ class Server:
 
     def fates(self) -> Fates:
         """What became of which message."""
-        endings = [each for settlement in self.settled for each in settlement.endings]
-        return sorted((each.claim.id.int, each.fate, each.reason) for each in endings)
+        endings = [ending for settlement in self.settled for ending in settlement.endings]
+        return sorted((ending.claim.id.int, ending.fate, ending.reason) for ending in endings)
 
 
 class Notes(Observer):
@@ -202,7 +202,7 @@ async def test_rows_have_a_transaction_of_their_own(server: Server, settler: Set
     await settler.drain()
     assert server.fates() == [(1, Fate.ACK, None)]
     (jointly,) = server.jointly
-    assert [(each.claim.id.int, each.sends) for each in jointly.endings] == [(2, (send(),))]
+    assert [(ending.claim.id.int, ending.sends) for ending in jointly.endings] == [(2, (send(),))]
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ async def test_rows_that_cannot_be_written_end_their_message_as_they_should(
     settler.add(end(1, send(), rows=own_rows()))
     await settler.drain()
     assert server.fates() == fates
-    assert all(not each.sends for settled in server.settled for each in settled.endings)
+    assert all(not ending.sends for settled in server.settled for ending in settled.endings)
     assert len(notes.lost) == (1 if isinstance(error, ClaimLost) else 0)
 
 
@@ -239,8 +239,12 @@ async def test_what_came_too_late_is_told(server: Server, settler: Settler, note
 
 def carriers(server: Server) -> list[int]:
     """The messages whose ends carried what was made as a whole, in order."""
-    endings = [each for settled in server.settled for each in settled.endings]
-    return [each.claim.id.int for each in endings if b"all" in [s.message.body for s in each.sends]]
+    endings = [ending for settled in server.settled for ending in settled.endings]
+    return [
+        ending.claim.id.int
+        for ending in endings
+        if b"all" in [s.message.body for s in ending.sends]
+    ]
 
 
 ALL = Made((send(b"all"),))
@@ -371,7 +375,7 @@ async def test_what_the_database_cannot_do_fails_in_the_end(
     await settler.drain()
     assert (server.raised_jointly, server.jointly) == ([], [])
     assert server.fates() == [(1, Fate.DEAD, REASON_MAX_RETRIES)]
-    assert [each.error for each in server.settled[0].endings] == ["killed"]
+    assert [ending.error for ending in server.settled[0].endings] == ["killed"]
     assert len(notes.errors) == away + UNAVAILABLE_TRIES_MAX + 1
 
 

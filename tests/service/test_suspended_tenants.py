@@ -72,7 +72,7 @@ async def test_nothing_runs_while_everything_is_paused(database: str | None) -> 
         assert handled == ["sent"]
         assert len(h.deliveries.webhooks) == 2
         actions = [each.action for each in await list_audit(h.store, DEFAULT)]
-        assert [each for each in actions if each.startswith("cluster")] == [
+        assert [action for action in actions if action.startswith("cluster")] == [
             "cluster.resume",
             "cluster.pause",
             "cluster.pause",

@@ -27,7 +27,10 @@ LATE_SECONDS = 60.0
 async def apps(home: Home, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[Tickwork]]:
     """A process that works for all tenants, and one app of each tenant that only sends."""
     allow_local_deliveries(monkeypatch)
-    made = [Tickwork(home.url), *(Tickwork(home.url, tenant=f"canary-{each}") for each in TENANTS)]
+    made = [
+        Tickwork(home.url),
+        *(Tickwork(home.url, tenant=f"canary-{tenant}") for tenant in TENANTS),
+    ]
     yield made
     for each in made:
         await each.close()
@@ -47,26 +50,26 @@ async def test_no_log_line_holds_two_tenants_or_content_and_no_metric_names_a_te
         if message.body["number"] % 2:
             raise Permanent(f"refused {message.correlation_id}")
 
-    await make_tenants(await engine_of(app).open(), *(f"canary-{each}" for each in TENANTS))
+    await make_tenants(await engine_of(app).open(), *(f"canary-{tenant}" for tenant in TENANTS))
     await app.open()
     registry = CollectorRegistry()
     caplog.set_level(logging.DEBUG, "tickwork")
     async with receiver() as server:
-        for name, each in zip(TENANTS, of_tenants, strict=True):
+        for name, tenant in zip(TENANTS, of_tenants, strict=True):
             url = f"{server.url}/content-{name}"
-            await each.endpoints.create(f"canary-{name}", url=url, types=["order.*"])
+            await tenant.endpoints.create(f"canary-{name}", url=url, types=["order.*"])
             for number in range(6):
-                await each.queue("shared", shared=True).send(
+                await tenant.queue("shared", shared=True).send(
                     {"secret": f"content-{name}", "number": number},
                     type=f"canary-{name}", key=f"content-{name}", correlation_id=f"canary-{name}",
                 )  # fmt: skip
-                await each.events.publish("order.paid", {"secret": f"content-{name}"})
+                await tenant.events.publish("order.paid", {"secret": f"content-{name}"})
         async with app.running(registry=registry, drain_seconds=0.0):
             await eventually(lambda: len(handled) == 12, timeout_seconds=LATE_SECONDS)
             await eventually(lambda: len(server.requests) == 12, timeout_seconds=LATE_SECONDS)
             numbers = generate_latest(registry).decode()
     formatter = build_formatter("json", colors=False)
-    logged = [formatter.format(each) for each in caplog.records if "tickwork" in each.name]
+    logged = [formatter.format(record) for record in caplog.records if "tickwork" in record.name]
     assert 'queue="shared"' in numbers
     assert "canary" not in numbers
     assert "content" not in numbers

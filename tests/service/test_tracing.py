@@ -105,7 +105,7 @@ async def test_without_tracing_nothing_is_carried(home: Home) -> None:
 
 
 def _by_name(exported: InMemorySpanExporter) -> dict[str, ReadableSpan]:
-    return {each.name: each for each in exported.get_finished_spans()}
+    return {span.name: span for span in exported.get_finished_spans()}
 
 
 def _id(span: ReadableSpan) -> int:

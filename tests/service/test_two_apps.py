@@ -43,7 +43,7 @@ async def test_two_apps_run_only_their_own_functions_and_on_time(
 
     def have_run() -> bool:
         counts = [Counter(run.function for run in runs(child)) for child in apps.values()]
-        return all(len(each) == 2 and min(each.values()) >= RUNS for each in counts)
+        return all(len(count) == 2 and min(count.values()) >= RUNS for count in counts)
 
     await eventually(have_run)
     for name, child in apps.items():

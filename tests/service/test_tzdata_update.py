@@ -163,7 +163,7 @@ async def test_new_zone_data_moves_what_it_touches_and_nothing_else(
         assert now.due_at == now.next_slot, name
         assert now.look_at == now.next_slot - timedelta(seconds=30), name
         assert now.version == made.version + 1, name
-    assert {each for *_, ids in second.noted.moved for each in ids} == {
+    assert {id_ for *_, ids in second.noted.moved for id_ in ids} == {
         each.id for each in moving.values()
     }
     assert {each for _, each, *_ in second.noted.moved} == {("2030a", "2030b")}
@@ -203,7 +203,7 @@ async def test_around_the_change_each_day_has_its_one_firing(
     files.use("2030b", after(hours))
     post = await begin(store, clock, post)
     await _pass(clock, post, datetime(2026, 1, 11, 18, tzinfo=UTC))
-    found = [each for each in await slots(store, made) if each is not None]
+    found = [slot for slot in await slots(store, made) if slot is not None]
     assert len(found) == len({*found})
     real = timedelta(hours=hours)
     assert found[-1] == datetime(2026, 1, 11, 9, tzinfo=UTC) - real
@@ -224,7 +224,7 @@ async def test_a_rule_with_many_slots_a_day_gets_all_that_are_still_to_come(
     files.use("2030b", after(3))
     post = await begin(store, clock, post)
     await _pass(clock, post, night + DAY)
-    found = [each for each in await slots(store, made) if each is not None and each > night]
+    found = [slot for slot in await slots(store, made) if slot is not None and slot > night]
     assert found == [datetime(2026, 1, 8, 6, tzinfo=UTC) + n * HOUR / 2 for n in range(18)]
 
 
@@ -308,9 +308,9 @@ async def test_a_zone_that_is_gone_does_not_stop_its_neighbours(
     files.use("2030b", after(2))
     second = await begin(store, clock, first)
     await second.run()
-    for each in stays:
-        assert each.next_slot is not None
-        assert (await again(store, each)).next_slot == each.next_slot - HOUR
+    for stay in stays:
+        assert stay.next_slot is not None
+        assert (await again(store, stay)).next_slot == stay.next_slot - HOUR
     assert second.noted.moved_by_tzdata == len(stays)
     assert [each for each, _ in second.noted.left] == [gone.id]
     assert "Test/Gone" in second.noted.left[0][1]

@@ -27,7 +27,7 @@ STILL = "event loop blocked"
 
 def stills(kept: Kept) -> list[dict[str, Any]]:
     """The fields of the watchdog's lines."""
-    found = [each.msg for each in kept.records if isinstance(each.msg, LogEvent)]
+    found = [record.msg for record in kept.records if isinstance(record.msg, LogEvent)]
     return [dict(each.fields) for each in found if each.event == STILL]
 
 
@@ -90,7 +90,7 @@ async def test_each_time_is_told_once_and_all_of_it_is_counted(kept: Kept) -> No
         await block_once(watchdog)
         await block_once(watchdog)
     assert len(stills(kept)) == 2
-    assert watchdog.blocked_seconds() >= sum(each["seconds"] for each in stills(kept))
+    assert watchdog.blocked_seconds() >= sum(still["seconds"] for still in stills(kept))
 
 
 async def block_once(watchdog: Watchdog) -> None:

@@ -82,7 +82,7 @@ async def test_what_was_sent_by_a_settlement_without_an_answer_is_not_sent_again
     def losing(settle: Callable[..., Any]) -> Callable[..., Any]:
         async def settled(scope: Any, settlement: Settlement, *rest: Any) -> Any:
             result = await settle(scope, settlement, *rest)
-            if not lost and any(each.sends for each in settlement.endings):
+            if not lost and any(ending.sends for ending in settlement.endings):
                 lost.append(settlement)
                 await eventually(lambda: seen)
                 raise StoreUnavailable("the answer got lost")
@@ -172,7 +172,7 @@ async def test_what_a_step_of_a_run_sent_without_an_answer_is_not_sent_again(
     def losing(settle: Callable[..., Any]) -> Callable[..., Any]:
         async def settled(scope: Any, settlement: Settlement, *rest: Any) -> Any:
             result = await settle(scope, settlement, *rest)
-            if not lost and any(each.sends for each in settlement.endings):
+            if not lost and any(ending.sends for ending in settlement.endings):
                 lost.append(settlement)
                 await eventually(lambda: seen)
                 raise StoreUnavailable("the answer got lost")

@@ -149,7 +149,9 @@ class Busy:
             await self.app.queue("long").send(1)
             await until(lambda: self.long_running == 1, "the long handler")
             await store.queues.resume(DEFAULT, "work")
-            await until(lambda: all(each._is_paused for each in running.consumers), "a pause")
+            await until(
+                lambda: all(consumer._is_paused for consumer in running.consumers), "a pause"
+            )
             assert (await store.queues.counts(DEFAULT, "work")).claimed == 0
             yield running
 
@@ -397,7 +399,7 @@ async def test_suspects_whose_only_consumer_is_gone_meanwhile_are_left(
 
         async def gone_meanwhile() -> frozenset[UUID]:
             found = await look()
-            gone = [each for each in running.consumers if each.queue.id in found]
+            gone = [consumer for consumer in running.consumers if consumer.queue.id in found]
             assert [each.queue.name for each in gone] == ["work"]
             running._consumers.remove(gone[0])
             await gone[0].retire(0.0)
@@ -444,7 +446,9 @@ async def test_who_stops_takes_none_any_more(app: Tickwork) -> None:
     async with busy.waiting_with_poison() as running:
         running._is_stopping = True
         busy.go_on.set()
-        await until(lambda: not any(each._is_paused for each in running.consumers), "the end of it")
+        await until(
+            lambda: not any(consumer._is_paused for consumer in running.consumers), "the end of it"
+        )
         assert await running.run_suspects(inf) == 0
     store = await app._engine.open()
     assert (await store.queues.counts(DEFAULT, "work")).ready == 1
@@ -487,7 +491,9 @@ async def test_a_batch_that_is_being_gathered_goes_before_them(app: Tickwork) ->
     await store.queues.pause(DEFAULT, "work")
     async with app._engine.running() as running:
         await other.send(1)
-        gathering = next(each for each in running.consumers if each.queue.name == "other")
+        gathering = next(
+            consumer for consumer in running.consumers if consumer.queue.name == "other"
+        )
         await until(lambda: gathering._prefetch, "a batch")
         await store.queues.resume(DEFAULT, "work")
         await until(lambda: order.count("suspect") == 5, "all of them")
@@ -513,7 +519,7 @@ async def test_a_worker_that_is_busy_leaves_them_to_others_for_a_while(
             await until(lambda: idle.seen, "the poison in the idle worker")
         may_look_again.set()
         await until(lambda: len(looks) > 1, "another look")
-        assert not any(each._is_paused for each in running.consumers)
+        assert not any(consumer._is_paused for consumer in running.consumers)
         busy.go_on.set()
     assert busy.seen == []
 

@@ -166,16 +166,19 @@ class Mixed:
         self, schedule: Schedule, slots: Slots, until: datetime
     ) -> AsyncIterator[str]:
         """Where the records of the last weeks say something else."""
-        records = [each for each in await self._life.records(schedule) if each.slot <= until]
+        records = [record for record in await self._life.records(schedule) if record.slot <= until]
         since = max(until - KEPT, self._began)
-        succeeded = sorted(each.slot for each in records if each.status is FiringStatus.SUCCEEDED)
+        succeeded = sorted(
+            record.slot for record in records if record.status is FiringStatus.SUCCEEDED
+        )
         for fault in _differences(_after(slots.fired, since), _after(succeeded, since)):
             yield f"on record: {fault}"
         for slot in _after(slots.left_out, since):
             said = [
-                each
-                for each in records
-                if each.reason == "excluded" and each.slot <= slot <= (each.last_slot or each.slot)
+                record
+                for record in records
+                if record.reason == "excluded"
+                and record.slot <= slot <= (record.last_slot or record.slot)
             ]
             if len(said) != 1:
                 yield f"{slot} is on a day off, and in {len(said)} records"
@@ -186,7 +189,7 @@ def expected(fields: Mapping[str, Any], schedule: Schedule) -> Slots:
     since, until = schedule.created_at, schedule.created_at + WALKED
     if "interval_seconds" in fields:
         step = timedelta(seconds=fields["interval_seconds"])
-        return Slots([since + each * step for each in range(1, WALKED // step + 1)], [])
+        return Slots([since + number * step for number in range(1, WALKED // step + 1)], [])
     first, last = since, until
     if "end_at" in fields:
         last = datetime.fromisoformat(fields["end_at"])

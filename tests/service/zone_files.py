@@ -65,6 +65,6 @@ def _compiled(hours: int, changes: Changes) -> bytes:
     counts = struct.pack(">6l", 0, 0, 0, len(changes), len(offsets), 4)
     times = b"".join(struct.pack(">q", int(at.timestamp())) for at, _ in changes)
     places = bytes(range(1, len(offsets)))
-    kinds = b"".join(struct.pack(">lbB", each * HOUR, 0, 0) for each in offsets)
+    kinds = b"".join(struct.pack(">lbB", offset * HOUR, 0, 0) for offset in offsets)
     footer = f"\n<TWN>{-offsets[-1]}\n".encode()
     return nothing + header + counts + times + places + kinds + b"TWN\0" + footer

@@ -43,7 +43,9 @@ async def waiting(store: Store, queue: str = WORK) -> int:
 
 
 def acked(*messages: Message) -> Settlement:
-    return Settlement(tuple(Ending(claim=each.current_claim, fate=Fate.ACK) for each in messages))
+    return Settlement(
+        tuple(Ending(claim=message.current_claim, fate=Fate.ACK) for message in messages)
+    )
 
 
 async def write(store: SqliteStore, work: Callable[[Transaction], Result]) -> Result:

@@ -297,7 +297,7 @@ async def test_a_copy_that_was_killed_continues(source: str, home: Home) -> None
     again = await asyncio.create_subprocess_exec(*command, "--json", stdout=PIPE)
     (printed, _) = await again.communicate()
     assert again.returncode == 0
-    rows = {each["table"]: each["rows"] for each in json.loads(printed)}
+    rows = {load["table"]: load["rows"] for load in json.loads(printed)}
     assert rows["tickwork_messages"] > 10_000
     stored = await rows_of(home, "SELECT count(*) FROM tickwork_messages")
     assert stored == [(rows["tickwork_messages"],)]

@@ -343,9 +343,9 @@ async def test_a_list_reads_what_it_shows_on_postgres(connection: Connection, na
     await connection.execute(f"PREPARE list AS {getattr(SQL, statement)}")
     explained = f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE list ({LISTS[name]})"
     found = json.loads(await connection.fetchval(explained))[0]["Plan"]
-    scans = [each for each in nodes(found) if "Scan" in each["Node Type"]]
+    scans = [node for node in nodes(found) if "Scan" in node["Node Type"]]
     assert scans
-    for each in scans:
-        assert each["Node Type"] != "Seq Scan"
-        read = each["Actual Rows"] + each.get("Rows Removed by Filter", 0)
-        assert read * each["Actual Loops"] <= READ_MAX, name
+    for scan in scans:
+        assert scan["Node Type"] != "Seq Scan"
+        read = scan["Actual Rows"] + scan.get("Rows Removed by Filter", 0)
+        assert read * scan["Actual Loops"] <= READ_MAX, name

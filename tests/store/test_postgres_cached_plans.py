@@ -112,6 +112,6 @@ async def test_a_plan_made_on_empty_tables_looks_up_each_row_by_its_key(
             for node in nodes(await generic_plan(connection, name)):
                 is_scan = node["Node Type"].endswith("Scan")
                 if is_scan and node.get("Relation Name") in tables:
-                    assert any(each in node for each in CONDITIONS), (name, node)
+                    assert any(condition in node for condition in CONDITIONS), (name, node)
     finally:
         await connection.close()

@@ -153,7 +153,7 @@ async def test_a_joint_settlement_that_ends_its_session_fails_alone(
         await connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
 
     answers = await settle_at_once(store, book("a"), ends_it, book("b"))
-    assert [type(each) for each in answers] == [type(None), StoreUnavailable, type(None)]
+    assert [type(answer) for answer in answers] == [type(None), StoreUnavailable, type(None)]
     assert await entries(own) == ["a", "b"]
     assert await counts(store) == Counts(claimed=1)
 
@@ -201,7 +201,7 @@ async def test_a_caller_cannot_end_the_transaction_it_joins(
     assert (await entries(own), await counts(store)) == ([], Counts(claimed=4))
     writes = book("a"), ENDS_IT[name], book("b")
     answers = await settle_these(store, rest, *writes)
-    assert [type(each) for each in answers] == [type(None), RuntimeError, type(None)]
+    assert [type(answer) for answer in answers] == [type(None), RuntimeError, type(None)]
     assert (await entries(own), await counts(store)) == (["a", "b"], Counts(claimed=2))
     await settling(store, message, book("c"))
     assert await entries(own) == ["a", "b", "c"]
@@ -239,7 +239,7 @@ async def test_setting_a_codec_is_refused(
         await connection.set_type_codec("text", schema="pg_catalog", encoder=str, decoder=len)
 
     answers = await settle_at_once(store, book("a"), sets_a_codec, book("b"))
-    assert [type(each) for each in answers] == [type(None), RuntimeError, type(None)]
+    assert [type(answer) for answer in answers] == [type(None), RuntimeError, type(None)]
     assert (await entries(own), await counts(store)) == (["a", "b"], Counts(claimed=1))
 
 
@@ -266,7 +266,7 @@ async def test_a_deferred_constraint_fails_only_its_own_settlement(
         "ALTER TABLE booked ADD FOREIGN KEY (entry) REFERENCES sums DEFERRABLE INITIALLY DEFERRED"
     )
     answers = await settle_at_once(store, book("x"), book("not there"), book("y"))
-    assert [type(each) for each in answers] == [
+    assert [type(answer) for answer in answers] == [
         type(None),
         asyncpg.ForeignKeyViolationError,
         type(None),
@@ -327,7 +327,7 @@ async def test_a_write_that_aborts_the_transaction_fails_alone(
     store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]", write: Write
 ) -> None:
     answers = await settle_at_once(store, book("a"), write, book("b"))
-    assert [type(each) for each in answers] == [type(None), RuntimeError, type(None)]
+    assert [type(answer) for answer in answers] == [type(None), RuntimeError, type(None)]
     assert await entries(own) == ["a", "b"]
     assert await counts(store) == Counts(claimed=1)
 
@@ -450,7 +450,7 @@ async def test_a_caller_cancelled_before_its_turn_has_no_effect(
     await asyncio.sleep(0)
     tasks[1].cancel()
     answers = await asyncio.gather(*tasks, return_exceptions=True)
-    assert [type(each) for each in answers] == [
+    assert [type(answer) for answer in answers] == [
         type(None),
         asyncio.CancelledError,
         type(None),

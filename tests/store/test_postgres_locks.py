@@ -107,7 +107,7 @@ async def test_this_test_detects_deadlocks(home: Home) -> None:
         two.execute("SELECT pg_advisory_xact_lock(1)"),
         return_exceptions=True,
     )
-    assert any(isinstance(each, asyncpg.DeadlockDetectedError) for each in results)
+    assert any(isinstance(result, asyncpg.DeadlockDetectedError) for result in results)
     for each in (one, two):
         await each.close()
     assert await deadlocks(home.url) == before + 1

@@ -157,7 +157,7 @@ async def test_a_day_is_archived_before_it_is_dropped(
     assert found.firings == count
     assert day not in await days(home.url)
     lines = gzip.decompress((tmp_path / f"firings-{day}.jsonl.gz").read_bytes()).splitlines()
-    assert {json.loads(each)["id"] for each in lines} == written
+    assert {json.loads(line)["id"] for line in lines} == written
     assert len(lines) == count
 
 

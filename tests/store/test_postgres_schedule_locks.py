@@ -234,7 +234,7 @@ async def test_two_nodes_that_believe_they_lead_plan_each_slot_once(
             results = await asyncio.gather(
                 write(store, leader, plans), write(other, leader, plans[::-1])
             )
-            assert sum(len(each.done) for each in results) == len(plans)
+            assert sum(len(result.done) for result in results) == len(plans)
             clock.advance(seconds=60)
         for schedule in made:
             found = await slots(store, schedule)
@@ -293,7 +293,7 @@ async def test_no_slot_is_lost_or_doubled_under_concurrent_operations(
             )
         for schedule in made:
             await pause(store, schedule)
-            ended = {each.slot for each in await firings(store, schedule) if each.attempt > 0}
+            ended = {firing.slot for firing in await firings(store, schedule) if firing.attempt > 0}
             assert ended.isdisjoint(await fresh(store, schedule))
         clock.advance(seconds=3_600)
         while await ack_all(store):
@@ -304,7 +304,11 @@ async def test_no_slot_is_lost_or_doubled_under_concurrent_operations(
 
 async def fresh(store: Store, schedule: Schedule) -> list[datetime]:
     """The slots of messages that were never claimed."""
-    return [each.slot for each in await messages(store, schedule) if each.claim == 0 and each.slot]
+    return [
+        message.slot
+        for message in await messages(store, schedule)
+        if message.claim == 0 and message.slot
+    ]
 
 
 async def test_a_dead_firing_that_pauses_withdraws_planned_slots(

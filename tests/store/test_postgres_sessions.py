@@ -77,7 +77,7 @@ async def test_a_callers_own_statements_are_planned_as_usual(
     store = await PostgresStore.open(postgres_url, connections_max=1)
     await make_queue(store)
     names = ("enable_seqscan", "jit_above_cost", "plan_cache_mode")
-    asked = "SELECT " + ", ".join(f"current_setting('{each}')" for each in names)
+    asked = "SELECT " + ", ".join(f"current_setting('{name}')" for name in names)
     found = []
 
     async def looks(connection: "asyncpg.Connection[asyncpg.Record]") -> None:

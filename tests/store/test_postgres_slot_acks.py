@@ -94,7 +94,7 @@ async def test_concurrent_settlements_of_the_same_schedules_do_not_deadlock(
                 settle(late[::-1], other),
             )
         for schedule in made:
-            found = [each.slot for each in await firings(store, schedule) if each.attempt]
+            found = [firing.slot for firing in await firings(store, schedule) if firing.attempt]
             assert len(found) == len({*found}) == ROUNDS * SLOTS_A_ROUND
 
 
@@ -108,14 +108,15 @@ async def test_repeated_successes_are_recorded_once(store: Store, clock: Virtual
     await settle(claimed, store)
     await settle([*claimed, *claimed], store)
     for schedule in made:
-        assert [each.status for each in await firings(store, schedule)] == ["succeeded"]
+        assert [firing.status for firing in await firings(store, schedule)] == ["succeeded"]
         assert shown(await again(store, schedule)) == AFTER_SUCCESS
 
 
 async def settle(messages: Sequence[Message], store: Store) -> None:
     """Acks all of them as succeeded."""
     endings = [
-        decide.settle(each, Succeeded(), QueueSettings(), took_seconds=0.0) for each in messages
+        decide.settle(message, Succeeded(), QueueSettings(), took_seconds=0.0)
+        for message in messages
     ]
     await store.messages.settle(SYSTEM, Settlement(tuple(endings)))
 

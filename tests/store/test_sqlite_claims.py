@@ -74,10 +74,10 @@ async def claimed_with(store: SqliteStore, **values: Any) -> Message:
     statement = f"UPDATE tickwork_messages SET {assignments} WHERE id = :the_id"
     named = {**values, "the_id": ids[1].bytes}
     await write(store, lambda transaction: transaction.execute(statement, named))
-    stored = {each: await store.messages.get(DEFAULT, WORK, each) for each in ids}
+    stored = {id_: await store.messages.get(DEFAULT, WORK, id_) for id_ in ids}
     found = {each.id: each for each in await pull(store, limit=3)}
-    for each in ids:
-        before, claimed = stored[each], found[each]
+    for id_ in ids:
+        before, claimed = stored[id_], found[id_]
         assert claimed == structs.replace(
             before,
             state=State.CLAIMED,

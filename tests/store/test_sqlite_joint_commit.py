@@ -140,7 +140,7 @@ async def fails_alone(store: SqliteStore, message: Message, joined: Joined, path
         book(store, two, lambda c: c.execute("INSERT INTO ledger VALUES ('two')").close()),
         return_exceptions=True,
     )
-    assert [type(each) for each in answers] == [type(None), RuntimeError, type(None)]
+    assert [type(answer) for answer in answers] == [type(None), RuntimeError, type(None)]
     assert sorted(entries(path)) == ["one", "two"]
     assert await held(store) == 1
 

@@ -14,7 +14,7 @@ from tickwork.store.sqlite.engine.migrate import migrate
 
 
 def names_in(folder: Path) -> list[str]:
-    return [each.name for each in folder.iterdir()]
+    return [path.name for path in folder.iterdir()]
 
 
 @pytest.mark.parametrize(

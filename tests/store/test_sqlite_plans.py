@@ -286,7 +286,7 @@ def test_a_queue_is_found_by_its_name(connection: sqlite3.Connection) -> None:
 
 def test_a_trace_searches_every_table_by_its_correlation(connection: sqlite3.Connection) -> None:
     steps = plan(connection, "find_trace")
-    reads = [each for each in steps if each.startswith(("SCAN", "SEARCH"))]
+    reads = [step for step in steps if step.startswith(("SCAN", "SEARCH"))]
     assert {way(each) for each in reached(reads, "m", "d", "r", "p")} == {
         BY_KEY,
         "tickwork_messages_correlation",

@@ -181,11 +181,11 @@ async def test_a_slot_that_is_a_message_already_stays_one_and_is_counted_once(
     plans = await planned(store, clock, leader)
     await write(store, leader, plans)
     # As if a slot occurred again, which planning never does.
-    for each in plans[:10]:
-        microseconds = round(each.next_slot.timestamp() * 1_000_000)
+    for plan in plans[:10]:
+        microseconds = round(plan.next_slot.timestamp() * 1_000_000)
         execute(
             home,
-            f"UPDATE tickwork_schedules SET next_slot = {microseconds} WHERE id = x'{each.id.hex}'",
+            f"UPDATE tickwork_schedules SET next_slot = {microseconds} WHERE id = x'{plan.id.hex}'",
         )
     result = await write(store, leader, plans)
     assert result.done == tuple(range(10))
@@ -279,7 +279,7 @@ async def test_a_message_marked_as_late_stays_late(store: Store, clock: VirtualC
     found = await messages(store, made)
     assert [(each.id, each.catch_up) for each in found if each.claim] == [(claimed.id, True)]
     await end(store, claimed)
-    assert [each.catch_up for each in await firings(store, made)] == [True]
+    assert [firing.catch_up for firing in await firings(store, made)] == [True]
 
 
 async def test_a_sweep_is_bounded_and_reaches_all_schedules(

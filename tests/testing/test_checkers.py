@@ -238,7 +238,7 @@ def test_what_stays_overdue_or_without_a_leader_is_seen() -> None:
 
 
 def test_every_checker_is_in_the_verdict() -> None:
-    assert {each.__name__ for each in CHECKERS} >= {
+    assert {checker.__name__ for checker in CHECKERS} >= {
         "uncovered_slots",
         "duplicate_slots",
         "slots_outside_rule",

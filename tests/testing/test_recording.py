@@ -58,7 +58,9 @@ async def test_messages_hand_overs_renewals_and_records_are_seen(
     assert {(each.shard, each.token) for each in history.stored} <= {
         (each.shard, each.token) for each in history.handed_over
     }
-    assert [(each.slot, each.status) for each in history.firings] == [(first.slot, "succeeded")]
+    assert [(firing.slot, firing.status) for firing in history.firings] == [
+        (first.slot, "succeeded")
+    ]
 
 
 async def test_what_a_leader_asked_and_was_told_is_seen(

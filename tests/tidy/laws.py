@@ -174,7 +174,7 @@ def unguarded_sessions(tree: ast.Module) -> Iterator[Offence]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
-        given = {each.arg: ast.unparse(each.value) for each in node.keywords}
+        given = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
         if _last_name(node.func) == "ClientSession":
             if not given.get("connector", "").startswith("self._guard.connector("):
                 yield Offence(node.lineno, "has not the connector of a guard")

@@ -45,7 +45,7 @@ def unrecorded(tree: ast.AST, function: str = "", is_inside: bool = False) -> It
         if isinstance(node, ast.AsyncFunctionDef):
             name = node.name
         if isinstance(node, ast.AsyncWith):
-            said = [ast.unparse(each.context_expr) for each in node.items]
+            said = [ast.unparse(item.context_expr) for item in node.items]
             inside = inside or any("recorded(" in each.partition(" ")[0] for each in said)
         if isinstance(node, ast.Call) and not inside and _changes_store(node.func):
             yield name

@@ -393,7 +393,7 @@ def test_both_stores_have_one_skeleton(
 
 def test_both_stores_have_the_same_migrations_and_each_number_once() -> None:
     ours, theirs = (
-        sorted(each.name for each in (store / "migrations").glob("*.sql")) for store in PREFIXES
+        sorted(path.name for path in (store / "migrations").glob("*.sql")) for store in PREFIXES
     )
     assert ours == theirs
     assert [int(name.partition("_")[0]) for name in ours] == [*range(1, len(ours) + 1)]

@@ -91,19 +91,19 @@ def test_only_the_listed_modules_connect_to_other_machines() -> None:
 
 
 def test_what_a_tenant_may_choose_is_reached_through_a_guard() -> None:
-    users = [each for each in modules() if "aiohttp" in read(each)]
+    users = [module for module in modules() if "aiohttp" in read(module)]
     assert PACKAGE / "channel" / "webhook.py" in users
     keep(
         laws.unguarded_sessions,
         parse,
-        (each for each in users if each != PACKAGE / "channel" / "listener.py"),
+        (user for user in users if user != PACKAGE / "channel" / "listener.py"),
     )
 
 
 @pytest.mark.parametrize("call", MADE)
 def test_only_deliveries_makes_guards_and_sinks_from_the_allow_list(call: str) -> None:
     name, made_in = call.partition("(")[0], list[tuple[str, str]]()
-    for path in (each for each in modules() if f"{name}(" in read(each)):
+    for path in (module for module in modules() if f"{name}(" in read(module)):
         for function in ast.walk(parse(path)):
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                 made_in += [

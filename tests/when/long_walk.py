@@ -47,11 +47,15 @@ class LongWalk(Walk):
                 self.gaps.append(Gap(before + 1, wall, minute))
             began = minute
         self.stretches.append(Stretch(began, last + 1, wall_minute(last, zone) - last))
-        self.first_wall = min(each.first + each.ahead for each in self.stretches)
-        self.last_wall = max(each.end - 1 + each.ahead for each in self.stretches)
+        self.first_wall = min(stretch.first + stretch.ahead for stretch in self.stretches)
+        self.last_wall = max(stretch.end - 1 + stretch.ahead for stretch in self.stretches)
 
     def instants(self, wall: int) -> list[int]:
-        found = [wall - each.ahead for each in self.stretches if _holds(each, wall - each.ahead)]
+        found = [
+            wall - stretch.ahead
+            for stretch in self.stretches
+            if _holds(stretch, wall - stretch.ahead)
+        ]
         return sorted(found)
 
 

@@ -44,7 +44,11 @@ def test_slots_are_those_of_the_reference(zone: str) -> None:
     picked = rng.sample(changes, min(CHANGES_PER_ZONE, len(changes)))
     windows = [around(zone, change, rng) for change in picked]
     windows.append(anywhere(zone, 6, rng))
-    found = [each for window in windows for each in differences(window, RULES_PER_WINDOW, rng)]
+    found = [
+        difference
+        for window in windows
+        for difference in differences(window, RULES_PER_WINDOW, rng)
+    ]
     wrong = [text for text in found if text is not None]
     assert not wrong, f"{len(wrong)} of {len(found)} cases differ; the first:\n{wrong[0]}"
 

@@ -53,7 +53,10 @@ def test_consecutive_stretches_cover_every_change_without_holes(zone: str) -> No
         if stretch.offset_after != stretch.offset and stretch.end < end:
             changes.append((stretch.end, stretch.offset, stretch.offset_after))
         instant = stretch.end
-    expected = [(each.at, each.before_seconds, each.after_seconds) for each in transitions(zone)]
+    expected = [
+        (transition.at, transition.before_seconds, transition.after_seconds)
+        for transition in transitions(zone)
+    ]
     assert changes == expected
 
 
@@ -115,7 +118,11 @@ def test_a_moved_slot_beyond_a_chunk_boundary_keeps_its_order(
     monkeypatch.setattr("tickwork.core.when.zone._CHUNK_SECONDS", 300)
     monkeypatch.setattr("tickwork.core.when.slot_sources.timeline", fresh_timeline)
     zone = "Australia/Lord_Howe"
-    (gap,) = [each for each in transitions(zone)[:2] if each.after_seconds > each.before_seconds]
+    (gap,) = [
+        transition
+        for transition in transitions(zone)[:2]
+        if transition.after_seconds > transition.before_seconds
+    ]
     fields = {"cron_expr": "10,35 2 * * *", "timezone": zone, "dst": {"gap": "shift"}}
     start, end = gap.instant - timedelta(hours=1), gap.instant + timedelta(hours=1)
     slots, count = slots_and_count({**fields, "max_firings": 999}, start, end)

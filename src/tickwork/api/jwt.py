@@ -39,10 +39,10 @@ class JwtChecker:
     """Checks tokens of some issuers."""
 
     def __init__(self, issuers: Sequence[Issuer], monotonic: Callable[[], float]) -> None:
-        self._issuers = {each.issuer: each for each in issuers}
+        self._issuers = {issuer.issuer: issuer for issuer in issuers}
         self._keys: dict[str, _Keys] = {
-            each.issuer: _Jwks(each, monotonic) if each.jwks_url else _FixedKey(each)
-            for each in issuers
+            issuer.issuer: _Jwks(issuer, monotonic) if issuer.jwks_url else _FixedKey(issuer)
+            for issuer in issuers
         }
 
     async def caller(self, token: str) -> Caller:

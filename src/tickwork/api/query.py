@@ -31,8 +31,8 @@ def keep_slashes(app: ASGIApp) -> ASGIApp:
         if SLASH in scope.get("path", ""):
             scope[HAS_NUL] = True  # type: ignore[literal-required]
         if b"%2F" in raw.upper():
-            segments = [unquote(each.decode("latin-1")) for each in raw.split(b"/")]
-            scope["path"] = "/".join(each.replace("/", SLASH) for each in segments)
+            segments = [unquote(part.decode("latin-1")) for part in raw.split(b"/")]
+            scope["path"] = "/".join(segment.replace("/", SLASH) for segment in segments)
             scope[HAS_SLASHES] = True  # type: ignore[literal-required]
         await app(scope, receive, send)
 

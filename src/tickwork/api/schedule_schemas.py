@@ -189,6 +189,6 @@ class WhyAnswer(Struct, frozen=True, kw_only=True):
             answer=why.answer,
             previous_slot=why.previous_slot,
             next_slot=why.next_slot,
-            firings=tuple(FiringAnswer.of(each) for each in why.firings),
+            firings=tuple(FiringAnswer.of(firing) for firing in why.firings),
             triggered=why.triggered,
         )

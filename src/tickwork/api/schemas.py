@@ -140,7 +140,7 @@ class PreviewAnswer(Struct, frozen=True):
     @classmethod
     def of(cls, preview: when.Preview) -> PreviewAnswer:
         """Returns the response for a preview."""
-        fires = tuple(Fire(each.fire_at, each.local, each.dst, each.note) for each in preview.fires)
+        fires = tuple(Fire(fire.fire_at, fire.local, fire.dst, fire.note) for fire in preview.fires)
         return cls(fires, preview.description, preview.warnings)
 
 

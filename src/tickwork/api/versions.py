@@ -36,7 +36,7 @@ def check_match(if_match: str | None, etag: str, kind: str, name: object) -> Non
     """Raises `PreconditionFailed` if the caller wants to change another version."""
     if if_match is None or if_match.strip() == "*":
         return
-    given = [each.strip().removeprefix("W/") for each in if_match.split(",")]
+    given = [part.strip().removeprefix("W/") for part in if_match.split(",")]
     if etag not in given:
         raise PreconditionFailed(kind, name)
 

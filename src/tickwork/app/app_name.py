@@ -54,7 +54,7 @@ def _creator_globals(app: object) -> Mapping[str, Any]:
 
 def _is_own_init(frame: FrameType, app: object) -> bool:
     return frame.f_code.co_name == "__init__" and any(
-        each is app for each in frame.f_locals.values()
+        local is app for local in frame.f_locals.values()
     )
 
 

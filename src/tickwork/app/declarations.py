@@ -148,7 +148,7 @@ class Registry:
     @property
     def needs_handlers(self) -> bool:
         """Whether it declares a queue whose messages no endpoint gets."""
-        return any(each.settings.push_to is None for each in self.queues.values())
+        return any(queue.settings.push_to is None for queue in self.queues.values())
 
     def add_queue(self, queue: QueueDeclaration) -> None:
         """Declares a queue. It may be declared again, in any order, but not with different settings
@@ -276,9 +276,9 @@ class Registry:
     def workflow_of(self, function: Callable[..., Any]) -> WorkflowDeclaration | None:
         """The workflow that is declared with a function."""
         for versions in self.workflows.values():
-            for each in versions.values():
-                if each.function is function:
-                    return each
+            for version in versions.values():
+                if version.function is function:
+                    return version
         return None
 
     @contextmanager

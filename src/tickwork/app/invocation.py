@@ -170,9 +170,9 @@ class Rows:
         if kind is not None:
             # Keep the writes of other blocks: blocks may run concurrently.
             self._written.writes[:] = [
-                each
-                for each in self._written.writes
-                if each.rows is not self or each.number < begun
+                write
+                for write in self._written.writes
+                if write.rows is not self or write.number < begun
             ]
 
     async def __aenter__(self) -> Rows:

@@ -47,7 +47,7 @@ def lost(sent: Any, came: Any, at: str = "$") -> str | None:
         parts = ((f"{at}.{name}", *(_field(each, name) for each in (sent, came))) for name in names)
         return _first_lost(parts)
     if isinstance(sent, Mapping) and sent.keys() == came.keys():
-        return _first_lost((f"{at}[{key!r}]", each, came[key]) for key, each in sent.items())
+        return _first_lost((f"{at}[{key!r}]", value, came[key]) for key, value in sent.items())
     if isinstance(sent, list | tuple) and len(sent) == len(came):
         pairs = enumerate(zip(sent, came, strict=True))
         return _first_lost((f"{at}[{number}]", *pair) for number, pair in pairs)
@@ -64,7 +64,7 @@ def _fields(value: Any) -> Iterable[str] | None:
     if (names := getattr(kind, "__struct_fields__", None)) is not None:
         return tuple(names)
     if dataclasses.is_dataclass(kind):
-        return [each.name for each in dataclasses.fields(kind) if each.compare]
+        return [field.name for field in dataclasses.fields(kind) if field.compare]
     if (names := getattr(kind, "model_fields", None)) is not None:
         return [*names, "model_extra", "__pydantic_private__"]
     return None
@@ -232,7 +232,7 @@ def _unwrap_annotation(annotation: Any) -> Any:
     if type(annotation).__name__ == "TypeAliasType":
         return _unwrap_annotation(annotation.__value__)
     if typing.get_origin(annotation) in (Union, UnionType):
-        given = [each for each in typing.get_args(annotation) if each is not NoneType]
+        given = [argument for argument in typing.get_args(annotation) if argument is not NoneType]
         return _unwrap_annotation(given[0]) if len(given) == 1 else annotation
     return annotation
 

@@ -235,4 +235,4 @@ class Channels:
 def names_schedule(channel: Channel) -> bool:
     """Whether the texts of a channel have the name of the schedule."""
     texts = [getattr(channel, field, None) for field in ("subject", "text", "html")]
-    return any("schedule.name" in each for each in texts if each)
+    return any("schedule.name" in text for text in texts if text)

@@ -82,7 +82,7 @@ class EmailChannel:
             return failed(ErrorKind.TIMEOUT, f"not sent within {request.timeout_seconds:g} s")
         except aiosmtplib.SMTPRecipientsRefused as error:
             # Whoever was refused for now may accept the next attempt.
-            shown = min(error.recipients, key=lambda each: each.code)
+            shown = min(error.recipients, key=lambda recipient: recipient.code)
             return self._refused(shown.code, shown.message, is_of_email=True)
         except aiosmtplib.SMTPResponseException as error:
             is_of_email = isinstance(error, aiosmtplib.SMTPSenderRefused | aiosmtplib.SMTPDataError)
@@ -124,7 +124,7 @@ class EmailChannel:
             refused, answer = await connection.send_message(message, recipients=to)
         self._keep(connection)
         # Some recipients have it: a retry would send it to them again.
-        missed = "".join(f"; refused: {name}: {each.message}" for name, each in refused.items())
+        missed = "".join(f"; refused: {name}: {value.message}" for name, value in refused.items())
         shown = excerpt(answer + missed, self._relay.secrets)
         return Delivery(is_delivered=True, code=250, excerpt=shown)
 

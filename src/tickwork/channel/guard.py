@@ -63,8 +63,8 @@ LOOKUPS_WAITING_MAX = 10_000
 
 _log = logging.getLogger(__name__)
 _FORBIDDEN = tuple(
-    ip_network(each)
-    for each in (
+    ip_network(name)
+    for name in (
         "0.0.0.0/8",  # this network
         "10.0.0.0/8",  # private
         "100.64.0.0/10",  # shared by a provider's customers
@@ -150,7 +150,7 @@ class Guard:
             found = ip_address(address.partition("%")[0])
         except ValueError:
             raise Refused(f"{address!r} is not an IP address") from None
-        if any(found in each for each in self._networks):
+        if any(found in network for network in self._networks):
             return
         if is_public(found):
             return
@@ -230,7 +230,7 @@ class Guard:
 
     def _is_allowed(self, host: str, address: Address | None) -> bool:
         if address is not None:
-            return any(address in each for each in self._networks)
+            return any(address in network for network in self._networks)
         return self.is_host_allowed(host)
 
 

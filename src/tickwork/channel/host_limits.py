@@ -75,7 +75,7 @@ class HostLimits:
         run until the block ends; else the seconds after which to ask again. `others` are limits by
         name besides."""
         name_of_tenant = f"tenant {tenant}"
-        limits = {f"host {_host(each)} of {tenant}": self._limit for each in urls}
+        limits = {f"host {_host(url)} of {tenant}": self._limit for url in urls}
         limits[name_of_tenant] = NO_LIMIT
         if others:
             limits.update(others)

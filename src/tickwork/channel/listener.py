@@ -43,7 +43,7 @@ class Listener:
         forward: str | None = None,
         clock: Callable[[], datetime] = now,
     ) -> None:
-        self._keys = [_key(each) for each in secrets]
+        self._keys = [_key(secret) for secret in secrets]
         self._show, self._forward, self._clock = show, forward, clock
 
     async def serve(self, port: int, started: Callable[[int], None]) -> None:

@@ -356,10 +356,10 @@ def items_command(
     heading = ("item", "status", "attempts", "started_at", "finished_at", "reason", "error")
     rows = [
         (
-            *(each.id, each.status, each.attempts, each.started_at, each.finished_at),
-            *(each.reason, _error(each)),
+            *(item.id, item.status, item.attempts, item.started_at, item.finished_at),
+            *(item.reason, _error(item)),
         )
-        for each in items
+        for item in items
     ]
     print_table(heading, rows, none=f"no item is {wanted}")
 
@@ -391,8 +391,8 @@ def _print(batch: BatchAnswer, *, as_json: bool) -> None:
 
 
 def _rows(batches: Sequence[BatchAnswer]) -> Iterator[Sequence[object]]:
-    for each in batches:
-        yield [getattr(each, field) for field in _COLUMNS.values()]
+    for batch in batches:
+        yield [getattr(batch, field) for field in _COLUMNS.values()]
 
 
 def _error(item: ItemAnswer) -> str:

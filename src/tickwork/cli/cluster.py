@@ -117,8 +117,8 @@ def cluster_command(watch: Watch = None, database: Database = None, as_json: Jso
         if as_json:
             print_json(found)
             return
-        alive = sum(each.is_alive for each in found.nodes)
-        led = sum(len(each.shards) for each in found.nodes)
+        alive = sum(node.is_alive for node in found.nodes)
+        led = sum(len(node.shards) for node in found.nodes)
         print_lines(
             [
                 f"schema {found.schema_version}, {alive} live nodes, {led} shards with a leader",
@@ -197,16 +197,27 @@ def _print_late(found: Late) -> None:
         heading = ("schedule", "name", "due_at", "timezone", "late")
         rows = [
             (
-                *(each.id, each.name, in_zone(each.due_at, each.timezone), each.timezone),
-                f"{each.late_seconds:.0f} s",
+                *(
+                    schedule.id,
+                    schedule.name,
+                    in_zone(schedule.due_at, schedule.timezone),
+                    schedule.timezone,
+                ),
+                f"{schedule.late_seconds:.0f} s",
             )
-            for each in found.schedules
+            for schedule in found.schedules
         ]
         print_table(heading, rows, none="")
     if found.queues:
         queues = [
-            (each.queue, each.messages, each.visible_at, f"{each.late_seconds:.0f} s", each.paused)
-            for each in found.queues
+            (
+                queue.queue,
+                queue.messages,
+                queue.visible_at,
+                f"{queue.late_seconds:.0f} s",
+                queue.paused,
+            )
+            for queue in found.queues
         ]
         if found.schedules:
             print_lines([""])

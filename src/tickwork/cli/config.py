@@ -83,7 +83,7 @@ def show_command(
     if as_json:
         print_json(rows)
     else:
-        print_table(["setting", "value", "from"], [_row(each) for each in rows], none="")
+        print_table(["setting", "value", "from"], [_row(row) for row in rows], none="")
 
 
 def _check_topology() -> None:

@@ -309,10 +309,10 @@ async def _check_open(client: Client, queue: str, ids: Sequence[str]) -> None:
     """Raises `NotFound` unless all of them are open dead letters of the queue."""
     from tickwork.errors import NotFound
 
-    for each in ids:
-        missing = NotFound("open dead letter", f"{each} in queue {queue}", "nothing was done")
+    for id_ in ids:
+        missing = NotFound("open dead letter", f"{id_} in queue {queue}", "nothing was done")
         try:
-            found = await client.dead_letters.get(each)
+            found = await client.dead_letters.get(id_)
         except NotFound:
             raise missing from None
         if found.resolution is not None or found.queue != queue:
@@ -357,9 +357,17 @@ def _print_summary(summary: ReplaySummary, *, as_json: bool) -> None:
 
 
 def _rows(letters: Iterable[DeadLetterAnswer]) -> Iterator[Sequence[object]]:
-    for each in letters:
-        error = shortened(each.summary or "")
-        yield (each.id, each.queue, each.failed_at, each.reason, each.attempts, each.type, error)
+    for letter in letters:
+        error = shortened(letter.summary or "")
+        yield (
+            letter.id,
+            letter.queue,
+            letter.failed_at,
+            letter.reason,
+            letter.attempts,
+            letter.type,
+            error,
+        )
 
 
 def _read(body: str) -> bytes:

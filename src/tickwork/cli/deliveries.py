@@ -272,17 +272,21 @@ def _without_history(delivery: DeliveryAnswer) -> dict[str, object]:
     """A delivery of a list, which does not have the attempts."""
     from msgspec import structs
 
-    return {name: each for name, each in structs.asdict(delivery).items() if name != "history"}
+    return {name: value for name, value in structs.asdict(delivery).items() if name != "history"}
 
 
 def _rows(
     deliveries: Iterable[DeliveryAnswer], names: Mapping[str, str]
 ) -> Iterator[tuple[object, ...]]:
-    for each in deliveries:
-        last = each.last_error or each.last_code
+    for delivery in deliveries:
+        last = delivery.last_error or delivery.last_code
         yield (
-            *(each.id, names.get(each.endpoint_id, each.endpoint_id), each.published_at),
-            *(each.type, each.status, each.attempts),
+            *(
+                delivery.id,
+                names.get(delivery.endpoint_id, delivery.endpoint_id),
+                delivery.published_at,
+            ),
+            *(delivery.type, delivery.status, delivery.attempts),
             shortened(None if last is None else str(last)),
         )
 

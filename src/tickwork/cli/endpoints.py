@@ -334,7 +334,7 @@ def _rounded(stats: EndpointStats) -> EndpointStats:
     from msgspec import structs
 
     times = {name: getattr(stats, name) for name in ("p50_seconds", "p95_seconds")}
-    known = {name: round(each, 3) for name, each in times.items() if each is not None}
+    known = {name: round(time, 3) for name, time in times.items() if time is not None}
     return structs.replace(stats, **known)
 
 
@@ -385,7 +385,7 @@ def _settings(endpoint: EndpointAnswer) -> Iterator[tuple[str, object]]:
     yield "limit", endpoint.limit
     yield "timeout", _with_unit(endpoint.timeout_seconds, "s")
     yield "first byte", _with_unit(endpoint.first_byte_seconds, "s")
-    waits = ", ".join(f"{each:g}" for each in endpoint.retry_seconds)
+    waits = ", ".join(f"{second:g}" for second in endpoint.retry_seconds)
     yield "retries", f"after {waits} s" if waits else "none"
     yield "not retried", ", ".join(map(str, endpoint.permanent_statuses))
     yield "created", local_time(endpoint.created_at)
@@ -410,9 +410,9 @@ def _failing_since(health: Health) -> str:
 
 
 def _rows(endpoints: Iterable[EndpointAnswer]) -> Iterator[tuple[object, ...]]:
-    for each in endpoints:
-        types = shortened(", ".join(each.types), 40) or "none"
-        yield each.name, _status(each), types, each.health.failures_in_row, each.url
+    for endpoint in endpoints:
+        types = shortened(", ".join(endpoint.types), 40) or "none"
+        yield endpoint.name, _status(endpoint), types, endpoint.health.failures_in_row, endpoint.url
 
 
 def _status(endpoint: EndpointAnswer) -> str:

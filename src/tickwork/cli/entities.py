@@ -81,7 +81,7 @@ def list_command(
         if as_json:
             print_json(types)
         else:
-            counted = [(each.type, each.entities) for each in types]
+            counted = [(type_.type, type_.entities) for type_ in types]
             print_table(("type", "entities"), counted, none="no app has registered entities")
         return
     found = ask(

@@ -142,9 +142,9 @@ def _result(firing: FiringAnswer) -> str:
     """The status or error of an attempt, and of each channel that did not succeed."""
     own = [str(each) for each in (firing.result_code, firing.excerpt) if each is not None]
     failed = [
-        f"{each.channel} {each.status}{f': {each.detail}' if each.detail else ''}"
-        for each in firing.channels
-        if each.status != "succeeded"
+        f"{channel.channel} {channel.status}{f': {channel.detail}' if channel.detail else ''}"
+        for channel in firing.channels
+        if channel.status != "succeeded"
     ]
     return shortened("; ".join(filter(None, (" ".join(own), *failed))))
 
@@ -196,9 +196,9 @@ def upcoming_command(
 
     known, fires = ask(database, tenant, find, names=OPTION_OF_FIELD)
     if as_json:
-        print_json({"fires": [iso(each.fire_at) for each in fires]})
+        print_json({"fires": [iso(fire.fire_at) for fire in fires]})
     else:
-        rows = [(in_zone(each.fire_at, each.timezone), iso(each.fire_at)) for each in fires]
+        rows = [(in_zone(fire.fire_at, fire.timezone), iso(fire.fire_at)) for fire in fires]
         print_table(("fire_at", "UTC"), rows, none=_why_none(known))
 
 
@@ -226,8 +226,8 @@ def upcoming_all_command(
         print_json(fires)
         return
     rows = [
-        (in_zone(each.fire_at, each.timezone), each.timezone, each.schedule_id, each.name)
-        for each in fires
+        (in_zone(fire.fire_at, fire.timezone), fire.timezone, fire.schedule_id, fire.name)
+        for fire in fires
     ]
     print_table(("fire_at", "timezone", "schedule", "name"), rows, none="nothing will fire")
 

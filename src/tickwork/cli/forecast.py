@@ -83,13 +83,18 @@ def _print(found: Forecast, *, with_tenants: bool) -> None:
         return
     print_lines([""])
     targets = [
-        (f"{each.kind} {each.name}".strip(), each.firings, each.peak_firings, each.peak_at)
-        for each in found.targets[:_ROWS_MAX]
+        (
+            f"{target.kind} {target.name}".strip(),
+            target.firings,
+            target.peak_firings,
+            target.peak_at,
+        )
+        for target in found.targets[:_ROWS_MAX]
     ]
     print_table(("target", "firings", "peak", "peak_at"), targets, none="")
     if with_tenants:
         print_lines([""])
-        shares = [(each.tenant, each.firings) for each in found.tenants[:_ROWS_MAX]]
+        shares = [(tenant.tenant, tenant.firings) for tenant in found.tenants[:_ROWS_MAX]]
         print_table(("tenant", "firings"), shares, none="")
     if found.herds:
         print_lines([""])
@@ -97,7 +102,7 @@ def _print(found: Forecast, *, with_tenants: bool) -> None:
             ("herd", "firings", "of", "schedules", "rule", "target"), _herds(found), none=""
         )
     print_lines([""])
-    effects = [(each.fire_window_seconds, each.peak_firings) for each in found.windows]
+    effects = [(window.fire_window_seconds, window.peak_firings) for window in found.windows]
     print_table(("fire_window_seconds", "peak"), effects, none="")
 
 
@@ -132,4 +137,4 @@ def sparkline(minutes: Sequence[int]) -> str:
         for at in range(_LINE_LENGTH)
     ]
     highest = max([*parts, 1])
-    return "".join(_BARS[-(-each * (len(_BARS) - 1) // highest)] for each in parts)
+    return "".join(_BARS[-(-part * (len(_BARS) - 1) // highest)] for part in parts)

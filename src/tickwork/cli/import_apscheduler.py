@@ -150,7 +150,7 @@ def _cron(texts: Mapping[str, str]) -> dict[str, Any]:
     special = _special_day(day)
     for name in _RANGES:
         values[name] = _values(name, "*" if name == "day" and special else texts[name])
-    weekdays = frozenset((each + 1) % 7 for each in values["day_of_week"])
+    weekdays = frozenset((value + 1) % 7 for value in values["day_of_week"])
     fields = CronFields(
         values["minute"],
         values["hour"],

@@ -228,8 +228,8 @@ def _lines(result: ImportResult) -> Iterator[str]:
         ("keep", result.kept),
         ("delete", result.deleted),
     ):
-        for each in schedules:
-            yield f"{action:6}  {each.name}  {each.timing}  {each.entry}"
+        for schedule in schedules:
+            yield f"{action:6}  {schedule.name}  {schedule.timing}  {schedule.entry}"
     for refused in result.refused:
         yield f"refuse  {refused.label}: {refused.reason}"
     for difference in result.differences:

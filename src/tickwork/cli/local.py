@@ -77,8 +77,8 @@ class LocalVerbs:
 
     def _verb(self, found: Any) -> Callable[..., Coroutine[Any, Any, Any]]:
         parameters = signature(found).parameters.values()
-        has_fields = any(each.kind is each.VAR_KEYWORD for each in parameters)
-        has_limit = has_fields or any(each.name == "limit" for each in parameters)
+        has_fields = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+        has_limit = has_fields or any(parameter.name == "limit" for parameter in parameters)
 
         async def call(*args: Any, **kwargs: Any) -> Any:
             most = None if has_limit else kwargs.pop("limit", None)

@@ -65,7 +65,7 @@ def explain_command(
     if as_json:
         print_json(explained)
         return
-    lines = [explained.description, *(f"note: {each}" for each in explained.warnings)]
+    lines = [explained.description, *(f"note: {warning}" for warning in explained.warnings)]
     if explained.touched:
         lines += ["", "Clock changes that affect it:", *_notes(explained.touched)]
     elif not explained.warnings:

@@ -95,7 +95,7 @@ def _short_ids(column: Sequence[object]) -> Sequence[object]:
         (
             size
             for size in range(_ID_DIGITS_MIN, 32)
-            if len({each[-size:] for each in ids}) == len(ids)
+            if len({id_[-size:] for id_ in ids}) == len(ids)
         ),
         32,
     )

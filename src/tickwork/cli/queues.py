@@ -341,10 +341,10 @@ def _answer(value: object, sentence: str, *, as_json: bool) -> None:
 
 
 def _rows(queues: Iterable[QueueAnswer]) -> Iterator[Sequence[object]]:
-    for each in queues:
+    for queue in queues:
         yield (
-            *(each.name, each.shared, each.paused, each.max_batch_size, each.max_retries),
-            each.dead_letter_queue,
+            *(queue.name, queue.shared, queue.paused, queue.max_batch_size, queue.max_retries),
+            queue.dead_letter_queue,
         )
 
 
@@ -387,8 +387,8 @@ def _counter_lines(heading: str, rows: Sequence[LabeledCounts]) -> Iterator[str]
     """Yields a table of the counters that are not all zero."""
     from tickwork.core.queue.stats import CounterName
 
-    seen = [kind for kind in CounterName if any(kind in each.counts for each in rows)]
+    seen = [kind for kind in CounterName if any(kind in row.counts for row in rows)]
     if seen:
-        cells = [[each.label, *(each.counts.get(kind, 0) for kind in seen)] for each in rows]
+        cells = [[row.label, *(row.counts.get(kind, 0) for kind in seen)] for row in rows]
         yield ""
         yield from table([heading, *seen], cells)

@@ -163,7 +163,7 @@ def _tell_commands(app: Tickwork, target: str, settings: Settings) -> None:
     option = "" if is_default else f" --app {target}"
     words = ("queues list", "schedules list", "nodes")
     tell(
-        "in another terminal: " + "; ".join(f"{command} {each}{option}" for each in words),
+        "in another terminal: " + "; ".join(f"{command} {word}{option}" for word in words),
         settings.log_format,
     )
 
@@ -226,7 +226,7 @@ def error_location(error: BaseException) -> str:
         return f" ({_shown(error.filename)}:{error.lineno})"
     found = traceback.extract_tb(error.__traceback__)
     frames = [each for each in found if not each.filename.startswith("<frozen importlib")]
-    own = [each for each in frames if _is_own(Path(each.filename))] or frames
+    own = [frame for frame in frames if _is_own(Path(frame.filename))] or frames
     return f" ({_shown(own[-1].filename)}:{own[-1].lineno})" if own else ""
 
 

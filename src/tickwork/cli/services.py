@@ -24,5 +24,7 @@ def list_command(file: File = None, target: App = None, as_json: Json = False) -
     if as_json:
         print_json(services)
         return
-    rows = [(each.name, each.url or "in code", ", ".join(each.callers)) for each in services]
+    rows = [
+        (service.name, service.url or "in code", ", ".join(service.callers)) for service in services
+    ]
     print_table(("service", "url", "callers"), rows, none="there are no services")

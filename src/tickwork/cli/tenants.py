@@ -162,7 +162,7 @@ def create_command(
         },
         owner_target,
     )
-    given: Any = {name: each for name, each in limits.items() if each is not None}
+    given: Any = {name: limit for name, limit in limits.items() if limit is not None}
     _run(
         database,
         lambda client: client.tenants.create(tenant_id, **given),
@@ -245,7 +245,7 @@ def limits_command(
         },
         owner_target,
     )
-    given: Any = {name: each for name, each in limits.items() if reset or each is not None}
+    given: Any = {name: limit for name, limit in limits.items() if reset or limit is not None}
     _run(
         database, lambda client: client.tenants.set_limits(tenant_id, **given), "changed",
         as_json=as_json,

@@ -165,7 +165,7 @@ def timed(*, without: str = "") -> Callable[[Callable[..., None]], Callable[...,
         parameters: list[inspect.Parameter] = []
         for own in signature.parameters.values():
             parameters += _PARAMETERS.values() if own.name == "options" else [own]
-        kept = [each for each in parameters if each.name != without]
+        kept = [parameter for parameter in parameters if parameter.name != without]
         run.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
         return run
 

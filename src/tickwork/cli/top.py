@@ -117,8 +117,8 @@ async def look(client: Client) -> Snapshot:
     nodes = None
     if cluster is not None:
         nodes = tuple(
-            NodeRow(each.name, each.roles, each.is_alive, each.claims, len(each.shards))
-            for each in cluster.nodes
+            NodeRow(node.name, node.roles, node.is_alive, node.claims, len(node.shards))
+            for node in cluster.nodes
         )
     seen_at = now() if cluster is None else cluster.now
     return Snapshot(
@@ -141,7 +141,7 @@ async def _cluster(client: Client) -> ClusterView | None:
 
 async def _failures(client: Client, stats: Any) -> tuple[Failure, ...]:
     """The largest groups of dead letters of the queues that have the most."""
-    failing = sorted((each for each in stats if each.counts.dead), key=lambda q: -q.counts.dead)
+    failing = sorted((stat for stat in stats if stat.counts.dead), key=lambda q: -q.counts.dead)
     found = []
     for each in failing[:FAILING_QUEUES_MAX]:
         for group in await client.dead_letters.groups(each.queue, limit=GROUPS_MAX):

@@ -77,8 +77,8 @@ class TopScreen(App[None]):
 
 def summary_of(seen: Snapshot) -> str:
     """The line above the tables."""
-    ready = sum(each.ready for each in seen.queues)
-    dead = sum(each.dead for each in seen.queues)
+    ready = sum(queue.ready for queue in seen.queues)
+    dead = sum(queue.dead for queue in seen.queues)
     words = [f"{ready} ready, {dead} dead letters"]
     if seen.paused_at is not None:
         words.append(f"EVERYTHING IS PAUSED since {local_time(seen.paused_at)}")
@@ -89,7 +89,7 @@ def summary_of(seen: Snapshot) -> str:
     if seen.nodes is None:
         words.append("nodes need a key with the scope admin")
     else:
-        words.append(f"{sum(each.is_alive for each in seen.nodes)} live nodes")
+        words.append(f"{sum(node.is_alive for node in seen.nodes)} live nodes")
         missing = len(seen.shards_without_leader)
         words.append(
             f"{missing} shards without a leader" if missing else "all shards have a leader"
@@ -98,21 +98,21 @@ def summary_of(seen: Snapshot) -> str:
 
 
 def _queue_rows(seen: Snapshot) -> Iterable[Sequence[object]]:
-    for each in seen.queues:
-        age = "" if each.oldest_seconds is None else f"{each.oldest_seconds:.0f} s"
+    for queue in seen.queues:
+        age = "" if queue.oldest_seconds is None else f"{queue.oldest_seconds:.0f} s"
         yield (
-            *(each.queue, each.sent, each.done, each.ready, each.delayed, each.claimed),
-            *(each.blocked, each.dead, age),
+            *(queue.queue, queue.sent, queue.done, queue.ready, queue.delayed, queue.claimed),
+            *(queue.blocked, queue.dead, age),
         )
 
 
 def _node_rows(seen: Snapshot) -> Iterable[Sequence[object]]:
-    for each in seen.nodes or ():
-        lease = "valid" if each.is_alive else "expired"
-        yield each.name, ",".join(each.roles), lease, each.messages, each.shards
+    for node in seen.nodes or ():
+        lease = "valid" if node.is_alive else "expired"
+        yield node.name, ",".join(node.roles), lease, node.messages, node.shards
 
 
 def _failure_rows(seen: Snapshot) -> Iterable[Sequence[object]]:
-    for each in seen.failures:
-        last = local_time(each.last_failed_at)
-        yield each.queue, each.dead_letters, each.reason, last, each.fingerprint
+    for failure in seen.failures:
+        last = local_time(failure.last_failed_at)
+        yield failure.queue, failure.dead_letters, failure.reason, last, failure.fingerprint

@@ -153,16 +153,21 @@ def _declared(target: str) -> Topology:
 
 
 def _rows(topology: Topology) -> Iterator[Sequence[object]]:
-    producers = _by_queue((each.queue, each.name) for each in topology.producers)
-    events = _by_queue((each.queue, each.types) for each in topology.subscriptions)
-    consumers = _by_queue(
-        (each.queue, (each.name or "yes") + (f" ({each.type})" if each.type else ""))
-        for each in topology.consumers
+    producers = _by_queue((producer.queue, producer.name) for producer in topology.producers)
+    events = _by_queue(
+        (subscription.queue, subscription.types) for subscription in topology.subscriptions
     )
-    for each in topology.queues:
-        name, dead = each.name, each.settings.dead_letter_queue
+    consumers = _by_queue(
+        (
+            consumer.queue,
+            (consumer.name or "yes") + (f" ({consumer.type})" if consumer.type else ""),
+        )
+        for consumer in topology.consumers
+    )
+    for queue in topology.queues:
+        name, dead = queue.name, queue.settings.dead_letter_queue
         yield (
-            *(name, each.shared, producers.get(name), events.get(name)),
+            *(name, queue.shared, producers.get(name), events.get(name)),
             *(consumers.get(name), dead),
         )
 

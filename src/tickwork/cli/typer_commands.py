@@ -132,10 +132,10 @@ def _build(name: str, found: Any) -> Any:
 def _with_app(params: list[Any]) -> list[Any]:
     """Returns the parameters with --app, --server and --api-key behind --database."""
     extended: list[Any] = []
-    for each in params:
-        extended.append(each)
-        if each.name == "database":
-            extended += (_option(each, *words) for words in _PLACES)
+    for param in params:
+        extended.append(param)
+        if param.name == "database":
+            extended += (_option(param, *words) for words in _PLACES)
     return extended
 
 

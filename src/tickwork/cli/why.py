@@ -120,7 +120,7 @@ def wait_lines(found: Wait) -> Iterator[str]:
     if found.until is not None:
         yield f"until: {local_time(found.until)}"
     yield f"next: {found.next}"
-    yield from (f"{each[:1].upper()}{each[1:]}." for each in found.details)
+    yield from (f"{detail[:1].upper()}{detail[1:]}." for detail in found.details)
     if found.correlation_id is not None:
         yield f"trace: tickwork trace {found.correlation_id}"
 
@@ -143,8 +143,8 @@ def trace_command(
         print_json(found)
         return
     lines = [f"correlation {found.correlation_id}"]
-    for each in found.nodes:
-        lines += _tree_lines(each, 1)
+    for node in found.nodes:
+        lines += _tree_lines(node, 1)
     if found.is_cut:
         lines.append(f"There is more: a trace shows {found.records} records at most.")
     print_lines(lines)
@@ -160,5 +160,5 @@ def _tree_lines(node: TraceNode, depth: int) -> Iterator[str]:
     if node.error is not None:
         words.append(f"({summary_line(node.error)})")
     yield f"{'  ' * depth}{' '.join(words)}"
-    for each in node.children:
-        yield from _tree_lines(each, depth + 1)
+    for child in node.children:
+        yield from _tree_lines(child, depth + 1)

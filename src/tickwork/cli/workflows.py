@@ -164,9 +164,9 @@ def _show(database: str | None, tenant: str | None, which: str, *, as_json: bool
         return
     print_lines(field_lines(structs.replace(found, steps=None, events=None)))
     rows = [
-        (each.key, each.kind, each.state, each.attempts, each.started_at, each.finished_at,
-         each.wake_at, shortened(each.error))
-        for each in found.steps
+        (step.key, step.kind, step.state, step.attempts, step.started_at, step.finished_at,
+         step.wake_at, shortened(step.error))
+        for step in found.steps
     ]  # fmt: skip
     heading = ("step", "kind", "state", "attempts", "started_at", "finished_at", "until", "error")
     print_table(heading, rows, none="it has recorded no steps")

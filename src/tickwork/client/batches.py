@@ -210,14 +210,14 @@ class Batches(Noun[M]):
     ) -> Call[BatchAnswer]:
         """Creates a batch that takes more items until it is closed."""
         fields = given(queue=queue, completion_queue=completion_queue)
-        body = {**fields, "items": [message_body(each, {}) for each in items], "open": True}
+        body = {**fields, "items": [message_body(item, {}) for item in items], "open": True}
         path = at("v1", "batches")
         return Call("POST", path, answer(BatchAnswer), body=body, repeat=Repeat.KEYED)
 
     @verb
     def add(self, batch_id: str, items: Sequence[object]) -> Call[BatchAnswer]:
         """Adds items to an open batch, all or none."""
-        return _added(batch_id, [message_body(each, {}) for each in items])
+        return _added(batch_id, [message_body(item, {}) for item in items])
 
     @verb
     def close(self, batch_id: str) -> Call[BatchAnswer]:

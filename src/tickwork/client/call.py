@@ -249,8 +249,8 @@ class AsyncListing(Generic[T]):
         while left is None or left > 0:
             size = PAGE_ITEMS if left is None else left
             page: Page[T] = await self._runner.run(self._pages.page(cursor, size))
-            for each in page.items[:left]:
-                yield each
+            for item in page.items[:left]:
+                yield item
             left = None if left is None else left - len(page.items)
             cursor = page.next_cursor
             if cursor is None:
@@ -310,7 +310,7 @@ listed = Listed
 
 def given(**fields: object) -> dict[str, object]:
     """The fields that are not None."""
-    return {name: each for name, each in fields.items() if each is not None}
+    return {name: field for name, field in fields.items() if field is not None}
 
 
 def texts_of(value: str | Iterable[str]) -> str | list[str]:

@@ -278,8 +278,8 @@ class Client(Verbs[Async]):
         the last day. Raises `ServiceUnavailable` if the connection is lost."""
         lines = EventLines(self._own.server)
         async for piece in self._own.transport.pieces(stream_call(self._own.server, after)):
-            for each in lines.events(piece):
-                yield each
+            for event in lines.events(piece):
+                yield event
 
     async def close(self) -> None:
         """Closes the connections."""

@@ -118,7 +118,7 @@ class Server:
 
     def request(self, call: Call[Any]) -> Request:
         """The request of a call, without an idempotency key."""
-        query = {name: _text(each) for name, each in call.query.items() if each is not None}
+        query = {name: _text(value) for name, value in call.query.items() if value is not None}
         headers = {"Accept": "application/json", **call.headers}
         if self.key is not None:
             headers.setdefault("Authorization", f"Bearer {self.key}")

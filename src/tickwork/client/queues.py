@@ -92,7 +92,7 @@ class Queue(Noun[M]):
             "POST",
             at("v1", "queues", self.name, "messages", "batch"),
             part(SentBatch, lambda sent: sent.ids),
-            body={"messages": [message_body(each, options) for each in bodies]},
+            body={"messages": [message_body(body, options) for body in bodies]},
             repeat=Repeat.KEYED,
         )
 
@@ -151,7 +151,7 @@ class Queue(Noun[M]):
             "POST",
             at("v1", "queues", self.name, "messages", "ack"),
             answer(AckAnswer),
-            body={"acks": [{"lease_id": each} for each in lease_ids], "retries": again},
+            body={"acks": [{"lease_id": id_} for id_ in lease_ids], "retries": again},
         )
 
     @verb

@@ -208,8 +208,8 @@ def _starts(
         fault = f"must be as many as params: {len(each_params)}, not {len(each_id)}"
         raise InvalidInput([FieldError("ids", fault)])
     return [
-        {"params": each, **common, **({} if each_id is None else {"id": each_id[index]})}
-        for index, each in enumerate(each_params)
+        {"params": param, **common, **({} if each_id is None else {"id": each_id[index]})}
+        for index, param in enumerate(each_params)
     ]
 
 
@@ -272,7 +272,7 @@ class Workflows(Noun[M]):
             body=bodies,
             repeat=Repeat.KEYED,
         )
-        return [Run(runner_of(self), each.id) for each in made.items]
+        return [Run(runner_of(self), item.id) for item in made.items]
 
     def get(self, run_id: str) -> Run[M]:
         """The handle of a run; asks nobody."""

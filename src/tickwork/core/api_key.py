@@ -169,7 +169,7 @@ class KeyFields(NamedTuple):
 def read_key_fields(fields: Mapping[str, object], now: datetime) -> KeyFields:
     """Parses the fields of a new key. Raises `InvalidInput` with every error."""
     faults: list[FieldError] = []
-    reader = Reader({name: each for name, each in fields.items() if each is not None}, faults)
+    reader = Reader({name: field for name, field in fields.items() if field is not None}, faults)
     reader.refuse_unknown(_READERS.keys())
     values = reader.read(_READERS)
     faults += [

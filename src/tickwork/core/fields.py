@@ -421,7 +421,7 @@ def read_id(field: str, value: object) -> UUID:
 
 def choice_error(value: object, choices: Iterable[str]) -> str | None:
     """What is wrong with a value that must be one of some texts; None if it is one."""
-    known = [str(each) for each in choices]
+    known = [str(choice) for choice in choices]
     if isinstance(value, str) and value in known:
         return None
     near = nearest(value, known) if isinstance(value, str) else None
@@ -455,9 +455,9 @@ def _type_error(value: object, kind: type[Any]) -> str | None:
 
 
 def _without_none(kind: Any) -> Any:
-    for each in get_args(kind):
-        if each is not NoneType and kind == each | None:
-            return each
+    for argument in get_args(kind):
+        if argument is not NoneType and kind == argument | None:
+            return argument
     return kind
 
 

@@ -104,7 +104,7 @@ def read_issuers(
     issuers = [each for each in found if each is not None]
     if len(entries) > ISSUERS_MAX:
         faults.append(FieldError(name, f"at most {ISSUERS_MAX} issuers, not {len(entries)}"))
-    if len({each.issuer for each in issuers}) < len(issuers):
+    if len({issuer.issuer for issuer in issuers}) < len(issuers):
         faults.append(FieldError(name, "two entries have the same issuer"))
     return tuple(issuers)
 
@@ -125,7 +125,7 @@ def read_issuer_variables(
     given.setdefault("algorithm", str(usual))
     if "tenant_claim" not in given:
         given.setdefault("tenants", DEFAULT_TENANT)
-    names = {each: f"{prefix}{each.upper()}" for each in {*given, *_READERS}}
+    names = {reader: f"{prefix}{reader.upper()}" for reader in {*given, *_READERS}}
     issuer = _read_issuer(given, faults, "", names)
     return () if issuer is None else (issuer,)
 
@@ -178,11 +178,11 @@ def _algorithm(reader: Reader, name: str) -> Algorithm | None:
 
 def _tenants(reader: Reader, name: str) -> tuple[str, ...] | None:
     value = reader.value(name)
-    items = [each.strip() for each in value.split(",")] if isinstance(value, str) else value
+    items = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
     if (
         isinstance(items, list | tuple)
         and 0 < len(items) <= TENANTS_MAX
-        and all(isinstance(each, str) and is_name(each) for each in items)
+        and all(isinstance(item, str) and is_name(item) for item in items)
     ):
         return tuple(items)
     reader.fault(name, f"must be a list of 1 to {TENANTS_MAX} tenants, not {shown(value)}")

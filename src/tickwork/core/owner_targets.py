@@ -45,18 +45,18 @@ def check_owner_targets(targets: Sequence[str]) -> list[FieldError]:
     faults: list[FieldError] = []
     if len(targets) > OWNER_TARGETS_MAX:
         faults.append(FieldError("owner_targets", f"at most {OWNER_TARGETS_MAX} entries"))
-    for index, each in enumerate(targets[:OWNER_TARGETS_MAX]):
+    for index, target in enumerate(targets[:OWNER_TARGETS_MAX]):
         field = f"owner_targets[{index}]"
-        kind, found, rest = each.partition(":")
+        kind, found, rest = target.partition(":")
         if kind in ("queue", "endpoint", "entity", "workflow") and found:
             faults += text_faults(field, rest, NAME_LENGTH_MAX)
         elif kind == "webhook" and _has_host(rest):
             faults += text_faults(field, rest, TEXT_LENGTH_MAX)
-        elif each not in CHANNELS:
+        elif target not in CHANNELS:
             fault = (
                 f"must be queue:NAME, endpoint:NAME, entity:NAME, workflow:NAME, "
                 f"webhook:https://host/path or one of {', '.join(sorted(CHANNELS))}, "
-                f"not {shown(each)}"
+                f"not {shown(target)}"
             )
             faults.append(FieldError(field, fault))
     return faults
@@ -91,8 +91,8 @@ def _needed(definition: Definition, allowed: Collection[str]) -> Iterator[tuple[
     target = read_envelope(definition.body).target
     if isinstance(target, EndpointTarget | LostQueueTarget):
         return
-    for each in target.channels if isinstance(target, ChannelsTarget) else (target,):
-        yield _channel(each, allowed)
+    for channel in target.channels if isinstance(target, ChannelsTarget) else (target,):
+        yield _channel(channel, allowed)
 
 
 def _channel(channel: Channel, allowed: Collection[str]) -> tuple[str, bool]:
@@ -103,7 +103,9 @@ def _channel(channel: Channel, allowed: Collection[str]) -> tuple[str, bool]:
             return service, service in allowed
         case _:
             prefixes = (each.removeprefix("webhook:") for each in allowed if each[:8] == "webhook:")
-            return f"webhook:{channel.url}", any(_is_below(channel.url, each) for each in prefixes)
+            return f"webhook:{channel.url}", any(
+                _is_below(channel.url, prefix) for prefix in prefixes
+            )
 
 
 def _is_below(url: str, prefix: str) -> bool:

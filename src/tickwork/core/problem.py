@@ -164,7 +164,7 @@ def problem(
 ) -> Problem:
     """Returns a problem. Its texts and list are bounded, as they may quote the request."""
     kind = _KINDS.get(status) or Kind("http_error", "The request failed")
-    listed = [FieldProblem(_cut(each.field), _cut(each.message)) for each in errors[:ERRORS_MAX]]
+    listed = [FieldProblem(_cut(error.field), _cut(error.message)) for error in errors[:ERRORS_MAX]]
     return Problem(
         type=f"urn:tickwork:problem:{code or kind.code}",
         title=kind.title,
@@ -193,7 +193,7 @@ def problem_of(error: TickworkError) -> Refusal | None:
     if isinstance(error, InvalidInput):
         return Refusal(unprocessable(error.errors), {})
     status, code = next(
-        (each for kind, each in _REFUSALS.items() if isinstance(error, kind)), (None, "")
+        (refusal for kind, refusal in _REFUSALS.items() if isinstance(error, kind)), (None, "")
     )
     if status is None:
         return None

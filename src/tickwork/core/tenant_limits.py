@@ -173,7 +173,7 @@ def messages_at_once(quota: MessageQuota) -> int | None:
     """How many messages the tenant may send in one call; None if any number."""
     rate = quota.messages_per_second
     limits = (None if rate is None else bucket_size(rate), quota.backlog_max)
-    return min((each for each in limits if each is not None), default=None)
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def quota_of(tenant: Tenant) -> MessageQuota:

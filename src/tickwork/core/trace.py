@@ -139,5 +139,5 @@ def _node(record: TraceRecord, children: Sequence[TraceNode]) -> TraceNode:
 
 
 def _began(node: TraceNode) -> tuple[bool, str]:
-    at = node.at or next((each.at for each in node.children if each.at is not None), None)
+    at = node.at or next((child.at for child in node.children if child.at is not None), None)
     return at is None, "" if at is None else at.isoformat()

@@ -185,11 +185,11 @@ class EntityType:
     def _check_own(self, cls: type[Entity]) -> None:
         final = {each for each in _BASE if each[0] != "_"} - {"alarm", "migrate", "schema_version"}
         own = {each for base in cls.__mro__ if base not in (Entity, object) for each in vars(base)}
-        for each in sorted(own & (final | {"__init__", "send"})):
+        for name in sorted(own & (final | {"__init__", "send"})):
             fault = "is a name of Entity itself; use another one"
-            if each == "__init__":
+            if name == "__init__":
                 fault = "is called for every call; set nothing in memory, use self.storage"
-            raise InvalidInput([FieldError(f"{self.name}.{each}", fault)])
+            raise InvalidInput([FieldError(f"{self.name}.{name}", fault)])
 
     @property
     def has_alarm(self) -> bool:

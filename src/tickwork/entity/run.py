@@ -130,7 +130,7 @@ class EntityCall:
 
     def delete_schedule(self, name: str) -> bool:
         self._check_writable("schedule")
-        left = tuple(each for each in self.effects.schedules if each != name)
+        left = tuple(schedule for schedule in self.effects.schedules if schedule != name)
         is_gone = left != self.effects.schedules
         self.effects = structs.replace(self.effects, schedules=left)
         return is_gone
@@ -169,7 +169,9 @@ class EntityCall:
         messages = own_messages(
             call, before, self.effects, self._schedules, now=now, make_id=new_id
         )
-        return Committed(change, tuple(Send(queue_of(call.entity), each) for each in messages))
+        return Committed(
+            change, tuple(Send(queue_of(call.entity), message) for message in messages)
+        )
 
 
 class Runner:

@@ -123,7 +123,7 @@ class Storage:
         self._check_writable()
         entries = _entries(key, value)
         _check_names(entries)
-        encoded = {name: encode_value(name, each) for name, each in entries.items()}
+        encoded = {name: encode_value(name, entry) for name, entry in entries.items()}
         for name, each in encoded.items():
             self._overlay.put(name, each)
 

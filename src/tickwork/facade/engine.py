@@ -261,7 +261,7 @@ class AppEngine:
         for name in self.entity_types:
             await self.entity_store(name)
         caller = partial(self.caller, store)
-        return [entity_consumer(store, each, caller) for each in self.entity_types.values()]
+        return [entity_consumer(store, type_, caller) for type_ in self.entity_types.values()]
 
     async def _end_calls(self, store: Store) -> None:
         caller, node = self._callers.pop(store, (None, None))
@@ -301,7 +301,7 @@ class AppEngine:
         """Runs the roles of this process in the background; drains at the end. `on_declared` is
         called before any of them starts."""
         if isinstance(roles, str):
-            roles = [each.strip() for each in roles.split(",")]
+            roles = [part.strip() for part in roles.split(",")]
         chosen_roles = None if roles is None else [*roles]
         settings = self.settings(roles=chosen_roles, drain_seconds=drain_seconds)
         self.registry.check()
@@ -351,7 +351,7 @@ class AppEngine:
         def started() -> None:
             for each in opening:
                 tell(each, chosen.log_format)
-            handled = [each.queue for each in self.registry.handlers]
+            handled = [handler.queue for handler in self.registry.handlers]
             announce(handled, chosen.roles, chosen.log_format)
             on_started()
 
@@ -417,7 +417,7 @@ class AppEngine:
             declared.settings,
             app=self.registry.app_name,
             has_settings=declared.has_settings,
-            has_handlers=any(each.queue == name for each in self.registry.handlers),
+            has_handlers=any(handler.queue == name for handler in self.registry.handlers),
         )
         self.registry.created.add(name)
 

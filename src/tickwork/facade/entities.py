@@ -234,9 +234,9 @@ def entity_handle(
     """The handle of an entity; `InvalidInput` for a class that is not registered."""
     types = engine.entity_types
     found = [
-        each
-        for name, each in types.items()
-        if each.cls is entity or (isinstance(entity, str) and name == entity)
+        type_
+        for name, type_ in types.items()
+        if type_.cls is entity or (isinstance(entity, str) and name == entity)
     ]
     if not found:
         name = entity if isinstance(entity, str) else getattr(entity, "__name__", repr(entity))

@@ -442,7 +442,7 @@ def _selection(
 ) -> Selection:
     if isinstance(ids, str | UUID) or not isinstance(ids, Iterable | None):
         raise InvalidInput([FieldError("ids", f"must be a list of ids, not {shown(ids)}")])
-    wanted = None if ids is None else tuple(read_id("ids", each) for each in ids)
+    wanted = None if ids is None else tuple(read_id("ids", id_) for id_ in ids)
     return Selection(
         ids=wanted,
         reason=reason,

@@ -276,12 +276,12 @@ class Workflows:
         starts = [
             self._start(
                 workflow,
-                each,
+                param,
                 id=None if each_id is None else each_id[index],
                 deadline_seconds=deadline_seconds,
                 correlation_id=correlation_id,
             )
-            for index, each in enumerate(each_params)
+            for index, param in enumerate(each_params)
         ]
         engine = self._engine
         runs = await workflows.start_runs(await engine.ready(), engine.scope, starts, on_conflict)

@@ -72,7 +72,8 @@ async def describe_cluster(store: Store) -> ClusterView:
     nodes, holdings = await store.nodes.list(SYSTEM), await store.shards.list(SYSTEM)
     claims = await store.nodes.claims(SYSTEM)
     led = {
-        node.id: tuple(each.shard for each in holdings if each.node == node.id) for node in nodes
+        node.id: tuple(holding.shard for holding in holdings if holding.node == node.id)
+        for node in nodes
     }
     return ClusterView(
         now=now,
@@ -93,7 +94,7 @@ async def describe_cluster(store: Store) -> ClusterView:
             )
             for node in nodes
         ),
-        shards_without_leader=tuple(each.shard for each in holdings if each.node is None),
+        shards_without_leader=tuple(holding.shard for holding in holdings if holding.node is None),
         paused_at=await store.nodes.paused_at(SYSTEM),
         widened_seconds=await store.nodes.widened_seconds(SYSTEM),
     )
@@ -131,7 +132,7 @@ async def widen_windows(store: Store, fields: Mapping[str, object]) -> None:
 async def roles_without_process(store: Store) -> tuple[str, ...]:
     """The roles that no live process has, of those without which nothing fires or is handled."""
     now, nodes = await store.now(), await store.nodes.list(SYSTEM)
-    alive = {role for each in nodes if each.expires_at > now for role in each.roles}
+    alive = {role for node in nodes if node.expires_at > now for role in node.roles}
     return tuple(role for role in NEEDED_ROLES if role not in alive)
 
 
@@ -150,7 +151,7 @@ async def examine_processes(store: Store) -> tuple[Finding, ...]:
         says = f"everything is paused since {since:%Y-%m-%dT%H:%M:%SZ}: no message is handled"
         processes = Finding("processes", Level.WARNING, says, "go on: tickwork cluster resume")
     keys = await store.keys.list(SYSTEM, LIST_LIMIT_MAX)
-    live = [each for each in keys if each.revoked_at is None]
+    live = [key for key in keys if key.revoked_at is None]
     says = f"{len(live)} can be used; the API refuses requests without one"
     if not live:
         says = "there is none; the first start of tickwork up makes one and prints it"
@@ -219,8 +220,8 @@ async def _resharded(store: Store, before: int) -> Resharded:
     return Resharded(
         before=before,
         shards=len(shards),
-        led=sum(each.node is not None for each in shards),
-        schedulers=sum("scheduler" in each.roles and each.expires_at > now for each in nodes),
+        led=sum(shard.node is not None for shard in shards),
+        schedulers=sum("scheduler" in node.roles and node.expires_at > now for node in nodes),
     )
 
 

@@ -78,7 +78,7 @@ async def _all_compared(
     tables: Iterable[CopiedTable],
     on_progress: Progress | None,
 ) -> tuple[CopiedRows, ...]:
-    return tuple([await _compared(source, target, each, on_progress) for each in tables])
+    return tuple([await _compared(source, target, table, on_progress) for table in tables])
 
 
 async def _copy(

@@ -285,7 +285,7 @@ def _named(ids: Sequence[UUID]) -> list[str]:
 async def _check_open(store: Store, scope: Scope, queue: str, ids: Sequence[UUID]) -> None:
     """Raises `NotFound` if some ids are not open dead letters of the queue."""
     still_open = await _by_id(store, scope, queue, Selection(ids=tuple(ids)))
-    missing = [each for each in dict.fromkeys(ids) if each not in still_open]
+    missing = [id_ for id_ in dict.fromkeys(ids) if id_ not in still_open]
     if missing:
         named = ", ".join(_named(missing))
         more = len(missing) - IDS_NAMED_MAX
@@ -321,7 +321,7 @@ async def _by_id(store: Store, scope: Scope, queue: str, which: Selection) -> fr
     for start in range(0, max(len(ids), 1), size):
         some = structs.replace(which, ids=ids[start : start + size], limit=size)
         page = await store.dead_letters.list(scope, queue, some)
-        found.update(each.id for each in page.letters)
+        found.update(letter.id for letter in page.letters)
     return frozenset(found)
 
 
@@ -445,7 +445,7 @@ async def _find_dead(
     after: UUID | None = None
     while True:
         page = await list_dead_letters(store, scope, queue, selection, after=after)
-        found.update(each.message_id for each in page.letters if each.message_id in wanted)
+        found.update(letter.message_id for letter in page.letters if letter.message_id in wanted)
         after = page.next
         if after is None:
             return found

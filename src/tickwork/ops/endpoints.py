@@ -222,7 +222,9 @@ async def public_keys(
     one first. Raises `NotFound` if it has none."""
     stored = await get_endpoint(store, scope, reference)
     secrets = await _secrets(store, stored, box, SIGNING)
-    found = tuple(_for_receiver(each) for each in secrets if not each.startswith(SECRET_PREFIX))
+    found = tuple(
+        _for_receiver(secret) for secret in secrets if not secret.startswith(SECRET_PREFIX)
+    )
     if not found:
         hint = 'update it with signature="v1a", and rotate its secret'
         raise NotFound("public key of", stored.name, hint)

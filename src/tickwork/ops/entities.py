@@ -130,12 +130,12 @@ async def list_types(
     store: Store, scope: Scope, *, limit: int = LIST_LIMIT, after: str = ""
 ) -> tuple[CountedType, ...]:
     """Returns the types of entities by name, after a given one."""
-    names = [each for each in await type_names(store) if each > after]
+    names = [name for name in await type_names(store) if name > after]
     count = store.entities.count
     return tuple(
         [
-            CountedType(each, await count(scope, each, ENTITIES_COUNTED_MAX))
-            for each in names[:limit]
+            CountedType(name, await count(scope, name, ENTITIES_COUNTED_MAX))
+            for name in names[:limit]
         ]
     )
 
@@ -145,7 +145,7 @@ async def type_names(store: Store) -> tuple[str, ...]:
     names = [each.name for each in await store.queues.list(SYSTEM)]
     return tuple(
         sorted(
-            each.removeprefix(ENTITIES_PREFIX) for each in names if each.startswith(ENTITIES_PREFIX)
+            name.removeprefix(ENTITIES_PREFIX) for name in names if name.startswith(ENTITIES_PREFIX)
         )
     )
 

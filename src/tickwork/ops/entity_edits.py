@@ -133,7 +133,7 @@ class _Taken:
             claim=self._message.current_claim,
             fate=Fate.ACK,
             entity=change,
-            sends=tuple(Send(queue_of(call.entity), each) for each in messages),
+            sends=tuple(Send(queue_of(call.entity), message) for message in messages),
         )
         subject = f"{call.entity}/{call.key}"
         async with recorded(self._store, self._scope, action, subject, after=after):

@@ -157,7 +157,10 @@ def _by_entry(error: InvalidInput, bodies: list[dict[str, object]]) -> InvalidIn
 
 
 def _shown(body: dict[str, object]) -> ImportedSchedule:
-    metadata, timing = body["metadata"], [body[each] for each in when.TIMING_FIELDS if each in body]
+    metadata, timing = (
+        body["metadata"],
+        [body[field] for field in when.TIMING_FIELDS if field in body],
+    )
     assert isinstance(metadata, dict)
     return ImportedSchedule(str(body["name"]), str(metadata["entry"]), str(timing[0]))
 

@@ -73,15 +73,15 @@ async def _schedules(
     selection = ScheduleSelection(order=ScheduleOrder.NEXT_DUE, before=before)
     return tuple(
         LateSchedule(
-            id=each.id,
-            name=each.name,
-            slot=each.next_slot,
-            due_at=each.due_at,
-            late_seconds=(now - each.due_at).total_seconds(),
-            timezone=each.definition.rule.timezone,
+            id=schedule.id,
+            name=schedule.name,
+            slot=schedule.next_slot,
+            due_at=schedule.due_at,
+            late_seconds=(now - schedule.due_at).total_seconds(),
+            timezone=schedule.definition.rule.timezone,
         )
-        for each in await list_schedules(store, scope, selection, limit=limit)
-        if each.next_slot is not None and each.due_at is not None
+        for schedule in await list_schedules(store, scope, selection, limit=limit)
+        if schedule.next_slot is not None and schedule.due_at is not None
     )
 
 

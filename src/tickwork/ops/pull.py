@@ -195,8 +195,8 @@ async def settle_pulled(
     lease that is named twice counts once."""
     stored = await _pulled_queue(store, scope, queue)
     mark, wanted = _mark(stored), dict[Claim, tuple[Lease, Outcome]]()
-    given: list[tuple[Lease, Outcome]] = [(each, Succeeded()) for each in acks]
-    given += [(each.lease, RetryRequested(each.delay_seconds)) for each in retries]
+    given: list[tuple[Lease, Outcome]] = [(ack, Succeeded()) for ack in acks]
+    given += [(retry.lease, RetryRequested(retry.delay_seconds)) for retry in retries]
     refused: list[str] = []
     for lease, outcome in given:
         if lease.queue_mark != mark or lease.claim.tenant != scope.tenant:

@@ -95,7 +95,7 @@ async def with_nearest(store: Store, scope: Scope, error: NotFound) -> NotFound:
     if error.kind != "queue" or error.hint is not None:
         return error
     name = str(error.name)
-    known = {each.name for each in await list_queues(store, scope, limit=QUEUES_COMPARED_MAX)}
+    known = {queue.name for queue in await list_queues(store, scope, limit=QUEUES_COMPARED_MAX)}
     near = nearest(name, known - {name})
     return error if near is None else NotFound("queue", name, f"did you mean {near!r}?")
 
@@ -405,9 +405,9 @@ class LabeledCounts(Struct, frozen=True):
 def by_minute(stats: QueueStats) -> tuple[LabeledCounts, ...]:
     """Returns the counters of the recent minutes that have any, oldest first."""
     found: dict[datetime, dict[CounterName, int]] = {}
-    for each in stats.minutes:
-        counts = found.setdefault(each.minute, {})
-        counts[each.counter] = counts.get(each.counter, 0) + each.messages
+    for minute in stats.minutes:
+        counts = found.setdefault(minute.minute, {})
+        counts[minute.counter] = counts.get(minute.counter, 0) + minute.messages
     return tuple(
         LabeledCounts(f"{at:%Y-%m-%d %H:%M}", counts) for at, counts in sorted(found.items())
     )
@@ -416,10 +416,10 @@ def by_minute(stats: QueueStats) -> tuple[LabeledCounts, ...]:
 def by_kind(stats: QueueStats) -> tuple[LabeledCounts, ...]:
     """Returns the counters of the last hour by message type and source."""
     found: dict[str, dict[CounterName, int]] = {}
-    for each in stats.kinds:
-        label = f"{each.type or '(no type)'} from {each.source or '(no source)'}"
+    for kind in stats.kinds:
+        label = f"{kind.type or '(no type)'} from {kind.source or '(no source)'}"
         counts = found.setdefault(label, {})
-        counts[each.counter] = counts.get(each.counter, 0) + each.messages
+        counts[kind.counter] = counts.get(kind.counter, 0) + kind.messages
     return tuple(LabeledCounts(label, counts) for label, counts in sorted(found.items()))
 
 
@@ -509,7 +509,7 @@ async def tenant_usage(store: Store, scope: Scope) -> Usage:
     found = await list_queues(store, scope)
     at_most = _counted_of_each(min(len(found), QUEUES_MAX))
     stats = await store.stats.queues(scope, found[:QUEUES_MAX], at_most=at_most)
-    counted = [each.counts for each in stats]
+    counted = [stat.counts for stat in stats]
     fields = Counts.__struct_fields__
     totals = {name: sum(getattr(each, name) for each in counted) for name in fields}
     stopped = {name for each in counted for name in stopped_counts(each, at_most)}

@@ -26,7 +26,7 @@ from tickwork.store.contract import Store
 
 async def admit(store: Store, scope: Scope, messages: Sequence[NewMessage]) -> None:
     """Charges messages to the quotas of the tenant. Raises `TooMany` if they exceed one."""
-    largest = max((len(each.body) for each in messages), default=0)
+    largest = max((len(message.body) for message in messages), default=0)
     await store.tenants.admit(scope, len(messages), largest)
 
 

@@ -19,7 +19,7 @@ async def grant_reader(store: Store, role: str, tenant: str) -> Reader:
 
 async def revoke_reader(store: Store, role: str) -> None:
     """Takes from a role what it may read. Raises `InvalidInput`, `NotFound`."""
-    known = {each.role: each for each in await list_readers(store)}.get(role)
+    known = {reader.role: reader for reader in await list_readers(store)}.get(role)
     scope = SYSTEM if known is None else Scope(known.tenant)
     async with recorded(store, scope, "reader.revoke", role, before=known):
         await store.readers.revoke(SYSTEM, role)

@@ -72,7 +72,7 @@ def _traced(messages: Sequence[NewMessage]) -> Sequence[NewMessage]:
     if not spans.is_on():
         return messages
     span = spans.traceparent()
-    return [structs.replace(each, traceparent=span) for each in messages]
+    return [structs.replace(message, traceparent=span) for message in messages]
 
 
 async def send(store: Store, scope: Scope, queue: str, message: NewMessage) -> UUID:

@@ -83,7 +83,7 @@ def _read_id(tenant_id: object) -> str:
 def _with_limits(tenant: Tenant, limits: Mapping[str, object]) -> Tenant:
     """A tenant with some limits changed; the store checks their ranges."""
     faults: list[FieldError] = []
-    reader = Reader({name: each for name, each in limits.items() if each is not None}, faults)
+    reader = Reader({name: limit for name, limit in limits.items() if limit is not None}, faults)
     reader.refuse_unknown(_READERS.keys())
     values = reader.read(_READERS)
     removed = {

@@ -75,25 +75,27 @@ def topology_of(registry: Registry) -> Topology:
     return Topology(
         queues=tuple(
             QueueEntry(
-                name=each.name,
-                settings=each.settings,
-                shared=each.is_shared,
-                implied=each.is_implied,
+                name=queue.name,
+                settings=queue.settings,
+                shared=queue.is_shared,
+                implied=queue.is_implied,
             )
-            for each in registry.queues.values()
+            for queue in registry.queues.values()
         ),
         consumers=tuple(
             Consumer(
-                queue=each.queue,
-                name=each.name,
-                max_concurrency=each.max_concurrency,
-                type=each.type,
+                queue=handler.queue,
+                name=handler.name,
+                max_concurrency=handler.max_concurrency,
+                type=handler.type,
             )
-            for each in registry.handlers
+            for handler in registry.handlers
         ),
         services=tuple(
-            ServiceEntry(name=each.name, url=each.target if isinstance(each.target, str) else None)
-            for each in registry.services.values()
+            ServiceEntry(
+                name=service.name, url=service.target if isinstance(service.target, str) else None
+            )
+            for service in registry.services.values()
         ),
     )
 
@@ -105,21 +107,25 @@ async def stored_topology(store: Store, scope: Scope) -> Topology:
     return Topology(
         queues=tuple(
             QueueEntry(
-                name=each.name,
-                settings=each.settings,
-                shared=each.tenant is None,
-                paused=each.paused,
+                name=queue.name,
+                settings=queue.settings,
+                shared=queue.tenant is None,
+                paused=queue.paused,
             )
-            for each in queues
+            for queue in queues
         ),
         consumers=tuple(
-            Consumer(queue=each.name, name=each.settings.push_to or each.declared_by)
-            for each in queues
-            if each.settings.push_to or each.declared_by
+            Consumer(queue=queue.name, name=queue.settings.push_to or queue.declared_by)
+            for queue in queues
+            if queue.settings.push_to or queue.declared_by
         ),
         subscriptions=tuple(
-            SubscriptionEntry(types=each.types, queue=each.queue, shared=each.tenant is None)
-            for each in subscriptions
+            SubscriptionEntry(
+                types=subscription.types,
+                queue=subscription.queue,
+                shared=subscription.tenant is None,
+            )
+            for subscription in subscriptions
         ),
     )
 
@@ -275,7 +281,7 @@ async def list_types(store: Store, scope: Scope) -> MessageTypes:
                 known.messages[str(kind.counter)] += kind.messages
                 known.sources |= set() if kind.source is None else {kind.source}
     subscriptions = await _subscriptions(store, scope)
-    queues = {(each.types, each.queue) for each in subscriptions}
+    queues = {(subscription.types, subscription.queue) for subscription in subscriptions}
     endpoints = {
         (pattern, endpoint.name)
         for endpoint in await store.endpoints.list(scope, ENDPOINTS_MAX)

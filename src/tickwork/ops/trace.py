@@ -44,17 +44,19 @@ async def read_trace(store: Store, scope: Scope, correlation_id: str) -> Trace:
         raise NotFound("trace", correlation_id, "nothing with this correlation id is left")
     records, is_cut = found[:RECORDS_MAX], len(found) > RECORDS_MAX
     inside: dict[UUID, tuple[TraceNode, ...]] = {}
-    for each in records:
+    for record in records:
         if len(inside) >= INSIDE_MAX:
             is_cut = True
             break
-        if each.kind == "run":
+        if record.kind == "run":
             with suppress(NotFound):
-                page = await store.workflows.page(scope, each.name, RunWindow(0, STEPS_MAX))
-                inside[each.id] = _steps(page)
+                page = await store.workflows.page(scope, record.name, RunWindow(0, STEPS_MAX))
+                inside[record.id] = _steps(page)
                 is_cut = is_cut or page.steps_total > STEPS_MAX
-        elif each.schedule_id is not None and each.slot is not None:
-            inside[each.id] = await _firings(store, scope, each, each.schedule_id, each.slot)
+        elif record.schedule_id is not None and record.slot is not None:
+            inside[record.id] = await _firings(
+                store, scope, record, record.schedule_id, record.slot
+            )
     return trace_of(correlation_id, records, inside, is_cut=is_cut)
 
 

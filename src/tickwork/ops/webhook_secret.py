@@ -132,4 +132,4 @@ def readable(
 
 async def signing_keys(store: Store, scope: Scope, box: Box) -> tuple[bytes, ...]:
     """The keys to sign with, the current one first."""
-    return tuple(secret_key(each) for each in await signing_secrets(store, scope, box))
+    return tuple(secret_key(secret) for secret in await signing_secrets(store, scope, box))

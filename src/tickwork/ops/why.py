@@ -179,7 +179,7 @@ async def why_sent(
     found = await why_schedule(store, scope, schedule.id, sent.slot)
     name = schedule.name or public_id(Prefix.SCHEDULE, schedule.id)
     words = f"{found.answer[:1].lower()}{found.answer[1:]}"
-    last = max(found.firings, key=lambda each: each.run, default=None)
+    last = max(found.firings, key=lambda firing: firing.run, default=None)
     return Wait(
         kind="firing",
         id=public_id(Prefix.SCHEDULE, schedule.id),
@@ -383,8 +383,8 @@ async def _unread_by(store: Store, message: Message, box: GetBox | None) -> Unre
         def decrypt(sealed: SealedText, field: str) -> str:
             return opened.decrypt(sealed.ciphertext, message.tenant, sealed.row, field)
 
-        for each in channels:
-            open_channel(each, decrypt)
+        for channel in channels:
+            open_channel(channel, decrypt)
 
     async def read_own(opened: Box) -> None:
         readable(opened, own, message.tenant, OWNER, SIGNING)

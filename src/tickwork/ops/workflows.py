@@ -84,19 +84,19 @@ def read_starts(workflow: str, objects: Sequence[object], seed: UUID) -> tuple[l
     if len(objects) > STARTS_MAX:
         raise InvalidInput([_wrong_count(objects)])
     faults, starts, policies = list[FieldError](), list[RunStart](), set[str]()
-    for index, each in enumerate(objects):
+    for index, object_ in enumerate(objects):
         if len(faults) >= FAULTS_MAX:
             break
         prefix = f"[{index}]." if len(objects) > 1 else ""
-        if not isinstance(each, dict):
-            faults.append(FieldError(f"[{index}]", f"must be an object, not {shown(each)}"))
+        if not isinstance(object_, dict):
+            faults.append(FieldError(f"[{index}]", f"must be an object, not {shown(object_)}"))
             continue
-        reader = Reader(each, faults, prefix)
+        reader = Reader(object_, faults, prefix)
         reader.refuse_unknown({*_START_FIELDS, "params"})
         known = {name: value for name, value in reader.read(_START_FIELDS).items() if value}
         policies.add(known.pop("on_conflict", ConflictPolicy.ERROR))
         uid = derived_id(seed, f"run {index}")
-        params = _encoded("params", each.get("params"))
+        params = _encoded("params", object_.get("params"))
         starts.append(RunStart(workflow=workflow, params=params, uid=uid, **known))
     if len(policies) > 1:
         faults.append(FieldError("on_conflict", "must be the same for all runs of one request"))
@@ -136,17 +136,17 @@ async def start_runs(
     store: Store, scope: Scope, starts: Sequence[RunStart], on_conflict: str = "error"
 ) -> tuple[Run, ...]:
     """Starts up to 1,000 runs, all or none. `NotFound` for a workflow that nobody has declared."""
-    faults = [fault for each in starts for fault in _start_faults(each)]
+    faults = [fault for start in starts for fault in _start_faults(start)]
     if not 1 <= len(starts) <= STARTS_MAX:
         faults.append(_wrong_count(starts))
     if (message := choice_error(on_conflict, ConflictPolicy)) is not None:
         faults.append(FieldError("on_conflict", message))
-    ids = [each.id for each in starts if each.id is not None]
+    ids = [start.id for start in starts if start.id is not None]
     if len({*ids}) < len(ids):
         faults.append(FieldError("id", "is the same for two runs; give each its own"))
     if faults:
         raise InvalidInput(faults)
-    new = [_new_run(each) for each in starts]
+    new = [_new_run(start) for start in starts]
     try:
         return await store.workflows.start(scope, new, ConflictPolicy(on_conflict))
     except NotFound as error:

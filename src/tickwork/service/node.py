@@ -242,13 +242,13 @@ class Node:
         if SCHEDULER_ROLE in self._roles:
             report = self._observer.error_occurred
             loops.append(run_forever("watch", lambda: self._watch_main_loop(store), report=report))
-        tasks = [asyncio.create_task(each) for each in loops]
+        tasks = [asyncio.create_task(loop) for loop in loops]
         stop = asyncio.create_task(stopping.wait())
         await asyncio.wait([*tasks, stop], return_when=asyncio.FIRST_COMPLETED)
-        for each in tasks:
-            if each.done():
-                each.result()  # Raises: the loops never return.
-            each.cancel()
+        for task in tasks:
+            if task.done():
+                task.result()  # Raises: the loops never return.
+            task.cancel()
         await asyncio.wait(tasks)
 
     def _report_unexpected(self, activity: str, error: Exception) -> None:
@@ -260,7 +260,7 @@ class Node:
         async with self._one_at_a_time:
             began = monotonic()
             roles = [
-                each for each in self._roles if each != SCHEDULER_ROLE or not self._has_stepped_down
+                role for role in self._roles if role != SCHEDULER_ROLE or not self._has_stepped_down
             ]
             await store.nodes.join(
                 SYSTEM,

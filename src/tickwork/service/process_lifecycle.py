@@ -265,16 +265,18 @@ class _Shutdown:
 
     def install(self) -> None:
         self._task = asyncio.current_task()
-        for each in _STOP_SIGNALS:
-            self._loop.add_signal_handler(each, self._on_signal)
+        for stop_signal in _STOP_SIGNALS:
+            self._loop.add_signal_handler(stop_signal, self._on_signal)
 
     def _on_signal(self) -> None:
         if not self.requested.is_set():
             self.requested.set()
             return
-        for each in _STOP_SIGNALS:
-            self._loop.remove_signal_handler(each)
-            signal.signal(each, signal.SIG_DFL)  # For SIGINT, Python's default would clean up.
+        for stop_signal in _STOP_SIGNALS:
+            self._loop.remove_signal_handler(stop_signal)
+            signal.signal(
+                stop_signal, signal.SIG_DFL
+            )  # For SIGINT, Python's default would clean up.
         self.report.hurried(self.handlers)
         if self.running is None or not self.running.hurry():
             assert self._task is not None

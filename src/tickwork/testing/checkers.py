@@ -145,9 +145,9 @@ def uncovered_slots(history: History) -> Iterator[str]:
     messages.update(_expired(history) - messages.keys())
     skipped = _skipped(history.firings)
     long_runs: dict[UUID, list[FiringRecord]] = defaultdict(list)
-    for each in history.firings:
-        if each.status is FiringStatus.SKIPPED and each.last_slot is not None:
-            long_runs[each.schedule_id].append(each)
+    for firing in history.firings:
+        if firing.status is FiringStatus.SKIPPED and firing.last_slot is not None:
+            long_runs[firing.schedule_id].append(firing)
     for schedule in history.schedules:
         runs = skipped[schedule.id]
         for slot in schedule.slots:
@@ -267,9 +267,9 @@ def early_firings(history: History) -> Iterator[str]:
 def lost_messages(history: History) -> Iterator[str]:
     """Every stored message has an outcome or is still stored."""
     ended = {
-        (each.schedule_id, each.slot, each.run)
-        for each in history.firings
-        if each.status in _ENDED or _is_skipped_message(each)
+        (firing.schedule_id, firing.slot, firing.run)
+        for firing in history.firings
+        if firing.status in _ENDED or _is_skipped_message(firing)
     }
     for each in history.kept:
         if each.message_id in history.open_messages:
@@ -307,9 +307,9 @@ def _expired(history: History) -> set[tuple[UUID, datetime]]:
         if each.message_id in history.withdrawn and not each.run
     }
     return gone & {
-        (each.schedule_id, each.slot)
-        for each in history.firings
-        if each.status is FiringStatus.EXPIRED and not each.run
+        (firing.schedule_id, firing.slot)
+        for firing in history.firings
+        if firing.status is FiringStatus.EXPIRED and not firing.run
     }
 
 
@@ -321,8 +321,8 @@ def _is_skipped_message(firing: FiringRecord) -> bool:
 def _skipped(firings: Sequence[FiringRecord]) -> dict[UUID, list[tuple[datetime, datetime]]]:
     """The runs of slots that did not fire and never became a message."""
     runs: dict[UUID, list[tuple[datetime, datetime]]] = defaultdict(list)
-    for each in firings:
-        is_skipped = each.status is FiringStatus.SKIPPED and each.run == 0
-        if is_skipped and not _is_skipped_message(each):
-            runs[each.schedule_id].append((each.slot, each.last_slot or each.slot))
+    for firing in firings:
+        is_skipped = firing.status is FiringStatus.SKIPPED and firing.run == 0
+        if is_skipped and not _is_skipped_message(firing):
+            runs[firing.schedule_id].append((firing.slot, firing.last_slot or firing.slot))
     return runs

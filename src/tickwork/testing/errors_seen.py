@@ -80,13 +80,13 @@ class HarnessObserver(EventLog):
 
     def recording(self, consumers: Iterable[Consumer]) -> Iterator[Consumer]:
         """The same consumers, with handlers that record what they raise."""
-        for each in consumers:
+        for consumer in consumers:
             yield Consumer(
-                each.queue,
-                each.batch and self._recording_handler(each.batch),
+                consumer.queue,
+                consumer.batch and self._recording_handler(consumer.batch),
                 {
                     type_: self._recording_handler(handler)
-                    for type_, handler in each.by_type.items()
+                    for type_, handler in consumer.by_type.items()
                 },
             )
 

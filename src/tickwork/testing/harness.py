@@ -137,7 +137,7 @@ class Harness:
         await self._work()
         for _ in range(STEPS_MAX):
             self._check_hanging()
-            delayed = [await self._delayed_until(each) for each in self._worker.consumers]
+            delayed = [await self._delayed_until(consumer) for consumer in self._worker.consumers]
             until = earliest(*delayed)
             if until is None:
                 return
@@ -210,7 +210,7 @@ class Harness:
 
     async def _next_due(self) -> datetime:
         await self._refresh()
-        claimed = [await self._due(each) for each in self._worker.consumers]
+        claimed = [await self._due(consumer) for consumer in self._worker.consumers]
         maintenance = self._maintained_at + MAINTENANCE_INTERVAL
         return earliest(self._upcoming.first, *claimed, self._look_at, maintenance) or maintenance
 
@@ -268,15 +268,15 @@ class Harness:
             if done := await self._scheduler.plan_due():
                 await upcoming.planned(self._observer.take_first_visible())
         visible = upcoming.visible(self.now)
-        for each in consumers:
-            each.stop_overdue()
-            if each in visible:
-                done += await each.step()
+        for consumer in consumers:
+            consumer.stop_overdue()
+            if consumer in visible:
+                done += await consumer.step()
                 upcoming.forget()
-        ran = sum(each.running for each in consumers)
-        for each in consumers:
-            await each.wait_until_quiet(self._options.patience_seconds)
-        hanging = sum(each.running for each in consumers)
+        ran = sum(consumer.running for consumer in consumers)
+        for consumer in consumers:
+            await consumer.wait_until_quiet(self._options.patience_seconds)
+        hanging = sum(consumer.running for consumer in consumers)
         done = done or (ran - hanging)
         if visible and not done and not hanging:
             # Visible messages that no claim returns may be suspects.
@@ -301,11 +301,11 @@ class Harness:
             raise error
 
     def _check_hanging(self) -> None:
-        for each in self._worker.consumers:
-            if each.running:
+        for consumer in self._worker.consumers:
+            if consumer.running:
                 seconds = self._options.patience_seconds
                 raise NeverEnds(
-                    f"a handler of {each.queue.name!r} has run for {seconds:g} seconds; "
+                    f"a handler of {consumer.queue.name!r} has run for {seconds:g} seconds; "
                     "advance() past its timeout_seconds to see it stopped"
                 )
 
@@ -354,8 +354,8 @@ class Harness:
 
     async def stop(self) -> None:
         """Stops running handlers."""
-        for each in self._worker.consumers:
-            await each.drain(0.0)
+        for consumer in self._worker.consumers:
+            await consumer.drain(0.0)
 
     def _scope(self, queue: str) -> Scope:
         declared = self._engine.registry.queues.get(queue)

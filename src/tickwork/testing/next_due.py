@@ -41,8 +41,10 @@ class Upcoming:
     def visible(self, now: datetime) -> list[QueueConsumer]:
         """The consumers whose queue may have visible messages."""
         return [
-            each
-            for each, waits, at in zip(self._consumers, self._waiting, self._visible, strict=True)
+            consumer
+            for consumer, waits, at in zip(
+                self._consumers, self._waiting, self._visible, strict=True
+            )
             if waits or (at is not None and at <= now)
         ]
 
@@ -56,8 +58,8 @@ class Upcoming:
         self._planned += 1
         ready = await self._with_ready()
         self._visible = [
-            earliest(at, first) if each.queue.id in ready else at
-            for each, at in zip(self._consumers, self._visible, strict=True)
+            earliest(at, first) if consumer.queue.id in ready else at
+            for consumer, at in zip(self._consumers, self._visible, strict=True)
         ]
 
     async def refresh(self) -> None:
@@ -76,7 +78,10 @@ class Upcoming:
             self._with_ready(),
         )
         found = await asyncio.gather(
-            *(self._next_of(each, has_ready=each.queue.id in ready) for each in self._consumers)
+            *(
+                self._next_of(consumer, has_ready=consumer.queue.id in ready)
+                for consumer in self._consumers
+            )
         )
         self._waiting, self._visible = [each[0] for each in found], [each[1] for each in found]
 
@@ -93,7 +98,7 @@ class Upcoming:
         return bool(peeked), at
 
     async def _with_ready(self) -> frozenset[UUID]:
-        ids = [each.queue.id for each in self._consumers]
+        ids = [consumer.queue.id for consumer in self._consumers]
         return await self._store.messages.with_ready(SYSTEM, ids)
 
     async def _next_plan_at(self) -> datetime | None:
@@ -102,4 +107,4 @@ class Upcoming:
 
 def earliest(*times: datetime | None) -> datetime | None:
     """The earliest of these times; None if there is none."""
-    return min((each for each in times if each is not None), default=None)
+    return min((time for time in times if time is not None), default=None)

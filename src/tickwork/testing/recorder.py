@@ -91,12 +91,12 @@ class PlanLog:
     def _write(self, tokens: dict[int, int], plans: Sequence[Plan], *, is_done: bool) -> None:
         lines = [
             msgspec.json.encode(
-                PlanEntry(schedule_id=each.id, slot=fire.slot, token=token, is_done=is_done)
+                PlanEntry(schedule_id=plan.id, slot=fire.slot, token=token, is_done=is_done)
             )
             + b"\n"
-            for each in plans
-            if (token := tokens.get(each.shard)) is not None
-            for fire in each.fires
+            for plan in plans
+            if (token := tokens.get(plan.shard)) is not None
+            for fire in plan.fires
         ]
         self._file.write(b"".join(lines))
 
@@ -136,7 +136,7 @@ async def read_history(
         firings=firings,
         open_messages=frozenset(_uuid(row[0]) for row in left),
         overdue=await overdue(store),
-        shards_without_leader=[each.shard for each in holdings if each.node is None],
+        shards_without_leader=[holding.shard for holding in holdings if holding.node is None],
     )
 
 

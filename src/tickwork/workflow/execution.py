@@ -310,7 +310,7 @@ class Execution:
         """The run waits, until its next time or its next signal."""
         run, seconds = self._record.run, float(DELAY_SECONDS_MAX)
         times = [self._steps.next_wake(), run.deadline_at]
-        wake_at = min((each for each in times if each is not None), default=None)
+        wake_at = min((time for time in times if time is not None), default=None)
         if wake_at is None or run.paused:
             return Suspended(seconds, run.signals)
         left = max((wake_at - self._record.now()).total_seconds(), 0.0)

@@ -83,7 +83,7 @@ def results_in_order(
 ) -> list[Any]:
     """The results of the items of a map that has succeeded."""
     payload = result_payload(function)
-    found = [children[child_label(step, each.key)] for each in items]
+    found = [children[child_label(step, item.key)] for item in items]
     return [payload.decode(each.result or b"null", ContentType.JSON) for each in found]
 
 

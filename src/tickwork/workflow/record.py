@@ -214,7 +214,7 @@ class RunRecord:
     def _add_events(self, history: RunHistory) -> None:
         """Adds the events that are new here. Steps that refresh at the same time read the same, and
         an event that a step has taken may not be recorded yet."""
-        new = [each for each in history.events if each.number > self._newest_event]
+        new = [event for event in history.events if event.number > self._newest_event]
         self._events += [each for each in new if each.consumed_by is None]
         self._newest_event = max((each.number for each in new), default=self._newest_event)
 

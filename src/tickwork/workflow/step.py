@@ -219,9 +219,9 @@ class Step:
         For two to six steps type checkers see a tuple, as with `asyncio.gather`.
         """
         results = await asyncio.gather(*steps, return_exceptions=True)
-        for each in results:
-            if isinstance(each, BaseException):
-                raise each
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
         return results
 
     @overload

@@ -121,11 +121,11 @@ class Handler:
         )
         call = self._history.invoke("claim")
         messages = await self._store.messages.claim(SYSTEM, request)
-        for each in messages:
-            told = {"node": str(holder), "tenant": f"{each.tenant}/{queue}", **facts}
-            if each.key is not None:
-                told["key"] = f"{each.tenant}/{queue}/{each.key}"
-            self._history.ok(call, **self._facts(queue, each.current_claim), **told)
+        for message in messages:
+            told = {"node": str(holder), "tenant": f"{message.tenant}/{queue}", **facts}
+            if message.key is not None:
+                told["key"] = f"{message.tenant}/{queue}/{message.key}"
+            self._history.ok(call, **self._facts(queue, message.current_claim), **told)
         return messages
 
     async def _settle(self, queue: str, messages: Sequence[Message]) -> None:

@@ -15,8 +15,8 @@ SCHEDULE = "nightly"
 SLEEP_SECONDS = 60.0
 
 app = Tickwork(sys.argv[1] if __name__ == "__main__" else None)
-for each in QUEUES:
-    app.queue(each, max_retries=0, max_batch_timeout=0)
+for queue in QUEUES:
+    app.queue(queue, max_retries=0, max_batch_timeout=0)
 
 
 def say(what: str) -> None:

@@ -49,7 +49,7 @@ def answers_of_peer(scenarios: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def main() -> None:
     """Writes the answers, a scenario in each line."""
     found = answers_of_peer(json.loads(SCENARIOS.read_text(encoding="utf-8")))
-    answers = [f"  {_json(name)}: {_json(each)}" for name, each in found["answers"].items()]
+    answers = [f"  {_json(name)}: {_json(value)}" for name, value in found["answers"].items()]
     head = f' "runtime": {_json(found["runtime"])},\n "answers": {{\n'
     lines = ",\n".join(answers)
     ANSWERS.write_text(f"{{\n{head}{lines}\n }}\n}}\n", encoding="utf-8")

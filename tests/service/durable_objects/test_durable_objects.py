@@ -123,7 +123,7 @@ async def run(app: Tickwork, h: Harness, scenario: dict[str, Any]) -> dict[str, 
             await h.advance(seconds=(start + act["until"] * SECOND - h.now) / SECOND)
         else:
             calls = act.get("together") or [act["call"]]
-            answers.append(await asyncio.gather(*(answer_of(app, key, each) for each in calls)))
+            answers.append(await asyncio.gather(*(answer_of(app, key, call) for call in calls)))
     return {"answers": answers, "alarms": notes.alarms}
 
 

@@ -59,11 +59,11 @@ async def work(url: str, minutes: float, samples: int) -> None:
             await app.schedules.create_many(
                 [
                     {
-                        "once_at": soon + timedelta(microseconds=number + each),
+                        "once_at": soon + timedelta(microseconds=number + index),
                         "target": {"queue": "copies"},
                         "payload": number,
                     }
-                    for each in range(BURST)
+                    for index in range(BURST)
                 ]
             )
             await delay(0.05)

@@ -91,7 +91,7 @@ def _file(name: str) -> bytes | None:
 def _build() -> dict[str, bytes]:
     """The files of the build by their path; they are read once."""
     return {
-        each.relative_to(BUILD).as_posix(): each.read_bytes()
-        for each in sorted(BUILD.glob("**/*"))
-        if each.is_file()
+        path.relative_to(BUILD).as_posix(): path.read_bytes()
+        for path in sorted(BUILD.glob("**/*"))
+        if path.is_file()
     }

@@ -251,7 +251,7 @@ def _json(value: object, *, indent: int = 0) -> str:
 
 def _prose(text: str | None) -> str:
     paragraphs = (text or "").split("\n\n")
-    return "".join(f"<p>{escape(each)}</p>" for each in paragraphs if each.strip())
+    return "".join(f"<p>{escape(paragraph)}</p>" for paragraph in paragraphs if paragraph.strip())
 
 
 def _anchor(method: str, path: str) -> str:

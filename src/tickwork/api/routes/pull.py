@@ -163,7 +163,9 @@ async def pull_messages(
         lease_seconds=None if lease is None else lease / 1000,
         wait_seconds=(wait or 0) / 1000,
     )
-    shown_messages = tuple(_pulled(each.message, each.lease_id) for each in pulled.messages)
+    shown_messages = tuple(
+        _pulled(message.message, message.lease_id) for message in pulled.messages
+    )
     return PullAnswer(shown_messages, pulled.backlog)
 
 
@@ -194,8 +196,8 @@ async def ack_messages(
         store_of(context),
         caller.scope,
         queue,
-        [_lease(f"acks[{at}]", each, caller) for at, each in enumerate(acks)],
-        [_retry(f"retries[{at}]", each, caller) for at, each in enumerate(retries)],
+        [_lease(f"acks[{at}]", ack, caller) for at, ack in enumerate(acks)],
+        [_retry(f"retries[{at}]", retry, caller) for at, retry in enumerate(retries)],
     )
     refused = tuple(RefusedLease(each) for each in settled.refused)
     return AckAnswer(settled.acked, settled.retried, refused)

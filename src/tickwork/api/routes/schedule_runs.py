@@ -252,7 +252,7 @@ async def upcoming_of_schedule(
     """Returns the next fires of one schedule; none unless it is active."""
     known = await own_schedule(context, caller, schedule)
     fires = (await upcoming_fires(store_of(context), caller.scope, known.id, limit=limit)).fires
-    return Fires(tuple(UpcomingAnswer.of(each) for each in fires))
+    return Fires(tuple(UpcomingAnswer.of(fire) for fire in fires))
 
 
 @operation(
@@ -282,7 +282,7 @@ async def upcoming(
         until=read_instant("until", until),
         owner=visible_owner(owner, caller),
     )
-    return Fires(tuple(UpcomingAnswer.of(each) for each in found.fires), found.truncated)
+    return Fires(tuple(UpcomingAnswer.of(fire) for fire in found.fires), found.truncated)
 
 
 @operation(

@@ -86,7 +86,7 @@ async def create_schedule(
     store, many = store_of(context), isinstance(data, list)
     if many:
         create.check_count(data)
-    bodies = [_owned(each, caller) for each in (data if many else [data])]
+    bodies = [_owned(datum, caller) for datum in (data if many else [data])]
 
     async def make(seed: UUID) -> ScheduleAnswer | ManySchedules:
         ids = requests.ids_from(seed, len(bodies))

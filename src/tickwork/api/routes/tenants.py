@@ -127,7 +127,7 @@ async def create_tenant(
     """Creates a tenant with its limits."""
 
     async def make(_: UUID) -> Tenant:
-        limits = {name: each for name, each in data.items() if name != "id"}
+        limits = {name: datum for name, datum in data.items() if name != "id"}
         return await tenants.create_tenant(store_of(context), data.get("id"), limits)
 
     return await once(make, context=context, caller=caller, request=request, key=idempotency_key)

@@ -61,8 +61,8 @@ class HealthChange(Struct, frozen=True):
 def by_endpoint(records: Iterable[AttemptRecord]) -> dict[tuple[str, UUID], list[AttemptRecord]]:
     """Attempts by tenant and endpoint, in their order."""
     found: dict[tuple[str, UUID], list[AttemptRecord]] = {}
-    for each in records:
-        found.setdefault((each.claim.tenant, each.endpoint_id), []).append(each)
+    for record in records:
+        found.setdefault((record.claim.tenant, record.endpoint_id), []).append(record)
     return found
 
 

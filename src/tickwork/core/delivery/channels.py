@@ -60,7 +60,7 @@ _ROWS = msgspec.json.Decoder(_Row)
 
 def sending_rows(channels: Sequence[str]) -> dict[str, str]:
     """The rows of channels that will be sent at most once."""
-    return {f"{_PREFIX}{each}": _text(_Row(SENDING)) for each in channels}
+    return {f"{_PREFIX}{channel}": _text(_Row(SENDING)) for channel in channels}
 
 
 def result_row(channel: str, result: Delivery) -> dict[str, str]:
@@ -127,7 +127,7 @@ def outcome_of(
     All failed: it is retried, unless no channel can ever succeed. Unknown results are final.
     """
     retries, is_single = retries or {}, len(results) == 1
-    failures = {name: each for name, each in results.items() if not each.is_delivered}
+    failures = {name: result for name, result in results.items() if not result.is_delivered}
     shown = next(iter(failures.values() or results.values()))
     delivered = Delivered(
         Succeeded(),
@@ -139,16 +139,18 @@ def outcome_of(
     if not failures:
         return delivered
     error = "; ".join(
-        each.error or FAILED if is_single else f"{name}: {each.error}"
-        for name, each in failures.items()
+        failure.error or FAILED if is_single else f"{name}: {failure.error}"
+        for name, failure in failures.items()
     )
-    if any(_is_unknown(each) for each in failures.values()):
+    if any(_is_unknown(failure) for failure in failures.values()):
         return structs.replace(delivered, outcome=OutcomeUnknown(error))
     if len(failures) < len(results):
         return structs.replace(delivered, failed=tuple(failures), sends=tuple(retries.values()))
-    delays = [each.retry_after_seconds for each in failures.values() if each.retry_after_seconds]
+    delays = [
+        failure.retry_after_seconds for failure in failures.values() if failure.retry_after_seconds
+    ]
     outcome: Failed | Permanent = Failed(error, max(delays, default=0.0))
-    if all(each.is_permanent for each in failures.values()):
+    if all(failure.is_permanent for failure in failures.values()):
         outcome = Permanent(error)
     return structs.replace(delivered, outcome=outcome)
 

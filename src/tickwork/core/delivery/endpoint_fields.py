@@ -93,7 +93,7 @@ def _read(stored: dict[str, Any], fields: Mapping[str, object]) -> GivenEndpoint
     for name, advice in (("url", ""), ("types", _NO_TYPES)):
         if fields.get(name) is None and (not stored or name in fields):
             reader.fault(name, f"is missing{advice}")
-    given = Reader({name: each for name, each in fields.items() if each is not None}, faults)
+    given = Reader({name: field for name, field in fields.items() if field is not None}, faults)
     values = given.read(_READERS)
     if faults:
         raise InvalidInput(faults)
@@ -142,11 +142,11 @@ def _types(reader: Reader, name: str) -> tuple[str, ...]:
     if not isinstance(types, list | tuple | set | frozenset) or len(types) > TYPES_MAX:
         reader.fault(name, f"must be at most {TYPES_MAX} types such as order.paid or order.*")
         return ()
-    for index, each in enumerate(types):
-        if not isinstance(each, str):
-            reader.fault(f"{name}[{index}]", f"must be a text, not {shown(each)}")
+    for index, type_ in enumerate(types):
+        if not isinstance(type_, str):
+            reader.fault(f"{name}[{index}]", f"must be a text, not {shown(type_)}")
             continue
-        for fault in pattern_faults(each):
+        for fault in pattern_faults(type_):
             reader.fault(f"{name}[{index}]", fault.message)
     return tuple(dict.fromkeys(map(str, types)))
 
@@ -175,8 +175,8 @@ def _retries(reader: Reader, name: str) -> tuple[float, ...] | None:
         return None
     if len(seconds) > RETRIES_MAX:
         reader.fault(name, f"must be at most {RETRIES_MAX} numbers of seconds")
-    for index, each in enumerate(seconds):
-        if not 0 <= each <= RETRY_SECONDS_MAX:
+    for index, second in enumerate(seconds):
+        if not 0 <= second <= RETRY_SECONDS_MAX:
             reader.fault(f"{name}[{index}]", f"must be from 0 to {RETRY_SECONDS_MAX}")
     return seconds
 

@@ -103,4 +103,4 @@ def sent_away(pace: Pace, limit: Limit, now: datetime) -> tuple[Pace, float]:
 def is_idle(pace: Pace, now: datetime) -> bool:
     """Whether the pace says nothing that matters any more."""
     times = (pace.spent_until, pace.returns)
-    return pace.running == 0 and all(each is None or each <= now for each in times)
+    return pace.running == 0 and all(time is None or time <= now for time in times)

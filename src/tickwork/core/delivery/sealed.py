@@ -98,8 +98,8 @@ def seal_body(
         sealed: OutsideTarget = structs.replace(
             target,
             channels=tuple(
-                seal(each, _same_channel(each, known[at : at + 1]), f"channels[{at}].")
-                for at, each in enumerate(target.channels)
+                seal(channel, _same_channel(channel, known[at : at + 1]), f"channels[{at}].")
+                for at, channel in enumerate(target.channels)
             ),
         )
     else:

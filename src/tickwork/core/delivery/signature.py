@@ -74,7 +74,7 @@ def is_signed(
     if not all(each.isascii() for each in given.values()):
         return False
     signed = b".".join((given["id"].encode(), timestamp.encode(), body))
-    return any(_is_valid(key, signed, each) for each in given["signature"].split() for key in keys)
+    return any(_is_valid(key, signed, part) for part in given["signature"].split() for key in keys)
 
 
 def signature_headers(

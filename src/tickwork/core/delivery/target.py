@@ -222,7 +222,7 @@ def check_edited_envelope(before: bytes, after: bytes) -> None:
 
 def names_of_channels(channels: tuple[Channel, ...]) -> tuple[str, ...]:
     """The names of all channels: a type that occurs once has no number."""
-    kinds = [_kind(each) for each in channels]
+    kinds = [_kind(channel) for channel in channels]
     return tuple(
         kind if kinds.count(kind) == 1 else f"{kind}[{kinds[:at].count(kind)}]"
         for at, kind in enumerate(kinds)
@@ -342,7 +342,7 @@ def render_target(target: OutsideTarget) -> dict[str, Any]:
     """The fields of a target, as they are given."""
     fields: dict[str, Any] = msgspec.to_builtins(target)
     if isinstance(target, ChannelsTarget):
-        fields["channels"] = [render_target(each) for each in target.channels]
+        fields["channels"] = [render_target(channel) for channel in target.channels]
     if isinstance(target, ChatTarget):
         fields["type"] = fields.pop("service")
     if isinstance(target, EndpointTarget):
@@ -454,7 +454,7 @@ def _channels(target: Reader) -> ChannelsTarget | None:
         target.fault("channels", f"must be a list of 1 to {CHANNELS_MAX} targets")
         return None
     read: list[Channel] = []
-    single = [each for each in OUTSIDE_TYPES if each != "channels"]
+    single = [type_ for type_ in OUTSIDE_TYPES if type_ != "channels"]
     usual_seconds = TIMEOUT_SECONDS if len(given) == 1 else CHANNEL_TIMEOUT_SECONDS
     for at, each in enumerate(given):
         name = f"channels[{at}]"

@@ -30,12 +30,12 @@ class Route(Struct, frozen=True):
     @property
     def shape(self) -> tuple[str, ...]:
         """The parts without names: two routes of one shape match the same paths."""
-        return tuple("{}" if each.startswith("{") else each for each in self.parts)
+        return tuple("{}" if part.startswith("{") else part for part in self.parts)
 
     @property
     def rank(self) -> tuple[bool, ...]:
         """Orders routes: plain parts before named ones, so /brands/new is not a brand."""
-        return tuple(each.startswith("{") for each in self.parts)
+        return tuple(part.startswith("{") for part in self.parts)
 
     def match(self, parts: Sequence[str]) -> Mapping[str, str] | None:
         """The named parts of a path; None if the path is not of this route."""
@@ -59,14 +59,14 @@ def path_faults(path: object) -> list[FieldError]:
     parts = path.split("/")[1:]
     if len(parts) > PARTS_MAX:
         return [FieldError("path", f"must have at most {PARTS_MAX} parts")]
-    names = [found[1] for each in parts if (found := _NAMED.match(each))]
+    names = [found[1] for part in parts if (found := _NAMED.match(part))]
     faults = [
         FieldError("path", f"{shown(name)} is named twice; give each part its own name")
         for name in dict.fromkeys(names)
         if names.count(name) > 1
     ]
-    for each in parts:
-        if path != "/" and not _NAMED.match(each) and not _LITERAL.match(each):
-            fault = f"the part {shown(each)} must be plain characters, or a name as in {{slug}}"
+    for part in parts:
+        if path != "/" and not _NAMED.match(part) and not _LITERAL.match(part):
+            fault = f"the part {shown(part)} must be plain characters, or a name as in {{slug}}"
             faults.append(FieldError("path", fault))
     return faults

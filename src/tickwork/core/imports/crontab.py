@@ -102,7 +102,7 @@ def _entry(
     command, *data = _PERCENT.split(rest)
     payload: dict[str, Any] = {"command": command.replace("\\%", "%").strip(), "user": user}
     if data:
-        payload["stdin"] = "\n".join(each.replace("\\%", "%") for each in data)
+        payload["stdin"] = "\n".join(datum.replace("\\%", "%") for datum in data)
     if environment:
         payload["environment"] = environment
     fields = {**parsed.fields.timing(), "timezone": zone, "missed": {"policy": "skip"}}

@@ -108,7 +108,7 @@ def differences(entry: Entry, start: datetime) -> Difference | None:
     new = [*islice(when.iterate_slots(rule, start), len(entry.old_fires))]
     # Only up to the end of the shorter list; beyond it nothing is known.
     end = min(entry.old_fires[-1], new[-1]) if new else entry.old_fires[-1]
-    old = Counter(each for each in entry.old_fires if each <= end)
+    old = Counter(fire for fire in entry.old_fires if fire <= end)
     known = Counter(each for each in new if each <= end)
     only_old, only_new = sorted((old - known).elements()), sorted((known - old).elements())
     if not only_old and not only_new:

@@ -93,8 +93,8 @@ def backoff_faults(backoff: Backoff, field: str) -> Iterator[FieldError]:
         case Listed(seconds):
             if not 1 <= len(seconds) <= LIST_LENGTH_MAX:
                 yield FieldError(f"{field}.seconds", f"must have 1 to {LIST_LENGTH_MAX} entries")
-            for index, each in enumerate(seconds):
-                yield from _seconds_faults(each, f"{field}.seconds[{index}]")
+            for index, second in enumerate(seconds):
+                yield from _seconds_faults(second, f"{field}.seconds[{index}]")
         case Exponential(base, factor, cap):
             yield from _seconds_faults(base, f"{field}.base_seconds")
             yield from _seconds_faults(cap, f"{field}.cap_seconds")

@@ -129,7 +129,7 @@ class TimeSpan(NamedTuple):
 
 def death_span(items: Sequence[BatchItem]) -> TimeSpan:
     """The time in which the messages of these ended items died."""
-    ended = [each.finished_at for each in items if each.finished_at is not None]
+    ended = [item.finished_at for item in items if item.finished_at is not None]
     return TimeSpan(min(ended) - DEATH_SPAN, max(ended) + DEATH_SPAN)
 
 
@@ -138,10 +138,10 @@ def with_errors(
 ) -> tuple[BatchItem, ...]:
     """The items with the attempts and errors of their dead letters, where they are known."""
     return tuple(
-        structs.replace(each, attempts=errors[each.id][0], error=errors[each.id][1])
-        if each.id in errors
-        else each
-        for each in items
+        structs.replace(item, attempts=errors[item.id][0], error=errors[item.id][1])
+        if item.id in errors
+        else item
+        for item in items
     )
 
 

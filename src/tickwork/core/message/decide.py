@@ -139,7 +139,7 @@ def _ending(
             ending = _acked(message, sends, batches)
             if ending.fate is not Fate.ACK:
                 return ending
-            later = tuple(Send(each.queue, _later(message, each.message)) for each in alarms)
+            later = tuple(Send(alarm.queue, _later(message, alarm.message)) for alarm in alarms)
             return structs.replace(ending, entity=change, sends=ending.sends + later)
         case RunEnded(end):
             return structs.replace(_acked(message, sends, batches), run_end=end)
@@ -208,10 +208,10 @@ def with_effects(
     message: Message, ending: Ending, sends: Iterable[Send], batches: Iterable[BatchWithItems]
 ) -> Ending:
     """An ending with more sends and batches, caused by the message."""
-    sent = tuple(Send(each.queue, caused_by(message, each.message)) for each in sends)
+    sent = tuple(Send(send.queue, caused_by(message, send.message)) for send in sends)
     made = tuple(
-        structs.replace(each, items=tuple(caused_by(message, item) for item in each.items))
-        for each in batches
+        structs.replace(batch, items=tuple(caused_by(message, item) for item in batch.items))
+        for batch in batches
     )
     return structs.replace(ending, sends=ending.sends + sent, batches=ending.batches + made)
 

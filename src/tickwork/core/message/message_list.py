@@ -170,7 +170,7 @@ def _lanes_after(
     if after is not None and after.order is ListOrder.READY:
         highest = after.priority - 1
         first = (Lane(after.priority, (after.visible_at, after.id), end),)
-    return first + tuple(Lane(each, start, end) for each in range(highest, -1, -1))
+    return first + tuple(Lane(number, start, end) for number in range(highest, -1, -1))
 
 
 def has_window(part: Part, selection: MessageSelection) -> bool:

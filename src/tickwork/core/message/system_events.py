@@ -258,12 +258,12 @@ def endpoint_events(endpoint: Endpoint, change: HealthChange) -> tuple[NewMessag
     base = derived_id(endpoint.id, f"{since}:{iso(endpoint.updated_at)}")
     return tuple(
         _event(
-            str(each),
-            derived_id(base, f"{each}:{health.notices}"),
-            fields | {"reason": change.disabled_reason if each is HealthEvent.DISABLED else None},
+            str(event),
+            derived_id(base, f"{event}:{health.notices}"),
+            fields | {"reason": change.disabled_reason if event is HealthEvent.DISABLED else None},
             correlation_id=own_id,
         )
-        for each in change.events
+        for event in change.events
     )
 
 

@@ -57,7 +57,7 @@ def _read(reader: Reader) -> Call | None:
     if target is None:
         return None
     before = len(target.faults)
-    names = {each: target.text(each) for each in ("entity", "key", "method")}
+    names = {name: target.text(name) for name in ("entity", "key", "method")}
     for fault in text_faults("method", names["method"] or "-", TYPE_LENGTH_MAX):
         target.fault(fault.field, fault.message)
     for each, check in (("entity", check_type_name), ("key", check_key)):

@@ -290,7 +290,7 @@ class Tally:
                 sorted((TenantShare(*_rounded(each)) for each in self._tenants.items()), key=_most)
             ),
             herds=tuple(self._herds(counts, usual)),
-            windows=tuple(WindowEffect(each, self._peak_with(each)) for each in windows),
+            windows=tuple(WindowEffect(window, self._peak_with(window)) for window in windows),
             widened_seconds=self._widened_seconds,
         )
 
@@ -350,7 +350,7 @@ class Tally:
         least = max(usual * HERD_FACTOR, HERD_FIRINGS_MIN - 1)
         herds = sorted((-number, at) for at, number in enumerate(counts) if number > least)
         for number, at in herds[:HERDS_MAX]:
-            causes = sorted(self._causes[at].items(), key=lambda each: -each[1][0])[:CAUSES_MAX]
+            causes = sorted(self._causes[at].items(), key=lambda cause: -cause[1][0])[:CAUSES_MAX]
             yield Herd(
                 self._span.start + at * _MINUTE,
                 -number,

@@ -355,5 +355,5 @@ def with_excluded_runs(
     skips = [Skip(each.first, each.last, each.count, EXCLUDED) for each in off]
     for run in runs:
         parts = split_around(rule, run.first, run.last, off)
-        skips += [Skip(each.first, each.last, each.count, run.reason) for each in parts]
+        skips += [Skip(part.first, part.last, part.count, run.reason) for part in parts]
     return sorted(skips, key=lambda skip: skip.first)

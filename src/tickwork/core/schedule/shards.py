@@ -119,7 +119,7 @@ def replace_shards(before: Iterable[Grant]) -> NewShards:
             "the database's clock was set, and the schedulers are still moving intervals; "
             "keep a scheduler running and try again in a minute"
         )
-    known = [each for each in versions if each is not None]
+    known = [version for version in versions if version is not None]
     return NewShards(
         token=max(each.token for each in old) + 1,
         tzdata=min(known) if len(known) == len(versions) else None,

@@ -74,14 +74,19 @@ def split_withdrawn(
         # Only one slot is known at a time: the next one or the last one.
         kept = candidates[-1:] if next_slot is None else []
     else:
-        kept, following = [each for each in candidates if each.due_at > now], next_slot
+        kept, following = (
+            [candidate for candidate in candidates if candidate.due_at > now],
+            next_slot,
+        )
         if kept:
             following = kept[0].slot
-        for each in reversed([each for each in candidates if each.due_at <= now]):
-            if not _is_followed_by(rule, each.slot, following):
+        for candidate in reversed(
+            [candidate for candidate in candidates if candidate.due_at <= now]
+        ):
+            if not _is_followed_by(rule, candidate.slot, following):
                 break
-            kept.append(each)
-            following = each.slot
+            kept.append(candidate)
+            following = candidate.slot
     dropped = sorted(each for each in withdrawn if each not in kept)
     return SplitWithdrawn(min(kept, default=None), tuple(dropped))
 

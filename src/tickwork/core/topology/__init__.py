@@ -150,8 +150,8 @@ class _Parser:
             self._add_name(entry)
         self._implied: dict[str, bool] = {}
         for entry, owner in [
-            *((each, each.values.get("name")) for each in self._queues),
-            *((each, each.values.get("queue")) for each in self._consumers),
+            *((queue, queue.values.get("name")) for queue in self._queues),
+            *((consumer, consumer.values.get("queue")) for consumer in self._consumers),
         ]:
             self._add_implied(owner, entry.values.get("dead_letter_queue"))
 
@@ -189,7 +189,7 @@ class _Parser:
             )
             self._check_dead_letter_queue(entry, settings)
         self._check_cycles(served)
-        defaults = {field: each.value for field, each in self._limits.settings().items()}
+        defaults = {field: setting.value for field, setting in self._limits.settings().items()}
         for name, shared in self._implied.items():
             made = QueueSettings(**defaults)
             yield QueueEntry(name=name, settings=made, shared=shared, implied=True)
@@ -281,7 +281,7 @@ class _Parser:
 
     def _check(self, name: str, located: Mapping[str, Located]) -> QueueSettings:
         """The settings of a queue; errors name the path of the value."""
-        made = QueueSettings(**{field: each.value for field, each in located.items()})
+        made = QueueSettings(**{field: value.value for field, value in located.items()})
         try:
             check_queue(name, made)
         except InvalidInput as error:

@@ -231,7 +231,7 @@ async def _read_all(
     try:
         await check_targets(store, scope, bodies, new_queues)
     except InvalidInput as error:
-        reported = {each.field for each in faults}
+        reported = {fault.field for fault in faults}
         faults += [each for each in error.errors if each.field not in reported]
     if faults:
         raise InvalidInput(faults)

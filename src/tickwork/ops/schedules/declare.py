@@ -94,13 +94,14 @@ async def declare_schedules(
     logged and kept; those of other apps are not its business.
     """
     done: dict[str, _Done] = {}
-    for each in declarations:
+    for declaration in declarations:
         try:
-            name, what = await _declare(store, scope, app, each, limits)
+            name, what = await _declare(store, scope, app, declaration, limits)
             done[name] = what
         except InvalidInput as error:
             raise InvalidInput(
-                FieldError(f"{each.name}.{fault.field}", fault.message) for fault in error.errors
+                FieldError(f"{declaration.name}.{fault.field}", fault.message)
+                for fault in error.errors
             ) from None
     removed = await _removed(store, scope, app, done.keys())
     if removed:
@@ -244,8 +245,8 @@ async def _removed(
         named = {each.name: each for each in found if each.name is not None}
         removed += [
             name
-            for name, each in named.items()
-            if name not in names and _is_firing(each) and _declared_by(each) == app
+            for name, value in named.items()
+            if name not in names and _is_firing(value) and _declared_by(value) == app
         ]
         if len(named) < PAGE:
             return tuple(removed)

@@ -199,8 +199,8 @@ def _listed(event: Any, name: str, begin: date) -> list[date]:
     given = event.get(name, [])
     lists = given if isinstance(given, list) else [given]
     moments = [each.dt for listed in lists for each in listed.dts]
-    firsts = [each[0] if isinstance(each, tuple) else each for each in moments]
-    return [_day(_checked(each, name, date), begin) for each in firsts]
+    firsts = [moment[0] if isinstance(moment, tuple) else moment for moment in moments]
+    return [_day(_checked(first, name, date), begin) for first in firsts]
 
 
 def _moment(event: Any, name: str, kind: type = date) -> Any:

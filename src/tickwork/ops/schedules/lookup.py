@@ -90,7 +90,7 @@ def owned(bodies: Sequence[Mapping[str, object]], scope: Scope) -> Sequence[Mapp
     """Bodies of new schedules with the owner of the scope, unless they name one."""
     if scope.owner is None:
         return bodies
-    return [{**each, "owner": each.get("owner", scope.owner)} for each in bodies]
+    return [{**body, "owner": body.get("owner", scope.owner)} for body in bodies]
 
 
 async def check_owner_target(
@@ -151,7 +151,9 @@ async def holidays_among(
 async def all_holidays(store: Store, scope: Scope) -> dict[str, frozenset[date]]:
     """Returns the days of every calendar of the scope, by name."""
     calendars = await store.calendars.list(scope)
-    return {each.name: frozenset(map(date.fromisoformat, each.days)) for each in calendars}
+    return {
+        calendar.name: frozenset(map(date.fromisoformat, calendar.days)) for calendar in calendars
+    }
 
 
 async def check_targets(
@@ -187,10 +189,10 @@ async def known_names(store: Store, scope: Scope) -> dict[str, frozenset[str]]:
     """The names of all queues and endpoints of the scope and of all workflows, by kind; of
     endpoints also the ids."""
     endpoints = await store.endpoints.list(scope, ENDPOINTS_MAX)
-    ids = (public_id(Prefix.ENDPOINT, each.id) for each in endpoints)
+    ids = (public_id(Prefix.ENDPOINT, endpoint.id) for endpoint in endpoints)
     return {
         "queue": frozenset(each.name for each in await store.queues.list(scope)),
-        "endpoint": frozenset({*(each.name for each in endpoints), *ids}),
+        "endpoint": frozenset({*(endpoint.name for endpoint in endpoints), *ids}),
         "workflow": frozenset(await _workflows(store)),
     }
 
@@ -225,7 +227,7 @@ async def _missing_entity(
     if name is None or await has_queue(store, SYSTEM, queue_of(name)):
         return []
     queues = await store.queues.list(SYSTEM)
-    known = [each.name.removeprefix(ENTITIES_PREFIX) for each in queues if is_hidden(each.name)]
+    known = [queue.name.removeprefix(ENTITIES_PREFIX) for queue in queues if is_hidden(queue.name)]
     near = _nearest(scope, name, known)
     advice = "register it in an app, and run that" if near is None else f"did you mean {near!r}?"
     return [FieldError(f"{prefix}target.entity", f"there is no entity {shown(name)}; {advice}")]
@@ -250,7 +252,7 @@ async def _missing_workflows(
 async def _workflows(store: Store) -> list[str]:
     """The names of all workflows that apps have declared."""
     names = (workflow_of_queue(each.name) for each in await store.queues.list(SYSTEM))
-    return [each for each in names if each is not None]
+    return [name for name in names if name is not None]
 
 
 async def missing_queue(store: Store, scope: Scope, field: str, queue: str) -> FieldError:

@@ -137,7 +137,7 @@ async def has_deliveries(store: Store) -> bool:
     with a target outside creates one, an endpoint does, and so does a worker that can deliver. A
     schedule with `on_success` or `on_failure` creates it even if only queues get its results."""
     queues = (DELIVERIES_QUEUE, ENDPOINTS_QUEUE)
-    return any([await has_queue(store, SYSTEM, each) for each in queues])
+    return any([await has_queue(store, SYSTEM, queue) for queue in queues])
 
 
 async def ensure_deliveries(store: Store, schedules: Iterable[Definition] | None = None) -> None:

@@ -276,7 +276,7 @@ async def list_firings(
     records: tuple[FiringRecord, ...] = ()
     if len(there) < limit:
         records = await store.firings.list(scope, schedule_id, limit - len(there))
-    ended = {(each.slot, each.run): each.attempt for each in reversed(records)}
+    ended = {(record.slot, record.run): record.attempt for record in reversed(records)}
     still = [each for each in there if ended.get((each.slot, each.run), 0) < _next_attempt(each)]
     return (*still, *records)
 
@@ -300,7 +300,7 @@ async def _unfinished(
 ) -> tuple[FiringRecord, ...]:
     """Returns the earliest firings that are still messages, latest first."""
     messages = await store.schedules.messages(scope, schedule_id, limit)
-    return tuple(_open(each) for each in reversed(messages))
+    return tuple(_open(message) for message in reversed(messages))
 
 
 def _open(message: Message) -> FiringRecord:

@@ -76,7 +76,7 @@ class Why(Struct, frozen=True, kw_only=True):
             "answer": self.answer,
             "previous_slot": None if self.previous_slot is None else when.iso(self.previous_slot),
             "next_slot": None if self.next_slot is None else when.iso(self.next_slot),
-            "firings": [show_firing(each) for each in self.firings],
+            "firings": [show_firing(firing) for firing in self.firings],
             "triggered": None
             if run is None
             else {

@@ -122,7 +122,7 @@ def _from_record(facts: Facts) -> Answer:
     last = facts.firings[-1]
     assert last.started_at is not None
     assert last.finished_at is not None
-    tries = max(each.attempt for each in facts.firings if each.run == last.run)
+    tries = max(firing.attempt for firing in facts.firings if firing.run == last.run)
     late = ", as a catch-up" if last.catch_up else ""
     error = "" if last.excerpt is None else f": {last.excerpt}"
     match last.status:

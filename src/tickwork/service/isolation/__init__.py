@@ -46,7 +46,7 @@ class Isolator:
     async def __aenter__(self) -> Isolator:
         """Raises `InvalidInput` for a handler that no process can import."""
         await self.processes.start(
-            [each for each in self._handlers if each.isolation is Isolation.PROCESS]
+            [handler for handler in self._handlers if handler.isolation is Isolation.PROCESS]
         )
         return self
 
@@ -76,6 +76,6 @@ class Isolator:
 def auto_permits_max(consumer: Consumer) -> int:
     """Maximum number of permits of a queue without `max_concurrency`."""
     handlers = [consumer.batch] if consumer.batch else [*consumer.by_type.values()]
-    if any(each.isolation is Isolation.PROCESS for each in handlers):
+    if any(handler.isolation is Isolation.PROCESS for handler in handlers):
         return min(PROCESSES_PER_CORE * (os.cpu_count() or 1), AUTO_CONCURRENCY_MAX)
     return AUTO_CONCURRENCY_MAX

@@ -110,11 +110,11 @@ class ProcessPool:
             return
         if os.name != "posix":
             faults = [
-                FieldError(each.name, "needs a process, and this system cannot limit processes")
-                for each in handlers
+                FieldError(handler.name, "needs a process, and this system cannot limit processes")
+                for handler in handlers
             ]
             raise InvalidInput(faults)
-        faults = [each for each in map(_fault, handlers) if each is not None]
+        faults = [handler for handler in map(_fault, handlers) if handler is not None]
         try:
             faults = faults or await self._try_loading(handlers)
         finally:
@@ -258,14 +258,16 @@ class ProcessPool:
         """Loads all handlers in one process, which stays for a first message; returns errors."""
         faults = []
         process = self._take()
-        for each in handlers:
+        for handler in handlers:
             try:
-                await self._load(process, each)
+                await self._load(process, handler)
             except LoadFailed as error:
-                faults.append(FieldError(each.name, str(error)))
+                faults.append(FieldError(handler.name, str(error)))
             except ProcessEnded:
                 code = await asyncio.shield(self._reap(process))
-                faults.append(FieldError(each.name, f"cannot be imported: {_cause(code, each)}"))
+                faults.append(
+                    FieldError(handler.name, f"cannot be imported: {_cause(code, handler)}")
+                )
                 return faults
         self._give_back(process, is_worn_out=False)
         return faults

@@ -174,7 +174,7 @@ def decode_outcome(ended: MessageHandled) -> Outcome:
 def encode_outcome(outcome: Outcome) -> tuple[float | str | None, ...]:
     """The fields of an outcome, with texts that can be stored."""
     values = [getattr(outcome, name) for name in outcome.__struct_fields__]
-    return tuple(clean_error(each) if isinstance(each, str) else each for each in values)
+    return tuple(clean_error(value) if isinstance(value, str) else value for value in values)
 
 
 Plain = None | bool | int | float | str | bytes
@@ -235,13 +235,15 @@ class BufferedRows(Rows):
 
 def statements_of(written: Written | None) -> tuple[Statement, ...]:
     """The recorded statements, in order."""
-    return () if written is None else tuple(each.what for each in written.writes)
+    return () if written is None else tuple(write.what for write in written.writes)
 
 
 def write_statements(statements: tuple[Statement, ...], rows: Rows) -> None:
     """Adds statements from another process to the rows of a message."""
-    for each in statements:
-        rows.execute(each.text, *(VALUE_TYPES[kind].decode(value) for kind, value in each.values))
+    for statement in statements:
+        rows.execute(
+            statement.text, *(VALUE_TYPES[kind].decode(value) for kind, value in statement.values)
+        )
 
 
 def _encode_value(number: int, value: Any) -> tuple[str, Plain]:

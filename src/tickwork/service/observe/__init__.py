@@ -225,4 +225,4 @@ class ClockOffset:
             if each.started is not None
         ]
         # The offset's error can make a delay slightly negative.
-        return delays if min(delays, default=0.0) >= 0.0 else [max(0.0, each) for each in delays]
+        return delays if min(delays, default=0.0) >= 0.0 else [max(0.0, delay) for delay in delays]

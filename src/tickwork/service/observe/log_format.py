@@ -158,7 +158,7 @@ def _as_data(value: object) -> object:
 
 def _is_deeper(data: Any, levels: int) -> bool:
     children = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
-    return levels == 0 or any(_is_deeper(each, levels - 1) for each in children)
+    return levels == 0 or any(_is_deeper(child, levels - 1) for child in children)
 
 
 def _in_handler(_: object, __: str, event: Event) -> Event:

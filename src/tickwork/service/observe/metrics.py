@@ -131,8 +131,8 @@ class WorkerMetrics(Observer, Collector):
     ) -> None:
         """Sets the objects whose state `collect` reads."""
         self._consumers, self._isolator, self._watchdog = consumers, isolator, watchdog
-        for each in consumers:
-            self._counters.setdefault(each.queue.name, QueueCounters())
+        for consumer in consumers:
+            self._counters.setdefault(consumer.queue.name, QueueCounters())
 
     # Events
 
@@ -202,21 +202,21 @@ class WorkerMetrics(Observer, Collector):
         allowed = _gauge("permits_allowed", "Maximum number of running handlers.")
         unsettled = _gauge("unsettled_messages", "Finished messages that are not settled yet.")
         left = _gauge("handlers_left_behind", "Abandoned handlers that still run.")
-        for each in self._consumers:
-            labels = [each.queue.name]
-            used.add_metric(labels, each.running)
-            allowed.add_metric(labels, each.permits)
-            unsettled.add_metric(labels, each.unsettled)
+        for consumer in self._consumers:
+            labels = [consumer.queue.name]
+            used.add_metric(labels, consumer.running)
+            allowed.add_metric(labels, consumer.permits)
+            unsettled.add_metric(labels, consumer.unsettled)
             if self._isolator is not None:
-                left.add_metric(labels, self._isolator.abandoned.count(each.queue.name))
+                left.add_metric(labels, self._isolator.abandoned.count(consumer.queue.name))
         yield from (used, allowed, unsettled, left)
 
     def _queue_depths(self) -> Iterator[Metric]:
         messages = _gauge("queue_waiting_messages", "Messages that wait for a worker.")
         oldest = _gauge("queue_oldest_seconds", "Seconds the oldest waiting message has waited.")
-        for each in self._depths if monotonic() < self._depths_until else ():
-            messages.add_metric([each.name], each.messages)
-            oldest.add_metric([each.name], each.oldest_seconds)
+        for depth in self._depths if monotonic() < self._depths_until else ():
+            messages.add_metric([depth.name], depth.messages)
+            oldest.add_metric([depth.name], depth.oldest_seconds)
         yield from (messages, oldest)
 
     def _process(self) -> Iterator[Metric]:

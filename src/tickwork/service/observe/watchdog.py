@@ -120,7 +120,7 @@ class Watchdog:
         frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 (there is no other way)
         blocking = running.get(asyncio.current_task(self._loop))  # type: ignore[arg-type]
         others = [each for each in running.values() if each is not blocking]
-        ids = [str(each.id) for one in others for each in one.messages[:LISTED_MAX]]
+        ids = [str(message.id) for one in others for message in one.messages[:LISTED_MAX]]
         return BlockedEventLoop(
             seconds=seconds,
             at=_code_location(frame),
@@ -135,7 +135,11 @@ def running_invocations_of(consumers: Sequence[QueueConsumer]) -> RunningInvocat
     """The running invocations of all these consumers."""
 
     def running() -> Mapping[asyncio.Task[None], Invocation]:
-        return {task: each for one in consumers for task, each in one.running_invocations().items()}
+        return {
+            task: invocation
+            for one in consumers
+            for task, invocation in one.running_invocations().items()
+        }
 
     return running
 
@@ -144,7 +148,7 @@ def _message_ids(invocation: Invocation | None) -> str | None:
     """The first few message ids of an invocation."""
     if invocation is None:
         return None
-    ids = [str(each.id) for each in invocation.messages]
+    ids = [str(message.id) for message in invocation.messages]
     more = f" and {len(ids) - LISTED_MAX} more" if len(ids) > LISTED_MAX else ""
     return ", ".join(ids[:LISTED_MAX]) + more
 

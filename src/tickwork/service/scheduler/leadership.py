@@ -160,7 +160,7 @@ class Leadership:
     @property
     def leads_first(self) -> bool:
         """Whether this node leads the first shard. What one node does for all, that one does."""
-        return any(each.shard == 0 for each in self.grants)
+        return any(grant.shard == 0 for grant in self.grants)
 
     async def hold(self, clock: int | None = None) -> bool:
         """Takes our share of the shards; returns whether it changed. `clock` is the sum of the
@@ -215,9 +215,9 @@ class Leadership:
 
     def set_tzdata(self, grants: Iterable[Grant], version: str) -> None:
         """Remembers that the times of these shards were computed with this tzdata version."""
-        for each in grants:
-            if self._grants.get(each.shard) == each:
-                self._grants[each.shard] = structs.replace(each, tzdata=version)
+        for grant in grants:
+            if self._grants.get(grant.shard) == grant:
+                self._grants[grant.shard] = structs.replace(grant, tzdata=version)
 
     def drop_shards(self, refused: Iterable[int]) -> None:
         """Other nodes lead these shards."""

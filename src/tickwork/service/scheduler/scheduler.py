@@ -241,9 +241,9 @@ class Scheduler:
         of schedules planned."""
         shards = [grant.shard for grant in self.leadership.grants]
         until = max(self._hold_at, self._monotonic() + HOLD_SECONDS_MIN)
-        groups = [frozenset(shards[each::PLANNING_GROUPS]) for each in range(PLANNING_GROUPS)]
+        groups = [frozenset(shards[number::PLANNING_GROUPS]) for number in range(PLANNING_GROUPS)]
         results = await asyncio.gather(
-            *(self._plan_group(each, until) for each in groups if each), return_exceptions=True
+            *(self._plan_group(group, until) for group in groups if group), return_exceptions=True
         )
         for result in results:
             if isinstance(result, BaseException):
@@ -264,7 +264,9 @@ class Scheduler:
     async def _plan(self, grants: Sequence[Grant], dues: Sequence[DueSchedule]) -> int:
         """Decides and writes plans; returns the number of schedules that advanced."""
         now = await self._clock.now()
-        if self._clock.jump is not None or any(each.clock != self._clock.known for each in grants):
+        if self._clock.jump is not None or any(
+            grant.clock != self._clock.known for grant in grants
+        ):
             self._hold_at = float("-inf")  # The clock was set: move intervals first.
             return 0
         await self._calendars.load(dues)

@@ -87,8 +87,8 @@ class Alerter:
         except (TickworkError, msgspec.MsgspecError) as error:
             _log.error("tenant %s: its alert cannot be sent: %s", tenant, error)
             outcome = Snoozed(spread(NO_SECRET_SECONDS, first.id))
-        for each in messages:
-            each.settle(outcome)
+        for message in messages:
+            message.settle(outcome)
 
     async def _alert(self, scope: Scope, messages: Sequence[ClaimedMessage[Any]]) -> Outcome:
         """Sends an alert about the messages, unless the tenant must rest."""

@@ -186,7 +186,7 @@ class QueueConsumer:
         return len(found)
 
     def _owned_messages(self) -> list[Stored]:
-        running = [each.stored for each in self._permits.messages()]
+        running = [message.stored for message in self._permits.messages()]
         return [
             *self._prefetch.peek(),
             *self._late.waiting,
@@ -324,7 +324,7 @@ class QueueConsumer:
         self._prefetch.count_finished(len(result.outcomes))
         took = self._now() - started
         self._context.observer.handler_finished(self.queue, took)
-        finished = [self._finished_message(each, started, took) for each in result.outcomes]
+        finished = [self._finished_message(outcome, started, took) for outcome in result.outcomes]
         self._settler.add_invocation(finished, result.made)
 
     def _finished_message(
@@ -457,7 +457,7 @@ class QueueConsumer:
         """Handles claimed suspects and waits up to `seconds`; returns whether they finished."""
         self._more_suspects = len(suspects) >= self.suspects_max
         starts = range(0, len(suspects), self._batch_size)
-        parts = [self._make_work(suspects[each : each + self._batch_size]) for each in starts]
+        parts = [self._make_work(suspects[start : start + self._batch_size]) for start in starts]
         self._suspects = frozenset(self._permits.start(work) for work in parts if work is not None)
         is_finished = await self._permits.wait_until_finished(self._suspects, seconds)
         self._more_suspects = False

@@ -130,7 +130,9 @@ class Deliverer:
             _log.error("tenant %s: secrets of a schedule cannot be read: %s", stored.tenant, error)
             message.settle(Snoozed(spread(NO_SECRET_SECONDS, stored.id)))
             return
-        urls = [each.url for each in channels.values() if not isinstance(each, EmailTarget)]
+        urls = [
+            channel.url for channel in channels.values() if not isinstance(channel, EmailTarget)
+        ]
         others = {"email": self._email_limit} if len(urls) < len(channels) else None
         outcome: Delivered | Snoozed
         await self._limits.wait_for_share(stored.tenant)
@@ -166,7 +168,7 @@ class Deliverer:
             box = self._box_once()
             return box.decrypt(sealed.ciphertext, stored.tenant, sealed.row, field)
 
-        return {name: open_channel(each, decrypt) for name, each in envelope.channels.items()}
+        return {name: open_channel(channel, decrypt) for name, channel in envelope.channels.items()}
 
     async def _try(
         self, stored: Stored, envelope: Envelope, channels: Mapping[str, Channel]
@@ -191,9 +193,9 @@ class Deliverer:
             return Snoozed(spread(NO_SECRET_SECONDS, stored.id))
         rest = channels
         if known:
-            rest = {name: each for name, each in channels.items() if name not in known}
+            rest = {name: channel for name, channel in channels.items() if name not in known}
         results = known | await self._deliver(stored, envelope, rest, keys, headers, name)
-        if callback is not None and [each.code for each in results.values()] == [ACCEPTED]:
+        if callback is not None and [result.code for result in results.values()] == [ACCEPTED]:
             return waiting(stored, callback)
         in_order = {name: results[name] for name in channels}
         retries = retries_of(envelope, stored, in_order, new_id)

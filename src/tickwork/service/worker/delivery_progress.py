@@ -37,7 +37,7 @@ class DeliveryProgress:
         `ClaimLost` if another worker may send them."""
         if not envelope.is_at_most_once:
             return
-        if rest := [each for each in envelope.channel_names if each not in known]:
+        if rest := [name for name in envelope.channel_names if name not in known]:
             await self._must_record(message, sending_rows(rest))
 
     async def callback_headers(self, message: Message, public_url: str) -> dict[str, str]:

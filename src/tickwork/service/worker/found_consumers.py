@@ -64,20 +64,20 @@ class FoundConsumers:
         found_now = [await find() for find in self._find]
         consumers = [found for now in found_now for found in now.consumers]
         until = min((now.until for now in found_now if now.until is not None), default=None)
-        wanted = {each.queue.id: each for each in consumers}
+        wanted = {consumer.queue.id: consumer for consumer in consumers}
         for own in [*self._loops]:
             found = wanted.get(own.queue.id)
             if found is None or found.queue.settings != own.queue.settings:
                 await self._retire(own, is_running=start is not None)
-        present = {each.queue.id: each for each in self._consumers}
-        for each in consumers:
-            known = present.get(each.queue.id)
+        present = {consumer.queue.id: consumer for consumer in self._consumers}
+        for consumer in consumers:
+            known = present.get(consumer.queue.id)
             if known is None:
-                made = QueueConsumer(self._context, *each)
+                made = QueueConsumer(self._context, *consumer)
                 self._loops[made] = []
                 self._consumers.append(made)
             elif known not in self._loops and known not in self._retiring:
-                faults = pushed_faults(known.consumer, each.queue)
+                faults = pushed_faults(known.consumer, consumer.queue)
                 self._context.observer.error_occurred("push", InvalidInput(faults))
         if start is not None:
             for own, loops in self._loops.items():

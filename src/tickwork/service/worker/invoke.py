@@ -125,7 +125,9 @@ def _warn_if_settled_before(given: HandlerArgument, failure: Outcome) -> None:
     messages = given.claimed if isinstance(given, ClaimedBatch) else [given]
     for settled_as, text in SETTLED_BEFORE_ERROR.items():
         settled = [
-            each for each in messages if isinstance(each.outcome or given.outcome, settled_as)
+            message
+            for message in messages
+            if isinstance(message.outcome or given.outcome, settled_as)
         ]
         if settled:
             _log.warning(
@@ -154,12 +156,12 @@ async def traced(
     messages = [
         each.stored for each in ([*given.claimed] if isinstance(given, ClaimedBatch) else [given])
     ]
-    for each in messages:
-        since = max(each.visible_at, each.sent_at)
+    for message in messages:
+        since = max(message.visible_at, message.sent_at)
         spans.wait_span(
-            f"wait {handler.queue}", since, each.claimed_at or since, parent=each.traceparent
+            f"wait {handler.queue}", since, message.claimed_at or since, parent=message.traceparent
         )
-    senders = [each.traceparent for each in messages if each.traceparent is not None]
+    senders = [message.traceparent for message in messages if message.traceparent is not None]
     parent = senders[0] if senders and not handler.is_batch else None
     attributes: dict[str, str | int | bool] = {
         "code.function.name": handler.name,
@@ -200,7 +202,9 @@ def report_safely(
         on_finished(result, started)
     except Exception as error:
         failed = Failed(describe(error))
-        failures = [MessageOutcome(each.message, failed, NOTHING_MADE) for each in result.outcomes]
+        failures = [
+            MessageOutcome(outcome.message, failed, NOTHING_MADE) for outcome in result.outcomes
+        ]
         on_finished(InvocationResult(failures, NOTHING_MADE, is_failed=True), started)
 
 

@@ -166,7 +166,7 @@ class Permits:
 
     def messages(self) -> list[ClaimedMessage[Any]]:
         """The messages of all running invocations."""
-        return [each for one in self._running.values() for each in one.messages]
+        return [message for one in self._running.values() for message in one.messages]
 
     def start_waiting(self) -> None:
         """Starts waiting work while permits are free."""
@@ -301,10 +301,10 @@ class Permits:
     def overdue_at(self) -> float | None:
         """When `stop_overdue` next has something to do, if no handler finishes before."""
         times = (
-            each.started
+            value.started
             + self._limit_seconds
             + (CANCEL_GRACE_SECONDS if task in self._stopped else 0.0)
-            for task, each in self._running.items()
+            for task, value in self._running.items()
         )
         return min(times, default=None)
 

@@ -60,7 +60,7 @@ class Prefetch:
         """Adds claimed messages."""
         self._put(messages, [self._now()] * len(messages))
         if messages:
-            self._bytes_each = sum(len(each.body) for each in messages) // len(messages)
+            self._bytes_each = sum(len(message.body) for message in messages) // len(messages)
 
     def take_one(self) -> list[Message]:
         """Removes and returns the next message, as a list."""
@@ -110,7 +110,7 @@ class Prefetch:
     def _put(self, messages: Sequence[Message], since: Iterable[float]) -> None:
         self._waiting.extend(messages)
         self._since.extend(since)
-        self._waiting_bytes += sum(len(each.body) for each in messages)
+        self._waiting_bytes += sum(len(message.body) for message in messages)
 
     def count_finished(self, messages: int) -> None:
         """Counts handled messages for the throughput; released messages do not count."""

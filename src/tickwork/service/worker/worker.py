@@ -143,7 +143,7 @@ class Worker:
     @property
     def running(self) -> int:
         """Number of running handlers."""
-        return sum(each.running for each in self._consumers)
+        return sum(consumer.running for consumer in self._consumers)
 
     async def start(self) -> None:
         """Starts all loops. Raises `InvalidInput` for a handler that cannot run. If it fails or is
@@ -171,13 +171,13 @@ class Worker:
         async with AsyncExitStack() as opening:
             await opening.enter_async_context(self._context.isolator)
             watches = [
-                await opening.enter_async_context(store.wakeups.watch([each.queue.id]))
-                for each in self._consumers
+                await opening.enter_async_context(store.wakeups.watch([consumer.queue.id]))
+                for consumer in self._consumers
             ]
             await self._node.start()
             self._open = opening.pop_all()
-        for each, watch in zip(self._consumers, watches, strict=True):
-            self._start_consumer(each, partial(each.run, watch))
+        for consumer, watch in zip(self._consumers, watches, strict=True):
+            self._start_consumer(consumer, partial(consumer.run, watch))
         self._is_started = True
         if self._found is not None:
             self._start_loop("push queues", self._look_for_consumers)
@@ -226,7 +226,9 @@ class Worker:
 
     async def _drain(self, seconds: float, until: float) -> None:
         settled_until = until - LEAVE_SECONDS_MIN
-        await asyncio.gather(*(each.drain(seconds, settled_until) for each in self._consumers))
+        await asyncio.gather(
+            *(consumer.drain(seconds, settled_until) for consumer in self._consumers)
+        )
 
     async def _leave(self, until: float, is_drained: bool) -> None:
         for task in self._tasks:
@@ -293,17 +295,17 @@ class Worker:
 
     def drop_claims(self) -> None:
         """The node lost its identity and all its claims."""
-        for each in self._consumers:
-            each.drop_claims()
+        for consumer in self._consumers:
+            consumer.drop_claims()
 
     def guarded(self) -> AbstractAsyncContextManager[None]:
         """Raises `HeartbeatEnded` in the calling task if the heartbeat thread ends."""
         return self._node.guarded()
 
     async def _enforce_time_limits(self) -> float:
-        for each in self._consumers:
-            each.stop_overdue()
-            each.release_overdue()
+        for consumer in self._consumers:
+            consumer.stop_overdue()
+            consumer.release_overdue()
         return OVERDUE_SECONDS
 
     async def run_suspects(self, alone_seconds: float) -> int:
@@ -311,17 +313,19 @@ class Worker:
         `alone_seconds`; returns their number."""
         if self._is_stopping or not self._consumers:
             return 0
-        if any(each.has_running_suspects for each in self._consumers):
+        if any(consumer.has_running_suspects for consumer in self._consumers):
             return 0
         suspected = await self._queues_with_suspects()
-        if suspected and any(each.is_working for each in self._consumers):
+        if suspected and any(consumer.is_working for consumer in self._consumers):
             await asyncio.sleep(self._defer_seconds())
             suspected = await self._queues_with_suspects()
         if not suspected:
             self._suspect_wait_seconds = SUSPECT_WAIT_SECONDS
             return 0
         indexes = [
-            index for index, each in enumerate(self._consumers) if each.queue.id in suspected
+            index
+            for index, consumer in enumerate(self._consumers)
+            if consumer.queue.id in suspected
         ]
         if not indexes:  # Their consumers ended meanwhile.
             return 0
@@ -398,7 +402,7 @@ class Worker:
 
     async def _queues_with_suspects(self) -> frozenset[UUID]:
         """The ids of the queues that have suspects and whose consumers may start some."""
-        queue_ids = [each.queue.id for each in self._consumers if not each.is_draining]
+        queue_ids = [consumer.queue.id for consumer in self._consumers if not consumer.is_draining]
         return await self._context.store.messages.suspects(SYSTEM, queue_ids)
 
     def _defer_seconds(self) -> float:
@@ -409,10 +413,10 @@ class Worker:
 
     @property
     def _is_idle(self) -> bool:
-        return all(each.is_idle for each in self._consumers)
+        return all(consumer.is_idle for consumer in self._consumers)
 
     def _started_count(self) -> int:
-        return sum(each.started_count for each in self._consumers)
+        return sum(consumer.started_count for consumer in self._consumers)
 
     def _may_start(self) -> bool:
         return not self._is_stopping and self._context.is_trusted()
@@ -420,8 +424,8 @@ class Worker:
     async def _wait_until_idle(self) -> bool:
         """Waits until all consumers are idle; False if that takes too long."""
         until = monotonic() + self._suspect_wait_seconds
-        for each in [*self._consumers]:
-            if not await each.wait_until_idle(until - monotonic()):
+        for consumer in [*self._consumers]:
+            if not await consumer.wait_until_idle(until - monotonic()):
                 return False
         return True
 
@@ -437,11 +441,11 @@ async def open_worker(
     """A worker for these consumers. Their queues must exist in the store. `find` returns others,
     which may come and go. Raises `InvalidInput` for a queue that also pushes to an endpoint."""
     opened, faults = [], list[FieldError]()
-    for each in consumers:
-        scope = SYSTEM if each.queue.is_shared else scope_of(each.queue.name)
-        queue = await context.store.queues.get(scope, each.queue.name)
-        faults += pushed_faults(each, queue)
-        opened.append(QueueConsumer(context, each, queue, scope))
+    for consumer in consumers:
+        scope = SYSTEM if consumer.queue.is_shared else scope_of(consumer.queue.name)
+        queue = await context.store.queues.get(scope, consumer.queue.name)
+        faults += pushed_faults(consumer, queue)
+        opened.append(QueueConsumer(context, consumer, queue, scope))
     if faults:
         raise InvalidInput(faults)
     worker = Worker(context, node, opened, scheduler, find)

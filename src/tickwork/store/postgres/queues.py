@@ -126,7 +126,7 @@ class PostgresQueues:
     def forget(self, queue_ids: set[UUID]) -> None:
         """Removes queues from the cache that were deleted or changed."""
         self._known = {
-            name: each for name, each in self._known.items() if each.queue.id not in queue_ids
+            name: value for name, value in self._known.items() if value.queue.id not in queue_ids
         }
 
     async def list(

@@ -52,11 +52,11 @@ class PostgresStats:
         await self._flush()
         found: dict[UUID, QueueStats] = {}
         # The system counts all tenants in a shared queue, and in another one its owner.
-        counted = {each.id: each.tenant if scope.is_system else scope.tenant for each in queues}
+        counted = {queue.id: queue.tenant if scope.is_system else scope.tenant for queue in queues}
         for tenant in {*counted.values()}:
             ids = [each for each, its in counted.items() if its == tenant]
             found |= zip(ids, await self._read(ids, tenant, at_most), strict=True)
-        return tuple(found[each.id] for each in queues)
+        return tuple(found[queue.id] for queue in queues)
 
     async def waiting(
         self, scope: Scope, queue_ids: Sequence[UUID], *, at_most: int
@@ -85,20 +85,20 @@ class PostgresStats:
             QueueStats(
                 counts=counted,
                 late=late,
-                oldest_age_seconds=oldest[each][0]["age_seconds"] if each in oldest else None,
+                oldest_age_seconds=oldest[id_][0]["age_seconds"] if id_ in oldest else None,
                 minutes=tuple(
                     MinuteCount(row["minute"], CounterName(row["passing"]), row["messages"])
-                    for row in minutes.get(each, ())
+                    for row in minutes.get(id_, ())
                 ),
                 kinds=tuple(
                     TypeCount(
                         row["type"], row["source"], CounterName(row["passing"]), row["messages"]
                     )
-                    for row in kinds.get(each, ())
+                    for row in kinds.get(id_, ())
                 ),
-                dead=tuple(DeadCount(row["type"], row["messages"]) for row in dead.get(each, ())),
+                dead=tuple(DeadCount(row["type"], row["messages"]) for row in dead.get(id_, ())),
             )
-            for each, (counted, late) in zip(ids, counts, strict=True)
+            for id_, (counted, late) in zip(ids, counts, strict=True)
         ]
 
     async def _flush(self) -> None:

@@ -41,9 +41,9 @@ async def add_stream_events(
     await connection.execute(
         SQL.add_stream_events,
         moment(),
-        [each.id for each in events],
-        [each.tenant for each in events],
-        [each.schedule_id for each in events],
-        [each.type for each in events],
-        [each.data for each in events],
+        [event.id for event in events],
+        [event.tenant for event in events],
+        [event.schedule_id for event in events],
+        [event.type for event in events],
+        [event.data for event in events],
     )

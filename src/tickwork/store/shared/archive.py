@@ -52,7 +52,7 @@ class Archive:
 
     def write(self, kind: str, now: datetime, records: Iterable[FiringRecord | DeadLetter]) -> None:
         """Writes records to a file named by its kind, the hour, and the first record."""
-        encoded = [_shown(each) for each in records]
+        encoded = [_shown(record) for record in records]
         with self.open(f"{kind}-{now:%Y%m%dT%H}-{encoded[0]['id']}") as append:
             append(encoded)
 
@@ -66,7 +66,7 @@ class Archive:
                 with os.fdopen(os.open(part, _NEW, _FILE_MODE), "wb") as file:
                     with gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed:
                         yield lambda records: packed.writelines(
-                            encoder.encode(each) + newline for each in records
+                            encoder.encode(record) + newline for record in records
                         )
                     file.flush()
                     os.fsync(file.fileno())

@@ -347,7 +347,7 @@ def fill_in(sql: str, known: Mapping[str, str]) -> str:
         if name in _ARRAYS:
             return arrays(_ARRAYS[name], first)
         if name in _SETS:
-            return ", ".join(f"{each} = {mark}{at}" for at, each in enumerate(_SETS[name], first))
+            return ", ".join(f"{set_} = {mark}{at}" for at, set_ in enumerate(_SETS[name], first))
         return _LISTS.get(name) or known.get(name, found[0])
 
     return _PLACEHOLDER.sub(replacement, sql)
@@ -420,4 +420,4 @@ def scopes_text(scopes: Iterable[Permission]) -> str:
 
 def read_scopes(text: str) -> tuple[Permission, ...]:
     """The stored scopes of an API key."""
-    return tuple(Permission(each) for each in text.split(","))
+    return tuple(Permission(part) for part in text.split(","))

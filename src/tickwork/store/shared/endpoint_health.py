@@ -27,7 +27,7 @@ def log_changes(changes: Iterable[EndpointChange]) -> None:
     for endpoint, change, records in changes:
         before, after = endpoint.health, change.health
         name = f"endpoint {endpoint.name} of tenant {endpoint.tenant}"
-        errors = [each.attempt.error for each in records if each.attempt.error is not None]
+        errors = [record.attempt.error for record in records if record.attempt.error is not None]
         failures = f"{after.failures_in_row} failures in a row"
         if errors:
             failures += f", the last one: {errors[-1]}"

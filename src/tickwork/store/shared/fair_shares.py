@@ -63,7 +63,8 @@ class Ring:
         kept = {tenant: found[tenant] for tenant in self._lanes if tenant in found}
         self._left = {tenant: left for tenant, left in self._left.items() if tenant in found}
         self._lanes = kept | {
-            tenant: sorted(each, key=lambda lane: -lane.priority) for tenant, each in found.items()
+            tenant: sorted(value, key=lambda lane: -lane.priority)
+            for tenant, value in found.items()
         }
         self._fresh_until = looked_at_seconds + max(
             LANES_FRESH_SECONDS, took_seconds / LOOKING_SHARE

@@ -47,7 +47,7 @@ class Joint:
 
     def __init__(self, endings: Sequence[Ending], joined: Joined) -> None:
         self.endings, self.joined = endings, joined
-        self.rows = len(endings) + sum(len(b.items) for each in endings for b in each.batches)
+        self.rows = len(endings) + sum(len(b.items) for ending in endings for b in ending.batches)
         self.context: Context = copy_context()
         loop = asyncio.get_running_loop()
         self.is_settled: asyncio.Future[bool] = loop.create_future()

@@ -39,7 +39,7 @@ class RowHints(Generic[RowId]):
     def take(self, ids: Sequence[UUID]) -> list[RowId | None]:
         """Returns the row ids of messages that are settled now, and forgets them."""
         pop = self._row_ids.pop
-        return [pop(each, None) for each in ids]
+        return [pop(id_, None) for id_ in ids]
 
     def forget(self, endings: Iterable[Ending]) -> None:
         """Forgets messages whose settlement is over, however it was carried out."""

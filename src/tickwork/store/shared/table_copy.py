@@ -254,7 +254,7 @@ _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "timestamp with time zone": _instant,
     "boolean": bool,
     "text[]": json.loads,
-    "date[]": lambda value: [date.fromisoformat(each) for each in json.loads(value)],
+    "date[]": lambda value: [date.fromisoformat(load) for load in json.loads(value)],
 }
 """How a value of SQLite becomes one of PostgreSQL, by the type of the column there."""
 

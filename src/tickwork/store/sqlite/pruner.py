@@ -100,7 +100,7 @@ def _archive_letters(transaction: Transaction, limit: int, archive: Archive) -> 
         archive.write(DEAD_LETTERS, hour, letters)
     _count(
         transaction,
-        [(each.queue_id.bytes, each.tenant, each.type, each.source) for each in letters],
+        [(letter.queue_id.bytes, letter.tenant, letter.type, letter.source) for letter in letters],
     )
     return len(letters)
 

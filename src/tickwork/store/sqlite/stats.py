@@ -55,11 +55,11 @@ class SqliteStats:
             return tuple(
                 _read_stats(
                     transaction,
-                    each.id.bytes,
-                    each.tenant if scope.is_system else scope.tenant,
+                    queue.id.bytes,
+                    queue.tenant if scope.is_system else scope.tenant,
                     at_most,
                 )
-                for each in queues
+                for queue in queues
             )
 
         return await self._database.read(work)
@@ -71,8 +71,8 @@ class SqliteStats:
 
         def work(transaction: Transaction) -> tuple[Waiting, ...]:
             now, found = transaction.now, list[Waiting]()
-            for each in queue_ids:
-                asked = (each.bytes, scope.tenant, now, at_most)
+            for id_ in queue_ids:
+                asked = (id_.bytes, scope.tenant, now, at_most)
                 messages, oldest = transaction.execute(SQL.count_waiting, asked).fetchone()
                 found.append(Waiting(messages, _age_seconds(oldest, now)))
             return tuple(found)

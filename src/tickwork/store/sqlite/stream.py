@@ -43,7 +43,7 @@ class SqliteStream:
 
 def add_stream_events(transaction: Transaction, events: Sequence[NewStreamEvent]) -> None:
     """Stores system events for streams, in the transaction of what they report."""
-    for each in events:
-        schedule = None if each.schedule_id is None else each.schedule_id.bytes
-        values = (each.id.bytes, each.tenant, schedule, transaction.now, each.type, each.data)
+    for event in events:
+        schedule = None if event.schedule_id is None else event.schedule_id.bytes
+        values = (event.id.bytes, event.tenant, schedule, transaction.now, event.type, event.data)
         transaction.execute(SQL.add_stream_events, values)

@@ -91,10 +91,10 @@ class UnitTimes:
             first = low + (step - low) % interval
             return range(first * unit + within[0], high * unit, interval * unit)
         return [
-            each * unit + second
+            number * unit + second
             for low, high in self._windows
-            for each in range(low + (step - low) % interval, high, interval)
-            if not self._allowed_mod_60 or each % 60 in self._allowed_mod_60
+            for number in range(low + (step - low) % interval, high, interval)
+            if not self._allowed_mod_60 or number % 60 in self._allowed_mod_60
             for second in within
         ]
 
@@ -147,5 +147,5 @@ def _selected_indexes(positions: Sequence[int], length: int) -> Sequence[int]:
     """The indexes that BYSETPOS selects in a list; all of them without BYSETPOS."""
     if not positions:
         return range(length)
-    indexes = {each - 1 if each > 0 else length + each for each in positions}
-    return sorted(each for each in indexes if 0 <= each < length)
+    indexes = {position - 1 if position > 0 else length + position for position in positions}
+    return sorted(index for index in indexes if 0 <= index < length)

@@ -129,18 +129,18 @@ async def record_deliveries(
     """Stores published events and their deliveries; returns the messages of the new ones."""
     if not deliveries:
         return []
-    events = {each.event.id: each.event for each in deliveries}
+    events = {delivery.event.id: delivery.event for delivery in deliveries}
     columns = zip(*map(rows.published_values, events.values()), strict=True)
     await connection.execute(SQL.record_published, tenant, now, *columns)
     found = await connection.fetch(
         SQL.record_deliveries,
         tenant,
         now,
-        [each.id for each in deliveries],
-        [each.endpoint_id for each in deliveries],
-        [each.event.id for each in deliveries],
-        [event_name(each.event) for each in deliveries],
-        [each.event.type for each in deliveries],
+        [delivery.id for delivery in deliveries],
+        [delivery.endpoint_id for delivery in deliveries],
+        [delivery.event.id for delivery in deliveries],
+        [event_name(delivery.event) for delivery in deliveries],
+        [delivery.event.type for delivery in deliveries],
     )
     new = {row["id"] for row in found}
-    return [each.message for each in deliveries if each.id in new]
+    return [delivery.message for delivery in deliveries if delivery.id in new]

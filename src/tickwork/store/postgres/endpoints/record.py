@@ -59,7 +59,7 @@ class AttemptRecorder:
     ) -> list[EndpointChange]:
         """Writes the health of endpoints that attempts change."""
         attempts = by_endpoint(records)
-        failed = {each.endpoint_id for each in records if not each.attempt.is_delivered}
+        failed = {record.endpoint_id for record in records if not record.attempt.is_delivered}
         found = await connection.fetch(
             SQL.endpoints_of_attempts, [endpoint_id for _, endpoint_id in attempts], list(failed)
         )
@@ -68,17 +68,20 @@ class AttemptRecorder:
         ]
         if not endpoints:
             return []
-        changes = [after_attempts(each, attempts[each.tenant, each.id], now) for each in endpoints]
+        changes = [
+            after_attempts(endpoint, attempts[endpoint.tenant, endpoint.id], now)
+            for endpoint in endpoints
+        ]
         await connection.execute(
             SQL.write_health,
             now,
-            [each.id for each in endpoints],
+            [endpoint.id for endpoint in endpoints],
             *([getattr(each.health, name) for each in changes] for name in HEALTH),
             [each.disabled_reason for each in changes],
         )
         return [
-            EndpointChange(each, change, attempts[each.tenant, each.id])
-            for each, change in zip(endpoints, changes, strict=True)
+            EndpointChange(endpoint, change, attempts[endpoint.tenant, endpoint.id])
+            for endpoint, change in zip(endpoints, changes, strict=True)
         ]
 
     async def _publish(
@@ -102,13 +105,13 @@ class AttemptRecorder:
 
 
 def _columns(records: Sequence[AttemptRecord]) -> tuple[list[object], ...]:
-    claims, attempts = [each.claim for each in records], [each.attempt for each in records]
+    claims, attempts = [record.claim for record in records], [record.attempt for record in records]
     return (
         [claim.tenant for claim in claims],
         [claim.id for claim in claims],
         [claim.number for claim in claims],
         [claim.holder for claim in claims],
-        [each.delivery_id for each in records],
+        [record.delivery_id for record in records],
         [attempt.took_seconds for attempt in attempts],
         [attempt.code for attempt in attempts],
         [attempt.kind for attempt in attempts],

@@ -239,13 +239,13 @@ class Database:
         async def joined(connection: Connection) -> Result:
             result = await work(connection)
             if not changes_nothing(result):
-                for each in writes:
-                    await each.write(connection)
+                for write in writes:
+                    await write.write(connection)
             return result
 
         result = await self.transact(joined, repeatable=repeatable)
-        for each in writes:
-            each.is_over = True
+        for write in writes:
+            write.is_over = True
         return result
 
     async def _try(

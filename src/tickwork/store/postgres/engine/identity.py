@@ -35,7 +35,7 @@ def identity_of(url: str, environ: Mapping[str, str]) -> DatabaseIdentity:
     user = unquote(login.partition(":")[0]) or parameters.get("user") or environ.get("PGUSER", "")
     named = unquote(path) or parameters.get("dbname") or parameters.get("database")
     return DatabaseIdentity(
-        hosts=tuple(_host(each, port) for each in hosts.split(",")),
+        hosts=tuple(_host(part, port) for part in hosts.split(",")),
         database=named or environ.get("PGDATABASE") or user,
         names=(parameters.get("search_path"), parameters.get("options")),
     )

@@ -49,7 +49,7 @@ class PostgresTables:
                 raise Conflict(f"the target has an incomplete copy of {known}; use an empty one")
             return True
         async with self._connection.transaction():
-            for name in [*(each.name for each in tables), *DERIVED]:
+            for name in [*(table.name for table in tables), *DERIVED]:
                 others = _SEEDS.get(name, "true")
                 statement = fitted(SQL.table_has_rows, table=name, condition=others)
                 if await self._connection.fetchval(statement):

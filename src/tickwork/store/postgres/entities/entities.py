@@ -82,15 +82,15 @@ class PostgresEntities:
         # The queues are looked up here, so that no call overtakes another.
         queue_ids = {
             (scope, queue): await self._queues.id_of(scope, queue)
-            for scope, queue in {(each.scope, each.queue) for each in entries}
+            for scope, queue in {(entry.scope, entry.queue) for entry in entries}
         }
         columns = [
             (
-                *(each.caller, own_tenant(each.scope), queue_ids[each.scope, each.queue]),
+                *(entry.caller, own_tenant(entry.scope), queue_ids[entry.scope, entry.queue]),
                 *(m.key, m.id, m.body, m.correlation_id, m.causation_id, m.hops),
             )
-            for each in entries
-            for m in [each.message]
+            for entry in entries
+            for m in [entry.message]
         ]
         found = await self._database.run(
             lambda connection: connection.fetch(
@@ -104,8 +104,8 @@ class PostgresEntities:
         rows = {row["number"]: dict(row) for row in found}
         await self._let_pass(entries, rows, queue_ids)
         stored = [
-            _stored(each, queue_ids[each.scope, each.queue], rows.get(number))
-            for number, each in enumerate(entries, start=1)
+            _stored(entry, queue_ids[entry.scope, entry.queue], rows.get(number))
+            for number, entry in enumerate(entries, start=1)
         ]
         for each in stored:
             if isinstance(each, Entered):

@@ -79,9 +79,9 @@ class BatchProgress:
     async def end_items(self, connection: Connection, items: Sequence[EndedItem]) -> None:
         """Records and counts ended items, in the transaction that removes their messages."""
         kinds: dict[tuple[str, UUID, str, str | None], list[EndedItem]] = {}
-        for each in items:
-            kind = (each.tenant, each.batch_id, each.status, each.reason)
-            kinds.setdefault(kind, []).append(each)
+        for item in items:
+            kind = (item.tenant, item.batch_id, item.status, item.reason)
+            kinds.setdefault(kind, []).append(item)
         if not kinds:
             return
         numbers = [len(alike) for alike in kinds.values()]
@@ -181,10 +181,10 @@ class BatchProgress:
         queue because an earlier batch had the same id."""
         backlog = BacklogChange()
         stored: Sequence[Group] = ()
-        with_queue = [each for each in parcels if each.group.queue_id != _NO_QUEUE]
+        with_queue = [parcel for parcel in parcels if parcel.group.queue_id != _NO_QUEUE]
         if with_queue:
             stored = await self._sender.store_parcels(connection, with_queue, new_id(), backlog)
-        without_queue = [each for each in parcels if each.group.queue_id == _NO_QUEUE]
+        without_queue = [parcel for parcel in parcels if parcel.group.queue_id == _NO_QUEUE]
         copies = [copy for each in without_queue for copy in each.copies_of(each.group)]
         if copies:
             stored = [*stored, *await self._sender.store(connection, copies, new_id(), backlog)]

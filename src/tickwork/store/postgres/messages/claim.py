@@ -120,9 +120,11 @@ class Claimer:
             if not claimed.duplicates:
                 found += claimed.messages
                 break
-            found += tuple(each for each in claimed.messages if each.id not in claimed.duplicates)
+            found += tuple(
+                message for message in claimed.messages if message.id not in claimed.duplicates
+            )
             await self._ack_duplicates(
-                [each for each in claimed.messages if each.id in claimed.duplicates]
+                [message for message in claimed.messages if message.id in claimed.duplicates]
             )
             if len(found) == request.limit or (found and request.separate):
                 break  # A separate claim must not add the messages of a second statement.
@@ -301,7 +303,9 @@ class Claimer:
     def _decode(self, found: Sequence[Any]) -> _Claimed:
         """Decodes rows of a message, its row id, and whether its event is done."""
         messages = rows.messages(found)
-        self._settler.sightings.note([each.id for each in messages], [row["at"] for row in found])
+        self._settler.sightings.note(
+            [message.id for message in messages], [row["at"] for row in found]
+        )
         duplicates = [row["id"] for row in found if row["is_done"]]
         return _Claimed(messages, frozenset(duplicates))
 
@@ -340,8 +344,8 @@ def _cap(settings: QueueSettings) -> int | None:
 def _within(portions: Iterable[Portion], rooms: Mapping[str, int]) -> list[Portion]:
     """The portions of tenants that may have more claims."""
     within = [
-        Portion(each.lane, min(each.quota, rooms.get(each.lane.tenant, each.quota)))
-        for each in portions
+        Portion(portion.lane, min(portion.quota, rooms.get(portion.lane.tenant, portion.quota)))
+        for portion in portions
     ]
     return [each for each in within if each.quota]
 

@@ -326,10 +326,10 @@ async def _number_runs(
     connection: Connection, dead_letters: Sequence[DeadLetter]
 ) -> dict[UUID, int]:
     """Numbers new runs of the schedules whose slots are replayed, by the id of the dead letter."""
-    slots = [each for each in dead_letters if each.schedule_id is not None and each.slot]
+    slots = [letter for letter in dead_letters if letter.schedule_id is not None and letter.slot]
     if not slots:
         return {}
-    wanted = sorted(Counter((each.tenant, each.schedule_id) for each in slots).items())
+    wanted = sorted(Counter((slot.tenant, slot.schedule_id) for slot in slots).items())
     rows = await connection.fetch(
         SQL.number_runs,
         [tenant for (tenant, _), _ in wanted],
@@ -338,10 +338,10 @@ async def _number_runs(
     )
     last = {(row["tenant"], row["id"]): row["runs"] for row in rows}
     numbers: dict[UUID, int] = {}
-    for each in reversed(slots):
-        schedule = each.tenant, each.schedule_id
+    for slot in reversed(slots):
+        schedule = slot.tenant, slot.schedule_id
         if schedule in last:
-            numbers[each.id] = last[schedule]
+            numbers[slot.id] = last[schedule]
             last[schedule] -= 1
     return numbers
 

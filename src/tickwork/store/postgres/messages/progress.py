@@ -43,11 +43,11 @@ class PostgresProgress:
         await self._coalescer.drain()
 
     async def _commit(self, records: Sequence[_Record]) -> list[bool]:
-        claims = [each.claim for each in records]
+        claims = [record.claim for record in records]
         rows = [
-            (number, each.work, name, value)
-            for number, each in enumerate(records, start=1)
-            for name, value in each.rows.items()
+            (number, record.work, name, value)
+            for number, record in enumerate(records, start=1)
+            for name, value in record.rows.items()
         ]
         found = await self._database.run(
             lambda connection: connection.fetch(

@@ -81,9 +81,9 @@ class RemovedMessages:
 
     def free_bytes(self, backlog: BacklogChange) -> None:
         """Subtracts the bytes of the messages from the backlogs of their queues."""
-        for each in self.with_effects:
-            if each.bytes is not None:
-                backlog.free(each.queue_id, each.bytes)
+        for effect in self.with_effects:
+            if effect.bytes is not None:
+                backlog.free(effect.queue_id, effect.bytes)
 
     def _add_affected(self, rows: Sequence[Any], counter: CounterName, reason: str | None) -> None:
         self.with_effects += [

@@ -59,7 +59,7 @@ class Settler:
             return result
         refused = foreign.union(result.refused)
         claims = (ending.claim for ending in settlement.endings)
-        return structs.replace(result, refused=tuple(each for each in claims if each in refused))
+        return structs.replace(result, refused=tuple(claim for claim in claims if claim in refused))
 
     async def _settle_with_writes(self, endings: Sequence[Ending]) -> SettleResult:
         """Settles in a transaction of its own, with the writes that the caller joins to it."""

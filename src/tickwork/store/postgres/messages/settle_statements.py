@@ -180,7 +180,7 @@ class EndingWriter:
         if copies:
             sent += await self._sender.store_copies(connection, copies, new_id(), backlog)
         after_commit = await self._removal.apply_effects(connection, ended.removed, backlog, needed)
-        empty = {(each.group.tenant, each.id) for each in batches if not each.group.messages}
+        empty = {(batch.group.tenant, batch.id) for batch in batches if not batch.group.messages}
         return Settled(ended, sent, after_commit._replace(batches=after_commit.batches | empty))
 
     async def take_and_end(
@@ -382,7 +382,7 @@ async def _record_checkpoints(
     """Records steps of runs that are still claimed. One that is done already is a duplicate."""
     recorded = await checkpoints.record_steps(connection, [endings[index] for index in indexes])
     ended.done.update(indexes[index] for index in recorded)
-    ended.duplicates.update(indexes[at] for at, each in recorded.items() if not each.is_fresh)
+    ended.duplicates.update(indexes[at] for at, value in recorded.items() if not value.is_fresh)
 
 
 def _sent_by(indexes: set[int], caused: Mapping[int, Sequence[T]]) -> list[T]:
@@ -431,8 +431,8 @@ def _fences(
 
 def _columns(claims: Sequence[Claim]) -> tuple[list[str], list[UUID], list[int], list[UUID]]:
     return (
-        [each.tenant for each in claims],
-        [each.id for each in claims],
-        [each.number for each in claims],
-        [each.holder for each in claims],
+        [claim.tenant for claim in claims],
+        [claim.id for claim in claims],
+        [claim.number for claim in claims],
+        [claim.holder for claim in claims],
     )

@@ -75,7 +75,7 @@ async def publish(
         backlog = BacklogChange()
         stored = await sender.store(connection, groups, new_id(), backlog)
         await change_backlog(connection, backlog)
-        return sum(len(each.messages) for each in groups), stored
+        return sum(len(group.messages) for group in groups), stored
 
     try:
         number, stored = await database.transact(work)
@@ -110,7 +110,7 @@ async def event_groups(
     """Returns the messages of system events, given by tenant, for their receivers, and stores the
     deliveries to endpoints and what streams show. Store the messages in the same transaction."""
     groups: list[Group] = []
-    shown = [stream_event(new_id(), tenant, each) for tenant in events for each in events[tenant]]
+    shown = [stream_event(new_id(), tenant, event) for tenant in events for event in events[tenant]]
     if shown:
         await add_stream_events(connection, found.moment, shown)
     for tenant, own in events.items():
@@ -144,7 +144,7 @@ def _groups(tenant: str, events: Sequence[NewMessage], subscribers: Sequence[Any
         copies = tuple(
             copy_for(event, queue_id)
             for event in events
-            if any(matches(each, event.type) for each in types)
+            if any(matches(type_, event.type) for type_ in types)
         )
         if copies:
             groups.append(Group(tenant, queue_id, queue, copies, is_exempt=True))

@@ -240,8 +240,8 @@ class Changer:
             row["tenant"],
             row["id"],
             *new_slots,
-            [each.state for each in positions],
-            [each.position for each in positions],
+            [position.state for position in positions],
+            [position.position for position in positions],
         )
         if target is None:
             raise NotFound("queue", row["queue"])

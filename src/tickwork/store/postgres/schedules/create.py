@@ -289,10 +289,12 @@ class Creator:
             )
             active = _active(piece.schedules, stored)
             await self._count(connection, tenant, limits, active, len(stored))
-            left = {each.id for each in piece.schedules} - {row["id"] for row in stored}
+            left = {schedule.id for schedule in piece.schedules} - {row["id"] for row in stored}
             known = await connection.fetch(SQL.schedules_of_keys, tenant, list(left), [])
             if unknown := left - {row["id"] for row in known}:
-                names = sorted(str(each.name) for each in piece.schedules if each.id in unknown)
+                names = sorted(
+                    str(schedule.name) for schedule in piece.schedules if schedule.id in unknown
+                )
                 raise Conflict(f"the name {names[0]} is in use; take another one")
             return len(stored)
 

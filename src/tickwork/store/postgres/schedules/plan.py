@@ -166,8 +166,8 @@ class Planner:
                 connection,
                 tokens,
                 plans,
-                states=[each.state for each in positions],
-                positions=[each.position for each in positions],
+                states=[position.state for position in positions],
+                positions=[position.position for position in positions],
                 has_subscribers=has_subscribers,
             )
             if len(outcome.done) < len(plans):
@@ -333,9 +333,9 @@ def _ranges(counts: Iterable[int]) -> tuple[list[int], list[int]]:
     first: list[int] = []
     last: list[int] = []
     index = 0
-    for each in counts:
+    for count in counts:
         first.append(index + 1)
-        index += each
+        index += count
         last.append(index)
     return first, last
 

@@ -108,7 +108,9 @@ class PostgresSchedules:
         found = await self._database.run(
             lambda connection: connection.fetch(SQL.schedules_of_keys, tenant, [], asked)
         )
-        return tuple(each for each in schedule_rows.schedules(found) if scope.reaches(each.owner))
+        return tuple(
+            schedule for schedule in schedule_rows.schedules(found) if scope.reaches(schedule.owner)
+        )
 
     async def list(
         self, scope: Scope, selection: ScheduleSelection, limit: int

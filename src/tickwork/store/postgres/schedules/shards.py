@@ -146,7 +146,7 @@ class PostgresShards:
 
     async def note_zones(self, scope: Scope, grants: Sequence[Grant], tzdata: str) -> int:
         check_system(scope)
-        shards, granted = [each.shard for each in grants], [each.token for each in grants]
+        shards, granted = [grant.shard for grant in grants], [grant.token for grant in grants]
         noted = await self._database.run(
             lambda connection: connection.fetch(SQL.note_zones, shards, granted, tzdata)
         )

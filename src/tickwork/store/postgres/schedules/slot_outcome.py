@@ -217,7 +217,9 @@ def effects_of(recorded: Mapping[Claim, Recorded], counted: Iterable[Claim]) -> 
         if each.shown is not None and each.schedule in touched:
             shown[each.schedule] = each.shown
             effects[each.schedule] = effects.get(each.schedule, EffectAndSlot()).after(each)
-    return {named: each for named, each in effects.items() if each.effect.changes(shown[named])}
+    return {
+        named: effect for named, effect in effects.items() if effect.effect.changes(shown[named])
+    }
 
 
 async def result_groups(
@@ -257,8 +259,8 @@ async def result_groups(
         elif row := await connection.fetchrow(SQL.find_endpoint, tenant, target.endpoint):
             settings = endpoint_settings(row["settings"])
             delivery = direct_delivery(message, row["id"], settings, now)
-            for each in await record_deliveries(connection, tenant, now, [delivery]):
-                await add(tenant, None, ENDPOINTS_QUEUE, each)
+            for record_delivery in await record_deliveries(connection, tenant, now, [delivery]):
+                await add(tenant, None, ENDPOINTS_QUEUE, record_delivery)
         else:
             is_lost = True
         if is_lost:
@@ -321,7 +323,7 @@ def successes(
 
 
 def _pausing(effects: Effects) -> list[ScheduleKey]:
-    return [named for named, each in effects.items() if each.effect.follow_up is FollowUp.PAUSE]
+    return [named for named, effect in effects.items() if effect.effect.follow_up is FollowUp.PAUSE]
 
 
 def _channels(firing: FiringResult) -> str:

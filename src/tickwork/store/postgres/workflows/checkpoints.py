@@ -91,13 +91,13 @@ async def end_runs(connection: Connection, moment: Moment, ends: Sequence[Fenced
     found = await connection.fetch(
         SQL.end_runs,
         moment(),
-        *claim_columns([each.claim for each in ends]),
-        [each.end.uid for each in ends],
-        [each.end.status for each in ends],
-        [each.end.result for each in ends],
-        [each.end.error for each in ends],
+        *claim_columns([end.claim for end in ends]),
+        [end.end.uid for end in ends],
+        [end.end.status for end in ends],
+        [end.end.result for end in ends],
+        [end.end.error for end in ends],
         [ended.end.failed_step for ended in ends],
-        [each.end.params for each in ends],
+        [end.end.params for end in ends],
     )
     return {row["number"] - 1 for row in found}
 

@@ -283,8 +283,8 @@ class PostgresWorkflows:
         """The stored runs with the ids of these."""
         if not runs:
             return {}
-        found = await find_runs(connection, self._moment, {(tenant, each.id) for each in runs})
-        return {run_id: each.run for (_, run_id), each in found.items()}
+        found = await find_runs(connection, self._moment, {(tenant, run.id) for run in runs})
+        return {run_id: value.run for (_, run_id), value in found.items()}
 
     async def _change_in(
         self, connection: Connection, tenant: str, run_id: str, decide: Decision
@@ -393,13 +393,13 @@ class PostgresWorkflows:
 
 def _new_columns(runs: Sequence[NewRun]) -> tuple[list[Any], ...]:
     return (
-        [each.id for each in runs],
-        [each.uid for each in runs],
-        [each.message_id for each in runs],
-        [each.workflow for each in runs],
-        [each.version for each in runs],
-        [0 if each.event is None else 1 for each in runs],
-        [each.correlation_id for each in runs],
-        [each.deadline_seconds for each in runs],
-        [each.params for each in runs],
+        [run.id for run in runs],
+        [run.uid for run in runs],
+        [run.message_id for run in runs],
+        [run.workflow for run in runs],
+        [run.version for run in runs],
+        [0 if run.event is None else 1 for run in runs],
+        [run.correlation_id for run in runs],
+        [run.deadline_seconds for run in runs],
+        [run.params for run in runs],
     )

@@ -261,16 +261,16 @@ def store_deliveries(
     number."""
     if not deliveries:
         return 0
-    events = {each.event.id: each.event for each in deliveries}
+    events = {delivery.event.id: delivery.event for delivery in deliveries}
     common = (tenant, transaction.now)
-    values = [(*common, *rows.published_values(each)) for each in events.values()]
+    values = [(*common, *rows.published_values(event)) for event in events.values()]
     transaction.connection.executemany(SQL.record_published, values)
     new: set[bytes] = set()
     for some in in_chunks(deliveries):
         own = chain.from_iterable(map(_delivery_values, some))
         statement = for_rows(SQL.record_deliveries, len(some))
         new.update(id_ for (id_,) in transaction.execute(statement, (*common, *own)))
-    messages = [each.message for each in deliveries if each.id.bytes in new]
+    messages = [delivery.message for delivery in deliveries if delivery.id.bytes in new]
     if messages:
         queue = find_queue(transaction, SYSTEM, ENDPOINTS_QUEUE)
         PreparedMessages(messages).store(transaction, tenant, queue, is_exempt=is_exempt)

@@ -107,13 +107,13 @@ class Database:
         def joined(transaction: Transaction) -> Result:
             result = work(transaction)
             if not changes_nothing(result):
-                for each in writes:
-                    each.write(transaction)
+                for write in writes:
+                    write.write(transaction)
             return result
 
         result = await self.write(joined, rows=rows)
-        for each in writes:
-            each.is_over = True
+        for write in writes:
+            write.is_over = True
         return result
 
     def read(self, work: Callable[[Transaction], Result]) -> asyncio.Future[Result]:

@@ -46,13 +46,13 @@ def _as_json(column: Column) -> str:
 
 def _have_defaults(columns: Sequence[Column]) -> str:
     """A condition: all columns have their default. Sums and coalesce are quicker than many ANDs."""
-    null = [each.name for each in columns if each.default is None]
-    zero = [each.name for each in columns if each.default == 0 and each.default is not None]
-    others = [each for each in columns if each.name not in (*null, *zero)]
+    null = [column.name for column in columns if column.default is None]
+    zero = [column.name for column in columns if column.default == 0 and column.default is not None]
+    others = [column for column in columns if column.name not in (*null, *zero)]
     return " AND ".join(
         (
             f"{' + '.join(zero)} = 0",
-            *(f"{each.name} = {_literal(each.default)}" for each in others),
+            *(f"{other.name} = {_literal(other.default)}" for other in others),
             f"coalesce({', '.join(null)}) IS NULL",
         )
     )

@@ -76,9 +76,11 @@ class SqliteEntities:
         def work(transaction: Transaction) -> list[Entered | Exception]:
             queues = {
                 (scope, queue): UUID(bytes=find_queue(transaction, scope, queue).id)
-                for scope, queue in {(each.scope, each.queue) for each in entries}
+                for scope, queue in {(entry.scope, entry.queue) for entry in entries}
             }
-            return [_enter(transaction, queues[each.scope, each.queue], each) for each in entries]
+            return [
+                _enter(transaction, queues[entry.scope, entry.queue], entry) for entry in entries
+            ]
 
         return self._database.write(work, rows=len(entries))
 
@@ -98,8 +100,8 @@ class SqliteEntities:
 
         def work(transaction: Transaction) -> dict[UUID, bool]:
             found = {
-                each: transaction.execute(SQL.entered_call, (tenant, each.bytes)).fetchone()
-                for each in calls
+                call: transaction.execute(SQL.entered_call, (tenant, call.bytes)).fetchone()
+                for call in calls
             }
             return {each: bool(row[0]) for each, row in found.items() if row is not None}
 

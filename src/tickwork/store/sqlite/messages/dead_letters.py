@@ -254,9 +254,9 @@ def _replay(
 def _show_deliveries(transaction: Transaction, tenant: str, messages: Sequence[NewMessage]) -> None:
     """Gives deliveries to endpoints their new messages."""
     values = [
-        (delivery_id.bytes, each.id.bytes, tenant)
-        for each in messages
-        if (delivery_id := delivery_of(each))
+        (delivery_id.bytes, message.id.bytes, tenant)
+        for message in messages
+        if (delivery_id := delivery_of(message))
     ]
     transaction.connection.executemany(SQL.resend_deliveries, values)
 
@@ -309,7 +309,7 @@ def _select(
         found = transaction.execute(statement, (*values, selection.limit))
         return [rowid for (rowid,) in found], end
     chosen: list[rows.Row] = []
-    for some in in_chunks([each.bytes for each in dict.fromkeys(selection.ids)]):
+    for some in in_chunks([id_.bytes for id_ in dict.fromkeys(selection.ids)]):
         statement = for_rows(SQL.pick_dead_letters_by_id, len(some))
         chosen += transaction.execute(statement, (*values, *some))
     return [rowid for rowid, *_ in _oldest_first(chosen)[: selection.limit]], end
@@ -356,18 +356,18 @@ def add_dead_letters(
     one; returns how many. `later` as in `finish_removal`."""
     if not new_letters:
         return 0
-    dead_letter_ids = {each.rowid: new_id().bytes for each in new_letters}
+    dead_letter_ids = {letter.rowid: new_id().bytes for letter in new_letters}
     transaction.connection.executemany(
         SQL.record_dead_letters,
         [
-            (each.rowid, dead_letter_ids[each.rowid], each.reason, each.error,
-             fingerprint(each.error), each.counted, transaction.now)
-            for each in new_letters
+            (letter.rowid, dead_letter_ids[letter.rowid], letter.reason, letter.error,
+             fingerprint(letter.error), letter.counted, transaction.now)
+            for letter in new_letters
         ],
     )  # fmt: skip
     removed = transaction.execute(SQL.delete_messages, (rows.as_json(dead_letter_ids),)).fetchall()
-    reasons = {each.rowid: each.reason for each in new_letters}
-    errors = {each.rowid: each.error for each in new_letters}
+    reasons = {letter.rowid: letter.reason for letter in new_letters}
+    errors = {letter.rowid: letter.error for letter in new_letters}
     transaction.connection.executemany(
         SQL.fail_dead_run,
         [
@@ -388,7 +388,8 @@ def add_dead_letters_and_end_slots(
 ) -> DeadLetterCounts:
     """Makes dead letters of unclaimed messages, and records the outcome of slots among them."""
     ended = slots_of_dead_messages(
-        transaction, [DyingMessage(each.rowid, each.reason, each.error) for each in new_letters]
+        transaction,
+        [DyingMessage(letter.rowid, letter.reason, letter.error) for letter in new_letters],
     )
     count = add_dead_letters(transaction, new_letters)
     end_slots(transaction, ended)

@@ -101,7 +101,7 @@ def plain_acks(
     rowids = [rowid for rowid in sightings.take(ids) if rowid is not None]
     if len({*rowids}) < len(ids) or len(took) not in (0, len(ids)):
         return None
-    joined = b"".join([each.bytes for each in ids])
+    joined = b"".join([id_.bytes for id_ in ids])
     completing = [*compress(rowids, completes)]
     return PlainAcks(rowids, joined, tenant, claim, holder.bytes, took or None, completing)
 

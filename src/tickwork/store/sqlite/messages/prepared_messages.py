@@ -210,9 +210,12 @@ def _chunks(messages: Sequence[NewMessage]) -> Iterator[_Chunk]:
 
 def _chunk(messages: Sequence[NewMessage]) -> _Chunk:
     if all(map(_is_plain, messages)):
-        statement, values = SQL.send_plain, [(each.id.bytes, each.body) for each in messages]
+        statement, values = (
+            SQL.send_plain,
+            [(message.id.bytes, message.body) for message in messages],
+        )
     else:
-        statement, values = SQL.send, [_values(each) for each in messages]
+        statement, values = SQL.send, [_values(message) for message in messages]
     return _Chunk(messages, for_rows(statement, len(messages)), tuple(chain.from_iterable(values)))
 
 

@@ -67,7 +67,9 @@ def _decoder(record: type, kinds: Mapping[str, Kind], **others: str) -> Callable
     """A function that makes records from rows of a rowid and the record's fields, given the rows,
     their ids, and the ids and times seen so far. `others`: expressions for single fields."""
     fields = record.__struct_fields__  # type: ignore[attr-defined]
-    values = (others.get(each) or _BY_KIND.get(kinds[each], "{}").format(each) for each in fields)
+    values = (
+        others.get(field) or _BY_KIND.get(kinds[field], "{}").format(field) for field in fields
+    )
     return compiled(
         "rows, ids, uuids, times",
         f"tuple([record({', '.join(values)}) "

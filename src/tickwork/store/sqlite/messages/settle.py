@@ -128,5 +128,5 @@ def _result_of(endings: Sequence[Ending], result: SettleResult) -> SettleResult:
     own = {ending.claim for ending in endings}
     return SettleResult(
         tuple(each for each in result.refused if each in own),
-        tuple(each for each in result.duplicates if each in own),
+        tuple(duplicate for duplicate in result.duplicates if duplicate in own),
     )

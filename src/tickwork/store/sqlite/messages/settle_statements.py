@@ -110,7 +110,7 @@ class Endings:
                     if fence not in duplicates
                 ],
             )
-        has_effects = self._effects or any(each.entity is not None for each in self._endings)
+        has_effects = self._effects or any(ending.entity is not None for ending in self._endings)
         if len(done) == len(self._endings) and not duplicates and not has_effects:
             return SettleResult()
         ended = {self._indexes[fence] for fence in done}
@@ -130,7 +130,7 @@ class Endings:
         for each in sent:
             send_copies(transaction, *each)
         return SettleResult(
-            tuple(each.claim for index, each in enumerate(self._endings) if index not in ended),
+            tuple(ending.claim for index, ending in enumerate(self._endings) if index not in ended),
             tuple(self._endings[index].claim for index in sorted(doubled)),
         )
 

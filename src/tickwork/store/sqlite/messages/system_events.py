@@ -35,7 +35,7 @@ def publish_events(transaction: Transaction, tenant: str, events: Sequence[NewMe
     """Publishes the events of a tenant; returns how many queues and new deliveries get them."""
     if not events:
         return 0
-    add_stream_events(transaction, [stream_event(new_id(), tenant, each) for each in events])
+    add_stream_events(transaction, [stream_event(new_id(), tenant, event) for event in events])
     now = from_microseconds(transaction.now)
     deliveries = system_deliveries(events, _endpoints(transaction, tenant), now)
     stored = store_deliveries(transaction, tenant, deliveries, is_exempt=True)

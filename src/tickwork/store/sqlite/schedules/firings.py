@@ -97,12 +97,12 @@ class SqliteFirings:
     ) -> dict[UUID, datetime]:
         def work(transaction: Transaction) -> dict[UUID, datetime]:
             found: dict[UUID, datetime] = {}
-            for each in schedules:
-                if scope.tenant in (None, each.tenant):
-                    asked = (each.tenant, each.id.bytes, to_microseconds(until))
+            for schedule in schedules:
+                if scope.tenant in (None, schedule.tenant):
+                    asked = (schedule.tenant, schedule.id.bytes, to_microseconds(until))
                     (slot,) = transaction.execute(SQL.last_due_slots, asked).fetchone()
                     if slot is not None:
-                        found[each.id] = from_microseconds(slot)
+                        found[schedule.id] = from_microseconds(slot)
             return found
 
         return await self._database.read(work)

@@ -185,7 +185,7 @@ def _count(transaction: Transaction, many: Sequence[SlotMessages], repeats: set[
     for origin, source, slots in many:
         made = len(slots)
         if repeats:
-            made -= sum(each.id in repeats for each in slots)
+            made -= sum(slot.id in repeats for slot in slots)
         queue_id = origin.queue_id
         transaction.counted.append(
             CountedMessages(queue_id, origin.tenant, CounterName.SENT, origin.type, source, made)

@@ -65,20 +65,20 @@ class SqliteWorkflows:
             raise NotFound("tenant", tenant)
 
         def work(transaction: Transaction) -> tuple[Run, ...]:
-            for each in runs:
-                queue = runs_queue(each.workflow, each.version)
-                parcel = Parcel(Scope(tenant), queue, [run_message(each)])
+            for run in runs:
+                queue = runs_queue(run.workflow, run.version)
+                parcel = Parcel(Scope(tenant), queue, [run_message(run)])
                 parcel.find(transaction)
-                if _create(transaction, tenant, each):
+                if _create(transaction, tenant, run):
                     parcel.store(transaction)
                     continue
-                existing = _get(transaction, tenant, each.id)
-                if is_repeat(existing, each):
+                existing = _get(transaction, tenant, run.id)
+                if is_repeat(existing, run):
                     continue
-                check_conflict(existing, each, on_conflict)
+                check_conflict(existing, run, on_conflict)
                 if on_conflict is ConflictPolicy.RESTART_IF_FINISHED:
-                    _change(transaction, tenant, each.id, restart(each.message_id, new=each))
-            return tuple(_get(transaction, tenant, each.id) for each in runs)
+                    _change(transaction, tenant, run.id, restart(run.message_id, new=run))
+            return tuple(_get(transaction, tenant, run.id) for run in runs)
 
         return await self._database.write(work, rows=2 * len(runs))
 
