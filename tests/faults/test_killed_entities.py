@@ -2,6 +2,9 @@
 or half done, and the others go on."""
 
 import signal
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,6 +16,7 @@ from tests.faults.programs.entities import PROGRAM
 from tests.kit.process import Arm, Child, Children
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
+from tests.stores.sqlite_home import SqliteHome
 from tickwork.core.entity.call import entity_id
 from tickwork.core.model import DEFAULT
 from tickwork.ops.entities import ensure_entity_type, new_call, send_call
@@ -96,16 +100,36 @@ async def test_a_killed_process_leaves_a_serial_history(
         assert len(answers(caller)) == 3
 
 
+def stop_outside_a_write(home: Home, child: Child) -> None:
+    """Freezes a process in a moment in which it has not locked the SQLite file: while it has,
+    nobody can take anything over."""
+    child.stop()
+    while isinstance(home, SqliteHome) and not is_writable(home.path):
+        child.cont()
+        child.stop()
+
+
+def is_writable(path: Path) -> bool:
+    with closing(sqlite3.connect(path, timeout=1, isolation_level=None)) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return False
+    return True
+
+
 async def test_a_process_frozen_beyond_its_lease_changes_nothing_when_it_thaws(
     home: Home, children: Children
 ) -> None:
     async with opened(home.url) as store:
         await ensure_entity_type(store, "Ledger")
         children.spawn(PROGRAM, home.url, "worker")
-        frozen = children.spawn(PROGRAM, home.url, "frozen", "2", arms=[Arm("running", "stop")])
+        frozen = children.spawn(PROGRAM, home.url, "frozen", "2", arms=[Arm("running", "pause")])
         await frozen.reached("running", WAIT_SECONDS)
+        stop_outside_a_write(home, frozen)
         caller = children.spawn(PROGRAM, home.url, "caller", "2")
         await caller.succeeded(WAIT_SECONDS)
+        frozen.release("running")
         frozen.cont()
         await frozen.succeeded(WAIT_SECONDS)
         assert frozen.lines()[0] == "frozen-0 moved"
