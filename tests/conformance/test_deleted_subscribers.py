@@ -123,7 +123,7 @@ async def test_a_published_event_reaches_the_remaining_subscribers(
     await make_queue(store, "kept")
     await store.subscriptions.put(DEFAULT, "paid", "kept")
     await make_gone(store, other)
-    assert await store.messages.tell(DEFAULT, new(type="paid", body=b"{}")) == 1
+    assert await store.messages.notify(DEFAULT, new(type="paid", body=b"{}")) == 1
     assert await counts(store, "kept") == Counts(ready=2)
 
 

@@ -103,8 +103,8 @@ async def test_an_event_without_a_queue_reaches_endpoints_once(
 ) -> None:
     named = await make_endpoint(store, types=("shard.stalled",))
     event = shard_stalled_event(7, clock.now(), 31.0)
-    assert await store.messages.tell(DEFAULT, event) == 1
-    assert await store.messages.tell(DEFAULT, event) == 0
+    assert await store.messages.notify(DEFAULT, event) == 1
+    assert await store.messages.notify(DEFAULT, event) == 0
     assert await received(store) == [(named.id, "shard.stalled")]
 
 

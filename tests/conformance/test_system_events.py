@@ -252,9 +252,9 @@ async def test_an_event_without_a_queue_is_published_once_per_subscriber(
 ) -> None:
     await make_both(store, "shard.*")
     event = shard_stalled_event(7, clock.now(), 31.0)
-    assert await store.messages.tell(DEFAULT, event) == 1
-    await store.messages.tell(DEFAULT, shard_stalled_event(7, clock.now(), 62.0))
+    assert await store.messages.notify(DEFAULT, event) == 1
+    await store.messages.notify(DEFAULT, shard_stalled_event(7, clock.now(), 62.0))
     (told,) = await heard(store)
     assert (told.type, json.loads(told.body)["shard"]) == ("shard.stalled", 7)
     (one,) = await make_tenants(store, "one")
-    assert await store.messages.tell(one, event) == 0
+    assert await store.messages.notify(one, event) == 0

@@ -101,7 +101,7 @@ class MemoryMessages:
         self._send(scope, queue, pieces)
         return len(pieces)
 
-    async def tell(self, scope: Scope, event: NewMessage) -> int:
+    async def notify(self, scope: Scope, event: NewMessage) -> int:
         check_message(event)
         with self._tables.transaction():
             return self._arrivals.announce(scope.tenant or "default", None, event)

@@ -117,7 +117,7 @@ async def alert_of(store: Store, scope: Scope, url: str = "https://example.com/h
 
 async def tell(store: Store, scope: Scope, number: int) -> None:
     body = b'{"queue": "work", "reason": "%d"}' % number
-    assert await store.messages.tell(scope, NewMessage(id=new_id(), body=body, type=MESSAGE_DEAD))
+    assert await store.messages.notify(scope, NewMessage(id=new_id(), body=body, type=MESSAGE_DEAD))
 
 
 async def test_a_tenant_whose_alert_cannot_be_sent_does_not_hold_up_the_others(

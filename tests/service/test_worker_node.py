@@ -34,7 +34,7 @@ class Server:
         self.beats: list[UUID] = []
         self.left: list[UUID] = []
         self.events: list[dict[str, Any]] = []
-        self.on_tell: list[StoreError] = []
+        self.on_notify: list[StoreError] = []
         self.on_join: list[StoreError] = []
         self.on_beat: list[Callable[[UUID], Exception]] = []
         self.is_closed = False
@@ -49,9 +49,9 @@ class Server:
     async def now(self) -> datetime:
         return NOON
 
-    async def tell(self, scope: Scope, event: NewMessage) -> int:
-        if self.on_tell:
-            raise self.on_tell.pop(0)
+    async def notify(self, scope: Scope, event: NewMessage) -> int:
+        if self.on_notify:
+            raise self.on_notify.pop(0)
         self.events.append({"tenant": scope.tenant, **json.loads(event.body)})
         return 0
 
@@ -328,7 +328,7 @@ async def test_failing_renewals_are_published_once_when_the_database_answers_aga
     own_time.seconds = 0.25
     await eventually(lambda: len(renewals.told) > 1)
     assert server.events == []
-    server.on_tell = [StoreUnavailable("away again")]
+    server.on_notify = [StoreUnavailable("away again")]
     server.on_beat = [NodeExpired] if is_lost else []
     server.joined = [] if is_lost else [first]
     await eventually(lambda: server.events)

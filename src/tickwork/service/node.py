@@ -323,7 +323,7 @@ class Node:
     async def _publish(self, store: Store, outage: _Outage) -> None:
         is_alerted = outage.page is not None and await asyncio.shield(outage.page)
         event = self._event(outage, await store.now(), is_alerted=is_alerted)
-        await store.messages.tell(Scope(SYSTEM_TENANT), event)
+        await store.messages.notify(Scope(SYSTEM_TENANT), event)
 
     def _event(self, outage: _Outage, at: datetime, *, is_alerted: bool) -> NewMessage:
         failing_seconds = monotonic() - outage.began

@@ -168,7 +168,7 @@ class Messages(Protocol):
         """Stores any number of messages in chunks, each all or none, and returns the number
         stored."""
 
-    async def tell(self, scope: Scope, event: NewMessage) -> int:
+    async def notify(self, scope: Scope, event: NewMessage) -> int:
         """Sends an event that is in no queue to the queues that subscribe to it and the endpoints
         that name its type, and returns their number."""
 

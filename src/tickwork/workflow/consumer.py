@@ -150,7 +150,7 @@ class Runner:
         if is_new or run.divergence != divergence:
             # The event first: a repeat has the same id, and is sent once.
             event = run_diverged_event(run, divergence)
-            await self._store.messages.tell(Scope(run.tenant), event)
+            await self._store.messages.notify(Scope(run.tenant), event)
             if not await self._store.workflows.diverge(SYSTEM, claim, run.uid, divergence):
                 return Snoozed(0.0)  # Another worker has it.
         if is_new:

@@ -99,7 +99,9 @@ class Scheduler:
         monotonic: Callable[[], float] = since_boot,
         ttl_seconds: float = TTL_SECONDS,
     ) -> None:
-        self._store, self.leadership, self._observer = store, leadership, observer
+        self._store = store
+        self.leadership = leadership
+        self._observer = observer
         self._monotonic, self._ttl_seconds = monotonic, ttl_seconds
         self.hold_times = HoldTimes(monotonic)
         self._clock = DatabaseClock(store, self._on_clock_jump, monotonic)
@@ -359,7 +361,7 @@ class Scheduler:
             self._observer.shard_stalled(shard, overdue)
             if is_new:
                 stall = shard_stalled_event(shard, since, overdue)
-                await self._store.messages.tell(Scope(SYSTEM_TENANT), stall)
+                await self._store.messages.notify(Scope(SYSTEM_TENANT), stall)
                 self._stalled.add(shard)
         self._stalled &= behind.keys()
         self._behind = behind

@@ -28,7 +28,9 @@ class PostgresNodes:
     """Running processes and their leases."""
 
     def __init__(self, database: Database, moment: Moment, wakeups: PostgresWakeups) -> None:
-        self._database, self._moment, self._wakeups = database, moment, wakeups
+        self._database = database
+        self._moment = moment
+        self._wakeups = wakeups
 
     async def join(
         self,

@@ -81,12 +81,12 @@ class FiringPartitions:
         """Creates partitions ahead and drops one old one, after it was archived; returns how many
         records that had."""
         today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-        known = await self._database.run(lambda each: each.fetch(SQL.firing_partitions))
+        known = await self._database.run(lambda connection: connection.fetch(SQL.firing_partitions))
         names = {row["name"] for row in known}
         for ahead in range(DAYS_AHEAD):
             day = today + ahead * _DAY
             if _name(day) not in names:
-                await self._try_alone(lambda each, day=day: _make(each, day))
+                await self._try_alone(lambda connection, day=day: _make(connection, day))
         kept_from = _name(now.astimezone(UTC) - timedelta(seconds=FIRINGS_KEPT_SECONDS))
         for row in known:
             if row["name"] < kept_from:
@@ -95,7 +95,7 @@ class FiringPartitions:
                         await self._archive(row, archive)
                     except _PartitionDropped:
                         return 0
-                return await self._try_alone(lambda each, row=row: _drop(each, row))
+                return await self._try_alone(lambda connection, row=row: _drop(connection, row))
         return 0
 
     async def _archive(self, row: Any, archive: Archive) -> None:
@@ -172,7 +172,9 @@ class PostgresPruner:
     fail."""
 
     def __init__(self, database: Database, moment: Moment, counters: Counters) -> None:
-        self._database, self._moment, self._counters = database, moment, counters
+        self._database = database
+        self._moment = moment
+        self._counters = counters
         self._partitions = FiringPartitions(database)
         self._last_capped: UUID | None = None
 
@@ -181,7 +183,7 @@ class PostgresPruner:
         check_limit(limit)
         now = self._moment()
         if now is None:
-            now = await self._database.run(lambda each: each.fetchval(SQL.read_clock))
+            now = await self._database.run(lambda connection: connection.fetchval(SQL.read_clock))
             assert now is not None
         await self._recount()
         await self._take(SQL.prune_entity_results, now, RESULT_RETENTION_SECONDS, limit)

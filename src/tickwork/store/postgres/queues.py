@@ -53,7 +53,9 @@ class PostgresQueues:
     """Set when the store is assembled: it depends on modules that depend on queues."""
 
     def __init__(self, database: Database, moment: Moment, wakeups: PostgresWakeups) -> None:
-        self._database, self._moment, self._wakeups = database, moment, wakeups
+        self._database = database
+        self._moment = moment
+        self._wakeups = wakeups
         self._known: dict[tuple[str | None, str], _Remembered] = {}
 
     async def put(

@@ -64,7 +64,9 @@ class PostgresReaper:
         endpoints: PostgresEndpoints,
     ) -> None:
         self._database, self._moment = database, moment
-        self._ender, self._removal, self._batches = ender, removal, batches
+        self._ender = ender
+        self._removal = removal
+        self._batches = batches
         self._entities, self._endpoints = entities, endpoints
         self._last_queue_id: UUID | None = None
 
@@ -83,9 +85,9 @@ class PostgresReaper:
         return Reaped(
             nodes.nodes,
             nodes.released + leases.released,
-            nodes.dead + leases.dead + expired.dead + sum(each.dead for each in retired),
+            nodes.dead + leases.dead + expired.dead + sum(reaped.dead for reaped in retired),
             batches,
-            expired.expired_slots + sum(each.expired_slots for each in retired),
+            expired.expired_slots + sum(reaped.expired_slots for reaped in retired),
         )
 
     async def next_expiry(self, scope: Scope) -> datetime | None:

@@ -54,7 +54,7 @@ class PostgresStats:
         # The system counts all tenants in a shared queue, and in another one its owner.
         counted = {queue.id: queue.tenant if scope.is_system else scope.tenant for queue in queues}
         for tenant in {*counted.values()}:
-            ids = [each for each, its in counted.items() if its == tenant]
+            ids = [queue_id for queue_id, its in counted.items() if its == tenant]
             found |= zip(ids, await self._read(ids, tenant, at_most), strict=True)
         return tuple(found[queue.id] for queue in queues)
 
@@ -64,7 +64,7 @@ class PostgresStats:
         check_system(scope)
         asked = (self._moment(), queue_ids, scope.tenant, at_most)
         found = await self._database.fetch_with_custom_plan(SQL.count_waiting, *asked)
-        return tuple(Waiting(*each) for each in found)
+        return tuple(Waiting(*row) for row in found)
 
     async def _read(
         self, ids: Sequence[UUID], tenant: str | None, at_most: int | None

@@ -28,7 +28,7 @@ class PostgresStream:
             if not is_name(scope.tenant):
                 return ()
             statement, values = SQL.list_stream, (scope.tenant, after, limit)
-        found = await self._database.run(lambda each: each.fetch(statement, *values))
+        found = await self._database.run(lambda connection: connection.fetch(statement, *values))
         return tuple(
             StreamEvent(**{**row, "data": msgspec.json.decode(row["data"])}) for row in found
         )

@@ -28,4 +28,4 @@ class PostgresTraces:
         found = await self._database.run(
             lambda connection: connection.fetch(SQL.find_trace, *values)
         )
-        return tuple(TraceRecord(**each) for each in found)
+        return tuple(TraceRecord(**row) for row in found)

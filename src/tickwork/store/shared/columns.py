@@ -341,7 +341,9 @@ def fill_in(sql: str, known: Mapping[str, str]) -> str:
     """Replaces placeholders: lists of columns, and what is known by name. Others stay."""
 
     def replacement(found: re.Match[str]) -> str:
-        name, mark, first = found[1], found[2], int(found[3] or 0)
+        name = found[1]
+        mark = found[2]
+        first = int(found[3] or 0)
         if name == "run_step_once":
             return once(RUN_STEP, first)
         if name in _ARRAYS:
@@ -394,7 +396,7 @@ def audit_values(record: NewAuditRecord) -> tuple[Any, ...]:
 def read_audit(values: Iterable[Any]) -> AuditRecord:
     """A stored record from the values of `AuditRecord`; its states are JSON."""
     *known, before, after = values
-    states = [None if each is None else msgspec.json.decode(each) for each in (before, after)]
+    states = [None if state is None else msgspec.json.decode(state) for state in (before, after)]
     named = dict(zip(AuditRecord.__struct_fields__, (*known, *states), strict=True))
     return AuditRecord(**named)
 

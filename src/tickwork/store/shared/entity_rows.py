@@ -86,6 +86,6 @@ def record_of(
 def bounds(selection: StorageSelection) -> tuple[str, str | None, str | None]:
     """The first key of a selection, the key that it comes after, and the key that it ends
     before."""
-    ends = [each for each in (selection.end, prefix_end(selection.prefix)) if each is not None]
+    ends = [end for end in (selection.end, prefix_end(selection.prefix)) if end is not None]
     first = max(selection.prefix, selection.start or "")
     return first, selection.start_after, min(ends, default=None)

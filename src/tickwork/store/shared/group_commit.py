@@ -76,7 +76,7 @@ class Coalescer(Generic[Item, Answer]):
         group = self._halves.popleft() if self._halves else self._next_group()
         commit: asyncio.Future[Sequence[Answer | Exception]]
         try:
-            commit = asyncio.ensure_future(self._commit([each.item for each in group]))
+            commit = asyncio.ensure_future(self._commit([call.item for call in group]))
         except Exception as error:
             commit = asyncio.get_running_loop().create_future()
             commit.set_exception(error)
@@ -100,16 +100,16 @@ class Coalescer(Generic[Item, Answer]):
         self._commits.discard(commit)
         if commit.cancelled():  # The event loop closes.
             self._flights -= 1
-            for each in group:
-                each.answer.cancel()
+            for call in group:
+                call.answer.cancel()
             return
         error = commit.exception()
         if error is None:
-            for each, answer in zip(group, commit.result(), strict=True):
+            for call, answer in zip(group, commit.result(), strict=True):
                 if isinstance(answer, Exception):
-                    _fail([each], answer)
-                elif not each.answer.done():
-                    each.answer.set_result(answer)
+                    _fail([call], answer)
+                elif not call.answer.done():
+                    call.answer.set_result(answer)
         elif _is_caused_by_one_call(error) and len(group) > 1:
             middle = len(group) // 2
             self._halves.extendleft([group[middle:], group[:middle]])
@@ -124,7 +124,7 @@ def _is_caused_by_one_call(error: BaseException) -> bool:
 
 
 def _fail(group: Sequence[_Waiting[Item, Answer]], error: BaseException) -> None:
-    for each in group:
-        if not each.answer.done():
-            each.answer.set_exception(error)
-            each.answer.exception()  # Marks it as retrieved, in case the caller stopped waiting.
+    for call in group:
+        if not call.answer.done():
+            call.answer.set_exception(error)
+            call.answer.exception()  # Marks it as retrieved, in case the caller stopped waiting.

@@ -27,7 +27,7 @@ _WAITING: ContextVar[tuple[JoinedWrite, ...]] = ContextVar("waiting_writes", def
 
 def waiting_writes() -> list[JoinedWrite]:
     """The writes that wait for a change of this caller."""
-    return [each for each in _WAITING.get() if not each.is_over]
+    return [write for write in _WAITING.get() if not write.is_over]
 
 
 def changes_nothing(result: object) -> bool:

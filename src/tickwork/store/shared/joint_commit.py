@@ -121,7 +121,7 @@ class Gathering(Generic[Some]):
             for joint in group:
                 joint.answer(False)
             if group:
-                await asyncio.wait([each.is_finished for each in group], timeout=PATIENCE_SECONDS)
+                await asyncio.wait([joint.is_finished for joint in group], timeout=PATIENCE_SECONDS)
         # Not in a callback, which runs a turn later: a settlement that arrived in between would
         # wait for ever.
         self._flights.discard(_this_task())

@@ -49,7 +49,10 @@ class MessageQuotas:
         count: Callable[[str, int], Awaitable[int]],
         spend: Callable[[str, int], Awaitable[None]],
     ) -> None:
-        self._moment, self._read, self._count, self._spend = moment, read, count, spend
+        self._moment = moment
+        self._read = read
+        self._count = count
+        self._spend = spend
         self._known: dict[str, _Known] = {}
 
     async def admit(self, tenant: str, messages: int, payload_bytes: int) -> None:

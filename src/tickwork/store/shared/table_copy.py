@@ -163,7 +163,7 @@ def copied_tables(
     faults = [*_faults(source, target)]
     if faults:
         raise StoreBroken(f"the copy does not know {', '.join(faults)}; this is a bug in Tickwork")
-    names = [each for each in source if each not in LEFT_OUT]
+    names = [name for name in source if name not in LEFT_OUT]
     names.sort(key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
     tables = [
         CopiedTable(
@@ -193,7 +193,7 @@ def _faults(
     known = {*source, *LEFT_OUT, *DERIVED, BATCH_COUNTS}
     yield from (name for name in target if name not in known)
     yield from (name for name in source if name not in target and name not in LEFT_OUT)
-    for name in (each for each in source if each in target and each not in LEFT_OUT):
+    for name in (table for table in source if table in target and table not in LEFT_OUT):
         own = {*OWN_OF_SOURCE.get(name, ())}
         computed = {"is_governed", "is_capped"} if name == "tickwork_queues" else set[str]()
         strange = ({*source[name]} - own) ^ ({*target[name]} - computed)

@@ -76,11 +76,11 @@ class SqliteNodes:
 
     async def give_back_unknown(self, scope: Scope, node_id: UUID, known: Sequence[UUID]) -> int:
         check_system(scope)
-        kept = {each.bytes for each in known}
+        kept = {message_id.bytes for message_id in known}
 
         def work(transaction: Transaction) -> int:
-            held = transaction.execute(SQL.claimed_by, (node_id.bytes,))
-            rowids = [rowid for rowid, id_ in held if id_ not in kept]
+            claimed = transaction.execute(SQL.claimed_by, (node_id.bytes,))
+            rowids = [rowid for rowid, id_ in claimed if id_ not in kept]
             released = (rows.as_json(rowids),)
             return len(release_messages(transaction, SQL.give_back_unknown, released))
 

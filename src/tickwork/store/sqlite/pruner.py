@@ -65,8 +65,12 @@ class SqlitePruner:
         if archive is not None:
             return structs.replace(
                 pruned,
-                firings=await write(lambda each: _archive_firings(each, limit, archive)),
-                dead_letters=await write(lambda each: _archive_letters(each, limit, archive)),
+                firings=await write(
+                    lambda transaction: _archive_firings(transaction, limit, archive)
+                ),
+                dead_letters=await write(
+                    lambda transaction: _archive_letters(transaction, limit, archive)
+                ),
             )
         return structs.replace(
             pruned,

@@ -69,9 +69,9 @@ class SqliteReaper:
         return Reaped(
             nodes.nodes,
             nodes.released + released,
-            nodes.dead + dead + sum(each.dead for each in unseen),
+            nodes.dead + dead + sum(counts.dead for counts in unseen),
             batches,
-            sum(each.expired_slots for each in unseen),
+            sum(counts.expired_slots for counts in unseen),
         )
 
     async def next_expiry(self, scope: Scope) -> datetime | None:

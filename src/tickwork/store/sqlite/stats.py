@@ -98,15 +98,15 @@ def _write_counts(transaction: Transaction, counted: Sequence[tuple[CounterKey, 
         SQL.add_counters,
         [
             (
-                each.queue_id.bytes,
-                each.tenant,
+                key.queue_id.bytes,
+                key.tenant,
                 minute,
-                str(each.passing),
-                each.type,
-                each.source,
+                str(key.passing),
+                key.type,
+                key.source,
                 messages,
             )
-            for each, messages in counted
+            for key, messages in counted
         ],
     )
 

@@ -29,7 +29,7 @@ class SqliteTraces:
         found = await self._database.read(
             lambda transaction: transaction.execute(SQL.find_trace, values).fetchall()
         )
-        return tuple(_record(each) for each in found)
+        return tuple(_record(row) for row in found)
 
 
 def _record(row: tuple[Any, ...]) -> TraceRecord:

@@ -217,15 +217,15 @@ async def wake_enabled(
 ) -> set[UUID]:
     """Makes messages visible that were released to wait for endpoints that are not disabled any
     more: enabling them did not find the messages while they were claimed. Returns their queues."""
-    waiting = [each for each in released if each.endpoint_id is not None]
+    waiting = [ending for ending in released if ending.endpoint_id is not None]
     if not waiting:
         return set()
     woken = await connection.fetch(
         SQL.wake_enabled,
         moment(),
-        [each.claim.tenant for each in waiting],
-        [each.claim.id for each in waiting],
-        [each.endpoint_id for each in waiting],
+        [ending.claim.tenant for ending in waiting],
+        [ending.claim.id for ending in waiting],
+        [ending.endpoint_id for ending in waiting],
     )
     return {row["queue_id"] for row in woken}
 

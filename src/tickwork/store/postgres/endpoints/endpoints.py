@@ -149,7 +149,9 @@ class PostgresEndpoints:
 
     async def enable(self, scope: Scope, endpoint_id: UUID) -> Endpoint:
         endpoint = await self._change(scope, endpoint_id, SQL.enable_endpoint)
-        every, shown, position = spacing_after_enable(endpoint.settings), 0, _FIRST
+        every = spacing_after_enable(endpoint.settings)
+        shown = 0
+        position = _FIRST
         while True:
             asked = (endpoint.tenant, endpoint_id, *position, CHUNK_DELIVERIES)
             found = await self._database.run(

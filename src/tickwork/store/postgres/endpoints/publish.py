@@ -31,7 +31,9 @@ class Publisher:
     """Publishes events, and stores messages of deliveries."""
 
     def __init__(self, database: Database, moment: Moment, sender: Sender) -> None:
-        self._database, self._moment, self._sender = database, moment, sender
+        self._database = database
+        self._moment = moment
+        self._sender = sender
         self._queue_id: UUID | None = None
 
     async def publish(self, tenant: str, event: NewMessage, owner: str | None) -> Published:
@@ -70,7 +72,9 @@ class Publisher:
 
         async def work(connection: Connection) -> tuple[Published, list[Group]]:
             found = await connection.fetch(SQL.endpoint_settings, self._moment(), tenant)
-            groups, endpoints, is_repeat = list[Group](), 0, False
+            groups = list[Group]()
+            endpoints = 0
+            is_repeat = False
             if found:
                 now = found[0]["now"]
                 settings = ((row["id"], rows.settings(row["settings"])) for row in found)

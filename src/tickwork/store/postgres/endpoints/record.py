@@ -26,11 +26,13 @@ class AttemptRecorder:
     """Records attempts."""
 
     def __init__(self, database: Database, moment: Moment, sender: Sender) -> None:
-        self._database, self._moment, self._sender = database, moment, sender
+        self._database = database
+        self._moment = moment
+        self._sender = sender
 
     async def record(self, records: Sequence[AttemptRecord]) -> tuple[bool, ...]:
         """Records attempts whose claims are still valid, in one transaction; which these are."""
-        possible = [each for each in records if is_possible_claim(each.claim)]
+        possible = [record for record in records if is_possible_claim(record.claim)]
         if not possible:
             return (False,) * len(records)
 
@@ -52,7 +54,7 @@ class AttemptRecorder:
             valid, stored, changes = await self._database.transact(work)
         self._sender.after_commit(stored)
         log_changes(changes)
-        return tuple(id(each) in valid for each in records)
+        return tuple(id(record) in valid for record in records)
 
     async def _update_health(
         self, connection: Connection, records: Sequence[AttemptRecord], now: datetime
@@ -64,7 +66,9 @@ class AttemptRecorder:
             SQL.endpoints_of_attempts, [endpoint_id for _, endpoint_id in attempts], list(failed)
         )
         endpoints = [
-            each for each in map(rows.endpoint, found) if (each.tenant, each.id) in attempts
+            endpoint
+            for endpoint in map(rows.endpoint, found)
+            if (endpoint.tenant, endpoint.id) in attempts
         ]
         if not endpoints:
             return []
@@ -76,8 +80,8 @@ class AttemptRecorder:
             SQL.write_health,
             now,
             [endpoint.id for endpoint in endpoints],
-            *([getattr(each.health, name) for each in changes] for name in HEALTH),
-            [each.disabled_reason for each in changes],
+            *([getattr(change.health, name) for change in changes] for name in HEALTH),
+            [change.disabled_reason for change in changes],
         )
         return [
             EndpointChange(endpoint, change, attempts[endpoint.tenant, endpoint.id])

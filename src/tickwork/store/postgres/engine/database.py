@@ -99,7 +99,9 @@ class Database:
     """
 
     def __init__(self, pool: asyncpg.Pool[asyncpg.Record], url: str, *, pooled: bool) -> None:
-        self._pool, self.url, self._pooled = pool, url, pooled
+        self._pool = pool
+        self.url = url
+        self._pooled = pooled
         self._kept: list[Pooled] = []
         self._waiting = 0
         self._timer: asyncio.TimerHandle | None = None

@@ -24,8 +24,8 @@ class DatabaseIdentity(NamedTuple):
 def identity_of(url: str, environ: Mapping[str, str]) -> DatabaseIdentity:
     """Returns the identity of a URL. It ignores the login and session settings."""
     # Newer versions of urlsplit refuse a list of hosts that begins with an address in brackets.
-    place, _, query = url.partition("://")[2].partition("#")[0].partition("?")
-    netloc, _, path = place.partition("/")
+    location, _, query = url.partition("://")[2].partition("#")[0].partition("?")
+    netloc, _, path = location.partition("/")
     parameters = dict(parse_qsl(query))
     login, _, hosts = netloc.rpartition("@")
     port = environ.get("PGPORT") or _PORT

@@ -57,9 +57,9 @@ class PostgresWakeups:
             if self._notifier is not None:
                 await asyncio.wait([self._notifier], timeout=_CLOSE_SECONDS)
         finally:
-            running = [each for each in (self._notifier, self._listener) if each is not None]
-            for each in running:
-                each.cancel()
+            running = [task for task in (self._notifier, self._listener) if task is not None]
+            for task in running:
+                task.cancel()
         if running:
             await asyncio.wait(running, timeout=_CLOSE_SECONDS)
 

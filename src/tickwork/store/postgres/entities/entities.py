@@ -56,7 +56,9 @@ class PostgresEntities:
         removal: Removal,
         counters: Counters,
     ) -> None:
-        self._database, self._moment, self._queues = database, moment, queues
+        self._database = database
+        self._moment = moment
+        self._queues = queues
         self._removal, self._counters = removal, counters
         # One at a time, so that the calls of a process are stored in order.
         self._coalescer: Coalescer[_Entry, Entered] = Coalescer(self._enter)
@@ -107,10 +109,10 @@ class PostgresEntities:
             _stored(entry, queue_ids[entry.scope, entry.queue], rows.get(number))
             for number, entry in enumerate(entries, start=1)
         ]
-        for each in stored:
-            if isinstance(each, Entered):
+        for outcome in stored:
+            if isinstance(outcome, Entered):
                 sent = CounterKey(
-                    each.message.queue_id, each.message.tenant, CounterName.SENT, "", ""
+                    outcome.message.queue_id, outcome.message.tenant, CounterName.SENT, "", ""
                 )
                 self._counters.add(sent, 1)
         return stored
@@ -211,7 +213,7 @@ class PostgresEntities:
         return await self._heads.submit((own_tenant(scope), entity, result_key))
 
     async def _read_heads(self, asked: Sequence[tuple[str, UUID, str | None]]) -> list[EntityHead]:
-        columns = [list(each) for each in zip(*asked, strict=True)]
+        columns = [list(column) for column in zip(*asked, strict=True)]
         found = await self._database.run(
             lambda connection: connection.fetch(SQL.entity_head, self._moment(), *columns)
         )

@@ -19,18 +19,20 @@ Changes = Sequence[tuple[str, EntityChange]]
 
 async def write_entities(connection: Connection, moment: Moment, ended: Sequence[Ending]) -> None:
     """Stores the changes of endings whose claims are valid, for many calls in few statements."""
-    changes = [(each.claim.tenant, each.entity) for each in ended if each.entity is not None]
+    changes = [
+        (ending.claim.tenant, ending.entity) for ending in ended if ending.entity is not None
+    ]
     if not changes:
         return
-    old = [(tenant, each.old_alarm) for tenant, each in changes if each.old_alarm is not None]
+    old = [(tenant, change.old_alarm) for tenant, change in changes if change.old_alarm is not None]
     if old:
         await connection.execute(SQL.delete_alarms, *_columns(old))
-    kept = [(tenant, each) for tenant, each in changes if not each.keeps_state]
+    kept = [(tenant, change) for tenant, change in changes if not change.keeps_state]
     await _write_states(connection, moment, kept)
     results = [
-        (tenant, each.id, result.key, result.fingerprint, result.value, result.error)
-        for tenant, each in changes
-        if (result := each.result) is not None
+        (tenant, change.id, result.key, result.fingerprint, result.value, result.error)
+        for tenant, change in changes
+        if (result := change.result) is not None
     ]
     if results:
         await connection.execute(SQL.put_entity_results, moment(), *_columns(results))
@@ -38,21 +40,21 @@ async def write_entities(connection: Connection, moment: Moment, ended: Sequence
 
 async def _write_states(connection: Connection, moment: Moment, changes: Changes) -> None:
     freed = await _delete_values(connection, changes)
-    gone = [(tenant, each.id) for tenant, each in changes if each.state is None]
+    gone = [(tenant, change.id) for tenant, change in changes if change.state is None]
     if gone:
         await connection.execute(SQL.delete_entities, *_columns(gone))
     states: list[tuple[Any, ...]] = [
-        (tenant, each.id, each.type, each.key, *_state_values(each.state))
-        for tenant, each in changes
-        if each.state is not None
+        (tenant, change.id, change.type, change.key, *_state_values(change.state))
+        for tenant, change in changes
+        if change.state is not None
     ]
     if not states:
         return
     puts = [
-        (tenant, each.id, name, value)
-        for tenant, each in changes
-        if each.state is not None
-        for name, value in each.puts
+        (tenant, change.id, name, value)
+        for tenant, change in changes
+        if change.state is not None
+        for name, value in change.puts
     ]
     sizes = [freed.get((row[0], row[1]), 0) for row in states]
     values = _columns(puts) if puts else [[], [], [], []]
@@ -61,8 +63,8 @@ async def _write_states(connection: Connection, moment: Moment, changes: Changes
 
 async def _delete_values(connection: Connection, changes: Changes) -> dict[tuple[str, UUID], int]:
     """Deletes keys; returns the bytes that this freed, by tenant and entity."""
-    cleared = [(tenant, each.id) for tenant, each in changes if each.clears]
-    deleted = [(tenant, each.id, name) for tenant, each in changes for name in each.deletes]
+    cleared = [(tenant, change.id) for tenant, change in changes if change.clears]
+    deleted = [(tenant, change.id, name) for tenant, change in changes for name in change.deletes]
     if not cleared and not deleted:
         return {}
     rows = await connection.fetch(

@@ -50,9 +50,9 @@ class BacklogChange:
 async def change_backlog(connection: Connection, change: BacklogChange) -> None:
     """Writes the change at the end of a transaction; `BacklogFull` if it exceeds a cap."""
     changed = [
-        each
-        for each in change.bytes.keys() | change.unchecked.keys()
-        if change.bytes[each] or change.unchecked[each] or each in change.must_fit
+        queue_id
+        for queue_id in change.bytes.keys() | change.unchecked.keys()
+        if change.bytes[queue_id] or change.unchecked[queue_id] or queue_id in change.must_fit
     ]
     if not changed:
         return

@@ -120,7 +120,9 @@ class BatchFiller:
     """Fills and seals batches."""
 
     def __init__(self, database: Database, moment: Moment, sender: Sender) -> None:
-        self._database, self._moment, self._sender = database, moment, sender
+        self._database = database
+        self._moment = moment
+        self._sender = sender
 
     async def fill(
         self, tenant: str, batch: NewBatch, queue: StoredQueue, items: Iterable[NewMessage]

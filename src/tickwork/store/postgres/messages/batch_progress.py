@@ -73,7 +73,9 @@ class BatchProgress:
         subscriptions: PostgresSubscriptions,
     ) -> None:
         self._database, self._moment = database, moment
-        self._queues, self._sender, self._subscriptions = queues, sender, subscriptions
+        self._queues = queues
+        self._sender = sender
+        self._subscriptions = subscriptions
         self._sweep_cursor: tuple[str, UUID] = _START
 
     async def end_items(self, connection: Connection, items: Sequence[EndedItem]) -> None:
@@ -90,12 +92,12 @@ class BatchProgress:
         await connection.execute(
             SQL.end_items,
             self._moment(),
-            [each.id for each in ended],
+            [item.id for item in ended],
             *zip(*kinds, strict=True),
             firsts,
             numbers,
-            [each.started_at for each in ended],
-            [each.attempts for each in ended],
+            [item.started_at for item in ended],
+            [item.attempts for item in ended],
         )
 
     async def complete(self, batches: Collection[tuple[str, UUID]]) -> int:
@@ -185,7 +187,7 @@ class BatchProgress:
         if with_queue:
             stored = await self._sender.store_parcels(connection, with_queue, new_id(), backlog)
         without_queue = [parcel for parcel in parcels if parcel.group.queue_id == _NO_QUEUE]
-        copies = [copy for each in without_queue for copy in each.copies_of(each.group)]
+        copies = [copy for parcel in without_queue for copy in parcel.copies_of(parcel.group)]
         if copies:
             stored = [*stored, *await self._sender.store(connection, copies, new_id(), backlog)]
         await change_backlog(connection, backlog)
@@ -201,7 +203,9 @@ class BatchProgress:
             failed=row["failed"],
             run_id=row["run_id"],
         )
-        tenant, queue, queue_id = row["tenant"], row["completion_queue"], None
+        tenant = row["tenant"]
+        queue = row["completion_queue"]
+        queue_id = None
         if queue is not None:
             with suppress(NotFound):
                 queue_id = await self._queues.id_of(Scope(tenant), queue)

@@ -62,7 +62,9 @@ class PostgresBatches:
         counters: Counters,
     ) -> None:
         self._database, self._moment = database, moment
-        self._queues, self._sender, self._progress = queues, sender, progress
+        self._queues = queues
+        self._sender = sender
+        self._progress = progress
         self._keys, self._counters = keys, counters
         self._filler = BatchFiller(database, moment, sender)
 

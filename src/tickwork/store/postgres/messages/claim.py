@@ -100,7 +100,9 @@ class Claimer:
     def __init__(
         self, database: Database, moment: Moment, queues: PostgresQueues, settler: Settler
     ) -> None:
-        self._database, self._moment, self._queues = database, moment, queues
+        self._database = database
+        self._moment = moment
+        self._queues = queues
         self._settler = settler
         self._states: dict[tuple[UUID, str | None], _ClaimState] = {}
 
@@ -144,8 +146,12 @@ class Claimer:
             row = await connection.fetchrow(SQL.lock_queue_for_claim, self._moment(), queue.id)
             if row is None:
                 return _Claimed()
-            settings, now, spent_until = rows.settings(row), row["now"], row["spent_until"]
-            rate, allowed, shared = settings.rate_per_second, request.limit, None
+            settings = rows.settings(row)
+            now = row["now"]
+            spent_until = row["spent_until"]
+            rate = settings.rate_per_second
+            allowed = request.limit
+            shared = None
             if rate is not None:
                 allowed = min(allowed, allowance(spent_until, now, rate))
             if settings.limit is not None:
@@ -249,11 +255,13 @@ class Claimer:
         portions: list[Portion],
         limits: _Limits,
     ) -> _Claimed:
-        limited = {each.lane.tenant for each in portions if each.lane.claimed_max is not None}
+        limited = {
+            portion.lane.tenant for portion in portions if portion.lane.claimed_max is not None
+        }
         if limited and limits.connection is None:
             return await self._database.transact(
-                lambda each: self._claim_portions(
-                    queue_id, state, request, portions, _Limits(each.fetch, each)
+                lambda connection: self._claim_portions(
+                    queue_id, state, request, portions, _Limits(connection.fetch, connection)
                 ),
                 repeatable=False,
             )
@@ -303,7 +311,7 @@ class Claimer:
     def _decode(self, found: Sequence[Any]) -> _Claimed:
         """Decodes rows of a message, its row id, and whether its event is done."""
         messages = rows.messages(found)
-        self._settler.sightings.note(
+        self._settler.row_hints.note(
             [message.id for message in messages], [row["at"] for row in found]
         )
         duplicates = [row["id"] for row in found if row["is_done"]]
@@ -347,7 +355,7 @@ def _within(portions: Iterable[Portion], rooms: Mapping[str, int]) -> list[Porti
         Portion(portion.lane, min(portion.quota, rooms.get(portion.lane.tenant, portion.quota)))
         for portion in portions
     ]
-    return [each for each in within if each.quota]
+    return [portion for portion in within if portion.quota]
 
 
 def _oldest(

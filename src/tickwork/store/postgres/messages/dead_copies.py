@@ -21,7 +21,9 @@ from tickwork.store.postgres.messages.send import Group, Sender
 from tickwork.store.postgres.messages.settle_statements import for_dead_letter_queue
 from tickwork.store.postgres.messages.system_events import dead_letter_events, receivers
 
-_NO_CLAIM, _NO_HOLDER, _NO_ATTEMPT = 0, None, 0
+_NO_CLAIM = 0
+_NO_HOLDER = None
+_NO_ATTEMPT = 0
 
 
 async def bury_copies(
@@ -35,8 +37,8 @@ async def bury_copies(
     queue. Returns them, to be counted, and what was sent because of them."""
     buried: list[Group] = []
     errors: list[str] = []
-    for row in await connection.fetch(SQL.backlog_room, [*{each.queue_id for each in stored}]):
-        own = [each for each in stored if each.queue_id == row["id"]]
+    for row in await connection.fetch(SQL.backlog_room, [*{group.queue_id for group in stored}]):
+        own = [group for group in stored if group.queue_id == row["id"]]
         for group in _beyond(own, row["room"] - backlog.added(row["id"])):
             buried.append(group)
             errors.append(str(BacklogFull(row["name"], row["bytes_max"])))
@@ -60,9 +62,9 @@ async def bury_copies(
     removed.add(dead_rows, CounterName.DEAD, REASON_BACKLOG_FULL)
     removed.free_bytes(backlog)
     await Keys(moment).unblock(connection, keys_of(removed.with_effects))
-    told = await receivers(connection, moment, {row["tenant"] for row in dead_rows})
+    listeners = await receivers(connection, moment, {row["tenant"] for row in dead_rows})
     groups = [for_dead_letter_queue(row) for row in dead_rows if row["onward_id"] is not None]
-    groups += await dead_letter_events(connection, dead_rows, (), told)
+    groups += await dead_letter_events(connection, dead_rows, (), listeners)
     if groups:
         forwarded = BacklogChange()
         buried += await sender.store(connection, groups, new_id(), forwarded)

@@ -87,7 +87,9 @@ class PostgresDeadLetters:
         counters: Counters,
     ) -> None:
         self._database, self._moment = database, moment
-        self._queues, self._sender, self._counters = queues, sender, counters
+        self._queues = queues
+        self._sender = sender
+        self._counters = counters
 
     async def list(
         self,

@@ -64,7 +64,9 @@ class JointSettler:
         ending_writer: EndingWriter,
         caused: Callable[[Sequence[Ending]], Awaitable[CausedMessages]],
     ) -> None:
-        self._database, self._ending_writer, self._caused = database, ending_writer, caused
+        self._database = database
+        self._ending_writer = ending_writer
+        self._caused = caused
         self._gathering = Gathering(self._settle_together, flights_max=FLIGHTS_MAX)
 
     async def settle(self, endings: Sequence[Ending], joined: Joined) -> None:

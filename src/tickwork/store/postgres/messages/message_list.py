@@ -73,7 +73,9 @@ class _Reader:
         selection: MessageSelection,
         now: datetime,
     ) -> None:
-        self._connection, self._selection, self._now = connection, selection, now
+        self._connection = connection
+        self._selection = selection
+        self._now = now
         self._queue_id, self._tenant = queue_id, tenant
 
     async def read(

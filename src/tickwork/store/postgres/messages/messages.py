@@ -56,7 +56,9 @@ class PostgresMessages:
         sender: Sender,
         settler: Settler,
     ) -> None:
-        self._database, self._moment, self._queues = database, moment, queues
+        self._database = database
+        self._moment = moment
+        self._queues = queues
         self._sender, self._settler = sender, settler
         self._claimer = Claimer(database, moment, queues, settler)
 
@@ -71,7 +73,7 @@ class PostgresMessages:
     async def send_bulk(self, scope: Scope, queue: str, messages: Iterable[NewMessage]) -> int:
         return await self._sender.bulk(scope, queue, messages)
 
-    async def tell(self, scope: Scope, event: NewMessage) -> int:
+    async def notify(self, scope: Scope, event: NewMessage) -> int:
         check_message(event)
         return await publish(self._database, self._moment, self._sender, scope, event)
 

@@ -111,7 +111,9 @@ class Removal:
         wakeups: PostgresWakeups,
         counters: Counters,
     ) -> None:
-        self._batches, self._wakeups, self._counters = batches, wakeups, counters
+        self._batches = batches
+        self._wakeups = wakeups
+        self._counters = counters
         self._keys = Keys(moment)
 
     async def lock_keys(self, connection: Connection, waiting: Sequence[Any]) -> None:
@@ -135,21 +137,23 @@ class Removal:
         """Unblocks keys, counts items of batches and writes the backlog change, in the transaction
         that removed the messages. The order avoids deadlocks."""
         affected = removed.with_effects
-        behind_run = keys_of(each for each in affected if was_handled(each.counter, each.reason))
+        behind_run = keys_of(
+            message for message in affected if was_handled(message.counter, message.reason)
+        )
         keys = keys_of(affected).union(more_keys, removed.passable_keys)
         queues = await self._keys.unblock(connection, keys, behind_run=behind_run)
         ended = [
             EndedItem(
-                *(each.tenant, each.batch_id, each.id, _status(each), each.reason),
-                *(each.claimed_at, each.attempts),
+                *(message.tenant, message.batch_id, message.id, _status(message), message.reason),
+                *(message.claimed_at, message.attempts),
             )
-            for each in affected
-            if each.batch_id is not None
+            for message in affected
+            if message.batch_id is not None
         ]
         if ended:
             await self._batches.end_items(connection, ended)
         await change_backlog(connection, backlog)
-        batches = frozenset((each.tenant, each.batch_id) for each in ended)
+        batches = frozenset((item.tenant, item.batch_id) for item in ended)
         return AfterCommit(removed.counts, frozenset(queues), batches)
 
     async def finish(self, after_commit: AfterCommit) -> None:
@@ -168,7 +172,11 @@ class Removal:
 
 def keys_of(affected: Iterable[RemovedMessage]) -> set[Key]:
     """Returns the keys of removed messages."""
-    return {Key(each.tenant, each.queue_id, each.key) for each in affected if each.key is not None}
+    return {
+        Key(message.tenant, message.queue_id, message.key)
+        for message in affected
+        if message.key is not None
+    }
 
 
 def _status(affected: RemovedMessage) -> ItemStatus:
@@ -190,7 +198,9 @@ class Purger:
     """Deletes messages that are not claimed."""
 
     def __init__(self, database: Database, moment: Moment, removal: Removal) -> None:
-        self._database, self._moment, self._removal = database, moment, removal
+        self._database = database
+        self._moment = moment
+        self._removal = removal
 
     async def purge(self, scope: Scope, queue_id: UUID) -> int:
         """Deletes the waiting messages of a queue, in chunks. Messages sent meanwhile stay."""

@@ -148,10 +148,12 @@ class Sender:
         types = {message.type for message in group.messages if message.type is not None}
         subscribers: dict[tuple[UUID, str], list[str]] = {}
         if types:
-            for each in await self._subscriptions.of(group.tenant):
-                fits = any(matches(each.types, type_) for type_ in types)
-                if fits and each.queue_id != group.queue_id:
-                    subscribers.setdefault((each.queue_id, each.queue), []).append(each.types)
+            for subscription in await self._subscriptions.of(group.tenant):
+                fits = any(matches(subscription.types, type_) for type_ in types)
+                if fits and subscription.queue_id != group.queue_id:
+                    subscribers.setdefault((subscription.queue_id, subscription.queue), []).append(
+                        subscription.types
+                    )
         return Parcel(group, subscribers)
 
     async def bulk(self, scope: Scope, queue: str, messages: Iterable[NewMessage]) -> int:
@@ -383,7 +385,7 @@ def _stored(groups: Sequence[Group], rows: Sequence[asyncpg.Record]) -> list[Gro
         sent, own = group.messages, (group.queue_id, group.tenant)
         if group.queue_id in queues_with_ids:
             # Of two messages with one id at most one is stored.
-            sent = tuple([each for each in sent if new.pop((*own, each.id), False)])
+            sent = tuple([message for message in sent if new.pop((*own, message.id), False)])
         stored.append(group if sent is group.messages else structs.replace(group, messages=sent))
     return stored
 

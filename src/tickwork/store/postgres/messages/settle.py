@@ -30,12 +30,14 @@ class Settler:
     """Settles claims."""
 
     def __init__(self, database: Database, sender: Sender, ending_writer: EndingWriter) -> None:
-        self._database, self._sender, self._ending_writer = database, sender, ending_writer
+        self._database = database
+        self._sender = sender
+        self._ending_writer = ending_writer
         self._coalescer: Coalescer[Settlement, SettleResult] = Coalescer(
             self._commit, flights_max=2
         )
         self._joiner = JointSettler(database, ending_writer, self._caused)
-        self.sightings = ending_writer.sightings
+        self.row_hints = ending_writer.row_hints
 
     async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
         check_settlement(settlement)
@@ -54,7 +56,7 @@ class Settler:
                 else:
                     result = await self._coalescer.submit(Settlement(own), len(own) + items)
             finally:
-                self.sightings.forget(own)
+                self.row_hints.forget(own)
         if not foreign:
             return result
         refused = foreign.union(result.refused)
@@ -92,7 +94,7 @@ class Settler:
     async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
         check_settlement(settlement)
         endings = settlement.endings
-        self.sightings.forget(endings)
+        self.row_hints.forget(endings)
         if foreign := [
             ending.claim.id for ending in endings if not is_own_claim(scope, ending.claim)
         ]:

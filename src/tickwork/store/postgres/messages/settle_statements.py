@@ -109,9 +109,13 @@ class EndingWriter:
     def __init__(
         self, moment: Moment, sender: Sender, removal: Removal, counters: Counters
     ) -> None:
-        self._moment, self._sender, self._keys = moment, sender, Keys(moment)
-        self._removal, self._counters, self._slots = removal, counters, SlotOutcomes(moment)
-        self.sightings: RowHints[tuple[int, int]] = RowHints()
+        self._moment = moment
+        self._sender = sender
+        self._keys = Keys(moment)
+        self._removal = removal
+        self._counters = counters
+        self._slots = SlotOutcomes(moment)
+        self.row_hints: RowHints[tuple[int, int]] = RowHints()
 
     async def carry_out(
         self, connection: Connection, endings: Sequence[Ending], caused: CausedMessages
@@ -142,13 +146,15 @@ class EndingWriter:
         ended.automatic_sends.extend(await result_groups(connection, recorded, in_order))
         parcels, batches = _sent_by(counted, caused.sends), _sent_by(counted, caused.batches)
         withdrawable = await self._slots.keys_to_take(connection, effects)
-        told = await receivers(connection, self._moment, {row["tenant"] for row in ended.dead_rows})
+        listeners = await receivers(
+            connection, self._moment, {row["tenant"] for row in ended.dead_rows}
+        )
         needed = await self._lock_keys(
             connection,
             parcels,
             batches,
             ended,
-            others=withdrawable | told.keys,
+            others=withdrawable | listeners.keys,
             has_effects=bool(effects),
         )
         paused: list[ScheduleKey] = []
@@ -160,9 +166,11 @@ class EndingWriter:
         if ended.dead_rows:
             died = paused_by(recorded, effects, paused)
             ended.automatic_sends.extend(
-                await dead_letter_events(connection, ended.dead_rows, died, told)
+                await dead_letter_events(connection, ended.dead_rows, died, listeners)
             )
-        backlog, sent, copies = BacklogChange(), list[Group](), list[Group]()
+        backlog = BacklogChange()
+        sent = list[Group]()
+        copies = list[Group]()
         # First, so that the sends and copies of this settlement can take the bytes.
         ended.removed.free_bytes(backlog)
         # With equal keys, a dead message precedes the messages that its ending sends.
@@ -237,7 +245,7 @@ class EndingWriter:
                 ids,
                 once(claims),
                 once(holders),
-                self.sightings.take(ids),
+                self.row_hints.take(ids),
                 *successes(firings),
                 *checkpoints.run_ends(endings),
             )
@@ -321,14 +329,14 @@ class EndingWriter:
         wait, but have other signals by now. The release has locked their messages, so nobody gives
         them a signal meanwhile."""
         ended.queues_to_wake.update(await wake_enabled(connection, self._moment, released))
-        waiting = [each for each in released if each.signals_seen is not None]
+        waiting = [ending for ending in released if ending.signals_seen is not None]
         if waiting:
             woken = await connection.fetch(
                 SQL.wake_signalled_runs,
                 self._moment(),
-                [each.claim.tenant for each in waiting],
-                [each.claim.id for each in waiting],
-                [each.signals_seen for each in waiting],
+                [ending.claim.tenant for ending in waiting],
+                [ending.claim.id for ending in waiting],
+                [ending.signals_seen for ending in waiting],
             )
             ended.queues_to_wake.update(row["queue_id"] for row in woken)
 
@@ -387,7 +395,7 @@ async def _record_checkpoints(
 
 def _sent_by(indexes: set[int], caused: Mapping[int, Sequence[T]]) -> list[T]:
     """Returns the messages or batches that the endings at these indexes send, in order."""
-    return [each for index in sorted(indexes & caused.keys()) for each in caused[index]]
+    return [sent for index in sorted(indexes & caused.keys()) for sent in caused[index]]
 
 
 def _add_acked(

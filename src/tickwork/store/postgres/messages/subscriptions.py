@@ -42,7 +42,9 @@ class PostgresSubscriptions:
     """Which queues get copies of which types."""
 
     def __init__(self, database: Database, moment: Moment, queues: PostgresQueues) -> None:
-        self._database, self._moment, self._queues = database, moment, queues
+        self._database = database
+        self._moment = moment
+        self._queues = queues
         self._cache = _EMPTY_CACHE
         self._generation = 0
 

@@ -98,9 +98,9 @@ async def dead_letter_events(
         if (call := death.alarm) is not None:
             id_ = entity_id(call.entity, call.key)
             await connection.execute(SQL.bury_alarm, death.tenant, id_, call.alarm)
-    for each in paused:
-        event = schedule_paused_event(*each.schedule, each.slot, each.error)
-        events.setdefault(each.schedule[0], []).append(event)
+    for pause in paused:
+        event = schedule_paused_event(*pause.schedule, pause.slot, pause.error)
+        events.setdefault(pause.schedule[0], []).append(event)
     return await event_groups(connection, events, found)
 
 

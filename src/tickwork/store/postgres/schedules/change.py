@@ -88,8 +88,12 @@ class Changer:
         counters: Counters,
         copies: SlotCopies,
     ) -> None:
-        self._database, self._moment, self._keys = database, moment, Keys(moment)
-        self._removal, self._wakeups, self._counters = removal, wakeups, counters
+        self._database = database
+        self._moment = moment
+        self._keys = Keys(moment)
+        self._removal = removal
+        self._wakeups = wakeups
+        self._counters = counters
         self._copies = copies
 
     async def change(
@@ -104,7 +108,9 @@ class Changer:
         for _ in range(TRIES_MAX):
             try:
                 changed = await self._database.change(
-                    lambda each: self._change(each, scope, schedule_id, withdraw, decide, under),
+                    lambda connection: self._change(
+                        connection, scope, schedule_id, withdraw, decide, under
+                    ),
                     repeatable=False,
                 )
             except _Interfered:
@@ -154,10 +160,12 @@ class Changer:
         change, planned = None, list[Planned]()
         if is_granted:
             planned = await self._take_planned(connection, schedule, withdraw, now, keys)
-            withdrawn = [each.withdrawn for each in planned]
+            withdrawn = [slot.withdrawn for slot in planned]
             unfinished = await _unfinished(connection, schedule, len(planned), now)
             change = decide(structs.replace(schedule, unfinished=unfinished), withdrawn, now)
-        left, room, fires = RemovedMessages(), BacklogChange(), tuple[Fire, ...]()
+        left = RemovedMessages()
+        room = BacklogChange()
+        fires = tuple[Fire, ...]()
         copies: list[Group] = []
         if change is not None:
             check_change(change.name, change.definition)
@@ -203,7 +211,7 @@ class Changer:
         planned = await take_planned(connection, [named], now, keys=keys, withdraw=withdraw)
         chosen = (withdraw is WithdrawScope.NOT_DUE, withdraw is WithdrawScope.ALL)
         (counts,) = await connection.fetch(SQL.count_withdrawable_slots, now, *named, *chosen)
-        if tuple(counts) != (len(planned), sum(each.withdrawn.is_superseded for each in planned)):
+        if tuple(counts) != (len(planned), sum(slot.withdrawn.is_superseded for slot in planned)):
             raise _Interfered
         return planned
 

@@ -199,7 +199,7 @@ class Creator:
 
     async def _create(self, scope: Scope, new: Sequence[NewSchedule]) -> tuple[Schedule, ...]:
         tenant = own_tenant(scope)
-        names = {each.definition.queue for each in new}
+        names = {schedule.definition.queue for schedule in new}
         queue_ids = {name: await self._queue_id(tenant, name) for name in names}
         # In a fixed order, so that concurrent transactions do not deadlock.
         ordered = sorted(new, key=_order)
@@ -214,8 +214,12 @@ class Creator:
             found = await connection.fetch(
                 SQL.schedules_of_keys,
                 tenant,
-                [each.id for each in new],
-                [each.idempotency_key for each in new if each.idempotency_key is not None],
+                [schedule.id for schedule in new],
+                [
+                    schedule.idempotency_key
+                    for schedule in new
+                    if schedule.idempotency_key is not None
+                ],
             )
             known = schedule_rows.schedules(found)
             return len(stored), _as_made(new, known, {row["id"] for row in stored})
@@ -246,7 +250,9 @@ class Creator:
     async def _rate(self, tenant: str) -> float | None:
         if not is_name(tenant):
             return None
-        row = await self._database.run(lambda each: each.fetchrow(SQL.get_tenant, tenant))
+        row = await self._database.run(
+            lambda connection: connection.fetchrow(SQL.get_tenant, tenant)
+        )
         return None if row is None else row["schedules_per_second"]
 
     async def _next_piece(
@@ -259,7 +265,7 @@ class Creator:
         piece = _Piece([], [], {})
         while some := tuple(islice(source, min(SCHEDULES_PER_TURN, piece.room))):
             check_schedules(some)
-            for name in {each.definition.queue for each in some}:
+            for name in {schedule.definition.queue for schedule in some}:
                 if name not in queue_ids:
                     queue_ids[name] = await self._queue_id(tenant, name)
                 piece.queue_ids[name] = queue_ids[name]
@@ -345,7 +351,7 @@ class Creator:
 
     def _wake(self, new: Sequence[NewSchedule]) -> None:
         """Wakes leaders. They decide themselves whether it is urgent."""
-        if any(each.look_at is not None for each in new):
+        if any(schedule.look_at is not None for schedule in new):
             self._wakeups.notify([SCHEDULES_TOPIC])
 
 
@@ -387,22 +393,29 @@ class _QueueGone(NotFound):
 
 
 def _rows(tenant: str, new: Iterable[NewSchedule], queue_ids: Mapping[str, UUID]) -> list[Row]:
-    return [schedule_rows.new_row(tenant, queue_ids[each.definition.queue], each) for each in new]
+    return [
+        schedule_rows.new_row(tenant, queue_ids[schedule.definition.queue], schedule)
+        for schedule in new
+    ]
 
 
 def _as_made(
     new: Sequence[NewSchedule], known: Sequence[Schedule], stored: set[UUID]
 ) -> tuple[Schedule, ...]:
     """The created schedules; `Conflict` if another schedule is in the way."""
-    by_id = {each.id: each for each in known}
-    by_key = {(each.owner, each.idempotency_key): each for each in known if each.idempotency_key}
+    by_id = {schedule.id: schedule for schedule in known}
+    by_key = {
+        (schedule.owner, schedule.idempotency_key): schedule
+        for schedule in known
+        if schedule.idempotency_key
+    }
     made: list[Schedule] = []
-    for each in new:
-        key = each.idempotency_key
-        is_by_id = key is None or each.id in stored
-        found = by_id.get(each.id) if is_by_id else by_key.get((each.owner, str(key)))
+    for schedule in new:
+        key = schedule.idempotency_key
+        is_by_id = key is None or schedule.id in stored
+        found = by_id.get(schedule.id) if is_by_id else by_key.get((schedule.owner, str(key)))
         if found is None:
-            raise Conflict(f"the name {each.name} is in use; take another one, or update it")
-        check_same_schedule(each, found)
+            raise Conflict(f"the name {schedule.name} is in use; take another one, or update it")
+        check_same_schedule(schedule, found)
         made.append(found)
     return tuple(made)

@@ -71,8 +71,12 @@ class Planner:
         copies: SlotCopies,
         layout: ShardLayout,
     ) -> None:
-        self._database, self._moment, self._layout = database, moment, layout
-        self._wakeups, self._counters, self._copies = wakeups, counters, copies
+        self._database = database
+        self._moment = moment
+        self._layout = layout
+        self._wakeups = wakeups
+        self._counters = counters
+        self._copies = copies
         self._keys = Keys(moment)
         self._swept: tuple[str, UUID] = _START
 
@@ -134,7 +138,9 @@ class Planner:
             run = self._database.transact if has_subscribers else self._database.run
             # A repeat is safe: a schedule that was advanced has changed, and its plan is refused.
             outcome = await run(
-                lambda each: self._write(each, tokens, chosen, has_subscribers=has_subscribers)
+                lambda connection: self._write(
+                    connection, tokens, chosen, has_subscribers=has_subscribers
+                )
             )
             if outcome.keyed:
                 outcome = await self._plan_keyed(

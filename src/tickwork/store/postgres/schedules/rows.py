@@ -44,7 +44,7 @@ def schedules(rows: Iterable[Any]) -> tuple[Schedule, ...]:
 
 
 def schedule(row: Any) -> Schedule:
-    told = read_terms(row["terms"])
+    schedule_terms = read_terms(row["terms"])
     return Schedule(
         tenant=row["tenant"],
         id=row["id"],
@@ -63,8 +63,8 @@ def schedule(row: Any) -> Schedule:
             retry=None if row["retry"] is None else _RETRY.decode(row["retry"]),
             expires_after_seconds=row["expires_after_seconds"],
             metadata=row["metadata"],
-            on_success=told.on_success,
-            on_failure=told.on_failure,
+            on_success=schedule_terms.on_success,
+            on_failure=schedule_terms.on_failure,
         ),
         next_slot=row["next_slot"],
         due_at=row["due_at"],

@@ -50,7 +50,9 @@ class PostgresSchedules:
         self, database: Database, creator: Creator, changer: Changer, planner: Planner
     ) -> None:
         self._database = database
-        self._creator, self._changer, self._planner = creator, changer, planner
+        self._creator = creator
+        self._changer = changer
+        self._planner = planner
         self._gets: Coalescer[tuple[str | None, UUID], Schedule | None] = Coalescer(self._get)
 
     async def create(self, scope: Scope, new: Sequence[NewSchedule]) -> tuple[Schedule, ...]:
@@ -69,7 +71,7 @@ class PostgresSchedules:
 
     async def _get(self, asked: Sequence[tuple[str | None, UUID]]) -> list[Schedule | None]:
         """The schedules that are asked for at the same time, in one statement."""
-        columns = [list(each) for each in zip(*asked, strict=True)]
+        columns = [list(column) for column in zip(*asked, strict=True)]
         rows = await self._database.run(
             lambda connection: connection.fetch(SQL.get_schedule, *columns)
         )

@@ -51,7 +51,9 @@ class PostgresShards:
     def __init__(
         self, database: Database, moment: Moment, wakeups: PostgresWakeups, layout: ShardLayout
     ) -> None:
-        self._database, self._moment, self._wakeups = database, moment, wakeups
+        self._database = database
+        self._moment = moment
+        self._wakeups = wakeups
         self._layout = layout
 
     async def hold(self, scope: Scope, node_id: UUID) -> tuple[Grant, ...]:

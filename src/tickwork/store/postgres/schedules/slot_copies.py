@@ -55,15 +55,17 @@ class SlotCopies:
         of their queues. Returns what was stored; the caller writes the backlog change."""
         if not fired:
             return []
-        found = await connection.fetch(SQL.subscriptions_among, [*{each.tenant for each in fired}])
+        found = await connection.fetch(
+            SQL.subscriptions_among, [*{slots.tenant for slots in fired}]
+        )
         wanted = {
-            (each.tenant, message_id): each.queue_id
-            for each in fired
-            for message_id in each.message_ids
+            (slots.tenant, message_id): slots.queue_id
+            for slots in fired
+            for message_id in slots.message_ids
             if any(
-                row["tenant"] in (each.tenant, None)
-                and row["queue_id"] != each.queue_id
-                and matches(row["types"], each.type)
+                row["tenant"] in (slots.tenant, None)
+                and row["queue_id"] != slots.queue_id
+                and matches(row["types"], slots.type)
                 for row in found
             )
         }

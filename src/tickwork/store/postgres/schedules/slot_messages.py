@@ -78,12 +78,12 @@ async def take_back(
     if planned:
         rows = await connection.fetch(
             SQL.delete_withdrawn,
-            [each.schedule[0] for each in planned],
-            [each.message_id for each in planned],
+            [slot.schedule[0] for slot in planned],
+            [slot.message_id for slot in planned],
         )
         assert len(rows) == len(planned), "locked rows do not change"
         removed.add_withdrawn(rows)
-        slots = [(each.schedule[0], each.message_id) for each in planned]
+        slots = [(slot.schedule[0], slot.message_id) for slot in planned]
         if copies := await copies_of(connection, slots):
             tenants, ids = zip(*copies, strict=True)
             removed.add_withdrawn(await connection.fetch(SQL.delete_withdrawn, tenants, ids))

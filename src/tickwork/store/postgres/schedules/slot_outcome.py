@@ -165,7 +165,7 @@ class SlotOutcomes:
         """Updates the schedules; returns whether leaders must look again, and which schedules
         are paused now."""
         named = sorted(effects)
-        chosen = [effects[each].effect for each in named]
+        chosen = [effects[schedule].effect for schedule in named]
         tenants = [tenant for tenant, _ in named]
         ids = [schedule_id for _, schedule_id in named]
         await connection.execute(SQL.lock_schedules, tenants, ids)
@@ -181,7 +181,7 @@ class SlotOutcomes:
             once([effect.status and str(effect.status) for effect in chosen]),
             once([_BECOMES.get(effect.follow_up) for effect in chosen]),
             once([effect.delay_seconds for effect in chosen]),
-            once([effects[each].slot for each in named]),
+            once([effects[schedule].slot for schedule in named]),
         )
         stopped = [
             (row["tenant"], row["id"])
@@ -208,15 +208,21 @@ def effects_of(recorded: Mapping[Claim, Recorded], counted: Iterable[Claim]) -> 
     """The effects of counted outcomes on their schedules, in the order of slots; schedules that
     do not change are left out."""
     ended = [recorded[claim] for claim in counted if claim in recorded]
-    touched = {each.schedule for each in ended if each.shown is not None and not _is_usual(each)}
+    touched = {
+        outcome.schedule
+        for outcome in ended
+        if outcome.shown is not None and not _is_usual(outcome)
+    }
     if not touched:
         return {}
     effects: Effects = {}
     shown: dict[ScheduleKey, LastOutcome] = {}
-    for each in sorted(ended, key=lambda each: (each.slot, each.run)):
-        if each.shown is not None and each.schedule in touched:
-            shown[each.schedule] = each.shown
-            effects[each.schedule] = effects.get(each.schedule, EffectAndSlot()).after(each)
+    for outcome in sorted(ended, key=lambda outcome: (outcome.slot, outcome.run)):
+        if outcome.shown is not None and outcome.schedule in touched:
+            shown[outcome.schedule] = outcome.shown
+            effects[outcome.schedule] = effects.get(outcome.schedule, EffectAndSlot()).after(
+                outcome
+            )
     return {
         named: effect for named, effect in effects.items() if effect.effect.changes(shown[named])
     }
@@ -276,9 +282,9 @@ def paused_by(
         Paused(
             named,
             max(
-                each.slot
-                for each in recorded.values()
-                if each.schedule == named and each.record.follow_up is FollowUp.PAUSE
+                outcome.slot
+                for outcome in recorded.values()
+                if outcome.schedule == named and outcome.record.follow_up is FollowUp.PAUSE
             ),
             effects[named].effect.error,
         )
@@ -295,8 +301,8 @@ async def _rewind(connection: Connection, planned: Sequence[Planned], now: datet
     """Moves paused schedules back to their first withdrawn slot, and records those that are
     dropped, as `pause` decides."""
     by_schedule: dict[ScheduleKey, list[Withdrawn]] = {}
-    for each in planned:
-        by_schedule.setdefault(each.schedule, []).append(each.withdrawn)
+    for slot in planned:
+        by_schedule.setdefault(slot.schedule, []).append(slot.withdrawn)
     for named, withdrawn in by_schedule.items():
         tenant, schedule_id = named
         row = await connection.fetchrow(SQL.get_schedule, [tenant], [schedule_id])

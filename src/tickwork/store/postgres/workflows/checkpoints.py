@@ -32,16 +32,16 @@ class Recorded(NamedTuple):
 
 async def record(connection: Connection, fenced: Sequence[Fenced]) -> dict[int, Recorded]:
     """Records the checkpoints whose claims are valid, by index."""
-    tenants, ids, claims, holders = claim_columns([each.claim for each in fenced])
-    steps = [each.checkpoint.step for each in fenced]
+    tenants, ids, claims, holders = claim_columns([pair.claim for pair in fenced])
+    steps = [pair.checkpoint.step for pair in fenced]
     found = await connection.fetch(
         SQL.record_checkpoints,
         once(tenants),
         ids,
         once(claims),
         once(holders),
-        [each.checkpoint.uid for each in fenced],
-        once([each.checkpoint.event for each in fenced]),
+        [pair.checkpoint.uid for pair in fenced],
+        once([pair.checkpoint.event for pair in fenced]),
         *(once([getattr(step, name) for step in steps]) for name, _ in RUN_STEP),
     )
     return {row["number"] - 1: Recorded(row["signals"], row["fresh"]) for row in found}
@@ -65,7 +65,9 @@ async def record_one(connection: Connection, fenced: Fenced) -> int | None:
 
 async def record_steps(connection: Connection, kept: Sequence[Ending]) -> dict[int, Recorded]:
     """Records the checkpoints of endings whose claims are valid, by index."""
-    fenced = [Fenced(each.claim, each.checkpoint) for each in kept if each.checkpoint is not None]
+    fenced = [
+        Fenced(ending.claim, ending.checkpoint) for ending in kept if ending.checkpoint is not None
+    ]
     return await record(connection, fenced)
 
 
@@ -104,7 +106,9 @@ async def end_runs(connection: Connection, moment: Moment, ends: Sequence[Fenced
 
 async def end_dead_runs(connection: Connection, moment: Moment, dead: Sequence[Ending]) -> None:
     """Ends runs before their messages become dead letters, which fails all others."""
-    ends = [FencedEnd(each.claim, each.run_end) for each in dead if each.run_end is not None]
+    ends = [
+        FencedEnd(ending.claim, ending.run_end) for ending in dead if ending.run_end is not None
+    ]
     if ends:
         await end_runs(connection, moment, ends)
 
@@ -122,9 +126,9 @@ def run_ends(endings: Sequence[Ending]) -> tuple[list[Any], ...]:
 async def finish_runs(connection: Connection, moment: Moment, ended: Sequence[Ending]) -> None:
     """Ends the runs of messages that were acked in this transaction."""
     ends = [
-        (each.claim.id, each.run_end)
-        for each in ended
-        if each.run_end is not None and each.fate is Fate.ACK
+        (ending.claim.id, ending.run_end)
+        for ending in ended
+        if ending.run_end is not None and ending.fate is Fate.ACK
     ]
     if ends:
         await connection.execute(

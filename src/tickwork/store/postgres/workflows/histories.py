@@ -26,8 +26,8 @@ from tickwork.store.shared.group_commit import Coalescer
 RUNS_READ_MAX = 100
 """Maximum number of runs that are read at once. While one group is replayed, the next is read."""
 
-_KINDS = {str(each): each for each in StepKind}
-_STATES = {str(each): each for each in StepState}
+_KINDS = {str(kind): kind for kind in StepKind}
+_STATES = {str(state): state for state in StepState}
 _STEP_FIELDS, _EVENT_FIELDS = [name for name, _ in RUN_STEP], RunEvent.__struct_fields__
 
 
@@ -65,23 +65,25 @@ class Histories:
     async def _read_on(
         self, connection: Connection, asked: Sequence[Asked]
     ) -> list[RunHistory | None]:
-        found = await find_runs(connection, self._moment, {each[:2] for each in asked})
-        runs = [found.get(each[:2]) for each in asked]
-        both = [(one, each.run) for one, each in zip(asked, runs, strict=True) if each]
-        steps = await _steps(connection, {run.uid for one, run in both if one.with_steps})
+        found = await find_runs(connection, self._moment, {request[:2] for request in asked})
+        runs = [found.get(request[:2]) for request in asked]
+        both = [
+            (request, history.run) for request, history in zip(asked, runs, strict=True) if history
+        ]
+        steps = await _steps(connection, {run.uid for request, run in both if request.with_steps})
         events = await _events(
-            connection, {run.uid for one, run in both if one.with_events and run.signals}
+            connection, {run.uid for request, run in both if request.with_events and run.signals}
         )
         return [
             None
-            if each is None
+            if history is None
             else RunHistory(
-                each.run,
-                tuple(steps.get(each.run.uid, ())) if one.with_steps else (),
-                tuple(events.get(each.run.uid, ())) if one.with_events else (),
-                each.now,
+                history.run,
+                tuple(steps.get(history.run.uid, ())) if request.with_steps else (),
+                tuple(events.get(history.run.uid, ())) if request.with_events else (),
+                history.now,
             )
-            for one, each in zip(asked, runs, strict=True)
+            for request, history in zip(asked, runs, strict=True)
         ]
 
     async def _page_on(
@@ -117,7 +119,7 @@ async def find_runs(
     tenants, ids = zip(*named, strict=True)
     rows = await connection.fetch(SQL.find_runs, moment(), tenants, ids)
     found = [RunHistory(read_run(values), (), (), now) for now, *values in rows]
-    return {(each.run.tenant, each.run.id): each for each in found}
+    return {(history.run.tenant, history.run.id): history for history in found}
 
 
 async def _steps(connection: Connection, uids: Collection[UUID]) -> dict[UUID, list[RunStep]]:

@@ -78,7 +78,9 @@ class PostgresWorkflows:
     """Runs, their steps and events."""
 
     def __init__(self, database: Database, moment: Moment, sender: Sender) -> None:
-        self._database, self._moment, self._sender = database, moment, sender
+        self._database = database
+        self._moment = moment
+        self._sender = sender
         self._checkpoints: Coalescer[Fenced, int | None] = Coalescer(self._record, flights_max=2)
         self._ends: Coalescer[FencedEnd, bool] = Coalescer(self._end)
         self._adopted: Coalescer[_FencedRun, bool] = Coalescer(self._adopt)
@@ -101,20 +103,20 @@ class PostgresWorkflows:
             )
             new = {row["id"] for row in inserted}
             sent, woken = list[Group](), set[UUID]()
-            known = [each for each in runs if each.id not in new]
+            known = [run for run in runs if run.id not in new]
             existing = await self._find(connection, tenant, known)
-            for each in sorted(runs, key=lambda run: run.id):
-                if each.id in new:
-                    if each.event is not None:
-                        await self._add_event(connection, each.uid, 1, each)
+            for run in sorted(runs, key=lambda run: run.id):
+                if run.id in new:
+                    if run.event is not None:
+                        await self._add_event(connection, run.uid, 1, run)
                     continue
-                found = existing.get(each.id)
-                if found is None or is_repeat(found, each):
+                found = existing.get(run.id)
+                if found is None or is_repeat(found, run):
                     continue
-                check_conflict(found, each, on_conflict)
+                check_conflict(found, run, on_conflict)
                 if on_conflict is ConflictPolicy.RESTART_IF_FINISHED:
                     changed = await self._change_in(
-                        connection, tenant, each.id, restart(each.message_id, new=each)
+                        connection, tenant, run.id, restart(run.message_id, new=run)
                     )
                     sent += changed.sent
                     woken |= changed.queues_to_wake
@@ -129,10 +131,10 @@ class PostgresWorkflows:
                 )
                 for queue, group in queues.items()
             ]
-            if groups := [each for each in groups if each.messages]:
+            if groups := [group for group in groups if group.messages]:
                 sent += await self._send(connection, groups)
             all_of = await self._find(connection, tenant, runs)
-            return [all_of[each.id] for each in runs], sent, woken
+            return [all_of[run.id] for run in runs], sent, woken
 
         stored, sent, woken = await self._database.transact(work)
         self._sender.after_commit(sent)
@@ -142,8 +144,8 @@ class PostgresWorkflows:
     async def adopt(self, scope: Scope, claim: Claim, run: NewRun) -> RunHistory | None:
         if not is_own_claim(scope, claim):
             return None
-        held = await self._adopted.submit(_FencedRun(claim, run))
-        return await self.history(Scope(claim.tenant), run.id) if held else None
+        is_adopted = await self._adopted.submit(_FencedRun(claim, run))
+        return await self.history(Scope(claim.tenant), run.id) if is_adopted else None
 
     async def get(self, scope: Scope, run_id: str) -> Run:
         return (await self._read(scope, run_id)).run
@@ -249,7 +251,7 @@ class PostgresWorkflows:
             return [await self._database.run(lambda connection: record_one(connection, fenced[0]))]
         recorded = await self._database.run(lambda connection: record(connection, fenced))
         found = (recorded.get(index) for index in range(len(fenced)))
-        return [None if each is None else each.signals for each in found]
+        return [None if recorded_step is None else recorded_step.signals for recorded_step in found]
 
     async def _end(self, ends: Sequence[FencedEnd]) -> list[bool]:
         ended = await self._database.run(
@@ -258,7 +260,7 @@ class PostgresWorkflows:
         return [index in ended for index in range(len(ends))]
 
     async def _adopt(self, adopted: Sequence[_FencedRun]) -> list[bool]:
-        runs = [each.run for each in adopted]
+        runs = [adoption.run for adoption in adopted]
         columns = [
             [getattr(run, name) for run in runs]
             for name in (
@@ -270,12 +272,12 @@ class PostgresWorkflows:
             lambda connection: connection.fetch(
                 SQL.adopt_runs,
                 self._moment(),
-                *claim_columns([each.claim for each in adopted]),
+                *claim_columns([adoption.claim for adoption in adopted]),
                 *columns,
             )
         )
-        held = {row["number"] - 1 for row in found}
-        return [index in held for index in range(len(adopted))]
+        valid = {row["number"] - 1 for row in found}
+        return [index in valid for index in range(len(adopted))]
 
     async def _find(
         self, connection: Connection, tenant: str, runs: Sequence[NewRun]

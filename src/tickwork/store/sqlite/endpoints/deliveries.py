@@ -131,8 +131,8 @@ class Deliveries:
 
         def work(transaction: Transaction) -> int:
             found = _resent(transaction, scope, ids)
-            for index, each in enumerate(found):
-                _resend(transaction, each, first_after_seconds + index * every)
+            for index, delivery in enumerate(found):
+                _resend(transaction, delivery, first_after_seconds + index * every)
             return len(found)
 
         return await self._database.change(work, rows=len(ids))
@@ -211,7 +211,7 @@ def _resent(transaction: Transaction, scope: Scope, ids: Sequence[UUID]) -> list
                 message_id=new_id(),
             )
         found.append(_Resent(delivery_id, tenant, message_id, published_at, message))
-    return sorted(found, key=lambda each: (each.published_at, each.id.bytes))
+    return sorted(found, key=lambda delivery: (delivery.published_at, delivery.id.bytes))
 
 
 def _resend(transaction: Transaction, resent: _Resent, delay_seconds: float) -> None:

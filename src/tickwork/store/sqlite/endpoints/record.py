@@ -31,12 +31,16 @@ async def record(database: Database, records: Sequence[AttemptRecord]) -> tuple[
     def work(transaction: Transaction) -> tuple[tuple[bool, ...], list[EndpointChange]]:
         valid = _valid(transaction, records)
         new = [records[index] for index, is_new in valid.items() if is_new]
-        kept = [(each, each.delivery_id.bytes) for each in new if each.delivery_id is not None]
+        kept = [
+            (attempt_record, attempt_record.delivery_id.bytes)
+            for attempt_record in new
+            if attempt_record.delivery_id is not None
+        ]
         transaction.connection.executemany(
-            SQL.record_attempts, [_attempt_values(*each, transaction.now) for each in kept]
+            SQL.record_attempts, [_attempt_values(*pair, transaction.now) for pair in kept]
         )
         transaction.connection.executemany(
-            SQL.show_attempts, [_shown_values(*each, transaction.now) for each in kept]
+            SQL.show_attempts, [_shown_values(*pair, transaction.now) for pair in kept]
         )
         changes = _update_health(transaction, new)
         return tuple(index in valid for index in range(len(records))), changes
@@ -58,7 +62,7 @@ def _valid(transaction: Transaction, records: Sequence[AttemptRecord]) -> dict[i
             delivery_id and delivery_id.bytes,
         )
         for index, (claim, delivery_id) in enumerate(
-            (each.claim, each.delivery_id) for each in records
+            (attempt_record.claim, attempt_record.delivery_id) for attempt_record in records
         )
         if is_possible_claim(claim)
     ]
@@ -93,7 +97,7 @@ def _update_health(
     """Writes the health of endpoints that attempts change, and publishes its events."""
     changes: list[EndpointChange] = []
     for (tenant, endpoint_id), own in by_endpoint(records).items():
-        has_failed = not all(each.attempt.is_delivered for each in own)
+        has_failed = not all(attempt_record.attempt.is_delivered for attempt_record in own)
         asked = (endpoint_id.bytes, has_failed)
         row = transaction.execute(SQL.endpoints_of_attempts, asked).fetchone()
         if row is None or rows.endpoint(row).tenant != tenant:

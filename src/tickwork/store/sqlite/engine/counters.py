@@ -58,7 +58,7 @@ class MessageCounters:
         summed: Counter[tuple[bytes, str, CounterName, str, str]] = Counter()
         for queue_id, tenant, counter, type_, source, messages in counted:
             summed[queue_id, tenant, counter, type_ or "", source or ""] += messages
-        queues = {queue_id: UUID(bytes=queue_id) for queue_id in {each[0] for each in summed}}
+        queues = {queue_id: UUID(bytes=queue_id) for queue_id in {key[0] for key in summed}}
         for (queue_id, tenant, counter, type_, source), messages in summed.items():
             key = CounterKey(queues[queue_id], tenant, counter, type_, source)
             self._tallies.add(key, messages)

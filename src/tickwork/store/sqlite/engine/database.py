@@ -32,7 +32,9 @@ class Readers:
     """Threads that run read-only work items, each on one snapshot of the file."""
 
     def __init__(self, file: DatabaseFile, moment: Moment) -> None:
-        self._file, self._moment, self._work_queue = file, moment, WorkQueue()
+        self._file = file
+        self._moment = moment
+        self._work_queue = WorkQueue()
         self._close_lock = Lock()
         self._threads = [
             Thread(target=self._serve, name=f"tickwork-reader-{number}", daemon=True)

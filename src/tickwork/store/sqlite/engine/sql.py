@@ -62,7 +62,9 @@ def _literal(value: object) -> str:
     return f"'{value}'" if isinstance(value, str) else str(value)
 
 
-COMMON = tuple(each for each in MESSAGE if not each.is_rare and each.name not in _NOT_CLAIMED)
+COMMON = tuple(
+    column for column in MESSAGE if not column.is_rare and column.name not in _NOT_CLAIMED
+)
 _COMMON_COLUMNS = ", ".join(["place", *map(_as_json, COMMON)])
 _RARE_COLUMNS = ", ".join(map(_as_json, RARE))
 CLAIMED_COLUMNS = (
@@ -100,9 +102,9 @@ _EACH = "/*each*/"
 def for_rows(statement: str, rows: int) -> str:
     """The statement with the part between its `/*each*/` marks repeated for each row: as a list of
     values, or as SELECTs joined by UNION ALL."""
-    before, each, after = statement.split(_EACH)
-    separator = "UNION ALL" if each.lstrip().startswith("SELECT") else ", "
-    return f"{before}{separator.join([each] * rows)}{after}"
+    before, part, after = statement.split(_EACH)
+    separator = "UNION ALL" if part.lstrip().startswith("SELECT") else ", "
+    return f"{before}{separator.join([part] * rows)}{after}"
 
 
 def in_chunks(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:

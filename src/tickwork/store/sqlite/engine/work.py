@@ -57,7 +57,9 @@ class WorkItem(Generic[Result]):
     def __init__(
         self, work: Callable[[Transaction], Result], *, rows: int = 1, alone: bool = False
     ) -> None:
-        self.work, self.rows, self.alone = work, rows, alone
+        self.work = work
+        self.rows = rows
+        self.alone = alone
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Result] = self.loop.create_future()
         self.result: Result | None = None
@@ -110,7 +112,9 @@ class WorkQueue:
 
     def __init__(self) -> None:
         self._items: SimpleQueue[WorkItem[Any] | None] = SimpleQueue()
-        self._lock, self._is_closed, self._pid = Lock(), False, os.getpid()
+        self._lock = Lock()
+        self._is_closed = False
+        self._pid = os.getpid()
 
     @property
     def is_own_process(self) -> bool:

@@ -103,7 +103,7 @@ class SqliteEntities:
                 call: transaction.execute(SQL.entered_call, (tenant, call.bytes)).fetchone()
                 for call in calls
             }
-            return {each: bool(row[0]) for each, row in found.items() if row is not None}
+            return {call: bool(row[0]) for call, row in found.items() if row is not None}
 
         return await self._database.read(work)
 
@@ -124,7 +124,7 @@ class SqliteEntities:
         self, asked: Sequence[tuple[str, UUID, str | None]]
     ) -> asyncio.Future[list[EntityHead]]:
         return self._database.read(
-            lambda transaction: [_head(transaction, *each) for each in asked]
+            lambda transaction: [_head(transaction, *values) for values in asked]
         )
 
     async def result(self, scope: Scope, entity: UUID, key: str) -> CallResult | None:
@@ -171,7 +171,9 @@ class SqliteEntities:
 
 def _enter(transaction: Transaction, queue: UUID, entry: _Entry) -> Entered | Exception:
     """A direct call that was stored, or why it was not."""
-    m, now, tenant = entry.message, transaction.now, own_tenant(entry.scope)
+    m = entry.message
+    now = transaction.now
+    tenant = own_tenant(entry.scope)
     caller, queue_id = entry.caller.bytes, queue.bytes
     values = (
         *(caller, tenant, queue_id, m.key, m.id.bytes, m.body),
@@ -206,7 +208,9 @@ def _head(
     now = transaction.now
     row = transaction.execute(SQL.entity_head, (tenant, entity.bytes, result_key, now)).fetchone()
     changed_by, version, size, alarm_id, alarm_at, dead, schedules, *result, small = row
-    ids, times, values = Uuids(), Times(), None
+    ids = Uuids()
+    times = Times()
+    values = None
     if small is not None:
         values = {name: bytes.fromhex(value) for name, value in _STORAGE.decode(small).items()}
     return head_of(

@@ -82,7 +82,9 @@ class PreparedBatch:
     """A batch with all its items, stored together or not at all."""
 
     def __init__(self, scope: Scope, batch: BatchWithItems) -> None:
-        self._scope, self._batch, self._prepared = scope, batch, PreparedMessages(batch.items)
+        self._scope = scope
+        self._batch = batch
+        self._prepared = PreparedMessages(batch.items)
 
     def find(self, transaction: Transaction) -> QueueRow:
         """The target queue; `NotFound` if it does not exist."""
@@ -115,7 +117,9 @@ class _Piece:
     def __init__(
         self, scope: Scope, batch: NewBatch, items: Sequence[NewMessage], stored: int
     ) -> None:
-        self._scope, self._batch, self._stored = scope, batch, stored
+        self._scope = scope
+        self._batch = batch
+        self._stored = stored
         self._prepared = PreparedMessages(items)
 
     def store(self, transaction: Transaction) -> None:

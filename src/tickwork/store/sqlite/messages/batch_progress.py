@@ -38,13 +38,13 @@ def end_items(transaction: Transaction, ended: Sequence[EndedItem]) -> set[Batch
     transaction.connection.executemany(
         SQL.end_items,
         [
-            (each.tenant, each.batch_id, each.status, each.id, each.reason, transaction.now,
-             each.started_at, each.attempts)
-            for each in ended
+            (item.tenant, item.batch_id, item.status, item.id, item.reason, transaction.now,
+             item.started_at, item.attempts)
+            for item in ended
         ],
     )  # fmt: skip
-    counts = Counter((each.tenant, each.batch_id, each.status) for each in ended)
-    batches = {(each.tenant, each.batch_id) for each in ended}
+    counts = Counter((item.tenant, item.batch_id, item.status) for item in ended)
+    batches = {(item.tenant, item.batch_id) for item in ended}
     for tenant, batch_id in batches:
         completed = counts[tenant, batch_id, ItemStatus.COMPLETED]
         failed = counts[tenant, batch_id, ItemStatus.FAILED]

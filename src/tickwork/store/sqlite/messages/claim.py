@@ -43,7 +43,9 @@ class ClaimBuilder:
     """Builds one claim: takes what the request asks for and the queue allows."""
 
     def __init__(self, transaction: Transaction, queue: QueueRow, request: ClaimRequest) -> None:
-        self.transaction, self.queue, self._request = transaction, queue, request
+        self.transaction = transaction
+        self.queue = queue
+        self._request = request
         self.found: list[ClaimedRow] = []
         self.bodies: dict[int, bytes] = {}
         self._duplicates = 0
@@ -81,7 +83,9 @@ class ClaimBuilder:
         A tenant's portion covers all its priorities: many priorities do not make it larger.
         """
         queue_id, now = self.queue.id, self.transaction.now
-        before, duplicates, remaining = len(self.found), self._duplicates, self.remaining
+        before = len(self.found)
+        duplicates = self._duplicates
+        remaining = self.remaining
         for tenant, own in groupby(portions, key=lambda portion: portion.lane.tenant):
             if remaining <= 0:
                 break
@@ -139,19 +143,19 @@ class ClaimBuilder:
 
     def _ack_duplicates(self, found: list[ClaimedRow]) -> list[ClaimedRow]:
         """Acks those of one tenant's messages whose event is done; returns the others."""
-        events = [each.event_id for each in found if each.event_id is not None]
+        events = [row.event_id for row in found if row.event_id is not None]
         if not events:
             return found
         asked = msgspec.json.encode(events).decode()
         values = (found[0].tenant, self.queue.id, asked)
         known = {event for (event,) in self.transaction.execute(SQL.done_events, values)}
-        rowids = [each.rowid for each in found if each.event_id in known]
+        rowids = [row.rowid for row in found if row.event_id in known]
         if not rowids:
             return found
         removed = self.transaction.execute(SQL.delete_messages, (rows.as_json(rowids),)).fetchall()
         finish_removal(self.transaction, removed, CounterName.DONE)
         self._duplicates += len(rowids)
-        return [each for each in found if each.event_id not in known]
+        return [row for row in found if row.event_id not in known]
 
     def _hand_out(self, found: Sequence[ClaimedRow]) -> None:
         request, lease_until = self._request, None
@@ -159,7 +163,7 @@ class ClaimBuilder:
             lease_until = self.transaction.now + microseconds(request.lease_seconds)
         if found:
             self.bodies |= large_bodies(self.transaction, found)
-            rowids = rows.as_json(each.rowid for each in found)
+            rowids = rows.as_json(row.rowid for row in found)
             marks = (request.holder.bytes, lease_until, rowids, self.transaction.now)
             self.transaction.execute(SQL.claim, (*marks, self._is_counted))
 
@@ -170,8 +174,10 @@ RINGS_MAX = 10_000
 class Claimer:
     """Claims messages. The rings are only used on the writer thread."""
 
-    def __init__(self, database: Database, moment: Moment, sightings: RowHints[int]) -> None:
-        self._database, self._moment, self._sightings = database, moment, sightings
+    def __init__(self, database: Database, moment: Moment, row_hints: RowHints[int]) -> None:
+        self._database = database
+        self._moment = moment
+        self._row_hints = row_hints
         self._rings: dict[tuple[bytes, str | None], Ring] = {}
 
     async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
@@ -182,7 +188,7 @@ class Claimer:
         if taken is None:
             return ()
         found = taken.in_order()
-        self._sightings.note([each.id for each in found], [each.rowid for each in found])
+        self._row_hints.note([row.id for row in found], [row.rowid for row in found])
         queue_id = UUID(bytes=taken.queue.id)
         return messages(found, taken.bodies, queue_id, request.holder, taken.transaction.now)
 

@@ -70,7 +70,7 @@ def read(transaction: Transaction, statement: str, values: Sequence[Value]) -> l
 
 def large_bodies(transaction: Transaction, found: Sequence[ClaimedRow]) -> dict[int, bytes]:
     """The bodies that were too large to be read inline, by rowid."""
-    rowids = [each.rowid for each in found if each.body is None]
+    rowids = [row.rowid for row in found if row.body is None]
     if not rowids:
         return {}
     asked = msgspec.json.encode(rowids).decode()
@@ -87,25 +87,25 @@ def messages(
 
 def in_order(found: list[ClaimedRow]) -> list[ClaimedRow]:
     """Highest priority first, and within a priority the oldest visible first."""
-    return sorted(found, key=lambda each: (-each.priority, each.visible_at, each.id))
+    return sorted(found, key=lambda row: (-row.priority, row.visible_at, row.id))
 
 
-def _is_late(each: ClaimedRow, at: int) -> bool:
-    if each.grace_seconds is None or each.attempts or each.lost or each.due_at is None:
+def _is_late(row: ClaimedRow, at: int) -> bool:
+    if row.grace_seconds is None or row.attempts or row.lost or row.due_at is None:
         return False
-    if each.last_error is not None and each.last_error.startswith(WAITING_SINCE):
+    if row.last_error is not None and row.last_error.startswith(WAITING_SINCE):
         return False
-    return each.due_at + each.grace_seconds * 1_000_000 < at
+    return row.due_at + row.grace_seconds * 1_000_000 < at
 
 
 _CLAIMED = {
     "queue_id": "queue_id",
     "state": "claimed",
-    "claim": "each.claim + 1",
+    "claim": "row.claim + 1",
     "holder": "holder",
     "claimed_at": "times[at]",
-    "catch_up": "each.catch_up == 1 or is_late(each, at)",
-    "body": "bodies[each.rowid] if each.body is None else from_hex(each.body)",
+    "catch_up": "row.catch_up == 1 or is_late(row, at)",
+    "body": "bodies[row.rowid] if row.body is None else from_hex(row.body)",
 }
 """Fields of a claimed message that its row does not have as they are."""
 
@@ -114,10 +114,10 @@ _messages = compiled(
     "tuple([message("
     + ", ".join(
         _CLAIMED.get(column.name)
-        or (f"times[each.{column.name}]" if column.kind is Kind.TIME else f"each.{column.name}")
+        or (f"times[row.{column.name}]" if column.kind is Kind.TIME else f"row.{column.name}")
         for column in MESSAGE
     )
-    + ") for each in found])",
+    + ") for row in found])",
     message=Message,
     claimed=State.CLAIMED,
     is_late=_is_late,

@@ -245,8 +245,8 @@ def _replay(
         if queue.name == ENDPOINTS_QUEUE:
             _show_deliveries(transaction, tenant, messages)
         transaction.counted += [
-            CountedMessages(queue.id, tenant, CounterName.REPLAYED, each.type, each.source, 1)
-            for each in messages
+            CountedMessages(queue.id, tenant, CounterName.REPLAYED, message.type, message.source, 1)
+            for message in messages
         ]
     return tuple(replayed)
 

@@ -57,9 +57,9 @@ class _Joint(Joint):
     def carry_out(self, transaction: Transaction) -> None:
         result = self._ready.carry_out(transaction)
         if result.refused:
-            raise ClaimLost(held.id for held in result.refused)
+            raise ClaimLost(claim.id for claim in result.refused)
         if result.duplicates:
-            raise EventDone(held.id for held in result.duplicates)
+            raise EventDone(claim.id for claim in result.duplicates)
         _call(self.joined, transaction)
 
 

@@ -86,9 +86,9 @@ class _Reader:
                 if not rest:
                     end = _position(part, row)
                     kept = cut(part, end)
-            for each in kept:
+            for kept_part in kept:
                 if len(found) < limit:
-                    found += self._read(each, limit - len(found))
+                    found += self._read(kept_part, limit - len(found))
             if end is not None:
                 return found, end
         return found, None

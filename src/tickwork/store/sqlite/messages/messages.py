@@ -60,7 +60,7 @@ class SqliteMessages:
     def __init__(self, database: Database, moment: Moment) -> None:
         self._database = database
         self._sender, self._settler = Sender(database), Settler(database)
-        self._claimer = Claimer(database, moment, self._settler.sightings)
+        self._claimer = Claimer(database, moment, self._settler.row_hints)
 
     async def send(self, scope: Scope, queue: str, message: NewMessage) -> None:
         check_message(message)
@@ -73,7 +73,7 @@ class SqliteMessages:
     async def send_bulk(self, scope: Scope, queue: str, messages: Iterable[NewMessage]) -> int:
         return await self._sender.bulk(scope, queue, messages)
 
-    async def tell(self, scope: Scope, event: NewMessage) -> int:
+    async def notify(self, scope: Scope, event: NewMessage) -> int:
         check_message(event)
         return await publish(self._database, scope, event)
 

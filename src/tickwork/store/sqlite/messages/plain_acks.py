@@ -69,18 +69,20 @@ class PlainAcks(NamedTuple):
 
 
 def plain_acks(
-    scope: Scope, endings: Sequence[Ending], sightings: RowHints[int]
+    scope: Scope, endings: Sequence[Ending], row_hints: RowHints[int]
 ) -> PlainAcks | None:
     """The endings as plain acks; None if one of them is not plain."""
     first = endings[0].claim
-    tenant, claim, holder = first.tenant, first.number, first.holder
+    tenant = first.tenant
+    claim = first.number
+    holder = first.holder
     if not is_possible_claim(first) or not (scope.is_system or scope.tenant == tenant):
         return None
     ids: list[UUID] = []
     took: list[float] = []
     completes: list[bool] = []
     for ending in endings:
-        held, firing = ending.claim, ending.firing
+        ending_claim, firing = ending.claim, ending.firing
         if firing is not None:
             if not firing.is_bare_success:
                 return None
@@ -92,13 +94,13 @@ def plain_acks(
             or ending.batches
             or ending.entity is not None
             or ending.run_end is not None
-            or held.number != claim
-            or held.holder != holder
-            or held.tenant != tenant
+            or ending_claim.number != claim
+            or ending_claim.holder != holder
+            or ending_claim.tenant != tenant
         ):
             return None
-        ids.append(held.id)
-    rowids = [rowid for rowid in sightings.take(ids) if rowid is not None]
+        ids.append(ending_claim.id)
+    rowids = [rowid for rowid in row_hints.take(ids) if rowid is not None]
     if len({*rowids}) < len(ids) or len(took) not in (0, len(ids)):
         return None
     joined = b"".join([id_.bytes for id_ in ids])
@@ -108,7 +110,7 @@ def plain_acks(
 
 def _end_slots(transaction: Transaction, rowids: str, took: Sequence[float]) -> None:
     ids = b"".join([new_id().bytes for _ in took])
-    long = "".join([f"{microseconds(each):0{TOOK_DIGITS}d}" for each in took])
+    long = "".join([f"{microseconds(seconds):0{TOOK_DIGITS}d}" for seconds in took])
     values = (rowids, ids, long, TOOK_DIGITS, transaction.now)
     transaction.execute(SQL.record_successes, values)
     transaction.execute(SQL.show_successes, (rowids, *AFTER_SUCCESS))

@@ -104,7 +104,9 @@ class PreparedMessages:
         queue's cap, unless they are exempt.
         """
         shared = (tenant, queue.id, transaction.now, batch_id)
-        stored, kinds, size = self.messages, self._kinds, self._bytes
+        stored = self.messages
+        kinds = self._kinds
+        size = self._bytes
         short: dict[int, list[NewMessage]] = {}
         for number, chunk in enumerate(self._chunks):
             cursor = transaction.execute(chunk.statement, shared + chunk.values)

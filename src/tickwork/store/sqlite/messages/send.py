@@ -26,7 +26,9 @@ class Parcel:
     """Messages for one queue, stored with their copies for subscribers together or not at all."""
 
     def __init__(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> None:
-        self._scope, self._queue, self._prepared = scope, queue, PreparedMessages(messages)
+        self._scope = scope
+        self._queue = queue
+        self._prepared = PreparedMessages(messages)
 
     def find(self, transaction: Transaction) -> QueueRow:
         """The target queue; `NotFound` if it does not exist."""

@@ -29,7 +29,7 @@ class Settler:
         self._coalescer: Coalescer[Sequence[Ending], SettleResult] = Coalescer(
             self._commit, flights_max=2
         )
-        self.sightings: RowHints[int] = RowHints()
+        self.row_hints: RowHints[int] = RowHints()
 
     async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
         check_settlement(settlement)
@@ -37,12 +37,14 @@ class Settler:
             return SettleResult()
         if waiting_writes():
             return await self._settle_with_writes(scope, settlement.endings)
-        plain = plain_acks(scope, settlement.endings, self.sightings)
+        plain = plain_acks(scope, settlement.endings, self.row_hints)
         if plain is not None:
             return await self._settle_plain(scope, settlement.endings, plain)
-        self.sightings.forget(settlement.endings)
+        self.row_hints.forget(settlement.endings)
         if all(is_own_claim(scope, ending.claim) for ending in settlement.endings):
-            items = sum(len(batch.items) for each in settlement.endings for batch in each.batches)
+            items = sum(
+                len(batch.items) for ending in settlement.endings for batch in ending.batches
+            )
             rows = len(settlement.endings) + items
             return await self._coalescer.submit(settlement.endings, rows)
         endings = Endings(scope, settlement.endings)
@@ -57,14 +59,14 @@ class Settler:
             results: list[SettleResult] = []
             for part, endings in parts:
                 result = endings.carry_out(transaction)
-                results += [_result_of(each, result) for each in part]
+                results += [_result_of(own_endings, result) for own_endings in part]
             return results
 
         return self._database.write(work, rows=sum(endings.rows for _, endings in parts))
 
     async def _settle_with_writes(self, scope: Scope, endings: Sequence[Ending]) -> SettleResult:
         """Settles with the writes that the caller joins to it."""
-        self.sightings.forget(endings)
+        self.row_hints.forget(endings)
         prepared = Endings(scope, endings)
 
         def work(transaction: Transaction) -> tuple[bool, SettleResult]:
@@ -102,7 +104,7 @@ class Settler:
         return await self._database.change(work, rows=endings.rows)
 
     async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
-        self.sightings.forget(settlement.endings)
+        self.row_hints.forget(settlement.endings)
         await self._joint.settle(scope, settlement, joined)
 
 
@@ -127,6 +129,6 @@ def _result_of(endings: Sequence[Ending], result: SettleResult) -> SettleResult:
         return result
     own = {ending.claim for ending in endings}
     return SettleResult(
-        tuple(each for each in result.refused if each in own),
+        tuple(claim for claim in result.refused if claim in own),
         tuple(duplicate for duplicate in result.duplicates if duplicate in own),
     )

@@ -63,17 +63,17 @@ class Endings:
         batches: list[tuple[int, PreparedBatch]] = []
         self.rows = len(endings)
         for index, ending in enumerate(endings):
-            held = ending.claim
-            if (scope.is_system or held.tenant == scope.tenant) and is_possible_claim(held):
-                fence = (held.tenant, held.id.bytes, held.number, held.holder.bytes)
+            claim = ending.claim
+            if (scope.is_system or claim.tenant == scope.tenant) and is_possible_claim(claim):
+                fence = (claim.tenant, claim.id.bytes, claim.number, claim.holder.bytes)
                 is_first = self._indexes.setdefault(fence, index) == index
                 if ending.firing is not None and is_first:
                     self._firings[fence] = ending.firing
                 for send in ending.sends:
-                    parcel = Parcel(Scope(held.tenant), send.queue, [send.message])
+                    parcel = Parcel(Scope(claim.tenant), send.queue, [send.message])
                     self._effects.append((index, parcel))
                 for batch in ending.batches:
-                    batches.append((index, PreparedBatch(Scope(held.tenant), batch)))
+                    batches.append((index, PreparedBatch(Scope(claim.tenant), batch)))
                     self.rows += len(batch.items)
         self._effects += batches
 
@@ -118,7 +118,11 @@ class Endings:
         changed = (self._endings[index] for index in ended - doubled)
         write_entities(
             transaction,
-            [(each.claim.tenant, each.entity) for each in changed if each.entity is not None],
+            [
+                (ending.claim.tenant, ending.entity)
+                for ending in changed
+                if ending.entity is not None
+            ],
         )
         sent: list[Sent] = []
         for index, effect in self._effects:
@@ -127,8 +131,8 @@ class Endings:
                 if isinstance(effect, PreparedBatch):
                     batches.add(effect.name)
         # Last, so that copies take no room from the settlement's own messages.
-        for each in sent:
-            send_copies(transaction, *each)
+        for stored in sent:
+            send_copies(transaction, *stored)
         return SettleResult(
             tuple(ending.claim for index, ending in enumerate(self._endings) if index not in ended),
             tuple(self._endings[index].claim for index in sorted(doubled)),

@@ -104,7 +104,7 @@ def _change(
         raise NotFound("schedule", schedule_id)
     key = (schedule.tenant, schedule_id.bytes)
     to_withdraw = withdrawable(transaction, *key, withdraw)
-    withdrawn = [each for _, each in to_withdraw]
+    withdrawn = [slot for _, slot in to_withdraw]
     unfinished = _unfinished(transaction, schedule, len(withdrawn))
     seen = structs.replace(schedule, unfinished=unfinished)
     change = decide(seen, withdrawn, from_microseconds(transaction.now))

@@ -99,7 +99,9 @@ class _PreparedSchedule(NamedTuple):
 
 
 def _prepare(new: Iterable[NewSchedule], alike: _Common) -> list[_PreparedSchedule]:
-    return [_PreparedSchedule(each, own_values(each), alike.of(each)) for each in new]
+    return [
+        _PreparedSchedule(schedule, own_values(schedule), alike.of(schedule)) for schedule in new
+    ]
 
 
 async def _next_piece(source: Iterator[NewSchedule], alike: _Common) -> list[_PreparedSchedule]:
@@ -118,13 +120,13 @@ def _create(
     ids: list[UUID] = []
     new_ones: dict[UUID, NewSchedule] = {}
     keyed: dict[tuple[str | None, str], NewSchedule] = {}
-    for each in new:
-        first = _find_repeated(transaction, tenant, each) or new_ones.get(each.id)
-        if first is None and each.idempotency_key is not None:
-            first = keyed.setdefault((each.owner, each.idempotency_key), each)
-        if first is None or first is each:
-            new_ones[each.id] = first = each
-        check_same_schedule(each, first)
+    for schedule in new:
+        first = _find_repeated(transaction, tenant, schedule) or new_ones.get(schedule.id)
+        if first is None and schedule.idempotency_key is not None:
+            first = keyed.setdefault((schedule.owner, schedule.idempotency_key), schedule)
+        if first is None or first is schedule:
+            new_ones[schedule.id] = first = schedule
+        check_same_schedule(schedule, first)
         ids.append(first.id)
     _store(transaction, tenant, _prepare(new_ones.values(), SharedValues(common_values)))
     return len(new_ones), tuple(_get(transaction, tenant, schedule_id) for schedule_id in ids)
@@ -150,12 +152,12 @@ def _store(transaction: Transaction, tenant: str, ready: Sequence[_PreparedSched
     """Stores the schedules whose ids are new; returns how many."""
     if not ready:
         return 0
-    scope, new = Scope(tenant), [each.new for each in ready]
+    scope, new = Scope(tenant), [prepared.new for prepared in ready]
     queues = {
         name: find_queue(transaction, scope, name).id
-        for name in dict.fromkeys(each.definition.queue for each in new)
+        for name in dict.fromkeys(schedule.definition.queue for schedule in new)
     }
-    values = [(queues[each.definition.queue], *own, *common) for each, own, common in ready]
+    values = [(queues[schedule.definition.queue], *own, *common) for schedule, own, common in ready]
     made = 0
     try:
         for chunk in in_chunks(values):
@@ -169,7 +171,9 @@ def _store(transaction: Transaction, tenant: str, ready: Sequence[_PreparedSched
         owners = {schedule.owner for schedule in new if is_active(schedule.status)}
         check_number_now(transaction, tenant, owners)
     _check_rate(transaction, tenant, made)
-    soonest = min((each.look_at for each in new if each.look_at is not None), default=None)
+    soonest = min(
+        (schedule.look_at for schedule in new if schedule.look_at is not None), default=None
+    )
     wake_leaders(transaction, None if soonest is None else to_microseconds(soonest))
     return made
 
@@ -180,7 +184,7 @@ def _conflict(new: Sequence[NewSchedule], error: sqlite3.IntegrityError) -> Exce
         return error
     if "tickwork_schedules_key" in str(error):
         return Conflict("an idempotency_key is already in use")
-    names = sorted({each.name for each in new if each.name is not None})
+    names = sorted({schedule.name for schedule in new if schedule.name is not None})
     return Conflict(f"a name is already in use: {', '.join(names[:5])}")
 
 

@@ -175,7 +175,7 @@ def _soonest(found: Sequence[rows.Row]) -> tuple[PlannedSlot, ...]:
         )
         for tenant, id_, name, rule, slot, due_at in found
     ]
-    return tuple(sorted(slots, key=lambda each: each.due_at))
+    return tuple(sorted(slots, key=lambda slot: slot.due_at))
 
 
 def _owns(transaction: Transaction, scope: Scope, schedule_id: UUID) -> bool:

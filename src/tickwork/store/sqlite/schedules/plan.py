@@ -128,8 +128,8 @@ class Planner:
         def work(transaction: Transaction) -> tuple[LaterSlots, ...]:
             rest = (transaction.now,)
             return tuple(
-                LaterSlots(*transaction.execute(SQL.newer_due, (*each, *rest)).fetchone())
-                for each in asked
+                LaterSlots(*transaction.execute(SQL.newer_due, (*values, *rest)).fetchone())
+                for values in asked
             )
 
         return await self._database.read(work)
@@ -172,8 +172,8 @@ def _prepare(plan: Plan) -> _PreparedPlan:
 def _carry_out(
     transaction: Transaction, tokens: dict[int, int], prepared: Sequence[_PreparedPlan]
 ) -> PlanResult:
-    held = dict(transaction.execute(SQL.shard_tokens).fetchall())
-    led_shards = {shard for shard, token in tokens.items() if held.get(shard) == token}
+    tokens_by_shard = dict(transaction.execute(SQL.shard_tokens).fetchall())
+    led_shards = {shard for shard, token in tokens.items() if tokens_by_shard.get(shard) == token}
     led = {index: step for index, step in enumerate(prepared) if step.shard in led_shards}
     done: dict[int, SourceSchedule] = {}
     no_queue: list[int] = []
@@ -188,7 +188,7 @@ def _carry_out(
         SlotMessages(origin, prepared[index].source, prepared[index].fires)
         for index, origin in done.items()
     ]
-    store_slot_messages(transaction, [each for each in firing if each.slots])
+    store_slot_messages(transaction, [messages for messages in firing if messages.slots])
     record_skips(
         transaction,
         [(step.fence[:2], skip) for _, step in moving for skip in step.skips],

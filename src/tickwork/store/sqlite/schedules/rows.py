@@ -57,7 +57,7 @@ def read_schedule(row: Row) -> StoredSchedule:
         created_at, updated_at, changed_at, rule, queue, body, type_, content_type, priority,
         overlap, on_dead, retry, expires_after_seconds, metadata, shift, owner, terms,
     ) = row  # fmt: skip
-    schedule_id, told = UUID(bytes=id_), read_terms(terms)
+    schedule_id, schedule_terms = UUID(bytes=id_), read_terms(terms)
     definition = Definition(
         rule=read_rule(rule, schedule_id, shift),
         queue=queue,
@@ -70,8 +70,8 @@ def read_schedule(row: Row) -> StoredSchedule:
         retry=None if retry is None else _RETRY.decode(retry),
         expires_after_seconds=expires_after_seconds,
         metadata=metadata,
-        on_success=told.on_success,
-        on_failure=told.on_failure,
+        on_success=schedule_terms.on_success,
+        on_failure=schedule_terms.on_failure,
     )
     schedule = Schedule(
         tenant=tenant,

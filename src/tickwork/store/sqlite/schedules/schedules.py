@@ -95,11 +95,13 @@ def _coming(
 ) -> list[Schedule]:
     """Schedules of all tenants together, soonest due first."""
     found = [
-        each
+        schedule
         for tenant in tenants
-        for each in _of_tenant(transaction, tenant, selection, after, limit)
+        for schedule in _of_tenant(transaction, tenant, selection, after, limit)
     ]
-    return sorted(found, key=lambda each: (each.due_at, each.id.bytes, each.tenant))[:limit]
+    return sorted(
+        found, key=lambda schedule: (schedule.due_at, schedule.id.bytes, schedule.tenant)
+    )[:limit]
 
 
 def _by_tenant(
@@ -206,7 +208,7 @@ class SqliteSchedules:
     ) -> asyncio.Future[list[StoredSchedule | None]]:
         """The schedules that are asked for at the same time, in one turn of a reader."""
         return self._database.read(
-            lambda transaction: [find_if_any(transaction, *each) for each in asked]
+            lambda transaction: [find_if_any(transaction, *pair) for pair in asked]
         )
 
     async def find(self, scope: Scope, name: str) -> Schedule | None:
@@ -254,7 +256,7 @@ class SqliteSchedules:
 
         def work(transaction: Transaction) -> list[Any]:
             named = [(tenant, key, scope.owner) for key in asked]
-            found = (transaction.execute(SQL.schedules_of_keys, each) for each in named)
+            found = (transaction.execute(SQL.schedules_of_keys, values) for values in named)
             return [row for rows in found for row in rows.fetchall()]
 
         return tuple(read_schedule(row).schedule for row in await self._database.read(work))

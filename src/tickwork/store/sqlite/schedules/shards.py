@@ -199,7 +199,9 @@ def _follow(transaction: Transaction, grant: Grant, intervals: str) -> JumpsAppl
 
 
 def _hold(transaction: Transaction, node_id: UUID) -> tuple[Grant, ...]:
-    execute, now, own = transaction.execute, transaction.now, (node_id.bytes,)
+    execute = transaction.execute
+    now = transaction.now
+    own = (node_id.bytes,)
     (alive,) = execute(SQL.is_alive, (node_id.bytes, now)).fetchone()
     if not alive:
         raise NodeExpired(node_id)

@@ -36,12 +36,12 @@ def copy_slots(transaction: Transaction, fired: Iterable[FiredSlots]) -> None:
         return
     patterns = _Patterns(transaction)
     wanted: dict[tuple[str, bytes], list[bytes]] = {}
-    for each in fired:
+    for slots in fired:
         if any(
-            queue_id != each.queue_id and matches(types, each.type)
-            for types, queue_id in patterns[each.tenant]
+            queue_id != slots.queue_id and matches(types, slots.type)
+            for types, queue_id in patterns[slots.tenant]
         ):
-            wanted.setdefault((each.tenant, each.queue_id), []).extend(each.message_ids)
+            wanted.setdefault((slots.tenant, slots.queue_id), []).extend(slots.message_ids)
     for (tenant, queue_id), ids in wanted.items():
         for some in in_chunks(ids):
             events = _events(transaction, tenant, some)

@@ -41,7 +41,7 @@ from tickwork.store.sqlite.schedules.slot_copies import (
     withdraw_copies,
 )
 
-_ORDERED = frozenset(str(each) for each in OverlapPolicy if each.is_ordered)
+_ORDERED = frozenset(str(policy) for policy in OverlapPolicy if policy.is_ordered)
 _NEVER = -(2**62)
 
 
@@ -92,7 +92,9 @@ def prepare_slot(fire: Fire) -> SlotMessage:
 def store_slot_messages(transaction: Transaction, many: Sequence[SlotMessages]) -> None:
     """Stores the messages of slots, exempt from the cap of their queue, and copies for
     subscribers."""
-    now, ready, repeats = transaction.now, set[bytes](), set[bytes]()
+    now = transaction.now
+    ready = set[bytes]()
+    repeats = set[bytes]()
     unkeyed: list[tuple[Any, ...]] = []
     for (rowid, _, schedule_id, queue_id, _, _, overlap, own_terms), source, slots in many:
         key = ordering_key(UUID(bytes=schedule_id)) if overlap in _ORDERED else None
@@ -112,7 +114,7 @@ def store_slot_messages(transaction: Transaction, many: Sequence[SlotMessages]) 
     copy_slots(
         transaction,
         (
-            FiredSlots(origin.tenant, origin.queue_id, origin.type, [each.id for each in slots])
+            FiredSlots(origin.tenant, origin.queue_id, origin.type, [slot.id for slot in slots])
             for origin, _, slots in many
         ),
     )

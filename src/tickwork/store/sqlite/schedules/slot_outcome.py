@@ -97,39 +97,41 @@ def end_slots(transaction: Transaction, ended: Sequence[EndedSlot]) -> None:
     """Records the outcomes of slots and changes their schedules accordingly."""
     if not ended:
         return
-    record(transaction, [(each.slot, each.record) for each in ended])
-    _tell_results(transaction, ended)
+    record(transaction, [(ending.slot, ending.record) for ending in ended])
+    _send_results(transaction, ended)
     by_schedule: dict[Key, list[EndedSlot]] = {}
-    for each in ended:
-        by_schedule.setdefault((each.slot[0], each.slot[1]), []).append(each)
+    for ending in ended:
+        by_schedule.setdefault((ending.slot[0], ending.slot[1]), []).append(ending)
     to_show: dict[LastOutcome, list[int]] = {}
     for state in _schedule_states(transaction, [*by_schedule]):
         own = by_schedule[state.tenant, state.id]
         if len(own) > 1:
-            own.sort(key=lambda each: each.slot[2:4])
-        effect = effect_of(each.record for each in own)
+            own.sort(key=lambda ending: ending.slot[2:4])
+        effect = effect_of(ending.record for ending in own)
         if (shown := effect.applied_to(state.shown)) != state.shown:
             to_show.setdefault(shown, []).append(state.rowid)
-        slot = max((each.slot[2] for each in own if each.record.has_follow_up), default=None)
+        slot = max((ending.slot[2] for ending in own if ending.record.has_follow_up), default=None)
         if slot is not None and _apply(transaction, state, effect, slot):
-            slot = max(each.slot[2] for each in own if each.record.follow_up is FollowUp.PAUSE)
+            slot = max(
+                ending.slot[2] for ending in own if ending.record.follow_up is FollowUp.PAUSE
+            )
             publish_pause(transaction, state.tenant, state.id, slot, effect.error)
     for shown, rowids in to_show.items():
         transaction.execute(SQL.show_outcomes, (rows.as_json(rowids), *shown))
 
 
-def _tell_results(transaction: Transaction, ended: Sequence[EndedSlot]) -> None:
+def _send_results(transaction: Transaction, ended: Sequence[EndedSlot]) -> None:
     """Sends the results of slots to those that their schedules name."""
-    for each in ended:
-        if (target := each.record.tell) is not None:
-            tenant, schedule_id, slot, run, attempt, *_ = each.slot
+    for ending in ended:
+        if (target := ending.record.tell) is not None:
+            tenant, schedule_id, slot, run, attempt, *_ = ending.slot
             message = result_message(
-                each.record,
-                UUID(bytes=each.message_id),
+                ending.record,
+                UUID(bytes=ending.message_id),
                 schedule_id=UUID(bytes=schedule_id),
                 slot=from_microseconds(slot),
                 run=run,
-                attempts=attempt if each.record.is_attempt else attempt - 1,
+                attempts=attempt if ending.record.is_attempt else attempt - 1,
             )
             _send_result(transaction, tenant, target, message)
 
@@ -162,7 +164,7 @@ def slots_of_dead_messages(
     transaction: Transaction, dead: Sequence[DyingMessage]
 ) -> list[EndedSlot]:
     """The outcomes of those messages that are slots; to be read before they are removed."""
-    by_rowid = {each.rowid: each for each in dead}
+    by_rowid = {message.rowid: message for message in dead}
     found = transaction.execute(SQL.slots_of_messages, (rows.as_json(by_rowid),)).fetchall()
     ended: list[EndedSlot] = []
     for row in found:
@@ -251,7 +253,7 @@ def _pause(transaction: Transaction, state: _ScheduleState, *, versions: int) ->
         key = (state.tenant, state.id)
         found = read_schedule(transaction.execute(SQL.get_tenant_schedule, key).fetchone()).schedule
         now = from_microseconds(transaction.now)
-        change = pause(found, [each for _, each in taken], now)
+        change = pause(found, [slot for _, slot in taken], now)
         record_skips(transaction, [(key, skip_values(skip)) for skip in change.skips])
         at = map(optional_microseconds, (change.next_slot, change.due_at))
         rewound = (state.rowid, *at, last_slot_fired(transaction, found), change.fired)

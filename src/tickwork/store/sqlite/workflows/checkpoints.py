@@ -63,9 +63,9 @@ def record(transaction: Transaction, fenced: Fenced) -> Recorded | None:
 
 def finish_runs(transaction: Transaction, ended: Iterable[Ending]) -> None:
     """Ends the runs of messages that end in this transaction, each by a valid claim."""
-    for each in ended:
-        if (end := each.run_end) is not None:
-            ids = (end.uid.bytes, each.claim.id.bytes)
+    for ending in ended:
+        if (end := ending.run_end) is not None:
+            ids = (end.uid.bytes, ending.claim.id.bytes)
             values = (str(end.status), end.result, end.error, end.failed_step, transaction.now)
             transaction.execute(SQL.finish_runs, ids + values)
 

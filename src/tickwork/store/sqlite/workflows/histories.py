@@ -56,7 +56,7 @@ class Histories:
 
     def _read(self, asked: Sequence[Asked]) -> asyncio.Future[list[RunHistory | None]]:
         return self._database.read(
-            lambda transaction: [read_history(transaction, each) for each in asked]
+            lambda transaction: [read_history(transaction, request) for request in asked]
         )
 
 

@@ -146,7 +146,7 @@ class SqliteWorkflows:
         if not is_name(tenant) or (selection.workflow and not is_name(selection.workflow)):
             return ()
         position = [
-            None if each is None else checkpoints.stored(each) for each in before or [None] * 2
+            None if value is None else checkpoints.stored(value) for value in before or [None] * 2
         ]
         asked = (
             tenant,
