@@ -95,7 +95,7 @@ class FiringResult(Struct, frozen=True, kw_only=True):
 
     `follow_up` is what the schedule does next. `next_after_seconds` is set for a fixed delay: the
     next slot comes that many seconds after now. `error` is shown on the schedule. `is_attempt` is
-    False if no handler started. `tell` is who gets the result.
+    False if no handler started. `result_target` is who gets the result.
     """
 
     status: FiringStatus
@@ -108,7 +108,7 @@ class FiringResult(Struct, frozen=True, kw_only=True):
     result_code: int | None = None
     excerpt: str | None = None
     channels: tuple[ChannelOutcome, ...] = ()
-    tell: ResultTarget | None = None
+    result_target: ResultTarget | None = None
 
     @property
     def is_plain_success(self) -> bool:
@@ -131,8 +131,8 @@ class FiringResult(Struct, frozen=True, kw_only=True):
 
     @property
     def is_bare_success(self) -> bool:
-        """Whether it is a success without reason, result code, excerpt or channels that nobody is
-        told, after which the schedule waits for its next slot or is completed."""
+        """Whether it is a success without reason, result code, excerpt, channels or target of its
+        result, after which the schedule waits for its next slot or is completed."""
         return (
             self.status is FiringStatus.SUCCEEDED
             and self.follow_up in (FollowUp.NONE, FollowUp.COMPLETE)
@@ -141,7 +141,7 @@ class FiringResult(Struct, frozen=True, kw_only=True):
             and self.result_code is None
             and self.excerpt is None
             and not self.channels
-            and self.tell is None
+            and self.result_target is None
         )
 
 

@@ -89,7 +89,9 @@ def with_firing_result(message: Message, ending: Ending, *, took_seconds: float 
     match ending.fate:
         case Fate.ACK:
             result = FiringResult(
-                status=FiringStatus.SUCCEEDED, took_seconds=took_seconds, tell=terms.on_success
+                status=FiringStatus.SUCCEEDED,
+                took_seconds=took_seconds,
+                result_target=terms.on_success,
             )
             result = _with_schedule_follow_up(result, terms, message.run, dead=False)
             if message.is_replay:
@@ -132,7 +134,9 @@ def dead_result(
     took_seconds: float = 0.0,
 ) -> FiringResult:
     """Result of a slot whose message became a dead letter."""
-    is_expired, line, own = reason == REASON_EXPIRED, summary(error), read_terms(terms)
+    is_expired = reason == REASON_EXPIRED
+    line = summary(error)
+    own = read_terms(terms)
     result = FiringResult(
         status=FiringStatus.EXPIRED if is_expired else FiringStatus.DEAD,
         is_attempt=reason not in REASONS_NOT_HANDLED,
@@ -140,7 +144,7 @@ def dead_result(
         took_seconds=took_seconds,
         error=line or reason,
         excerpt=line,
-        tell=own.on_failure,
+        result_target=own.on_failure,
     )
     return _with_schedule_follow_up(result, own, run, dead=True)
 

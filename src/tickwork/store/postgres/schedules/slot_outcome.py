@@ -248,7 +248,7 @@ async def result_groups(
 
     for claim in counted:
         ended = recorded.get(claim)
-        if ended is None or (target := ended.record.tell) is None:
+        if ended is None or (target := ended.record.result_target) is None:
             continue
         tenant, schedule_id = ended.schedule
         message = result_message(

@@ -123,7 +123,7 @@ def end_slots(transaction: Transaction, ended: Sequence[EndedSlot]) -> None:
 def _send_results(transaction: Transaction, ended: Sequence[EndedSlot]) -> None:
     """Sends the results of slots to those that their schedules name."""
     for ending in ended:
-        if (target := ending.record.tell) is not None:
+        if (target := ending.record.result_target) is not None:
             tenant, schedule_id, slot, run, attempt, *_ = ending.slot
             message = result_message(
                 ending.record,
