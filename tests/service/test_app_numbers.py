@@ -12,12 +12,12 @@ from pydantic import BaseModel
 from tickwork import HttpRequest, InvalidInput, Step, Tickwork
 from tickwork.client.exchange import encoded
 from tickwork.core.http.message import encoded as encoded_json
-from tickwork.core.options import QueueTarget
+from tickwork.core.options import QueueTargetFields
 from tickwork.testing import Harness, harness
 
 NAN = float("nan")
 PRICED = {"items": [None, {"price": NAN}]}
-WORK_TARGET: QueueTarget = {"type": "queue", "queue": "work"}
+WORK_TARGET: QueueTargetFields = {"type": "queue", "queue": "work"}
 
 
 class Price(BaseModel):

@@ -11,7 +11,7 @@ import pytest
 from tickwork.app.firing import Firing
 from tickwork.app.message import Message
 from tickwork.core.model import DEFAULT
-from tickwork.core.options import QueueTarget
+from tickwork.core.options import QueueTargetFields
 from tickwork.core.public_id import without_prefix
 from tickwork.core.schedule.model import ScheduleStatus
 from tickwork.errors import InvalidInput
@@ -137,7 +137,7 @@ async def test_owners_keep_their_interval_where_the_app_may_use_shorter_ones(
 ) -> None:
     quick = Tickwork(min_interval_seconds=1)
     quick.queue("work")
-    target: QueueTarget = {"type": "queue", "queue": "work"}
+    target: QueueTargetFields = {"type": "queue", "queue": "work"}
     async with harness(quick, database=database, start=START):
         await quick.schedules.create(interval_seconds=1, target=target)
         with pytest.raises(InvalidInput, match="the minimum here is 60 s"):

@@ -12,7 +12,7 @@ from tests.kit.soak import examples
 from tests.when.strategies import Case, cases
 from tests.when.work import at_most
 from tickwork.core import when
-from tickwork.core.when import Missed, MissedPolicy, PlannedSlot, SkippedRun
+from tickwork.core.when import Missed, MissedPolicy, SkippedRun, SlotToFire
 
 NOW = datetime(2027, 6, 1, 12, tzinfo=UTC)
 POLICIES = st.builds(
@@ -39,7 +39,7 @@ def listed_plan(
         MissedPolicy.FIRE_MOST_RECENT: [] if on_time else late[-1:],
         MissedPolicy.SKIP: [],
     }[missed.policy]
-    fires: list[PlannedSlot] = []
+    fires: list[SlotToFire] = []
     runs: list[SkippedRun] = []
     left_out = set(late).difference(caught)
     for skipped, group in groupby(slots, key=left_out.__contains__):
@@ -49,7 +49,7 @@ def listed_plan(
         if skipped:
             runs.append(SkippedRun(members[0], members[-1], len(members)))
         else:
-            fires += [PlannedSlot(slot, catch_up=slot in caught) for slot in members]
+            fires += [SlotToFire(slot, catch_up=slot in caught) for slot in members]
     if rule.max_firings is not None:
         fires = fires[: max(rule.max_firings - fired, 0)]
     return when.MissedPlan(tuple(fires), tuple(runs), now)
@@ -128,7 +128,7 @@ def test_fire_most_recent_fires_one_only_if_none_is_on_time() -> None:
         NOW + timedelta(minutes=5),
         Missed(MissedPolicy.FIRE_MOST_RECENT),
     )
-    assert plan.fire == (PlannedSlot(NOW, catch_up=True),)
+    assert plan.fire == (SlotToFire(NOW, catch_up=True),)
     assert [run.count for run in plan.skipped] == [29]
 
 
@@ -141,7 +141,7 @@ def test_skip_fires_only_what_is_on_time() -> None:
 @pytest.mark.parametrize("policy", MissedPolicy)
 def test_a_slot_late_by_exactly_its_grace_is_on_time(policy: MissedPolicy) -> None:
     plan = late_plan(policy, grace=120)
-    assert PlannedSlot(NOW - timedelta(seconds=120), catch_up=False) in plan.fire
+    assert SlotToFire(NOW - timedelta(seconds=120), catch_up=False) in plan.fire
 
 
 @pytest.mark.parametrize("policy", MissedPolicy)
@@ -207,7 +207,7 @@ def test_a_fixed_delay_plans_one_slot_whatever_the_outage() -> None:
 def test_a_plan_stops_early_if_the_grace_period_has_too_many_slots() -> None:
     rule = minutely(missed={"grace_seconds": 366 * 86_400})
     start = NOW - timedelta(days=10)
-    planned: list[PlannedSlot] = []
+    planned: list[SlotToFire] = []
     until = start
     while until < NOW:
         plan = when.plan_missed(rule, until, NOW)

@@ -18,8 +18,8 @@ from functools import lru_cache
 from tickwork.channel.guard import host_of
 from tickwork.core.delivery.pace import (
     IDLE,
+    HostPace,
     Limit,
-    Pace,
     Shares,
     finished,
     is_idle,
@@ -55,7 +55,7 @@ class HostLimits:
         self._last_tenant: str | None = None
         self._alone_since = datetime.min.replace(tzinfo=UTC)
         self._waiting: deque[tuple[str, asyncio.Future[None]]] = deque()
-        self._paces: dict[str, Pace] = {}
+        self._paces: dict[str, HostPace] = {}
         self._forget_above = RECEIVERS_MAX
 
     async def wait_for_share(self, tenant: str) -> None:

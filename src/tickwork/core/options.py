@@ -176,7 +176,7 @@ class _QueueName(TypedDict):
     queue: str
 
 
-class QueueTarget(_QueueName, total=False):
+class QueueTargetFields(_QueueName, total=False):
     """The slots of a schedule become messages of a queue."""
 
     type: Literal["queue"]
@@ -188,7 +188,7 @@ class _WebhookUrl(TypedDict):
     url: str
 
 
-class WebhookTarget(_WebhookUrl, total=False):
+class WebhookTargetFields(_WebhookUrl, total=False):
     """Each slot is a request to a URL, with the payload as its body."""
 
     method: Literal["POST", "PUT", "PATCH", "DELETE", "GET"]
@@ -204,7 +204,7 @@ class _EndpointName(TypedDict):
     endpoint: str
 
 
-class EndpointTarget(_EndpointName, total=False):
+class EndpointTargetFields(_EndpointName, total=False):
     """Each slot is a request to an endpoint of yours, by its name or id."""
 
     completion: Literal["answer", "callback"]
@@ -217,7 +217,7 @@ class _EmailTo(TypedDict):
     subject: str
 
 
-class EmailTarget(_EmailTo, total=False):
+class EmailTargetFields(_EmailTo, total=False):
     """Each slot is an email. Texts may contain `{{ payload.name }}`."""
 
     text: str
@@ -230,7 +230,7 @@ class _ChatText(TypedDict):
     text: str
 
 
-class ChatTarget(_ChatText, total=False):
+class ChatTargetFields(_ChatText, total=False):
     """Each slot is a chat message. Telegram needs a `chat_id`."""
 
     chat_id: str
@@ -238,16 +238,16 @@ class ChatTarget(_ChatText, total=False):
 
 class _Channels(TypedDict):
     type: Literal["channels"]
-    channels: Sequence[WebhookTarget | EmailTarget | ChatTarget]
+    channels: Sequence[WebhookTargetFields | EmailTargetFields | ChatTargetFields]
 
 
-class ChannelsTarget(_Channels, total=False):
+class ChannelsTargetFields(_Channels, total=False):
     """Each slot is delivered over several channels at once."""
 
     retry_failed_channels: bool
 
 
-class EntityTarget(TypedDict):
+class EntityTargetFields(TypedDict):
     """The slots of a schedule call a method of an entity, with the payload as its argument."""
 
     type: Literal["entity"]
@@ -256,7 +256,7 @@ class EntityTarget(TypedDict):
     method: str
 
 
-class WorkflowTarget(TypedDict):
+class WorkflowTargetFields(TypedDict):
     """Each slot of a schedule starts a run of a workflow, with the payload as its params."""
 
     type: Literal["workflow"]
@@ -264,14 +264,14 @@ class WorkflowTarget(TypedDict):
 
 
 Target: TypeAlias = (
-    QueueTarget
-    | WebhookTarget
-    | EndpointTarget
-    | EmailTarget
-    | ChatTarget
-    | ChannelsTarget
-    | EntityTarget
-    | WorkflowTarget
+    QueueTargetFields
+    | WebhookTargetFields
+    | EndpointTargetFields
+    | EmailTargetFields
+    | ChatTargetFields
+    | ChannelsTargetFields
+    | EntityTargetFields
+    | WorkflowTargetFields
 )
 """Where the slots of a schedule go."""
 

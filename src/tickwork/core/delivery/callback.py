@@ -73,12 +73,12 @@ class Completion(Struct, frozen=True):
     error: str | None = None
 
 
-class _Row(Struct, frozen=True):
+class _CallbackRow(Struct, frozen=True):
     claim: int
     hash: str
 
 
-_ROWS = msgspec.json.Decoder(_Row)
+_ROWS = msgspec.json.Decoder(_CallbackRow)
 
 
 def new_token(message: Message, secret: bytes) -> str:
@@ -119,7 +119,7 @@ def read_completion(fields: Mapping[str, object]) -> Completion:
 
 def token_row(message: Message, token: str) -> dict[str, str]:
     """The row of progress that makes a token valid for the current claim of a message."""
-    return {_ROW: msgspec.json.encode(_Row(message.claim, _hash(token))).decode()}
+    return {_ROW: msgspec.json.encode(_CallbackRow(message.claim, _hash(token))).decode()}
 
 
 def is_valid(

@@ -42,7 +42,11 @@ from tickwork.core.schedule.firing import ChannelOutcome
 from tickwork.core.schedule.model import read_terms
 from tickwork.core.schedule.slot_outcome import settings_for
 
-SENDING, SENT, FAILED, RETRYING, UNKNOWN = "sending", "succeeded", "failed", "retrying", "unknown"
+SENDING = "sending"
+SENT = "succeeded"
+FAILED = "failed"
+RETRYING = "retrying"
+UNKNOWN = "unknown"
 """Statuses of a channel: in its progress, and in a firing record."""
 
 NOT_REPEATED = "it was sent before, its outcome is unknown, and it is delivered at most once"
@@ -50,23 +54,23 @@ NOT_REPEATED = "it was sent before, its outcome is unknown, and it is delivered 
 _PREFIX = "channel:"
 
 
-class _Row(Struct, frozen=True, omit_defaults=True):
+class _ChannelRow(Struct, frozen=True, omit_defaults=True):
     status: str
     detail: str | None = None
 
 
-_ROWS = msgspec.json.Decoder(_Row)
+_ROWS = msgspec.json.Decoder(_ChannelRow)
 
 
 def sending_rows(channels: Sequence[str]) -> dict[str, str]:
     """The rows of channels that will be sent at most once."""
-    return {f"{_PREFIX}{channel}": _text(_Row(SENDING)) for channel in channels}
+    return {f"{_PREFIX}{channel}": _text(_ChannelRow(SENDING)) for channel in channels}
 
 
 def result_row(channel: str, result: Delivery) -> dict[str, str]:
     """The row of a channel's result."""
     status = SENT if result.is_delivered else FAILED
-    return {f"{_PREFIX}{channel}": _text(_Row(status, result.error or result.excerpt))}
+    return {f"{_PREFIX}{channel}": _text(_ChannelRow(status, result.error or result.excerpt))}
 
 
 def known_results(rows: Mapping[str, str], envelope: Envelope) -> dict[str, Delivery]:
@@ -133,7 +137,7 @@ def outcome_of(
         Succeeded(),
         shown.code if is_single else None,
         shown.excerpt if is_single else None,
-        () if is_single else tuple(_channel(*each, retries) for each in results.items()),
+        () if is_single else tuple(_channel(*pair, retries) for pair in results.items()),
         retry=retry,
     )
     if not failures:
@@ -169,7 +173,7 @@ def retry_terms(envelope: Envelope) -> RetryTerms | None:
     )
 
 
-class Retries(Struct, frozen=True):
+class ChannelRetries(Struct, frozen=True):
     """The messages that retry failed channels, by channel, and the results of all channels: a
     channel that cannot be retried says so."""
 
@@ -182,20 +186,20 @@ def retries_of(
     message: Message,
     results: Mapping[str, Delivery],
     new_id: Callable[[], UUID],
-) -> Retries:
+) -> ChannelRetries:
     """The retries of the failed channels of a partial success.
 
     There are none if the target does not ask for it, or if no attempt is left.
     """
     target = envelope.target
     if not isinstance(target, ChannelsTarget) or not target.retry_failed_channels:
-        return Retries(results)
-    failures = {name: each for name, each in results.items() if not each.is_delivered}
+        return ChannelRetries(results)
+    failures = {name: outcome for name, outcome in results.items() if not outcome.is_delivered}
     if envelope.is_at_most_once or len(failures) == len(results):
-        return Retries(results)
+        return ChannelRetries(results)
     settings, attempt = settings_for(message, DELIVERIES_SETTINGS), message.attempts + 1
     if attempt > settings.max_retries:
-        return Retries(results)
+        return ChannelRetries(results)
     wait = delay_seconds(settings.backoff, attempt)
     shown, sends = dict(results), dict[str, Send]()
     for name, result in failures.items():
@@ -217,7 +221,7 @@ def retries_of(
             idempotency_base=message.idempotency_key,
         )
         sends[name] = Send(DELIVERIES_QUEUE, new)
-    return Retries(shown, sends)
+    return ChannelRetries(shown, sends)
 
 
 def _first_sent(message: Message, channel: str) -> FirstSent:
@@ -248,5 +252,5 @@ def _is_unknown(result: Delivery) -> bool:
     return result.kind is ErrorKind.UNKNOWN
 
 
-def _text(row: _Row) -> str:
+def _text(row: _ChannelRow) -> str:
     return msgspec.json.encode(row).decode()

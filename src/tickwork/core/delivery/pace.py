@@ -48,12 +48,13 @@ class Shares(Struct, frozen=True):
 
 
 def may_start_for_tenant(shares: Shares, *, of_tenant: int, in_all: int) -> bool:
-    """Whether a tenant may start one more, with so many of its own and of all tenants running."""
+    """Whether a tenant may start one more delivery while `of_tenant` of its own, and `in_all` of
+    all tenants, are running."""
     return of_tenant < shares.tenant or in_all < shares.node
 
 
-class Pace(Struct, frozen=True):
-    """What a receiver gets now. `spent_until` is the time until which its rate is spent, `returns`
+class HostPace(Struct, frozen=True):
+    """What a host receives now. `spent_until` is the time until which its rate is spent, `returns`
     the time at which the last delivery that was sent away comes back."""
 
     running: int = 0
@@ -61,10 +62,10 @@ class Pace(Struct, frozen=True):
     returns: datetime | None = None
 
 
-IDLE = Pace()
+IDLE = HostPace()
 
 
-def may_start(pace: Pace, limit: Limit, now: datetime) -> bool:
+def may_start(pace: HostPace, limit: Limit, now: datetime) -> bool:
     """Whether one more delivery may start now."""
     if limit.concurrency is not None and pace.running >= limit.concurrency:
         return False
@@ -72,22 +73,22 @@ def may_start(pace: Pace, limit: Limit, now: datetime) -> bool:
     return rate is None or is_allowed(pace.spent_until, now, rate)
 
 
-def started(pace: Pace, limit: Limit, now: datetime) -> Pace:
+def started(pace: HostPace, limit: Limit, now: datetime) -> HostPace:
     """The pace after a start."""
     rate = limit.rate_per_second
     spent = pace.spent_until if rate is None else spend(pace.spent_until, now, rate, 1)
-    return Pace(pace.running + 1, spent, pace.returns)
+    return HostPace(pace.running + 1, spent, pace.returns)
 
 
-def finished(pace: Pace) -> Pace:
+def finished(pace: HostPace) -> HostPace:
     """The pace after an end."""
-    return Pace(pace.running - 1, pace.spent_until, pace.returns)
+    return HostPace(pace.running - 1, pace.spent_until, pace.returns)
 
 
-def sent_away(pace: Pace, limit: Limit, now: datetime) -> tuple[Pace, float]:
-    """The pace after a delivery was not let through, and after how many seconds that one comes
-    back. When the last one is sent away for the longest time, the next begins at the front: a long
-    backlog is spread evenly over that time."""
+def sent_away(pace: HostPace, limit: Limit, now: datetime) -> tuple[HostPace, float]:
+    """The pace after a delivery was sent away, and the seconds until that delivery comes back.
+    After one that waits the longest time, the next one waits the shortest: this spreads a long
+    backlog evenly over that time."""
     step = interval(limit.rate_per_second or RETURNS_PER_SECOND)
     latest = now + timedelta(seconds=RETURN_SECONDS_MAX)
     first = now + timedelta(seconds=RETURN_SECONDS_MIN)
@@ -100,7 +101,7 @@ def sent_away(pace: Pace, limit: Limit, now: datetime) -> tuple[Pace, float]:
     return structs.replace(pace, returns=at), (at - now).total_seconds()
 
 
-def is_idle(pace: Pace, now: datetime) -> bool:
+def is_idle(pace: HostPace, now: datetime) -> bool:
     """Whether the pace says nothing that matters any more."""
     times = (pace.spent_until, pace.returns)
     return pace.running == 0 and all(time is None or time <= now for time in times)

@@ -71,20 +71,24 @@ def carry_over(
         return new
     if old.excluded_days == new.excluded_days:
         return structs.replace(new, kept=old.kept, spent=old.spent)
-    times, old_days, new_days = _Times(old), _days_of(old), _days_of(new)
+    times = _NaturalTimes(old)
+    old_days = _days_of(old)
+    new_days = _days_of(new)
     days = _with_adjacent_excluded(
         old_days, new_days, times.day_of(now), times.day_of(max(now, done_until))
     )
     near = times.of_days(*days)
     if near is None:
         return new
-    kept_before = {_seconds(each.natural): each.slot for each in old.kept}
-    spent_before = {_seconds(each.natural) for each in old.spent}
+    kept_before = {_seconds(rolled.natural): rolled.slot for rolled in old.kept}
+    spent_before = {_seconds(rolled.natural) for rolled in old.spent}
     known = {*near, *kept_before, *spent_before}
     # Several natural times may move to one slot.
-    targets = {new_days.rolled(each) for each in known}
+    targets = {new_days.rolled(naive) for naive in known}
     known.update(*(new_days.rolled_from(target) for target in targets if target is not None))
-    kept, spent, upcoming = dict[int, datetime](), dict[int, datetime](), set[datetime]()
+    kept = dict[int, datetime]()
+    spent = dict[int, datetime]()
+    upcoming = set[datetime]()
     for natural in sorted(filter(times.has, known)):
         old_slot = kept_before.get(natural) or times.instant(old_days.rolled(natural))
         new_slot = times.instant(new_days.rolled(natural))
@@ -100,10 +104,10 @@ def carry_over(
     shared = upcoming.union(kept.values())
     return structs.replace(
         new,
-        kept=tuple(RolledSlot(_local_time(each), slot) for each, slot in kept.items()),
+        kept=tuple(RolledSlot(_local_time(naive), slot) for naive, slot in kept.items()),
         spent=tuple(
-            RolledSlot(_local_time(each), None if slot in shared else slot)
-            for each, slot in spent.items()
+            RolledSlot(_local_time(naive), None if slot in shared else slot)
+            for naive, slot in spent.items()
         ),
     )
 
@@ -116,7 +120,7 @@ def with_pending_slot(rule: Rule, slot: datetime) -> Rule:
     """
     if not can_roll(rule) or _has(rule, slot):
         return rule
-    times, days = _Times(rule), _days_of(rule)
+    times, days = _NaturalTimes(rule), _days_of(rule)
     natural = next(filter(times.has, days.may_roll_from(times.local_seconds(slot))), None)
     if natural is None:
         return rule
@@ -149,10 +153,10 @@ class _Days(NamedTuple):
 
     def rolled_from(self, naive: int) -> Iterator[int]:
         """The natural times that these excluded days move here."""
-        for each in self.may_roll_from(naive):
-            if each != naive and each // DAY_SECONDS not in self.closed:
+        for natural in self.may_roll_from(naive):
+            if natural != naive and natural // DAY_SECONDS not in self.closed:
                 return
-            yield each
+            yield natural
 
 
 def _with_adjacent_excluded(old: _Days, new: _Days, first: int, last: int) -> tuple[int, int]:
@@ -165,7 +169,7 @@ def _with_adjacent_excluded(old: _Days, new: _Days, first: int, last: int) -> tu
     return first, last
 
 
-class _Times:
+class _NaturalTimes:
     """The natural times of a rule, as seconds on the local clock."""
 
     def __init__(self, rule: Rule) -> None:

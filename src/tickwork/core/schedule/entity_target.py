@@ -15,13 +15,13 @@ import msgspec
 from tickwork.core.entity.call import Call, check_key, check_type_name, queue_of, read_call
 from tickwork.core.fields import Reader
 from tickwork.core.limits import ENTITIES_PREFIX, TYPE_LENGTH_MAX, text_faults
-from tickwork.core.options import EntityTarget, names_of
+from tickwork.core.options import EntityTargetFields, names_of
 from tickwork.core.schedule.model import Definition
 from tickwork.errors import InvalidInput
 
 TARGET_ENTITY = "entity"
 
-_FIELDS = names_of(EntityTarget)
+_FIELDS = names_of(EntityTargetFields)
 
 
 def read_entity_target(reader: Reader) -> dict[str, Any]:
@@ -60,12 +60,12 @@ def _read(reader: Reader) -> Call | None:
     names = {name: target.text(name) for name in ("entity", "key", "method")}
     for fault in text_faults("method", names["method"] or "-", TYPE_LENGTH_MAX):
         target.fault(fault.field, fault.message)
-    for each, check in (("entity", check_type_name), ("key", check_key)):
-        if names[each] is not None:
+    for name, check in (("entity", check_type_name), ("key", check_key)):
+        if names[name] is not None:
             try:
-                check(names[each])
+                check(names[name])
             except InvalidInput as error:
-                target.fault(each, error.errors[0].message)
+                target.fault(name, error.errors[0].message)
     if len(target.faults) > before or None in names.values():
         return None
     return Call(**names)  # type: ignore[arg-type]

@@ -31,7 +31,7 @@ from tickwork.core.fields import Reader, shown
 from tickwork.core.limits import TEXT_LENGTH_MAX, hidden_queue_faults, text_faults
 from tickwork.core.message.backoff import Backoff, backoff_faults, read_backoff
 from tickwork.core.message.body import decode_body, encode_json
-from tickwork.core.options import QueueTarget, RetryOptions, ScheduleFields, names_of
+from tickwork.core.options import QueueTargetFields, RetryOptions, ScheduleFields, names_of
 from tickwork.core.public_id import parse_public_id
 from tickwork.core.schedule.entity_target import (
     TARGET_ENTITY,
@@ -74,7 +74,7 @@ SCHEDULE_FIELDS = names_of(ScheduleFields)
 RESULT_FIELDS = ("on_success", "on_failure")
 """Fields that name who gets the results of firings."""
 
-_TARGET_FIELDS = names_of(QueueTarget)
+_TARGET_FIELDS = names_of(QueueTargetFields)
 _RETRY_FIELDS = names_of(RetryOptions)
 _NAME_LENGTH_MAX = 120
 
@@ -201,8 +201,8 @@ def render_definition(definition: Definition) -> dict[str, object]:
     if definition.on_dead is not OnDead.CONTINUE:
         fields["on_dead"] = str(definition.on_dead)
     for field in RESULT_FIELDS:
-        if (told := getattr(definition, field)) is not None:
-            fields[field] = msgspec.to_builtins(told)
+        if (result_target := getattr(definition, field)) is not None:
+            fields[field] = msgspec.to_builtins(result_target)
     if definition.priority != 4:
         fields["priority"] = definition.priority
     if definition.retry is not None:
@@ -265,7 +265,7 @@ def _is_other_kind(old: object, new: object) -> bool:
     if not isinstance(old, Mapping) or not isinstance(new, Mapping):
         return False
     is_other = new.get("type", old.get("type")) != old.get("type")
-    return bool(is_other or any(new.get(a) and old.get(b) for a, b in _EITHER))
+    return bool(is_other or any(new.get(one) and old.get(other) for one, other in _EITHER))
 
 
 _EITHER = (("url", "endpoint"), ("endpoint", "url"))

@@ -11,14 +11,14 @@ from typing import Any
 
 from tickwork.core.fields import Reader
 from tickwork.core.limits import RUNS_QUEUE_PREFIX, text_faults
-from tickwork.core.options import WorkflowTarget, names_of
+from tickwork.core.options import WorkflowTargetFields, names_of
 from tickwork.core.schedule.model import Definition
 from tickwork.core.workflow.model import WORKFLOW_NAME_LENGTH_MAX
 from tickwork.core.workflow.queue import runs_queue
 
 TARGET_WORKFLOW = "workflow"
 
-_FIELDS = names_of(WorkflowTarget)
+_FIELDS = names_of(WorkflowTargetFields)
 
 
 def read_workflow_target(reader: Reader) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from tickwork.core.message.subscription import pattern_faults
 from tickwork.core.model import QueueSettings
 from tickwork.core.near_names import nearest
 from tickwork.core.queue.fields import SETTINGS
-from tickwork.core.topology.fields import Entry, Located, Sections, alternatives, quoted
+from tickwork.core.topology.fields import Located, SectionEntry, Sections, alternatives, quoted
 from tickwork.errors import FieldError, InvalidInput
 
 FILE = "tickwork.toml"
@@ -145,7 +145,7 @@ class _Parser:
                 **SETTINGS,
             },
         )
-        self._named: dict[str, Entry] = {}
+        self._named: dict[str, SectionEntry] = {}
         for entry in self._queues:
             self._add_name(entry)
         self._implied: dict[str, bool] = {}
@@ -155,7 +155,7 @@ class _Parser:
         ]:
             self._add_implied(owner, entry.values.get("dead_letter_queue"))
 
-    def _add_name(self, entry: Entry) -> None:
+    def _add_name(self, entry: SectionEntry) -> None:
         name = entry.required("name", 'a name, such as name = "emails"')
         if name is None:
             return
@@ -195,7 +195,7 @@ class _Parser:
             yield QueueEntry(name=name, settings=made, shared=shared, implied=True)
 
     def producers(self) -> Iterator[Producer]:
-        seen: dict[tuple[Any, Any], Entry] = {}
+        seen: dict[tuple[Any, Any], SectionEntry] = {}
         for entry in self._sections.entries(
             "producers", {"name": Reader.string, "queue": Reader.string}
         ):
@@ -220,7 +220,7 @@ class _Parser:
 
     def subscriptions(self) -> Iterator[SubscriptionEntry]:
         keys = {"types": Reader.string, "queue": Reader.string, "shared": Reader.boolean}
-        seen: dict[tuple[Any, ...], Entry] = {}
+        seen: dict[tuple[Any, ...], SectionEntry] = {}
         for entry in self._sections.entries("subscriptions", keys):
             types = entry.required("types", 'a type or a prefix, such as types = "order.*"')
             queue = self._queue_of(entry)
@@ -238,7 +238,7 @@ class _Parser:
             yield SubscriptionEntry(types=types, queue=queue, shared=shared)
 
     def services(self) -> Iterator[ServiceEntry]:
-        seen: dict[str, Entry] = {}
+        seen: dict[str, SectionEntry] = {}
         keys = {"name": Reader.string, "url": Reader.string, "callers": Reader.strings}
         for entry in self._sections.entries("services", keys):
             name = entry.required("name", 'a name, such as name = "keys"')
@@ -257,9 +257,9 @@ class _Parser:
                             "of them")  # fmt: skip
             yield ServiceEntry(name=name, url=url, callers=entry.values.get("callers", ()))
 
-    def _served(self) -> dict[str, Entry]:
+    def _served(self) -> dict[str, SectionEntry]:
         """The one consumer of each queue."""
-        served: dict[str, Entry] = {}
+        served: dict[str, SectionEntry] = {}
         for entry in self._consumers:
             name = entry.values.get("queue")
             if name is None:
@@ -270,7 +270,7 @@ class _Parser:
                             "queue has one consumer, which may run in many processes")  # fmt: skip
         return served
 
-    def _consumer_settings(self, queue: Entry, consumer: Entry) -> dict[str, Located]:
+    def _consumer_settings(self, queue: SectionEntry, consumer: SectionEntry) -> dict[str, Located]:
         """The settings that a consumer gives its queue; given on both sides they must be equal."""
         own, theirs = queue.settings(), consumer.settings()
         for field in own.keys() & theirs.keys():
@@ -295,7 +295,7 @@ class _Parser:
                 self._fault(path, fault.message)
         return made
 
-    def _check_dead_letter_queue(self, entry: Entry, located: Mapping[str, Located]) -> None:
+    def _check_dead_letter_queue(self, entry: SectionEntry, located: Mapping[str, Located]) -> None:
         dead = located.get("dead_letter_queue")
         if dead is None:
             return
@@ -303,7 +303,7 @@ class _Parser:
             self._fault(dead.path, f"belongs to one tenant but {entry.path} is shared; set shared "
                         f"= true in {self._path_of(dead.value)} as well")  # fmt: skip
 
-    def _check_cycles(self, served: Mapping[str, Entry]) -> None:
+    def _check_cycles(self, served: Mapping[str, SectionEntry]) -> None:
         """Dead-letter queues must not form a cycle."""
         targets: dict[str, Located] = {}
         for name, entry in self._named.items():
@@ -325,7 +325,7 @@ class _Parser:
                 self._fault(targets[at].path, message)
             cleared.update(path)
 
-    def _queue_of(self, entry: Entry) -> str | None:
+    def _queue_of(self, entry: SectionEntry) -> str | None:
         name = entry.required("queue", "the name of a queue")
         if name is None or name in self._named or name in self._implied:
             return name

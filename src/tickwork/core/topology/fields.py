@@ -33,7 +33,7 @@ class Located(NamedTuple):
     path: str
 
 
-class Entry:
+class SectionEntry:
     """One table of the file: its valid values by name, and its path."""
 
     def __init__(self, path: str, faults: list[FieldError]) -> None:
@@ -74,11 +74,13 @@ class Sections:
     def __init__(
         self, tables: Mapping[str, object], faults: list[FieldError], *, entries_max: int
     ) -> None:
-        self._tables, self.faults, self._entries_max = tables, faults, entries_max
+        self._tables = tables
+        self.faults = faults
+        self._entries_max = entries_max
 
-    def table(self, section: str, known: Mapping[str, FieldReader]) -> Entry:
+    def table(self, section: str, known: Mapping[str, FieldReader]) -> SectionEntry:
         """A section that occurs at most once."""
-        entry = Entry(section, self.faults)
+        entry = SectionEntry(section, self.faults)
         value = self._tables.get(section, {})
         if isinstance(value, dict):
             entry.read(value, known)
@@ -86,7 +88,7 @@ class Sections:
             self.faults.append(FieldError(section, f"must be one section: write [{section}]"))
         return entry
 
-    def entries(self, section: str, known: Mapping[str, FieldReader]) -> list[Entry]:
+    def entries(self, section: str, known: Mapping[str, FieldReader]) -> list[SectionEntry]:
         """The entries of a section that may occur many times."""
         value = self._tables.get(section, [])
         if not isinstance(value, list):
@@ -97,9 +99,9 @@ class Sections:
             message = f"has {len(value)} entries; at most {self._entries_max} are allowed"
             self.faults.append(FieldError(section, message))
             return []
-        entries: list[Entry] = []
+        entries: list[SectionEntry] = []
         for index, table in enumerate(value):
-            entry = Entry(f"{section}[{index}]", self.faults)
+            entry = SectionEntry(f"{section}[{index}]", self.faults)
             if isinstance(table, dict):
                 entry.read(table, known)
                 entries.append(entry)
@@ -116,7 +118,7 @@ def alternatives(name: str, known: Sequence[str], *, otherwise: str) -> str:
         return f"did you mean {shown(near)}? Otherwise {otherwise}"
     if not known:
         return otherwise
-    listed = ", ".join(shown(each) for each in known[:_SHOWN_MAX])
+    listed = ", ".join(shown(other) for other in known[:_SHOWN_MAX])
     more = f" and {len(known) - _SHOWN_MAX} more" if len(known) > _SHOWN_MAX else ""
     return f"the file has {listed}{more}. Otherwise {otherwise}"
 

@@ -31,7 +31,7 @@ from tickwork.core.when.slots import (
 from tickwork.core.when.zone import just_before
 
 
-class PlannedSlot(Struct, frozen=True):
+class SlotToFire(Struct, frozen=True):
     """A slot to fire. `catch_up`: it was missed."""
 
     slot: datetime
@@ -53,7 +53,7 @@ PLAN_SLOTS_MAX = 10_000
 class MissedPlan(Struct, frozen=True):
     """Every slot in `(last_slot, until]`: to fire, skipped or expired."""
 
-    fire: tuple[PlannedSlot, ...]
+    fire: tuple[SlotToFire, ...]
     skipped: tuple[SkippedRun, ...]
     until: datetime
     expired: tuple[SkippedRun, ...] = ()
@@ -97,16 +97,16 @@ def plan_missed(
     if reach_back:
         cut = instant_before_last(rule, last_slot, missed_until, reach_back)
         catch_up = slots_between(rule, cut, missed_until) + catch_up
-    planned = [PlannedSlot(slot, catch_up=True) for slot in catch_up]
-    planned += [PlannedSlot(slot, catch_up=False) for slot in on_time]
-    planned.sort(key=lambda each: each.slot)
+    planned = [SlotToFire(slot, catch_up=True) for slot in catch_up]
+    planned += [SlotToFire(slot, catch_up=False) for slot in on_time]
+    planned.sort(key=lambda fire: fire.slot)
     first_run = _counted_run(rule, last_slot, cut, older - reach_back)
     skipped = _runs(first_run, recent, on_time.union(catch_up))
     expired: list[SkippedRun] = []
     if expires_after_seconds is not None:
-        slots = {each.slot for each in planned}
+        slots = {fire.slot for fire in planned}
         over = {slot for slot in slots if is_expired(rule, slot, now, expires_after_seconds)}
-        planned = [each for each in planned if each.slot not in over]
+        planned = [fire for fire in planned if fire.slot not in over]
         others = slots - over | {run.first for run in skipped}
         expired = _runs(None, sorted(over | others), others)
     if budget is not None and len(planned) >= budget:
@@ -174,7 +174,7 @@ def _runs(
     return runs
 
 
-def _up_to_last(planned: list[PlannedSlot], runs: list[SkippedRun]) -> list[SkippedRun]:
+def _up_to_last(planned: list[SlotToFire], runs: list[SkippedRun]) -> list[SkippedRun]:
     """The runs before the slot that uses up `max_firings`."""
     return [run for run in runs if planned and run.last < planned[-1].slot]
 
@@ -224,11 +224,11 @@ def split_around(
 ) -> Iterator[SkippedRun]:
     """Splits a run of open slots at the excluded runs inside it."""
     begin, unbounded = first, structs.replace(rule, max_firings=None)
-    for each in off:
-        if first < each.first < last:
-            end = last_between(unbounded, just_before(begin), each.first) or begin
+    for run in off:
+        if first < run.first < last:
+            end = last_between(unbounded, just_before(begin), run.first) or begin
             yield SkippedRun(begin, end, count_between(unbounded, just_before(begin), end))
-            begin = next_after(unbounded, each.last) or last
+            begin = next_after(unbounded, run.last) or last
     yield SkippedRun(begin, last, count_between(unbounded, just_before(begin), last))
 
 
