@@ -79,9 +79,9 @@ def without_secrets(value: Any) -> Any:
     """A value in which fields that may hold a secret, or the data of users, are `***`. Of a URL
     only the host stays: the path of a chat's webhook is its secret."""
     if isinstance(value, Mapping):
-        return {name: _shown(name, each) for name, each in value.items()}
+        return {name: _shown(name, field) for name, field in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [without_secrets(each) for each in value]
+        return [without_secrets(part) for part in value]
     return value
 
 

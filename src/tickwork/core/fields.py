@@ -80,7 +80,9 @@ class Reader:
         names: Mapping[str, str] | None = None,
         parses_text: bool = False,
     ) -> None:
-        self._fields, self.faults, self._prefix = fields, faults, prefix
+        self._fields = fields
+        self.faults = faults
+        self._prefix = prefix
         self._names, self._parses_text = names or {}, parses_text
 
     def has(self, name: str) -> bool:

@@ -101,7 +101,7 @@ def read_issuers(
     found = [
         _read_issuer(entry, faults, f"{name}[{index}].", {}) for index, entry in enumerate(entries)
     ]
-    issuers = [each for each in found if each is not None]
+    issuers = [issuer for issuer in found if issuer is not None]
     if len(entries) > ISSUERS_MAX:
         faults.append(FieldError(name, f"at most {ISSUERS_MAX} issuers, not {len(entries)}"))
     if len({issuer.issuer for issuer in issuers}) < len(issuers):

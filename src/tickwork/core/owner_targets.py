@@ -102,7 +102,9 @@ def _channel(channel: Channel, allowed: Collection[str]) -> tuple[str, bool]:
         case ChatTarget(service=service):
             return service, service in allowed
         case _:
-            prefixes = (each.removeprefix("webhook:") for each in allowed if each[:8] == "webhook:")
+            prefixes = (
+                entry.removeprefix("webhook:") for entry in allowed if entry[:8] == "webhook:"
+            )
             return f"webhook:{channel.url}", any(
                 _is_below(channel.url, prefix) for prefix in prefixes
             )
@@ -122,5 +124,5 @@ def _is_below(url: str, prefix: str) -> bool:
 def _has_host(prefix: str) -> bool:
     scheme, found, rest = prefix.partition("://")
     host = rest.partition("/")[0]
-    is_plain = not any(each in prefix for each in "?#%\\@ ")
+    is_plain = not any(character in prefix for character in "?#%\\@ ")
     return scheme in ("http", "https") and bool(found and host) and is_plain

@@ -60,7 +60,7 @@ _MALFORMED: dict[type[FieldError], str] = {
 }
 """Errors of fields that are answered with 400."""
 
-_NOT_HELD = "not_held"
+_LEASE_LOST = "not_held"
 _TOO_MANY_REQUESTS = 429
 
 
@@ -186,8 +186,8 @@ class Refusal(NamedTuple):
 def problem_of(error: TickworkError) -> Refusal | None:
     """The problem of an error that a caller can act on; None for an unexpected one."""
     if isinstance(error, Unauthorized):
-        told = problem(401, code=error.code, detail=_sentence(error))
-        return Refusal(told, {"WWW-Authenticate": "Bearer"})
+        answer = problem(401, code=error.code, detail=_sentence(error))
+        return Refusal(answer, {"WWW-Authenticate": "Bearer"})
     if isinstance(error, Forbidden):
         return Refusal(problem(403, code=error.code, detail=_sentence(error)), {})
     if isinstance(error, InvalidInput):
@@ -216,7 +216,7 @@ _REFUSALS: dict[type[TickworkError], tuple[int, str]] = {
     NotFound: (404, NotFound.code),
     RequestRunning: (409, RequestRunning.code),
     Conflict: (409, Conflict.code),
-    ClaimLost: (409, _NOT_HELD),
+    ClaimLost: (409, _LEASE_LOST),
     PreconditionFailed: (412, PreconditionFailed.code),
     EntityBusy: (409, EntityBusy.code),
     EntityMoved: (409, EntityMoved.code),

@@ -238,9 +238,9 @@ def check_schedules(new: Sequence[NewSchedule]) -> None:
     if len(new) > SCHEDULES_AT_ONCE_MAX:
         fault = f"has {len(new)} schedules; at most {SCHEDULES_AT_ONCE_MAX}"
         faults.append(FieldError("schedules", fault))
-    for index, each in enumerate(new[:SCHEDULES_AT_ONCE_MAX]):
-        if not _is_simple(each):
-            faults += _schedule_faults(each, f"schedules[{index}].")
+    for index, schedule in enumerate(new[:SCHEDULES_AT_ONCE_MAX]):
+        if not _is_simple(schedule):
+            faults += _schedule_faults(schedule, f"schedules[{index}].")
     if faults:
         raise InvalidInput(faults)
 

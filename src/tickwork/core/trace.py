@@ -82,29 +82,31 @@ def trace_of(
     """The tree of the records. `inside` has what belongs to a record: the steps of a run, the
     firings of a slot."""
     # The message of a run or a delivery is that run or delivery.
-    owned = {each.message_id for each in records if each.kind in ("run", "delivery")}
-    shown = [each for each in records if each.kind != "message" or each.message_id not in owned]
-    by_name = {name: each for each in shown for name in _names(each)}
+    owned = {record.message_id for record in records if record.kind in ("run", "delivery")}
+    shown = [
+        record for record in records if record.kind != "message" or record.message_id not in owned
+    ]
+    by_name = {name: record for record in shown for name in _names(record)}
     caused: dict[UUID | None, list[TraceRecord]] = {}
     gone: dict[str, list[TraceRecord]] = {}
-    for each in shown:
-        cause = None if each.causation_id is None else by_name.get(each.causation_id)
-        if cause is None and each.causation_id is not None:
-            gone.setdefault(each.causation_id, []).append(each)
-        elif cause is each:
-            caused.setdefault(None, []).append(each)
+    for effect in shown:
+        cause = None if effect.causation_id is None else by_name.get(effect.causation_id)
+        if cause is None and effect.causation_id is not None:
+            gone.setdefault(effect.causation_id, []).append(effect)
+        elif cause is effect:
+            caused.setdefault(None, []).append(effect)
         else:
-            caused.setdefault(None if cause is None else cause.id, []).append(each)
+            caused.setdefault(None if cause is None else cause.id, []).append(effect)
 
     def node(record: TraceRecord, depth: int) -> TraceNode:
         below = caused.get(record.id, []) if depth < DEPTH_MAX else []
-        children = [*inside.get(record.id, ()), *(node(each, depth + 1) for each in below)]
+        children = [*inside.get(record.id, ()), *(node(child, depth + 1) for child in below)]
         return _node(record, children)
 
-    roots = [node(each, 0) for each in caused.get(None, ())]
+    roots = [node(root, 0) for root in caused.get(None, ())]
     for name, below in gone.items():
         roots.append(
-            TraceNode(kind="message", id=name, children=tuple(node(each, 1) for each in below))
+            TraceNode(kind="message", id=name, children=tuple(node(child, 1) for child in below))
         )
     roots.sort(key=_began)
     return Trace(

@@ -116,7 +116,7 @@ def read_alert_target(given: Mapping[str, object]) -> AlertTarget:
     faults: list[FieldError] = []
     target = read_outside_target(Reader(fields, faults), way)
     if faults or target is None:
-        raise InvalidInput(FieldError(way, each.message) for each in faults)
+        raise InvalidInput(FieldError(way, field_error.message) for field_error in faults)
     if isinstance(target, EmailTarget):
         return AlertTarget(way, to=target.to)
     assert isinstance(target, WebhookTarget | ChatTarget)
@@ -163,7 +163,7 @@ def rest_seconds(rows: Mapping[str, str], now: datetime, *, besides: str | None 
         if at != NOT_SENT and node != besides
     ]
     # `now` may be a little older than what another node has written meanwhile.
-    recent = [each for each in passed if abs(each) < REST_SECONDS]
+    recent = [seconds for seconds in passed if abs(seconds) < REST_SECONDS]
     return REST_SECONDS - max(min(recent), 0.0) if recent else 0.0
 
 

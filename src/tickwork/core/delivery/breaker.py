@@ -75,7 +75,9 @@ def after_attempts(
     endpoint: Endpoint, records: Iterable[AttemptRecord], now: datetime
 ) -> HealthChange:
     """The change that attempts make, in their order. A disabled endpoint publishes no events."""
-    health, events, reason = endpoint.health, list[HealthEvent](), endpoint.disabled_reason
+    health = endpoint.health
+    events = list[HealthEvent]()
+    reason = endpoint.disabled_reason
     for record in records:
         change = after_attempt(
             health,

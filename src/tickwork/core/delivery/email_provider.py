@@ -102,7 +102,7 @@ def provider_request(
         "sender_name": name.strip(' "') or None,
         "to": [*request.to],
         "to_joined": ", ".join(request.to),
-        "to_objects": [{"email": each} for each in request.to],
+        "to_objects": [{"email": address} for address in request.to],
         "subject": request.subject,
         "text": request.text,
         "html": request.html,
@@ -128,7 +128,7 @@ def _filled(shape: Any, values: Mapping[str, Any]) -> Any:
     if isinstance(shape, str):
         return values[shape[1:]] if shape.startswith("$") else shape
     if isinstance(shape, Mapping):
-        filled = {name: _filled(each, values) for name, each in shape.items()}
+        filled = {name: _filled(part, values) for name, part in shape.items()}
         return {name: value for name, value in filled.items() if value is not None}
-    items = [(each, _filled(each, values)) for each in shape]
-    return [filled for each, filled in items if len(filled) == len(each)]
+    items = [(part, _filled(part, values)) for part in shape]
+    return [filled for part, filled in items if len(filled) == len(part)]

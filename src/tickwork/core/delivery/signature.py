@@ -71,7 +71,7 @@ def is_signed(
         return False
     if abs(int(timestamp) - at.timestamp()) > TOLERANCE_SECONDS:
         return False
-    if not all(each.isascii() for each in given.values()):
+    if not all(value.isascii() for value in given.values()):
         return False
     signed = b".".join((given["id"].encode(), timestamp.encode(), body))
     return any(_is_valid(key, signed, part) for part in given["signature"].split() for key in keys)

@@ -27,8 +27,14 @@ from tickwork.errors import FieldError, InvalidInput
 DELIVERIES_QUEUE = "tickwork.deliveries"
 """Name of the hidden queue, which all tenants share."""
 
-TIMEOUT_SECONDS, CHANNEL_TIMEOUT_SECONDS, TIMEOUT_SECONDS_MAX = 30, 10, 300
-"""Seconds for one delivery, for one of several, and the longest that may be set."""
+TIMEOUT_SECONDS = 30
+"""Seconds for a delivery that is the only one of its slot."""
+
+CHANNEL_TIMEOUT_SECONDS = 10
+"""Seconds for a delivery that is one of several channels."""
+
+TIMEOUT_SECONDS_MAX = 300
+"""Seconds that a target may set at most."""
 
 DELIVERIES_SETTINGS = QueueSettings(
     max_retries=4,
@@ -324,7 +330,7 @@ def seconds_until_next_day(now: datetime) -> float:
 def has_email(target: OutsideTarget) -> bool:
     """Whether a delivery to a target sends email."""
     several = target.channels if isinstance(target, ChannelsTarget) else (target,)
-    return any(isinstance(each, EmailTarget) for each in several)
+    return any(isinstance(channel, EmailTarget) for channel in several)
 
 
 def urls_of(target: OutsideTarget) -> list[tuple[str, str]]:
@@ -419,9 +425,9 @@ def _email(target: Reader) -> EmailTarget | None:
     if not isinstance(to, list | tuple) or not 1 <= len(to) <= RECIPIENTS_MAX:
         target.fault("to", f"must be 1 to {RECIPIENTS_MAX} email addresses")
         return None
-    for at, each in enumerate(to):
-        if not is_address(each):
-            target.fault(f"to[{at}]", f"is not an email address: {shown(each)}")
+    for at, address in enumerate(to):
+        if not is_address(address):
+            target.fault(f"to[{at}]", f"is not an email address: {shown(address)}")
     subject = target.text("subject")
     if subject is not None and (len(subject) > SUBJECT_CHARACTERS_MAX or not subject.isprintable()):
         target.fault("subject", f"must be one line of at most {SUBJECT_CHARACTERS_MAX} characters")
@@ -456,21 +462,21 @@ def _channels(target: Reader) -> ChannelsTarget | None:
     read: list[Channel] = []
     single = [type_ for type_ in OUTSIDE_TYPES if type_ != "channels"]
     usual_seconds = TIMEOUT_SECONDS if len(given) == 1 else CHANNEL_TIMEOUT_SECONDS
-    for at, each in enumerate(given):
+    for at, channel in enumerate(given):
         name = f"channels[{at}]"
-        kind = each.get("type") if isinstance(each, Mapping) else None
+        kind = channel.get("type") if isinstance(channel, Mapping) else None
         if kind is not None and kind not in single:
-            target.nested(name, each).one_of("type", single)
+            target.nested(name, channel).one_of("type", single)
             continue
         if kind is None:
             target.fault(name, f"must be a target whose type is one of {', '.join(single)}")
             continue
-        if each.get("completion") is not None:
+        if channel.get("completion") is not None:
             target.fault(f"{name}.completion", _ONLY_WHOLE)
-        if each.get("endpoint") is not None:
+        if channel.get("endpoint") is not None:
             target.fault(f"{name}.endpoint", _ONLY_WHOLE)
             continue
-        found = read_outside_target(target.nested(name, each), str(kind), usual_seconds)
+        found = read_outside_target(target.nested(name, channel), str(kind), usual_seconds)
         if found is not None and not isinstance(
             found, ChannelsTarget | EndpointTarget | LostQueueTarget
         ):
@@ -489,7 +495,7 @@ def is_address(given: object) -> bool:
         return False
     local, _, domain = given.partition("@")
     return bool(local and domain) and not any(
-        each in f"{local}{domain}" for each in _NOT_IN_ADDRESS
+        character in f"{local}{domain}" for character in _NOT_IN_ADDRESS
     )
 
 
@@ -503,8 +509,8 @@ def _check_text(target: Reader, name: str) -> None:
 
 def _repeat(target: Reader, error: InvalidInput) -> None:
     """Adds the faults of an error, under the target's own name."""
-    for each in error.errors:
-        target.fault(each.field, each.message)
+    for fault in error.errors:
+        target.fault(fault.field, fault.message)
 
 
 def _text(value: object) -> str | None:

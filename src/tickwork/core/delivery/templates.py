@@ -72,7 +72,7 @@ def fill_in(
 
 def utf16_units(text: str) -> int:
     """The length of a text in UTF-16: characters such as emoji count twice."""
-    return len(text) + sum(each > "\uffff" for each in text)
+    return len(text) + sum(character > "\uffff" for character in text)
 
 
 def shortened(text: str, units_max: int) -> str:

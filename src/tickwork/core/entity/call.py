@@ -94,7 +94,9 @@ ENTITY_SETTINGS = QueueSettings(
 
 _NAMESPACE = UUID("b5d2a1f0-6c0e-8a4b-9d3e-74696b776b65")
 _TYPE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_CODE_POINT_MAX, _SURROGATES_START, _SURROGATES_END = 0x10FFFF, 0xD800, 0xE000
+_CODE_POINT_MAX = 0x10FFFF
+_SURROGATES_START = 0xD800
+_SURROGATES_END = 0xE000
 
 
 class Call(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -99,7 +99,7 @@ def own_messages(
     """The messages of an entity to itself after a call that `put` schedules: those change its
     schedules, and the last one is a new alarm."""
     calls = _schedule_calls(call, before, effects, put)
-    messages = [call_message(each, make_id()) for each in calls]
+    messages = [call_message(own_call, make_id()) for own_call in calls]
     if has_new_alarm(before, effects) and (alarm := effects.alarm) is not None:
         ahead = max((alarm.at - now).total_seconds(), 0.0)
         fired = Call(entity=call.entity, key=call.key, alarm=alarm.id, alarm_at=alarm.at)
@@ -121,7 +121,7 @@ def _schedule_calls(
     """What to do to the schedules of an entity."""
     old = () if before is None else before.schedules
     named = Call(entity=call.entity, key=call.key)
-    gone = [each for each in old if each not in effects.schedules]
+    gone = [name for name in old if name not in effects.schedules]
     return [
         *(structs.replace(named, schedule=name) for name in gone),
         *(
@@ -143,7 +143,7 @@ def schedule_fields(
 ) -> dict[str, Any]:
     """The fields of a schedule that calls a method of the entity. Its timing is one of the short
     forms, or among the given fields."""
-    short = [each for each in (at, every, cron) if each is not None]
+    short = [timing for timing in (at, every, cron) if timing is not None]
     if len(short) > 1:
         raise InvalidInput([FieldError("schedule", "takes only one of at, every and cron")])
     if "target" in given or "target_url" in given:

@@ -73,7 +73,7 @@ class Overlay:
     ) -> dict[str, bytes]:
         """The selected keys and values, given the first committed ones of the selection."""
         visible: dict[str, bytes] = {} if self.is_cleared else dict(committed)
-        for name in [each for each in visible if each in self._changes]:
+        for name in [key for key in visible if key in self._changes]:
             del visible[name]
         visible.update((name, value) for name, value in self.puts if selection.has(name))
         ordered = sorted(visible, reverse=selection.reverse)[: selection.limit]

@@ -82,8 +82,8 @@ def service_call(
         faults.append(FieldError("body", fault))
     if faults:
         raise InvalidInput(faults)
-    for each in (own_headers, headers):
-        sent |= {name.lower(): value for name, value in each.items()}
+    for given in (own_headers, headers):
+        sent |= {name.lower(): value for name, value in given.items()}
     return ServiceCall(
         method=method,
         target=_with_query(path, query or {}),
@@ -129,7 +129,9 @@ def _text(value: object) -> str:
 
 def quoted(text: str) -> str:
     """A text as a part of a path or query."""
-    return _UNRESERVED.sub(lambda each: "".join(f"%{byte:02X}" for byte in each[0].encode()), text)
+    return _UNRESERVED.sub(
+        lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text
+    )
 
 
 def _ascii(text: str) -> str:

@@ -76,7 +76,7 @@ def read_crontab(
                 continue
             entries.append(_entry(label, line, zone, dict(environment), is_system, start, count))
         except InvalidInput as error:
-            refused.append(Refused(label, line, "; ".join(each.message for each in error.errors)))
+            refused.append(Refused(label, line, "; ".join(fault.message for fault in error.errors)))
     if "TZ" in environment:
         notes.append("TZ is passed to the commands; the times follow CRON_TZ or --timezone")
     return Read(tuple(entries), tuple(refused), tuple(notes))

@@ -109,11 +109,11 @@ def differences(entry: Entry, start: datetime) -> Difference | None:
     # Only up to the end of the shorter list; beyond it nothing is known.
     end = min(entry.old_fires[-1], new[-1]) if new else entry.old_fires[-1]
     old = Counter(fire for fire in entry.old_fires if fire <= end)
-    known = Counter(each for each in new if each <= end)
+    known = Counter(fire for fire in new if fire <= end)
     only_old, only_new = sorted((old - known).elements()), sorted((known - old).elements())
     if not only_old and not only_new:
         return None
-    is_clock = all(_is_near_change(each, rule.timezone) for each in [*only_old, *only_new])
+    is_clock = all(_is_near_change(fire, rule.timezone) for fire in [*only_old, *only_new])
     reason = (
         f"the clocks of {rule.timezone} change on that day"
         if is_clock

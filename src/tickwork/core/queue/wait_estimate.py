@@ -23,7 +23,9 @@ AHEAD_MAX = 50_000
 _BINDS_AT = 0.8
 """Share of an allowed rate from which on the limit binds: a measured rate is a mean, below it."""
 
-CONCURRENCY, RATE_LIMIT, NAMED_LIMIT = "concurrency", "rate_limit", "named_limit"
+CONCURRENCY = "concurrency"
+RATE_LIMIT = "rate_limit"
+NAMED_LIMIT = "named_limit"
 TENANT_CAP, PAUSED = "tenant_cap", "paused"
 """What keeps a message waiting, for programs."""
 

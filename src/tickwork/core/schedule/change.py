@@ -145,7 +145,9 @@ def pause(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> 
         due_at=None if kept is None else due_at(schedule.definition.rule, kept),
         look_at=None,
         fired=schedule.fired - len(withdrawn),
-        skips=tuple(Skip(each.slot, each.slot, 1, PAUSED) for each in dropped),
+        skips=tuple(
+            Skip(planned_slot.slot, planned_slot.slot, 1, PAUSED) for planned_slot in dropped
+        ),
     )
 
 
@@ -158,17 +160,17 @@ def delete_with_rule(rule: Rule) -> Callable[[Schedule, Sequence[Withdrawn], dat
     """Like `delete`, for a rule that includes the days of its calendar."""
 
     def decide(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> Change:
-        due = [each for each in withdrawn if each.due_at <= now]
+        due = [planned_slot for planned_slot in withdrawn if planned_slot.due_at <= now]
         slot, passed = schedule.next_slot, tuple[Skip, ...]()
         if schedule.status is ScheduleStatus.PARKED:
             slot = None  # Already recorded, and its rule may be unreadable.
-        is_known = any(each.slot == slot and not each.run for each in due)
+        is_known = any(planned_slot.slot == slot and not planned_slot.run for planned_slot in due)
         if slot is not None and not is_known and due_at(rule, slot) <= now:
             _, passed = _skip_passed(rule, slot, now, schedule.fired)
         if schedule.status is not ScheduleStatus.PAUSED:
             passed = tuple(
-                each if each.reason == EXCLUDED else structs.replace(each, reason=DELETED)
-                for each in passed
+                skip if skip.reason == EXCLUDED else structs.replace(skip, reason=DELETED)
+                for skip in passed
             )
         return structs.replace(
             _unchanged(schedule),
@@ -212,7 +214,7 @@ def update(definition: Definition, name: str | None, old_rule: Rule, new_rule: R
     def decide(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> Change:
         # A seed is stored only where something depends on it.
         old = structs.replace(old_rule, seed=new_rule.seed)
-        withdrawn_slots = [each.slot for each in withdrawn]
+        withdrawn_slots = [planned_slot.slot for planned_slot in withdrawn]
         has_new_timing = old.timing != new_rule.timing
         has_new_rule = without_carry_over(old) != without_carry_over(new_rule)
         is_parked = schedule.status is ScheduleStatus.PARKED
@@ -405,7 +407,9 @@ def _plan_up_to_now(due: DueSchedule, now: datetime) -> _DueSlots:
 
     This may take several plans: one plan holds a limited number of slots.
     """
-    fires, skips, reason = list[Fire](), list[Skip](), SKIPPED_MISSED
+    fires = list[Fire]()
+    skips = list[Skip]()
+    reason = SKIPPED_MISSED
     for _ in range(_PLANS_MAX):
         planned = plan(due, now, ahead_seconds=0)
         fires += planned.fires
@@ -420,7 +424,7 @@ def _plan_up_to_now(due: DueSchedule, now: datetime) -> _DueSlots:
             break
     then, passed = _skip_passed(due.rule, due.next_slot, now, due.fired)
     skips += (
-        each if each.reason == EXCLUDED else structs.replace(each, reason=reason) for each in passed
+        skip if skip.reason == EXCLUDED else structs.replace(skip, reason=reason) for skip in passed
     )
     return _DueSlots(tuple(fires), tuple(skips), then)
 
@@ -437,7 +441,7 @@ def _account_after_failed(
     Slots up to the failed one do not fire again. Slots after it that have passed are recorded, as
     on resume. With `failed` None nothing is computed from the old rule.
     """
-    skips = skips_of(sorted(each.slot for each in withdrawn), PAUSED)
+    skips = skips_of(sorted(planned_slot.slot for planned_slot in withdrawn), PAUSED)
     slot = None if failed is None else next_slot_or_excluded(rule, failed, fired=schedule.fired)
     if slot is not None and due_at(rule, slot) <= now:
         slot, passed = _skip_passed(rule, slot, now, schedule.fired)

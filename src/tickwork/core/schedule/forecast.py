@@ -234,7 +234,10 @@ class Tally:
         self._widened_seconds = widened_seconds
         start = now.replace(second=0, microsecond=0)
         self._span = _Span(now, start, start + timedelta(hours=hours))
-        self._hours, self._schedules, self._exact, self._singles = hours, 0, 0, 0
+        self._hours = hours
+        self._schedules = 0
+        self._exact = 0
+        self._singles = 0
         size = hours * 60
         self._all, self._unspread = [0.0] * size, [0.0] * size
         self._targets: dict[Target, list[float]] = {}
@@ -267,9 +270,10 @@ class Tally:
             self._count()
 
     def forecast(self, window_seconds: int | None = None) -> Forecast:
-        """The forecast of all that was added, with the effect of a window of so many seconds."""
+        """The forecast of all schedules that were added. `window_seconds` asks for the effect of a
+        fire window of that length."""
         self._count()
-        span, counts = self._span, [round(each) for each in self._all]
+        span, counts = self._span, [round(firings) for firings in self._all]
         peak = max(range(len(counts)), key=counts.__getitem__)
         windows = sorted({*WINDOWS_SECONDS, *([window_seconds] if window_seconds else [])})
         usual = float(median(counts))
@@ -284,10 +288,10 @@ class Tally:
             peak_firings=counts[peak],
             minutes=tuple(counts),
             targets=tuple(
-                sorted((self._target(*each) for each in self._targets.items()), key=_most)
+                sorted((self._target(*pair) for pair in self._targets.items()), key=_most)
             ),
             tenants=tuple(
-                sorted((TenantShare(*_rounded(each)) for each in self._tenants.items()), key=_most)
+                sorted((TenantShare(*_rounded(pair)) for pair in self._tenants.items()), key=_most)
             ),
             herds=tuple(self._herds(counts, usual)),
             windows=tuple(WindowEffect(window, self._peak_with(window)) for window in windows),
@@ -300,7 +304,7 @@ class Tally:
         return TargetShare(*target, round(sum(minutes)), at, round(minutes[peak]))
 
     def _count(self) -> None:
-        """Counts what waits."""
+        """Counts the firings of the schedules that wait for it."""
         for (target, rule, tenant), waiting in self._waiting.items():
             minutes = self._minutes(rule, waiting)
             if not minutes:
@@ -320,14 +324,16 @@ class Tally:
                 known = causes.get(cause, (0.0, 0, waiting.name))
                 causes[cause] = (known[0] + number, known[1] + waiting.count, known[2])
                 if len(causes) > 2 * _CAUSES_KEPT:
-                    largest = sorted(causes.items(), key=lambda each: -each[1][0])
+                    largest = sorted(causes.items(), key=lambda pair: -pair[1][0])
                     self._causes[minute] = dict(largest[:_CAUSES_KEPT])
             self._tenants[tenant] = self._tenants.get(tenant, 0.0) + total
         self._waiting.clear()
 
     def _minutes(self, rule: Rule, waiting: _Waiting) -> Minutes:
         counts: dict[int, float] = {}
-        seen, weight, widened = waiting.seen, 1.0, self._widened(rule)
+        seen = waiting.seen
+        weight = 1.0
+        widened = self._widened(rule)
         if widened or depends_on_id(rule):
             is_exact = waiting.count <= EXACT_MAX and self._exact < EXACT_TOTAL_MAX
             is_exact = is_exact and all(number == 1 for _, number in seen)
@@ -361,7 +367,7 @@ class Tally:
             )
 
     def _peak_with(self, window_seconds: int) -> int:
-        flat = [every - each for every, each in zip(self._all, self._unspread, strict=True)]
+        flat = [total - unspread for total, unspread in zip(self._all, self._unspread, strict=True)]
         shares = [*spread_shares(0.0, 0, window_seconds)]
         for minute, number in enumerate(self._unspread):
             if number:

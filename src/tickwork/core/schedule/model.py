@@ -284,7 +284,7 @@ def the_named(found: Sequence[Schedule]) -> Schedule | None:
 
 def check_owner(scope: Scope, new: Iterable[NewSchedule]) -> None:
     """Raises `Forbidden` if a scope with an owner creates schedules of others."""
-    if not all(scope.reaches(each.owner) for each in new):
+    if not all(scope.reaches(schedule.owner) for schedule in new):
         raise Forbidden(
             "owner_bound", f"owner: must be {scope.owner}, as that of your key or token"
         )

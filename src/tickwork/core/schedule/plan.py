@@ -287,13 +287,15 @@ def _account_with_days_off(due: DueSchedule, now: datetime, ahead: timedelta) ->
 
 
 def _account(due: DueSchedule, now: datetime, ahead: timedelta) -> AccountedSlots:
-    rule, fired, expires = due.rule, due.fired, due.expires_after_seconds
+    rule = due.rule
+    fired = due.fired
+    expires = due.expires_after_seconds
     fires: list[Fire] = []
     skips: list[Skip] = []
     until = just_before(due.next_slot)
     if due.next_slot <= now:
         missed = plan_missed(rule, until, now, fired=fired, expires_after_seconds=expires)
-        fires = [_fire(rule, each.slot, each.catch_up) for each in missed.fire]
+        fires = [_fire(rule, planned.slot, planned.catch_up) for planned in missed.fire]
         skips = [Skip(run.first, run.last, run.count, SKIPPED_MISSED) for run in missed.skipped]
         skips += [Skip(run.first, run.last, run.count, EXPIRED) for run in missed.expired]
         fired += len(fires)
@@ -352,7 +354,7 @@ def with_excluded_runs(
 ) -> list[Skip]:
     """Adds skips for excluded slots, and splits the given ones so that none overlaps another."""
     off = [*excluded_runs(rule, first, until)]
-    skips = [Skip(each.first, each.last, each.count, EXCLUDED) for each in off]
+    skips = [Skip(excluded.first, excluded.last, excluded.count, EXCLUDED) for excluded in off]
     for run in runs:
         parts = split_around(rule, run.first, run.last, off)
         skips += [Skip(part.first, part.last, part.count, run.reason) for part in parts]

@@ -39,7 +39,7 @@ def read_result_target(reader: Reader, field: str) -> ResultTarget | None:
     given = reader.object(field, frozenset(_FIELDS))
     if given is None:
         return None
-    kinds = [each for each in _FIELDS if given.has(each)]
+    kinds = [candidate for candidate in _FIELDS if given.has(candidate)]
     if len(kinds) != 1:
         wanted = '{"queue": "name"}, {"endpoint": "name"} or {"workflow": "name"}'
         reader.fault(field, f"must be {wanted}, not {shown(reader.value(field))}")

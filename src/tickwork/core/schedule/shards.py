@@ -111,9 +111,9 @@ def check_shard_count(count: int) -> int:
 
 def replace_shards(before: Iterable[Grant]) -> NewShards:
     """What replaces these shards. Raises `Conflict` while some of them have not followed a jump of
-    the clock: a new shard may be parts of both."""
+    the clock: a new shard may contain parts of both."""
     old = tuple(before)
-    clocks, versions = {each.clock for each in old}, [each.tzdata for each in old]
+    clocks, versions = {grant.clock for grant in old}, [grant.tzdata for grant in old]
     if len(clocks) > 1:
         raise Conflict(
             "the database's clock was set, and the schedulers are still moving intervals; "
@@ -121,7 +121,7 @@ def replace_shards(before: Iterable[Grant]) -> NewShards:
         )
     known = [version for version in versions if version is not None]
     return NewShards(
-        token=max(each.token for each in old) + 1,
+        token=max(grant.token for grant in old) + 1,
         tzdata=min(known) if len(known) == len(versions) else None,
         clock=clocks.pop(),
     )

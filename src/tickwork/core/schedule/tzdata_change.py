@@ -94,10 +94,10 @@ class RecomputeNextSlot:
         if not withdrawn:
             then = _next_slot_now(found, rule, now)
             return None if then == slot else _change(schedule, (), rule, then, now)
-        is_same = all(_is_slot(rule, each.slot) for each in withdrawn)
+        is_same = all(_is_slot(rule, planned_slot.slot) for planned_slot in withdrawn)
         if is_same and _next_slot_now(found, rule, now) == slot:
             return None
-        planned = min(each.slot for each in withdrawn)
+        planned = min(planned_slot.slot for planned_slot in withdrawn)
         matching = _nearest(rule, planned)
         self.must_keep_planned = matching is None or matching <= now
         if self.must_keep_planned:
@@ -172,7 +172,7 @@ def _next_slot_now(found: WaitingSchedule, rule: Rule, now: datetime) -> datetim
     matching = _nearest(rule, waiting)
     fired = None if last is None else _nearest(rule, last)
     if matching is not None and matching <= now:
-        since = max(each for each in (found.updated_at, last, fired) if each is not None)
+        since = max(instant for instant in (found.updated_at, last, fired) if instant is not None)
         if next_slot_or_excluded(rule, since, fired=found.fired) == matching:
             return matching
     if then is not None and then == fired and then != matching:

@@ -66,9 +66,9 @@ def split_withdrawn(
     """
     follows_clock = isinstance(rule.timing, Interval)
     candidates = sorted(
-        each
-        for each in withdrawn
-        if not each.is_superseded and (follows_clock or not each.has_future_record)
+        planned_slot
+        for planned_slot in withdrawn
+        if not planned_slot.is_superseded and (follows_clock or not planned_slot.has_future_record)
     )
     if has_one_known_slot(rule):
         # Only one slot is known at a time: the next one or the last one.
@@ -87,7 +87,7 @@ def split_withdrawn(
                 break
             kept.append(candidate)
             following = candidate.slot
-    dropped = sorted(each for each in withdrawn if each not in kept)
+    dropped = sorted(planned_slot for planned_slot in withdrawn if planned_slot not in kept)
     return SplitWithdrawn(min(kept, default=None), tuple(dropped))
 
 
@@ -105,8 +105,14 @@ def skips_of_withdrawn(withdrawn: Sequence[Withdrawn], reason: str) -> tuple[Ski
 
     Slots share a record only if no slot between them fired.
     """
-    together = sorted(each.slot for each in withdrawn if not each.needs_own_record)
-    single = sorted((each.run, each.slot) for each in withdrawn if each.needs_own_record)
+    together = sorted(
+        planned_slot.slot for planned_slot in withdrawn if not planned_slot.needs_own_record
+    )
+    single = sorted(
+        (planned_slot.run, planned_slot.slot)
+        for planned_slot in withdrawn
+        if planned_slot.needs_own_record
+    )
     skips = [Skip(slot, slot, 1, reason, run) for run, slot in single]
     if together:
         skips.append(Skip(together[0], together[-1], len(together), reason))

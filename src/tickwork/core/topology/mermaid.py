@@ -80,7 +80,7 @@ def _edges(topology: Topology, nodes: _Nodes) -> Iterator[str]:
         yield f"    {source} -->{label} {target}"
     for service in topology.services:
         target = nodes.id_of("service", service.name)
-        consumers = {each.name for each in topology.consumers}
+        consumers = {known.name for known in topology.consumers}
         for caller in service.callers:
             kind = "consumer" if caller in consumers else "producer"
             yield f'    {nodes.id_of(kind, caller)} -->|"calls"| {target}'

@@ -39,7 +39,9 @@ class Times:
     def __init__(
         self, hours: tuple[int, ...], minutes: tuple[int, ...], seconds: tuple[int, ...] = (0,)
     ) -> None:
-        self.hours, self.minutes, self.seconds = hours, minutes, seconds
+        self.hours = hours
+        self.minutes = minutes
+        self.seconds = seconds
         self.per_day = len(hours) * len(minutes) * len(seconds)
 
     @property
@@ -50,7 +52,9 @@ class Times:
         """The first time at or after a second of the day."""
         hour, rest = divmod(second_of_day, 3600)
         minute, second = divmod(rest, 60)
-        hours, minutes, seconds = self.hours, self.minutes, self.seconds
+        hours = self.hours
+        minutes = self.minutes
+        seconds = self.seconds
         at = bisect_left(hours, hour)
         if at < len(hours) and hours[at] == hour:
             inner = bisect_left(minutes, minute)
@@ -87,7 +91,9 @@ class Times:
 
     def min_gap_seconds(self) -> int:
         """The shortest distance between two times, across midnight too."""
-        seconds, minutes, hours = self.seconds, self.minutes, self.hours
+        seconds = self.seconds
+        minutes = self.minutes
+        hours = self.hours
         gaps = [after - before for before, after in pairwise(seconds)]
         tail = seconds[0] - seconds[-1]
         gaps += [60 * (after - before) + tail for before, after in pairwise(minutes)]
@@ -150,7 +156,9 @@ class CalendarRule(Generic[DaysT_co]):
         """Matching days in `[first, last)`, month by month."""
         start = date.fromordinal(first + EPOCH_ORDINAL)
         end = date.fromordinal(last + EPOCH_ORDINAL)
-        year, month, count = start.year, start.month, 0
+        year = start.year
+        month = start.month
+        count = 0
         while (year, month) <= (end.year, end.month):
             matching = self.days.in_month(year, month)
             low = bisect_left(matching, start.day) if _same(year, month, start) else 0

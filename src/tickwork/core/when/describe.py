@@ -117,7 +117,7 @@ def _times(times: Times) -> str:
     if len(times.hours) * len(times.minutes) <= _TIMES_LISTED_MAX and len(times.hours) < 24:
         clock = [f"{hour:02}:{minute:02}" for hour in times.hours for minute in times.minutes]
         if len(times.seconds) == 1 and seconds:
-            return f"At {_listed([f'{each}:{times.seconds[0]:02}' for each in clock])}"
+            return f"At {_listed([f'{time}:{times.seconds[0]:02}' for time in clock])}"
         return f"At {_listed(clock)}{seconds}"
     if len(times.minutes) == 60 and (step := _step(times.seconds, 60)) and seconds:
         return f"Every {_plural(step, 'second')}{_hours(times)}"

@@ -27,7 +27,9 @@ class ClosedDays:
     __slots__ = ("_days", "_line", "_ordered")
 
     def __init__(self, days: frozenset[date], line: Timeline) -> None:
-        self._days, self._ordered, self._line = days, sorted(days), line
+        self._days = days
+        self._ordered = sorted(days)
+        self._line = line
 
     def __len__(self) -> int:
         return len(self._ordered)
@@ -61,7 +63,9 @@ class FixedRateSource:
     __slots__ = ("_anchor", "_closed", "_step")
 
     def __init__(self, anchor: datetime, step: timedelta, closed: ClosedDays) -> None:
-        self._anchor, self._step, self._closed = anchor, step, closed
+        self._anchor = anchor
+        self._step = step
+        self._closed = closed
 
     def next_after(self, after: datetime) -> datetime | None:
         for _ in range(_PIECES_PER_DAY_MAX * len(self._closed) + 1):
@@ -95,7 +99,9 @@ class FixedDelaySource:
     __slots__ = ("_anchor", "_closed", "_step")
 
     def __init__(self, anchor: datetime, step: timedelta, closed: ClosedDays) -> None:
-        self._anchor, self._step, self._closed = anchor, step, closed
+        self._anchor = anchor
+        self._step = step
+        self._closed = closed
 
     def next_after(self, after: datetime) -> datetime | None:
         return None if after >= NEVER else self._from(after).next_after(after)

@@ -63,7 +63,9 @@ class WallClockSource:
     __slots__ = ("dst", "line", "rule")
 
     def __init__(self, rule: NaiveRule, line: Timeline, dst: Dst) -> None:
-        self.rule, self.line, self.dst = rule, line, dst
+        self.rule = rule
+        self.line = line
+        self.dst = dst
 
     def next_after(self, after: datetime) -> datetime | None:
         if after >= NEVER:

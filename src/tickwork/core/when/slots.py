@@ -78,7 +78,9 @@ def last_between(rule: Rule, after: datetime, until: datetime) -> datetime | Non
 
 def instant_before_last(rule: Rule, after: datetime, until: datetime, count: int) -> datetime:
     """An instant with exactly `count` slots between it and `until`, by bisection."""
-    earliest, high, reach = seconds_of(after), seconds_of(until) + 1, 60
+    earliest = seconds_of(after)
+    high = seconds_of(until) + 1
+    reach = 60
     low = max(high - reach, earliest)
     while low > earliest and count_between(rule, instant_of(low), until) < count:
         high, reach = low, reach * 2
@@ -108,8 +110,8 @@ def _next(rule: Rule, after: datetime) -> datetime | None:
         spent = _spent(rule)
         while slot in spent:
             slot = source_of(rule).next_after(slot)
-        found = [slot, *(each for each in _kept(rule) if each > after)]
-        slot = min((each for each in found if each is not None), default=None)
+        found = [slot, *(extra for extra in _kept(rule) if extra > after)]
+        slot = min((candidate for candidate in found if candidate is not None), default=None)
     if slot is not None and rule.end_at is not None and slot > rule.end_at:
         return None
     return slot
@@ -117,13 +119,13 @@ def _next(rule: Rule, after: datetime) -> datetime | None:
 
 def _kept(rule: Rule) -> set[datetime]:
     """The rule's additional slots that its source lacks."""
-    kept = {each.slot for each in rule.kept if each.slot is not None}
+    kept = {rolled.slot for rolled in rule.kept if rolled.slot is not None}
     return {slot for slot in kept if not _is_of_source(rule, slot)}
 
 
 def _spent(rule: Rule) -> set[datetime]:
     """The slots of the rule's source that must not fire."""
-    spent = {each.slot for each in rule.spent if each.slot is not None}
+    spent = {rolled.slot for rolled in rule.spent if rolled.slot is not None}
     return {slot for slot in spent if _is_of_source(rule, slot)}
 
 

@@ -167,9 +167,9 @@ def _weekdays(texts: dict[str, str], frequency: Frequency) -> tuple[tuple[int, i
     if numbered and len(numbered) < len(days):
         # dateutil matches nothing for a mixture, so a plain weekday becomes its numbered ones.
         days = [
-            each
+            weekday
             for day, n in days
-            for each in ([(day, n)] if n is not None else [(day, i + 1) for i in range(n_max)])
+            for weekday in ([(day, n)] if n is not None else [(day, i + 1) for i in range(n_max)])
         ]
     return tuple(dict.fromkeys(days))
 

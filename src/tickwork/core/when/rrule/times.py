@@ -85,7 +85,9 @@ class UnitTimes:
         return times
 
     def _in_step(self, step: int) -> Sequence[int]:
-        unit, interval, within = self._unit, self._interval, self._within
+        unit = self._unit
+        interval = self._interval
+        within = self._within
         if len(within) == 1 and len(self._windows) == 1 and not self._allowed_mod_60:
             low, high = self._windows[0]
             first = low + (step - low) % interval
