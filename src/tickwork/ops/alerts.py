@@ -38,7 +38,7 @@ async def set_alerts(
             check_url(target.url)
         except InvalidInput as error:
             raise InvalidInput(
-                FieldError(target.way, each.message) for each in error.errors
+                FieldError(target.way, field_error.message) for field_error in error.errors
             ) from None
     await check_key(store, scope, box, "alerts were not set")
     await ensure_alerts(store)

@@ -34,7 +34,9 @@ class RecordedChange:
     change that `is_void` is not stored."""
 
     def __init__(self, before: object, after: object) -> None:
-        self.before, self.after, self.is_void = before, after, False
+        self.before = before
+        self.after = after
+        self.is_void = False
 
 
 @asynccontextmanager

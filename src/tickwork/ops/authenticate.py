@@ -56,7 +56,9 @@ class Authenticator:
         monotonic: Callable[[], float],
         check_jwt: CheckJwt | None = None,
     ) -> None:
-        self._store, self._monotonic, self._check_jwt = store, monotonic, check_jwt
+        self._store = store
+        self._monotonic = monotonic
+        self._check_jwt = check_jwt
         self._cached: dict[str, _Cached] = {}
         self._tenants: dict[str, tuple[Tenant, float]] = {}
         self._sessions: dict[bytes, tuple[Session, float]] = {}

@@ -146,7 +146,7 @@ def compose_items(
             message = composing(body, **options)
         except InvalidInput as error:
             item = f"items[{number - 1}]"
-            faults = [FieldError(f"{item}.{each.field}", each.message) for each in error.errors]
+            faults = [FieldError(f"{item}.{fault.field}", fault.message) for fault in error.errors]
             raise InvalidInput(faults) from None
         yield message
         if on_progress is not None and number % PROGRESS_ITEMS == 0:
@@ -173,7 +173,9 @@ class BatchHandle:
         batch_id: UUID,
         created_in: Handling | None = None,
     ) -> None:
-        self._stores, self._scope, self._id = stores, scope, batch_id
+        self._stores = stores
+        self._scope = scope
+        self._id = batch_id
         self._created_in = created_in
 
     @property
@@ -285,7 +287,9 @@ class BatchMaker:
         ensure: Callable[[str], Awaitable[None]],
         compose: RegistryComposer,
     ) -> None:
-        self._stores, self._ensure, self._compose = stores, ensure, compose
+        self._stores = stores
+        self._ensure = ensure
+        self._compose = compose
 
     async def make(
         self,

@@ -100,7 +100,9 @@ async def _copy(
 async def _compared(
     source: SourceTables, target: TargetTables, table: CopiedTable, on_progress: Progress | None
 ) -> CopiedRows:
-    number, total, after = 0, 0, None
+    number = 0
+    total = 0
+    after = None
     while True:
         rows, after = await source.page(table, after, CHUNK_ROWS)
         if after is None:

@@ -316,7 +316,9 @@ def _until(which: Selection, now: datetime) -> datetime:
 
 async def _by_id(store: Store, scope: Scope, queue: str, which: Selection) -> frozenset[UUID]:
     """Returns the ids of a selection that are open and match it."""
-    ids, size, found = which.ids or (), DEAD_LETTERS_AT_ONCE_MAX, set[UUID]()
+    ids = which.ids or ()
+    size = DEAD_LETTERS_AT_ONCE_MAX
+    found = set[UUID]()
     # With no ids, query anyway: it raises NotFound if there is no such queue.
     for start in range(0, max(len(ids), 1), size):
         some = structs.replace(which, ids=ids[start : start + size], limit=size)
@@ -340,7 +342,10 @@ class _Replay:
         letters_max: int,
         on_progress: Progress | None,
     ) -> None:
-        self._store, self._scope, self._queue, self._which = store, scope, queue, which
+        self._store = store
+        self._scope = scope
+        self._queue = queue
+        self._which = which
         self._spacing_seconds, self._letters_max = spacing_seconds, letters_max
         self._on_progress = on_progress
         self.next_at, self.replayed = started_at, 0
@@ -375,7 +380,7 @@ class _Replay:
         self.replayed += len(done)
         if self._on_progress is not None:
             self._on_progress(self.replayed, self._letters_max)
-        return [each.message_id for each in done]
+        return [replayed.message_id for replayed in done]
 
 
 async def _wait(

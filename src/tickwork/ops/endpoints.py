@@ -103,7 +103,9 @@ async def create_endpoint(
     given = _checked(lambda: read_name(name), lambda: read_endpoint(fields), check_url)
     await check_key(store, scope, box, f"endpoint {name} was not created")
     await ensure_endpoints(store)
-    now, endpoint_id, secret = await store.now(), new_id(), _new_secret(given.settings)
+    now = await store.now()
+    endpoint_id = new_id()
+    secret = _new_secret(given.settings)
     new = Endpoint(
         id=endpoint_id,
         tenant=own_tenant(scope),
@@ -269,7 +271,7 @@ async def disable_endpoint(
 
 
 async def enable_endpoint(store: Store, scope: Scope, reference: UUID | str) -> Endpoint:
-    """Goes on with deliveries, oldest first, at the rate of the endpoint or 20 a second, and closes
+    """Resumes deliveries, oldest first, at the rate of the endpoint or 20 a second, and closes
     the breaker."""
     stored = await get_endpoint(store, scope, reference)
     async with _recorded(store, scope, "enable", stored):

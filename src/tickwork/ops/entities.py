@@ -142,7 +142,7 @@ async def list_types(
 
 async def type_names(store: Store) -> tuple[str, ...]:
     """The names of all types of entities that apps have registered."""
-    names = [each.name for each in await store.queues.list(SYSTEM)]
+    names = [queue.name for queue in await store.queues.list(SYSTEM)]
     return tuple(
         sorted(
             name.removeprefix(ENTITIES_PREFIX) for name in names if name.startswith(ENTITIES_PREFIX)
@@ -170,9 +170,9 @@ async def list_entities(
 ) -> tuple[EntityRecord, ...]:
     """Returns the entities of a type by key, after a given key."""
     await check_names(store, type_name)
-    for each in (prefix, after):
-        if each:
-            check_key(each)
+    for text in (prefix, after):
+        if text:
+            check_key(text)
     return await store.entities.list(scope, type_name, limit, prefix=prefix, after=after)
 
 
@@ -197,9 +197,9 @@ async def list_storage(
 ) -> dict[str, Any]:
     """Returns keys and values of an entity's storage, in the order of the keys' bytes."""
     await get_entity(store, scope, type_name, key)
-    for each in (prefix, after):
-        if each:
-            check_storage_key(each)
+    for text in (prefix, after):
+        if text:
+            check_storage_key(text)
     selection = StorageSelection(prefix=prefix, start_after=after or None, limit=limit)
     found = await store.entities.listed(scope, entity_id(type_name, key), selection)
     return {name: msgspec.json.decode(value) for name, value in found.values.items()}

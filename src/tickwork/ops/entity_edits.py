@@ -108,7 +108,10 @@ class _Taken:
     def __init__(
         self, store: Store, scope: Scope, call: Call, message: Message, head: EntityHead
     ) -> None:
-        self._store, self._scope, self._call, self._message = store, scope, call, message
+        self._store = store
+        self._scope = scope
+        self._call = call
+        self._message = message
         self.head, self.id = head, entity_id(call.entity, call.key)
         assert head.state is not None
         self._state: EntityState = head.state

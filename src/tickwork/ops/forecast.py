@@ -53,7 +53,9 @@ async def forecast(
     now = await store.now()
     widened = await store.nodes.widened_seconds(SYSTEM)
     tally, days = Tally(now, hours, widened_seconds=widened), _Days(store)
-    after, done, is_complete = None, 0, False
+    after = None
+    done = 0
+    is_complete = False
     while not is_complete:
         page = await store.schedules.alike(
             scope,
@@ -62,10 +64,10 @@ async def forecast(
             until=now + timedelta(hours=hours),
             after=after,
         )
-        found = [await days.added(each) for each in page]
+        found = [await days.added(alike) for alike in page]
         # Counting takes long if rules differ: other requests go on meanwhile.
         await asyncio.to_thread(tally.add, found)
-        number = sum(each.count for each in page)
+        number = sum(alike.count for alike in page)
         is_complete, done = number < PAGE_SCHEDULES, done + number
         if page:
             after = (page[-1].tenant, page[-1].last_id)

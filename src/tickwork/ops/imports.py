@@ -76,10 +76,10 @@ async def import_entries(
     _check(name, queue, read)
     now = await store.now()
     bodies = _bodies(read.entries, system=system, name=name, queue=queue)
-    known = {str(each.name): each for each in await _owned(store, scope, name)}
+    known = {str(schedule.name): schedule for schedule in await _owned(store, scope, name)}
     new = [body for body in bodies if body["name"] not in known]
     wanted = {str(body["name"]): body for body in bodies}
-    gone = [each for each in known if each not in wanted]
+    gone = [schedule_name for schedule_name in known if schedule_name not in wanted]
     is_done = not is_dry_run and (skips_refused or not read.refused)
     try:
         await check_many(store, scope, new, limits=limits, new_queues={queue})
@@ -92,17 +92,19 @@ async def import_entries(
         if needs_queue:
             await put_queue(store, scope, queue, {})
         await create_many(store, scope, new, limits=limits)
-        for each in gone:
-            await delete(store, scope, known[each].id)
+        for schedule_name in gone:
+            await delete(store, scope, known[schedule_name].id)
     found = [differences(entry, now) for entry in read.entries]
     return ImportResult(
         name=name,
         queue=queue,
         created=tuple(_shown(body) for body in new),
-        kept=tuple(_shown(wanted[each]) for each in wanted if each in known),
-        deleted=tuple(_stored(known[each]) for each in gone),
+        kept=tuple(
+            _shown(wanted[schedule_name]) for schedule_name in wanted if schedule_name in known
+        ),
+        deleted=tuple(_stored(known[schedule_name]) for schedule_name in gone),
         refused=read.refused,
-        differences=tuple(each for each in found if each is not None),
+        differences=tuple(difference for difference in found if difference is not None),
         notes=read.notes,
         is_done=is_done,
     )
@@ -111,8 +113,8 @@ async def import_entries(
 async def undo_import(store: Store, scope: Scope, name: str) -> tuple[ImportedSchedule, ...]:
     """Deletes the schedules of an import and returns them. Its queue stays."""
     found = await _owned(store, scope, name)
-    for each in found:
-        await delete(store, scope, each.id)
+    for schedule in found:
+        await delete(store, scope, schedule.id)
     return tuple(map(_stored, found))
 
 
@@ -148,11 +150,13 @@ def _bodies(
 def _by_entry(error: InvalidInput, bodies: list[dict[str, object]]) -> InvalidInput:
     """The error with the entries that its fields belong to."""
     faults = []
-    for each in error.errors:
-        index, _, field = each.field.removeprefix("[").partition("].")
+    for fault in error.errors:
+        index, _, field = fault.field.removeprefix("[").partition("].")
         is_of_body = field != "" and index.isdigit()
-        text = _shown(bodies[int(index)]).entry if is_of_body else each.field
-        faults.append(FieldError(text, f"{field}: {each.message}" if is_of_body else each.message))
+        text = _shown(bodies[int(index)]).entry if is_of_body else fault.field
+        faults.append(
+            FieldError(text, f"{field}: {fault.message}" if is_of_body else fault.message)
+        )
     return InvalidInput(faults)
 
 

@@ -96,4 +96,4 @@ async def _queues(
         if age is not None and age >= seconds:
             waiting_since = now - timedelta(seconds=age)
             late.append(LateQueue(queue.name, stats.counts.ready, waiting_since, age, queue.paused))
-    return tuple(sorted(late, key=lambda each: -each.late_seconds))
+    return tuple(sorted(late, key=lambda late_queue: -late_queue.late_seconds))

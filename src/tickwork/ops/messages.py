@@ -91,7 +91,7 @@ async def show_message(
 ) -> StoredMessage:
     """Returns one message as users see it; raises `NotFound` if there is none."""
     found = await get_message(store, scope, message_id, queue=queue)
-    names = {each.id: each.name for each in await store.queues.list(scope)}
+    names = {stored.id: stored.name for stored in await store.queues.list(scope)}
     (shown,) = await _shown_all(store, (found,), names.get(found.queue_id, queue or ""))
     return shown
 
@@ -208,9 +208,9 @@ async def _shown_all(
     store: Store, found: Sequence[Message], queue: str
 ) -> tuple[StoredMessage, ...]:
     now, nodes = await store.now(), dict[UUID, str]()
-    if any(each.holder is not None for each in found):
-        nodes = {each.id: each.name for each in await store.nodes.list(SYSTEM)}
-    return tuple(_shown(each, queue, now, nodes) for each in found)
+    if any(message.holder is not None for message in found):
+        nodes = {node.id: node.name for node in await store.nodes.list(SYSTEM)}
+    return tuple(_shown(message, queue, now, nodes) for message in found)
 
 
 def _shown(message: Message, queue: str, now: datetime, nodes: Mapping[UUID, str]) -> StoredMessage:

@@ -136,7 +136,7 @@ class Puller:
             async with store.wakeups.watch([stored.id]) as watch:
                 found = await self._wait(store, scope, request, watch, deadline)
         mark = _mark(stored)
-        leased = tuple(PulledMessage(each, _lease_id(each, mark)) for each in found)
+        leased = tuple(PulledMessage(message, _lease_id(message, mark)) for message in found)
         return Pulled(leased, await self._backlog(store, scope, stored))
 
     async def _mark_pulled(self, store: Store, scope: Scope, queue: StoredQueue) -> None:
@@ -280,13 +280,17 @@ async def _without_dead(
     store: Store, scope: Scope, queue: str, found: tuple[Message, ...]
 ) -> tuple[Message, ...]:
     """The messages that a consumer may see. The others become dead letters."""
-    early = {each.id: outcome for each in found if (outcome := decide.early_outcome(each))}
+    early = {message.id: outcome for message in found if (outcome := decide.early_outcome(message))}
     if not early:
         return found
     settings = (await store.queues.get(scope, queue)).settings
-    endings = [decide.settle(each, early[each.id], settings) for each in found if each.id in early]
+    endings = [
+        decide.settle(message, early[message.id], settings)
+        for message in found
+        if message.id in early
+    ]
     await store.messages.settle(scope, Settlement(tuple(endings)))
-    return tuple(each for each in found if each.id not in early)
+    return tuple(message for message in found if message.id not in early)
 
 
 async def _ending(

@@ -355,7 +355,7 @@ COUNTED_OF_QUEUE_MIN = 1_000
 """Messages in each state that are counted of a queue, however many queues share the answer."""
 
 
-def _counted_of_each(queues: int) -> int:
+def _counted_per_queue(queues: int) -> int:
     return max(COUNTED_OF_QUEUE_MIN, COUNTED_MAX // max(queues, 1))
 
 
@@ -382,7 +382,7 @@ async def queue_depths(store: Store) -> tuple[QueueDepth, ...]:
     queues are left out. Queues of one name count together, so that tenants add no names. Counting
     stops at `COUNTED_MAX` messages in all, or `COUNTED_OF_QUEUE_MIN` of a queue."""
     queues = await list_queues(store, SYSTEM, limit=QUEUES_MEASURED_MAX)
-    ids, at_most = [each.id for each in queues], _counted_of_each(len(queues))
+    ids, at_most = [stored.id for stored in queues], _counted_per_queue(len(queues))
     found: dict[str, QueueDepth] = {}
     for start in range(0, len(ids), QUEUES_MAX):
         part = slice(start, start + QUEUES_MAX)
@@ -425,7 +425,7 @@ def by_kind(stats: QueueStats) -> tuple[LabeledCounts, ...]:
 
 def dead_types(stats: QueueStats) -> Mapping[str, int]:
     """Returns how many messages of each type died in the last 24 hours."""
-    return {each.type or "(no type)": each.messages for each in stats.dead}
+    return {kind.type or "(no type)": kind.messages for kind in stats.dead}
 
 
 class QueueView(Struct, frozen=True):
@@ -477,7 +477,7 @@ async def overview(
         await check_readable(store, scope, queue)
         return await _views(store, scope, [await get_queue(store, scope, queue)], COUNTED_MAX)
     wanted = await list_queues_in_use(store, scope, limit=limit, after=after)
-    return await _views(store, scope, wanted, _counted_of_each(len(wanted)))
+    return await _views(store, scope, wanted, _counted_per_queue(len(wanted)))
 
 
 async def _views(
@@ -507,13 +507,13 @@ class Usage(Struct, frozen=True, kw_only=True):
 async def tenant_usage(store: Store, scope: Scope) -> Usage:
     """Returns what a tenant uses now."""
     found = await list_queues(store, scope)
-    at_most = _counted_of_each(min(len(found), QUEUES_MAX))
+    at_most = _counted_per_queue(min(len(found), QUEUES_MAX))
     stats = await store.stats.queues(scope, found[:QUEUES_MAX], at_most=at_most)
     counted = [stat.counts for stat in stats]
     fields = Counts.__struct_fields__
-    totals = {name: sum(getattr(each, name) for each in counted) for name in fields}
-    stopped = {name for each in counted for name in stopped_counts(each, at_most)}
-    own = sum(each.tenant == scope.tenant for each in found)
+    totals = {name: sum(getattr(counts, name) for counts in counted) for name in fields}
+    stopped = {name for counts in counted for name in stopped_counts(counts, at_most)}
+    own = sum(queue.tenant == scope.tenant for queue in found)
     schedules = await store.schedules.count(scope)
     return Usage(
         tenant=scope.tenant,

@@ -71,15 +71,15 @@ def read_messages(
         raise InvalidInput([FieldError(field, fault)])
     faults: list[FieldError] = []
     messages: list[NewMessage] = []
-    for index, each in enumerate(given):
+    for index, fields in enumerate(given):
         where = f"{field}[{index}]"
-        if not isinstance(each, dict):
-            fault = f'must be an object such as {{"body": …}}, not {shown(each)}'
+        if not isinstance(fields, dict):
+            fault = f'must be an object such as {{"body": …}}, not {shown(fields)}'
             faults.append(FieldError(where, fault))
             continue
         try:
             own_id = ids[index] if index < len(ids) else None
-            messages.append(read_message({**common, **each}, message_id=own_id))
+            messages.append(read_message({**common, **fields}, message_id=own_id))
         except InvalidInput as error:
             faults += [fault._replace(field=f"{where}.{fault.field}") for fault in error.errors]
         if len(faults) >= FAULTS_MAX:

@@ -185,8 +185,8 @@ def check_payloads(
         try:
             payload.check(message.body, message.content_type)
         except InvalidInput as error:
-            place = "" if field is None else f"{field}[{index}]."
-            faults += [fault._replace(field=f"{place}{fault.field}") for fault in error.errors]
+            prefix = "" if field is None else f"{field}[{index}]."
+            faults += [fault._replace(field=f"{prefix}{fault.field}") for fault in error.errors]
         if len(faults) >= FAULTS_MAX:
             break
     if faults:

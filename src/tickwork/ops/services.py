@@ -66,8 +66,8 @@ class ServiceCaller:
 
     async def close(self) -> None:
         """Closes the connections of this event loop."""
-        for each in self._by_loop.pop(asyncio.get_running_loop(), {}).values():
-            await each.aclose()
+        for target in self._by_loop.pop(asyncio.get_running_loop(), {}).values():
+            await target.aclose()
 
     async def _target(self, service: ServiceDeclaration) -> ServiceTarget:
         loop = asyncio.get_running_loop()

@@ -57,14 +57,16 @@ class StreamReader:
         seen, position = set[UUID](), max(look_back(self._last), self._start)
         while True:
             page = await self._store.stream.after(self._scope, position, PAGE_EVENTS)
-            fresh += [each for each in page if each.id not in self._seen]
-            seen.update(each.id for each in page)
+            fresh += [event for event in page if event.id not in self._seen]
+            seen.update(event.id for event in page)
             if len(seen) > BEHIND_EVENTS_MAX:
                 raise StreamBehind
             if len(page) < PAGE_EVENTS:
                 break
             position = page[-1].id
-        self._seen = seen | {each for each in self._seen if each > look_back(self._last)}
+        self._seen = seen | {
+            event_id for event_id in self._seen if event_id > look_back(self._last)
+        }
         if fresh:
             self._last = max(self._last, fresh[-1].id)
         return fresh
@@ -195,7 +197,7 @@ class StreamWatch:
             await asyncio.sleep(LOOK_SECONDS)
             with suppress(StoreError):  # Streams stay open while the database is away.
                 found = await store.stream.after(SYSTEM, look_back(last), PAGE_EVENTS)
-                tenants = {each.tenant for each in found}
+                tenants = {event.tenant for event in found}
                 last = max(last, found[-1].id) if found else last
                 for tenant, feed in self._feeds.items():
                     feed.is_stale |= tenant in tenants or len(found) == PAGE_EVENTS

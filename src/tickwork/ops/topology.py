@@ -185,7 +185,11 @@ async def _subscriptions(store: Store, scope: Scope) -> list[Subscription]:
     """The subscriptions of a tenant, and the shared ones."""
     subscriptions = [
         *await store.subscriptions.list(scope),
-        *(each for each in await store.subscriptions.list(SYSTEM) if each.tenant is None),
+        *(
+            subscription
+            for subscription in await store.subscriptions.list(SYSTEM)
+            if subscription.tenant is None
+        ),
     ]
     return [*dict.fromkeys(subscriptions)]
 
@@ -221,7 +225,10 @@ def _changes(entry: QueueEntry, queue: StoredQueue) -> Iterator[Change]:
 
 
 def _subscription_pairs(topology: Topology, found: list[Subscription]) -> Iterator[_Pair]:
-    stored = dict.fromkeys((each.tenant is None, each.types, each.queue) for each in found)
+    stored = dict.fromkeys(
+        (subscription.tenant is None, subscription.types, subscription.queue)
+        for subscription in found
+    )
     for entry in topology.subscriptions:
         key = (entry.shared, entry.types, entry.queue)
         action = Action.KEEP if key in stored else Action.CREATE

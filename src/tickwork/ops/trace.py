@@ -76,15 +76,15 @@ def _steps(page: RunPage) -> tuple[TraceNode, ...]:
     return tuple(
         TraceNode(
             kind="step",
-            id=each.key,
-            name=str(each.kind),
-            state=str(each.state),
-            at=each.started_at,
-            ended_at=each.finished_at,
-            attempts=each.attempts,
-            error=_error(each.error),
+            id=current.key,
+            name=str(current.kind),
+            state=str(current.state),
+            at=current.started_at,
+            ended_at=current.finished_at,
+            attempts=current.attempts,
+            error=_error(current.error),
         )
-        for each in (step_at(step, page.now) for step in page.steps)
+        for current in (step_at(step, page.now) for step in page.steps)
     )
 
 
@@ -102,13 +102,13 @@ async def _firings(
     return tuple(
         TraceNode(
             kind="firing",
-            id=public_id(Prefix.FIRING, each.id),
+            id=public_id(Prefix.FIRING, firing.id),
             name=record.name,
-            state=str(each.status),
-            at=each.started_at,
-            ended_at=each.finished_at,
-            attempts=each.attempt,
-            error=each.reason,
+            state=str(firing.status),
+            at=firing.started_at,
+            ended_at=firing.finished_at,
+            attempts=firing.attempt,
+            error=firing.reason,
         )
-        for each in found
+        for firing in found
     )

@@ -54,7 +54,9 @@ class Wait(Struct, frozen=True, kw_only=True):
 
 def message_wait(facts: MessageFacts) -> Wait:
     """Why a message waits."""
-    message, until, since = facts.message, None, message_since(facts.message)
+    message = facts.message
+    until = None
+    since = message_since(facts.message)
     more: tuple[str, ...] = ()
     _, subject = subject_of(facts)
     obstacles = obstacles_text(facts.obstacles)
@@ -69,7 +71,9 @@ def message_wait(facts: MessageFacts) -> Wait:
     elif facts.endpoint is None and facts.settings.push_to is not None:
         code, answer, then = _pushed_nowhere(facts, facts.settings.push_to, subject)
     elif message.state is State.BLOCKED:
-        code, since, first = "blocked", message.sent_at, "an earlier message of its key"
+        code = "blocked"
+        since = message.sent_at
+        first = "an earlier message of its key"
         if facts.ahead is not None:
             first = first_words(facts.ahead)
         answer = f"{subject} waits for {first}"
@@ -87,7 +91,9 @@ def message_wait(facts: MessageFacts) -> Wait:
         answer = f"{subject} waits for its turn: {message.limited_by}"
         then = f"a worker tries again at {iso_second(until)}{obstacles}"
     elif message.visible_at > facts.now:
-        code, answer, until = "delayed", f"{subject} is delayed", message.visible_at
+        code = "delayed"
+        answer = f"{subject} is delayed"
+        until = message.visible_at
         if message.attempts or message.lost:
             code, answer = "retrying", f"{subject} failed and waits for its next attempt"
             more = (WHO_WAITS,) if facts.is_call else ()
@@ -240,7 +246,9 @@ def _its_error(text: str) -> str:
 READY = "ready"
 """Code of a message that waits for a worker or a consumer."""
 
-DISABLED, BREAKER_OPEN, MISSING = "endpoint_disabled", "breaker_open", "endpoint_missing"
+DISABLED = "endpoint_disabled"
+BREAKER_OPEN = "breaker_open"
+MISSING = "endpoint_missing"
 UNREADABLE = "secrets_unreadable"
 """Codes of an endpoint that takes no deliveries, and of what waits for it."""
 
@@ -261,7 +269,10 @@ def _unread_note(unread: Unread | None) -> tuple[str, ...]:
 
 def endpoint_wait(endpoint: Endpoint, now: datetime, unread: Unread | None = None) -> Wait:
     """What keeps an endpoint from taking deliveries, if anything."""
-    name, health, since, until = endpoint.name, endpoint.health, endpoint.health.failing_since, None
+    name = endpoint.name
+    health = endpoint.health
+    since = endpoint.health.failing_since
+    until = None
     failures = f"{_counted(health.failures_in_row, 'attempt')} in a row failed"
     if endpoint.disabled_at is not None:
         code, since = DISABLED, endpoint.disabled_at
@@ -308,7 +319,9 @@ def delivery_end(
     is_sent_once: bool = False,
 ) -> Wait:
     """What became of a delivery that does not wait. `letter` is its dead letter."""
-    subject, since, details = delivery_words(delivery, endpoint), delivery.delivered_at, []
+    subject = delivery_words(delivery, endpoint)
+    since = delivery.delivered_at
+    details = []
     resend = f"`tickwork deliveries resend {public_id(Prefix.DELIVERY, delivery.id)}`"
     tries = _counted(delivery.attempts, "attempt")
     code = str(delivery.status)

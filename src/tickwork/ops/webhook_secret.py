@@ -100,7 +100,7 @@ async def check_key(store: Store, scope: Scope, box: Box, refusal: str) -> None:
     """Raises `Conflict` if the tenant has signing secrets and the key reads none of them."""
     tenant, refused = own_tenant(scope), None
     known = await store.endpoints.list(Scope(tenant), CHECKED_ENDPOINTS)
-    for owner in (OWNER, *(secrets_owner(each.id) for each in known)):
+    for owner in (OWNER, *(secrets_owner(endpoint.id) for endpoint in known)):
         for current in (await store.secrets.get(scope, owner, SIGNING))[:1]:
             try:
                 box.decrypt(current, tenant, owner, SIGNING)
@@ -118,9 +118,9 @@ def readable(
     """The secrets that the key reads, in their order; logs another one, such as the previous one of
     a rotation. Raises `StoreBroken` if it reads none."""
     read, refused = list[str](), list[StoreBroken]()
-    for each in found:
+    for stored in found:
         try:
-            read.append(box.decrypt(each, tenant, owner, field))
+            read.append(box.decrypt(stored, tenant, owner, field))
         except StoreBroken as error:
             refused.append(error)
     if refused and not read:

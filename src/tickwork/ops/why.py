@@ -125,9 +125,9 @@ async def why_waits(store: Store, scope: Scope, text: str, *, box: GetBox | None
         Prefix.ENDPOINT: (),
     }
     anything = (message, why_dead_letter, delivery)
-    for each in asked.get(text.partition("_")[0], anything):
+    for answer in asked.get(text.partition("_")[0], anything):
         with suppress(NotFound):
-            return await each(store, scope, found)
+            return await answer(store, scope, found)
     raise NotFound(_KINDS, text)
 
 
@@ -229,7 +229,7 @@ async def why_endpoint(
 async def why_dead_letter(store: Store, scope: Scope, dead_letter_id: UUID) -> Wait:
     """Answers for a dead letter."""
     letter = await store.dead_letters.get(scope, dead_letter_id)
-    names = {each.id: each.name for each in await store.queues.list(scope)}
+    names = {queue.id: queue.name for queue in await store.queues.list(scope)}
     return dead_letter_wait(letter, names.get(letter.queue_id, "that was deleted"))
 
 
@@ -260,7 +260,9 @@ async def why_entity(store: Store, scope: Scope, type_name: str, key: str) -> tu
                 found.append(await store.messages.get(scope, queue, head.state.alarm.id))
         selection = MessageSelection(key=str(entity))
         found += (await store.messages.list(scope, queue, selection, CALLS_SHOWN)).messages
-        return tuple([message_wait(await _facts(store, scope, each, known)) for each in found])
+        return tuple(
+            [message_wait(await _facts(store, scope, message, known)) for message in found]
+        )
     raise NotFound("type of entities", type_name)
 
 
@@ -304,7 +306,9 @@ async def _facts(
         first = await _first_of_key(store, owner, queue.name, message.key)
         if first is not None and first.id != message.id:
             ahead = await _claim_facts(store, owner, first, queue)
-    found, pulls, expected = list[str](), is_pulled(queue), None
+    found = list[str]()
+    pulls = is_pulled(queue)
+    expected = None
     if message.state is not State.CLAIMED:
         role = None if pulls else WORKER_ROLE
         found = await obstacles(store, owner, queue.name, message.tenant, role)
@@ -435,7 +439,7 @@ async def _destination(
 
 
 async def _queue_of(store: Store, scope: Scope, message: Message) -> StoredQueue:
-    for each in await store.queues.list(scope):
-        if each.id == message.queue_id:
-            return each
+    for queue in await store.queues.list(scope):
+        if queue.id == message.queue_id:
+            return queue
     raise NotFound("queue", message.queue_id)

@@ -106,7 +106,7 @@ def view(page: RunPage, window: RunWindow, node: str | None = None) -> RunView:
         summary(run, is_executed=node is not None),
         waits_for=tuple(waits_for),
         wake_at=min(times, default=None),
-        steps=tuple(_step_view(step_at(each, page.now)) for each in page.steps),
+        steps=tuple(_step_view(step_at(step, page.now)) for step in page.steps),
         steps_total=page.steps_total,
         steps_next=_next(window.offset, len(page.steps), page.steps_total)
         if window.limit

@@ -83,7 +83,9 @@ def read_starts(workflow: str, objects: Sequence[object], seed: UUID) -> tuple[l
     seed, so that a repeat starts the same runs. Raises `InvalidInput`."""
     if len(objects) > STARTS_MAX:
         raise InvalidInput([_wrong_count(objects)])
-    faults, starts, policies = list[FieldError](), list[RunStart](), set[str]()
+    faults = list[FieldError]()
+    starts = list[RunStart]()
+    policies = set[str]()
     for index, object_ in enumerate(objects):
         if len(faults) >= FAULTS_MAX:
             break
@@ -405,7 +407,7 @@ def _encoded(field: str, value: object) -> bytes:
     try:
         return encode_json(value)
     except InvalidInput as error:
-        raise InvalidInput([FieldError(field, each.message) for each in error.errors]) from None
+        raise InvalidInput([FieldError(field, fault.message) for fault in error.errors]) from None
 
 
 def _checked_id(run_id: object) -> str:

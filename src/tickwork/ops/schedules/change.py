@@ -413,19 +413,19 @@ async def rezone(
     """
     known: dict[tuple[str, str | None], Holidays] = {}
     touched: list[WaitingSchedule] = []
-    for each in found:
-        if not depends_on_zone(each.rule):
+    for schedule in found:
+        if not depends_on_zone(schedule.rule):
             continue
-        calendar = each.tenant, each.rule.calendar
+        calendar = schedule.tenant, schedule.rule.calendar
         if calendar not in known:
             known[calendar] = await _holidays(store, *calendar)
-        if has_moved(each, rule_with(each.rule, known[calendar]), now):
-            touched.append(each)
+        if has_moved(schedule, rule_with(schedule.rule, known[calendar]), now):
+            touched.append(schedule)
     changes = [
-        await _rezone(store, grant, each, known[each.tenant, each.rule.calendar])
-        for each in touched
+        await _rezone(store, grant, schedule, known[schedule.tenant, schedule.rule.calendar])
+        for schedule in touched
     ]
-    return tuple(each for each in changes if each is not None)
+    return tuple(moved for moved in changes if moved is not None)
 
 
 async def _rezone(

@@ -116,9 +116,9 @@ async def create_many(
     _check_list(bodies, Sequence)
     check_count(bodies)
     given: Sequence[object] = bodies
-    wrong = [(index, each) for index, each in enumerate(given) if not isinstance(each, Mapping)]
+    wrong = [(index, body) for index, body in enumerate(given) if not isinstance(body, Mapping)]
     if wrong:
-        raise InvalidInput(_no_body(f"[{index}]", each) for index, each in wrong)
+        raise InvalidInput(_no_body(f"[{index}]", body) for index, body in wrong)
     limits = await limits_of(store, scope, limits)
     wanted, misfits = _typed(owned(bodies, scope), payload_of)
     known: dict[int, Schedule] = {}
@@ -136,9 +136,9 @@ async def create_many(
             store, scope, wanted, limits, misfits, may_be_over=may_be_over, ids=ids
         )
     await _check_allowed(store, scope, new, outside)
-    await ensure_deliveries(store, [each.definition for each in new])
+    await ensure_deliveries(store, [schedule.definition for schedule in new])
     rules = outside.with_one_box()
-    new = [_sealed(scope, each, rules) for each in new]
+    new = [_sealed(scope, schedule, rules) for schedule in new]
     made = await store_new(store, scope, new)
     by_index = {**known, **dict(zip(wanted, made, strict=True))}
     return tuple(by_index[index] for index in range(len(bodies)))
@@ -186,9 +186,9 @@ async def _check_allowed(
     """Raises an error for schedules that the process or the tenant does not allow."""
     check_outside(scope, new, await outside.of_tenant(store, scope))
     check = await payload_check(store, scope)
-    for each in new:
-        check(each.definition)
-        await check_owner_target(store, scope, each.definition, outside.owner_targets)
+    for schedule in new:
+        check(schedule.definition)
+        await check_owner_target(store, scope, schedule.definition, outside.owner_targets)
 
 
 def _sealed(scope: Scope, new: NewSchedule, outside: OutsideRules) -> NewSchedule:
@@ -232,7 +232,7 @@ async def _read_all(
         await check_targets(store, scope, bodies, new_queues)
     except InvalidInput as error:
         reported = {fault.field for fault in faults}
-        faults += [each for each in error.errors if each.field not in reported]
+        faults += [fault for fault in error.errors if fault.field not in reported]
     if faults:
         raise InvalidInput(faults)
     return new
@@ -250,7 +250,7 @@ async def _repeats(
     if not keys:
         return {}
     made = await store.schedules.of_keys(scope, [*keys.values()])
-    firsts = {(each.owner, each.idempotency_key): each for each in made}
+    firsts = {(schedule.owner, schedule.idempotency_key): schedule for schedule in made}
     named = {
         index: (owner, key)
         for index, key in keys.items()
@@ -322,7 +322,9 @@ class _BulkReading:
         known: Mapping[str, Collection[str]],
     ) -> None:
         self._scope = scope
-        self._now, self._limits, self._holidays = now, limits, holidays
+        self._now = now
+        self._limits = limits
+        self._holidays = holidays
         self._payload_of, self._outside = payload_of, outside.with_one_box()
         self._known = known
         self._templates: dict[bytes, NewSchedule] = {}
@@ -345,7 +347,7 @@ class _BulkReading:
                 yield _sealed(self._scope, made, self._outside)
             except InvalidInput as error:
                 raise InvalidInput(
-                    FieldError(f"{index}.{each.field}", each.message) for each in error.errors
+                    FieldError(f"{index}.{fault.field}", fault.message) for fault in error.errors
                 ) from None
             if on_progress is not None and number % PROGRESS_SCHEDULES == 0:
                 on_progress(number)

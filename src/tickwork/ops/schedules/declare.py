@@ -242,7 +242,7 @@ async def _removed(
         except NotFound:
             return tuple(removed)  # The last schedule of the previous page was pruned.
         # In the order by name, schedules without a name are last.
-        named = {each.name: each for each in found if each.name is not None}
+        named = {schedule.name: schedule for schedule in found if schedule.name is not None}
         removed += [
             name
             for name, value in named.items()

@@ -119,7 +119,7 @@ def _reading(event: Any) -> Iterator[None]:
 
 def _days_of_event(event: Any, moved_from: Sequence[date], until: date) -> Iterator[date]:
     begin = _moment(event, "DTSTART")
-    moved = {_day(each, begin) for each in moved_from}
+    moved = {_day(moment, begin) for moment in moved_from}
     length = _length_days(event, begin)
     for start in _starts(event, begin, until):
         if start not in moved:
@@ -198,7 +198,7 @@ def _listed(event: Any, name: str, begin: date) -> list[date]:
     """Returns the days that a property lists; for a period, its first day."""
     given = event.get(name, [])
     lists = given if isinstance(given, list) else [given]
-    moments = [each.dt for listed in lists for each in listed.dts]
+    moments = [value.dt for listed in lists for value in listed.dts]
     firsts = [moment[0] if isinstance(moment, tuple) else moment for moment in moments]
     return [_day(_checked(first, name, date), begin) for first in firsts]
 

@@ -191,7 +191,7 @@ async def known_names(store: Store, scope: Scope) -> dict[str, frozenset[str]]:
     endpoints = await store.endpoints.list(scope, ENDPOINTS_MAX)
     ids = (public_id(Prefix.ENDPOINT, endpoint.id) for endpoint in endpoints)
     return {
-        "queue": frozenset(each.name for each in await store.queues.list(scope)),
+        "queue": frozenset(queue.name for queue in await store.queues.list(scope)),
         "endpoint": frozenset({*(endpoint.name for endpoint in endpoints), *ids}),
         "workflow": frozenset(await _workflows(store)),
     }
@@ -212,7 +212,7 @@ async def _missing_endpoints(
                 await store.endpoints.get(scope, endpoint_id or name)
             except (NotFound, InvalidInput):
                 known = await store.endpoints.list(scope, ENDPOINTS_MAX)
-                near = _nearest(scope, name, [each.name for each in known])
+                near = _nearest(scope, name, [endpoint.name for endpoint in known])
                 advice = "give the name of one" if near is None else f"did you mean {near!r}?"
                 fault = f"there is no endpoint {shown(name)}; {advice}"
                 faults.append(FieldError(f"{prefix}{field}.endpoint", fault))
@@ -251,13 +251,13 @@ async def _missing_workflows(
 
 async def _workflows(store: Store) -> list[str]:
     """The names of all workflows that apps have declared."""
-    names = (workflow_of_queue(each.name) for each in await store.queues.list(SYSTEM))
+    names = (workflow_of_queue(queue.name) for queue in await store.queues.list(SYSTEM))
     return [name for name in names if name is not None]
 
 
 async def missing_queue(store: Store, scope: Scope, field: str, queue: str) -> FieldError:
     """Returns the fault of a target queue that does not exist, with the nearest name."""
-    known = [] if scope.owner else [each.name for each in await store.queues.list(scope)]
+    known = [] if scope.owner else [stored.name for stored in await store.queues.list(scope)]
     advice = (
         f"create it first: app.queue({queue!r}) in your app, "
         f"or [[queues]] with name = {queue!r} in {TOPOLOGY_FILE}, and tickwork topology apply"
@@ -284,7 +284,7 @@ async def target_faults(
 def without_index(error: InvalidInput) -> InvalidInput:
     """Returns the error of a list of one schedule with the index removed from its fields."""
     return InvalidInput(
-        each._replace(field=each.field.removeprefix("[0].")) for each in error.errors
+        fault._replace(field=fault.field.removeprefix("[0].")) for fault in error.errors
     )
 
 
@@ -365,6 +365,6 @@ def as_typed(fields: Mapping[str, object], payload: Payload[Any]) -> Mapping[str
     except InvalidInput as error:
         missing = "is missing; without it the body is null, which " if given is None else ""
         raise InvalidInput(
-            FieldError("payload", f"{missing}{each.message}") for each in error.errors
+            FieldError("payload", f"{missing}{fault.message}") for fault in error.errors
         ) from None
     return {**fields, "payload": decode_body(body, ContentType.JSON)}

@@ -94,16 +94,18 @@ async def upcoming(
     # Those before `since` are few: slots are planned for the next seconds.
     planned = await store.firings.planned(scope, now, PLANNED_MAX, owner=owner)
     fires = _until(_planned(planned, since), until)[:limit]
-    size, earlier, truncated = limit, 0, len(planned) == PLANNED_MAX and len(fires) < limit
+    size = limit
+    earlier = 0
+    truncated = len(planned) == PLANNED_MAX and len(fires) < limit
     start = now if since is None else max(now, since)
     while True:
         page = await list_schedules(store, scope, selection, limit=size)
         more = _until(_soonest(page, await _rules_of(store, page), now, limit, since), until)
-        fires = tuple(islice(merge(fires, more, key=lambda each: each.due_at), limit))
+        fires = tuple(islice(merge(fires, more, key=lambda fire: fire.due_at), limit))
         if len(page) < size or (len(fires) == limit and _is_due_by(page[-1], fires[-1])):
             return UpcomingFires(fires, truncated)
         selection = structs.replace(selection, after=page[-1].id)
-        size = min(2 * size, LIST_LIMIT_MAX)  # Few queries for very many.
+        size = min(2 * size, LIST_LIMIT_MAX)  # Larger pages: fewer queries.
         earlier += len(page)
         if earlier >= EARLIER_SCHEDULES_MAX and not truncated and _is_due_until(page[-1], start):
             truncated, size = True, limit

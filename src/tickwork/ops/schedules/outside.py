@@ -74,9 +74,9 @@ def check_outside(scope: Scope, schedules: Iterable[NewSchedule], outside: Outsi
     """Raises `InvalidInput` for targets that are not allowed."""
     faults: list[FieldError] = []
     several = [*schedules]
-    for index, each in enumerate(several):
+    for index, schedule in enumerate(several):
         prefix = f"[{index}]." if len(several) > 1 else ""
-        faults += outside_faults(scope, each.definition, outside, prefix)
+        faults += outside_faults(scope, schedule.definition, outside, prefix)
     if faults:
         raise InvalidInput(faults)
 
@@ -99,7 +99,7 @@ def outside_faults(
             outside.check_url(url)
         except InvalidInput as error:
             name = f"{prefix}target.{field}"
-            faults += [FieldError(name, each.message) for each in error.errors]
+            faults += [FieldError(name, field_error.message) for field_error in error.errors]
     if callback_target(envelope) is not None and outside.public_url() is None:
         faults.append(FieldError(f"{prefix}target.completion", NEEDS_PUBLIC_URL))
     return faults
@@ -116,7 +116,9 @@ def seal_secrets(
     kept from the definition `before`. Raises `InvalidInput`."""
     if definition.queue != DELIVERIES_QUEUE:
         return definition
-    tenant, row, box = own_tenant(scope), f"schedule-{schedule_id}", outside.with_one_box().box
+    tenant = own_tenant(scope)
+    row = f"schedule-{schedule_id}"
+    box = outside.with_one_box().box
 
     def encrypt(secret: str, field: str) -> bytes:
         return box().encrypt(secret, tenant, row, field)

@@ -204,7 +204,9 @@ def next_fire_in_row(schedule: Schedule) -> datetime | None:
 
     The row's `due_at` identifies the slot, so the days of the calendar are not needed.
     """
-    slot, due, rule = schedule.next_slot, schedule.due_at, schedule.definition.rule
+    slot = schedule.next_slot
+    due = schedule.due_at
+    rule = schedule.definition.rule
     is_plain = (
         not (rule.exclude or rule.calendar)
         or rule.roll is not when.Roll.SKIP
@@ -214,7 +216,7 @@ def next_fire_in_row(schedule: Schedule) -> datetime | None:
         return slot
     earliest = max(slot, due - spread_max(rule))
     near = when.slots_between(when.ignoring_days_off(rule), just_before(earliest), due)
-    return next((each for each in near if when.due_at(rule, each) == due), slot)
+    return next((candidate for candidate in near if when.due_at(rule, candidate) == due), slot)
 
 
 def show_firing(firing: FiringRecord) -> dict[str, Any]:
@@ -269,7 +271,9 @@ async def list_firings(
     schedule_id = (await get_schedule(store, scope, reference)).id
     if status in OPEN:
         found = await _unfinished(store, scope, schedule_id, LIST_LIMIT_MAX)
-        return () if before else tuple(each for each in found if each.status is status)[-limit:]
+        return (
+            () if before else tuple(firing for firing in found if firing.status is status)[-limit:]
+        )
     if status is not None or before is not None:
         return await _recorded(store, scope, schedule_id, limit, status, before)
     there = await _unfinished(store, scope, schedule_id, limit)
@@ -277,7 +281,11 @@ async def list_firings(
     if len(there) < limit:
         records = await store.firings.list(scope, schedule_id, limit - len(there))
     ended = {(record.slot, record.run): record.attempt for record in reversed(records)}
-    still = [each for each in there if ended.get((each.slot, each.run), 0) < _next_attempt(each)]
+    still = [
+        firing
+        for firing in there
+        if ended.get((firing.slot, firing.run), 0) < _next_attempt(firing)
+    ]
     return (*still, *records)
 
 

@@ -137,10 +137,10 @@ async def _latest_triggered(
     waiting = await store.schedules.messages(scope, schedule.id, RUNS_LOOKED_AT)
     records = await store.firings.list(scope, schedule.id, RUNS_LOOKED_AT)
     there: list[Message | FiringRecord] = [*waiting, *records]
-    first = {each.slot for each in there if not each.run}
-    extra = {each.slot for each in there if each.run and not each.catch_up}
+    first = {firing.slot for firing in there if not firing.run}
+    extra = {firing.slot for firing in there if firing.run and not firing.catch_up}
     for at in sorted((slot for slot in extra - first if slot is not None), reverse=True):
-        if all(each.run for each in await store.firings.of_slot(scope, schedule.id, at)):
+        if all(firing.run for firing in await store.firings.of_slot(scope, schedule.id, at)):
             answer = answer_from(await _facts(store, scope, schedule, rule, now, at))
             words = await _sentence(store, scope, schedule, answer)
             return TriggeredRun(at, answer.fired, answer.code, words)
@@ -167,8 +167,8 @@ async def _facts(
     store: Store, scope: Scope, schedule: Schedule, rule: when.Rule, now: datetime, at: datetime
 ) -> Facts:
     found = await store.firings.of_slot(scope, schedule.id, at)
-    firings = [each for each in found if _covers(each, rule, at)]
-    possible = [each for each in found if _covers(each, rule, at) is None]
+    firings = [firing for firing in found if _covers(firing, rule, at)]
+    possible = [firing for firing in found if _covers(firing, rule, at) is None]
     waiting = await store.schedules.messages(scope, schedule.id, 1, since=at)
     slots = structs.replace(rule, max_firings=None)
     known = {schedule.next_slot, schedule.last_slot}
@@ -193,7 +193,7 @@ async def _facts(
         at=at,
         firings=firings or possible,
         is_recorded=bool(firings) or not possible,
-        message=next((each for each in waiting if each.slot == at), None),
+        message=next((message for message in waiting if message.slot == at), None),
         previous=previous,
         following=following,
         is_slot=is_slot,

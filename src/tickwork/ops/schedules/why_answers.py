@@ -253,7 +253,9 @@ def _future(facts: Facts) -> Answer:
 
 
 def _no_slot(facts: Facts) -> Answer:
-    rule, at, schedule = facts.rule, facts.at, facts.schedule
+    rule = facts.rule
+    at = facts.at
+    schedule = facts.schedule
     still = ""
     if schedule.status in (ScheduleStatus.PAUSED, ScheduleStatus.PARKED):
         still = f"; also, {_status_words(schedule)}"
