@@ -110,17 +110,19 @@ class Endpoints:
 
     async def get(self, name: Id) -> Endpoint:
         """One endpoint with its settings and its health. Raises `NotFound`."""
-        return await endpoints.get_endpoint(*await self._place(), name)
+        return await endpoints.get_endpoint(*await self._store_and_scope(), name)
 
     async def list(self, *, limit: int = 100, after: str | None = None) -> tuple[Endpoint, ...]:
         """Endpoints by name. The next page: `after=endpoints[-1].name`."""
-        return await endpoints.list_endpoints(*await self._place(), limit=limit, after=after)
+        return await endpoints.list_endpoints(
+            *await self._store_and_scope(), limit=limit, after=after
+        )
 
     async def update(self, name: Id, **fields: Unpack[EndpointFields]) -> Endpoint:
         """Changes the given fields; None means the default again. What waits is delivered with the
         new ones. `secret_headers` replaces all of them."""
         return await endpoints.update_endpoint(
-            *await self._place(),
+            *await self._store_and_scope(),
             name,
             {**fields},
             box=self._engine.secret_box,
@@ -132,19 +134,19 @@ class Endpoints:
         key. The one before stays valid for a day: until then deliveries carry both signatures.
         Only the last two are valid: rotate twice to end a leaked one at once."""
         box = self._engine.secret_box()
-        return await endpoints.rotate_secret(*await self._place(), name, box=box)
+        return await endpoints.rotate_secret(*await self._store_and_scope(), name, box=box)
 
     async def public_keys(self, name: Id) -> tuple[str, ...]:
         """The public keys of an endpoint with `signature="v1a"`, the current one first; the one
         before it stays valid for a day after a rotation."""
         box = self._engine.secret_box()
-        return await endpoints.public_keys(*await self._place(), name, box=box)
+        return await endpoints.public_keys(*await self._store_and_scope(), name, box=box)
 
     async def test(self, name: Id) -> Attempt:
         """Sends an event of type `endpoint.test` at once and returns the attempt: its `code`, or
         its `error`. Nothing is stored, and the result changes nothing: it closes no breaker."""
         return await endpoints.test_endpoint(
-            *await self._place(),
+            *await self._store_and_scope(),
             name,
             box=self._engine.secret_box(),
             sink=self._engine.webhook_sink(),
@@ -152,22 +154,22 @@ class Endpoints:
 
     async def disable(self, name: Id, reason: str = "disabled by hand") -> Endpoint:
         """Stops deliveries. What waits, and what is published meanwhile, is kept."""
-        return await endpoints.disable_endpoint(*await self._place(), name, reason)
+        return await endpoints.disable_endpoint(*await self._store_and_scope(), name, reason)
 
     async def enable(self, name: Id) -> Endpoint:
-        """Goes on with deliveries, oldest first; also at once, if the breaker is open."""
-        return await endpoints.enable_endpoint(*await self._place(), name)
+        """Resumes deliveries, oldest first; also at once, if the breaker is open."""
+        return await endpoints.enable_endpoint(*await self._store_and_scope(), name)
 
     async def delete(self, name: Id) -> int:
         """Deletes an endpoint, its secrets and what waits for it; returns how many waited."""
-        return await endpoints.delete_endpoint(*await self._place(), name)
+        return await endpoints.delete_endpoint(*await self._store_and_scope(), name)
 
     async def stats(self, name: Id, *, since: datetime | str | None = None) -> EndpointStats:
         """Deliveries and attempts since a time, by default of the last 7 days."""
         start = read_instant("since", since)
-        return await endpoints.endpoint_stats(*await self._place(), name, since=start)
+        return await endpoints.endpoint_stats(*await self._store_and_scope(), name, since=start)
 
-    async def _place(self) -> tuple[Store, Any]:
+    async def _store_and_scope(self) -> tuple[Store, Any]:
         return await self._engine.ready(), self._engine.scope
 
 

@@ -74,7 +74,9 @@ class AppEngine:
     """The shared parts of an app."""
 
     def __init__(self, flags: dict[str, Any], tenant: str, app_name: str) -> None:
-        self._flags, self.tenant, self.own_scope = flags, tenant, Scope(tenant)
+        self._flags = flags
+        self.tenant = tenant
+        self.own_scope = Scope(tenant)
         self.registry = Registry(app_name)
         self.registry.home = self._home
         self.registry.on_unknown = self._read_queues_soon
@@ -153,8 +155,8 @@ class AppEngine:
 
     async def ensure_queue(self, name: str) -> None:
         """Creates a queue that was declared after the store was opened."""
-        for each in self.registry.missing(name):
-            await self._declare_queue(await self.open(), each)
+        for queue in self.registry.missing(name):
+            await self._declare_queue(await self.open(), queue)
 
     async def send(self, queue: str, messages: Sequence[NewMessage]) -> None:
         """Sends composed messages: now, or inside a handler when its message is settled."""
@@ -216,8 +218,8 @@ class AppEngine:
         except InvalidInput as error:
             # Flags of the command line are keyword arguments here.
             named = [
-                FieldError(each.field.removeprefix("--").replace("-", "_"), each.message)
-                for each in error.errors
+                FieldError(fault.field.removeprefix("--").replace("-", "_"), fault.message)
+                for fault in error.errors
             ]
             raise InvalidInput(named) from None
 
@@ -280,7 +282,7 @@ class AppEngine:
         url = target
         if url is None:
             known = wiring.read_topology(Path.cwd()).services
-            url = next((each.url for each in known if each.name == service.name), None)
+            url = next((entry.url for entry in known if entry.name == service.name), None)
         if url is None:
             hint = "add [[services]] with its name and url to tickwork.toml, or bind it in code"
             raise NotFound("service", service.name, hint)
@@ -343,21 +345,21 @@ class AppEngine:
                 at, name = coming[0].due_at.astimezone(), coming[0].name or coming[0].schedule_id
                 opening.append(f"next tick {at:%Y-%m-%d %H:%M:%S %Z}: {name}")
 
-        async def tell_first_key(url: str) -> None:
+        async def report_first_key(url: str) -> None:
             made = await create_first_key(await self.open(), chosen.admin_key)
             if made is not None:
                 tell_once(first_key_text(made, url, is_chosen=chosen.admin_key is not None))
 
         def started() -> None:
-            for each in opening:
-                tell(each, chosen.log_format)
+            for line in opening:
+                tell(line, chosen.log_format)
             handled = [handler.queue for handler in self.registry.handlers]
             announce(handled, chosen.roles, chosen.log_format)
             on_started()
 
         def hosted() -> AbstractAsyncContextManager[Worker]:
             types = self.tenant, self.registry.payload_sent
-            return server.hosted(chosen, running, self.http_application, tell_first_key, types)
+            return server.hosted(chosen, running, self.http_application, report_first_key, types)
 
         drain_seconds = chosen.drain_seconds
         running = partial(

@@ -173,7 +173,9 @@ class EntityHandle:
     def __init__(
         self, engine: AppEngine, type_: EntityType, key: str, idempotency_key: str | None
     ) -> None:
-        self._engine, self._type, self._key = engine, type_, key
+        self._engine = engine
+        self._type = type_
+        self._key = key
         self._idempotency_key = idempotency_key
 
     @property
@@ -207,7 +209,9 @@ class SendHandle:
     def __init__(
         self, engine: AppEngine, type_: EntityType, key: str, idempotency_key: str | None
     ) -> None:
-        self._engine, self._type, self._key = engine, type_, key
+        self._engine = engine
+        self._type = type_
+        self._key = key
         self._idempotency_key = idempotency_key
 
     def __getattr__(self, method: str) -> Callable[..., Awaitable[str]]:

@@ -161,7 +161,9 @@ class Subscriptions:
         found = await subscriptions.list_subscriptions(
             await self._engine.ready(), self._engine.scope
         )
-        return tuple(sorted(found, key=lambda each: (each.types, each.queue)))
+        return tuple(
+            sorted(found, key=lambda subscription: (subscription.types, subscription.queue))
+        )
 
     async def create(self, types: str, queue: str) -> Subscription:
         """Copies messages and events to a queue: of a type, of a prefix such as `order.*`, or `*`.

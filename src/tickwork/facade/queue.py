@@ -62,7 +62,7 @@ class Queue(NamedQueue[T]):
         compose = self._engine.composer.message
         messages = [compose(self.name, body, content_type, given) for body in bodies]
         event_id = given.get("event_id")
-        check_one_event(sum(each.event_id == event_id for each in messages), event_id)
+        check_one_event(sum(message.event_id == event_id for message in messages), event_id)
         await self._engine.send(self.name, messages)
         return tuple(public_id(Prefix.MESSAGE, message.id) for message in messages)
 

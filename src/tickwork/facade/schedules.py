@@ -320,7 +320,9 @@ def _python_names() -> Iterator[None]:
         yield
     except InvalidInput as error:
         names = {"from": "since", "to": "until"}
-        renamed = [FieldError(names.get(e.field, e.field), e.message) for e in error.errors]
+        renamed = [
+            FieldError(names.get(fault.field, fault.field), fault.message) for fault in error.errors
+        ]
         raise InvalidInput(renamed) from None
 
 
@@ -397,7 +399,10 @@ def declare_function(
     try:
         return ScheduleDeclaration(name, checked_declaration(declared, payload))
     except InvalidInput as error:
-        faults = [FieldError(f"{name}.{each.field}", each.message) for each in error.errors]
+        faults = [
+            FieldError(f"{name}.{field_error.field}", field_error.message)
+            for field_error in error.errors
+        ]
         raise InvalidInput(faults) from None
 
 

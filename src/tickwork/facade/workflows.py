@@ -269,19 +269,19 @@ class Workflows:
     ) -> list[RunHandle[Any]]:
         """Starts up to 1,000 runs, one for each of the params, all or none."""
         _check_effect("starts runs")
-        each_params, each_id = [*params], None if ids is None else [*ids]
-        if each_id is not None and len(each_id) != len(each_params):
-            fault = f"must be as many as params: {len(each_params)}, not {len(each_id)}"
+        all_params, all_ids = [*params], None if ids is None else [*ids]
+        if all_ids is not None and len(all_ids) != len(all_params):
+            fault = f"must be as many as params: {len(all_params)}, not {len(all_ids)}"
             raise InvalidInput([FieldError("ids", fault)])
         starts = [
             self._start(
                 workflow,
                 param,
-                id=None if each_id is None else each_id[index],
+                id=None if all_ids is None else all_ids[index],
                 deadline_seconds=deadline_seconds,
                 correlation_id=correlation_id,
             )
-            for index, param in enumerate(each_params)
+            for index, param in enumerate(all_params)
         ]
         engine = self._engine
         runs = await workflows.start_runs(await engine.ready(), engine.scope, starts, on_conflict)
@@ -376,7 +376,7 @@ class Workflows:
         try:
             encoded = payload.encode(params)
         except InvalidInput as error:
-            faults = (FieldError("params", each.message) for each in error.errors)
+            faults = (FieldError("params", fault.message) for fault in error.errors)
             raise InvalidInput(faults) from None
         version = None if declared is None else declared.version
         if fields.get("correlation_id") is None:
