@@ -342,8 +342,8 @@ class Registry:
                 if handler.queue == name
             ]
             if own:
-                batch = next((each for each in own if each.is_batch), None)
-                by_type = {each.type: each for each in own if not each.is_batch}
+                batch = next((handler for handler in own if handler.is_batch), None)
+                by_type = {handler.type: handler for handler in own if not handler.is_batch}
                 yield Consumer(queue, batch, by_type)
 
     def payload_of(self, handler: HandlerDeclaration) -> Payload[Any]:

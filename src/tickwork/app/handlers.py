@@ -43,8 +43,8 @@ def name_of(function: Callable[..., Any]) -> str:
 def shape_fault(function: Callable[..., Any]) -> str | None:
     """Why this cannot be a handler: calling it would fail or run nothing. None if it can."""
     call = type(function).__call__
-    for each in (function, call):
-        if inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each):
+    for callable_ in (function, call):
+        if inspect.isgeneratorfunction(callable_) or inspect.isasyncgenfunction(callable_):
             return "is a generator function, which would never run; remove the yield"
     if inspect.iscoroutinefunction(call) and not inspect.iscoroutinefunction(function):
         return (

@@ -270,7 +270,9 @@ class Handling:
     def __init__(
         self, given: object = None, *, has_store: bool = True, is_repeated: bool = True
     ) -> None:
-        self.given, self.has_store, self.is_repeated = given, has_store, is_repeated
+        self.given = given
+        self.has_store = has_store
+        self.is_repeated = is_repeated
         self._sends: list[Send] = []
         self._batches: list[BatchWithItems] = []
         self._batches_named = self._items = self._items_bytes = 0

@@ -132,11 +132,15 @@ class Message(Generic[T]):
         make_rows: Callable[[Written], Rows] = Rows,
         is_ours: Callable[[Stored], bool] = _always,
     ) -> None:
-        self._stored, self.body, self._is_ours = stored, body, is_ours
+        self._stored = stored
+        self.body = body
+        self._is_ours = is_ours
         self._outcome: Outcome | None = None
         self._handling: Handling | None = None
         self._make_rows, self._has_ended = make_rows, False
-        self._compose, self._monotonic, self._deadline = compose, monotonic, deadline
+        self._compose = compose
+        self._monotonic = monotonic
+        self._deadline = deadline
         self._sends: list[Send] | None = None
         self._written: Written | None = None
 

@@ -44,7 +44,7 @@ def lost(sent: Any, came: Any, at: str = "$") -> str | None:
     if kind is not type(came):
         return f"a {kind.__name__} would come back as {type(came).__name__} - at `{at}`"
     if (names := _fields(sent)) is not None:
-        parts = ((f"{at}.{name}", *(_field(each, name) for each in (sent, came))) for name in names)
+        parts = ((f"{at}.{name}", *(_field(side, name) for side in (sent, came))) for name in names)
         return _first_lost(parts)
     if isinstance(sent, Mapping) and sent.keys() == came.keys():
         return _first_lost((f"{at}[{key!r}]", value, came[key]) for key, value in sent.items())
@@ -109,7 +109,9 @@ class Payload(Generic[T]):
         self.declared = declared
         self.is_plain = declared is Any
         codec = _codec(declared)
-        self._write, self._read, self._take = codec.write, codec.read, codec.take
+        self._write = codec.write
+        self._read = codec.read
+        self._take = codec.take
 
     def encode(self, value: T, content_type: ContentType = _JSON) -> bytes:
         """The bytes of a body; `InvalidInput` if it does not fit or would not arrive as sent."""
@@ -215,7 +217,7 @@ def declared_payload(handler: Callable[..., Any], generic: type) -> Any:
         return Any if isinstance(payload, TypeVar) else payload
     if annotation in (generic, Any, object) or isinstance(annotation, TypeVar):
         return Any
-    is_decorated = any(hasattr(each, "__wrapped__") for each in (handler, called))
+    is_decorated = any(hasattr(callable_, "__wrapped__") for callable_ in (handler, called))
     if is_decorated or getattr(annotation, "_is_protocol", False):
         return Any
     fault = (
@@ -240,9 +242,9 @@ def _unwrap_annotation(annotation: Any) -> Any:
 def _suggested_annotation(annotation: Any, generic: type) -> str:
     """The annotation the author probably meant."""
     known = typing.get_origin(annotation) or annotation
-    for each in (annotation, *getattr(annotation, "__orig_bases__", ())):
-        if getattr(typing.get_origin(each), "__module__", "") == generic.__module__:
-            return f"{generic.__name__}[{', '.join(map(_name, typing.get_args(each)))}]"
+    for base in (annotation, *getattr(annotation, "__orig_bases__", ())):
+        if getattr(typing.get_origin(base), "__module__", "") == generic.__module__:
+            return f"{generic.__name__}[{', '.join(map(_name, typing.get_args(base)))}]"
     if known in (Union, UnionType) or getattr(known, "__module__", "") == generic.__module__:
         return f"{generic.__name__}[…] with the type of the body"
     return f"{generic.__name__}[{_name(annotation)}]"
@@ -390,7 +392,7 @@ class _Pydantic:
     def _misfit(self, error: Any) -> PayloadInvalid:
         faults = error.errors(include_url=False)
         shown = faults[:FAULTS_SHOWN_MAX]
-        texts = [f"{each['msg']} - at `{_json_path(each['loc'])}`" for each in shown]
+        texts = [f"{fault['msg']} - at `{_json_path(fault['loc'])}`" for fault in shown]
         if len(faults) > FAULTS_SHOWN_MAX:
             texts.append(f"and {len(faults) - FAULTS_SHOWN_MAX} more")
         return PayloadInvalid(f"does not fit {self._name}: {'; '.join(texts)}")
@@ -433,7 +435,7 @@ def _has_models(declared: Any, seen: dict[int, Any]) -> bool:
             inner += typing.get_type_hints(declared, include_extras=True).values()
         except (NameError, TypeError):
             return False  # The codec reports the error.
-    return any(_has_models(each, seen) for each in inner)
+    return any(_has_models(part, seen) for part in inner)
 
 
 def _unknown(node: Any, seen: set[int]) -> type | None:
@@ -442,9 +444,9 @@ def _unknown(node: Any, seen: set[int]) -> type | None:
         return None
     seen.add(id(node))
     if isinstance(node, CustomType):
-        return None if any(issubclass(each, node.cls) for each in _PLAIN) else node.cls
+        return None if any(issubclass(plain, node.cls) for plain in _PLAIN) else node.cls
     inner = node if isinstance(node, tuple) else structs.astuple(node)
-    return next((found for each in inner if (found := _unknown(each, seen))), None)
+    return next((found for part in inner if (found := _unknown(part, seen))), None)
 
 
 def _undeclarable(declared: Any, fault: str) -> InvalidInput:
@@ -452,7 +454,7 @@ def _undeclarable(declared: Any, fault: str) -> InvalidInput:
 
 
 def _json_path(loc: tuple[int | str, ...]) -> str:
-    return "$" + "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in loc)
+    return "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in loc)
 
 
 def _name(declared: Any) -> str:

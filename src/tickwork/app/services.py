@@ -50,7 +50,7 @@ def declared_service(
     declared = ServiceDeclaration(
         name=name,
         target=target,
-        headers={each.lower(): value for each, value in (headers or {}).items()},
+        headers={header.lower(): value for header, value in (headers or {}).items()},
         timeout_seconds=TIMEOUT_SECONDS if timeout_seconds is None else timeout_seconds,
     )
     if first is not None and first != declared:
