@@ -101,7 +101,9 @@ class MadeOnce:
     def __init__(
         self, make: Callable[[], bytes], media_type: str, headers: Mapping[str, str] | None = None
     ) -> None:
-        self._make, self._media_type, self._headers = make, media_type, dict(headers or {})
+        self._make = make
+        self._media_type = media_type
+        self._headers = dict(headers or {})
         self._made: _Made | None = None
         self._making = Lock()
 

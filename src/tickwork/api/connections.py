@@ -168,7 +168,9 @@ class _GuardedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if self._is_refused:
             return
-        self._is_begun, self._is_head_done, self._is_body_done = False, True, False
+        self._is_begun = False
+        self._is_head_done = True
+        self._is_body_done = False
         self._head_bytes = 0
         self._body_deadline = (
             self.loop.time() + BODY_SECONDS_FACTOR * self.shared.limits.body_seconds

@@ -157,13 +157,13 @@ def _parse(body: bytes, issuer: Issuer) -> dict[str | None, Any]:
     if not isinstance(listed, list):
         raise ValueError("the answer is not a JSON Web Key Set")
     found: dict[str | None, Any] = {}
-    for each in listed:
-        if not isinstance(each, dict) or each.get("use", "sig") != "sig":
+    for key in listed:
+        if not isinstance(key, dict) or key.get("use", "sig") != "sig":
             continue
-        if each.get("alg", issuer.algorithm) != issuer.algorithm:
+        if key.get("alg", issuer.algorithm) != issuer.algorithm:
             continue
         try:
-            found[each.get("kid")] = jwt.PyJWK(each, algorithm=str(issuer.algorithm)).key
+            found[key.get("kid")] = jwt.PyJWK(key, algorithm=str(issuer.algorithm)).key
         except (jwt.PyJWTError, ValueError, TypeError):
             continue
     return found

@@ -22,12 +22,12 @@ def refuse_nul(connection: ASGIConnection[Any, Any, Any, Any]) -> None:
     """Raises `InvalidInput` for a NUL character in the path, the query or a header."""
     scope: dict[str, Any] = cast(dict[str, Any], connection.scope)
     query = scope["query_string"]
-    places = [
+    parts = [
         ("path", scope.get(HAS_NUL, False)),
         ("query", b"%00" in query or b"\0" in query),
         *((name.decode("latin-1"), b"\0" in value) for name, value in scope["headers"]),
     ]
-    _refuse(name for name, has_nul in places if has_nul)
+    _refuse(name for name, has_nul in parts if has_nul)
 
 
 def refuse_nul_in(raw: bytes, value: object) -> None:

@@ -82,9 +82,9 @@ def _on_invalid_request(_: Request[Any, Any, Any], error: ValidationException) -
     """Litestar checks that there is a body, and the query and headers. `ops` checks the rest."""
     found = error.extra if isinstance(error.extra, list) else []
     faults = [
-        FieldError(str(each.get("key")), str(each.get("message")))
-        for each in found
-        if each.get("source") in ("query", "header", "path") and each.get("key")
+        FieldError(str(fault.get("key")), str(fault.get("message")))
+        for fault in found
+        if fault.get("source") in ("query", "header", "path") and fault.get("key")
     ]
     if faults:
         return _respond(unprocessable(tuple(faults)))

@@ -138,9 +138,9 @@ async def create_batch(
     items = _items(reader)
     finished(reader)
     assert queue is not None
-    for each in (queue, completion):
-        if each is not None:
-            check_visible(each)
+    for name in (queue, completion):
+        if name is not None:
+            check_visible(name)
 
     async def make(seed: UUID) -> BatchAnswer:
         made = await create_from_objects(
@@ -254,8 +254,8 @@ async def list_batches(
     return page_of(
         found,
         limit,
-        lambda each: _Position(each.created_at, each.id),
-        lambda each: BatchAnswer.of(each, names.get(each.queue_id)),
+        lambda batch: _Position(batch.created_at, batch.id),
+        lambda batch: BatchAnswer.of(batch, names.get(batch.queue_id)),
     )
 
 

@@ -68,9 +68,10 @@ async def list_calendars(
     after: str | None = read_cursor(cursor, str)
     every = await calendars.list_calendars(store_of(context), caller.scope)
     found = sorted(
-        (each for each in every if after is None or each.name > after), key=lambda each: each.name
+        (calendar for calendar in every if after is None or calendar.name > after),
+        key=lambda calendar: calendar.name,
     )
-    return page_of(found, limit, lambda each: each.name, CalendarAnswer.of)
+    return page_of(found, limit, lambda calendar: calendar.name, CalendarAnswer.of)
 
 
 @operation(
@@ -120,12 +121,12 @@ async def put_calendar(
         updated_at=stored.updated_at,
         moved=tuple(
             MovedSchedule(
-                id=public_id(Prefix.SCHEDULE, each.id),
-                name=each.name,
-                before=each.before,
-                after=each.after,
+                id=public_id(Prefix.SCHEDULE, schedule.id),
+                name=schedule.name,
+                before=schedule.before,
+                after=schedule.after,
             )
-            for each in moved
+            for schedule in moved
         ),
     )
 

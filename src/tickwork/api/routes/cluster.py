@@ -168,7 +168,7 @@ async def stats(
     found = await overview(
         store_of(context), caller.scope, queue=queue, limit=limit + 1, after=after
     )
-    page = page_of(found, limit, lambda each: (each.queue, each.tenant or ""), lambda each: each)
+    page = page_of(found, limit, lambda view: (view.queue, view.tenant or ""), lambda view: view)
     return Statistics(page.items, page.next_cursor)
 
 

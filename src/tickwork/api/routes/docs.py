@@ -195,8 +195,8 @@ def _type(document: Node, schema: Node, depth: int = 0) -> str:
         return _json(schema["const"])
     for choice in ("oneOf", "anyOf"):
         if choice in schema:
-            each_type = [_type(document, each, depth + 1) for each in schema[choice]]
-            return " | ".join(kind for kind in each_type if kind != "null")
+            types = [_type(document, part, depth + 1) for part in schema[choice]]
+            return " | ".join(kind for kind in types if kind != "null")
     if "properties" in schema:
         inner = (
             f"{name}: {_type(document, field, depth + 1)}"
@@ -229,7 +229,7 @@ def _examples(document: Node, content: Node) -> Iterator[object]:
     """Yields the examples of a body, from its content or from its schema."""
     named = content.get("examples")
     if isinstance(named, Mapping):
-        yield from (each["value"] for each in named.values() if "value" in each)
+        yield from (example["value"] for example in named.values() if "value" in example)
         return
     schema = content["schema"]
     yield from schema.get("examples") or _resolved(document, schema).get("examples") or ()

@@ -233,7 +233,7 @@ async def list_endpoints(
     found = await endpoints.list_endpoints(
         store_of(context), caller.scope, limit=limit + 1, after=after
     )
-    return page_of(found, limit, lambda each: each.name, EndpointAnswer.of)
+    return page_of(found, limit, lambda endpoint: endpoint.name, EndpointAnswer.of)
 
 
 @operation("GET", _URL, needs=Permission.READ, tag=_TAG, summary="Get an endpoint")

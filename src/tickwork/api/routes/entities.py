@@ -126,7 +126,7 @@ async def list_entity_types(
     found = await entities.list_types(
         store_of(context), caller.scope, limit=limit + 1, after=after or ""
     )
-    return page_of(found, limit, lambda each: each.type, lambda each: each)
+    return page_of(found, limit, lambda counted: counted.type, lambda counted: counted)
 
 
 @operation(
@@ -154,7 +154,7 @@ async def list_entities(
         limit=limit + 1,
         after=after or "",
     )
-    return page_of(found, limit, lambda each: each.key, lambda each: each)
+    return page_of(found, limit, lambda entity: entity.key, lambda entity: entity)
 
 
 @operation(

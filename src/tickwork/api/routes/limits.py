@@ -42,8 +42,8 @@ async def list_limits(
     """Returns the tenant's limits by name."""
     after: str | None = read_cursor(cursor, str)
     every = await limits.list_limits(store_of(context), caller.scope)
-    found = [each for each in every if after is None or each.name > after]
-    return page_of(found, limit, lambda each: each.name, lambda each: each)
+    found = [named for named in every if after is None or named.name > after]
+    return page_of(found, limit, lambda named: named.name, lambda named: named)
 
 
 @operation(

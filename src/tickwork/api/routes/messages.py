@@ -213,7 +213,7 @@ async def send_messages(
         new = read_messages(given, common=common, field="messages", ids=ids)
         send.check_payloads(types_of(context, caller), queue, new, field="messages")
         sent = await send.send_batch(store_of(context), caller.scope, queue, new)
-        return SentBatch(tuple(public_id(Prefix.MESSAGE, each) for each in sent))
+        return SentBatch(tuple(public_id(Prefix.MESSAGE, message_id) for message_id in sent))
 
     return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
 

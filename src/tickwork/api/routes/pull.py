@@ -199,7 +199,7 @@ async def ack_messages(
         [_lease(f"acks[{at}]", ack, caller) for at, ack in enumerate(acks)],
         [_retry(f"retries[{at}]", retry, caller) for at, retry in enumerate(retries)],
     )
-    refused = tuple(RefusedLease(each) for each in settled.refused)
+    refused = tuple(RefusedLease(lease_id) for lease_id in settled.refused)
     return AckAnswer(settled.acked, settled.retried, refused)
 
 

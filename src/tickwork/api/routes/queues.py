@@ -145,7 +145,7 @@ async def list_queues(
     found = await queues.list_queues_in_use(
         store_of(context), caller.scope, limit=limit + 1, after=after
     )
-    return page_of(found, limit, lambda each: each.position, QueueAnswer.of)
+    return page_of(found, limit, lambda queue: queue.position, QueueAnswer.of)
 
 
 @operation(

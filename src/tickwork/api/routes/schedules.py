@@ -101,7 +101,7 @@ async def create_schedule(
         else:
             made = (await create.create(store, caller.scope, bodies[0], **options),)
         shown = await show_stored(store, caller.scope, made)
-        answers = tuple(ScheduleAnswer.of(each) for each in shown)
+        answers = tuple(ScheduleAnswer.of(schedule) for schedule in shown)
         return ManySchedules(answers) if many else answers[0]
 
     return await once(make, context=context, caller=caller, request=request, key=idempotency_key)

@@ -151,7 +151,7 @@ def _answer(caller: Caller, secret: str, expires_at: datetime) -> SessionAnswer:
         tenant=caller.tenant,
         owner=caller.owner,
         key_id=caller.key_id,
-        scopes=tuple(each for each in Permission if each in caller.scopes),
+        scopes=tuple(permission for permission in Permission if permission in caller.scopes),
         csrf_token=csrf_token(secret),
         expires_at=expires_at,
     )

@@ -51,7 +51,9 @@ async def list_subscriptions(
     after: list[str] | None = read_cursor(cursor, list[str])
     every = await subscriptions.list_subscriptions(store_of(context), caller.scope)
     ordered = sorted(every, key=_position)
-    found = [each for each in ordered if after is None or _position(each) > after]
+    found = [
+        subscription for subscription in ordered if after is None or _position(subscription) > after
+    ]
     return page_of(found, limit, _position, SubscriptionBody.of)
 
 

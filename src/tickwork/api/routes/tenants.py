@@ -104,7 +104,7 @@ async def list_tenants(
     """Returns all tenants by id."""
     after: str | None = read_cursor(cursor, str)
     found = await tenants.list_tenants(store_of(context), SYSTEM, limit=limit + 1, after=after)
-    return page_of(found, limit, lambda each: each.id, lambda each: each)
+    return page_of(found, limit, lambda tenant: tenant.id, lambda tenant: tenant)
 
 
 @operation(
@@ -198,7 +198,7 @@ async def list_keys(
     """Returns the keys of a tenant without secrets, oldest first; also revoked ones."""
     scope, after = await _scope(context, tenant), read_cursor(cursor, str)
     found = await keys.list_keys(store_of(context), scope, limit=limit + 1, after=after)
-    return page_of(found, limit, lambda each: each.id, lambda each: each)
+    return page_of(found, limit, lambda key: key.id, lambda key: key)
 
 
 @operation(

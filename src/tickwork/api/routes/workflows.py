@@ -356,7 +356,9 @@ async def _changed(
 ) -> RunView:
     """Changes a run and returns it without its steps; `NotFound` if it belongs to another
     workflow."""
-    store, scope, name = store_of(context), caller.scope, named_workflow(workflow)
+    store = store_of(context)
+    scope = caller.scope
+    name = named_workflow(workflow)
     if name is not None:
         await workflows.get_run(store, scope, run, workflow=name, steps_limit=0, bytes_max=0)
     await change(store, scope, run)
