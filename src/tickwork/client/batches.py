@@ -91,10 +91,12 @@ def make_batch(
 
 def _pieces(items: Iterable[object], options: dict[str, Any]) -> Iterator[list[msgspec.Raw]]:
     """The items in pieces that fit into a request."""
-    source, piece, size = iter(items), list[msgspec.Raw](), 0
+    source = iter(items)
+    piece = list[msgspec.Raw]()
+    size = 0
     while block := [*islice(source, 100)]:
-        for each in block:
-            item = msgspec.Raw(encoded(message_body(each, options)))
+        for body in block:
+            item = msgspec.Raw(encoded(message_body(body, options)))
             length = len(bytes(item)) + 1
             if piece and (size + length > PIECE_BYTES_MAX or len(piece) >= PIECE_ITEMS_MAX):
                 yield piece

@@ -99,8 +99,12 @@ class Call(Generic[T]):
         secret: str | None = None,
     ) -> None:
         usual = Repeat.NEVER if method in ("POST", "PATCH") else Repeat.SAFE
-        self.method, self.path, self.read = method, path, read
-        self.query, self.body, self.headers = query or {}, body, headers or {}
+        self.method = method
+        self.path = path
+        self.read = read
+        self.query = query or {}
+        self.body = body
+        self.headers = headers or {}
         self.repeat = repeat or usual
         self.wait_seconds, self.secret = wait_seconds, secret
 
@@ -117,7 +121,7 @@ Plan = Generator[Call[Any] | Pause, Any, T]
 
 def at(*parts: str) -> str:
     """The path of these parts: `at("v1", "queues", name)`. A part may contain any character."""
-    return "".join(f"/{quote(str(each), safe='')}" for each in parts)
+    return "".join(f"/{quote(str(segment), safe='')}" for segment in parts)
 
 
 def answer(kind: type[T]) -> Callable[[bytes], T]:
@@ -209,7 +213,9 @@ class Pages(Generic[T]):
     def __init__(
         self, path: str, kind: Any, limit: int | None, query: Mapping[str, object] | None = None
     ) -> None:
-        self.path, self.limit, self.query = path, limit, query or {}
+        self.path = path
+        self.limit = limit
+        self.query = query or {}
         self._read: Callable[[bytes], Page[T]] = answer(Page[kind])
 
     def page(self, cursor: str | None, limit: int) -> Plan[Page[T]]:

@@ -212,9 +212,9 @@ class Verbs(Noun[M], Generic[M]):
         prefix, is_prefixed, _ = reference.partition("_")
         if is_prefixed and prefix != Prefix.RUN and prefix in asked:
             asked = {Prefix(prefix): asked[Prefix(prefix)]}
-        for each in asked.values():
+        for call in asked.values():
             try:
-                found: Wait = yield each
+                found: Wait = yield call
             except NotFound:
                 continue
             return found

@@ -133,7 +133,7 @@ class Endpoints(Noun[M]):
 
     @verb
     def enable(self, name: str) -> Call[EndpointAnswer]:
-        """Goes on with deliveries, oldest first; also at once, if the breaker is open."""
+        """Resumes deliveries, oldest first; also at once, if the breaker is open."""
         return Call("POST", _path(name, "enable"), _ONE, repeat=Repeat.SAFE)
 
     @verb

@@ -65,7 +65,9 @@ def error_of(status: int, body: bytes, headers: Mapping[str, str], server: str) 
         )
     if problem.errors:
         kind = UnknownField if problem.code == _UNKNOWN_FIELD else FieldError
-        return errors.InvalidInput(kind(e["field"], e["message"]) for e in problem.errors)
+        return errors.InvalidInput(
+            kind(fault["field"], fault["message"]) for fault in problem.errors
+        )
     text = _text(problem.detail)
     match status:
         case 401:

@@ -145,7 +145,8 @@ class Queue(Noun[M]):
                 backoff of the queue.
         """
         again = [
-            given(lease_id=each, delay_seconds=delay) for each, delay in (retries or {}).items()
+            given(lease_id=lease_id, delay_seconds=delay)
+            for lease_id, delay in (retries or {}).items()
         ]
         return Call(
             "POST",

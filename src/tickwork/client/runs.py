@@ -203,13 +203,13 @@ def _starts(
     params: Iterable[Any], ids: Iterable[str] | None, common: Mapping[str, object]
 ) -> list[dict[str, object]]:
     """One body for each of the params."""
-    each_params, each_id = [*params], None if ids is None else [*ids]
-    if each_id is not None and len(each_id) != len(each_params):
-        fault = f"must be as many as params: {len(each_params)}, not {len(each_id)}"
+    all_params, all_ids = [*params], None if ids is None else [*ids]
+    if all_ids is not None and len(all_ids) != len(all_params):
+        fault = f"must be as many as params: {len(all_params)}, not {len(all_ids)}"
         raise InvalidInput([FieldError("ids", fault)])
     return [
-        {"params": param, **common, **({} if each_id is None else {"id": each_id[index]})}
-        for index, param in enumerate(each_params)
+        {"params": param, **common, **({} if all_ids is None else {"id": all_ids[index]})}
+        for index, param in enumerate(all_params)
     ]
 
 
@@ -323,7 +323,9 @@ class EntityHandle(Noun[M]):
 
     def __init__(self, runner: Runner, type_: str, key: str, idempotency_key: str | None) -> None:
         super().__init__(runner)
-        self._type, self._key, self._idempotency_key = type_, key, idempotency_key
+        self._type = type_
+        self._key = key
+        self._idempotency_key = idempotency_key
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
         if method.startswith("_"):
