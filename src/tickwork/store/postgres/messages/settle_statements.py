@@ -133,22 +133,20 @@ class EndingWriter:
         doubled = [endings[index].claim for index in ended.duplicates]
         await self._slots.forget(connection, doubled, recorded)
         counted = ended.done - ended.duplicates
-        in_order = [endings[index].claim for index in sorted(counted)]
+        counted_endings = [endings[index] for index in sorted(counted)]
+        in_order = [ending.claim for ending in counted_endings]
         await checkpoints.finish_runs(
             connection, self._moment, [endings[index] for index in ended.done]
         )
         # Before keys are locked: it may wait for the message of an alarm, which a transaction that
         # waits for a key may hold.
-        await write_entities(
-            connection, self._moment, [endings[index] for index in sorted(counted)]
-        )
+        await write_entities(connection, self._moment, counted_endings)
         effects = effects_of(recorded, in_order)
         ended.automatic_sends.extend(await result_groups(connection, recorded, in_order))
         parcels, batches = _sent_by(counted, caused.sends), _sent_by(counted, caused.batches)
         withdrawable = await self._slots.keys_to_take(connection, effects)
-        listeners = await receivers(
-            connection, self._moment, {row["tenant"] for row in ended.dead_rows}
-        )
+        tenants = {row["tenant"] for row in ended.dead_rows}
+        listeners = await receivers(connection, self._moment, tenants)
         needed = await self._lock_keys(
             connection,
             parcels,
@@ -169,8 +167,7 @@ class EndingWriter:
                 await dead_letter_events(connection, ended.dead_rows, died, listeners)
             )
         backlog = BacklogChange()
-        sent = list[Group]()
-        copies = list[Group]()
+        sent, copies = list[Group](), list[Group]()
         # First, so that the sends and copies of this settlement can take the bytes.
         ended.removed.free_bytes(backlog)
         # With equal keys, a dead message precedes the messages that its ending sends.
