@@ -93,7 +93,7 @@ async def test_what_is_due_is_planned_and_nothing_else(
     assert [len(await slots(store, each)) for each in made] == [1, 0]
     assert await post.run() == 0
     assert dict(post.noted.slots) == {}  # What becomes of it is not known yet.
-    assert (post.noted.shards_held, post.noted.shards_lost) == (SHARDS, 0)
+    assert (post.noted.shards_owned, post.noted.shards_lost) == (SHARDS, 0)
 
 
 async def test_many_more_than_fit_in_one_look_are_planned_each_once(

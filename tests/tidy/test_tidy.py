@@ -80,7 +80,6 @@ STANDALONE = {
     "tickwork.facade.access": "facade: a file per part of the app",
     "tickwork.service.observe.repeats": "when a line is written, apart from what it says",
     "tickwork.service.scheduler.calendars": "a background job of the scheduler",
-    "tickwork.service.scheduler.database_clock": "a background job of the scheduler",
     "tickwork.store.workflow_contract": "part of the contract",
     "tickwork.store.entity_contract": "part of the contract",
     "tickwork.store.sqlite.entities.write": "the stores have one skeleton",

@@ -126,7 +126,7 @@ def run_command(
         is_idle = not registry.handlers and not registry.workflows
         if registry.needs_handlers and is_idle and "worker" in settings.roles:
             fail(f"{target} has no handlers; declare one with @app.on(…) or @app.consumer(…)")
-        app.run(on_started=partial(_tell_commands, app, str(target), settings), **flags)
+        app.run(on_started=partial(_print_commands, app, str(target), settings), **flags)
     except InvalidInput as error:
         refuse(
             error, {"metrics_port": "--metrics-port", "port": "--port", "http_port": "--http-port"}
@@ -149,10 +149,10 @@ def fail_start(error: TickworkError, settings: Settings) -> NoReturn:
     raise typer.Exit(EXIT_FAILED)
 
 
-def _tell_commands(app: Tickwork, target: str, settings: Settings) -> None:
+def _print_commands(app: Tickwork, target: str, settings: Settings) -> None:
     """Tells what to type in another terminal, there with the database of this app."""
     from tickwork.facade.app import engine_of
-    from tickwork.service.process_lifecycle import tell
+    from tickwork.service.process_lifecycle import print_on_terminal
 
     command = sys.argv[0]
     if Path(command).name != PROGRAM:
@@ -162,7 +162,7 @@ def _tell_commands(app: Tickwork, target: str, settings: Settings) -> None:
     is_default = engine_of(app).settings().database == settings.database
     option = "" if is_default else f" --app {target}"
     words = ("queues list", "schedules list", "nodes")
-    tell(
+    print_on_terminal(
         "in another terminal: " + "; ".join(f"{command} {word}{option}" for word in words),
         settings.log_format,
     )
@@ -225,7 +225,7 @@ def error_location(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         return f" ({_shown(error.filename)}:{error.lineno})"
     found = traceback.extract_tb(error.__traceback__)
-    frames = [each for each in found if not each.filename.startswith("<frozen importlib")]
+    frames = [frame for frame in found if not frame.filename.startswith("<frozen importlib")]
     own = [frame for frame in frames if _is_own(Path(frame.filename))] or frames
     return f" ({_shown(own[-1].filename)}:{own[-1].lineno})" if own else ""
 

@@ -54,9 +54,9 @@ from tickwork.service.http_application import HttpApplication
 from tickwork.service.process_lifecycle import (
     ShutdownReport,
     announce,
+    print_on_terminal,
+    print_once,
     run_until_stopped,
-    tell,
-    tell_once,
 )
 from tickwork.service.worker.entities import entity_consumer
 
@@ -348,11 +348,11 @@ class AppEngine:
         async def report_first_key(url: str) -> None:
             made = await create_first_key(await self.open(), chosen.admin_key)
             if made is not None:
-                tell_once(first_key_text(made, url, is_chosen=chosen.admin_key is not None))
+                print_once(first_key_text(made, url, is_chosen=chosen.admin_key is not None))
 
         def started() -> None:
             for line in opening:
-                tell(line, chosen.log_format)
+                print_on_terminal(line, chosen.log_format)
             handled = [handler.queue for handler in self.registry.handlers]
             announce(handled, chosen.roles, chosen.log_format)
             on_started()

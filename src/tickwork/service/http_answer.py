@@ -50,10 +50,10 @@ def timed_out(fault: str) -> HttpResponse:
     return refused(problem(HTTPStatus.GATEWAY_TIMEOUT, code=_TIMED_OUT, detail=fault))
 
 
-def refused(told: Problem, headers: Mapping[str, str] | None = None) -> HttpResponse:
+def refused(refusal: Problem, headers: Mapping[str, str] | None = None) -> HttpResponse:
     """A problem, as an answer."""
     return HttpResponse(
-        status=told.status,
+        status=refusal.status,
         headers={**(headers or {}), "content-type": MEDIA_TYPE},
-        body=told.encoded(),
+        body=refusal.encoded(),
     )

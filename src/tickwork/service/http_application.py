@@ -72,7 +72,9 @@ class HttpApplication:
         open_store: Callable[[], Awaitable[Store]],
         tenant: str,
     ) -> None:
-        self._handlers, self._open_store, self._tenant = handlers, open_store, tenant
+        self._handlers = handlers
+        self._open_store = open_store
+        self._tenant = tenant
         self._authenticator: tuple[Store, Authenticator] | None = None
         self._in_flight = 0
         self._processes: dict[asyncio.AbstractEventLoop, Processes] = {}
@@ -178,7 +180,7 @@ class HttpApplication:
         self, method: str, path: str
     ) -> tuple[HttpHandlerDeclaration, Mapping[str, str]] | HttpResponse:
         parts, allowed = path.split("/")[1:], set[str]()
-        for handler in sorted(self._handlers, key=lambda each: each.route.rank):
+        for handler in sorted(self._handlers, key=lambda declaration: declaration.route.rank):
             params = handler.route.match(parts)
             if params is None:
                 continue
@@ -186,8 +188,8 @@ class HttpApplication:
                 return handler, params
             allowed.add(handler.route.method)
         if allowed:
-            told = problem(HTTPStatus.METHOD_NOT_ALLOWED)
-            return refused(told, {"allow": ", ".join(sorted(allowed))})
+            refusal = problem(HTTPStatus.METHOD_NOT_ALLOWED)
+            return refused(refusal, {"allow": ", ".join(sorted(allowed))})
         return refused(problem(HTTPStatus.NOT_FOUND, detail=f"There is no handler for {path}."))
 
     async def _admit(

@@ -67,7 +67,9 @@ class LeasePager:
         except (TickworkError, msgspec.MsgspecError) as error:
             _log.debug("alerts of this node cannot be sent without the database: %s", error)
             target, keys = None, ()
-        self._target, self._keys, self._read_at = target, keys, monotonic()
+        self._target = target
+        self._keys = keys
+        self._read_at = monotonic()
 
     async def page(self, event: NewMessage, node_id: UUID) -> bool:
         """Sends an alert about an event of this node; returns whether it was delivered. Never

@@ -41,10 +41,14 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 
 def _answer_to(is_health: bool) -> bytes:
-    status, kind, body = HTTPStatus.OK, "application/json", b'{"status":"ok"}'
+    status = HTTPStatus.OK
+    kind = "application/json"
+    body = b'{"status":"ok"}'
     if not is_health:
-        told = problem(HTTPStatus.SERVICE_UNAVAILABLE, code="not_ready", detail=_DETAIL)
-        status, kind, body = HTTPStatus.SERVICE_UNAVAILABLE, MEDIA_TYPE, told.encoded()
+        refusal = problem(HTTPStatus.SERVICE_UNAVAILABLE, code="not_ready", detail=_DETAIL)
+        status = HTTPStatus.SERVICE_UNAVAILABLE
+        kind = MEDIA_TYPE
+        body = refusal.encoded()
     lines = (
         f"HTTP/1.1 {status.value} {status.phrase}",
         f"content-type: {kind}",

@@ -132,14 +132,14 @@ def _write(text: str) -> None:
     sys.stderr.write(f"tickwork: {text}\n")
 
 
-def tell(text: str, log_format: str | None) -> None:
-    """Tells something to whoever started this process on a terminal; a log has no use for it."""
+def print_on_terminal(text: str, log_format: str | None) -> None:
+    """Prints a text for whoever started this process on a terminal; a log has no use for it."""
     if is_console(log_format):
         _write(text)
 
 
-def tell_once(text: str) -> None:
-    """Tells something that is not told again, with or without a terminal. On stdout: it is no log
+def print_once(text: str) -> None:
+    """Prints a text that is shown only once, with or without a terminal. On stdout: it is no log
     line, and logs are on stderr."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
@@ -158,7 +158,7 @@ def announce(queues: Iterable[str], roles: Iterable[str], log_format: str | None
     handled = sorted(set(queues)) if "worker" in known else []
     doing = [f"handling {', '.join(handled)}"] if handled else []
     doing += [text for role, text in _ROLE_DESCRIPTIONS.items() if role in known]
-    tell("; ".join([*doing, "Ctrl-C stops"]), log_format)
+    print_on_terminal("; ".join([*doing, "Ctrl-C stops"]), log_format)
     if not is_console(log_format):
         _log.info(LogEvent("handling" if handled else "running", queues=handled, roles=known))
 

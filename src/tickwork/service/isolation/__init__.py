@@ -69,7 +69,7 @@ class Isolator:
             assert isinstance(given, ClaimedMessage)
             return invoke_guarded(self.processes.invoke(handler, given), given)
         if handler.isolation is Isolation.THREAD:
-            return invoke(lambda _, each: self.threads.run(handler, each), given)
+            return invoke(lambda _, argument: self.threads.run(handler, argument), given)
         return invoke(partial(run_coroutine, handler.function), given)
 
 

@@ -318,12 +318,12 @@ def _declared(
 ) -> tuple[Registry, HandlerDeclaration]:
     """The registry that importing the handler created, if any, and the handler's declaration."""
     for registry in Registry.known():
-        for each in registry.handlers:
-            if each.declared_function is function and (each.queue, each.type) == (
+        for handler in registry.handlers:
+            if handler.declared_function is function and (handler.queue, handler.type) == (
                 load.queue,
                 load.type,
             ):
-                return registry, structs.replace(each, payload=registry.payload_of(each))
+                return registry, structs.replace(handler, payload=registry.payload_of(handler))
     payload: Payload[Any] = Payload(
         declared_payload(function, Firing if load.is_firing else Message)
     )
@@ -361,10 +361,10 @@ def _leave_signals_to_worker() -> None:
     They get an empty handler instead of being ignored: a program that a handler starts would
     inherit an ignored signal.
     """
-    for each in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(each, lambda *_: None)
-    for each in (signal.SIGPROF, signal.SIGXCPU):
-        signal.signal(each, signal.SIG_DFL)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+    for number in (signal.SIGPROF, signal.SIGXCPU):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def main() -> None:

@@ -101,7 +101,7 @@ class ProcessPool:
     @property
     def pids(self) -> list[int]:
         """The pids of all processes that are not reaped."""
-        return [each.pid for each in self._living]
+        return [process.pid for process in self._living]
 
     async def start(self, handlers: Sequence[ProcessHandler]) -> None:
         """Starts a first process and imports all handlers there. Raises `InvalidInput` for
@@ -232,7 +232,9 @@ class ProcessPool:
         self._idle_timer = None
         idle_since_max = monotonic() - self._idle_seconds
         expired = [
-            each for each in self._idle[IDLE_KEPT:] if (each.idle_since or 0) <= idle_since_max
+            process
+            for process in self._idle[IDLE_KEPT:]
+            if (process.idle_since or 0) <= idle_since_max
         ]
         for process in expired:
             self._idle.remove(process)
@@ -335,5 +337,5 @@ def _is_over_budget(code: int | None) -> bool:
 
 
 def _signal_name(number: int) -> str:
-    known = {each.value: each.name for each in signal.Signals}
+    known = {known_signal.value: known_signal.name for known_signal in signal.Signals}
     return known.get(number, f"signal {number}")

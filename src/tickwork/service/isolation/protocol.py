@@ -135,8 +135,8 @@ class RequestAnswered(Struct, frozen=True, array_like=True, kw_only=True):
 Request = SetUp | LoadHandler | LoadHttpHandler | HandleMessage | AnswerRequest
 
 OUTCOMES: dict[str, type[Outcome]] = {
-    each.__name__: each
-    for each in (
+    outcome.__name__: outcome
+    for outcome in (
         outcomes.Succeeded,
         outcomes.RetryRequested,
         outcomes.Failed,
@@ -211,7 +211,9 @@ VALUE_TYPES = {
     "date": ValueType(date, date.isoformat, date.fromisoformat),
     "time": ValueType(time, time.isoformat, time.fromisoformat),
     "duration": ValueType(
-        timedelta, lambda each: f"{each.days} {each.seconds} {each.microseconds}", _duration
+        timedelta,
+        lambda duration: f"{duration.days} {duration.seconds} {duration.microseconds}",
+        _duration,
     ),
     "decimal": ValueType(Decimal, str, Decimal),
 }

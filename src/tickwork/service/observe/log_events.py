@@ -138,7 +138,7 @@ class EventLog(Observer):
         self._unavailable_for: set[str] = set()
         self._failed_renewal_written = False
         self._samplers: dict[UUID, RateSampler] = {}
-        self._shards_held = self._shards_lost = 0
+        self._shards_owned = self._shards_lost = 0
 
     # Worker
 
@@ -271,10 +271,10 @@ class EventLog(Observer):
     def shards_led(self, shards: int, lost: int) -> None:
         if lost > self._shards_lost:
             _log.warning("lost shards=%d: other nodes lead them now", lost - self._shards_lost)
-        if shards > self._shards_held > 0:  # The first shards after a start are no news.
-            more = shards - self._shards_held
+        if shards > self._shards_owned > 0:  # The first shards after a start are no news.
+            more = shards - self._shards_owned
             _log.info("leads shards=%d now, %d more than before", shards, more)
-        self._shards_held, self._shards_lost = shards, lost
+        self._shards_owned, self._shards_lost = shards, lost
 
     def shard_stalled(self, shard: int, overdue_seconds: float) -> None:
         def write(repeated: Repeated | None) -> None:

@@ -63,7 +63,9 @@ class BucketCounts:
     __slots__ = ("_bounds", "_counts", "_sum")
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        self._bounds, self._counts, self._sum = bounds, [0] * (len(bounds) + 1), 0.0
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum = 0.0
 
     def add(self, value: float) -> None:
         """Adds one value."""
@@ -130,7 +132,9 @@ class WorkerMetrics(Observer, Collector):
         self, consumers: Sequence[QueueConsumer], isolator: Isolator, watchdog: Watchdog
     ) -> None:
         """Sets the objects whose state `collect` reads."""
-        self._consumers, self._isolator, self._watchdog = consumers, isolator, watchdog
+        self._consumers = consumers
+        self._isolator = isolator
+        self._watchdog = watchdog
         for consumer in consumers:
             self._counters.setdefault(consumer.queue.name, QueueCounters())
 
@@ -148,7 +152,7 @@ class WorkerMetrics(Observer, Collector):
         counters = self._of(queue)
         counters.settle_sizes.add(len(finished))
         counters.delay_seconds.add_all(self._clock.delays_seconds(finished))
-        fates = [each.ending.fate for each in finished]
+        fates = [message.ending.fate for message in finished]
         acked = fates.count(_ACK)
         counters.acked += acked
         if acked < len(fates):
@@ -255,7 +259,7 @@ def _recount(
     counters: QueueCounters, finished: Sequence[FinishedMessage], result: SettleResult
 ) -> None:
     """Counts refused messages and duplicates as such, instead of as what was settled."""
-    fates = {each.ending.claim: each.ending.fate for each in finished}
+    fates = {message.ending.claim: message.ending.fate for message in finished}
     for outcome, claims in ((REFUSED, result.refused), (DUPLICATE, result.duplicates)):
         for claim in claims:
             counters.others[OUTCOMES[fates[claim]]] -= 1

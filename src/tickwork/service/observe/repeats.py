@@ -42,7 +42,9 @@ class _Series:
     __slots__ = ("count", "last", "since", "write", "written")
 
     def __init__(self, now: float) -> None:
-        self.since, self.written, self.last = clock.now(), now, now
+        self.since = clock.now()
+        self.written = now
+        self.last = now
         self.count = 0
         self.write: WriteLine | None = None
 
@@ -63,7 +65,9 @@ class RepeatedLines:
         with self._lock:
             series = self._series.get(cause)
             if series is not None:
-                series.count, series.last, series.write = series.count + 1, now, write
+                series.count = series.count + 1
+                series.last = now
+                series.write = write
                 return False
             if len(self._series) < CAUSES_MAX:
                 self._series[cause] = _Series(now)
@@ -83,6 +87,8 @@ class RepeatedLines:
                     del self._series[cause]
                     continue
                 due.append((series.write, Repeated(series.count, series.since, now - series.last)))
-                series.write, series.count, series.written = None, 0, now
+                series.write = None
+                series.count = 0
+                series.written = now
         for write, repeated in due:
             write(repeated)

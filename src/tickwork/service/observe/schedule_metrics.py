@@ -56,7 +56,7 @@ class ScheduleMetrics(Observer, Collector):
         """By outcome: fired, catch_up (late, as the policy allows), or why it did not fire."""
         self.lateness = [0] * (len(LATENESS_SECONDS) + 1)
         self.lateness_seconds = 0.0
-        self.shards_held = self.shards_lost = self.stalls = self.clock_jumps = self.parked = 0
+        self.shards_owned = self.shards_lost = self.stalls = self.clock_jumps = self.parked = 0
         self.moved_by_tzdata = self.moved_by_clock = 0
         self.planning_lag_seconds = self.oldest_overdue_seconds = 0.0
 
@@ -75,16 +75,16 @@ class ScheduleMetrics(Observer, Collector):
     ) -> None:
         # The first recorded outcome of a slot counts. Extra runs are no slots.
         first = [
-            each
-            for each in finished
-            if each.ending.firing is not None and not (each.message.attempts or each.message.run)
+            slot
+            for slot in finished
+            if slot.ending.firing is not None and not (slot.message.attempts or slot.message.run)
         ]
         if result.refused or result.duplicates:
             not_stored = {*result.refused, *result.duplicates}
-            first = [each for each in first if each.ending.claim not in not_stored]
-        for each in first:
-            if each.ending.firing is not None:
-                self._count_slot(each.message, each.ending.firing)
+            first = [slot for slot in first if slot.ending.claim not in not_stored]
+        for slot in first:
+            if slot.ending.firing is not None:
+                self._count_slot(slot.message, slot.ending.firing)
 
     def claims_reaped(self, reaped: Reaped) -> None:
         if reaped.expired_slots:
@@ -111,7 +111,7 @@ class ScheduleMetrics(Observer, Collector):
     # The scheduler
 
     def shards_led(self, shards: int, lost: int) -> None:
-        self.shards_held, self.shards_lost = shards, lost
+        self.shards_owned, self.shards_lost = shards, lost
 
     def planning_lag(
         self,
@@ -171,7 +171,7 @@ class ScheduleMetrics(Observer, Collector):
 
     def _collect_scheduler(self) -> Iterator[Metric]:
         for name, text, value in (
-            ("tickwork_shards_held", "Shards that this node leads", self.shards_held),
+            ("tickwork_shards_held", "Shards that this node leads", self.shards_owned),
             (
                 "tickwork_planning_lag_seconds",
                 "Seconds the last planning was late",

@@ -119,13 +119,13 @@ class Watchdog:
     ) -> BlockedEventLoop:
         frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 (there is no other way)
         blocking = running.get(asyncio.current_task(self._loop))  # type: ignore[arg-type]
-        others = [each for each in running.values() if each is not blocking]
+        others = [invocation for invocation in running.values() if invocation is not blocking]
         ids = [str(message.id) for one in others for message in one.messages[:LISTED_MAX]]
         return BlockedEventLoop(
             seconds=seconds,
             at=_code_location(frame),
             blocking=_message_ids(blocking),
-            running_messages=sum(len(each.messages) for each in running.values()),
+            running_messages=sum(len(invocation.messages) for invocation in running.values()),
             others=ids[:LISTED_MAX],
             stack=_stack(frame),
         )

@@ -35,7 +35,9 @@ class DatabaseClock:
     def __init__(
         self, store: Store, on_jump: Callable[[float], None], since_boot: Callable[[], float]
     ) -> None:
-        self._store, self._on_jump, self._since_boot = store, on_jump, since_boot
+        self._store = store
+        self._on_jump = on_jump
+        self._since_boot = since_boot
         self._last: _Reading | None = None
         self._one_at_a_time = asyncio.Lock()
         self._seen_seconds = 0.0
@@ -49,7 +51,9 @@ class DatabaseClock:
             asked = self._since_boot()
             reading = await self._store.shards.clock(SYSTEM)
             answer = _Reading(reading.now, asked, self._since_boot())
-            last, self._last, self.known = self._last, answer, reading.clock
+            last = self._last
+            self._last = answer
+            self.known = reading.clock
             if last is None:
                 self._balanced = self.known
             elif abs(_certain_jump_seconds(last, answer)) > JUMP_SECONDS_MIN:

@@ -136,7 +136,10 @@ class Leadership:
         term: Callable[[], int] = lambda: 0,
         tzdata: str | None = None,
     ) -> None:
-        self._store, self._node, self._term, self._is_trusted = store, node, term, is_trusted
+        self._store = store
+        self._node = node
+        self._term = term
+        self._is_trusted = is_trusted
         self._granted_to: tuple[UUID, int] | None = None
         self._grants: dict[int, Grant] = {}
         self.lost = self.moved = 0
@@ -171,7 +174,7 @@ class Leadership:
         try:
             granted = await self._record_older_tzdata(await self._store.shards.hold(SYSTEM, node))
             if clock is not None:
-                granted = [each async for each in self._follow_clock(granted, clock)]
+                granted = [grant async for grant in self._follow_clock(granted, clock)]
         except NodeExpired:
             self.forget_node(node)
             return False
@@ -189,29 +192,31 @@ class Leadership:
         own = self.tzdata
         if own is None:
             return granted
-        newer = [each for each in granted if each.tzdata is not None and each.tzdata > own]
+        newer = [grant for grant in granted if grant.tzdata is not None and grant.tzdata > own]
         if not newer:
             return granted
-        self.newer_tzdata = max(each.tzdata or own for each in newer)
+        self.newer_tzdata = max(grant.tzdata or own for grant in newer)
         await self._store.shards.note_zones(SYSTEM, newer, own)
-        return [structs.replace(each, tzdata=own) if each in newer else each for each in granted]
+        return [
+            structs.replace(grant, tzdata=own) if grant in newer else grant for grant in granted
+        ]
 
     async def _follow_clock(self, granted: Iterable[Grant], clock: int) -> AsyncIterator[Grant]:
         """Moves the intervals of shards with the clock and yields the shards that are up to date.
         Shards lost meanwhile are left out; shards beyond the batch limit are left for the next
         hold."""
         before, self.has_more_to_move = self.moved, False
-        for each in sorted(granted, key=lambda grant: grant.clock != clock):
-            if each.clock == clock:
-                yield each
+        for grant in sorted(granted, key=lambda grant: grant.clock != clock):
+            if grant.clock == clock:
+                yield grant
                 continue
             if self.moved - before >= MOVE_BATCH_MAX:
                 self.has_more_to_move = True
                 return
-            followed = await self._store.shards.follow_clock(SYSTEM, each)
+            followed = await self._store.shards.follow_clock(SYSTEM, grant)
             if followed is not None:
                 self.moved += followed.moved
-                yield structs.replace(each, clock=followed.clock)
+                yield structs.replace(grant, clock=followed.clock)
 
     def set_tzdata(self, grants: Iterable[Grant], version: str) -> None:
         """Remembers that the times of these shards were computed with this tzdata version."""
@@ -232,5 +237,7 @@ class Leadership:
 
     async def give_up(self) -> None:
         """Gives up all shards; other nodes may lead them at once."""
-        node, self._grants, self._granted_to = self._node(), {}, None
+        node = self._node()
+        self._grants = {}
+        self._granted_to = None
         await self._store.shards.give_up(SYSTEM, node)

@@ -115,7 +115,7 @@ class Scheduler:
         self._behind: dict[int, datetime] = {}
         self._calendars = CalendarCache(store)
         self._pacer = _CatchUpPacer()
-        self._held_at = self._hold_at = float("-inf")
+        self._last_hold_at = self._hold_at = float("-inf")
         self._widened_seconds = 0
         self._next_look_at: datetime | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -170,13 +170,13 @@ class Scheduler:
             self._observer.error_occurred("scheduler", error)
             return UNAVAILABLE_SECONDS
         if await watch.wait(min(wait, max(self._hold_at - self._monotonic(), 0.0))):
-            self._hold_at = min(self._hold_at, self._held_at + HOLD_SECONDS_MIN)
+            self._hold_at = min(self._hold_at, self._last_hold_at + HOLD_SECONDS_MIN)
         return LOOK_SECONDS_MIN
 
     async def hold(self) -> None:
         """Takes this node's share of the shards, and gives up what exceeds it."""
-        self._held_at = self._monotonic()
-        self._hold_at = self._held_at + HOLD_SECONDS
+        self._last_hold_at = self._monotonic()
+        self._hold_at = self._last_hold_at + HOLD_SECONDS
         moved = self.leadership.moved
         with self.hold_times.measured():
             await self._read_clock()
@@ -185,7 +185,7 @@ class Scheduler:
         if self.leadership.moved > moved:
             self._observer.intervals_moved(self.leadership.moved - moved)
         if not self.leadership.shard_count or self.leadership.has_more_to_move:
-            self._hold_at = self._held_at + HOLD_SECONDS_MIN
+            self._hold_at = self._last_hold_at + HOLD_SECONDS_MIN
         self._observer.shards_led(self.leadership.shard_count, self.leadership.lost)
         own, newer = self.leadership.tzdata, self.leadership.newer_tzdata
         if own is not None and newer is not None and not self._has_warned_outdated:
@@ -254,7 +254,7 @@ class Scheduler:
 
     async def _plan_group(self, shards: frozenset[int], until: float) -> int:
         planned = 0
-        while grants := [each for each in self.leadership.grants if each.shard in shards]:
+        while grants := [grant for grant in self.leadership.grants if grant.shard in shards]:
             own = [grant.shard for grant in grants]
             dues = await self._store.schedules.due(SYSTEM, own, DUE_BATCH_MAX)
             moved = await self._plan(grants, dues) if dues else 0
@@ -296,9 +296,9 @@ class Scheduler:
     ) -> int:
         done = [plans[index] for index in result.done]
         self._observer.schedules_planned(done)
-        for each in done:
-            if each.error is not None:
-                self._observer.schedule_parked(each.tenant, each.id, each.error)
+        for done_plan in done:
+            if done_plan.error is not None:
+                self._observer.schedule_parked(done_plan.tenant, done_plan.id, done_plan.error)
         if result.lost:
             self.leadership.drop_shards(plans[index].shard for index in result.lost)
             self._hold_at = float("-inf")

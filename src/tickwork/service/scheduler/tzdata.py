@@ -48,12 +48,14 @@ class TzdataUpdater:
         version: str,
         monotonic: Callable[[], float],
     ) -> None:
-        self._store, self._leadership, self._observer = store, leadership, observer
+        self._store = store
+        self._leadership = leadership
+        self._observer = observer
         self._version, self._monotonic = version, monotonic
 
     async def update_shards(self) -> float:
         """Updates the shards that need it; returns the seconds until the next check."""
-        without_version = [each for each in self._leadership.grants if each.tzdata is None]
+        without_version = [grant for grant in self._leadership.grants if grant.tzdata is None]
         if without_version:
             await self._store.shards.note_zones(SYSTEM, without_version, self._version)
             self._leadership.set_tzdata(without_version, self._version)
@@ -97,7 +99,7 @@ class TzdataUpdater:
             half = len(found) // 2
             first = await self._rezone(grant, found[:half], now)
             return first + await self._rezone(grant, found[half:], now)
-        for each in found:
+        for schedule in found:
             error = clean_error(f"{type(moved).__name__}: {moved}")
-            self._observer.tzdata_failed(each.tenant, each.id, error)
+            self._observer.tzdata_failed(schedule.tenant, schedule.id, error)
         return ()

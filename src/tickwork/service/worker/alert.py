@@ -67,7 +67,9 @@ class Alerter:
     """Sends alerts over channels."""
 
     def __init__(self, store: Store, channels: Channels, box: Callable[[], Box]) -> None:
-        self._store, self._channels, self._box = store, channels, box
+        self._store = store
+        self._channels = channels
+        self._box = box
 
     async def handle(self, batch: MessageBatch[Any]) -> None:
         """Sends one alert for each tenant of a batch. A failure is that of its tenant alone."""
@@ -75,7 +77,7 @@ class Alerter:
         by_tenant = defaultdict[str, list[ClaimedMessage[Any]]](list)
         for message in batch.claimed:
             by_tenant[message.tenant].append(message)
-        await asyncio.gather(*(self._settle(*each) for each in by_tenant.items()))
+        await asyncio.gather(*(self._settle(*group) for group in by_tenant.items()))
 
     async def _settle(self, tenant: str, messages: Sequence[ClaimedMessage[Any]]) -> None:
         first = messages[0].stored
@@ -107,7 +109,7 @@ class Alerter:
             return Snoozed(spread(BUSY_SECONDS, first.id))
         results = await self._channels.deliver(
             {target.way: outside_target(target)},
-            alert_payload([(each.type or "", each.body) for each in messages], target.way),
+            alert_payload([(message.type or "", message.body) for message in messages], target.way),
             first,
             keys=keys,
             schedule_name=None,

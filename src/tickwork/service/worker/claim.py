@@ -87,16 +87,20 @@ class LateMessages:
     or settled without a handler."""
 
     def __init__(self, store: Store, prefetch: Prefetch, settler: Settler) -> None:
-        self._store, self._prefetch, self._settler = store, prefetch, settler
+        self._store = store
+        self._prefetch = prefetch
+        self._settler = settler
         self.waiting: list[Message] = []
         self._deciding: set[Claim] = set()
 
     async def accept(self, found: Sequence[Message]) -> None:
         """Takes claimed messages. An extra run is never late. If the database is unavailable, late
         messages are released."""
-        self.waiting += [each for each in found if _is_late(each)]
-        self._prefetch.add([each for each in found if not _is_late(each)])
-        if late := tuple(each for each in self.waiting if each.current_claim not in self._deciding):
+        self.waiting += [message for message in found if _is_late(message)]
+        self._prefetch.add([message for message in found if not _is_late(message)])
+        if late := tuple(
+            message for message in self.waiting if message.current_claim not in self._deciding
+        ):
             await self._decide(late, found)
 
     def take_all(self) -> list[Message]:
@@ -105,7 +109,7 @@ class LateMessages:
         return waiting
 
     async def _decide(self, late: Sequence[Message], found: Sequence[Message]) -> None:
-        claims = {each.current_claim for each in late}
+        claims = {message.current_claim for message in late}
         self._deciding |= claims
         try:
             too_late = await self._find_too_late(late, found)
@@ -125,18 +129,20 @@ class LateMessages:
 
     def _take_waiting(self, claims: AbstractSet[Claim]) -> list[Message]:
         """Removes and returns those that still wait; some may have been released meanwhile."""
-        still = [each for each in self.waiting if each.current_claim in claims]
-        self.waiting = [each for each in self.waiting if each.current_claim not in claims]
+        still = [message for message in self.waiting if message.current_claim in claims]
+        self.waiting = [message for message in self.waiting if message.current_claim not in claims]
         return still
 
     async def _find_too_late(self, late: Sequence[Message], found: Sequence[Message]) -> set[Claim]:
         asked = [
-            (each.tenant, each.schedule_id, each.slot)
-            for each in late
-            if each.schedule_id is not None and each.slot is not None
+            (message.tenant, message.schedule_id, message.slot)
+            for message in late
+            if message.schedule_id is not None and message.slot is not None
         ]
         stored = await self._store.schedules.newer_due(SYSTEM, asked)
-        claimed = _later_in_claim(late, {each.id: each for each in (*found, *late)}.values())
+        claimed = _later_in_claim(
+            late, {message.id: message for message in (*found, *late)}.values()
+        )
         return {
             message.current_claim
             for message, there, here in zip(late, stored, claimed, strict=True)
@@ -153,19 +159,21 @@ def _is_late(message: Message) -> bool:
 
 def _later_in_claim(late: Sequence[Message], claimed: Iterable[Message]) -> list[LaterSlots]:
     """For each late message, the later slots of its schedule among the claimed messages."""
-    schedules = {(each.tenant, each.schedule_id) for each in late}
+    schedules = {(message.tenant, message.schedule_id) for message in late}
     theirs = [
-        each for each in claimed if each.run == 0 and (each.tenant, each.schedule_id) in schedules
+        message
+        for message in claimed
+        if message.run == 0 and (message.tenant, message.schedule_id) in schedules
     ]
     found: dict[object, LaterSlots] = {}
     due: Counter[object] = Counter()
     missed: Counter[object] = Counter()
-    for each in sorted(theirs, key=lambda one: (one.slot is not None, one.slot), reverse=True):
-        schedule = (each.tenant, each.schedule_id)
-        found[each.id] = LaterSlots(due[schedule], missed[schedule])
+    for message in sorted(theirs, key=lambda one: (one.slot is not None, one.slot), reverse=True):
+        schedule = (message.tenant, message.schedule_id)
+        found[message.id] = LaterSlots(due[schedule], missed[schedule])
         due[schedule] += 1
-        missed[schedule] += each.catch_up
-    return [found[each.id] for each in late]
+        missed[schedule] += message.catch_up
+    return [found[message.id] for message in late]
 
 
 async def _declare_nothing() -> None:

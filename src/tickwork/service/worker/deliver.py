@@ -98,7 +98,10 @@ class Deliverer:
         email_limit: Limit = NO_LIMIT,
         public_url: str | None = None,
     ) -> None:
-        self._store, self._channels, self._box, self._limits = store, channels, box, limits
+        self._store = store
+        self._channels = channels
+        self._box = box
+        self._limits = limits
         self._email_limit = email_limit
         self._to_endpoint, self._public_url = to_endpoint, public_url
         self._keys: KeptValues[tuple[bytes, ...]] = KeptValues(KEYS_KEPT_SECONDS, monotonic)

@@ -91,7 +91,9 @@ class EndpointDeliverer:
         monotonic: Callable[[], float],
         keeps: bool = True,
     ) -> None:
-        self._store, self.webhooks, self._box = store, webhooks, box
+        self._store = store
+        self.webhooks = webhooks
+        self._box = box
         self._limits, self.clock = limits, clock
         self._endpoints: KeptValues[Endpoint] = KeptValues(
             ENDPOINT_KEPT_SECONDS if keeps else 0.0, monotonic
@@ -229,7 +231,9 @@ class EndpointDeliverer:
     async def _send(
         self, endpoint: Endpoint, envelope: EndpointEnvelope, stored: Stored, is_probe: bool
     ) -> Outcome:
-        settings, attempt, at = endpoint.settings, stored.attempts + 1, self.clock()
+        settings = endpoint.settings
+        attempt = stored.attempts + 1
+        at = self.clock()
         if (keys := await self.keys(endpoint)) is None:
             return Snoozed(spread(NO_KEYS_SECONDS, stored.id))
         request = endpoint_request(

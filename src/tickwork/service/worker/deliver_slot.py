@@ -41,7 +41,9 @@ class SlotDeliverer:
     def __init__(
         self, store: Store, deliverer: EndpointDeliverer, *, public_url: str | None = None
     ) -> None:
-        self._store, self._deliverer, self._public_url = store, deliverer, public_url
+        self._store = store
+        self._deliverer = deliverer
+        self._public_url = public_url
         self._progress = DeliveryProgress(store)
 
     async def deliver(self, stored: Message, envelope: Envelope) -> Outcome:
@@ -83,7 +85,9 @@ class SlotDeliverer:
         delivery: SlotDelivery,
         is_probe: bool,
     ) -> Outcome:
-        deliverer, progress, at = self._deliverer, self._progress, self._deliverer.clock()
+        deliverer = self._deliverer
+        progress = self._progress
+        at = self._deliverer.clock()
         if (keys := await deliverer.keys(endpoint)) is None:
             return Snoozed(spread(NO_KEYS_SECONDS, stored.id))
         headers: dict[str, str] = {}

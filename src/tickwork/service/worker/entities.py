@@ -67,7 +67,9 @@ class EntityHandler:
     """Handles the messages of one type."""
 
     def __init__(self, store: Store, type_: EntityType, caller: Callable[[], Caller]) -> None:
-        self._store, self._runner, self._caller = store, Runner(store, type_), caller
+        self._store = store
+        self._runner = Runner(store, type_)
+        self._caller = caller
         self._warned: set[str] = set()
 
     async def handle(self, message: Message[Any]) -> None:

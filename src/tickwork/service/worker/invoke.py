@@ -110,7 +110,8 @@ def result_of(given: HandlerArgument, made: Made, failure: Outcome | None) -> In
             made = NOTHING_MADE  # An acked message keeps what was sent before the error.
     if isinstance(given, ClaimedBatch):
         each_outcome = [
-            _message_outcome(each, each.outcome or given.outcome, failure) for each in given.claimed
+            _message_outcome(message, message.outcome or given.outcome, failure)
+            for message in given.claimed
         ]
         return InvocationResult(each_outcome, made, is_failed)
     outcome = _message_outcome(given, given.outcome, failure, made)
@@ -154,7 +155,8 @@ async def traced(
     """Runs an invocation in a span: below the sender of its message, or linked to those of its
     batch. Also records how long each message waited for its claim."""
     messages = [
-        each.stored for each in ([*given.claimed] if isinstance(given, ClaimedBatch) else [given])
+        claimed.stored
+        for claimed in ([*given.claimed] if isinstance(given, ClaimedBatch) else [given])
     ]
     for message in messages:
         since = max(message.visible_at, message.sent_at)

@@ -56,8 +56,10 @@ class Pusher:
         if len(found) == PUSH_QUEUES_MAX:
             _log.warning("%d queues push; a node pushes no more than that", len(found))
         self._warn_of_missing(found)
-        opening = [each.open_until for each in found if each.open_until is not None]
-        ready = [self._consumer(each.queue) for each in found if each.is_ready]
+        opening = [
+            push_queue.open_until for push_queue in found if push_queue.open_until is not None
+        ]
+        ready = [self._consumer(push_queue.queue) for push_queue in found if push_queue.is_ready]
         return FoundNow(ready, min(opening, default=None))
 
     def _consumer(self, queue: StoredQueue) -> FoundConsumer:
@@ -105,9 +107,9 @@ class Pusher:
     def _warn_of_missing(self, found: Sequence[PushQueue]) -> None:
         """Once for each queue without an endpoint."""
         missing = {
-            each.queue.id: each.queue
-            for each in found
-            if each.queue.tenant is not None and not each.has_endpoint
+            push_queue.queue.id: push_queue.queue
+            for push_queue in found
+            if push_queue.queue.tenant is not None and not push_queue.has_endpoint
         }
         for queue_id, queue in missing.items():
             if queue_id not in self._warned:

@@ -93,7 +93,9 @@ class Settler:
         observer: Observer,
         on_settled: Callable[[], None],
     ) -> None:
-        self._store, self._queue, self._observer = store, queue, observer
+        self._store = store
+        self._queue = queue
+        self._observer = observer
         self._on_settled = on_settled
         self._retry = SettleRetry(store.nodes, observer.error_occurred)
         self._queued: deque[FinishedMessage] = deque()
@@ -110,7 +112,7 @@ class Settler:
     def unsettled_messages(self) -> list[Message]:
         """The finished messages that are not settled yet."""
         in_progress = [*self._settling.values(), *self._invocations.values()]
-        return [each.message for part in (self._queued, *in_progress) for each in part]
+        return [message.message for part in (self._queued, *in_progress) for message in part]
 
     def add(self, *finished: FinishedMessage) -> None:
         """Queues messages to be settled soon."""
@@ -170,11 +172,11 @@ class Settler:
             self._on_settled()
 
     async def _settle(self, finished: Sequence[FinishedMessage]) -> None:
-        special = [each for each in finished if not each.is_plain]
+        special = [message for message in finished if not message.is_plain]
         if not special:
             await self._settle_plain(finished)
             return
-        plain = [each for each in finished if each.is_plain]
+        plain = [message for message in finished if message.is_plain]
         await asyncio.gather(self._settle_plain(plain), *map(self._settle_special, special))
 
     async def _settle_invocation(self, finished: Sequence[FinishedMessage], made: Made) -> None:
@@ -188,8 +190,8 @@ class Settler:
             if outcome.error is not None and carrier.is_plain:
                 # The carrier has nothing of its own, so `made` itself cannot be stored.
                 failing = _acked(left)
-                left = deque(each for each in left if each.ending.fate is not Fate.ACK)
-                await asyncio.gather(*(self._fail(each, outcome.error) for each in failing))
+                left = deque(message for message in left if message.ending.fate is not Fate.ACK)
+                await asyncio.gather(*(self._fail(message, outcome.error) for message in failing))
                 break
         await self._settle(left)
         self._on_settled()
@@ -233,7 +235,7 @@ class Settler:
         return SettleOutcome(is_stored=is_stored, error=None if is_stored else error)
 
     async def _store_settlement(self, finished: Sequence[FinishedMessage]) -> SettleResult:
-        settlement = Settlement(tuple([each.ending for each in finished]))
+        settlement = Settlement(tuple([message.ending for message in finished]))
         return await self._store.messages.settle(SYSTEM, settlement)
 
     async def _store_with_rows(self, finished: FinishedMessage, rows: Written) -> SettleResult:
@@ -245,8 +247,8 @@ class Settler:
         return SettleResult()
 
     def _report_chains(self, finished: Iterable[FinishedMessage]) -> None:
-        for each in finished:
-            message = each.message
+        for finished_message in finished:
+            message = finished_message.message
             if (
                 message.hops > HOPS_WARNED
                 and message.type not in self._types_warned
@@ -257,7 +259,7 @@ class Settler:
 
 
 def _acked(finished: Iterable[FinishedMessage]) -> list[FinishedMessage]:
-    return [each for each in finished if each.ending.fate is Fate.ACK]
+    return [message for message in finished if message.ending.fate is Fate.ACK]
 
 
 def _carrier_order(finished: FinishedMessage) -> tuple[bool, bool]:

@@ -72,7 +72,9 @@ class SettleRetry:
     async def settle_special(self, attempt: Attempt) -> SettleAnswer:
         """The same for a settlement that stores more than endings. Raises `CannotSettle` if the
         settlement itself is what cannot be stored."""
-        pause, is_retried, attempts = PAUSE_SECONDS_MIN, False, 0
+        pause = PAUSE_SECONDS_MIN
+        is_retried = False
+        attempts = 0
         while True:
             try:
                 result = await attempt()
