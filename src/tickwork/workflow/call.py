@@ -24,7 +24,9 @@ class StepCall(Coroutine[Any, Any, T]):
     __slots__ = ("_iterator", "future", "is_awaited", "key")
 
     def __init__(self, key: str, future: asyncio.Future[T]) -> None:
-        self.key, self.future, self.is_awaited = key, future, False
+        self.key = key
+        self.future = future
+        self.is_awaited = False
         self._iterator: Generator[Any, None, T] | None = None
 
     def __await__(self) -> Generator[Any, None, T]:

@@ -40,7 +40,9 @@ class Dos:
     def __init__(
         self, steps: weakref.ref[Steps], message: ClaimedMessage[Any], carry_out: CarryOut
     ) -> None:
-        self._own, self._message, self._carry_out = steps, message, carry_out
+        self._own = steps
+        self._message = message
+        self._carry_out = carry_out
 
     @property
     def _steps(self) -> Steps:
@@ -112,7 +114,9 @@ class Dos:
         self, call: StepCall[Any], work: Work, step: RunStep, error: BaseException
     ) -> None:
         self._steps.deliver_arrived()  # The number of a result that could not be recorded is free.
-        cause, attempts, now = single_error(error), step.attempts + 1, self._steps.record.now()
+        cause = single_error(error)
+        attempts = step.attempts + 1
+        now = self._steps.record.now()
         text = clean_error(str(cause))[:ERROR_LENGTH_MAX]
         data = StepError(type(cause).__name__, text, clean_error(describe(error)))
         delay = None if isinstance(cause, Permanent) else work.retries.after(attempts)

@@ -134,7 +134,7 @@ class Execution:
     async def _await_forgotten(self) -> None:
         """A step that nobody awaited ends before its run does."""
         if forgotten := self._steps.forgotten():
-            keys = ", ".join(each.key for each in forgotten)
+            keys = ", ".join(step.key for step in forgotten)
             _log.warning("run %s: nobody awaits the steps %s", self._record.run.id, keys)
             await asyncio.gather(*forgotten, return_exceptions=True)
 

@@ -84,7 +84,7 @@ def results_in_order(
     """The results of the items of a map that has succeeded."""
     payload = result_payload(function)
     found = [children[child_label(step, item.key)] for item in items]
-    return [payload.decode(each.result or b"null", ContentType.JSON) for each in found]
+    return [payload.decode(child.result or b"null", ContentType.JSON) for child in found]
 
 
 def failed_items(

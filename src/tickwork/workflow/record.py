@@ -65,7 +65,7 @@ class RunRecord:
     def _read(self, history: RunHistory, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self.run: Run = history.run
-        self.steps = {each.key: each for each in history.steps}
+        self.steps = {step.key: step for step in history.steps}
         self._events: list[RunEvent] = []
         self._newest_event = 0
         self._add_events(history)
@@ -215,8 +215,8 @@ class RunRecord:
         """Adds the events that are new here. Steps that refresh at the same time read the same, and
         an event that a step has taken may not be recorded yet."""
         new = [event for event in history.events if event.number > self._newest_event]
-        self._events += [each for each in new if each.consumed_by is None]
-        self._newest_event = max((each.number for each in new), default=self._newest_event)
+        self._events += [event for event in new if event.consumed_by is None]
+        self._newest_event = max((event.number for event in new), default=self._newest_event)
 
     async def load_maps(self) -> None:
         """Reads how far the maps of the run are."""

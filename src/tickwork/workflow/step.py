@@ -330,14 +330,16 @@ def _map_items(
     key: Callable[[Any], str] | None,
 ) -> list[MapItem]:
     """The items of a map as they are stored. Raises `InvalidInput`."""
-    payload, made, keys = item_payload(function), list[MapItem](), set[str]()
+    payload = item_payload(function)
+    made = list[MapItem]()
+    keys = set[str]()
     for index, item in enumerate(items):
         field = f"step {name!r}: items[{index}]"
         item_key = str(index) if key is None else check_step_text(f"{field}: its key", key(item))
         try:
             encoded = payload.encode(item)
         except InvalidInput as error:
-            faults = [FieldError(field, each.message) for each in error.errors]
+            faults = [FieldError(field, field_error.message) for field_error in error.errors]
             raise InvalidInput(faults) from None
         if item_key in keys:
             fault = f"has the key {item_key!r} of another item; each needs its own"

@@ -52,7 +52,9 @@ class OrphanedVersions:
         monotonic: Callable[[], float],
         grace_seconds: float,
     ) -> None:
-        self._store, self._workflows, self._take_over = store, workflows, take_over
+        self._store = store
+        self._workflows = workflows
+        self._take_over = take_over
         self._monotonic, self._grace_seconds = monotonic, grace_seconds
         self._own = {
             queue for name, versions in workflows.items() for queue in own_queues(name, versions)
