@@ -80,7 +80,9 @@ class Caller:
         *,
         on_blocked: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        self._store, self._holder, self._compose = store, holder, compose
+        self._store = store
+        self._holder = holder
+        self._compose = compose
         self._retry = SettleRetry(store.nodes, report)
         self._wait, self._on_blocked = CallWait(store), on_blocked
         self._ending: set[asyncio.Task[Any]] = set()
@@ -284,7 +286,9 @@ class CallNode:
     """The node of a process that makes direct calls: it joins the cluster with the first one."""
 
     def __init__(self, open_store: OpenStore, name: str) -> None:
-        self._open_store, self._name, self._starting = open_store, name, asyncio.Lock()
+        self._open_store = open_store
+        self._name = name
+        self._starting = asyncio.Lock()
         self._node: Node | None = None
 
     async def id(self) -> UUID:

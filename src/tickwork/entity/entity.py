@@ -173,9 +173,11 @@ class EntityType:
             raise InvalidInput([FieldError(f"{self.name}.schema_version", fault)])
         self._check_own(cls)
         self.methods = {
-            each: getattr(cls, each)
-            for each in dir(cls)
-            if not each.startswith("_") and each not in _BASE and callable(getattr(cls, each))
+            method_name: getattr(cls, method_name)
+            for method_name in dir(cls)
+            if not method_name.startswith("_")
+            and method_name not in _BASE
+            and callable(getattr(cls, method_name))
         }
         for method_name, method in self.methods.items():
             if not inspect.iscoroutinefunction(method):
@@ -183,8 +185,8 @@ class EntityType:
                 raise InvalidInput([FieldError(f"{self.name}.{method_name}", fault)])
 
     def _check_own(self, cls: type[Entity]) -> None:
-        final = {each for each in _BASE if each[0] != "_"} - {"alarm", "migrate", "schema_version"}
-        own = {each for base in cls.__mro__ if base not in (Entity, object) for each in vars(base)}
+        final = {name for name in _BASE if name[0] != "_"} - {"alarm", "migrate", "schema_version"}
+        own = {name for base in cls.__mro__ if base not in (Entity, object) for name in vars(base)}
         for name in sorted(own & (final | {"__init__", "send"})):
             fault = "is a name of Entity itself; use another one"
             if name == "__init__":

@@ -72,7 +72,10 @@ class EntityCall:
         is_read_only: bool = False,
         is_alarm: bool = False,
     ) -> None:
-        self._store, self._scope, self._call, self.head = store, scope, call, head
+        self._store = store
+        self._scope = scope
+        self._call = call
+        self.head = head
         self._type, self._is_read_only = type_, is_read_only
         self._schedules: dict[str, dict[str, Any]] = {}
         self.effects = effects_before(head.state, is_alarm=is_alarm)

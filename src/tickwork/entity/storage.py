@@ -44,7 +44,9 @@ class Storage:
         is_read_only: bool,
         on_cleared: Callable[[], None],
     ) -> None:
-        self._store, self._scope, self._entity = store, scope, entity
+        self._store = store
+        self._scope = scope
+        self._entity = entity
         self._changed_by, self._is_read_only = changed_by, is_read_only
         self._whole = values
         self._overlay, self._on_cleared = Overlay(), on_cleared
@@ -124,8 +126,8 @@ class Storage:
         entries = _entries(key, value)
         _check_names(entries)
         encoded = {name: encode_value(name, entry) for name, entry in entries.items()}
-        for name, each in encoded.items():
-            self._overlay.put(name, each)
+        for name, encoded_value in encoded.items():
+            self._overlay.put(name, encoded_value)
 
     async def delete(self, key: str | Sequence[str]) -> int:
         """Deletes a key, or several; returns how many existed."""
