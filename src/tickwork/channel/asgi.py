@@ -39,7 +39,9 @@ class AsgiService:
         application: Callable[[Any, Any, Any], Awaitable[None]],
         step_out: Callable[[], object],
     ) -> None:
-        self._name, self._application, self._step_out = name, application, step_out
+        self._name = name
+        self._application = application
+        self._step_out = step_out
         self._lifespan = _Lifespan(name, application)
 
     async def close(self) -> None:
@@ -106,7 +108,9 @@ class _Lifespan:
             await _end(task)
 
     async def _start(self) -> None:
-        self._events, self._answers, self.state = asyncio.Queue(), asyncio.Queue(), {}
+        self._events = asyncio.Queue()
+        self._answers = asyncio.Queue()
+        self.state = {}
         task = self._task = asyncio.create_task(self._run())
         answer = await self._say("lifespan.startup", task)
         if answer is not None and answer["type"] == "lifespan.startup.failed":
@@ -150,7 +154,9 @@ class _Exchange:
     """One request and its answer. `state` is what the application has made when it started."""
 
     def __init__(self, name: str, call: ServiceCall, state: Mapping[str, Any]) -> None:
-        self._name, self._call, self._state = name, call, state
+        self._name = name
+        self._call = call
+        self._state = state
         self._is_received = False
         self.status: int | None = None
         self._headers: dict[str, str] = {}

@@ -85,7 +85,10 @@ class EmailProvider:
     operator's. Everything but a 2xx is tried again, also a key that the provider refuses."""
 
     def __init__(self, provider: Provider, sink: WebhookSink, *, url: str, key: str) -> None:
-        self._provider, self._sink, self._url, self._key = provider, sink, url, key
+        self._provider = provider
+        self._sink = sink
+        self._url = url
+        self._key = key
 
     async def deliver(self, request: EmailRequest) -> Delivery:
         """Sends one email and returns what became of it."""
@@ -128,7 +131,10 @@ class Channels:
         clock: Callable[[], datetime],
         email_quota: EmailQuota | None = None,
     ) -> None:
-        self._webhooks, self._email, self._sender, self._clock = webhooks, email, sender, clock
+        self._webhooks = webhooks
+        self._email = email
+        self._sender = sender
+        self._clock = clock
         self._email_quota = email_quota
 
     async def close(self) -> None:
@@ -170,7 +176,7 @@ class Channels:
                 await arrived(name, result)
             return result
 
-        results = await asyncio.gather(*(deliver_one(*each) for each in channels.items()))
+        results = await asyncio.gather(*(deliver_one(*pair) for pair in channels.items()))
         return dict(zip(channels, results, strict=True))
 
     async def _deliver(

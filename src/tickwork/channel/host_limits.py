@@ -50,7 +50,9 @@ class HostLimits:
     def __init__(
         self, limit: Limit, clock: Callable[[], datetime], *, shares: Shares | None = None
     ) -> None:
-        self._limit, self._shares, self._clock = limit, shares, clock
+        self._limit = limit
+        self._shares = shares
+        self._clock = clock
         self._running = 0
         self._last_tenant: str | None = None
         self._alone_since = datetime.min.replace(tzinfo=UTC)
@@ -156,7 +158,9 @@ class _Admission:
     __slots__ = ("_host_limits", "_limits", "_tenant", "_wait_seconds", "limited_by")
 
     def __init__(self, host_limits: HostLimits, limits: Mapping[str, Limit], tenant: str) -> None:
-        self._host_limits, self._limits, self._tenant = host_limits, limits, tenant
+        self._host_limits = host_limits
+        self._limits = limits
+        self._tenant = tenant
         self.limited_by: str | None = None
 
     def __enter__(self) -> float:

@@ -44,7 +44,9 @@ class Listener:
         clock: Callable[[], datetime] = now,
     ) -> None:
         self._keys = [_key(secret) for secret in secrets]
-        self._show, self._forward, self._clock = show, forward, clock
+        self._show = show
+        self._forward = forward
+        self._clock = clock
 
     async def serve(self, port: int, started: Callable[[int], None]) -> None:
         """Serves until it is cancelled; `started` gets the port."""

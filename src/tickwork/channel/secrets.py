@@ -120,4 +120,4 @@ def _words(row: str, field: str) -> str:
 
 def _associated(tenant: str, row: str, field: str) -> bytes:
     # Lengths, so that no two triples give the same bytes.
-    return b"".join(len(each.encode()).to_bytes(4) + each.encode() for each in (tenant, row, field))
+    return b"".join(len(part.encode()).to_bytes(4) + part.encode() for part in (tenant, row, field))

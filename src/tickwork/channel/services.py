@@ -29,7 +29,9 @@ class RemoteService:
     def __init__(self, name: str, url: str, guard: Guard) -> None:
         """Raises `InvalidInput` for a URL that may not be reached."""
         guard.check_url(url, field=f"service {name}")
-        self._name, self._url, self._guard = name, url.rstrip("/"), guard
+        self._name = name
+        self._url = url.rstrip("/")
+        self._guard = guard
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:

@@ -55,7 +55,9 @@ class WebhookChannel:
     """Sends requests over connections that it keeps; the first request opens them."""
 
     def __init__(self, guard: Guard, *, clock: Callable[[], datetime] = now) -> None:
-        self._guard, self._clock, self._deadlines = guard, clock, Deadlines()
+        self._guard = guard
+        self._clock = clock
+        self._deadlines = Deadlines()
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -200,7 +202,9 @@ class _Deadline:
     __slots__ = ("_cancelling", "_deadlines", "_is_over", "_seconds", "_task", "_waiting", "at")
 
     def __init__(self, deadlines: Deadlines, seconds: float) -> None:
-        self._deadlines, self._seconds, self._is_over = deadlines, seconds, False
+        self._deadlines = deadlines
+        self._seconds = seconds
+        self._is_over = False
 
     def __enter__(self) -> None:
         loop = asyncio.get_running_loop()
