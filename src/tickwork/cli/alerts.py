@@ -48,7 +48,7 @@ def set_command(
     from tickwork.wiring import guard, secret_box
 
     given = {"email": email or None, "webhook": webhook, "slack": slack, "discord": discord}
-    if sum(each is not None for each in given.values()) != 1:
+    if sum(value is not None for value in given.values()) != 1:
         options = ", ".join(f"--{way}" for way in given)
         fail(f"give exactly one of {options}", code=EXIT_BAD_USAGE)
     target = report_errors(lambda: read_alert_target(given), names=_OPTIONS)

@@ -20,5 +20,5 @@ def audit_command(
         print_json(found)
         return
     heading = ("at", "who", "action", "what")
-    rows = [(each.at, each.actor, each.action, each.subject) for each in found]
+    rows = [(record.at, record.actor, record.action, record.subject) for record in found]
     print_table(heading, rows, none="there are no changes")

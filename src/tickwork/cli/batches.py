@@ -84,7 +84,9 @@ async def watch(
     if timeout_seconds is not None and not 0 <= timeout_seconds <= WATCH_SECONDS_MAX:
         fault = f"must be from 0 to {WATCH_SECONDS_MAX:.0f}, not {timeout_seconds:g}"
         raise InvalidInput([FieldError("timeout_seconds", fault)])
-    speed, seen, pause = ProgressRate(), None, POLL_SECONDS_MIN
+    speed = ProgressRate()
+    seen = None
+    pause = POLL_SECONDS_MIN
     until = monotonic() + (WATCH_SECONDS_MAX if timeout_seconds is None else timeout_seconds)
     while True:
         batch, now = await look(), monotonic()
@@ -101,7 +103,9 @@ async def watch(
 
 async def show(polls: AsyncIterator[Progress], *, as_json: bool) -> BatchAnswer:
     """Shows the progress of a batch and returns the batch as it was last seen."""
-    look, printed, printed_at = None, None, 0.0
+    look = None
+    printed = None
+    printed_at = 0.0
     with nullcontext() if as_json else bar() as update:
         async for look in polls:
             batch = look.batch
@@ -242,14 +246,14 @@ def _check_lines(file: IO[bytes], path: str, payload: Payload[Any] | None) -> in
     """The number of bodies in a file of JSON lines. A line that is no JSON, or that does not fit
     the type of the queue, ends the command."""
     total = 0
-    for place, body in _bodies(file, path):
+    for line_number, body in _bodies(file, path):
         total += 1
         try:
             if payload is not None:
                 payload.encode(body)
         except InvalidInput as error:
             fault = "; ".join(fault.message for fault in error.errors)
-            fail(f"FILE: line {place} of {_source(path)} {fault}", code=EXIT_BAD_USAGE)
+            fail(f"FILE: line {line_number} of {_source(path)} {fault}", code=EXIT_BAD_USAGE)
     return total
 
 
@@ -266,13 +270,13 @@ def _counted(
 def _bodies(file: IO[bytes], path: str) -> Iterator[tuple[int, Any]]:
     """The bodies in a file of JSON lines, each with the number of its line. A line that is no JSON
     ends the command."""
-    for place, line in enumerate(file, start=1):
+    for line_number, line in enumerate(file, start=1):
         if not line.strip():
             continue
         try:
-            yield place, json.loads(line)
+            yield line_number, json.loads(line)
         except ValueError as error:
-            fault = f"line {place} of {_source(path)} is not JSON: {error}"
+            fault = f"line {line_number} of {_source(path)} is not JSON: {error}"
             fail(f"FILE: {fault}", code=EXIT_BAD_USAGE)
 
 

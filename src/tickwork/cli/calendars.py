@@ -60,7 +60,7 @@ def put_command(
     if as_json:
         print_json({"calendar": made, "moved": moved})
         return
-    moves = [f"{each.name or each.id} moved from {each.before} to {each.after}" for each in moved]
+    moves = [f"{move.name or move.id} moved from {move.before} to {move.after}" for move in moved]
     print_lines([f"{made.name} has {len(made.days)} days", *moves])
 
 
@@ -89,8 +89,13 @@ def list_command(database: Database = None, tenant: Tenant = None, as_json: Json
         print_json(found)
         return
     rows = [
-        (each.name, len(each.days), min(each.days, default=""), max(each.days, default=""))
-        for each in found
+        (
+            calendar.name,
+            len(calendar.days),
+            min(calendar.days, default=""),
+            max(calendar.days, default=""),
+        )
+        for calendar in found
     ]
     print_table(("calendar", "days", "first", "last"), rows, none="there are no calendars")
 

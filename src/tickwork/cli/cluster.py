@@ -100,10 +100,10 @@ def _print_nodes(database: str | None, *, as_json: bool) -> None:
     heading = ("node", "host", "pid", "roles", "started_at", "lease", "messages", "shards")
     rows = [
         (
-            *(UUID(each.id), each.host, each.pid, ",".join(each.roles), each.started_at),
-            *("valid" if each.is_alive else "expired", each.claims, len(each.shards)),
+            *(UUID(node.id), node.host, node.pid, ",".join(node.roles), node.started_at),
+            *("valid" if node.is_alive else "expired", node.claims, len(node.shards)),
         )
-        for each in found
+        for node in found
     ]
     print_table(heading, rows, none="no process runs on this database")
 
@@ -147,11 +147,11 @@ def stats_command(
         heading = ("queue", "ready", "late", "delayed", "claimed", "blocked", "dead", "oldest")
         rows = [
             (
-                *(each.queue, each.counts.ready, each.late, each.counts.delayed),
-                *(each.counts.claimed, each.counts.blocked, each.counts.dead),
-                "" if each.oldest_age_seconds is None else f"{each.oldest_age_seconds:.0f} s",
+                *(stats.queue, stats.counts.ready, stats.late, stats.counts.delayed),
+                *(stats.counts.claimed, stats.counts.blocked, stats.counts.dead),
+                "" if stats.oldest_age_seconds is None else f"{stats.oldest_age_seconds:.0f} s",
             )
-            for each in found
+            for stats in found
         ]
         print_table(heading, rows, none="there are no queues")
 

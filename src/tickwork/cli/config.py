@@ -107,7 +107,7 @@ def _origins(flags: dict[str, str | None]) -> dict[str, str]:
     for name, origin in found.items():
         if origin.endswith(SETTINGS_FILE):
             found[name] = f"{SETTINGS_FILE}, line {_line(text, name)}"
-    if any(each.startswith(JWT_VARIABLES) for each in environ):
+    if any(variable.startswith(JWT_VARIABLES) for variable in environ):
         found[JWT_SECTION] = f"{JWT_VARIABLES}…"
     elif f"[[{JWT_SECTION}]]" in text:
         found[JWT_SECTION] = f"{SETTINGS_FILE}, [[{JWT_SECTION}]]"
@@ -144,13 +144,13 @@ def _shown(settings: Settings, name: str) -> Any:
     if name == "database_direct":
         return without_password(value)
     if name == "jwt":
-        return [each.issuer for each in value]
+        return [issuer.issuer for issuer in value]
     if isinstance(value, frozenset | tuple):
         return sorted(map(str, value))
     return value
 
 
-def _row(each: dict[str, Any]) -> tuple[str, str, str]:
-    value = each["value"]
+def _row(setting: dict[str, Any]) -> tuple[str, str, str]:
+    value = setting["value"]
     text = ",".join(value) if isinstance(value, list) else "" if value is None else str(value)
-    return each["setting"], text, each["from"]
+    return setting["setting"], text, setting["from"]

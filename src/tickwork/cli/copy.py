@@ -44,6 +44,6 @@ def copy_command(
     if as_json:
         print_json(copied)
         return
-    rows = [(each.table, each.rows, each.checksum) for each in copied if each.rows]
+    rows = [(table.table, table.rows, table.checksum) for table in copied if table.rows]
     print_table(("table", "rows", "checksum"), rows, none="the source is empty")
     print_lines(["", "counts and checksums are equal; start your processes on the target"])

@@ -24,10 +24,10 @@ def migrate_command(database: Database = None, as_json: Json = False) -> None:
     migrated = shown_database(settings)
     applied = report_errors(lambda: asyncio.run(migrate(settings)))
     if as_json:
-        steps = [{"version": each.version, "name": each.name} for each in applied]
+        steps = [{"version": migration.version, "name": migration.name} for migration in applied]
         print_json({"database": migrated, "applied": steps})
         return
-    lines = [f"applied {each.name} to {migrated}" for each in applied]
+    lines = [f"applied {migration.name} to {migrated}" for migration in applied]
     print_lines(lines or [f"the schema of {migrated} is up to date"])
 
 

@@ -235,7 +235,7 @@ def replay_command(
         waits["canary_timeout_seconds"] = seconds
     with progress(f"replaying {queue}") as on_progress:
         # A server replays in one request and reports no progress.
-        told: dict[str, Any] = {} if is_remote(database) else {"on_progress": on_progress}
+        reports: dict[str, Any] = {} if is_remote(database) else {"on_progress": on_progress}
         summary = ask(
             database,
             tenant,
@@ -246,7 +246,7 @@ def replay_command(
                 canary=canaries,
                 rate_per_second=per_second,
                 **waits,
-                **told,
+                **reports,
             ),
             shared=shared,
         )

@@ -123,11 +123,9 @@ def list_command(
     """List deliveries, newest first."""
     from tickwork.core.delivery.endpoint import DeliveryStatus
 
-    most, start, end = (
-        whole_number(limit, "--limit", LISTED),
-        _time(since, "--since"),
-        _time(until, "--until"),
-    )
+    most = whole_number(limit, "--limit", LISTED)
+    start = _time(since, "--since")
+    end = _time(until, "--until")
     wanted = None if status is None else choice(DeliveryStatus, status, "--status")
     _check_span(start, end)
 
@@ -144,7 +142,7 @@ def list_command(
 
     found, names = ask(database, tenant, find, names=_OPTIONS)
     if as_json:
-        print_json([_without_history(each) for each in found])
+        print_json([_without_history(delivery) for delivery in found])
         return
     heading = ("delivery", "endpoint", "published_at", "type", "status", "attempts", "last")
     print_table(heading, _rows(found, names), none="there are no such deliveries")
@@ -265,7 +263,7 @@ def _deliveries(number: int) -> str:
 
 async def _names(client: Client) -> dict[str, str]:
     """The names of endpoints by their id."""
-    return {each.id: each.name for each in await client.endpoints.list(limit=NAMED)}
+    return {endpoint.id: endpoint.name for endpoint in await client.endpoints.list(limit=NAMED)}
 
 
 def _without_history(delivery: DeliveryAnswer) -> dict[str, object]:

@@ -150,9 +150,9 @@ def _pairs(given: list[str] | None, option: str) -> dict[str, str] | None:
     if not given:
         return None
     pairs: dict[str, str] = {}
-    for each in given:
-        name, equals, value = each.partition("=")
+    for pair in given:
+        name, equals, value = pair.partition("=")
         if not equals:
-            fail(f"{option}: must be NAME=VALUE, not {each!r}", code=EXIT_BAD_USAGE)
+            fail(f"{option}: must be NAME=VALUE, not {pair!r}", code=EXIT_BAD_USAGE)
         pairs[name] = value
     return pairs

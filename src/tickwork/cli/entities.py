@@ -93,7 +93,9 @@ def list_command(
     if as_json:
         print_json(found)
         return
-    rows = [(each.key, each.storage_bytes, each.alarm_at, each.updated_at) for each in found]
+    rows = [
+        (entity.key, entity.storage_bytes, entity.alarm_at, entity.updated_at) for entity in found
+    ]
     print_table(("key", "bytes", "alarm_at", "updated_at"), rows, none="there are none")
 
 
@@ -114,7 +116,7 @@ def show_command(
     async def look(client: Client) -> tuple[EntityRecord, dict[str, Any]]:
         entity = await client.entities.get(which, whose)
         found = await client.entities.storage(which, whose, prefix=prefix, limit=count + 1)
-        return entity, {each.name: each.value for each in found}
+        return entity, {entry.name: entry.value for entry in found}
 
     entity, found = ask(database, tenant, look, names=_OPTIONS)
     values = dict([*found.items()][:count])

@@ -132,15 +132,18 @@ def firings_command(
     times = ("slot", "started_at", "finished_at")
     columns = ("slot", "status", "reason", "attempt", "run", "count", "catch_up", *times[1:])
     rows = [
-        [*(_cell(each, name, zone if name in times else None) for name in columns), _result(each)]
-        for each in found
+        [
+            *(_cell(firing, name, zone if name in times else None) for name in columns),
+            _result(firing),
+        ]
+        for firing in found
     ]
     print_table((*columns, "result"), rows, none="there are no firings")
 
 
 def _result(firing: FiringAnswer) -> str:
     """The status or error of an attempt, and of each channel that did not succeed."""
-    own = [str(each) for each in (firing.result_code, firing.excerpt) if each is not None]
+    own = [str(part) for part in (firing.result_code, firing.excerpt) if part is not None]
     failed = [
         f"{channel.channel} {channel.status}{f': {channel.detail}' if channel.detail else ''}"
         for channel in firing.channels

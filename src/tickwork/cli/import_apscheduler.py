@@ -48,7 +48,7 @@ def read_apscheduler(source: str, start: datetime) -> Read:
         try:
             entries.append(_entry(name, text, job, start))
         except InvalidInput as error:
-            refused.append(Refused(name, text, "; ".join(each.message for each in error.errors)))
+            refused.append(Refused(name, text, "; ".join(fault.message for fault in error.errors)))
     return Read(tuple(entries), tuple(refused), tuple(notes))
 
 

@@ -51,7 +51,9 @@ def _of_file(path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     with shelve.open(path, flag="r") as stored:  # noqa: S301
         zone = str(stored.get("tz") or "UTC")
         for name, entry in dict(stored.get("entries", {})).items():
-            parts = {each: getattr(entry, each) for each in ("task", "schedule", "args", "kwargs")}
+            parts = {
+                field: getattr(entry, field) for field in ("task", "schedule", "args", "kwargs")
+            }
             yield str(name), {"zone": zone, "options": dict(entry.options or {}), **parts}
 
 
@@ -100,7 +102,7 @@ def _collected(found: Iterator[tuple[str, Mapping[str, Any]]], start: datetime) 
         try:
             entries.append(_entry(name, text, given, start))
         except InvalidInput as error:
-            refused.append(Refused(name, text, "; ".join(each.message for each in error.errors)))
+            refused.append(Refused(name, text, "; ".join(fault.message for fault in error.errors)))
     return Read(tuple(entries), tuple(refused), tuple(notes))
 
 

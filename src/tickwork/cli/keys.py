@@ -94,10 +94,10 @@ def list_command(database: Database = None, tenant: Tenant = None, as_json: Json
     heading = ("key", "name", "scopes", "owner", "status", "expires_at", "last_used_at")
     rows = [
         (
-            *(each.id, each.name, ",".join(each.scopes), each.owner, _status(each)),
-            *(each.expires_at, each.last_used_at),
+            *(key.id, key.name, ",".join(key.scopes), key.owner, _status(key)),
+            *(key.expires_at, key.last_used_at),
         )
-        for each in found
+        for key in found
     ]
     print_table(heading, rows, none="there are no keys")
 

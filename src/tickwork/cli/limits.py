@@ -41,7 +41,7 @@ def list_command(
     if as_json:
         print_json(found)
         return
-    rows = [(each.name, each.rate, each.period_seconds, each.concurrency) for each in found]
+    rows = [(limit.name, limit.rate, limit.period_seconds, limit.concurrency) for limit in found]
     heading = ("limit", "rate", "period_seconds", "concurrency")
     print_table(heading, rows, none="there are no limits")
 

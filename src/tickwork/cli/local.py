@@ -138,7 +138,7 @@ _ANSWERS: dict[type[Any], type[Any]] = {
 def answer_of(value: Any, queues: Mapping[UUID, str] | None = None) -> Any:
     """The answer for what a verb of an app returned. `queues` are the names of queues by id."""
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
-        return tuple(answer_of(each, queues) for each in value)
+        return tuple(answer_of(member, queues) for member in value)
     kind = next((_ANSWERS[base] for base in type(value).__mro__ if base in _ANSWERS), None)
     if kind is None:
         return value

@@ -89,8 +89,8 @@ def with_short_ids(rows: Sequence[Sequence[object]]) -> list[list[object]]:
 def _short_ids(column: Sequence[object]) -> Sequence[object]:
     if CHOSEN_SERVER.get().url is not None:
         return column  # A server finds nothing by the last digits of its id.
-    found = [_hex_of(each) for each in column]
-    ids = {each for each in found if each is not None}
+    found = [_hex_of(value) for value in column]
+    ids = {digits for digits in found if digits is not None}
     size = next(
         (
             size
@@ -100,8 +100,8 @@ def _short_ids(column: Sequence[object]) -> Sequence[object]:
         32,
     )
     return [
-        each if digits is None else digits[-size:]
-        for each, digits in zip(column, found, strict=True)
+        value if digits is None else digits[-size:]
+        for value, digits in zip(column, found, strict=True)
     ]
 
 

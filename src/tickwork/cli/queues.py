@@ -355,14 +355,21 @@ def print_messages(found: Iterable[MessageAnswer], *, none: str, as_json: bool) 
         return
     shown = [*found]
     heading = ("message", "visible_at", "type", "key", "priority", "attempts", "body")
-    claims = ("claimed_at", "node") if any(each.claimed_at for each in shown) else ()
+    claims = ("claimed_at", "node") if any(message.claimed_at for message in shown) else ()
     rows = [
         (
-            *(each.id, each.visible_at, each.type, each.key, each.priority, each.attempts),
-            *(getattr(each, name) for name in claims),
-            shortened(json_text(each.body)),
+            *(
+                message.id,
+                message.visible_at,
+                message.type,
+                message.key,
+                message.priority,
+                message.attempts,
+            ),
+            *(getattr(message, name) for name in claims),
+            shortened(json_text(message.body)),
         )
-        for each in shown
+        for message in shown
     ]
     print_table((*heading[:-1], *claims, heading[-1]), rows, none=none)
 

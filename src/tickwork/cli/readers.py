@@ -32,7 +32,7 @@ def list_command(database: Database = None, as_json: Json = False) -> None:
     if as_json:
         print_json(found)
     else:
-        rows = [(each.role, each.tenant) for each in found]
+        rows = [(reader.role, reader.tenant) for reader in found]
         print_table(("role", "tenant"), rows, none="there are no readers")
 
 

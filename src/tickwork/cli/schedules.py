@@ -243,17 +243,17 @@ def delete_command(
 
 
 def _rows(found: Sequence[ScheduleAnswer]) -> Iterator[Sequence[object]]:
-    for each in found:
+    for schedule in found:
         yield (
-            each.id,
-            shortened(each.name, 30),
-            each.status,
-            each.kind,
-            in_zone(each.next_fire_at, each.timezone),
-            in_zone(each.last_fire_at, each.timezone),
-            each.timezone,
-            each.error_count,
-            _target_shown(each.target),
+            schedule.id,
+            shortened(schedule.name, 30),
+            schedule.status,
+            schedule.kind,
+            in_zone(schedule.next_fire_at, schedule.timezone),
+            in_zone(schedule.last_fire_at, schedule.timezone),
+            schedule.timezone,
+            schedule.error_count,
+            _target_shown(schedule.target),
         )
 
 

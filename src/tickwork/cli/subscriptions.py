@@ -31,7 +31,7 @@ def list_command(database: Database = None, tenant: Tenant = None, as_json: Json
     if as_json:
         print_json(found)
         return
-    rows = [(each.types, each.queue) for each in found]
+    rows = [(subscription.types, subscription.queue) for subscription in found]
     print_table(("types", "queue"), rows, none="there are no subscriptions")
 
 

@@ -181,8 +181,13 @@ def list_command(database: Database = None, as_json: Json = False) -> None:
         return
     heading = ("tenant", "status", "weight", "schedules_max")
     rows = [
-        (each.id, "suspended" if each.suspended else "active", each.weight, each.schedules_max)
-        for each in found
+        (
+            tenant.id,
+            "suspended" if tenant.suspended else "active",
+            tenant.weight,
+            tenant.schedules_max,
+        )
+        for tenant in found
     ]
     print_table(heading, rows, none="there are no tenants")
 

@@ -143,18 +143,18 @@ async def _failures(client: Client, stats: Any) -> tuple[Failure, ...]:
     """The largest groups of dead letters of the queues that have the most."""
     failing = sorted((stat for stat in stats if stat.counts.dead), key=lambda q: -q.counts.dead)
     found = []
-    for each in failing[:FAILING_QUEUES_MAX]:
-        for group in await client.dead_letters.groups(each.queue, limit=GROUPS_MAX):
+    for stat in failing[:FAILING_QUEUES_MAX]:
+        for group in await client.dead_letters.groups(stat.queue, limit=GROUPS_MAX):
             found.append(  # noqa: PERF401  one queue after the other
                 Failure(
-                    each.queue,
+                    stat.queue,
                     group.dead_letters,
                     group.reason,
                     group.last_failed_at,
                     group.fingerprint,
                 )
             )
-    return tuple(sorted(found, key=lambda each: each.last_failed_at, reverse=True))
+    return tuple(sorted(found, key=lambda failure: failure.last_failed_at, reverse=True))
 
 
 def _row(stats: QueueView) -> QueueRow:

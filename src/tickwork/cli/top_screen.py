@@ -72,7 +72,7 @@ class TopScreen(App[None]):
         table = self.query_one(f"#{name}", DataTable)
         table.clear()
         for row in rows:
-            table.add_row(*(escape_controls(str(each)) for each in row))
+            table.add_row(*(escape_controls(str(cell)) for cell in row))
 
 
 def summary_of(seen: Snapshot) -> str:

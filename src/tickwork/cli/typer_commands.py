@@ -123,10 +123,10 @@ class _LateCommands(Mapping[str, Any]):
 
 
 def _build(name: str, found: Any) -> Any:
-    apart: dict[str, Any] = {"pretty_exceptions_short": True, "rich_markup_mode": None}
+    options: dict[str, Any] = {"pretty_exceptions_short": True, "rich_markup_mode": None}
     if isinstance(found, typer.Typer):
-        return get_group_from_info(TyperInfo(found, name=name), suggest_commands=True, **apart)
-    return get_command_from_info(CommandInfo(name, cls=Command, callback=found), **apart)
+        return get_group_from_info(TyperInfo(found, name=name), suggest_commands=True, **options)
+    return get_command_from_info(CommandInfo(name, cls=Command, callback=found), **options)
 
 
 def _with_app(params: list[Any]) -> list[Any]:

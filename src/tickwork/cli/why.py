@@ -154,7 +154,7 @@ def _tree_lines(node: TraceNode, depth: int) -> Iterator[str]:
     from tickwork.core.message.error_summary import summary_line
 
     words = [node.kind.replace("_", " "), node.id]
-    words += [each for each in (node.name, node.type, node.state) if each]
+    words += [word for word in (node.name, node.type, node.state) if word]
     if node.at is not None:
         words.append(local_time(node.at))
     if node.error is not None:

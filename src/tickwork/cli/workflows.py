@@ -134,9 +134,9 @@ def list_command(
         print_json(shown)
         return
     rows = [
-        (each.id, each.workflow, each.version, each.status, each.created_at, each.finished_at,
-         shortened(each.error))
-        for each in shown
+        (run.id, run.workflow, run.version, run.status, run.created_at, run.finished_at,
+         shortened(run.error))
+        for run in shown
     ]  # fmt: skip
     heading = ("run", "workflow", "version", "status", "created_at", "finished_at", "error")
     print_table(heading, rows, none="there are no runs")
@@ -184,7 +184,7 @@ def events_command(
     if as_json:
         print_json(found)
         return
-    rows = [(each.type, each.id, each.sent_at, each.consumed_by) for each in found]
+    rows = [(event.type, event.id, event.sent_at, event.consumed_by) for event in found]
     print_table(("type", "id", "sent_at", "step"), rows, none="it has no events")
 
 
@@ -315,14 +315,14 @@ def restart_command(
     Steps that were undone count as not done.
     """
     which = required(run, "RUN")
-    place = "its beginning" if from_step is None else f"step {from_step}"
+    position = "its beginning" if from_step is None else f"step {from_step}"
 
     plan = restart_plan(database, tenant, which, from_step)
     if not (as_json and not dry_run):
         print_restart(plan, as_json=as_json)
     if dry_run:
         return
-    confirm(f"restart run {which} from {place}?", yes=yes)
+    confirm(f"restart run {which} from {position}?", yes=yes)
 
     async def restart(handle: Run[Async]) -> None:
         await handle.restart(from_step=from_step)
