@@ -125,7 +125,7 @@ class History(Struct, frozen=True, kw_only=True):
     @property
     def kept(self) -> Sequence[StoredSlot]:
         """The messages that were not withdrawn."""
-        return [each for each in self.stored if each.message_id not in self.withdrawn]
+        return [slot for slot in self.stored if slot.message_id not in self.withdrawn]
 
 
 def find_violations(history: History) -> tuple[str, ...]:
@@ -141,7 +141,7 @@ def find_violations(history: History) -> tuple[str, ...]:
 
 def uncovered_slots(history: History) -> Iterator[str]:
     """Each slot is a message, or in a record that says why not; not both."""
-    messages = Counter((each.schedule_id, each.slot) for each in history.kept if not each.run)
+    messages = Counter((slot.schedule_id, slot.slot) for slot in history.kept if not slot.run)
     messages.update(_expired(history) - messages.keys())
     skipped = _skipped(history.firings)
     long_runs: dict[UUID, list[FiringRecord]] = defaultdict(list)
@@ -183,7 +183,7 @@ def _miscounted(schedule: WatchedSchedule, runs: Sequence[FiringRecord]) -> Iter
 
 def duplicate_slots(history: History) -> Iterator[str]:
     """A slot becomes at most one message, ever."""
-    seen = Counter((each.schedule_id, each.slot, each.run) for each in history.kept)
+    seen = Counter((slot.schedule_id, slot.slot, slot.run) for slot in history.kept)
     for (schedule_id, slot, run), times in seen.items():
         if times > 1:
             yield f"slot {slot.isoformat()} (run {run}) of {schedule_id} became {times} messages"
@@ -196,33 +196,33 @@ def slots_outside_rule(history: History) -> Iterator[str]:
     for schedule in history.schedules:
         periods[schedule.id].append(schedule)
         own.update((schedule.id, slot) for slot in schedule.slots)
-    for each in history.kept:
-        is_watched = any(one.since < each.slot <= one.until for one in periods[each.schedule_id])
-        if is_watched and not each.run and (each.schedule_id, each.slot) not in own:
-            yield f"{each.slot.isoformat()} became a message but is no slot of {each.schedule_id}"
+    for slot in history.kept:
+        is_watched = any(one.since < slot.slot <= one.until for one in periods[slot.schedule_id])
+        if is_watched and not slot.run and (slot.schedule_id, slot.slot) not in own:
+            yield f"{slot.slot.isoformat()} became a message but is no slot of {slot.schedule_id}"
 
 
 def decreasing_tokens(history: History) -> Iterator[str]:
     """The tokens of a shard only rise."""
     highest: dict[int, int] = {}
-    for each in sorted(history.handed_over, key=lambda hand_over: hand_over.order):
-        before = highest.get(each.shard)
-        if before is not None and each.token <= before:
-            yield f"shard {each.shard} got token {each.token} after {before}"
-        highest[each.shard] = max(each.token, before or 0)
+    for hand_over in sorted(history.handed_over, key=lambda hand_over: hand_over.order):
+        before = highest.get(hand_over.shard)
+        if before is not None and hand_over.token <= before:
+            yield f"shard {hand_over.shard} got token {hand_over.token} after {before}"
+        highest[hand_over.shard] = max(hand_over.token, before or 0)
 
 
 def shards_taken_from_live_nodes(history: History) -> Iterator[str]:
     """A shard is taken only from a node whose lease has expired, and that node stays dead."""
     lost_by: dict[UUID, HandOver] = {}
     events: list[HandOver | LeaseRenewal] = [*history.handed_over, *history.renewed]
-    for each in sorted(events, key=lambda event: event.order):
-        former = each.former if isinstance(each, HandOver) else None
-        if isinstance(each, HandOver) and former is not None and former != each.node:
-            lost_by.setdefault(former, each)
-        if each.node in lost_by:
-            taken = lost_by.pop(each.node)
-            yield f"node {each.node} is alive after shard {taken.shard} was taken from it"
+    for event in sorted(events, key=lambda event: event.order):
+        former = event.former if isinstance(event, HandOver) else None
+        if isinstance(event, HandOver) and former is not None and former != event.node:
+            lost_by.setdefault(former, event)
+        if event.node in lost_by:
+            taken = lost_by.pop(event.node)
+            yield f"node {event.node} is alive after shard {taken.shard} was taken from it"
 
 
 def stale_writes(history: History) -> Iterator[str]:
@@ -232,27 +232,27 @@ def stale_writes(history: History) -> Iterator[str]:
     the leaders that attempted it did, or somebody who changed the schedule. If a slot was withdrawn
     and planned again, it is unknown which leader wrote which message.
     """
-    times = Counter((each.schedule_id, each.slot) for each in history.stored)
+    times = Counter((slot.schedule_id, slot.slot) for slot in history.stored)
     attempted: dict[tuple[UUID, datetime], set[int]] = defaultdict(set)
     done: dict[tuple[UUID, datetime], set[int]] = defaultdict(set)
     for plan in history.planned:
         (done if plan.is_done else attempted)[plan.schedule_id, plan.slot].add(plan.token)
     highest: dict[int, int] = defaultdict(int)
     events: list[HandOver | StoredSlot] = [*history.handed_over, *history.stored]
-    for each in sorted(events, key=lambda event: event.order):
-        if isinstance(each, HandOver):
-            highest[each.shard] = max(highest[each.shard], each.token)
+    for event in sorted(events, key=lambda event: event.order):
+        if isinstance(event, HandOver):
+            highest[event.shard] = max(highest[event.shard], event.token)
             continue
-        if each.token < highest[each.shard]:
-            yield f"slot {each.slot.isoformat()} of {each.schedule_id} has an old token"
-        name = each.schedule_id, each.slot
+        if event.token < highest[event.shard]:
+            yield f"slot {event.slot.isoformat()} of {event.schedule_id} has an old token"
+        name = event.schedule_id, event.slot
         known = done.get(name) if times[name] == 1 else None
-        if known is None and each.schedule_id not in history.changed:
+        if known is None and event.schedule_id not in history.changed:
             known = attempted.get(name)
-        if known is not None and each.token not in known and not each.run:
+        if known is not None and event.token not in known and not event.run:
             yield (
-                f"slot {each.slot.isoformat()} of {each.schedule_id} was planned under token "
-                f"{max(known)} while shard {each.shard} had {each.token}"
+                f"slot {event.slot.isoformat()} of {event.schedule_id} was planned under token "
+                f"{max(known)} while shard {event.shard} had {event.token}"
             )
 
 
@@ -271,11 +271,11 @@ def lost_messages(history: History) -> Iterator[str]:
         for firing in history.firings
         if firing.status in _ENDED or _is_skipped_message(firing)
     }
-    for each in history.kept:
-        if each.message_id in history.open_messages:
+    for slot in history.kept:
+        if slot.message_id in history.open_messages:
             continue
-        if (each.schedule_id, each.slot, each.run) not in ended:
-            yield f"the message of {each.slot.isoformat()} of {each.schedule_id} has no outcome"
+        if (slot.schedule_id, slot.slot, slot.run) not in ended:
+            yield f"the message of {slot.slot.isoformat()} of {slot.schedule_id} has no outcome"
 
 
 def not_recovered(history: History) -> Iterator[str]:
@@ -302,9 +302,9 @@ CHECKERS = (
 def _expired(history: History) -> set[tuple[UUID, datetime]]:
     """The slots whose message was removed unclaimed because it expired."""
     gone = {
-        (each.schedule_id, each.slot)
-        for each in history.stored
-        if each.message_id in history.withdrawn and not each.run
+        (slot.schedule_id, slot.slot)
+        for slot in history.stored
+        if slot.message_id in history.withdrawn and not slot.run
     }
     return gone & {
         (firing.schedule_id, firing.slot)

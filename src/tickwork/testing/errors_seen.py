@@ -54,8 +54,8 @@ class HarnessObserver(EventLog):
         result: SettleResult,  # noqa: ARG002
     ) -> None:
         self.settlements += 1
-        for each in finished:
-            message, ending = each.message, each.ending
+        for finished_message in finished:
+            message, ending = finished_message.message, finished_message.ending
             self.handled_messages.setdefault(queue.id, {})[message.id] = message
             if ending.error is not None or ending.reason is not None:
                 what = ending.error or ending.reason

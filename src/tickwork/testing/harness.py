@@ -112,8 +112,12 @@ class Harness:
         self.steps = steps
         """The steps of workflows: replaces them by mocks, and lets runs crash."""
         worker, self._node, _ = assembly
-        self._engine, self._worker, self.store = engine, worker, store
-        self._clock, self._observer, self._schedule_metrics = clock, observer, schedule_metrics
+        self._engine = engine
+        self._worker = worker
+        self.store = store
+        self._clock = clock
+        self._observer = observer
+        self._schedule_metrics = schedule_metrics
         self._options = options
         assert worker.scheduler is not None
         self._scheduler = worker.scheduler
@@ -177,8 +181,8 @@ class Harness:
         found = dict(self._observer.handled_messages.get(queue_id, {}))
         with self._clock.showing(self.now + _FAR):
             waiting = await self.store.messages.peek(scope, queue, LIST_LIMIT_MAX)
-        found.update((each.id, each) for each in waiting)
-        ordered = sorted(found.values(), key=lambda each: (each.sent_at, each.id))
+        found.update((message.id, message) for message in waiting)
+        ordered = sorted(found.values(), key=lambda message: (message.sent_at, message.id))
         return [
             Sent(shown_body(message.body, message.content_type), with_prefixes(message))
             for message in ordered
@@ -233,11 +237,13 @@ class Harness:
 
     async def _rate(self, queue: StoredQueue) -> float | None:
         """The lower one of a queue's own rate and that of its limit."""
-        own, name, shared = queue.settings.rate_per_second, queue.settings.limit, None
+        own = queue.settings.rate_per_second
+        name = queue.settings.limit
+        shared = None
         if name is not None:
             with suppress(NotFound):
                 shared = (await self.store.limits.get(Scope(queue.tenant), name)).rate_per_second
-        return min((each for each in (own, shared) if each is not None), default=None)
+        return min((rate for rate in (own, shared) if rate is not None), default=None)
 
     def _at(self, monotonic_seconds: float | None) -> datetime | None:
         return None if monotonic_seconds is None else self._clock.at(monotonic_seconds)

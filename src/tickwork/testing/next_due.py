@@ -83,7 +83,7 @@ class Upcoming:
                 for consumer in self._consumers
             )
         )
-        self._waiting, self._visible = [each[0] for each in found], [each[1] for each in found]
+        self._waiting, self._visible = [pair[0] for pair in found], [pair[1] for pair in found]
 
     async def _next_of(
         self, consumer: QueueConsumer, *, has_ready: bool

@@ -75,9 +75,9 @@ async def _watched_schedules(store: Store, scope: Scope, until: datetime) -> lis
     found: list[WatchedSchedule] = []
     selection = ScheduleSelection(order=ScheduleOrder.CREATED)
     while page := await store.schedules.list(scope, selection, PAGE):
-        for each in page:
-            rule = each.definition.rule
-            since = just_before(rule.start_at or each.created_at)
-            found.append(WatchedSchedule(id=each.id, rule=rule, since=since, until=until))
+        for schedule in page:
+            rule = schedule.definition.rule
+            since = just_before(rule.start_at or schedule.created_at)
+            found.append(WatchedSchedule(id=schedule.id, rule=rule, since=since, until=until))
         selection = ScheduleSelection(order=ScheduleOrder.CREATED, after=page[-1].id)
     return found

@@ -145,7 +145,7 @@ async def overdue(store: Store) -> list[UUID]:
     new schedule, or one whose run just finished, may be due for planning at once.)"""
     late = await store.schedules.due(SYSTEM, range(SHARDS_MAX), PAGE)
     latest = await store.now() - GRACE
-    return [each.id for each in late if due_at(each.rule, each.next_slot) < latest]
+    return [schedule.id for schedule in late if due_at(schedule.rule, schedule.next_slot) < latest]
 
 
 def _firing(row: Sequence[Any]) -> FiringRecord:
