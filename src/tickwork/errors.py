@@ -133,7 +133,9 @@ class NotFound(TickworkError):
     code = "not_found"
 
     def __init__(self, kind: str, name: object, hint: str | None = None) -> None:
-        self.kind, self.name, self.hint = kind, name, hint
+        self.kind = kind
+        self.name = name
+        self.hint = hint
         shown = name
         if isinstance(name, UUID) and kind in ID_PREFIXES:
             shown = f"{ID_PREFIXES[kind]}_{name.hex}"
@@ -199,7 +201,9 @@ class TooMany(TickworkError):
     def __init__(
         self, message: str, limit: str = "", retry_after_seconds: float | None = None
     ) -> None:
-        self.message, self.limit, self.retry_after_seconds = message, limit, retry_after_seconds
+        self.message = message
+        self.limit = limit
+        self.retry_after_seconds = retry_after_seconds
         super().__init__(message)
 
     def _init_args(self) -> tuple[object, ...]:
@@ -274,7 +278,9 @@ class StepFailed(TickworkError):
     def __init__(
         self, step: str, error_type: str, error_message: str, key: str | None = None
     ) -> None:
-        self.step, self.error_type, self.error_message = step, error_type, error_message
+        self.step = step
+        self.error_type = error_type
+        self.error_message = error_message
         self.key = key or step
         super().__init__(f"step {step!r} failed: {error_type}: {error_message}")
 
@@ -294,7 +300,9 @@ class RunFailed(TickworkError):
     code = "run_failed"
 
     def __init__(self, run_id: str, status: str, error: str | None) -> None:
-        self.run_id, self.status, self.error = run_id, status, error
+        self.run_id = run_id
+        self.status = status
+        self.error = error
         super().__init__(f"run {run_id} {status}" + (f": {error}" if error else ""))
 
     def _init_args(self) -> tuple[object, ...]:
@@ -305,7 +313,9 @@ class _EntityError(TickworkError):
     """A call of one entity failed."""
 
     def __init__(self, entity: str, key: str, text: str) -> None:
-        self.entity, self.key, self.text = entity, key, text
+        self.entity = entity
+        self.key = key
+        self.text = text
         super().__init__(f"{entity} {key!r} {text}")
 
     def _init_args(self) -> tuple[object, ...]:
@@ -357,7 +367,9 @@ class ServiceFailed(TickworkError):
     code = "service_failed"
 
     def __init__(self, service: str, status: int, text: str) -> None:
-        self.service, self.status, self.text = service, status, text
+        self.service = service
+        self.status = status
+        self.text = text
         super().__init__(f"service {service} answered {status}: {text}")
 
     def _init_args(self) -> tuple[object, ...]:
@@ -370,7 +382,9 @@ class MissingExtra(TickworkError):
     code = "missing_extra"
 
     def __init__(self, feature: str, dependency: str, extra: str) -> None:
-        self.feature, self.dependency, self.extra = feature, dependency, extra
+        self.feature = feature
+        self.dependency = dependency
+        self.extra = extra
         super().__init__(f"{feature} needs the {dependency}: pip install 'tickwork[{extra}]'")
 
     def _init_args(self) -> tuple[object, ...]:

@@ -162,11 +162,11 @@ async def wait_for_database(
     """Returns when the database server of these settings answers. Raises `StoreUnavailable` after
     `wait_seconds`. A file is there or not: nobody waits for it.
 
-    With `listen_there`, requests at that socket are told meanwhile that this process is not ready.
+    With `listen_there`, it meanwhile answers requests at that socket: this process is not ready.
     """
     if not is_postgres(settings.database):
         return
-    started_at, told_at = clock.monotonic(), None
+    started_at, logged_at = clock.monotonic(), None
     async with AsyncExitStack() as not_ready:
         while True:
             try:
@@ -175,15 +175,15 @@ async def wait_for_database(
                 now = clock.monotonic()
                 if settings.wait_seconds is not None and now - started_at >= settings.wait_seconds:
                     raise
-                if told_at is None and listen_there is not None:
+                if logged_at is None and listen_there is not None:
                     await not_ready.enter_async_context(answer_not_ready(listen_there()))
-                if told_at is None or now - told_at >= DATABASE_LOG_SECONDS:
+                if logged_at is None or now - logged_at >= DATABASE_LOG_SECONDS:
                     _log.warning("the database is away; this process waits for it: %s", error)
-                    told_at = now
+                    logged_at = now
                 await asyncio.sleep(DATABASE_RETRY_SECONDS)
             else:
                 await store.close()
-                if told_at is not None:
+                if logged_at is not None:
                     _log.warning("the database is back; this process starts")
                 return
 

@@ -318,7 +318,11 @@ def _server_section(tables: Mapping[str, Any], faults: list[FieldError]) -> Mapp
 
 def _host(reader: Reader, name: str) -> str | None:
     value = reader.value(name)
-    if not isinstance(value, str) or not value.strip() or any(each.isspace() for each in value):
+    if (
+        not isinstance(value, str)
+        or not value.strip()
+        or any(character.isspace() for character in value)
+    ):
         reader.fault(name, f"must be a host name or address such as 127.0.0.1, not {shown(value)}")
         return None
     return value
@@ -394,7 +398,9 @@ def _owner_targets(reader: Reader, name: str) -> tuple[str, ...] | None:
     found = texts(reader, name, "queues and other targets, such as reminders,email")
     if found is None:
         return None
-    targets = tuple(each if ":" in each or each in CHANNELS else f"queue:{each}" for each in found)
+    targets = tuple(
+        target if ":" in target or target in CHANNELS else f"queue:{target}" for target in found
+    )
     for fault in check_owner_targets(targets):
         reader.fault(name, fault.message)
     return targets

@@ -94,7 +94,7 @@ def wait_span(name: str, since: datetime, until: datetime, *, parent: str | None
     """Records a span that is over: from one instant of the database's clock to another."""
     if _tracer is None or parent is None:
         return
-    began, ended = (int(each.timestamp() * 1e9) for each in (since, until))
+    began, ended = (int(instant.timestamp() * 1e9) for instant in (since, until))
     waited = _tracer.start_span(name, context=_context(parent), start_time=min(began, ended))
     waited.end(ended)
 

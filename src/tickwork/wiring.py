@@ -122,10 +122,10 @@ def database_identity(settings: Settings, *, environ: Mapping[str, str]) -> obje
     """Identifies the database of these settings: equal for all spellings of its URL."""
     if is_postgres(settings.database):
         with postgres_extra():
-            from tickwork.store.postgres.engine.identity import identity_of as place_of_postgres
+            from tickwork.store.postgres.engine.identity import identity_of as identity_of_postgres
 
         try:
-            return place_of_postgres(settings.database, environ)
+            return identity_of_postgres(settings.database, environ)
         except ValueError:  # Opening it reports the error.
             return settings.database
     from tickwork.store.sqlite.engine.file import locate
@@ -336,7 +336,7 @@ async def examine(settings: Settings) -> tuple[Finding, ...]:
     from tickwork.store.shared.doctor import Level
 
     found = await _examine_database(settings)
-    if any(each.level is Level.BAD for each in found):
+    if any(finding.level is Level.BAD for finding in found):
         return found
     store = await open_store(settings)
     try:
