@@ -124,7 +124,7 @@ class _Lifespan:
         raise ServiceUnavailable(self._name, fault)
 
     async def _say(self, event: str, task: asyncio.Task[None]) -> Event | None:
-        """Tells the application of an event; None if it does not answer."""
+        """Sends the application an event; None if it does not answer."""
         await self._events.put({"type": event})
         answer = asyncio.ensure_future(self._answers.get())
         await asyncio.wait(

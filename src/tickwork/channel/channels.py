@@ -155,8 +155,8 @@ class Channels:
         arrived: Callable[[str, Delivery], Awaitable[None]] | None = None,
         headers: Mapping[str, str] = {},
     ) -> dict[str, Delivery]:
-        """Delivers over channels at once; the results are by channel. `arrived` is told each result
-        when it is there. Webhooks get the `headers` besides their own."""
+        """Delivers over channels at once; the results are by channel. `arrived` gets each result
+        as soon as it is there. Webhooks get the `headers` besides their own."""
         deliver_over = partial(
             self._deliver,
             payload=payload,

@@ -150,7 +150,7 @@ def fail_start(error: TickworkError, settings: Settings) -> NoReturn:
 
 
 def _print_commands(app: Tickwork, target: str, settings: Settings) -> None:
-    """Tells what to type in another terminal, there with the database of this app."""
+    """Prints what to type in another terminal to use the database of this app."""
     from tickwork.facade.app import engine_of
     from tickwork.service.process_lifecycle import print_on_terminal
 

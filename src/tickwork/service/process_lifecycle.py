@@ -88,7 +88,7 @@ class Drainable(Protocol):
 
 
 class ShutdownReport:
-    """Tells an operator about the shutdown: on a terminal in sentences, otherwise in log lines."""
+    """Reports the shutdown to the operator: on a terminal in sentences, otherwise in log lines."""
 
     def __init__(self, log_format: str | None = "json", drain_seconds: float = 0.0) -> None:
         self._log_format, self._drain_seconds = log_format, drain_seconds

@@ -161,7 +161,7 @@ class WorkerMetrics(Observer, Collector):
             _recount(counters, finished, result)
 
     def queues_measured(self, depths: Sequence[QueueDepth], seconds: float) -> None:
-        """The depth of queues, which is valid for so many seconds."""
+        """Takes the depths of queues, which stay valid for `seconds`."""
         self._depths, self._depths_until = depths, monotonic() + seconds
 
     def renewal_failing(self, why: str, left_seconds: float) -> None:  # noqa: ARG002

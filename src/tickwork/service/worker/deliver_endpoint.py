@@ -139,7 +139,7 @@ class EndpointDeliverer:
         send: Callable[[bool], Awaitable[Outcome]],
         queue: QueueSettings = ENDPOINTS_SETTINGS,
     ) -> Outcome:
-        """The outcome of `send`, which is told whether it is the probe of a breaker; or a wait, if
+        """The outcome of `send`, which learns whether it is the probe of a breaker; or a wait, if
         the endpoint's health or a limit does not let it through. `queue` says how long a message
         is kept for a disabled endpoint."""
         now = await self._now(endpoint)

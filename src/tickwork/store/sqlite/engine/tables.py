@@ -115,7 +115,7 @@ class SqliteTables:
 
 
 def _frozen_text(note: str) -> str:
-    """What writers are told, as a literal of SQL."""
+    """The error that writers get, as a literal of SQL."""
     return "'" + f"{FROZEN}{note}".replace("'", "''") + "'"
 
 
