@@ -46,7 +46,7 @@ def with_expiries(history: Sequence[Event]) -> list[Event]:
 
 
 def _nothing_from_nowhere(history: Iterable[Event], found: Iterable[str]) -> Iterator[Violation]:
-    asked = {each.text("message") for each in history if each.op == "send"}
+    asked = {event.text("message") for event in history if event.op == "send"}
     for identity in set(found) - asked:
         yield Violation("nothing_from_nowhere", f"{identity} is there and nobody sent it")
 

@@ -56,7 +56,7 @@ def faults_of(history: History) -> list[str]:
     if history.after_success:
         faults.append(f"sent after their success was recorded: {history.after_success}")
     if history.is_ordered:
-        current = [each.event for each in _current(history.requests)]
+        current = [request.event for request in _current(history.requests)]
         faults += [
             f"{after} came after {event}" for event, after in pairwise(current) if after < event
         ]
@@ -111,7 +111,7 @@ def _wrong_numbers(history: History) -> list[str]:
     stats = history.stats
     faults = []
     if (stats.waiting, stats.delivered, stats.dead) != tuple(
-        statuses[each] for each in DeliveryStatus
+        statuses[status] for status in DeliveryStatus
     ):
         faults.append(f"{stats} does not agree with {statuses}")
     if (stats.attempts, stats.failed_attempts) != (len(codes), failed):
@@ -138,7 +138,7 @@ def _spent_early(history: History, retry_seconds: Sequence[float]) -> list[str]:
     by_event: dict[int, list[Request]] = {}
     for request in history.requests:
         by_event.setdefault(request.event, []).append(request)
-    ended = {each.event: each for each in history.deliveries}
+    ended = {record.event: record for record in history.deliveries}
     for event, requests in by_event.items():
         spent = {
             request.attempt: request

@@ -140,13 +140,13 @@ class Fleet:
 
     async def change(self, store: Store, count: int) -> None:
         """Changes schedules while they are planned, in ways that keep their slots."""
-        for each in self.chance.sample(self.schedules, count):
-            schedule = await store.schedules.get(DEFAULT, each.id)
+        for choice in self.chance.sample(self.schedules, count):
+            schedule = await store.schedules.get(DEFAULT, choice.id)
             if self.chance.random() < 0.5:
                 await update(store, schedule, priority=self.chance.randrange(1, 9))
             elif schedule.status is ScheduleStatus.ACTIVE:
                 await resume(store, await pause(store, schedule))
-            self._changed.add(each.id)
+            self._changed.add(choice.id)
             self.changes += 1
 
     async def history(self, store: Store, until: datetime) -> History:
@@ -179,9 +179,11 @@ class Fleet:
         """Each outcome sets the next slot: a chain that is broken once stays broken."""
 
         async def go_on() -> bool:
-            ids = [each.id for each in self._delayed]
+            ids = [schedule.id for schedule in self._delayed]
             found = [await store.schedules.get(DEFAULT, id_) for id_ in ids]
-            return all(each.last_slot is not None and each.last_slot > after for each in found)
+            return all(
+                schedule.last_slot is not None and schedule.last_slot > after for schedule in found
+            )
 
         await eventually(go_on, timeout_seconds=BOUND_SECONDS, what="fixed delays to go on")
 
@@ -215,7 +217,7 @@ async def drained(store: Store, url: str, until: datetime) -> None:
         async with tables.looking(url) as look:
             left[:] = [*await look(_UNPLANNED.format(at)), *await look(_OPEN.format(at))]
         left.extend(await overdue(store))
-        left.extend(each for each in await store.shards.list(SYSTEM) if each.node is None)
+        left.extend(shard for shard in await store.shards.list(SYSTEM) if shard.node is None)
         return not left
 
     try:

@@ -51,10 +51,13 @@ class Progressing:
         self._seen: dict[UUID, Batch] = {}
 
     async def look(self) -> None:
-        for each in await read_progress(self._look, self._url):
-            each.check()
+        for progress in await read_progress(self._look, self._url):
+            progress.check()
         listed = await self._store.batches.list(DEFAULT, BATCHES_MAX)
-        for batch in [*listed, *[await self._get(each) for each in listed[:ONE_BY_ONE_MAX]]]:
+        for batch in [
+            *listed,
+            *[await self._get(listed_batch) for listed_batch in listed[:ONE_BY_ONE_MAX]],
+        ]:
             self._check(batch, self._seen.get(batch.id, batch))
             self._seen[batch.id] = batch
 
@@ -92,7 +95,7 @@ class Completions:
             self.batches[tables.as_id(event.source)] += 1
             self.events.append(event.body)
         if found:
-            endings = tuple(Ending(claim=each.current_claim, fate=Fate.ACK) for each in found)
+            endings = tuple(Ending(claim=message.current_claim, fate=Fate.ACK) for message in found)
             assert not (await self._store.messages.settle(DEFAULT, Settlement(endings))).refused
 
 

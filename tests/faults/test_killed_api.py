@@ -85,11 +85,11 @@ async def test_everything_answered_with_201_is_there_after_a_kill(
     assert load.schedules
     async with opened(home.url) as store:
         assert len(load.messages) <= ALL
-        kept = {each.id for each in await store.messages.peek(DEFAULT, QUEUE, ALL)}
+        kept = {message.id for message in await store.messages.peek(DEFAULT, QUEUE, ALL)}
         assert {parse_public_id(message) for message in load.messages} <= kept
         known = await store.schedules.list(DEFAULT, ScheduleSelection(), ALL)
         assert {parse_public_id(schedule) for schedule in load.schedules} <= {
-            each.id for each in known
+            schedule.id for schedule in known
         }
 
 

@@ -51,7 +51,7 @@ async def start(store: Store, runs: Sequence[str]) -> None:
 
 async def have_ended(store: Store, runs: Sequence[str]) -> bool:
     found = [await store.workflows.get(DEFAULT, run) for run in runs]
-    return all(each.status.is_final for each in found)
+    return all(run.status.is_final for run in found)
 
 
 def lines_of(log: Path) -> list[list[str]]:
@@ -62,7 +62,7 @@ async def history_of(store: Store, url: str, log: Path, runs: Sequence[str]) -> 
     found = [await store.workflows.get(DEFAULT, run) for run in runs]
     ran = lines_of(log)
     return run_history.History(
-        results={each.id: msgspec.json.decode(each.result or b"null") for each in found},
+        results={run.id: msgspec.json.decode(run.result or b"null") for run in found},
         ran=[(run, step) for run, step, *_ in ran],
         ran_again=[(run, step) for run, step, *again in ran if again],
         sent=[(run, step) for run, step in await order_runs.sent_by_steps(url)],
@@ -86,12 +86,12 @@ async def kill_runs(home: Home, children: Children, log: Path, after: Sequence[i
         ]
 
         async def are_over() -> bool:
-            return all(each.returncode is not None for each in dying) or await have_ended(
+            return all(child.returncode is not None for child in dying) or await have_ended(
                 store, runs
             )
 
         await eventually(are_over, timeout_seconds=WAIT_SECONDS, what="the kills")
-        assert any(each.returncode is not None for each in dying)
+        assert any(child.returncode is not None for child in dying)
         children.spawn(order_runs.PROGRAM, home.url, log)
         await eventually(
             lambda: have_ended(store, runs), timeout_seconds=WAIT_SECONDS, what="the runs"
@@ -106,7 +106,9 @@ async def test_a_run_that_is_killed_at_any_await_has_each_effect_once(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("after", in_groups(range(RUN_AWAITS)), ids=lambda each: f"from {each[0]}")
+@pytest.mark.parametrize(
+    "after", in_groups(range(RUN_AWAITS)), ids=lambda group: f"from {group[0]}"
+)
 async def test_runs_killed_at_every_await_have_each_effect_once(
     home: Home, children: Children, tmp_path: Path, after: Sequence[int]
 ) -> None:
@@ -186,19 +188,19 @@ async def kill_calls(home: Home, children: Children, after: Sequence[int]) -> No
         living = [
             children.spawn(entities.PROGRAM, home.url, f"{key}-living", "2", key) for key in keys
         ]
-        for each in living:
-            await each.succeeded(WAIT_SECONDS)
+        for child in living:
+            await child.succeeded(WAIT_SECONDS)
 
         async def are_handled() -> bool:
             found = [(await entries_of(store, key))[0] for key in keys]
-            return all(f"{key}-sent" in each for key, each in zip(keys, found, strict=True))
+            return all(f"{key}-sent" in entries for key, entries in zip(keys, found, strict=True))
 
         await eventually(are_handled, timeout_seconds=WAIT_SECONDS, what="the sends")
         for key in keys:
             history = await ledger_of(store, home.url, key, [*callers, *living])
             assert entity_history.faults_of(history) == []
         # On a busy machine a living one may lose its lease, and is told so.
-        assert all(len(each.lines()) == 2 for each in living)
+        assert all(len(child.lines()) == 2 for child in living)
         for worker in workers:
             worker.kill9()
 
@@ -210,7 +212,9 @@ async def test_a_call_that_is_killed_at_any_await_is_whole_or_gone(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("after", in_groups(range(CALL_AWAITS)), ids=lambda each: f"from {each[0]}")
+@pytest.mark.parametrize(
+    "after", in_groups(range(CALL_AWAITS)), ids=lambda group: f"from {group[0]}"
+)
 async def test_calls_killed_at_every_await_are_whole_or_gone(
     home: Home, children: Children, after: Sequence[int]
 ) -> None:

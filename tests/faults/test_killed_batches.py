@@ -55,9 +55,9 @@ class Killed:
     async def fill(self, kills: int) -> None:
         """Starts one process after the other, until one finishes."""
         post = Post(filler.PROGRAM, self.orders, filler.POINTS, "item")
-        each = sum(self.orders.sizes) // kills
+        share = sum(self.orders.sizes) // kills
         for number in range(kills):
-            passes = number * each + self._crew.chance.randrange(each)
+            passes = number * share + self._crew.chance.randrange(share)
             point = self._crew.chance.choice(("item", "statement"))
             child = self._crew.start(post, Arm(point, "kill", after=passes))
             code = await child.wait(START_SECONDS_MAX)

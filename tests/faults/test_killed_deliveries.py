@@ -112,11 +112,11 @@ class Campaign:
         ]
 
         def are_dead() -> bool:
-            return all(each.returncode is not None for each in dying)
+            return all(child.returncode is not None for child in dying)
 
         await self._send_until(target, are_dead, f"deaths at {points}")
-        for each in dying:
-            assert each.returncode == -signal.SIGKILL, each.stderr()
+        for child in dying:
+            assert child.returncode == -signal.SIGKILL, child.stderr()
 
     async def _send_until(self, target: str, condition: Callable[[], object], what: str) -> None:
         async def sent() -> object:

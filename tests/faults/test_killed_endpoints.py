@@ -99,7 +99,7 @@ class Receiver:
 
     async def handle(self, request: web.BaseRequest) -> web.Response:
         name, body = request.path[1:], await request.read()
-        headers = {each.lower(): value for each, value in request.headers.items()}
+        headers = {header.lower(): value for header, value in request.headers.items()}
         id_, fence = headers["webhook-id"], int(headers["tickwork-fence"])
         if not is_signed([self.keys[name]], headers, body, now()):
             self.forged.append(id_)
@@ -213,11 +213,11 @@ class Campaign:
             dying.append(self._start(Arm(point, "kill", after=after)))
 
         def are_dead() -> bool:
-            return all(each.returncode is not None for each in dying)
+            return all(child.returncode is not None for child in dying)
 
         await self._publish_until(are_dead, f"deaths at {points}")
-        for each in dying:
-            assert each.returncode == -signal.SIGKILL, each.stderr()
+        for child in dying:
+            assert child.returncode == -signal.SIGKILL, child.stderr()
 
     async def _replace(self, worker: Child) -> Child:
         """Kills a worker at any moment."""
@@ -289,12 +289,12 @@ class Campaign:
                 requests=self.receiver.requests[name],
                 deliveries=[
                     Delivery(
-                        int(each.event_id.removeprefix("event-")),
-                        each.status,
-                        attempts.get(str(without_prefix(each.id)), ()),
-                        dead.get(each.message_id),
+                        int(delivery.event_id.removeprefix("event-")),
+                        delivery.status,
+                        attempts.get(str(without_prefix(delivery.id)), ()),
+                        dead.get(delivery.message_id),
                     )
-                    for each in found
+                    for delivery in found
                 ],
                 after_success=self.receiver.after_success[name],
                 stats=await self._app.endpoints.stats(name),
@@ -304,8 +304,8 @@ class Campaign:
                 tolerance_seconds=endpoints.TOLERANCE_SECONDS + RECORD_SECONDS_MAX,
             )
             assert (name, faults_of(history)) == (name, [])
-            assert [each.attempts for each in found] == [
-                len(attempts.get(str(without_prefix(each.id)), ())) for each in found
+            assert [delivery.attempts for delivery in found] == [
+                len(attempts.get(str(without_prefix(delivery.id)), ())) for delivery in found
             ]
 
     async def _mend(self) -> None:

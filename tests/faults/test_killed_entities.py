@@ -57,7 +57,8 @@ async def entries_of(store: Store, key: str = "a") -> tuple[list[str], dict[str,
 async def history_of(store: Store, callers: list[Child]) -> History:
     entries, stored = await entries_of(store)
     sent: list[Any] = [
-        msgspec.json.decode(each.body) for each in await store.messages.peek(DEFAULT, "out", 1000)
+        msgspec.json.decode(message.body)
+        for message in await store.messages.peek(DEFAULT, "out", 1000)
     ]
     told = [answer for caller in callers for answer in answers(caller)]
     return History(entries, stored, [(name, at) for name, at in sent], told, SENDS)

@@ -45,7 +45,8 @@ async def leave_dead(store: Store, letters: int) -> None:
     while left:
         found = await claim(store, holder, limit=1_000)
         endings = tuple(
-            Ending(claim=each.current_claim, fate=Fate.DEAD, error="it broke") for each in found
+            Ending(claim=message.current_claim, fate=Fate.DEAD, error="it broke")
+            for message in found
         )
         await store.messages.settle(DEFAULT, Settlement(endings))
         left -= len(found)

@@ -51,4 +51,4 @@ async def test_a_killed_worker_leaves_a_run_that_another_one_ends_without_repeat
         assert run.result == b'"ABC7"'
         assert log.read_text() == done
         sent = await store.messages.peek(DEFAULT, "out", 100)
-        assert sorted(each.body for each in sent) == [b'"a"', b'"b"', b'"c"']
+        assert sorted(message.body for message in sent) == [b'"a"', b'"b"', b'"c"']

@@ -311,11 +311,11 @@ async def test_messages_of_a_claim_whose_response_is_lost_are_released_without_c
     with pytest.raises(StoreUnavailable):
         await claiming
     unknown = await bench.store.nodes.give_back_unknown(
-        SYSTEM, node_id, [each.id for each in known]
+        SYSTEM, node_id, [message.id for message in known]
     )
     assert unknown == 3
     again = await claim(bench.store, node_id)
-    assert [(each.claim, each.attempts, each.lost) for each in again] == [(2, 0, 0)] * 3
+    assert [(message.claim, message.attempts, message.lost) for message in again] == [(2, 0, 0)] * 3
     both = [ending(message) for message in (*known, *again)]
     assert await settle(bench.store, *both) == SettleResult()
 
@@ -324,7 +324,7 @@ async def test_joining_and_leaving_survive_a_lost_response(bench: Bench) -> None
     node_id = new_id()
     bench.lose_reply(rb"^-- Starts a node's lease")
     node = await bench.store.nodes.join(SYSTEM, node_id, name="n", roles=[], ttl_seconds=60)
-    assert [each.id for each in await bench.past.nodes.list(SYSTEM)] == [node.id]
+    assert [member.id for member in await bench.past.nodes.list(SYSTEM)] == [node.id]
     await send(bench.past, 3)
     await claim(bench.store, node_id)
     bench.proxy.lose_commit_reply()

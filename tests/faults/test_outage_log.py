@@ -32,7 +32,7 @@ class Records(logging.Handler):
             self.all.append(record)
 
     def starting_with(self, text: str) -> list[logging.LogRecord]:
-        return [each for each in self.all if each.getMessage().startswith(text)]
+        return [record for record in self.all if record.getMessage().startswith(text)]
 
 
 @pytest.fixture
@@ -82,12 +82,16 @@ async def test_an_outage_is_one_line_without_a_traceback(
         proxy.cut()
         await eventually(lambda: _is_empty(sender))
     await sender.close()
-    told = [each.getMessage() for each in records.all]
+    told = [record.getMessage() for record in records.all]
     assert len(records.starting_with("database unavailable")) <= 1, told
     assert len(records.starting_with("heartbeat failed")) <= 1, told
-    assert [each for each in records.all if each.exc_info or "Traceback" in each.getMessage()] == []
-    assert {each.name for each in records.all if each.levelno >= logging.WARNING} == {"tickwork"}
-    assert not any("connection_lost()" in each or "__aexit__" in each for each in told)
+    assert [
+        record for record in records.all if record.exc_info or "Traceback" in record.getMessage()
+    ] == []
+    assert {record.name for record in records.all if record.levelno >= logging.WARNING} == {
+        "tickwork"
+    }
+    assert not any("connection_lost()" in line or "__aexit__" in line for line in told)
 
 
 async def _is_empty(app: Tickwork) -> bool:

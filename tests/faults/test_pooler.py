@@ -107,7 +107,10 @@ async def test_every_noun_works_through_a_pooler(store: Store) -> None:
     assert (await store.tenants.get(SYSTEM, "acme")).weight == 2
     assert [queue.name for queue in await store.queues.list(DEFAULT)] == [OUTPUTS, QUEUE]
     first, second, third = await send(store, 3)
-    assert {each.id for each in await store.messages.peek(DEFAULT, QUEUE, 9)} >= {first, second}
+    assert {message.id for message in await store.messages.peek(DEFAULT, QUEUE, 9)} >= {
+        first,
+        second,
+    }
     assert await store.messages.delete(DEFAULT, QUEUE, third)
     with pytest.raises(NotFound):
         await store.messages.get(DEFAULT, QUEUE, third)

@@ -42,10 +42,10 @@ async def test_others_take_over_the_shards_of_a_blocked_leader_without_lost_or_d
 
     async def is_led() -> bool:
         heir = await leads(other)  # Asked each time: it may have lost a lease, too.
-        return all(each.node == heir for each in await store.shards.list(SYSTEM))
+        return all(shard.node == heir for shard in await store.shards.list(SYSTEM))
 
     await eventually(is_led, timeout_seconds=BOUND_SECONDS, what="the other to lead all")
-    living = {each.id: each.roles for each in await store.nodes.list(SYSTEM)}
+    living = {member.id: member.roles for member in await store.nodes.list(SYSTEM)}
     assert living[node] == ("worker",), "its lease lives"
     held = len(blocked.events("held"))
     blocked.release(POINT)

@@ -65,7 +65,7 @@ class Failover:
             node = await leads(second)
 
             async def has_its_half() -> bool:
-                holders = [each.node for each in await store.shards.list(SYSTEM)]
+                holders = [shard.node for shard in await store.shards.list(SYSTEM)]
                 return holders.count(node) == len(holders) // 2
 
             await eventually(has_its_half, timeout_seconds=BOUND_SECONDS)
@@ -82,12 +82,12 @@ class Failover:
         """All handovers: those the replica knows from its primary, those it missed, and its own."""
         async with opened(replica.url) as store:
             history = await self.fleet.history(store, await store.now())
-        known = {(each.shard, each.token, each.node) for each in self.lost}
-        last = max(each.order for each in self.lost)
+        known = {(hand_over.shard, hand_over.token, hand_over.node) for hand_over in self.lost}
+        last = max(hand_over.order for hand_over in self.lost)
         own = [
-            structs.replace(each, order=last + each.order)
-            for each in history.handed_over
-            if (each.shard, each.token, each.node) not in known
+            structs.replace(hand_over, order=last + hand_over.order)
+            for hand_over in history.handed_over
+            if (hand_over.shard, hand_over.token, hand_over.node) not in known
         ]
         assert own, "nothing was handed over after the failover"
         return [*self.lost, *own]

@@ -78,7 +78,7 @@ async def taken_over(store: Store, sleeper: Child) -> None:
     node = await leads(sleeper)
 
     async def is_taken() -> bool:
-        holders = {each.node for each in await store.shards.list(SYSTEM)}
+        holders = {shard.node for shard in await store.shards.list(SYSTEM)}
         return not holders & {None, node}
 
     await eventually(is_taken, timeout_seconds=BOUND_SECONDS, what="others to take over")

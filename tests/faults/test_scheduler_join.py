@@ -32,7 +32,7 @@ async def evenly_led(store: Store, nodes: int) -> None:
     """Waits until all nodes lead equal shares."""
 
     async def is_even() -> bool:
-        holders = [each.node for each in await store.shards.list(SYSTEM)]
+        holders = [shard.node for shard in await store.shards.list(SYSTEM)]
         shares = sorted(holders.count(holder) for holder in {*holders} - {None})
         return None not in holders and shares[0] == SHARDS // nodes and len(shares) == nodes
 

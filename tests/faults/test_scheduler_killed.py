@@ -76,7 +76,7 @@ async def test_the_shards_of_a_killed_leader_are_led_again_within_its_lease_and_
     killed = time.monotonic()
 
     async def leads_all() -> bool:
-        return all(each.node == node for each in await store.shards.list(SYSTEM))
+        return all(shard.node == node for shard in await store.shards.list(SYSTEM))
 
     await eventually(leads_all, timeout_seconds=BOUND_SECONDS)
     seconds = time.monotonic() - killed

@@ -46,7 +46,7 @@ async def step(store: Store, member: Membership, history: HistoryWriter) -> None
     except NodeExpired:
         await member.join_again(node_id)
         return
-    history.info("claimed", messages=[str(each.id) for each in found])
+    history.info("claimed", messages=[str(message.id) for message in found])
     for message in found:
         await handle(store, message, history)
     if not found:

@@ -50,7 +50,7 @@ class Replayer:
             chosen = self._chance.sample(letters, min(CHOSEN_MAX, len(letters)))
             selection = Selection(limit=len(chosen))
             if self._chance.random() < CHOSEN:
-                selection = Selection(ids=tuple(each.id for each in chosen))
+                selection = Selection(ids=tuple(letter.id for letter in chosen))
             way = self._chance.choices(WAYS, WEIGHTS)[0]
             if way == "edit":
                 await self._edit(chosen[0])
@@ -63,8 +63,10 @@ class Replayer:
         call = self._history.invoke("replay")
         reach("resolving")
         pace = Pace(spacing_seconds=0.001)
-        for each in await self._letters.replay(DEFAULT, self._queue, selection, pace):
-            self._history.ok(call, letter=str(each.dead_letter_id), message=str(each.message_id))
+        for replay in await self._letters.replay(DEFAULT, self._queue, selection, pace):
+            self._history.ok(
+                call, letter=str(replay.dead_letter_id), message=str(replay.message_id)
+            )
         reach("resolved")
 
     async def _discard(self, selection: Selection) -> None:

@@ -23,7 +23,11 @@ def set_clocks(seconds: float) -> None:
     clock.now = lambda: now() + timedelta(seconds=seconds)
     clock.monotonic = lambda: monotonic() + seconds
     ours = [vars(module) for name, module in sys.modules.items() if name.startswith("tickwork.")]
-    assert not [each for each in ours if monotonic in each.values() or now in each.values()]
+    assert not [
+        namespace
+        for namespace in ours
+        if monotonic in namespace.values() or now in namespace.values()
+    ]
     from tickwork.store import ids
 
     def uuid7_then() -> UUID:
