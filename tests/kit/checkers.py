@@ -123,7 +123,7 @@ def at_most_one_live_claim(history: Sequence[Event]) -> list[Violation]:
             if holding.granted.done_ns < min(longest.end_ns, holding.end_ns):
                 sentence = f"{message} was held twice at once: {longest} and {holding}"
                 violations.append(Violation("at_most_one_live_claim", sentence))
-            longest = max(longest, holding, key=lambda each: each.end_ns)
+            longest = max(longest, holding, key=lambda claim: claim.end_ns)
     return violations
 
 
@@ -247,12 +247,12 @@ def _overtaken(
 
 def _after_answers(own: Sequence[_Sent], until: Mapping[str, Any]) -> Iterator[tuple[_Sent, _Sent]]:
     """Each message with the longest-lived of all that were sent before it."""
-    earlier = sorted((each for each in own if each.message in until), key=attrgetter("done_ns"))
-    answers = [each.done_ns for each in earlier]
+    earlier = sorted((sent for sent in own if sent.message in until), key=attrgetter("done_ns"))
+    answers = [sent.done_ns for sent in earlier]
     longest: list[_Sent] = []
-    for each in earlier:
-        is_longer = not longest or until[each.message] > until[longest[-1].message]
-        longest.append(each if is_longer else longest[-1])
+    for sent in earlier:
+        is_longer = not longest or until[sent.message] > until[longest[-1].message]
+        longest.append(sent if is_longer else longest[-1])
     for later in own:
         if before := bisect_left(answers, later.invoked_ns):
             yield longest[before - 1], later
@@ -263,13 +263,13 @@ def _within_lists(own: Sequence[_Sent], until: Mapping[str, Any]) -> Iterator[tu
     ordered = sorted(own, key=attrgetter("together", "place"))
     for _, group in groupby(ordered, attrgetter("together")):
         longest: _Sent | None = None
-        for each in group:
+        for sent in group:
             if longest is not None:
-                yield longest, each
-            if each.message in until and (
-                longest is None or until[each.message] > until[longest.message]
+                yield longest, sent
+            if sent.message in until and (
+                longest is None or until[sent.message] > until[longest.message]
             ):
-                longest = each
+                longest = sent
 
 
 def _done(history: Sequence[Event]) -> Iterator[_Done]:
@@ -307,7 +307,7 @@ def _holdings(history: Sequence[Event]) -> dict[str, list[_Holding]]:
             key = (done.message, done.claim)
             until[key] = max(done.event.number("until_ns"), until.get(key, 0))
     return {
-        message: [_Holding(each, _end_ns(ends, until, (message, each.claim))) for each in claims]
+        message: [_Holding(grant, _end_ns(ends, until, (message, grant.claim))) for grant in claims]
         for message, claims in _by_message(history).items()
     }
 

@@ -67,7 +67,7 @@ def pytest_collection(session: pytest.Session) -> bool | None:
         return None
     with _silent(session.config):
         found = session.perform_collect(genitems=False)
-    session.stash[FILES] = [each for each in found if isinstance(each, pytest.File)]
+    session.stash[FILES] = [node for node in found if isinstance(node, pytest.File)]
     return True
 
 
@@ -103,14 +103,14 @@ def _files(node: pytest.Item | pytest.Collector) -> Iterator[pytest.Item | pytes
         return
     report = node.ihook.pytest_make_collect_report(collector=node)
     node.ihook.pytest_collectreport(report=report)
-    for each in report.result:
-        yield from _files(each)
+    for child in report.result:
+        yield from _files(child)
 
 
 def _taken(session: pytest.Session, queue: Path) -> Iterator[pytest.Item]:
     """The tests of the files that nobody else took. A file is taken when the one before it has
     one test left."""
-    files = [each for each in session.stash[FILES] if _may_take(each)]
+    files = [candidate for candidate in session.stash[FILES] if _may_take(candidate)]
     for file in sorted(files, key=_rank):
         try:
             (queue / file.nodeid.replace("/", "+")).touch(exist_ok=False)

@@ -191,16 +191,16 @@ class _Server:
         self.writer.write(message(b"", body))
         greeting = [message(*AUTHENTICATION_OK)]
         while True:
-            for each in await self.read():
-                match each.kind:
+            for answer in await self.read():
+                match answer.kind:
                     case b"S":
-                        greeting.append(each.raw)
+                        greeting.append(answer.raw)
                     case b"K":
-                        self.key = each.body
+                        self.key = answer.body
                     case b"Z":
                         return b"".join(greeting)
                     case b"E":
-                        raise RuntimeError(f"the server refuses the pooler: {each.body!r}")
+                        raise RuntimeError(f"the server refuses the pooler: {answer.body!r}")
 
     async def read(self) -> list[wire.Message]:
         data = await self._reader.read(PIECE_BYTES_MAX)
@@ -230,13 +230,13 @@ class _Client:
     async def run(self) -> None:
         """Runs until the client leaves or its server connection is lost."""
         while data := await self._reader.read(PIECE_BYTES_MAX):
-            for each in self._messages.feed(data):
-                if each.kind == wire.STARTUP:
-                    await self._start(each)
-                elif each.kind == b"X":
+            for request in self._messages.feed(data):
+                if request.kind == wire.STARTUP:
+                    await self._start(request)
+                elif request.kind == b"X":
                     return
                 else:
-                    await self._ask(each)
+                    await self._ask(request)
             await self._writer.drain()
 
     async def leave(self) -> None:
@@ -285,10 +285,10 @@ class _Client:
     async def _pass_some(self, server: _Server) -> bool:
         """Forwards what the server sent; True at the end of the client's turn."""
         is_over = False
-        for each in await server.read():
-            self._writer.write(each.raw)
-            if each.kind == b"Z":
-                server.turn.answered(each.body)
+        for answer in await server.read():
+            self._writer.write(answer.raw)
+            if answer.kind == b"Z":
+                server.turn.answered(answer.body)
                 is_over = server.turn.is_over
         return is_over
 

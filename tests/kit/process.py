@@ -230,7 +230,7 @@ class Children:
         ):
             for arm in arms:
                 _order(control_out, arm)
-            opened = [each.fileno() for each in (stdout, stderr, events, control)]
+            opened = [stream.fileno() for stream in (stdout, stderr, events, control)]
             is_program = target.startswith(PROGRAMS) and not target.endswith(".py")
             if is_program and not is_fresh and fork_server.is_possible():
                 pid = _fork(target, words, extra, opened)

@@ -218,8 +218,8 @@ async def test_forked_programs_are_children_of_the_test_and_make_ids_of_their_ow
         children.spawn("tests.kit.print_id", str(number), env={"NAME": "Anna"})
         for number in range(3)
     ]
-    for each in made:
-        await each.succeeded()
-    said = [each.lines()[0].split() for each in made]
+    for child in made:
+        await child.succeeded()
+    said = [child.lines()[0].split() for child in made]
     assert [words[2:] for words in said] == [[str(os.getpid()), "Anna", str(n)] for n in range(3)]
     assert len({words[0] for words in said}) == len({words[1] for words in said}) == 3
