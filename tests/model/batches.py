@@ -178,13 +178,17 @@ class MemoryBatches:
     def _living(self, row: BatchRow) -> Sequence[Row]:
         rows = self._tables.messages.values()
         wanted = (row.tenant, row.id)
-        return [each for each in rows if (each.message.tenant, each.message.batch_id) == wanted]
+        return [
+            message_row
+            for message_row in rows
+            if (message_row.message.tenant, message_row.message.batch_id) == wanted
+        ]
 
     def _items(self, row: BatchRow) -> Iterator[BatchItem]:
-        for each in self._living(row):
-            is_claimed = each.message.state is State.CLAIMED
+        for message_row in self._living(row):
+            is_claimed = message_row.message.state is State.CLAIMED
             status = ItemStatus.PROCESSING if is_claimed else ItemStatus.PENDING
-            message = each.message
+            message = message_row.message
             yield BatchItem(
                 *(message.id, status, None, None, message.attempts, message.last_error),
                 started_at=message.claimed_at,

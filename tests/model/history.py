@@ -46,7 +46,7 @@ class MemoryFirings:
             if firing.schedule_id == schedule_id
             and (scope.is_system or firing.tenant == scope.tenant)
         ]
-        own.sort(key=lambda each: (each.finished_at, each.id), reverse=True)
+        own.sort(key=lambda firing: (firing.finished_at, firing.id), reverse=True)
         return tuple(own[:limit])
 
 
@@ -76,7 +76,7 @@ class MemoryStats:
     ) -> tuple[Waiting, ...]:
         check_system(scope)
         found = [self._read(scope, self._tables.queues[id_], at_most) for id_ in queue_ids]
-        return tuple(Waiting(each.counts.ready, each.oldest_age_seconds) for each in found)
+        return tuple(Waiting(stats.counts.ready, stats.oldest_age_seconds) for stats in found)
 
     def _read(self, scope: Scope, queue: StoredQueue, at_most: int | None) -> QueueStats:
         self._flush()
@@ -114,7 +114,9 @@ class MemoryStats:
             is_recent = queue_id == queue.id and minute > begin and scope.tenant in (None, tenant)
             if is_recent and passing is CounterName.DEAD:
                 sums[kind[0]] += messages
-        return tuple(DeadCount(each or None, messages) for each, messages in sorted(sums.items()))
+        return tuple(
+            DeadCount(reason or None, messages) for reason, messages in sorted(sums.items())
+        )
 
     def _kinds(self, scope: Scope, queue: StoredQueue) -> tuple[TypeCount, ...]:
         begin = self._now() - timedelta(seconds=RECENT_KINDS_SECONDS)
@@ -149,7 +151,9 @@ class MemoryPruner:
     def _prune_letters(self, limit: int) -> int:
         letters = sorted(self._tables.letters.values(), key=letter_order)
         old = [
-            each for each in letters if self._is_old(each.failed_at, DEAD_LETTER_RETENTION_SECONDS)
+            letter
+            for letter in letters
+            if self._is_old(letter.failed_at, DEAD_LETTER_RETENTION_SECONDS)
         ]
         for letter in old[:limit]:
             self._tables.tally(CounterName.PRUNED, letter)
@@ -157,12 +161,12 @@ class MemoryPruner:
         return len(old[:limit])
 
     def _prune_events(self, limit: int) -> int:
-        done = sorted(self._tables.events_done.items(), key=lambda each: each[1])
+        done = sorted(self._tables.events_done.items(), key=lambda pair: pair[1])
         old = [event for event, done_at in done if self._is_old(done_at, EVENT_RETENTION_SECONDS)]
         return _drop(self._tables.events_done, old[:limit])
 
     def _prune_progress(self, limit: int) -> int:
-        recorded = sorted(self._tables.progress.items(), key=lambda each: each[1][1])
+        recorded = sorted(self._tables.progress.items(), key=lambda pair: pair[1][1])
         old = [row for row, (_, at) in recorded if self._is_old(at, PROGRESS_KEPT_SECONDS)]
         return _drop(self._tables.progress, old[:limit])
 

@@ -167,7 +167,9 @@ class MemoryMessages:
         queues = [*self._tables.queues.values()]
         if queue is not None:
             queues = [self._tables.queue(scope, queue)]
-        for row in (row for each in queues for row in self._tables.rows(scope, each)):
+        for row in (
+            row for stored_queue in queues for row in self._tables.rows(scope, stored_queue)
+        ):
             if row.message.id == message_id:
                 return _readable(row.message)
         raise NotFound("message", message_id)
@@ -215,7 +217,7 @@ class MemoryMessages:
             state = "delayed"
         if message.state is State.BLOCKED:
             state = "blocked"
-        fits = all(each in (None, mine) for each, mine in zip(wanted, own, strict=True))
+        fits = all(value in (None, mine) for value, mine in zip(wanted, own, strict=True))
         return is_sent and fits and selection.state in (None, state)
 
     async def next_visible_at(self, scope: Scope, queue: str) -> datetime | None:
@@ -337,7 +339,7 @@ def _listed(
         if message.state is State.READY:
             order = (ListOrder.READY, message.priority, message.visible_at, message.id)
             found.append((message, MessagePosition(*order), True))
-    return sorted(found, key=lambda each: _list_order(each[1]))
+    return sorted(found, key=lambda entry: _list_order(entry[1]))
 
 
 def _list_order(position: MessagePosition) -> tuple[object, ...]:

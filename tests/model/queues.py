@@ -55,7 +55,9 @@ class MemoryTenants:
         check_limit(limit)
         known = sorted(self._tables.tenants.values(), key=lambda tenant: tenant.id)
         own = [
-            each for each in known if scope.tenant in (None, each.id) and each.id > (after or "")
+            tenant
+            for tenant in known
+            if scope.tenant in (None, tenant.id) and tenant.id > (after or "")
         ]
         return tuple(own[:limit])
 
@@ -125,7 +127,7 @@ class MemoryQueues:
             if (scope.is_system or queue.tenant in (scope.tenant, None))
             and (after is None or queue.position > after)
         ]
-        return tuple(sorted(seen, key=lambda each: each.position)[:limit])
+        return tuple(sorted(seen, key=lambda queue: queue.position)[:limit])
 
     async def delete(self, scope: Scope, name: str, *, check: CheckQueue | None = None) -> None:
         assert check is None, "the model checks no versions"
@@ -187,7 +189,7 @@ class MemorySubscriptions:
             for subscription in self._tables.subscriptions
             if subscription.tenant == scope.tenant
         ]
-        return tuple(sorted(own, key=lambda each: (each.types, each.queue)))
+        return tuple(sorted(own, key=lambda subscription: (subscription.types, subscription.queue)))
 
     async def delete(self, scope: Scope, types: str, queue: str) -> bool:
         kept = [
@@ -204,7 +206,7 @@ class MemorySubscriptions:
 def bounded(counts: Counts, at_most: int | None) -> Counts:
     """Counts that stop at a bound."""
     most = sys.maxsize if at_most is None else at_most
-    return Counts(*(min(each, most) for each in structs.astuple(counts)))
+    return Counts(*(min(count, most) for count in structs.astuple(counts)))
 
 
 def queue_counts(tables: Tables, now: Now, scope: Scope, queue: StoredQueue) -> Counts:

@@ -152,7 +152,7 @@ class Departures:
         """Unblocks the earliest blocked message of a key."""
         del self._tables.messages[row.name]
         waiting = self._tables.same_key(row.message)
-        if waiting and all(each.message.state is State.BLOCKED for each in waiting):
+        if waiting and all(waiting_row.message.state is State.BLOCKED for waiting_row in waiting):
             visible_at = max(waiting[0].message.visible_at, self._now())
             self._tables.put(waiting[0].changed(state=State.READY, visible_at=visible_at))
             self._tables.watchers.wake({row.message.queue_id})

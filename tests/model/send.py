@@ -40,8 +40,8 @@ class Arrivals:
             yield
         finally:
             self._later = None
-        for each in copied:
-            self.copy(*each)
+        for copy in copied:
+            self.copy(*copy)
 
     def send(self, tenant: str, queue: StoredQueue, messages: Iterable[NewMessage]) -> None:
         """Stores the messages that are not stored yet; `BacklogFull` if they do not fit. Then
@@ -108,8 +108,8 @@ class Arrivals:
         }
         wanted -= set() if queue is None else {queue.id}
         return {
-            each: self.store(tenant, self._tables.queues[each], copy_for(message, each))
-            for each in wanted
+            queue_id: self.store(tenant, self._tables.queues[queue_id], copy_for(message, queue_id))
+            for queue_id in wanted
         }
 
     def _row(self, tenant: str, queue: StoredQueue, new: NewMessage, batch_id: UUID | None) -> Row:
