@@ -149,7 +149,8 @@ class Cluster:
         """Claims all messages and settles them as succeeded."""
         found = await self.claim() if messages is None else messages
         endings = [
-            decide.settle(each, Succeeded(), QueueSettings(), took_seconds=0.0) for each in found
+            decide.settle(message, Succeeded(), QueueSettings(), took_seconds=0.0)
+            for message in found
         ]
         if endings:
             await self.store.messages.settle(SYSTEM, Settlement(tuple(endings)))
@@ -164,7 +165,7 @@ class Cluster:
 
     async def history(self) -> History:
         """Everything observed up to now."""
-        watched = [structs.replace(each, until=self.clock.now()) for each in self.watched]
+        watched = [structs.replace(schedule, until=self.clock.now()) for schedule in self.watched]
         return await read_history(self.store, self.home.url, watched, read_plans(self._logs))
 
     async def close(self) -> None:

@@ -81,7 +81,7 @@ class Believing(Through):
     async def plan(
         self, scope: Scope, grants: Sequence[Grant], plans: Sequence[Plan]
     ) -> PlanResult:
-        tokens = {each.shard: each.token for each in await self._shards.list(scope)}
+        tokens = {state.shard: state.token for state in await self._shards.list(scope)}
         as_it_is = [Grant(grant.shard, tokens[grant.shard]) for grant in grants]
         result: PlanResult = await self.inner.plan(scope, as_it_is, plans)
         return result

@@ -77,7 +77,7 @@ async def is_silent_when_taken(
 
 
 async def _silence(leadership: Leadership, store: Store, clock: VirtualClock, first: UUID) -> bool:
-    (lease,) = [each for each in await store.nodes.list(SYSTEM) if each.id == first]
+    (lease,) = [node for node in await store.nodes.list(SYSTEM) if node.id == first]
     clock.advance(seconds=(lease.expires_at - clock.now()).total_seconds())
     second = new_id()
     await store.nodes.join(

@@ -19,14 +19,14 @@ LOCKS = (scenarios.taken_in_mid_write, scenarios.renewed_in_mid_take)
 
 STORIES = [
     pytest.param(
-        each,
+        story,
         kind,
-        id=f"{each.__name__}-{kind}",
-        marks=[] if kind == "sqlite" or each in LOCKS else [pytest.mark.soak],
+        id=f"{story.__name__}-{kind}",
+        marks=[] if kind == "sqlite" or story in LOCKS else [pytest.mark.soak],
     )
-    for each in scenarios.ALL
+    for story in scenarios.ALL
     for kind in KINDS
-    if kind == "postgres" or each not in LOCKS
+    if kind == "postgres" or story not in LOCKS
 ]
 CASES = [
     pytest.param(
@@ -49,7 +49,7 @@ def seen_by(history: History) -> set[str]:
 async def test_no_checker_reports_a_violation_with_all_safeguards_on(
     story: Callable[[Cluster], Any], kind: Kind, homes: Homes, tmp_path: Path
 ) -> None:
-    async with homes.take(kind) as home, made(home, tmp_path, lambda each: each) as cluster:
+    async with homes.take(kind) as home, made(home, tmp_path, lambda store: store) as cluster:
         await story(cluster)
         assert find_violations(await cluster.history()) == ()
 

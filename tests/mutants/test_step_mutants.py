@@ -68,7 +68,7 @@ class Story:
         run, result = self.app.workflows.get(RUN), None
         with suppress(TimeoutError):  # It has not ended.
             result = await run.result(timeout_seconds=0)
-        sent = [each.body for each in await self.harness.sent("out")]
+        sent = [message.body for message in await self.harness.sent("out")]
         return run_history.History(
             results={} if result is None else {RUN: result},
             ran=self.ran,
@@ -156,7 +156,7 @@ async def told(kind: Kind, homes: Homes, story: Callable[[Story], Any]) -> list[
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("story", STORIES, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
 async def test_the_checker_of_runs_reports_nothing_with_all_safeguards_on(
     kind: Kind, homes: Homes, story: Callable[[Story], Any]
 ) -> None:
@@ -164,7 +164,7 @@ async def test_the_checker_of_runs_reports_nothing_with_all_safeguards_on(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda each: each.name)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 async def test_the_checker_of_runs_reports_each_safeguard_that_is_off(
     kind: Kind, homes: Homes, mutant: StepMutant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
