@@ -22,7 +22,7 @@ async def test_each_body_is_an_item(store: Store) -> None:
     assert (batch.status, batch.total, batch.pending) == (BatchStatus.RUNNING, 3, 3)
     messages = await pull(store)
     assert sorted(message.body for message in messages) == [b'{"n":0}', b'{"n":1}', b'{"n":2}']
-    assert {(each.batch_id, each.priority) for each in messages} == {(batch.id, 7)}
+    assert {(message.batch_id, message.priority) for message in messages} == {(batch.id, 7)}
     items = await store.batches.items(DEFAULT, batch.id, ItemStatus.PROCESSING, 10)
     assert {item.id for item in items} == {message.id for message in messages}
 

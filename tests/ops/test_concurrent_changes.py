@@ -60,8 +60,8 @@ async def test_of_creations_that_meet_one_succeeds(store: Store) -> None:
         *(create_tenant(store, "acme", {"weight": 2 + number}) for number in range(5)),
         return_exceptions=True,
     )
-    (created,) = [each for each in made if isinstance(each, Tenant)]
-    assert [type(each) for each in made if each is not created] == [Conflict] * 4
+    (created,) = [answer for answer in made if isinstance(answer, Tenant)]
+    assert [type(answer) for answer in made if answer is not created] == [Conflict] * 4
     assert await store.tenants.get(SYSTEM, "acme") == created
     (record,) = await list_audit(store, Scope("acme"))
     assert record.action == "tenant.create"

@@ -51,13 +51,13 @@ async def test_nodes_that_start_together_agree_on_what_changed(store: Store, rou
     await declare_named(store, report=HOURLY)
     changed = {"cron_expr": f"{round_} 9 * * *"}
     done = await asyncio.gather(*(declare_named(store, report=changed) for _ in range(NODES)))
-    assert sum(len(each.updated) for each in done) == 1
+    assert sum(len(result.updated) for result in done) == 1
     assert (await stored(store)).definition.rule.timing == Cron(changed["cron_expr"])
 
 
 async def test_nodes_that_start_together_create_a_schedule_once(store: Store) -> None:
     done = await asyncio.gather(*(declare_named(store, report=HOURLY) for _ in range(NODES)))
-    assert sorted(len(each.created) for each in done) == [0] * (NODES - 1) + [1]
+    assert sorted(len(result.created) for result in done) == [0] * (NODES - 1) + [1]
     assert (await stored(store)).version == 1
 
 
@@ -161,7 +161,9 @@ async def test_two_apps_that_declare_one_name_have_a_schedule_each(
 async def test_apps_that_start_together_have_a_schedule_each(store: Store) -> None:
     apps = [f"app{number}" for number in range(NODES)]
     await asyncio.gather(*(declare_named(store, app, report=HOURLY) for app in apps))
-    named = {each.name for each in await store.schedules.list(DEFAULT, ScheduleSelection(), 100)}
+    named = {
+        schedule.name for schedule in await store.schedules.list(DEFAULT, ScheduleSelection(), 100)
+    }
     assert len(named) == NODES
     assert sum(f"{app}.report" in named for app in apps) == NODES - 1
     assert "report" in named

@@ -35,7 +35,7 @@ async def asked(
 
 
 def standings(found: tuple[FiringRecord, ...]) -> list[tuple[FiringStatus, int]]:
-    return [(each.status, each.attempt) for each in found]
+    return [(firing.status, firing.attempt) for firing in found]
 
 
 async def test_unfinished_firings_are_listed_before_finished_ones(
@@ -53,13 +53,13 @@ async def test_unfinished_firings_are_listed_before_finished_ones(
         (FAILED, 1),
         (SUCCEEDED, 1),
     ]
-    assert [each.slot for each in found] == [there[3], there[2], there[1], there[1], there[0]]
-    assert [each.finished_at is None for each in found] == [True] * 3 + [False] * 2
+    assert [firing.slot for firing in found] == [there[3], there[2], there[1], there[1], there[0]]
+    assert [firing.finished_at is None for firing in found] == [True] * 3 + [False] * 2
     shown = show_firing(found[1])
     assert (shown["status"], shown["finished_at"]) == ("running", None)
     assert found[1].started_at == await store.now(), "when it was claimed"
     assert shown["started_at"] == iso(await store.now())
-    assert [each.started_at is None for each in found if each.status is PLANNED] == [True] * 2
+    assert [firing.started_at is None for firing in found if firing.status is PLANNED] == [True] * 2
 
 
 async def test_a_status_selects_unfinished_firings(store: Store, made: Schedule) -> None:
@@ -67,7 +67,7 @@ async def test_a_status_selects_unfinished_firings(store: Store, made: Schedule)
     await pull(store, limit=2)
     assert standings(await asked(store, made, status=RUNNING)) == [(RUNNING, 1)] * 2
     waiting = await asked(store, made, status=PLANNED)
-    assert [each.slot for each in waiting] == there[:1:-1]
+    assert [firing.slot for firing in waiting] == there[:1:-1]
     (next_one,) = await asked(store, made, 1, status=PLANNED)
     assert next_one.slot == there[2], "the one that comes first"
     assert await asked(store, made, status=SUCCEEDED) == ()
@@ -85,11 +85,11 @@ async def test_a_page_continues_after_the_last_firing(
     for limit in (1, 2, 3, 10):
         page = await asked(store, made, limit)
         assert page[0].status is PLANNED
-        recorded = [each.id for each in page if each.status is SUCCEEDED]
+        recorded = [firing.id for firing in page if firing.status is SUCCEEDED]
         while page:
             page = await asked(store, made, limit, before=(page[-1].finished_at, page[-1].id))
-            assert all(each.status is SUCCEEDED for each in page)
-            recorded += [each.id for each in page]
+            assert all(firing.status is SUCCEEDED for firing in page)
+            recorded += [firing.id for firing in page]
         assert len(recorded) == len({*recorded}) == 3
     assert len(await asked(store, made, 2, status=PLANNED)) == min(open_now, 2)
     (first, *_) = await asked(store, made, status=PLANNED)
@@ -109,4 +109,4 @@ async def test_a_firing_that_finishes_between_the_queries_is_listed_once(
 
     monkeypatch.setattr(store.schedules, "messages", and_then_it_ends)
     found = await asked(store, made)
-    assert [each.status for each in found if each.slot == message.slot] == [SUCCEEDED]
+    assert [firing.status for firing in found if firing.slot == message.slot] == [SUCCEEDED]

@@ -39,8 +39,8 @@ async def test_peek_shows_messages_and_leaves_them_ready(store: Store) -> None:
     await make_queue(store)
     first, second = await send(store), await send(store)
     for _ in range(2):
-        assert [each.id for each in await peek(store, DEFAULT, WORK)] == [first.id, second.id]
-    assert [each.id for each in await peek(store, DEFAULT, WORK, limit=1)] == [first.id]
+        assert [message.id for message in await peek(store, DEFAULT, WORK)] == [first.id, second.id]
+    assert [message.id for message in await peek(store, DEFAULT, WORK, limit=1)] == [first.id]
     assert await delete_message(store, DEFAULT, WORK, first.id)
     assert not await delete_message(store, DEFAULT, WORK, first.id)
 
@@ -54,4 +54,4 @@ async def test_the_first_messages_are_found_however_many_it_has_to_look_at(
     rare, selection = [sent[3].id, sent[7].id], MessageSelection(type="rare")
     for limit in (1, 2, 3):
         found = await first_messages(store, DEFAULT, WORK, selection, limit=limit)
-        assert [each.id for each in found] == rare[:limit]
+        assert [message.id for message in found] == rare[:limit]

@@ -113,7 +113,7 @@ async def test_the_last_fire_of_a_fixed_delay_is_on_record(
     assert (await shown(store, made))[0] == iso(made.next_slot)
 
 
-@pytest.mark.parametrize("status", [each for each in ScheduleStatus if each != "active"])
+@pytest.mark.parametrize("status", [status for status in ScheduleStatus if status != "active"])
 async def test_an_inactive_schedule_with_an_unknown_zone_is_shown(
     store: Store, clock: VirtualClock, status: ScheduleStatus
 ) -> None:
@@ -212,7 +212,7 @@ async def test_upcoming_computes_each_schedule_once_however_many_are_overdue(
     monkeypatch.setattr(next_fires, "next_slots", count)
     fires, _ = await upcoming(store, DEFAULT, limit=2)
     assert len(fires) == 2
-    assert set(computed) == {each.id for each in overdue}
+    assert set(computed) == {schedule.id for schedule in overdue}
     assert sum(computed.values()) <= 2 * len(overdue)
 
 
@@ -253,7 +253,7 @@ async def test_upcoming_fires_of_all_schedules_are_sorted(
     expected = sorted(
         [(20.0 * number, often.id) for number in range(1, 5)]
         + [(45.0 * number, rarely.id) for number in range(1, 3)],
-        key=lambda each: each[0],
+        key=lambda pair: pair[0],
     )
     assert seconds == expected
     assert all(fire.due_at == fire.fire_at for fire in fires)
@@ -279,10 +279,10 @@ async def test_upcoming_fires_are_bounded_by_time_and_owner(
         return start + timedelta(seconds=seconds)
 
     own, _ = await upcoming(store, DEFAULT, owner="ada", until=at(200))
-    assert [each.fire_at for each in own] == [at(60), at(120), at(180)]
+    assert [fire.fire_at for fire in own] == [at(60), at(120), at(180)]
     later, _ = await upcoming(store, DEFAULT, since=at(500), until=at(700), limit=100)
     expected = sorted([at(540), at(600), at(660), *[at(600)] * 5])
-    assert [each.fire_at for each in later] == expected
+    assert [fire.fire_at for fire in later] == expected
     # Fewer than there are schedules: those that are due first, whichever page they are on.
     ((soonest,), _) = await upcoming(store, DEFAULT, since=at(530), limit=1)
     assert (soonest.schedule_id, soonest.fire_at) == (first.id, at(540))

@@ -100,7 +100,7 @@ async def test_all_faults_are_reported_at_once(store: Store) -> None:
     assert sorted(error.field for error in refused.value.errors) == sorted(wanted)
     with pytest.raises(InvalidInput) as refused:
         await create.create_many(store, DEFAULT, [HOURLY, bad], limits=LIMITS)
-    assert {error.field for error in refused.value.errors} == {f"[1].{each}" for each in wanted}
+    assert {error.field for error in refused.value.errors} == {f"[1].{field}" for field in wanted}
     with pytest.raises(InvalidInput) as refused:
         await make(store, target={"queue": "no/where\x00"})
     assert [error.field for error in refused.value.errors] == ["target.queue"]
@@ -132,15 +132,17 @@ async def test_many_schedules_are_created_in_bulk(store: Store) -> None:
     made = await create.create_bulk(store, DEFAULT, bodies, limits=LIMITS, on_progress=told.append)
     assert (made, told) == (2_500, [1_000, 2_000, 2_500])
     found = await store.schedules.list(DEFAULT, ScheduleSelection(), 10_000)
-    assert len({each.id for each in found}) == 2_500
-    assert {each.definition.body for each in found} == {b'{"user":%d}' % n for n in range(2_500)}
+    assert len({schedule.id for schedule in found}) == 2_500
+    assert {schedule.definition.body for schedule in found} == {
+        b'{"user":%d}' % n for n in range(2_500)
+    }
 
 
 async def test_each_schedule_created_in_bulk_has_its_own_jitter(store: Store) -> None:
     bodies = [{**HOURLY, "jitter_seconds": 600}] * 20
     await create.create_bulk(store, DEFAULT, bodies, limits=LIMITS)
     found = await store.schedules.list(DEFAULT, ScheduleSelection(), 100)
-    assert len({each.due_at for each in found}) > 10
+    assert len({schedule.due_at for schedule in found}) > 10
 
 
 async def test_a_tenant_may_have_its_own_minimum_interval(store: Store) -> None:
@@ -287,12 +289,12 @@ async def test_a_changed_calendar_moves_the_schedules_that_use_it(store: Store) 
     _, moved = await calendars.put_calendar(
         store, DEFAULT, "closed", [now.date(), tomorrow, tomorrow + timedelta(days=1)]
     )
-    assert [each.id for each in moved] == [made.id]
+    assert [schedule.id for schedule in moved] == [made.id]
     changed = await get_schedule(store, DEFAULT, "report")
     fires = next_fire_in_row(changed)
     assert fires is not None
     assert fires.date() == tomorrow + timedelta(days=2)
-    assert [each.after for each in moved] == [fires]
+    assert [schedule.after for schedule in moved] == [fires]
     assert show_schedule(changed, now)["next_fire_at"] == iso(fires)
     with pytest.raises(Conflict):
         await store.calendars.delete(DEFAULT, "closed")

@@ -68,7 +68,7 @@ async def test_the_first_dead_letters_are_found_however_many_it_has_to_look_at(
     for kind in ("common", "rare") * 2:
         await make_dead_letters(store, 4 if kind == "common" else 1, kind=kind)
     every = (await store.dead_letters.list(DEFAULT, WORK, ALL)).letters
-    rare = tuple(each for each in every if each.type == "rare")
+    rare = tuple(letter for letter in every if letter.type == "rare")
     assert len(rare) == 2
     for limit in (1, 2, 3):
         which = Selection(type="rare", limit=limit)

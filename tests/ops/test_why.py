@@ -183,8 +183,8 @@ async def test_a_deleted_schedule_is_explained_and_its_records_remain(
     slot = clock.now()
     clock.advance(seconds=60)
     fresh = await make(store, name="fresh")
-    for each in (made, fresh):
-        await change.delete(store, DEFAULT, each.id)
+    for schedule in (made, fresh):
+        await change.delete(store, DEFAULT, schedule.id)
     assert (await ask(store, made)).code == (await ask(store, made, slot)).code == "succeeded"
     gone = await ask(store, made, hour(clock, 5))
     since = f"It does not fire: the schedule was deleted at {iso(clock.now())}; until then it"
