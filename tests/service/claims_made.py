@@ -30,8 +30,8 @@ class ClaimsMade:
 
     async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
         claimed: tuple[Message, ...] = await self._claim(scope, request)
-        for each in claimed:
-            self._made[each.work_key, str(each.claim)] = each.current_claim
+        for message in claimed:
+            self._made[message.work_key, str(message.claim)] = message.current_claim
         return claimed
 
     async def end(self, request: WebhookRequest, fate: Fate) -> bool:

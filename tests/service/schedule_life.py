@@ -56,11 +56,11 @@ class Life:
 
     def slots(self, schedule: Schedule) -> list[datetime]:
         """The slots that its handler was given, in order."""
-        return [each.slot for each in self.fired_of(schedule)]
+        return [firing.slot for firing in self.fired_of(schedule)]
 
     def fired_of(self, schedule: Schedule) -> list[Fired]:
         """What its handler was given, in order."""
-        return [each for each in self.fired if each.schedule_id == schedule.id]
+        return [firing for firing in self.fired if firing.schedule_id == schedule.id]
 
     async def now(self, schedule: Schedule) -> Schedule:
         return await self.schedules.get(schedule.id)

@@ -95,7 +95,9 @@ async def rests(app: Tickwork) -> bool:
 def told(server: Receiver) -> list[Any]:
     """The events of each alert that arrived, as types and names."""
     bodies = [json.loads(body) for _, body in server.requests]
-    return [[(each["type"], each["data"].get("name")) for each in one["events"]] for one in bodies]
+    return [
+        [(event["type"], event["data"].get("name")) for event in one["events"]] for one in bodies
+    ]
 
 
 async def test_a_disabled_endpoint_is_told_once_by_email_and_by_webhook(
@@ -105,12 +107,14 @@ async def test_a_disabled_endpoint_is_told_once_by_email_and_by_webhook(
         shop = await tenant_app(app, home, "shop")
         await app.alerts.set(email=OWNER)
         await shop.alerts.set(webhook=f"{owner.url}/alerts")
-        for each in (app, shop):
-            await disable(each, gone, "first")
+        for owner_app in (app, shop):
+            await disable(owner_app, gone, "first")
         await eventually(lambda: mailbox.emails and owner.requests, what="both alerts")
-        for each in (app, shop):
-            await disable(each, gone, "second")
-            await eventually(partial(rests, each), what="the second event to wait for the rest")
+        for owner_app in (app, shop):
+            await disable(owner_app, gone, "second")
+            await eventually(
+                partial(rests, owner_app), what="the second event to wait for the rest"
+            )
         secret = await shop.webhooks.secret()
         await shop.close()
     (email,) = mailbox.emails

@@ -67,7 +67,7 @@ async def test_the_next_alert_comes_after_a_rest_and_tells_everything_since(
         first, *later = h.deliveries.webhooks
     assert told == 1
     assert b'"count":1' in first.body
-    assert [b'"count":4' in each.body for each in later] == [True]
+    assert [b'"count":4' in request.body for request in later] == [True]
 
 
 @pytest.mark.one_store("sqlite")
@@ -166,7 +166,9 @@ async def test_a_failed_alert_is_tried_again_before_the_rest_is_over(
 
 def batch_of(claimed: Sequence[Stored]) -> ClaimedBatch[Any]:
     options: Any = {"compose": None, "monotonic": lambda: 0.0, "deadline": 60.0}
-    return ClaimedBatch(ALERTS_QUEUE, [ClaimedMessage(each, {}, **options) for each in claimed])
+    return ClaimedBatch(
+        ALERTS_QUEUE, [ClaimedMessage(message, {}, **options) for message in claimed]
+    )
 
 
 async def alert_from_nodes(h: Harness, nodes: int) -> list[ClaimedBatch[Any]]:

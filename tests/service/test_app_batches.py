@@ -35,7 +35,7 @@ class Calls:
 
 
 async def dead(h: Harness) -> list[tuple[Any, str, int]]:
-    return [(each.body, each.reason, each.attempts) for each in await h.dead("work")]
+    return [(letter.body, letter.reason, letter.attempts) for letter in await h.dead("work")]
 
 
 async def test_a_batch_goes_when_it_is_full(app: Tickwork, database: str | None) -> None:
@@ -285,7 +285,7 @@ async def test_a_messages_own_sends_go_with_its_ack_and_only_with_it(
     async with harness(app, database=database) as h:
         await work.send_batch(["a", "b", "c"])
         await h.advance(minutes=10)
-        assert sorted(each.body for each in await h.sent("out")) == ["a 1", "b 2", "c 2"]
+        assert sorted(message.body for message in await h.sent("out")) == ["a 1", "b 2", "c 2"]
 
 
 @pytest.mark.parametrize("is_failing", [True, False])
@@ -307,7 +307,7 @@ async def test_a_bare_send_commits_when_the_handler_returns(
     async with harness(app, database=database) as h:
         await work.send_batch(["a", "b", "c"])
         await h.drain()
-        assert [each.body for each in await h.sent("out")] == [] if is_failing else ["3 came"]
+        assert [message.body for message in await h.sent("out")] == [] if is_failing else ["3 came"]
 
 
 async def test_a_bare_send_belongs_to_a_message_that_was_acked(

@@ -112,7 +112,7 @@ async def test_the_time_limit_fails_the_attempt_and_the_next_has_a_new_token(
             await app.firings.complete(first)
         done = await app.firings.complete(second)
         attempts = [webhook.headers["Tickwork-Attempt"] for webhook in h.deliveries.webhooks]
-        statuses = [each.status for each in await records(app)]
+        statuses = [firing.status for firing in await records(app)]
     assert (record.status, record.reason, record.catch_up) == ("failed", "callback_timeout", False)
     assert record.excerpt == "callback_timeout: not completed within 600 seconds"
     assert (record.started_at, record.finished_at) == (NINE, NINE + timedelta(minutes=10))
@@ -192,7 +192,7 @@ async def test_a_wait_beyond_the_grace_makes_no_missed_slot(
         await h.advance(minutes=11)
         await app.firings.complete(token_of(h))
         found = await records(app)
-        assert [(each.status, each.catch_up) for each in found] == [
+        assert [(firing.status, firing.catch_up) for firing in found] == [
             ("succeeded", False),
             ("failed", False),
         ]

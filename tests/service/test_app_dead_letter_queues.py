@@ -41,7 +41,7 @@ async def test_what_dies_moves_to_a_queue_that_is_only_named(
         assert await h.sent("emails-dlq") == []
         await emails.send({"to": "nobody"})
         await h.drain()
-        assert [each.body for each in await h.sent("emails-dlq")] == [{"to": "nobody"}]
+        assert [message.body for message in await h.sent("emails-dlq")] == [{"to": "nobody"}]
         assert len(await h.dead("emails")) == 1
 
 
@@ -66,7 +66,7 @@ async def test_it_is_there_when_the_app_is_open_and_may_have_a_handler(here: Tic
 async def test_it_is_made_with_a_queue_that_is_declared_late(here: Tickwork) -> None:
     store = await here._engine.open()
     await here.queue("emails", dead_letter_queue="emails-dlq").send("x")
-    assert {each.name for each in await store.queues.list(DEFAULT)} == {"emails", "emails-dlq"}
+    assert {queue.name for queue in await store.queues.list(DEFAULT)} == {"emails", "emails-dlq"}
     here.queue("emails-dlq", max_retries=7)
     await here.queue("emails-dlq").send("y")
     assert await retries_of(here, "emails-dlq") == 7

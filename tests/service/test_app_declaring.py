@@ -87,7 +87,7 @@ async def test_nothing_is_left_of_what_was_refused(app: Tickwork, database: str 
     declare()
     declare_completion()
     async with harness(app, database=database):
-        assert [each.name for each in await app.schedules.list()] == ["late"]
+        assert [schedule.name for schedule in await app.schedules.list()] == ["late"]
 
 
 async def nothing() -> None: ...

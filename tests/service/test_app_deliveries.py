@@ -86,7 +86,13 @@ async def test_a_failed_delivery_is_retried_with_the_same_ids_until_its_attempts
     waits = [after - before for before, after in pairwise(timestamps)]
     assert waits == [60, 180, 480, 1_080]
     finished = [record for record in records if record.finished_at is not None]
-    assert [each.status for each in finished] == ["dead", "failed", "failed", "failed", "failed"]
+    assert [firing.status for firing in finished] == [
+        "dead",
+        "failed",
+        "failed",
+        "failed",
+        "failed",
+    ]
     assert (shown.last_status, shown.last_error) == ("dead", "the receiver answered 503")
     assert (dead.reason, dead.attempts) == ("max_retries", 5)
 
@@ -131,7 +137,7 @@ async def test_only_a_2xx_is_a_success_and_everything_else_is_retried(
             name = webhook.url.rpartition("/")[2]
             times[name] = (*times.get(name, ()), sent_at)
         assert times == dict.fromkeys(successes, (0,)) | dict.fromkeys(NOT_SUCCEEDED, (0, 60))
-        assert {each.last_status for each in await app.schedules.list()} == {"succeeded"}
+        assert {schedule.last_status for schedule in await app.schedules.list()} == {"succeeded"}
         assert await app.dead_letters.list(QUEUE) == ()
 
 
@@ -214,7 +220,7 @@ async def test_a_receivers_wish_delays_the_retry_and_a_permanent_failure_ends_it
         await h.advance(hours=2)
         first, second = h.deliveries.webhooks
         (dead,) = await app.dead_letters.list("tickwork.deliveries")
-    at = [int(each.headers["webhook-timestamp"]) for each in (first, second)]
+    at = [int(request.headers["webhook-timestamp"]) for request in (first, second)]
     assert at[1] - at[0] == 1_000
     assert (dead.reason, dead.error) == ("permanent", "it is wrong")
 
@@ -270,12 +276,14 @@ async def test_a_slot_over_the_limit_of_its_host_waits_and_keeps_its_attempt(
         sent = h.deliveries.webhooks
         records = await app.schedules.firings("hook 0", limit=100)
     assert len(sent) == 4
-    assert {each.headers["Tickwork-Attempt"] for each in sent} == {"1"}
+    assert {request.headers["Tickwork-Attempt"] for request in sent} == {"1"}
     nine = int(NINE.timestamp())
-    at = [int(each.headers["webhook-timestamp"]) - nine for each in sent if HOOK in each.url]
+    at = [
+        int(request.headers["webhook-timestamp"]) - nine for request in sent if HOOK in request.url
+    ]
     assert at == [0, 1, 2]
     assert [record.status for record in records if record.finished_at] == ["succeeded"]
-    (other,) = [each for each in sent if "other" in each.url]
+    (other,) = [request for request in sent if "other" in request.url]
     assert int(other.headers["webhook-timestamp"]) == nine
 
 
@@ -310,7 +318,7 @@ async def test_a_new_target_replaces_the_old_one_and_the_payload_stays(
 async def test_the_hidden_queue_is_not_listed(app: Tickwork, database: str | None) -> None:
     async with harness(app, database=database, start=START) as h:
         await app.schedules.create(**DAILY, target_url=HOOK)
-        assert "tickwork.deliveries" not in [each.name for each in await app.queues.list()]
+        assert "tickwork.deliveries" not in [queue.name for queue in await app.queues.list()]
         assert (await h.store.queues.get(SYSTEM, "tickwork.deliveries")).tenant is None
 
 

@@ -74,7 +74,7 @@ async def test_a_handler_in_a_process_sees_the_death(app: Tickwork, database: st
     async with harness(app, database=database) as h:
         await work.send("x")
         await h.drain()
-        assert [each.body for each in await h.sent("out")] == [["work", "permanent", 1, None]]
+        assert [message.body for message in await h.sent("out")] == [["work", "permanent", 1, None]]
 
 
 async def test_a_death_is_known_after_a_replay_in_the_dead_letter_queue(

@@ -29,7 +29,7 @@ from tickwork.testing import Harness, harness
 
 
 async def bodies(h: Harness, queue: str = "out") -> list[Any]:
-    return [each.body for each in await h.sent(queue)]
+    return [message.body for message in await h.sent(queue)]
 
 
 # Sends
@@ -121,7 +121,7 @@ async def test_a_send_that_is_refused_when_it_commits_fails_its_message(
         for body in ("to nowhere", "fine", "too much"):
             await work.send(body)
         await h.drain()
-        found = {each.body: each.error or "" for each in await h.dead("work")}
+        found = {letter.body: letter.error or "" for letter in await h.dead("work")}
         assert found.keys() == {"to nowhere", "too much"}
         assert "there is no queue 'nowhere'; " in found["to nowhere"]
         assert "queue full is at its limit" in found["too much"]
@@ -307,7 +307,7 @@ async def test_a_double_in_own_rows_is_the_handlers_failure_and_nobody_elses(
             await work.send(body)
         await h.drain()
         assert await own.all(h) == ["a", "b", "c"]
-        assert [each.body for each in await h.dead("work")] == ["a"]
+        assert [letter.body for letter in await h.dead("work")] == ["a"]
 
 
 async def test_own_rows_of_a_claim_that_is_lost_are_refused(
@@ -351,7 +351,7 @@ async def test_own_rows_in_a_batch_belong_to_their_message(
         await work.send_batch(["a", "b", "c"])
         await h.drain()
         assert await own.all(h) == ["a", "c"]
-        assert [each.body for each in await h.dead("work")] == ["b"]
+        assert [letter.body for letter in await h.dead("work")] == ["b"]
 
 
 async def test_a_function_is_given_the_connection(app: Tickwork, database: str | None) -> None:
@@ -511,9 +511,9 @@ async def test_background_work_is_refused_where_nobody_waits_for_it(
         for name in ("plain", "thread", "task"):
             await app.queue(name).send("a")
             await h.drain()
-            refused += [each.error or "" for each in await h.dead(name)]
+            refused += [letter.error or "" for letter in await h.dead(name)]
         assert not await h.sent("out")
-    assert ["make the handler `async def`" in each for each in refused] == [True] * 3
+    assert ["make the handler `async def`" in error for error in refused] == [True] * 3
 
 
 async def test_outside_a_handler_background_work_is_a_plain_task(app: Tickwork) -> None:
@@ -557,7 +557,7 @@ async def test_a_handler_sends_to_a_queue_by_its_name_or_to_the_queue_itself(
     async with harness(app, database=database) as h:
         await work.send("go")
         await h.drain()
-        assert sorted(each.body for each in await h.sent("emails")) == [1, 2, 3, 4]
+        assert sorted(message.body for message in await h.sent("emails")) == [1, 2, 3, 4]
 
 
 async def test_a_queue_that_another_app_made_meanwhile_is_found_by_the_next_attempt(
@@ -573,4 +573,4 @@ async def test_a_queue_that_another_app_made_meanwhile_is_found_by_the_next_atte
         await h.store.queues.put(DEFAULT, "later", QueueSettings())
         await work.send(1)
         await h.advance(minutes=2)
-        assert [each.body for each in await h.sent("later")] == [2]
+        assert [message.body for message in await h.sent("later")] == [2]

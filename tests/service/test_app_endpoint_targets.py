@@ -54,7 +54,7 @@ async def test_a_slot_is_a_signed_delivery_of_its_endpoint(app: Tickwork, h: Har
     (firing,) = await app.schedules.firings("morning")
     assert (firing.status, firing.result_code) == ("succeeded", 200)
     assert b"s3cret" not in b"".join(
-        each.body for each in await pull(h.store, queue=DELIVERIES, scope=SYSTEM)
+        message.body for message in await pull(h.store, queue=DELIVERIES, scope=SYSTEM)
     )
 
 
@@ -72,7 +72,7 @@ async def test_a_failed_slot_follows_the_retries_of_its_schedule_and_shows_each_
     await h.advance(minutes=2)
     (dead,) = await app.deliveries.list(endpoint="shop", undelivered=True)
     history = (await app.deliveries.get(dead.id)).history
-    assert (dead.status, [each.code for each in history]) == (DeliveryStatus.DEAD, [503] * 3)
+    assert (dead.status, [attempt.code for attempt in history]) == (DeliveryStatus.DEAD, [503] * 3)
     ids = {webhook.headers["webhook-id"] for webhook in h.deliveries.webhooks}
     assert ids == {str(without_prefix(dead.id))}
     assert (await app.schedules.get("morning")).last_status == "dead"
@@ -320,7 +320,7 @@ async def test_a_slot_that_is_sent_at_most_once_is_never_sent_to_its_endpoint_ag
     await app.dead_letters.replay(DELIVERIES)
     with pytest.raises(Conflict, match=rf"{shown} is never sent again: .*trigger the schedule"):
         await app.deliveries.resend(dead.id)
-    assert "delivery.resend" not in [each.action for each in await list_audit(h.store, SYSTEM)]
+    assert "delivery.resend" not in [record.action for record in await list_audit(h.store, SYSTEM)]
     assert await app.deliveries.recover("shop", since=START) == 0
     await h.advance(hours=2)
     assert len(h.deliveries.webhooks) == 1

@@ -46,7 +46,7 @@ def bodies(h: Harness, url: str | None = None) -> list[Any]:
 def types(h: Harness, url: str) -> list[str]:
     """The types of the events that were sent to a URL, sorted."""
     sent = [webhook for webhook in h.deliveries.webhooks if webhook.url == url]
-    return sorted(msgspec.json.decode(each.body)["type"] for each in sent)
+    return sorted(msgspec.json.decode(request.body)["type"] for request in sent)
 
 
 # Publishing
@@ -348,13 +348,13 @@ async def test_a_failed_delivery_is_retried_with_the_same_ids_after_the_endpoint
     (delivery,) = await app.deliveries.list(endpoint="shop", undelivered=True)
     shown = await app.deliveries.get(delivery.id)
     (dead,) = await app.dead_letters.list(ENDPOINTS)
-    assert [each.headers["Tickwork-Attempt"] for each in sent] == ["1", "2", "3"]
-    assert len({each.headers["webhook-id"] for each in sent}) == 1
-    assert len({each.body for each in sent}) == 1
-    at = [int(each.headers["webhook-timestamp"]) for each in sent]
+    assert [request.headers["Tickwork-Attempt"] for request in sent] == ["1", "2", "3"]
+    assert len({request.headers["webhook-id"] for request in sent}) == 1
+    assert len({request.body for request in sent}) == 1
+    at = [int(request.headers["webhook-timestamp"]) for request in sent]
     assert [after - before for before, after in pairwise(at)] == [10, 100]
     assert (delivery.status, delivery.attempts, delivery.last_code) == ("dead", 3, 500)
-    assert [(each.number, each.code, each.kind) for each in shown.history] == [
+    assert [(attempt.number, attempt.code, attempt.kind) for attempt in shown.history] == [
         (1, 500, "http"),
         (2, 500, "http"),
         (3, 500, "http"),
@@ -421,7 +421,7 @@ async def test_nothing_is_lost_when_a_receiver_is_down_for_two_days(
     alerts = await h.sent("alerts")
     ordered, unordered = bodies(h, SHOP), bodies(h, BILLING)
     assert ordered == [{"number": number} for number in range(6)]
-    assert sorted(each["number"] for each in unordered) == [*range(6)]
+    assert sorted(body["number"] for body in unordered) == [*range(6)]
     assert not await app.deliveries.list(undelivered=True)
     assert len(undelivered) == 12
     assert max(while_down) < 70
@@ -555,7 +555,9 @@ async def test_a_delivery_is_sent_again_with_the_same_id(app: Tickwork, h: Harne
     assert sorted(ids) == sorted(
         [str(without_prefix(delivered.id))] * 2 + [str(without_prefix(dead.id))] * 2
     )
-    assert {each.status for each in await app.deliveries.list()} == {DeliveryStatus.DELIVERED}
+    assert {delivery.status for delivery in await app.deliveries.list()} == {
+        DeliveryStatus.DELIVERED
+    }
     assert await app.dead_letters.list(ENDPOINTS) == ()
     with pytest.raises(NotFound):
         await app.deliveries.resend("018f0000-0000-7000-8000-000000000000")
@@ -634,7 +636,7 @@ async def test_recovery_goes_through_all_deliveries_in_steps_oldest_first(
     at = [int(webhook.headers["webhook-timestamp"]) for webhook in h.deliveries.webhooks]
     assert bodies(h) == [{"number": number} for number in range(6)]
     assert [after - before for before, after in pairwise(at)] == [10] * 5
-    recorded = [each for each in await app.audit.list() if each.action == "delivery.recover"]
+    recorded = [record for record in await app.audit.list() if record.action == "delivery.recover"]
     assert len(recorded) == 1
 
 

@@ -85,7 +85,7 @@ async def h(app: Tickwork, database: str | None) -> AsyncIterator[Harness]:
 
 
 async def totals(h: Harness) -> list[Any]:
-    return [each.body for each in await h.sent("totals")]
+    return [message.body for message in await h.sent("totals")]
 
 
 async def test_a_call_returns_its_result_after_it_was_committed(app: Tickwork, h: Harness) -> None:
@@ -128,7 +128,10 @@ async def test_a_send_that_fails_is_retried_and_then_a_dead_letter(
     await counter.send.reject()
     await h.advance(minutes=5)
     dead = (await h.store.dead_letters.list(SYSTEM, COUNTERS, Selection(limit=100))).letters
-    assert [(each.reason, each.attempts) for each in dead] == [("max_retries", 7), ("permanent", 1)]
+    assert [(letter.reason, letter.attempts) for letter in dead] == [
+        ("max_retries", 7),
+        ("permanent", 1),
+    ]
     assert await counter.value() == 0
     assert await totals(h) == []
 

@@ -166,7 +166,7 @@ async def test_alarms_keep_the_correlation_and_are_no_chain_of_hops(
 ) -> None:
     await app.queue("starts").send("a", correlation_id="story")
     await h.advance(seconds=35)
-    alarms = [each.message for each in await h.sent(SLEEPERS)]
+    alarms = [sent.message for sent in await h.sent(SLEEPERS)]
     assert [(alarm.correlation_id, alarm.hops) for alarm in alarms] == [("story", 0)] * 4
 
 

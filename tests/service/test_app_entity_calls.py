@@ -109,7 +109,7 @@ async def test_a_cancelled_call_frees_its_entity_or_its_turn(app: Tickwork, h: H
     await eventually(are_blocked)
     waiting[0].cancel()
     staying.cancel()
-    assert [await each for each in waiting[1:]] == ["passed", "passed"]
+    assert [await call for call in waiting[1:]] == ["passed", "passed"]
     await eventually(lambda: is_empty(h))
     assert (await h.store.entities.list(DEFAULT, "Gate", 10)) == ()
 
@@ -123,7 +123,7 @@ async def test_too_many_waiting_calls_are_refused(
     staying = await stay(app)
     calls = [asyncio.ensure_future(app.entity(Gate, "a").pass_by()) for _ in range(4)]
     ended = await asyncio.wait_for(asyncio.wait(calls[2:]), 10)
-    errors = [each.exception() for each in ended[0]]
+    errors = [call.exception() for call in ended[0]]
     assert [type(error) for error in errors] == [TooMany, TooMany]
     with pytest.raises(TooMany, match="calls wait for Gate 'a'"):
         await app.entity(Gate, "a").send.pass_by()
@@ -175,7 +175,7 @@ async def test_a_call_that_is_cancelled_at_any_await_is_stored_whole_or_not_at_a
         number += 1
         cancelled += await cancelled_at(number)
         await eventually(lambda: is_empty(h))
-    sent = sorted(each.body for each in await h.sent("out"))
+    sent = sorted(message.body for message in await h.sent("out"))
     assert sent == [*range(1, len(sent) + 1)]
     assert await app.entity(Gate, "a").count() == len(sent) + 1
     assert 2 <= cancelled < 100
@@ -347,7 +347,7 @@ async def test_the_calls_of_a_dead_node_are_deleted_and_others_go_on(h: Harness)
     with pytest.raises(NodeExpired):
         await enter(h, dying)
     await h.store.reaper.reap(SYSTEM, 100)
-    assert await h.store.entities.entered(DEFAULT, [each.id for each in lost]) == {}
+    assert await h.store.entities.entered(DEFAULT, [call.id for call in lost]) == {}
     assert await h.store.entities.entered(DEFAULT, [behind.id]) == {behind.id: True}
     assert (await end(h, lost[0], dying)).refused  # A frozen process that thaws changes nothing.
     await end(h, behind, living)

@@ -172,7 +172,7 @@ async def test_a_schedule_that_is_set_again_keeps_nothing_of_the_one_before(
     (again,) = await app.schedules.list()
     await diary.plan("y", every=120)
     await h.drain()
-    other = next(each for each in await app.schedules.list() if each.id != again.id)
+    other = next(schedule for schedule in await app.schedules.list() if schedule.id != again.id)
     assert (again.jitter_seconds, again.payload) == (other.jitter_seconds, other.payload)
     assert again.metadata == {"entity": "Diary", "key": "a", "schedule": "x"}
 

@@ -171,10 +171,13 @@ async def test_entities_of_a_type_are_listed_by_prefix(app: Tickwork, h: Harness
     for key in ("b/2", "a/1", "b/1", "c"):
         await run(app, write, key)
     listed = h.store.entities.list
-    found = [each.key for each in await listed(DEFAULT, "Box", 10)]
+    found = [entity.key for entity in await listed(DEFAULT, "Box", 10)]
     assert found == ["a/1", "b/1", "b/2", "c"]
-    assert [each.key for each in await listed(DEFAULT, "Box", 10, prefix="b/")] == ["b/1", "b/2"]
-    assert [each.key for each in await listed(DEFAULT, "Box", 1, after="b/1")] == ["b/2"]
+    assert [entity.key for entity in await listed(DEFAULT, "Box", 10, prefix="b/")] == [
+        "b/1",
+        "b/2",
+    ]
+    assert [entity.key for entity in await listed(DEFAULT, "Box", 1, after="b/1")] == ["b/2"]
     assert await listed(DEFAULT, "Other", 10) == ()
 
 
@@ -480,8 +483,8 @@ async def test_nan_and_infinity_are_refused_with_their_path(
 
 async def test_another_request_with_the_same_key_replaces_no_result(h: Harness) -> None:
     first, other = (new_call("Deployed", "a", "note", [text], {}, "key") for text in ("1", "2"))
-    for each in (first, other):
-        assert await request_call(h.store, DEFAULT, each, wait_seconds=0.0) is None
+    for call in (first, other):
+        assert await request_call(h.store, DEFAULT, call, wait_seconds=0.0) is None
     await h.drain()
     assert await request_call(h.store, DEFAULT, first) == b'"1"'
     with pytest.raises(Conflict, match="was used for another call"):

@@ -69,7 +69,7 @@ async def test_an_error_is_told_from_the_apps_own_code_on(app: Tickwork) -> None
         for body in ("plain", "background", "ours"):
             await work.send(body)
         await h.drain()
-        errors = {each.body: each.error or "" for each in await h.dead("work")}
+        errors = {letter.body: letter.error or "" for letter in await h.dead("work")}
     for body, function in (("plain", "handle"), ("background", "in_the_background")):
         first = errors[body].splitlines()[1]
         assert first.startswith(f'  File "{__file__}", line '), errors[body]
@@ -84,7 +84,7 @@ async def test_a_process_knows_what_its_queue_carries(database: str | None) -> N
         await typed_queue.work.send(typed_queue.Order(3))
         await h.drain()
         assert await h.dead("work") == []
-        name, caught, refused = sorted(each.body for each in await h.sent("out"))
+        name, caught, refused = sorted(message.body for message in await h.sent("out"))
         assert (name, caught, "isolation='task'" in refused) == ("Order", "caught", True)
         (batch,) = await h.store.batches.list(DEFAULT, 10)
         assert (batch.total, len(await h.sent("items"))) == (3, 3)
@@ -102,8 +102,8 @@ async def test_a_large_body_is_told_of_once_for_each_queue(
             await queue.send("x" * BODY_BYTES_WARNED)
         await app.batch("other", ["x" * BODY_BYTES_WARNED])
     told = [record.getMessage() for record in caplog.records]
-    assert [each.partition(":")[0] for each in told] == ["queue work", "queue other"]
-    assert all("send references" in each for each in told)
+    assert [line.partition(":")[0] for line in told] == ["queue work", "queue other"]
+    assert all("send references" in line for line in told)
 
 
 async def test_a_queue_may_be_declared_when_the_store_is_open(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ async def test_an_error_after_the_ack_is_told_and_the_ack_counts(
         await h.drain()
         assert await h.dead("work") == []
     told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert [("stays acked" in each, "after the ack" in each) for each in told] == [(True, True)]
+    assert [("stays acked" in line, "after the ack" in line) for line in told] == [(True, True)]
 
 
 def retry_and_raise(message: Message[Any]) -> None:
@@ -159,7 +159,7 @@ async def test_an_error_after_a_retry_is_told_and_the_retry_counts(
     assert "the reason" in (dead.error or "")
     if isolation == "thread":  # Of the other the log is elsewhere.
         told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-        assert ["message is retried" in each and "the reason" in each for each in told] == [
+        assert ["message is retried" in line and "the reason" in line for line in told] == [
             True
         ] * 2
 
@@ -176,7 +176,7 @@ async def test_the_line_of_a_retry_tells_the_error_that_came_after_it(
         await batch.wait(timeout_seconds=30)
     lines = [record.getMessage() for record in caplog.records]
     for outcome in ("retried", "dead"):
-        (line,) = [each for each in lines if f"outcome={outcome}" in each]
+        (line,) = [candidate for candidate in lines if f"outcome={outcome}" in candidate]
         assert 'error="ValueError: the reason"' in line
 
 
@@ -197,7 +197,7 @@ async def test_an_error_after_the_acks_of_a_batch_is_told_once(
     told = [
         record.getMessage() for record in caplog.records if "stays acked" in record.getMessage()
     ]
-    assert ["and 1 more" in each and "Traceback" in each for each in told] == [True]
+    assert ["and 1 more" in line and "Traceback" in line for line in told] == [True]
 
 
 async def test_a_block_that_is_awaited_is_the_same_as_a_plain_one(

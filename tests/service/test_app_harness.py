@@ -100,7 +100,7 @@ async def test_draining_leaves_what_is_to_come(app: Tickwork, database: str | No
         await work.send(9, delay_seconds=1)
         await h.drain()
         assert seen == [1, 2, 3]
-        assert [each.body for each in await h.sent("work")] == [1, 9, 2, 3]
+        assert [message.body for message in await h.sent("work")] == [1, 9, 2, 3]
         await h.advance(seconds=1)
         assert seen == [1, 2, 3, 9]
 
@@ -123,8 +123,8 @@ async def test_a_topology_is_applied_before_anything_runs(
         await app.queue("orders").send(1, type="order.new")
         await h.drain()
         for queue in ("audit", "dead-orders"):
-            assert [each.body for each in await h.sent(queue)] == [1]
-        assert [each.attempts for each in await h.dead("orders")] == [1]
+            assert [message.body for message in await h.sent(queue)] == [1]
+        assert [letter.attempts for letter in await h.dead("orders")] == [1]
 
 
 async def test_six_days_take_a_moment(app: Tickwork, database: str | None) -> None:
@@ -155,7 +155,7 @@ async def test_what_nobody_handles_expires(app: Tickwork, database: str | None) 
         assert (dead.body, dead.reason) == ("short", REASON_EXPIRED)
         assert dead.letter.failed_at == began + timedelta(seconds=60)
         await h.advance(hours=2)
-        assert [each.body for each in await h.dead("work")] == ["short", "long"]
+        assert [letter.body for letter in await h.dead("work")] == ["short", "long"]
         await h.advance(seconds=DEAD_LETTER_RETENTION_SECONDS)
         assert await h.dead("work") == []
 
@@ -268,7 +268,7 @@ async def test_a_process_of_its_own_is_under_the_clock_too(
         await h.advance(hours=23)
         assert await h.sent("out") == []
         await h.advance(hours=1)
-        ((pid, time_left),) = [each.body for each in await h.sent("out")]
+        ((pid, time_left),) = [message.body for message in await h.sent("out")]
         assert pid != os.getpid()
         assert 0 < time_left <= 60
 
@@ -411,7 +411,7 @@ async def test_the_apps_own_database_is_not_touched(
     async with harness(app) as h:
         assert await app._engine.open() is h.store
         await work.send("under test")
-        assert [each.body for each in await h.sent("work")] == ["under test"]
+        assert [message.body for message in await h.sent("work")] == ["under test"]
     assert await app._engine.open() is own
     (left,) = await own.messages.peek(DEFAULT, "work", 10)
     assert left.body == b'"own"'

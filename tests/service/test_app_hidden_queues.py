@@ -86,7 +86,7 @@ async def test_nothing_is_sent_to_a_hidden_queue(
         await h.advance(hours=1)
         assert h.deliveries.webhooks == []
     assert len(errors) == 6  # Once for the message, and once for the slot.
-    assert all(USED in each for each in errors)
+    assert all(USED in error for error in errors)
 
 
 async def dead_delivery(app: Tickwork, h: Harness, queue: str) -> Any:

@@ -83,8 +83,8 @@ async def test_what_a_handler_sends_in_its_process_is_stored_with_its_answer(h: 
     story = answer.headers["tickwork-correlation-id"]
     assert (answer.status, answer.json()) == (202, [150, story])
     stored = await h.sent("jobs")
-    assert [each.body for each in stored] == [*range(150), "a", "b"]
-    correlations = [each.message.correlation_id for each in stored]
+    assert [sent.body for sent in stored] == [*range(150), "a", "b"]
+    correlations = [sent.message.correlation_id for sent in stored]
     assert correlations == [story] * 150 + ["its own"] * 2
     assert (await h.http.post("/jobs/1", query={"fails": 1})).status == 500
     assert len(await h.sent("jobs")) == 152

@@ -62,7 +62,7 @@ async def test_extra_runs_of_a_slot_have_keys_of_their_own(
         await app.schedules.backfill(
             "daily", since=START - timedelta(days=1), until=START, force=True
         )
-        keys = {each.idempotency_key for each in await waiting(h)}
+        keys = {message.idempotency_key for message in await waiting(h)}
     assert keys == {
         f"{base}:{NINE}",
         f"{base}:2026-03-02T09:30:00Z:1",
@@ -72,7 +72,7 @@ async def test_extra_runs_of_a_slot_have_keys_of_their_own(
 
 async def waiting(h: Harness) -> list[Any]:
     """The messages of `work`."""
-    return [each.message for each in await h.sent("work")]
+    return [sent.message for sent in await h.sent("work")]
 
 
 async def test_a_dead_letter_queue_gets_the_key(app: Tickwork, database: str | None) -> None:

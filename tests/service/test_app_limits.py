@@ -71,7 +71,7 @@ async def test_a_limit_paces_the_handlers_of_a_queue(app: Tickwork, database: st
         for _ in range(4):
             await app.queue("work").send({})
         await own.drain()
-        assert [(each - START).total_seconds() for each in handled] == [0, 10, 20, 30]
+        assert [(at - START).total_seconds() for at in handled] == [0, 10, 20, 30]
 
 
 async def test_endpoints_share_the_rate_of_a_limit(app: Tickwork, h: Harness) -> None:

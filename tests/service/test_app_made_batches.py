@@ -44,7 +44,7 @@ async def batches(h: Harness, scope: Scope = DEFAULT) -> tuple[Batch, ...]:
 
 
 async def bodies(h: Harness, queue: str = "items") -> list[Any]:
-    return sorted(each.body for each in await h.sent(queue))
+    return sorted(message.body for message in await h.sent(queue))
 
 
 async def do_the_same_event(h: Harness, event_id: str) -> None:
@@ -89,7 +89,7 @@ async def test_a_batch_commits_with_the_ack_of_its_message(
         assert await own.all(h) == [made[-1].id]
         assert (await made[-1].progress()).pending == 3
         assert await bodies(h) == ["item 0", "item 1", "item 2"]
-        (item, *_) = [each.message for each in await h.sent("items")]
+        (item, *_) = [sent.message for sent in await h.sent("items")]
         assert (item.type, item.hops, item.batch_id) == ("part", 1, batch.id)
         assert (item.correlation_id, item.causation_id) == ("story", message_id)
 
@@ -157,7 +157,7 @@ async def test_more_than_fits_is_refused_with_advice(app: Tickwork) -> None:
         await h.drain()
         assert await h.dead("work") == []
         assert sorted(batch.total for batch in await batches(h)) == [1, ENDING_ITEMS_MAX - 1]
-    assert ["detached=True" in str(each) for each in refused] == [True, True, False]
+    assert ["detached=True" in str(error) for error in refused] == [True, True, False]
     assert "items[0].body" in str(refused[2])
 
 
@@ -211,11 +211,11 @@ async def test_what_a_batch_handler_makes_happens_once_if_any_of_its_messages_co
     @app.consumer("work", max_concurrency=1)
     async def split(batch: MessageBatch[Any]) -> None:
         calls.append(len(batch))
-        await app.batch("items", [each.body for each in batch])
+        await app.batch("items", [item.body for item in batch])
         await out.send(len(batch))
         if len(calls) > 1 or lost == "none":
             return
-        _, late, third = (each._stored.current_claim for each in batch)
+        _, late, third = (item._stored.current_claim for item in batch)
         gone = [Ending(claim=late, fate=Fate.RELEASE)]
         if lost == "all":
             gone.append(Ending(claim=third, fate=Fate.ACK))
@@ -345,7 +345,7 @@ async def test_whoever_asked_is_told_of_every_batch_that_has_ended(
         assert sorted(await bodies(h, "out")) == sorted(
             public_id(Prefix.BATCH, batch_id) for batch_id in found
         )
-        assert {outside.id, empty.id} <= {public_id(Prefix.BATCH, each) for each in found}
+        assert {outside.id, empty.id} <= {public_id(Prefix.BATCH, batch_id) for batch_id in found}
         mixed = found[read_id("batch", outside.id)]
         assert (mixed.status, mixed.completed, mixed.failed) == (BatchStatus.COMPLETED, 2, 1)
 

@@ -79,7 +79,7 @@ async def test_without_retries_there_is_one_delivery(app: Tickwork, database: st
         await work.send("x")
         await h.advance(hours=1)
         assert log == [("x", 1, 0)]
-        assert [each.reason for each in await h.dead("work")] == [REASON_MAX_RETRIES]
+        assert [letter.reason for letter in await h.dead("work")] == [REASON_MAX_RETRIES]
 
 
 async def test_a_delay_of_ones_own_wins_also_none(app: Tickwork, database: str | None) -> None:
@@ -179,7 +179,7 @@ async def test_what_is_delayed_expires_after_its_delay_and_so_long_whatever_it_s
         await work.send("x", delay_seconds=100, expires_after_seconds=50)
         await h.advance(hours=1)
         assert [at for _, _, at in log] == [100, 130]
-        assert [each.reason for each in await h.dead("work")] == ["expired"]
+        assert [letter.reason for letter in await h.dead("work")] == ["expired"]
 
 
 async def test_a_delay_out_of_its_limits_is_the_handlers_error(
@@ -209,9 +209,11 @@ async def test_a_delay_out_of_its_limits_is_the_handlers_error(
         await work.send_batch(bodies)
         await h.drain()
         dead = await h.dead("work")
-        assert sorted(each.body for each in dead) == sorted(bodies)
-        for each in dead:
-            assert f"seconds must be from 0 to {DELAY_SECONDS_MAX}" in (each.error or ""), each.body
+        assert sorted(letter.body for letter in dead) == sorted(bodies)
+        for letter in dead:
+            assert f"seconds must be from 0 to {DELAY_SECONDS_MAX}" in (letter.error or ""), (
+                letter.body
+            )
 
 
 async def test_a_message_is_handled_by_its_type_or_by_who_takes_any(
@@ -271,7 +273,7 @@ async def test_a_message_knows_where_it_comes_from(app: Tickwork, database: str 
         plain = await work.send("y", correlation_id="c", causation_id="d")
         began = h.now
         await h.drain()
-        first, second = sorted(seen, key=lambda each: str(each.body))
+        first, second = sorted(seen, key=lambda message: str(message.body))
         assert (first.type, first.source, first.key, first.event_id) == ("t", "s", "k", "e")
         assert (first.tenant, first.timestamp, first.hops) == ("default", began, 0)
         assert first.correlation_id == first.id
@@ -299,7 +301,7 @@ async def test_correlation_causation_and_hops_flow_by_themselves(
         (middle,) = await h.sent("two")
         assert (middle.message.correlation_id, middle.message.causation_id) == (begun, "event")
         assert middle.message.hops == 1
-        found = {each.body: each.message for each in await h.sent("three")}
+        found = {sent.body: sent.message for sent in await h.sent("three")}
         last = found["x"]
         assert (last.correlation_id, last.causation_id, last.hops) == (
             begun,
@@ -339,12 +341,12 @@ async def test_keys_keep_their_order_through_retries(app: Tickwork, database: st
         for body in ("a1", "a2", "b1", "b2"):
             await work.send(body, key=body[0])
         await h.advance(minutes=1)
-        assert [each for each in log if each[0][0] == "a"] == [
+        assert [entry for entry in log if entry[0][0] == "a"] == [
             ("a1", 1, 0),
             ("a1", 2, 10),
             ("a2", 1, 10),
         ]
-        assert [each for each in log if each[0][0] == "b"] == [("b1", 1, 0), ("b2", 1, 0)]
+        assert [entry for entry in log if entry[0][0] == "b"] == [("b1", 1, 0), ("b2", 1, 0)]
 
 
 async def test_an_event_is_handled_once(app: Tickwork, database: str | None) -> None:
@@ -409,8 +411,8 @@ async def test_what_one_task_of_a_group_says_the_handler_says(
 
     async def raising(*errors: Exception) -> None:
         async with asyncio.TaskGroup() as group:
-            for each in errors:
-                group.create_task(raising_one(each))
+            for error in errors:
+                group.create_task(raising_one(error))
 
     async def raising_one(error: Exception) -> None:
         raise error

@@ -49,7 +49,7 @@ async def test_queues_are_listed_paused_and_purged(app: Tickwork, database: str 
     emails = app.queue("emails", max_retries=7)
     async with harness(app, database=database):
         await emails.send("a")
-        assert [each.name for each in await app.queues.list()] == ["emails"]
+        assert [listed_queue.name for listed_queue in await app.queues.list()] == ["emails"]
         await app.queues.pause("emails")
         queue = await app.queues.get("emails")
         assert (queue.paused, queue.settings.max_retries) == (True, 7)

@@ -17,7 +17,7 @@ from tickwork.testing import harness
 
 async def waiting(app: Tickwork, queue: str) -> list[bytes]:
     store = await app._engine.open()
-    return [each.body for each in await store.messages.peek(Scope(app.tenant), queue, 100)]
+    return [message.body for message in await store.messages.peek(Scope(app.tenant), queue, 100)]
 
 
 def fails_once(app: Tickwork, other: Tickwork) -> None:
@@ -71,7 +71,7 @@ async def test_two_apps_for_one_database_and_tenant_are_as_one(
     async with harness(app, database=database) as h:
         await app.queue("work").send("x")
         await h.drain()
-        assert sorted(str(each.body) for each in await h.sent("out")) == ["2", "item 2"]
+        assert sorted(str(message.body) for message in await h.sent("out")) == ["2", "item 2"]
     await other.close()
 
 
@@ -92,7 +92,7 @@ async def test_a_database_is_the_same_however_its_url_is_spelt(
     async with harness(app) as h:
         await app.queue("work").send("x")
         await h.drain()
-        assert sorted(str(each.body) for each in await h.sent("out")) == ["2", "item 2"]
+        assert sorted(str(message.body) for message in await h.sent("out")) == ["2", "item 2"]
     assert await waiting(other, "out") == []
     await other.close()
 

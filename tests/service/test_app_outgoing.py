@@ -21,7 +21,7 @@ WAITS = {"batch's": 60.0, "at once": 0.0, "its own": 5.0}
 async def waits(h: Harness, queue: str) -> dict[Any, float]:
     """Seconds from the start to the time at which each message becomes visible."""
     sent = await h.sent(queue)
-    return {each.body: (each.message.visible_at - START).total_seconds() for each in sent}
+    return {entry.body: (entry.message.visible_at - START).total_seconds() for entry in sent}
 
 
 async def test_a_messages_own_delay_beats_the_delay_of_its_batch_also_with_0(
@@ -31,7 +31,7 @@ async def test_a_messages_own_delay_beats_the_delay_of_its_batch_also_with_0(
     async with harness(app, database=database) as h:
         await work.send_batch(MIXED, delay_seconds=60)
         assert await waits(h, "work") == WAITS
-        await app.batch("work", [Outgoing(f"item {each!r}") for each in "ab"], delay_seconds=7)
+        await app.batch("work", [Outgoing(f"item {name!r}") for name in "ab"], delay_seconds=7)
         assert await waits(h, "work") == WAITS | {"item 'a'": 7.0, "item 'b'": 7.0}
 
 
@@ -69,7 +69,7 @@ async def test_every_option_may_differ_per_message(app: Tickwork) -> None:
             ],
             type="common",
         )
-        a, b = (each.message for each in await h.sent("work"))
+        a, b = (sent.message for sent in await h.sent("work"))
         assert (a.key, a.priority, a.event_id, a.type) == ("k", 9, "1", "common")
         assert (a.content_type, a.body) == (ContentType.TEXT, b"a")
         assert (b.key, b.priority, b.event_id, b.type) == (None, 4, "2", "other")

@@ -142,8 +142,10 @@ async def test_what_does_not_fit_is_dead_before_any_handler_sees_it(
         assert seen == [kind(to="fine")]
         dead = await h.dead("work")
         assert len(dead) == 4
-        assert {(each.reason, each.attempts) for each in dead} == {(REASON_INVALID_PAYLOAD, 0)}
-        assert all("does not fit" in (each.error or "") for each in dead)
+        assert {(letter.reason, letter.attempts) for letter in dead} == {
+            (REASON_INVALID_PAYLOAD, 0)
+        }
+        assert all("does not fit" in (letter.error or "") for letter in dead)
 
 
 @pytest.mark.parametrize("kind", [Odd, OddModel])
@@ -185,8 +187,8 @@ async def test_a_body_that_is_not_what_it_says_is_dead_also_without_a_type(
         await h.drain()
         assert seen == [b"\xff", "fine"]
         dead = await h.dead("work")
-        assert {each.reason for each in dead} == {REASON_INVALID_PAYLOAD}
-        assert sorted(each.body for each in dead) == [b"{", b"\xff"]
+        assert {letter.reason for letter in dead} == {REASON_INVALID_PAYLOAD}
+        assert sorted(letter.body for letter in dead) == [b"{", b"\xff"]
 
 
 @pytest.mark.parametrize("kind", [Struct, Data, Model])
@@ -207,11 +209,11 @@ async def test_a_text_is_no_payload_of_a_type(
         await h.drain()
         assert seen == []
         dead = await h.dead("work")
-        assert [(each.body, each.reason) for each in dead] == [
+        assert [(letter.body, letter.reason) for letter in dead] == [
             ("hello", REASON_INVALID_PAYLOAD),
             (b"hello", REASON_INVALID_PAYLOAD),
         ]
-        assert all(f"does not fit {kind.__name__}" in (each.error or "") for each in dead)
+        assert all(f"does not fit {kind.__name__}" in (letter.error or "") for letter in dead)
 
 
 async def test_of_a_batch_only_what_fits_is_given(app: Tickwork, database: str | None) -> None:
@@ -267,7 +269,7 @@ async def test_what_a_handler_sends_is_checked_too(app: Tickwork, database: str 
         await work.send({"to": "a"})
         await work.send({"to": 7})
         await h.drain()
-        assert [each.body for each in await h.sent("out")] == [{"to": "a"}]
+        assert [message.body for message in await h.sent("out")] == [{"to": "a"}]
         (dead,) = await h.dead("work")
         assert "body: does not fit Struct" in (dead.error or "")
 

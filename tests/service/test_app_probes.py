@@ -45,16 +45,16 @@ async def test_a_breaker_is_probed_every_hour_and_only_what_was_due_by_itself_co
     await h.advance(hours=30)
     failing, sent = await app.endpoints.get("shop"), [*h.deliveries.webhooks]
     undelivered = await app.deliveries.list(status="waiting")
-    at = [int(each.headers["webhook-timestamp"]) for each in sent]
+    at = [int(request.headers["webhook-timestamp"]) for request in sent]
     gaps = [after - before for before, after in pairwise(at)]
     opened = gaps.index(60)
     assert gaps[opened : opened + 7] == [60, 120, 240, 480, 960, 1_920, 3_600]
     assert {*gaps[opened + 6 :]} == {3_600}
     # Those at once, after 10 and after 20 hours count; the next one is not due yet.
     assert len(undelivered) == waiting
-    assert max(int(each.headers["Tickwork-Attempt"]) for each in sent) == 1 + quick + 2 + 1
-    assert sum(each.attempts for each in undelivered) == len(sent) > 30
-    assert {number_of(each) for each in sent[-3:]} == {*range(waiting)}
+    assert max(int(request.headers["Tickwork-Attempt"]) for request in sent) == 1 + quick + 2 + 1
+    assert sum(delivery.attempts for delivery in undelivered) == len(sent) > 30
+    assert {number_of(request) for request in sent[-3:]} == {*range(waiting)}
     assert failing.health.failures_in_row == len(sent)
     h.deliveries.answer = lambda _: 200
     await h.advance(hours=1, seconds=5)
@@ -118,7 +118,7 @@ async def test_a_failed_probe_is_sent_again_at_its_own_time(app: Tickwork, h: Ha
     (waiting,) = await app.deliveries.list(status="waiting")
     shown = await app.deliveries.get(waiting.id)
     assert {probe.headers["Tickwork-Attempt"] for probe in probes} == {"6"}
-    assert [each.number for each in shown.history] == [*range(1, len(probes) + 6)]
+    assert [attempt.number for attempt in shown.history] == [*range(1, len(probes) + 6)]
     # The attempt at its own time is the last one.
     await h.advance(hours=2, minutes=10)
     assert not await app.deliveries.list(status="waiting")

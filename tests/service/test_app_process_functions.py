@@ -29,11 +29,11 @@ async def test_a_function_in_a_process_gets_its_firing_and_its_limit(app: Tickwo
 
         async def sent() -> list[Any]:
             found = await store.messages.peek(DEFAULT, "out", 10)
-            return [msgspec.json.decode(each.body) for each in found]
+            return [msgspec.json.decode(message.body) for message in found]
 
         async def errors() -> list[str | None]:
             found = await app.dead_letters.list("functions.functions")
-            return [each.error for each in found]
+            return [letter.error for letter in found]
 
         for name in ("report", "burn"):
             await app.schedules.trigger(name)

@@ -130,7 +130,7 @@ async def test_a_busy_answer_without_a_time_fails_the_attempt(app: Tickwork, h: 
     h.deliveries.answer = lambda _: 503
     await app.queue("work").send({})
     await h.drain()
-    assert [each.reason for each in await h.dead("work")] == ["max_retries"]
+    assert [letter.reason for letter in await h.dead("work")] == ["max_retries"]
 
 
 async def test_a_permanent_status_makes_a_dead_letter_at_once(app: Tickwork, h: Harness) -> None:
@@ -145,7 +145,7 @@ async def test_a_permanent_status_makes_a_dead_letter_at_once(app: Tickwork, h: 
     )
     await app.queue("work").send({})
     await h.drain()
-    assert [each.reason for each in await h.dead("work")] == ["permanent"]
+    assert [letter.reason for letter in await h.dead("work")] == ["permanent"]
 
 
 async def test_an_open_breaker_delays_and_burns_no_attempt(app: Tickwork, h: Harness) -> None:

@@ -136,12 +136,12 @@ async def test_what_was_begun_of_a_refused_batch_goes_on_and_nobody_is_told(
             len(begun),
             0,
         )
-        endings = [Ending(claim=each.current_claim, fate=Fate.ACK) for each in begun]
+        endings = [Ending(claim=message.current_claim, fate=Fate.ACK) for message in begun]
         await h.store.messages.settle(DEFAULT, Settlement(tuple(endings)))
         await h.advance(hours=2)
         assert (told.numbers, told.ends) == ([], [])
         done = await h.store.batches.items(DEFAULT, left.id, ItemStatus.COMPLETED, 10)
-        assert {item.id for item in done} == {each.id for each in begun}
+        assert {item.id for item in done} == {message.id for message in begun}
 
 
 async def test_a_refused_batch_with_an_id_of_ones_own_stays(

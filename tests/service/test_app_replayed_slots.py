@@ -42,7 +42,7 @@ async def test_a_successful_replay_is_the_last_outcome_of_its_slot(
             assert (await app.schedules.why("report", NINE)).code == status
         assert (made.last_error, made.error_count, made.fired) == (None, 0, 1)
         found = await app.schedules.firings("report")
-        assert [(each.run, each.status) for each in found if each.slot == NINE] == [
+        assert [(firing.run, firing.status) for firing in found if firing.slot == NINE] == [
             (2, "succeeded"), (1, "dead"), (0, "dead"),
         ]  # fmt: skip
         assert await app.dead_letters.list("functions") == ()
@@ -116,7 +116,7 @@ async def test_replays_of_several_slots_are_runs_of_their_own(
         assert (await app.dead_letters.replay("work")).replayed == 3
         await h.drain()
         found = await app.schedules.firings(made.id)
-        done = {each.run: each.slot for each in found if each.status == "succeeded"}
+        done = {firing.run: firing.slot for firing in found if firing.status == "succeeded"}
         keys = {
             f"{without_prefix(made.id)}:2026-03-02T09:00:00Z",
             f"{without_prefix(made.id)}:2026-03-03T09:00:00Z",

@@ -126,7 +126,7 @@ async def test_what_is_done_may_be_returned(app: Tickwork, database: str | None)
         for queue in queues:
             await queue.send("a")
         await h.drain()
-        assert [each.body for each in await h.sent("out")] == ["sent"]
+        assert [message.body for message in await h.sent("out")] == ["sent"]
         assert [await h.dead(queue.name) for queue in queues] == [[], [], []]
 
 

@@ -34,7 +34,7 @@ async def test_a_function_runs_on_its_schedule_and_knows_its_slot(
     async with harness(app, database=database, start=START) as h:
         await h.advance(days=2)
         made = await app.schedules.get("report")
-    assert [each.slot for each in seen] == [NINE, NINE + timedelta(days=1)]
+    assert [firing.slot for firing in seen] == [NINE, NINE + timedelta(days=1)]
     first = seen[0]
     assert (first.attempt, first.catch_up, first.run, first.schedule) == (1, False, 0, "report")
     assert first.payload == {"team": "ops"}
@@ -67,7 +67,7 @@ async def test_what_a_function_sends_commits_with_its_end(
 
     async with harness(app, database=database, start=START) as h:
         await h.advance(hours=2)
-        assert [each.body for each in await h.sent("out")] == [{"attempt": 2}]
+        assert [message.body for message in await h.sent("out")] == [{"attempt": 2}]
         records = await app.schedules.firings("report")
     assert [(record.attempt, record.status) for record in records] == [
         (2, "succeeded"),

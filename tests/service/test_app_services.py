@@ -273,7 +273,7 @@ async def test_calls_of_a_handler_carry_its_correlation_and_are_not_part_of_it(
         assert seen[0] == seen[1]
         assert seen[0][0] == "order-17"
         # The handler failed, but what the service sent is stored.
-        assert [each.body for each in await h.sent("notes")] == ["called", "called"]
+        assert [message.body for message in await h.sent("notes")] == ["called", "called"]
 
 
 async def test_a_stand_in_answers_for_a_service_under_the_harness() -> None:

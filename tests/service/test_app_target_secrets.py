@@ -91,8 +91,8 @@ async def test_a_secret_is_sent_but_neither_stored_nor_shown(
     h.deliveries.answer = lambda _: 503
     await h.advance(minutes=45)
     expected = {
-        (WEBHOOK["url"], "Bearer k3y") if each["type"] == "webhook" else (SLACK, None)
-        for each in target.get("channels", [target])
+        (WEBHOOK["url"], "Bearer k3y") if channel["type"] == "webhook" else (SLACK, None)
+        for channel in target.get("channels", [target])
     }
     assert set(sent(h)) == expected
     everything = await stored(h)

@@ -52,8 +52,8 @@ async def test_a_trace_is_a_tree_of_messages_dead_letters_runs_and_steps(
             ["message", "", "handled"],  # The order itself is gone.
             ["run", "content", "running", ["step", "sleep", "waiting"]],
         ]
-        below = {tuple(each[:3]) for each in shape(found.nodes)}
-        assert below == {tuple(each[:3]) for each in expected}
+        below = {tuple(node[:3]) for node in shape(found.nodes)}
+        assert below == {tuple(node[:3]) for node in expected}
         (gone,) = [node for node in found.nodes if node.state == "handled"]
         assert sorted(shape(gone.children)) == [
             ["dead_letter", "graves", "dead"],

@@ -96,7 +96,7 @@ async def test_a_value_of_the_type_arrives_as_it_was_given(
         await app.schedules.create_bulk([body(kind(to="b"))])
         await h.advance(hours=1)
         assert not await h.dead("emails")
-    assert sorted(seen, key=lambda each: str(each.to)) == [given, kind(to="b")]
+    assert sorted(seen, key=lambda payload: str(payload.to)) == [given, kind(to="b")]
 
 
 async def test_a_payload_fits_the_handler_of_its_type(app: Tickwork, database: str | None) -> None:

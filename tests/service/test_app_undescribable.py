@@ -85,8 +85,8 @@ async def test_an_error_that_cannot_be_told_costs_its_own_message(
         await h.drain()
         assert seen == ["good"]
         dead = await h.dead("work")
-    assert [each.reason for each in dead] == [reason, reason]
-    assert all(told in summary_line(each.error) for each in dead)
+    assert [letter.reason for letter in dead] == [reason, reason]
+    assert all(told in summary_line(letter.error) for letter in dead)
 
 
 async def test_threads_outlive_errors_that_cannot_be_told(tmp_path: Path) -> None:

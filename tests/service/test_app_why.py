@@ -206,7 +206,7 @@ async def test_calls_and_the_alarm_of_an_entity_are_explained(database: str | No
         sent = await app.entity(Brand, "llc").send.plan()
         behind = await app.entity(Brand, "llc").send.plan()
         found = await why_entity(h.store, app._engine.scope, "Brand", "llc")
-        assert [(each.kind, each.code) for each in found] == [
+        assert [(wait.kind, wait.code) for wait in found] == [
             ("alarm", "delayed"),
             ("call", "ready"),
             ("call", "blocked"),
@@ -234,7 +234,11 @@ async def test_a_delivery_says_what_became_of_it_or_what_it_waits_for(
 
         async def publish() -> str:
             event = (await app.events.publish("order.paid", {})).event_id
-            (found,) = [each.id for each in await app.deliveries.list() if each.event_id == event]
+            (found,) = [
+                delivery.id
+                for delivery in await app.deliveries.list()
+                if delivery.event_id == event
+            ]
             return public_id(Prefix.DELIVERY, found)
 
         arrived = await publish()
@@ -430,20 +434,20 @@ async def test_secrets_that_cannot_be_read_are_named_with_what_to_do(
             await app.schedules.trigger(name)
             (message,) = await h.store.schedules.messages(app._engine.scope, made.id, 1)
             messages.append(str(message.id))
-        assert [(await ask(app, each)).code for each in ("shop", named, *messages)] == [
+        assert [(await ask(app, subject)).code for subject in ("shop", named, *messages)] == [
             "active", "ready", "ready", "ready",
         ]  # fmt: skip
         other = SecretBox.from_text(new_key())
         monkeypatch.setattr(engine_of(app), "secret_reader", lambda: other)
-        asked = [await ask(app, each) for each in ("shop", named, *messages)]
-        assert {each.code for each in asked} == {"secrets_unreadable"}
+        asked = [await ask(app, subject) for subject in ("shop", named, *messages)]
+        assert {wait.code for wait in asked} == {"secrets_unreadable"}
         shop, sent, plain, sealed = asked
         words = "the signing secret of endpoint end_"
         assert shop.answer.startswith(f"Deliveries to endpoint shop wait: {words}")
         assert sent.answer.startswith(f"The delivery of order.paid to endpoint shop waits: {words}")
-        for each in asked:
-            assert each.answer.endswith(" was encrypted with another key.")
-            assert "; add that key to TICKWORK_SECRET_KEY, after the" in each.next
+        for wait in asked:
+            assert wait.answer.endswith(" was encrypted with another key.")
+            assert "; add that key to TICKWORK_SECRET_KEY, after the" in wait.next
         assert "if that key is lost, delete the endpoint and create it again" in sent.next
         assert "`tickwork webhooks secret --lost-key`" in plain.next
         assert "give the secrets of the schedule's target again" in sealed.next

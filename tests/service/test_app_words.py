@@ -57,7 +57,7 @@ async def test_a_type_that_nobody_handles_is_told_once(
         if "no handler in this process" in record.getMessage()
     ]
     assert len(told) == 2
-    assert any("the type 'unknown'" in each for each in told)
+    assert any("the type 'unknown'" in line for line in told)
 
 
 async def test_a_server_that_does_not_answer_is_told_with_what_to_do() -> None:
@@ -127,19 +127,19 @@ async def test_one_event_id_for_several_messages_is_refused(
 
     @app.on("outer")
     async def make(_: Any) -> None:
-        for each in (
+        for call in (
             emails.send_batch(["a", "b"], event_id="x"),
             app.batch("emails", ["a", "b"], event_id="x"),
         ):
             with pytest.raises(InvalidInput, match=said):
-                await each
+                await call
         await app.batch("emails", (name for name in ["in a handler"]), event_id="y")
 
     async with harness(app, database=database, raise_errors=True) as h:
         with pytest.raises(InvalidInput, match=said):
             await emails.send_batch(["a", "b"], event_id="x")
         with pytest.raises(InvalidInput, match=said):
-            await app.batch("emails", (each for each in "abc"), event_id="x")
+            await app.batch("emails", (body for body in "abc"), event_id="x")
         assert not await h.store.batches.list(DEFAULT, 10)
         await emails.send_batch(["alone"], event_id="x")
         await outer.send(1)

@@ -56,7 +56,7 @@ async def test_a_step_calls_an_entity_once_and_again_after_a_restart_or_with_new
         again = await app.workflows.start(count, 1)
         await h.drain()
         assert await again.result() == [[11, 12], [13, 14]]
-        assert [(await each.status()).generation for each in (run, again)] == [1, 1]
+        assert [(await handle.status()).generation for handle in (run, again)] == [1, 1]
 
 
 @pytest.mark.parametrize("kind", ["run", "call", "message"])

@@ -29,7 +29,7 @@ class Page(msgspec.Struct):
 
 async def children_of(h: Harness, run_id: str) -> list[Any]:
     found = await h.store.workflows.list(DEFAULT, RunSelection(parent_id=run_id), 1_000)
-    return sorted(found, key=lambda each: str(each.parent_step))
+    return sorted(found, key=lambda child: str(child.parent_step))
 
 
 async def test_the_items_of_a_map_are_child_runs_that_a_batch_counts(
@@ -53,17 +53,17 @@ async def test_the_items_of_a_map_are_child_runs_that_a_batch_counts(
         await h.drain()
         assert await run.result() == [0, 2, 4, 6, 8]
         status = await run.status()
-        assert [(each.key, each.kind, each.state) for each in status.steps] == [
+        assert [(step.key, step.kind, step.state) for step in status.steps] == [
             ("publish", "map", "done"),
             ("none", "map", "done"),
         ]
         found = await children_of(h, "parent")
-        assert [each.parent_step for each in found] == [f"publish[{each}]" for each in "abcde"]
-        assert {each.status for each in found} == {RunStatus.COMPLETED}
+        assert [child.parent_step for child in found] == [f"publish[{key}]" for key in "abcde"]
+        assert {child.status for child in found} == {RunStatus.COMPLETED}
         batch = await h.store.batches.get(DEFAULT, UUID(status.steps[0].output["batch_id"]))
         assert (batch.total, batch.completed, batch.failed) == (5, 5, 0)
-        assert sorted(each.body for each in await h.sent("out")) == [*"abcde"]
-        assert [each.id for each in await app.workflows.list()] == ["parent"]
+        assert sorted(message.body for message in await h.sent("out")) == [*"abcde"]
+        assert [listed_run.id for listed_run in await app.workflows.list()] == ["parent"]
         assert len(await app.workflows.list(parent="parent", status="completed")) == 5
 
 

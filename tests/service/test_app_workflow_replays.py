@@ -61,7 +61,7 @@ def declare_tree(app: Tickwork, chance: Random) -> Any:
             left = [group.create_task(grow(branch)) for branch in (0, 1)]
         right = await asyncio.gather(grow(2), grow(3))
         leaves = await step.gather(*(step.do("leaf", work, str(at)) for at in range(3)))
-        return [each.result() for each in left] + [*right, leaves]
+        return [task.result() for task in left] + [*right, leaves]
 
     return tree
 
@@ -88,7 +88,7 @@ async def test_parallel_steps_replay_identically_in_any_order(
             ]
             status = await run.status()
             assert status.divergence is None
-            keys = [each.key for each in status.steps]
+            keys = [step.key for step in status.steps]
             steps, rests = sum(map(len, shape)), sum(map(sum, shape))
             assert len({*keys}) == len(keys) == steps + rests + 3
 

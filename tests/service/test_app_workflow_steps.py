@@ -88,7 +88,7 @@ async def test_a_name_that_two_tasks_use_is_refused_and_a_key_tells_them_apart(
         with pytest.raises(RunFailed, match="step 'same': is used by two tasks"):
             await refused.result()
         assert await with_keys.result() == [1, 2]
-        keys = {each.key for each in (await with_keys.status()).steps}
+        keys = {step.key for step in (await with_keys.status()).steps}
         assert keys == {"same[-1]", "same[-2]"}
 
 
@@ -477,11 +477,11 @@ async def test_the_replay_of_a_slot_tries_the_step_again_that_failed_its_run(
         await h.drain()
         assert await h.dead(queue) == []
         (run,) = await app.workflows.list()
-        steps = {each.key: each.state for each in (await app.workflows.get(run.id).status()).steps}
+        steps = {step.key: step.state for step in (await app.workflows.get(run.id).status()).steps}
         assert (run.status, run.result, ran) == ("completed", "page stored", ["fetch"])
         assert steps == {"cache": "failed", "fetch": "done", "store": "done"}
         fired = await app.schedules.firings(made.id)
-        assert [each.status for each in fired] == ["succeeded", "dead"]
+        assert [firing.status for firing in fired] == ["succeeded", "dead"]
 
 
 async def test_a_paused_run_is_not_read_again_and_again_while_its_last_step_runs(

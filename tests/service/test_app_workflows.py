@@ -54,7 +54,7 @@ async def test_a_run_does_its_steps_once_and_returns(app: Tickwork, database: st
         assert await run.result() == "an article about tax"
         status = await app.workflows.get("brand-7").status()
         assert (status.status, status.version) == ("completed", "1")
-        assert [each.key for each in status.steps] == ["fetch", "cool-down", "write"]
+        assert [step.key for step in status.steps] == ["fetch", "cool-down", "write"]
         with pytest.raises(Conflict, match="on_conflict"):
             await app.workflows.start(content, {"keyword": "tax"}, id="brand-7")
 
@@ -263,7 +263,7 @@ async def test_bad_input_is_refused_by_its_field_and_changes_nothing(
         with pytest.raises(NotFound, match="no workflow wait; an app"):
             await app.workflows.start("wait")
         assert await run.status() == before
-        assert [each.id for each in await app.workflows.list()] == ["x"]
+        assert [listed_run.id for listed_run in await app.workflows.list()] == ["x"]
 
 
 async def test_parallel_steps_run_together_and_siblings_finish_before_an_error(
@@ -292,7 +292,7 @@ async def test_parallel_steps_run_together_and_siblings_finish_before_an_error(
         run = await app.workflows.start(fan_out)
         await h.advance(minutes=2)
         assert await run.result() == [4, 5, 6, 7]
-        keys = [each.key for each in (await run.status()).steps]
+        keys = [step.key for step in (await run.status()).steps]
         parts = ["part", "part#2", "part#3", "task", "task#2", "a while", "item"]
         assert sorted(keys) == sorted(parts)
     assert done == [2, 3, 4, 5, 6, 7]
@@ -382,7 +382,7 @@ async def test_a_run_that_is_paused_during_a_step_records_it_and_stops_there(
         run = await app.workflows.start(pausing)
         await h.advance(hours=1)
         assert done == ["pauses"]
-        assert [each.state for each in (await run.status()).steps] == ["done"]
+        assert [step.state for step in (await run.status()).steps] == ["done"]
         await run.resume()
         await h.drain()
         assert (await run.result(), done) == ("paused", ["pauses", "second"])
@@ -584,7 +584,7 @@ async def test_no_recorded_step_runs_again_after_a_crash_at_any_boundary(
     ran_again: list[str] = []
 
     async def work(name: str) -> str:
-        recorded = {each.key: each.state for each in (await run.status()).steps}
+        recorded = {step.key: step.state for step in (await run.status()).steps}
         if recorded.get(name) == "done":
             ran_again.append(name)
         return name.upper()
@@ -610,7 +610,7 @@ async def test_no_recorded_step_runs_again_after_a_crash_at_any_boundary(
             await h.advance(seconds=10)
             assert await run.result() == ["A", "B", "C", crash_at, "D"]
             events = (await run.status()).events
-            assert [each.consumed_by for each in events] == ["event"]
+            assert [event.consumed_by for event in events] == ["event"]
             if h.steps.crashes == crashes:
                 break
         assert crash_at > 10
@@ -682,10 +682,10 @@ async def test_a_schedule_starts_runs_and_its_firings_end_with_them(
         assert schedule.target == {"type": "workflow", "workflow": "report"}
         await h.advance(hours=4, minutes=45)
         assert seen == [{"of": "brand"}, {"of": "brand"}]
-        first, second, *_ = sorted(await app.workflows.list(), key=lambda each: each.created_at)
+        first, second, *_ = sorted(await app.workflows.list(), key=lambda run: run.created_at)
         assert (first.status, second.status) == ("completed", "failed")
         fired = await app.schedules.firings(schedule.id)
-        states = [(each.status, each.reason) for each in fired]
+        states = [(firing.status, firing.reason) for firing in fired]
         assert ("succeeded", None) in states
         assert ("dead", "permanent") in states
         assert ("skipped", "skipped_overlap") in states

@@ -142,13 +142,14 @@ class World:
 
     async def handle(self) -> None:
         found = await pull(self.store, limit=ALL)
-        for each in found:
-            assert each.schedule_id is not None
-            assert each.slot is not None
-            given = Handled(each.slot, self.elapsed_seconds, each.catch_up)
-            self.handled.setdefault(each.schedule_id, []).append(given)
+        for message in found:
+            assert message.schedule_id is not None
+            assert message.slot is not None
+            given = Handled(message.slot, self.elapsed_seconds, message.catch_up)
+            self.handled.setdefault(message.schedule_id, []).append(given)
         endings = [
-            decide.settle(each, Succeeded(), QueueSettings(), took_seconds=0.0) for each in found
+            decide.settle(message, Succeeded(), QueueSettings(), took_seconds=0.0)
+            for message in found
         ]
         if endings:
             await self.store.messages.settle(SYSTEM, Settlement(tuple(endings)))
@@ -178,8 +179,8 @@ async def anchors(store: Store, *schedules: Schedule) -> set[timedelta]:
     """By how much they count from another instant than at first."""
     now = [await again(store, schedule) for schedule in schedules]
     return {
-        each.definition.rule.anchor - made.definition.rule.anchor
-        for each, made in zip(now, schedules, strict=True)
+        schedule.definition.rule.anchor - made.definition.rule.anchor
+        for schedule, made in zip(now, schedules, strict=True)
     }
 
 
@@ -188,7 +189,10 @@ async def anchors(store: Store, *schedules: Schedule) -> set[timedelta]:
     [
         3_605,
         on_sqlite(-45),
-        *(pytest.param(each, marks=pytest.mark.soak) for each in (3_600, 41, -3_600, -3_605)),
+        *(
+            pytest.param(jump_seconds, marks=pytest.mark.soak)
+            for jump_seconds in (3_600, 41, -3_600, -3_605)
+        ),
     ],
 )
 async def test_intervals_keep_their_spacing_and_the_others_follow_the_clock(
@@ -202,28 +206,28 @@ async def test_intervals_keep_their_spacing_and_the_others_follow_the_clock(
     node = await world.node()
     await world.run(node, seconds=130)
     jumped_at = clock.now()
-    fired = [world.of(each)[-1].slot for each in made]
+    fired = [world.of(schedule)[-1].slot for schedule in made]
     clock.set_by(seconds=seconds)
     await world.run(node, seconds=130)
     world.check_spacing(*made)
     by = timedelta(seconds=seconds) + TRIFLE
     assert await anchors(store, *made) == {by}
     assert node.noted.moved_by_clock == len(made)
-    assert len({each.slot for each in world.of(cron)}) == len(world.of(cron))
+    assert len({firing.slot for firing in world.of(cron)}) == len(world.of(cron))
     if seconds < -1_000:
         # What fired does not come again; it goes on when the clock is there once more.
         assert len(world.of(cron)) == 2
     if seconds > 1_000:
-        assert sum(each.catch_up for each in world.of(cron)) == 3
+        assert sum(firing.catch_up for firing in world.of(cron)) == 3
 
     until = max(jumped_at, clock.now())
     watched = [WatchedSchedule(id=cron.id, rule=cron.definition.rule, since=START, until=until)]
-    for each, last in zip(made, fired, strict=True):
-        old = each.definition.rule
+    for schedule, last in zip(made, fired, strict=True):
+        old = schedule.definition.rule
         new = structs.replace(old, anchor=old.anchor + by)
         watched += [
-            WatchedSchedule(id=each.id, rule=old, since=START, until=last),
-            WatchedSchedule(id=each.id, rule=new, since=last + by, until=clock.now()),
+            WatchedSchedule(id=schedule.id, rule=old, since=START, until=last),
+            WatchedSchedule(id=schedule.id, rule=new, since=last + by, until=clock.now()),
         ]
     history = await read_history(store, home.url, watched)
     assert find_violations(history) == ()
@@ -319,8 +323,8 @@ async def test_a_machine_that_stood_still_while_others_went_on_moves_nothing(
     )
     assert await anchors(world.store, *made) == {timedelta()}
     assert (await world.store.shards.clock(SYSTEM)).clock == 0
-    for each in made:
-        assert len({one.slot for one in world.of(each)}) == len(world.of(each)) == 10
+    for schedule in made:
+        assert len({one.slot for one in world.of(schedule)}) == len(world.of(schedule)) == 10
 
 
 async def test_a_step_that_leases_live_through_moves_nothing(world: World) -> None:
@@ -332,7 +336,7 @@ async def test_a_step_that_leases_live_through_moves_nothing(world: World) -> No
     await world.run(node, seconds=60)
     assert (node.noted.clock_jumps, node.noted.moved_by_clock) == (1, 0)
     assert await anchors(world.store, made) == {timedelta()}
-    slots = [each.slot for each in world.of(made)]
+    slots = [firing.slot for firing in world.of(made)]
     assert slots == [START + n * EVERY for n in range(1, len(slots) + 1)]
 
 
@@ -356,8 +360,8 @@ async def test_who_came_after_a_jump_and_knew_nothing_of_it_is_not_moved_again(
     assert (await store.shards.clock(SYSTEM)).clock == 3_600_000_000
     assert await anchors(store, *made) == {timedelta()}
     assert old.noted.moved_by_clock + new.noted.moved_by_clock == 0
-    for each in made:
-        given = world.of(each)
+    for schedule in made:
+        given = world.of(schedule)
         assert len({one.slot for one in given}) == len(given)
         assert [one for one in given if one.elapsed_seconds > 100 and not one.catch_up]
 
@@ -369,11 +373,11 @@ async def test_a_fixed_delay_is_counted_on(world: World) -> None:
         await world.run(node, seconds=65)
         world.clock.set_by(seconds=seconds)
     await world.run(node, seconds=65)
-    given = [each.elapsed_seconds for each in world.of(made)]
+    given = [firing.elapsed_seconds for firing in world.of(made)]
     gaps = [after - earlier for earlier, after in pairwise(given)]
     assert all(20 <= gap <= 20 + STEP_SECONDS for gap in gaps), gaps
     assert len(given) >= 7
-    assert not any(each.catch_up for each in world.of(made))
+    assert not any(firing.catch_up for firing in world.of(made))
 
 
 async def test_bounds_are_times_on_the_wall(world: World) -> None:
@@ -387,7 +391,9 @@ async def test_bounds_are_times_on_the_wall(world: World) -> None:
     await world.run(node, seconds=60)
     assert await again(store, later) == later
     # What was planned already still fires.
-    assert [each.slot for each in world.of(ending)][-1] <= end + timedelta(seconds=AHEAD_SECONDS)
+    assert [firing.slot for firing in world.of(ending)][-1] <= end + timedelta(
+        seconds=AHEAD_SECONDS
+    )
     assert (await again(store, ending)).status == "completed"
 
 
@@ -477,10 +483,12 @@ async def test_a_change_soon_after_a_jump_loses_no_slot_and_makes_none_up(
     await store.schedules.change(DEFAULT, paused.id, WithdrawScope.NOTHING, resume)
     await world.run(node, seconds=90)
     world.check_spacing(*made)
-    for each in made:
-        found = await store.firings.list(DEFAULT, each.id, LIST_LIMIT_MAX)
+    for schedule in made:
+        found = await store.firings.list(DEFAULT, schedule.id, LIST_LIMIT_MAX)
         assert [one.reason for one in found if one.reason] == []
-        assert (await again(store, each)).fired - len(found) == len(await messages(store, each))
+        assert (await again(store, schedule)).fired - len(found) == len(
+            await messages(store, schedule)
+        )
 
 
 @pytest.mark.parametrize("later", [0, on_sqlite(400)])
@@ -547,7 +555,7 @@ async def test_a_slot_that_is_taken_is_not_taken_again(world: World) -> None:
     other = rule_of(clock, made.id, start_at=start, **TWENTY)
     await update(store, await again(store, made), other)
     await wait_unclaimed(world, node, 80)
-    begun = [each.slot for each in await pull(store, limit=2)]
+    begun = [message.slot for message in await pull(store, limit=2)]
     waiting = [message.slot for message in await messages(store, made) if message.slot not in begun]
     clock.set_by(seconds=-60)
     await wait_unclaimed(world, node, STEP_SECONDS)
@@ -569,8 +577,10 @@ async def test_an_interval_that_is_made_another_after_a_jump_back_goes_on_at_onc
     node = await world.node()
     await world.run(node, seconds=30)
     if is_paused:
-        for each in (made, bounded):
-            await store.schedules.change(DEFAULT, each.id, WithdrawScope.UNCLAIMED, changing.pause)
+        for schedule in (made, bounded):
+            await store.schedules.change(
+                DEFAULT, schedule.id, WithdrawScope.UNCLAIMED, changing.pause
+            )
     clock.set_by(seconds=-3_600)
     await world.run(node, seconds=30)
     other = rule_of(clock, made.id, interval_seconds=40)
@@ -609,7 +619,7 @@ async def test_an_interval_with_a_start_stays_off_the_slots_of_before(world: Wor
         assert now.next_slot is not None
         assert now.next_slot - clock.now() <= 2 * EVERY, "one is planned already"
     await world.run(node, seconds=60)
-    slots = [each.slot for each in world.of(made)]
+    slots = [firing.slot for firing in world.of(made)]
     assert len({*slots}) == len(slots) >= 8
 
 
@@ -640,7 +650,7 @@ async def test_catch_ups_do_not_wait_for_the_time_before_a_jump_back(world: Worl
         node.boot_seconds += 900
         given = len(world.of(made))
         await world.run(node, seconds=30)
-        assert sum(each.catch_up for each in world.of(made)[given:]) >= 2
+        assert sum(firing.catch_up for firing in world.of(made)[given:]) >= 2
 
 
 async def test_a_node_that_stops_half_way_leaves_the_rest_to_the_next(world: World) -> None:
@@ -717,12 +727,16 @@ async def test_who_lost_the_shard_moves_nothing(store: Store, clock: VirtualCloc
     clock.set_by(seconds=-3_600)
     assert await store.shards.set_clock(SYSTEM, jump, TTL_SECONDS)
     assert not await store.shards.set_clock(SYSTEM, jump, TTL_SECONDS), "it is known already"
-    (grant,) = [each for each in first.grants if each.shard == shard_of_schedule(made)]
+    (grant,) = [
+        candidate for candidate in first.grants if candidate.shard == shard_of_schedule(made)
+    ]
     await store.nodes.leave(SYSTEM, first.node)
     second = await lead(store)
     assert await store.shards.follow_clock(SYSTEM, grant) is None
     assert await again(store, made) == made
-    (newer,) = [each for each in second.grants if each.shard == shard_of_schedule(made)]
+    (newer,) = [
+        candidate for candidate in second.grants if candidate.shard == shard_of_schedule(made)
+    ]
     for moved in (1, 0):
         followed = await store.shards.follow_clock(SYSTEM, newer)
         assert followed is not None

@@ -85,7 +85,7 @@ async def test_a_queue_that_was_deleted_is_created_again_by_the_app_that_declare
         await store.queues.delete(DEFAULT, "work")
 
         async def is_back() -> bool:
-            names = [each.name for each in await store.queues.list(DEFAULT)]
+            names = [queue.name for queue in await store.queues.list(DEFAULT)]
             return "work" in names
 
         await eventually(is_back)

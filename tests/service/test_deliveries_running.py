@@ -63,7 +63,9 @@ def names(monkeypatch: pytest.MonkeyPatch) -> None:
             return [*system(host, port, *more, **options)]
         if not NAMES[host]:
             raise socket.gaierror(socket.EAI_NONAME, "no such name")
-        return [each for one in NAMES[host] for each in system(one, port, type=socket.SOCK_STREAM)]
+        return [
+            address for one in NAMES[host] for address in system(one, port, type=socket.SOCK_STREAM)
+        ]
 
     monkeypatch.setattr(socket, "getaddrinfo", lookup)
 
@@ -106,7 +108,9 @@ async def test_every_bad_target_ends_in_time_with_a_clear_outcome(
     app: Tickwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with AsyncExitStack() as servers:
-        urls = {name: await servers.enter_async_context(wire(each)) for name, each in WIRES.items()}
+        urls = {
+            name: await servers.enter_async_context(wire(answer)) for name, answer in WIRES.items()
+        }
         bomb, redirect = [await servers.enter_async_context(receiver()) for _ in range(2)]
         packed = gzip.compress(bytes(10_000_000))
         bomb.answer = lambda: web.Response(body=packed, headers={"Content-Encoding": "gzip"})

@@ -62,7 +62,7 @@ async def test_a_host_that_hangs_does_not_hold_up_the_others(app: Tickwork) -> N
             await eventually(lambda: _is_limited(app), what="a delivery that names its limit")
         assert arrived("/fast") == EVENTS
         assert arrived("/hang") == AT_ONCE
-        (request, body) = next(each for each in server.requests if each[0].path == "/fast")
+        (request, body) = next(arrival for arrival in server.requests if arrival[0].path == "/fast")
         (delivery, *_) = await app.deliveries.list(endpoint="fast", limit=1)
         headers = {name.lower(): value for name, value in request.headers.items()}
         at = delivery.published_at
@@ -74,9 +74,9 @@ async def test_a_host_that_hangs_does_not_hold_up_the_others(app: Tickwork) -> N
 async def _is_limited(app: Tickwork) -> bool:
     """Whether `why` of a delivery to the slow host names the limit of that host."""
     waiting = await app.deliveries.list(endpoint="slow", limit=EVENTS)
-    found = [await app.why(public_id(Prefix.DELIVERY, each.id)) for each in waiting]
+    found = [await app.why(public_id(Prefix.DELIVERY, delivery.id)) for delivery in waiting]
     words = f"waits for its turn: host 127.0.0.1 of default gets {AT_ONCE} at once"
-    return any(each.code == "limited" and words in each.answer for each in found)
+    return any(wait.code == "limited" and words in wait.answer for wait in found)
 
 
 async def _all_delivered(app: Tickwork) -> bool:
@@ -121,7 +121,7 @@ async def test_bad_receivers_leave_others_their_latency(
         assert keeps_latency(alone, beside), (alone, beside)
         for number, statuses in enumerate(({"waiting"}, {"waiting"}, {"waiting", "delivered"})):
             found = await app.deliveries.list(endpoint=f"bad-{number}", limit=EVENTS)
-            assert {str(each.status) for each in found} <= statuses
+            assert {str(delivery.status) for delivery in found} <= statuses
 
 
 @pytest.mark.one_store("postgres")
@@ -208,7 +208,7 @@ def _is_valid(server: Receiver, path: str, secret: str) -> bool:
 
 def _last(server: Receiver, path: str) -> tuple[dict[str, str], bytes]:
     """The headers and the body of the last request."""
-    request, body = [each for each in server.requests if each[0].path == path][-1]
+    request, body = [arrival for arrival in server.requests if arrival[0].path == path][-1]
     return dict(request.headers), body
 
 

@@ -48,7 +48,7 @@ async def test_who_ends_its_worker_is_dead_in_the_end_and_the_others_are_done_on
     letters = (await store.dead_letters.list(DEFAULT, "work", Selection())).letters
     dead = {decode_body(letter.body, letter.content_type): letter for letter in letters}
     out = await store.messages.peek(DEFAULT, "out", 100)
-    assert sorted(decode_body(each.body, each.content_type) for each in out) == OTHERS
+    assert sorted(decode_body(message.body, message.content_type) for message in out) == OTHERS
     died = [live.returncode for live in lives if live.returncode is not None]
     assert (dead["exit"].reason, died) == (REASON_WORKER_LOST, [3] * LOST_CLAIMS_MAX)
     assert dead["allocate"].reason == REASON_MAX_RETRIES
@@ -70,5 +70,5 @@ async def test_in_processes_each_costs_its_own_message_on_either_store(home: Hom
     async with place.app.running():
         await place.send(OTHERS[0], *bad, *OTHERS[1:])
         errors = await place.until_dead(len(bad))
-        assert all(any(error in each for each in errors) for error in bad.values())
+        assert all(any(error in text for text in errors) for error in bad.values())
         assert sorted(await place.until_out(len(OTHERS))) == OTHERS

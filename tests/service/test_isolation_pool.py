@@ -136,7 +136,7 @@ async def pool() -> AsyncIterator[ProcessPool]:
 
 async def test_a_process_is_replaced_after_so_many_messages(pool: ProcessPool) -> None:
     pids = [await pid(pool) for _ in range(7)]
-    assert [pids.index(each) for each in pids] == [0, 0, 0, 3, 3, 3, 6]
+    assert [pids.index(process_id) for process_id in pids] == [0, 0, 0, 3, 3, 3, 6]
 
 
 async def test_as_many_run_as_are_needed_and_the_idle_ones_end(pool: ProcessPool) -> None:
@@ -174,7 +174,7 @@ async def test_values_of_every_plain_kind_cross(pool: ProcessPool) -> None:
     assert message.rows is not None
     message.rows.joined(Connection())
     assert written == [("a statement", kind) for kind in handlers.KINDS]
-    assert [type(each) for _, each in written] == [type(kind) for kind in handlers.KINDS]
+    assert [type(value) for _, value in written] == [type(kind) for kind in handlers.KINDS]
 
 
 @pytest.mark.parametrize(

@@ -136,8 +136,8 @@ async def test_a_signal_to_all_does_not_cut_a_handler_off(tmp_path: Path) -> Non
     place = Workplace(tmp_path)
     place.handle(handlers.end, isolation="process")
     async with place.app._engine.running() as worker:
-        for each in (signal.SIGTERM, signal.SIGINT):
-            os.kill(pids(worker)[0], each)
+        for signal_number in (signal.SIGTERM, signal.SIGINT):
+            os.kill(pids(worker)[0], signal_number)
         await place.send("a")
         assert await place.until_out() == ["a"]
         assert await place.errors() == []
@@ -173,8 +173,11 @@ async def test_what_a_handler_says_crosses(tmp_path: Path) -> None:
             return (counts.delayed, counts.ready, counts.claimed) == (2, 0, 0)
 
         await eventually(delayed, timeout_seconds=WAIT_SECONDS)
-        waiting = [await store.messages.get(DEFAULT, "work", each) for each in (retried, snoozed)]
-        assert [each.attempts for each in waiting] == [1, 0]
+        waiting = [
+            await store.messages.get(DEFAULT, "work", message_id)
+            for message_id in (retried, snoozed)
+        ]
+        assert [message.attempts for message in waiting] == [1, 0]
 
 
 async def test_what_a_handler_sends_belongs_to_the_story_of_its_message(tmp_path: Path) -> None:

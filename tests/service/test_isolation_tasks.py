@@ -107,7 +107,7 @@ async def test_a_handler_that_hangs_is_stopped_at_its_wall_limit(tmp_path: Path)
         assert await place.until_dead() == ["took longer than 1 second, and was stopped"]
         assert await place.until_out() == ["a"]
         assert worker.consumers[0].running == 0
-    assert all(0 < each <= 1 for each in left)
+    assert all(0 < seconds <= 1 for seconds in left)
 
 
 async def test_who_will_not_be_cancelled_is_left_behind(
@@ -186,7 +186,9 @@ async def test_what_was_said_before_the_limit_counts(tmp_path: Path) -> None:
         place.pass_seconds(1)
         await place.until_dead()
         assert await place.until_out() == ["a"]
-        assert [decode_body(each.body, each.content_type) for each in await place.dead()] == ["bad"]
+        assert [decode_body(letter.body, letter.content_type) for letter in await place.dead()] == [
+            "bad"
+        ]
 
 
 @pytest.mark.parametrize("is_stubborn", [False, True])
@@ -283,7 +285,7 @@ async def test_stopping_the_worker_gives_back_what_does_not_end(
             await eventually(lambda: len(begun) == 2)
         assert worker._context.isolator.abandoned.count("work") == 1
     waiting = await place.waiting()
-    assert [(each.attempts, each.holder) for each in waiting] == [(0, None)] * 2
+    assert [(message.attempts, message.holder) for message in waiting] == [(0, None)] * 2
     await place.app.close()
     let_go.set()
     await eventually(lambda: worker._context.isolator.abandoned.count("work") == 0)

@@ -57,8 +57,8 @@ def doors() -> Iterator[Callable[[], threading.Event]]:
         return made[-1]
 
     yield door
-    for each in made:
-        each.set()
+    for event in made:
+        event.set()
 
 
 def declared(function: Callable[..., Any]) -> HandlerDeclaration:
@@ -72,7 +72,7 @@ def declared(function: Callable[..., Any]) -> HandlerDeclaration:
 
 
 def handler_threads() -> list[threading.Thread]:
-    return [each for each in threading.enumerate() if each.name == "tickwork-handler"]
+    return [thread for thread in threading.enumerate() if thread.name == "tickwork-handler"]
 
 
 ENDS: dict[str, tuple[Callable[[], None], str]] = {

@@ -91,7 +91,7 @@ async def test_what_is_claimed_late_while_others_are_judged_is_judged_as_well(
     first, second = await claim(store, await join(store))
     here = await consumer(store)
     await asyncio.gather(here.late.accept([first]), here.late.accept([second]))
-    assert {each.id for each in here.prefetch.take_all()} == {first.id, second.id}
+    assert {message.id for message in here.prefetch.take_all()} == {first.id, second.id}
     assert here.late.waiting == []
 
 
@@ -116,7 +116,7 @@ async def test_one_that_is_claimed_anew_while_it_is_judged_is_another(
     first, second = await claim(store, node)
     here, slow = await consumer(store), SlowStore(store)
     late = LateMessages(cast(Store, slow), here.prefetch, here.settler)
-    sifts = [asyncio.create_task(late.accept([each])) for each in (first, second)]
+    sifts = [asyncio.create_task(late.accept([message])) for message in (first, second)]
     await eventually(lambda: len(slow.gates) == 2)
     slow.gates[0].set()
     await sifts[0]
@@ -129,7 +129,7 @@ async def test_one_that_is_claimed_anew_while_it_is_judged_is_another(
     for gate in slow.gates:
         gate.set()
     await asyncio.gather(*sifts)
-    assert {each.current_claim for each in here.prefetch.take_all()} == {
+    assert {message.current_claim for message in here.prefetch.take_all()} == {
         second.current_claim,
         again.current_claim,
     }
@@ -152,7 +152,9 @@ async def test_if_the_database_is_away_what_is_late_is_given_back(
         await late.accept([message])
     await here.settler.drain()
     assert (late.waiting, here.prefetch.take_all()) == ([], [])
-    assert [each.id for each in await claim(store, await join(store))] == [message.id]
+    assert [claimed_message.id for claimed_message in await claim(store, await join(store))] == [
+        message.id
+    ]
 
 
 async def test_slots_of_another_schedule_do_not_count(store: Store, clock: VirtualClock) -> None:
@@ -165,5 +167,5 @@ async def test_slots_of_another_schedule_do_not_count(store: Store, clock: Virtu
     await plan_now(store, clock)
     clock.advance(seconds=61)
     found = await claim(store, await join(store))
-    assert [each.is_late for each in found] == [True, True]
+    assert [message.is_late for message in found] == [True, True]
     assert len(await (await consumer(store)).accept(*found)) == 2

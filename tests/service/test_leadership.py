@@ -50,7 +50,7 @@ async def test_two_nodes_come_to_equal_shares_without_a_word(store: Store, node:
     assert second.grants == ()
     for leadership in (first, second):
         await leadership.hold()
-    shards = [{grant.shard for grant in each.grants} for each in (first, second)]
+    shards = [{grant.shard for grant in leader.grants} for leader in (first, second)]
     assert [len(shard) for shard in shards] == [SHARDS // 2] * 2
     assert not shards[0] & shards[1]
     assert (first.lost, second.lost) == (0, 0), "what was given up is not lost"

@@ -49,7 +49,7 @@ class Kept(logging.Handler):
     def fields(self, outcome: str) -> dict[str, Any]:
         """Those of the first line with this outcome."""
         found = [record.msg.fields for record in self.records if isinstance(record.msg, LogEvent)]
-        return dict(next(each for each in found if each.get("outcome") == outcome))
+        return dict(next(fields for fields in found if fields.get("outcome") == outcome))
 
 
 @pytest.fixture
@@ -143,14 +143,14 @@ async def test_a_line_tells_what_happened_in_a_group_of_tasks(tmp_path: Path, ke
         await eventually(lambda: len(kept.told()) == 3, timeout_seconds=LATE_SECONDS)
     group = "ExceptionGroup: unhandled errors in a TaskGroup"
     told = [record.msg for record in kept.records if record.levelname == "ERROR"]
-    assert sorted(each.fields["error"] for each in told if isinstance(each, LogEvent)) == [
+    assert sorted(event.fields["error"] for event in told if isinstance(event, LogEvent)) == [
         f"ConnectionError: the bank is shut (1 of 1 in {group})",
         f"KeyError: 'x' (1 of 1 in {group})",
         f"KeyError: 'x' (1 of 1 in {group})",
     ]
     dead = await work.dead()
-    assert all((each.error or "").startswith("  + Exception Group Traceback") for each in dead)
-    assert {each.fingerprint for each in dead} == {
+    assert all((letter.error or "").startswith("  + Exception Group Traceback") for letter in dead)
+    assert {letter.fingerprint for letter in dead} == {
         f"ConnectionError: the bank is shut (<n> of <n> in {group})",
         f"KeyError: <text> (<n> of <n> in {group})",
     }
@@ -227,7 +227,7 @@ def lines(kept: Kept) -> list[tuple[str, Any]]:
     """The name and the count of each line, and forgets them."""
     found = [record.msg for record in kept.records if isinstance(record.msg, LogEvent)]
     kept.records.clear()
-    return [(each.event, each.fields.get("count")) for each in found]
+    return [(line.event, line.fields.get("count")) for line in found]
 
 
 def test_errors_of_one_cause_are_one_line_per_minute_with_a_count(

@@ -164,4 +164,4 @@ def test_odd_names_do_not_break_a_line(log_format: str) -> None:
 def test_a_connection_that_was_given_up_while_it_was_opened_is_not_logged() -> None:
     dropped = logging.makeLogRecord({"name": "asyncio", "msg": "unexpected connection_lost() call"})
     other = logging.makeLogRecord({"name": "asyncio", "msg": "Task exception was never retrieved"})
-    assert [is_worth_logging(each) for each in (dropped, other)] == [False, True]
+    assert [is_worth_logging(record) for record in (dropped, other)] == [False, True]

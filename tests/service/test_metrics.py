@@ -51,7 +51,11 @@ class Numbers:
 
     def ended(self) -> dict[str, float]:
         """How many messages of `work` ended how."""
-        (family,) = (each for each in self.registry.collect() if each.name == "tickwork_messages")
+        (family,) = (
+            candidate
+            for candidate in self.registry.collect()
+            if candidate.name == "tickwork_messages"
+        )
         return {sample.labels["outcome"]: sample.value for sample in family.samples if sample.value}
 
 
@@ -226,7 +230,9 @@ async def test_the_depth_of_queues_is_scraped_also_of_those_that_nobody_handles(
                 oldest = scraped(text, "queue_oldest_seconds")
                 found = scraped(text, "queue_waiting_messages")
                 assert oldest.keys() == found.keys()
-                assert all((oldest[each] > 0) == (found[each] > 0) for each in found)
+                assert all(
+                    (oldest[queue_name] > 0) == (found[queue_name] > 0) for queue_name in found
+                )
                 return found
 
             async def are_told() -> bool:
@@ -273,10 +279,10 @@ async def test_one_node_measures_the_queues_and_only_if_somebody_reads_them(
 
         def telling() -> int:
             found = (
-                each.get_sample_value("tickwork_queue_waiting_messages", {"queue": "work"})
-                for _, each in apps.values()
+                app_registry.get_sample_value("tickwork_queue_waiting_messages", {"queue": "work"})
+                for _, app_registry in apps.values()
             )
-            return sum(each is not None for each in found)
+            return sum(value is not None for value in found)
 
         await eventually(lambda: telling() == 1, timeout_seconds=LATE_SECONDS)
         await until_each_has_passed()

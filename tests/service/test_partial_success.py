@@ -56,7 +56,7 @@ async def wait_for_rows(h: Harness, request: WebhookRequest, status: str) -> Non
     """Waits until another channel of the request's message is recorded."""
     work = request.headers["Idempotency-Key"].replace("%3A", ":")
     for _ in range(1_000):
-        if any(status in each for each in (await h.store.progress.get(DEFAULT, work)).values()):
+        if any(status in row for row in (await h.store.progress.get(DEFAULT, work)).values()):
             return
     raise AssertionError(f"nothing {status} was recorded for {work}")
 
@@ -88,7 +88,7 @@ async def test_a_recorded_channel_is_not_sent_again_when_its_worker_died(
         await app.schedules.create(**DAILY, target=both())
         await h.advance(hours=1)
         (record,) = await finished(app)
-    assert [each.url for each in sent] == [A, B, B]
+    assert [request.url for request in sent] == [A, B, B]
     assert sent[1].headers["webhook-id"] == sent[2].headers["webhook-id"]
     assert record.status == "succeeded"
     assert [channel.status for channel in record.channels] == ["succeeded", "succeeded"]
@@ -103,7 +103,7 @@ async def test_a_recorded_channel_is_not_sent_again_by_a_replay(
         await h.advance(hours=1)
         await app.dead_letters.replay(QUEUE)
         await h.drain()
-    assert [each.url for each in sent] == [A, B, B]
+    assert [request.url for request in sent] == [A, B, B]
     for name in ("webhook-id", "Idempotency-Key"):
         assert sent[1].headers[name] == sent[2].headers[name]
 
@@ -153,7 +153,7 @@ async def test_at_most_once_does_not_repeat_an_unknown_outcome(
         await app.dead_letters.replay(QUEUE)
         await h.advance(hours=5)
         (again,) = await app.dead_letters.list(QUEUE)
-    assert [each.url for each in sent] == ([A, B] if is_several else [B])
+    assert [request.url for request in sent] == ([A, B] if is_several else [B])
     assert (dead.reason, again.reason) == ("outcome_unknown", "outcome_unknown")
     assert "its outcome is unknown" in (dead.error or "")
     assert (record.status, record.reason) == ("dead", "outcome_unknown")
@@ -206,7 +206,7 @@ async def test_at_most_once_with_some_failed_channels_is_partial(
     app: Tickwork, database: str | None
 ) -> None:
     async with harness(app, database=database, start=START) as h:
-        h.deliveries.answer = lambda each: 503 if getattr(each, "url", "") == B else 200
+        h.deliveries.answer = lambda request: 503 if getattr(request, "url", "") == B else 200
         await app.schedules.create(**DAILY, target=both(), delivery="at_most_once")
         await h.advance(hours=5)
         assert [webhook.url for webhook in h.deliveries.webhooks] == [A, B]
@@ -218,7 +218,7 @@ async def test_only_the_failed_channels_are_retried_as_messages_of_their_own(
 ) -> None:
     async with harness(app, database=database, start=START) as h:
         answers = {A: iter([200]), B: iter([503, 503, 200])}
-        h.deliveries.answer = lambda each: next(answers[each.url])  # type: ignore[union-attr]
+        h.deliveries.answer = lambda request: next(answers[request.url])  # type: ignore[union-attr]
         target = both(retry_failed_channels=True)
         made = await app.schedules.create(**DAILY, target=target)
         await h.advance(hours=5)
@@ -230,10 +230,10 @@ async def test_only_the_failed_channels_are_retried_as_messages_of_their_own(
     assert [request.url for request in requests] == [A, B, B, B]
     retried = requests[1:]
     for name in ("webhook-id", "Idempotency-Key", "Tickwork-Schedule", "Tickwork-Slot"):
-        assert len({each.headers[name] for each in retried}) == 1, name
-    assert [each.headers["Tickwork-Attempt"] for each in retried] == ["1", "2", "3"]
-    assert [int(each.headers["Tickwork-Fence"]) for each in retried] == [1, 2, 3]
-    at = [int(each.headers["webhook-timestamp"]) for each in retried]
+        assert len({request.headers[name] for request in retried}) == 1, name
+    assert [request.headers["Tickwork-Attempt"] for request in retried] == ["1", "2", "3"]
+    assert [int(request.headers["Tickwork-Fence"]) for request in retried] == [1, 2, 3]
+    at = [int(request.headers["webhook-timestamp"]) for request in retried]
     assert [after - before for before, after in pairwise(at)] == [60, 180]
     assert (shown.last_status, shown.last_error) == ("partial", "partial: webhook[1]")
     assert (shown.error_count, shown.next_fire_at) == (0, NINE + timedelta(days=1))
@@ -253,7 +253,7 @@ async def test_a_failed_channel_has_the_attempts_of_its_schedule(
     app: Tickwork, database: str | None, retry: Any, attempts: int, waits: list[int]
 ) -> None:
     async with harness(app, database=database, start=START) as h:
-        h.deliveries.answer = lambda each: 503 if getattr(each, "url", "") == B else 200
+        h.deliveries.answer = lambda request: 503 if getattr(request, "url", "") == B else 200
         target = both(retry_failed_channels=True)
         made = await app.schedules.create(**DAILY, target=target, retry=retry)
         await h.advance(hours=5)
@@ -264,7 +264,7 @@ async def test_a_failed_channel_has_the_attempts_of_its_schedule(
         await h.advance(hours=5)
         again = [webhook for webhook in h.deliveries.webhooks if webhook.url == B][len(tried) :]
         assert len([webhook for webhook in h.deliveries.webhooks if webhook.url == A]) == 1
-    at = [int(each.headers["webhook-timestamp"]) for each in tried]
+    at = [int(request.headers["webhook-timestamp"]) for request in tried]
     assert [after - before for before, after in pairwise(at)] == waits
     assert len(tried) == attempts
     assert (shown.last_status, shown.error_count) == ("partial", 0)
@@ -275,7 +275,9 @@ async def test_a_failed_channel_has_the_attempts_of_its_schedule(
             public_id(Prefix.SCHEDULE, made.id),
         )
         assert letter.idempotency_key == f"{without_prefix(made.id)}:2026-03-02T09:00:00Z"
-        assert {each.headers["webhook-id"] for each in again} == {tried[0].headers["webhook-id"]}
+        assert {request.headers["webhook-id"] for request in again} == {
+            tried[0].headers["webhook-id"]
+        }
     else:
         assert letters == ()
 
@@ -285,7 +287,7 @@ async def test_a_channel_that_can_never_succeed_is_not_retried(
 ) -> None:
     never = Delivery(is_delivered=False, error="wrong", is_permanent=True)
     async with harness(app, database=database, start=START) as h:
-        h.deliveries.answer = lambda each: never if getattr(each, "url", "") == B else 200
+        h.deliveries.answer = lambda request: never if getattr(request, "url", "") == B else 200
         await app.schedules.create(**DAILY, target=both(retry_failed_channels=True))
         await h.advance(hours=5)
         assert [webhook.url for webhook in h.deliveries.webhooks] == [A, B]
@@ -298,7 +300,7 @@ async def test_the_largest_payload_with_the_largest_terms_is_still_retried(
     app: Tickwork, database: str | None
 ) -> None:
     async with harness(app, database=database, start=START) as h:
-        h.deliveries.answer = lambda each: 503 if getattr(each, "url", "") == B else 200
+        h.deliveries.answer = lambda request: 503 if getattr(request, "url", "") == B else 200
         key, target = "\N{CAT FACE}" * 120, both(retry_failed_channels=True)
         fields = {**DAILY, "target": target, "retry": LARGEST_RETRY, "idempotency_key": key}
         with pytest.raises(InvalidInput, match="at most 123904: send a reference"):
@@ -323,7 +325,7 @@ async def test_a_channel_whose_retry_would_be_too_large_is_failed_and_says_why(
         body = letter.body
         body["payload"] = "x" * (128_000 - len(msgspec.json.encode(body)))
         await app.dead_letters.edit(letter.id, body)
-        h.deliveries.answer = lambda each: 503 if getattr(each, "url", "") == B else 200
+        h.deliveries.answer = lambda request: 503 if getattr(request, "url", "") == B else 200
         await app.dead_letters.replay(QUEUE)
         await h.advance(hours=5)
         record = (await finished(app))[0]
@@ -412,7 +414,7 @@ async def test_a_dead_slot_pauses_its_schedule_if_that_is_wanted_and_its_owner_i
     app: Tickwork, database: str | None
 ) -> None:
     async with harness(app, database=database, start=START) as h:
-        h.deliveries.answer = lambda each: 250 if isinstance(each, EmailRequest) else 503
+        h.deliveries.answer = lambda request: 250 if isinstance(request, EmailRequest) else 503
         await app.alerts.set(email="ops@example.com")
         every: Any = {"target": both(), "retry": {"max_attempts": 1}}
         await app.schedules.create(**DAILY, **every, on_dead="pause")

@@ -96,13 +96,15 @@ async def deliver_at_random(app: Tickwork, database: str | None, *, hours: int, 
         for _ in range(hours):
             await h.advance(hours=1)
             await app.dead_letters.replay(QUEUE)
-        for each in await app.schedules.list():
-            await app.schedules.pause(each.id)
+        for schedule in await app.schedules.list():
+            await app.schedules.pause(schedule.id)
         await h.advance(hours=1)  # The last attempts.
         counts = await h.store.queues.counts(DEFAULT, QUEUE)
     sys.stderr.write(f"{receivers.requests.total()} requests, {receivers.lost} lost claims\n")
     assert receivers.repeated == []
-    once = {each: n for each, n in receivers.requests.items() if kinds[each[0][:36]] == "once"}
+    once = {
+        effect: n for effect, n in receivers.requests.items() if kinds[effect[0][:36]] == "once"
+    }
     assert {*once.values()} == {1}
     assert max(receivers.requests.values()) > 1
     assert receivers.requests.total() > hours * SCHEDULES * len(KINDS) * CHANNELS

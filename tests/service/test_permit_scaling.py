@@ -68,7 +68,7 @@ async def test_slow_messages_get_no_more_permits_while_the_last_ones_failed(
     place.handle(handle)
     await place.app.queue("work").send_batch(["fails", *["slow"] * 10])
     async with place.app._engine.running() as worker:
-        [consumer] = [each for each in worker.consumers if each.queue.name == "work"]
+        [consumer] = [candidate for candidate in worker.consumers if candidate.queue.name == "work"]
         await eventually(lambda: started == ["fails", "slow"], what="a slow one")
         monkeypatch.setattr(permits, "AUTO_GROW_SECONDS", 0.0)
         for _ in range(10):
@@ -92,7 +92,7 @@ async def test_permits_that_are_free_or_a_queue_that_is_empty_get_no_more(
     place.handle(handle)
     await place.send("only")
     async with place.app._engine.running() as worker:
-        [consumer] = [each for each in worker.consumers if each.queue.name == "work"]
+        [consumer] = [candidate for candidate in worker.consumers if candidate.queue.name == "work"]
         await eventually(lambda: running, what="the only one")
         for _ in range(10):
             consumer.stop_overdue()

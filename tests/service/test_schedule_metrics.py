@@ -120,7 +120,7 @@ async def test_what_expires_before_anybody_began_with_it_is_counted_as_expired(
         assert (counted(h), ran) == ({"expired": 2}, [])
         assert await recorded(app) == {"expired": 2}
         found = await app.schedules.firings("it")
-        assert [(each.attempt, each.reason) for each in found] == [(0, "expired")] * 2
+        assert [(firing.attempt, firing.reason) for firing in found] == [(0, "expired")] * 2
 
 
 async def test_how_late_slots_became_claimable_is_counted_with_those_that_were_missed(
@@ -164,4 +164,4 @@ def test_a_node_that_leads_nothing_tells_of_slots_only() -> None:
         ({"outcome": "expired"}, 2)
     ]
     leading = ScheduleMetrics(is_leading=True).collect()
-    assert "tickwork_shards_held" in {each.name for each in leading}
+    assert "tickwork_shards_held" in {family.name for family in leading}

@@ -90,7 +90,7 @@ async def test_what_is_due_is_planned_and_nothing_else(
     made = [await create(store, clock, interval_seconds=number) for number in (60, 3_600)]
     clock.advance(seconds=30)
     assert await post.run() == 1
-    assert [len(await slots(store, each)) for each in made] == [1, 0]
+    assert [len(await slots(store, schedule)) for schedule in made] == [1, 0]
     assert await post.run() == 0
     assert dict(post.noted.slots) == {}  # What becomes of it is not known yet.
     assert (post.noted.shards_owned, post.noted.shards_lost) == (SHARDS, 0)
@@ -115,7 +115,7 @@ async def test_a_schedule_that_cannot_be_planned_is_parked_and_its_shard_goes_on
     made = await store.schedules.create(DEFAULT, [good, bad])
     clock.advance(seconds=60)
     await post.run()
-    fine, parked = [await again(store, each) for each in made]
+    fine, parked = [await again(store, schedule) for schedule in made]
     assert (fine.status, fine.fired) == (ScheduleStatus.ACTIVE, 1)
     assert (parked.status, parked.fired) == (ScheduleStatus.PARKED, 0)
     assert parked.last_error is not None
@@ -154,7 +154,7 @@ class Picky:
 
     async def plan(self, scope: Scope, grants: Sequence[Grant], plans: Sequence[Plan]) -> Any:
         self.calls += 1
-        if any(each.id in self.refused and each.error is None for each in plans):
+        if any(new_plan.id in self.refused and new_plan.error is None for new_plan in plans):
             raise StoreBroken("the value is out of range")
         return await self._store.schedules.plan(scope, grants, plans)
 
@@ -248,10 +248,10 @@ async def test_two_leaders_share_the_work_and_double_nothing(
 ) -> None:
     other = Post(store, clock, await join_scheduler(store))
     await store.schedules.create_bulk(DEFAULT, [new_schedule(clock) for _ in range(300)])
-    for each in (post, other, post, other):
-        await each.scheduler.hold()
+    for leader in (post, other, post, other):
+        await leader.scheduler.hold()
     clock.advance(seconds=60)
-    numbers = [await each.scheduler.plan_due() for each in (post, other)]
+    numbers = [await leader.scheduler.plan_due() for leader in (post, other)]
     assert sum(numbers) == 300
     assert min(numbers) > 75
     assert (await counts(store)).ready == 300
@@ -271,8 +271,8 @@ async def test_each_slot_fires_once_while_the_number_of_shards_changes(
     for runs in (post, other, post, other):
         await runs.run()
     expected = [made[0].created_at + timedelta(seconds=60 * number) for number in range(1, 7)]
-    for each in made:
-        found = await slots(store, each)
+    for schedule in made:
+        found = await slots(store, schedule)
         assert [*found[:6]] == expected
         assert len({*found}) == len(found)
     assert [*await store.shards.behind(SYSTEM, clock.now())] == []
@@ -292,7 +292,7 @@ async def test_catch_ups_are_paced_over_all_schedules(
         if message.catch_up
     ]
     assert len(late) == 12
-    behind = sorted(each.visible_at - clock.now() for each in late)
+    behind = sorted(message.visible_at - clock.now() for message in late)
     assert behind == [timedelta(milliseconds=number) for number in range(12)]
     assert dict(post.noted.slots) == {"skipped_missed": 4 * (60 - 3 - 2)}
 
@@ -410,7 +410,7 @@ async def test_a_stall_is_one_event_while_a_backlog_is_worked_off(
             )
         await post.scheduler._check_stalls()
         assert len(await store.messages.peek(DEFAULT, "alerts", 10)) == stalls
-    assert len([each for each in post.noted.told if each[0] == "stalled"]) == 6
+    assert len([note for note in post.noted.told if note[0] == "stalled"]) == 6
 
 
 async def test_it_says_how_far_behind_it_is(store: Store, clock: VirtualClock, post: Post) -> None:

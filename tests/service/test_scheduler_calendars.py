@@ -67,13 +67,13 @@ async def test_a_day_off_before_the_first_slot_is_on_record(
         bulk = (await life.schedules.list())[-1]
         assert show_schedule(made, life.h.now)["next_fire_at"] == when.iso(NOON + 2 * DAY)
         await life.until(NOON)
-        assert [await told(life, each) for each in (made, many, bulk)] == [
+        assert [await told(life, schedule) for schedule in (made, many, bulk)] == [
             {"excluded": noons(0)}
         ] * 3
         await life.until(NOON + 2 * DAY)
-        for each in (made, many, bulk):
-            assert await told(life, each) == {"excluded": noons(0, 1)}
-            assert life.slots(each) == noons(2)
+        for schedule in (made, many, bulk):
+            assert await told(life, schedule) == {"excluded": noons(0, 1)}
+            assert life.slots(schedule) == noons(2)
 
 
 def _body(off: Sequence[str]) -> dict[str, object]:
@@ -265,7 +265,11 @@ async def test_a_day_that_is_closed_while_the_window_of_its_slot_is_open_is_on_r
         ):
             rule: dict[str, Any] = {**DAILY, spread: 7_200, "overlap": overlap}
             made = [await life.create(**rule, calendar="feasts") for _ in range(4)]
-            late = [each for each in made if each.due_at is not None and each.due_at > open_at]
+            late = [
+                schedule
+                for schedule in made
+                if schedule.due_at is not None and schedule.due_at > open_at
+            ]
             assert len(late) > 1
             owns.append(late.pop())
             waiting += late
@@ -275,10 +279,10 @@ async def test_a_day_that_is_closed_while_the_window_of_its_slot_is_open_is_on_r
         await closed(life, 0)
         await closed(life)
         await life.until(NOON + DAY + timedelta(hours=3))
-        for each in (*owns, *waiting):
-            assert await told(life, each) == {"excluded": noons(0)}
-            assert life.slots(each) == noons(1)
-            assert (await life.schedules.why(each.id, NOON)).code == "excluded"
+        for schedule in (*owns, *waiting):
+            assert await told(life, schedule) == {"excluded": noons(0)}
+            assert life.slots(schedule) == noons(1)
+            assert (await life.schedules.why(schedule.id, NOON)).code == "excluded"
 
 
 async def test_a_dead_firing_that_pauses_records_days_off_once(
@@ -321,9 +325,9 @@ async def test_more_calendars_than_are_remembered_are_all_kept_to(
             await life.store.calendars.put(DEFAULT, f"feast {number}", off)
             made.append(await life.create(**DAILY, calendar=f"feast {number}"))
         await life.until(NOON + 2 * DAY)
-        for number, each in enumerate(made):
-            assert (await life.now(each)).status is ScheduleStatus.ACTIVE
-            assert life.slots(each) == noons(*({0, 1, 2} - {number % 3}))
+        for number, schedule in enumerate(made):
+            assert (await life.now(schedule)).status is ScheduleStatus.ACTIVE
+            assert life.slots(schedule) == noons(*({0, 1, 2} - {number % 3}))
 
 
 async def test_a_single_time_whose_day_was_closed_ends_on_record(
@@ -353,13 +357,13 @@ async def test_every_slot_of_frequent_rules_around_days_off_is_accounted_for(
         ]
         made = [await life.create(**rule, exclude=["2027-03-28"]) for rule in rules]
         await life.h.advance(hours=30)
-        for each in made:
-            rule = each.definition.rule
+        for schedule in made:
+            rule = schedule.definition.rule
             bare = structs.replace(rule, exclude=())
             until = life.h.now - timedelta(hours=1)
             every = when.slots_between(bare, start, until)
-            given = [slot for slot in life.slots(each) if slot <= until]
-            off = [slot for slot in (await told(life, each))["excluded"] if slot <= until]
+            given = [slot for slot in life.slots(schedule) if slot <= until]
+            off = [slot for slot in (await told(life, schedule))["excluded"] if slot <= until]
             assert sorted([*given, *off]) == every
             assert len(off) == len({*off})
             zone = rule.timezone

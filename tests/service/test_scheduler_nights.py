@@ -37,7 +37,7 @@ async def test_the_night_on_which_an_hour_is_missing(app: Tickwork, database: st
         assert life.slots(elapsed) == [
             utc("2026-03-28T23:00") + number * 2 * HOUR for number in range(14)
         ]
-        assert all(each.at == each.slot for each in life.fired)
+        assert all(firing.at == firing.slot for firing in life.fired)
 
 
 async def test_the_night_on_which_an_hour_comes_twice(app: Tickwork, database: str | None) -> None:
@@ -71,13 +71,15 @@ async def test_the_night_between_two_years(app: Tickwork, database: str | None) 
         assert life.slots(last_day) == [utc("2026-12-31T00:00"), utc("2027-01-31T00:00")]
         assert life.slots(in_tokyo) == [utc("2026-12-31T15:00")]
         assert life.slots(thursdays)[:2] == [utc("2026-12-31T23:59"), utc("2027-01-07T23:59")]
-        coming = [(await life.now(each)).next_slot for each in (last_minute, midnight, in_tokyo)]
+        coming = [
+            (await life.now(schedule)).next_slot for schedule in (last_minute, midnight, in_tokyo)
+        ]
         assert coming == [
             utc("2027-12-31T23:59"),
             utc("2028-01-01T00:00"),
             utc("2027-12-31T15:00"),
         ]
-        assert all(each.at == each.slot for each in life.fired)
+        assert all(firing.at == firing.slot for firing in life.fired)
 
 
 async def test_the_day_that_comes_every_four_years(app: Tickwork, database: str | None) -> None:

@@ -45,7 +45,7 @@ async def test_workers_that_were_away_handle_what_the_policy_says(
             assert sorted(round((slot - START) / MINUTE) for slot in given) == expected, missed
             assert unaccounted(slots, given, await life.records(schedule)) == []
             grace = timedelta(seconds=missed.get("grace_seconds", 60))
-            late = {each.slot: each.catch_up for each in life.fired_of(schedule)}
+            late = {firing.slot: firing.catch_up for firing in life.fired_of(schedule)}
             assert late == {slot: life.h.now - slot > grace for slot in given}
 
 
@@ -96,15 +96,15 @@ async def test_a_firing_that_waits_for_its_retry_is_unfinished(
             for overlap in OVERLAPS
         }
         await life.h.advance(seconds=65)
-        for each in made.values():
-            await life.schedules.update(each.id, payload={"fails": 0})
+        for schedule in made.values():
+            await life.schedules.update(schedule.id, payload={"fails": 0})
         await life.h.advance(seconds=175)
         slots = [START + number * MINUTE for number in range(1, 5)]
         for overlap, expected in OVERLAPS.items():
             fired = life.fired_of(made[overlap])
-            done = [each for each in fired if each.slot != slots[0] or each.attempt == 2]
-            given = [each.slot for each in done]
-            assert sorted(given) == [START + each * MINUTE for each in expected], overlap
+            done = [firing for firing in fired if firing.slot != slots[0] or firing.attempt == 2]
+            given = [firing.slot for firing in done]
+            assert sorted(given) == [START + number * MINUTE for number in expected], overlap
             assert unaccounted(slots, given, await life.records(made[overlap])) == []
             if overlap.startswith("buffer"):  # In line: the retry went before those behind it.
                 assert given == sorted(given)
@@ -122,8 +122,8 @@ async def test_a_fixed_delay_counts_from_the_end_of_the_run_before(
             retry=retry,
         )
         await life.h.advance(seconds=10 * 60)
-        ends = [each.at for each in life.fired if each.attempt == 2]
-        begins = [each.at for each in life.fired if each.attempt == 1]
+        ends = [firing.at for firing in life.fired if firing.attempt == 2]
+        begins = [firing.at for firing in life.fired if firing.attempt == 1]
         assert begins[0] == START + 2 * MINUTE
         assert [begin - end for end, begin in zip(ends, begins[1:], strict=False)] == [
             2 * MINUTE
@@ -164,8 +164,8 @@ async def test_a_dead_firing_pauses_its_schedule_where_that_is_wanted(
         pauses = await life.create(interval_seconds=60, on_dead="pause", **bad)
         parks = await life.create(once_at=(START + MINUTE).isoformat(), **bad)
         await life.h.advance(minutes=5)
-        assert [len(life.slots(each)) for each in (goes_on, pauses, parks)] == [5, 1, 1]
-        found = [(await life.now(each)).status for each in (goes_on, pauses, parks)]
+        assert [len(life.slots(schedule)) for schedule in (goes_on, pauses, parks)] == [5, 1, 1]
+        found = [(await life.now(schedule)).status for schedule in (goes_on, pauses, parks)]
         active, paused, parked = (
             ScheduleStatus.ACTIVE,
             ScheduleStatus.PAUSED,
@@ -200,10 +200,10 @@ async def test_jitter_and_windows_make_firings_late_and_never_early(
             rule = made.definition.rule
             fired = life.fired_of(made)
             assert len(fired) >= 5
-            for each in fired:
-                assert each.at == when.due_at(rule, each.slot)
-                assert not each.catch_up
-        assert len({each.at - each.slot for each in life.fired}) > 4
+            for firing in fired:
+                assert firing.at == when.due_at(rule, firing.slot)
+                assert not firing.catch_up
+        assert len({firing.at - firing.slot for firing in life.fired}) > 4
 
 
 async def test_a_leader_that_was_away_catches_up_and_says_what_it_left_out(
@@ -218,17 +218,17 @@ async def test_a_leader_that_was_away_catches_up_and_says_what_it_left_out(
         await life.h.drain()
         await life.h.advance(seconds=1)
         slots = [START + index * MINUTE for index in range(1, 181)]
-        for each, number in ((made, 7), (skips, 2)):
-            assert len(life.slots(each)) == number
-            assert unaccounted(slots, life.slots(each), await life.records(each)) == []
+        for schedule, number in ((made, 7), (skips, 2)):
+            assert len(life.slots(schedule)) == number
+            assert unaccounted(slots, life.slots(schedule), await life.records(schedule)) == []
         assert await life.reasons(made) == [("skipped_missed", 173)]
-        catch_ups = [each for each in life.fired if each.catch_up]
-        assert [each.slot for each in catch_ups] == slots[-7:-2]
+        catch_ups = [firing for firing in life.fired if firing.catch_up]
+        assert [firing.slot for firing in catch_ups] == slots[-7:-2]
         # One after the other, a thousandth of a second apart, behind what is on time.
-        assert [each.at - now for each in catch_ups] == [
+        assert [firing.at - now for firing in catch_ups] == [
             timedelta(milliseconds=index) for index in range(5)
         ]
-        on_time = [each.at for each in life.fired if not each.catch_up]
+        on_time = [firing.at for firing in life.fired if not firing.catch_up]
         assert set(on_time) == {now}
 
 

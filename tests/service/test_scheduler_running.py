@@ -121,7 +121,7 @@ async def test_a_leader_notes_its_zone_data_beside_its_work(
         async with leading(home, live, zones=version):
 
             async def is_noted(version: str = version) -> bool:
-                return {each.tzdata for each in await live.shards.list(SYSTEM)} == {version}
+                return {shard.tzdata for shard in await live.shards.list(SYSTEM)} == {version}
 
             await eventually(is_noted, timeout_seconds=SOON_SECONDS, what=f"{version} noted")
 
@@ -145,7 +145,7 @@ async def test_a_leader_that_stops_hands_over_at_once(home: Home, live: Store) -
 async def test_a_stopped_scheduler_leads_nothing(home: Home, live: Store) -> None:
     async with leading(home, live) as scheduler:
         await until_held(scheduler, SHARDS)
-    assert {each.node for each in await live.shards.list(SYSTEM)} == {None}
+    assert {shard.node for shard in await live.shards.list(SYSTEM)} == {None}
 
 
 async def test_a_single_slot_in_the_past_fires_at_once(home: Home, live: Store) -> None:
@@ -179,7 +179,9 @@ async def test_an_app_that_runs_plans_and_handles_with_one_node(tmp_path: Path) 
             return (await schedules.get(made.id)).status is ScheduleStatus.COMPLETED
 
         await eventually(is_completed, timeout_seconds=SOON_SECONDS)
-        assert [(each.schedule_id, each.slot) for each in got] == [(made.id, made.next_slot)]
+        assert [(message.schedule_id, message.slot) for message in got] == [
+            (made.id, made.next_slot)
+        ]
         (firing,) = await schedules.firings(made.id)
         assert firing.finished_at is not None
         assert firing.finished_at >= firing.due_at

@@ -98,9 +98,9 @@ async def test_what_stands_in_line_behind_a_long_run_runs(
             await life.schedules.update(made.id, payload={"fails": 0})
         await life.h.advance(minutes=100)
         for made in schedules:
-            begun = [each.slot for each in life.fired_of(made) if each.attempt == 1]
+            begun = [firing.slot for firing in life.fired_of(made) if firing.attempt == 1]
             assert minutes(begun) == [*range(1, 7)]
-            assert not any(each.catch_up for each in life.fired_of(made))
+            assert not any(firing.catch_up for firing in life.fired_of(made))
             assert await life.reasons(made) == []
 
 
@@ -116,7 +116,7 @@ async def test_a_line_that_nobody_served_is_judged_by_the_policy(
         await life.h.advance(minutes=20)
         await life.store.queues.resume(DEFAULT, QUEUE)
         await life.h.advance(seconds=1)
-        late, skipped = (minutes(life.slots(each)) for each in made)
+        late, skipped = (minutes(life.slots(schedule)) for schedule in made)
         assert late == [16, 17, 18, 19, 20]
         assert skipped == [19, 20]
 
@@ -139,7 +139,7 @@ async def test_another_delay_waits_for_the_run_that_is_under_way(
         assert (changed.status, changed.next_slot) == (ScheduleStatus.ACTIVE, None)
         await life.h.advance(minutes=23)
         # It ended at 30, and the delay is the new one.
-        begun = [each.slot for each in life.fired_of(made) if each.attempt == 1]
+        begun = [firing.slot for firing in life.fired_of(made) if firing.attempt == 1]
         assert minutes(begun) == [10, 32, 34]
 
 
@@ -152,7 +152,7 @@ async def test_a_delay_that_is_given_more_runs_during_its_last_one_goes_on(
         await life.h.advance(seconds=630)
         await life.schedules.update(made.id, **timing, max_firings=3, payload=None)
         await life.h.advance(minutes=60)
-        begun = [each.slot for each in life.fired_of(made) if each.attempt == 1]
+        begun = [firing.slot for firing in life.fired_of(made) if firing.attempt == 1]
         assert len(begun) == 3
         assert (await life.now(made)).status is ScheduleStatus.COMPLETED
 

@@ -71,7 +71,7 @@ class Server:
         self.settled.append(settlement)
         held = {ending.claim for ending in settlement.endings}
         return SettleResult(
-            tuple(each for each in self.refused if each in held),
+            tuple(claim for claim in self.refused if claim in held),
             tuple(duplicate for duplicate in self.duplicates if duplicate in held),
         )
 
@@ -113,7 +113,7 @@ class Notes(Observer):
         finished: Sequence[FinishedMessage],
         result: SettleResult,
     ) -> None:
-        self.handled_ends += [each.ending.fate for each in finished]
+        self.handled_ends += [message.ending.fate for message in finished]
         self.lost += result.refused
 
     def error_occurred(self, activity: str, error: Exception) -> None:
@@ -268,7 +268,7 @@ async def test_what_an_invocation_made_goes_with_the_first_that_is_done(
 async def test_what_came_to_nothing_carries_nothing(server: Server, settler: Settler) -> None:
     """The next one carries it, until one counts; and nobody, if none does."""
     ends = [end(number) for number in range(1, 5)]
-    held = [each.ending.claim for each in ends]
+    held = [message.ending.claim for message in ends]
     server.refused, server.duplicates = (held[0],), (held[1],)
     settler.add_invocation(ends, ALL)
     await settler.drain()
@@ -332,7 +332,7 @@ async def test_a_refusal_is_believed_of_a_node_that_was_ended(
     """Then all that it held was given to others, and nobody is left to carry anything."""
     ends = [end(number) for number in range(1, 3)]
     server.raised, server.is_ended = [StoreUnavailable("the answer got lost")], True
-    server.refused = tuple(each.ending.claim for each in ends)
+    server.refused = tuple(message.ending.claim for message in ends)
     settler.add_invocation(ends, ALL)
     await settler.drain()
     assert notes.lost == [*server.refused]
@@ -397,7 +397,7 @@ async def test_a_long_chain_of_messages_is_logged_once_per_type(
         settler.add(FinishedMessage(message, Ending(claim=message.current_claim, fate=Fate.ACK)))
     await settler.drain()
     told = [record.getMessage() for record in caplog.records]
-    assert [("type far has 4 hops" in each, "type None" in each) for each in told] == [
+    assert [("type far has 4 hops" in line, "type None" in line) for line in told] == [
         (True, False),
         (False, True),
     ]

@@ -71,7 +71,7 @@ async def test_nothing_runs_while_everything_is_paused(database: str | None) -> 
         await h.drain()
         assert handled == ["sent"]
         assert len(h.deliveries.webhooks) == 2
-        actions = [each.action for each in await list_audit(h.store, DEFAULT)]
+        actions = [record.action for record in await list_audit(h.store, DEFAULT)]
         assert [action for action in actions if action.startswith("cluster")] == [
             "cluster.resume",
             "cluster.pause",
@@ -107,11 +107,11 @@ async def test_widened_windows_spread_slots_until_they_are_narrowed(database: st
         await h.advance(minutes=15)
         assert handled["exact"] == [nine]
         spread = [handled[name][0] - nine for name in [*"abcdef", "skip"]]
-        assert all(timedelta() < each < timedelta(minutes=10) for each in spread)
+        assert all(timedelta() < delay < timedelta(minutes=10) for delay in spread)
         assert len(set(spread)) == len(spread)
         await app.widen_windows(0)
         await h.advance(hours=1)
         for name, times in handled.items():
             assert times[1:] == [nine + timedelta(hours=1)], name
-        actions = [each.action for each in await list_audit(h.store, DEFAULT)]
+        actions = [record.action for record in await list_audit(h.store, DEFAULT)]
         assert actions.count("cluster.widen") == 2

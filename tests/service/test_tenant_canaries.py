@@ -32,8 +32,8 @@ async def apps(home: Home, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[lis
         *(Tickwork(home.url, tenant=f"canary-{tenant}") for tenant in TENANTS),
     ]
     yield made
-    for each in made:
-        await each.close()
+    for app in made:
+        await app.close()
 
 
 async def test_no_log_line_holds_two_tenants_or_content_and_no_metric_names_a_tenant(

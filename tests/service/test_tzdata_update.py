@@ -55,7 +55,7 @@ class Noted(ScheduleMetrics):
         self, shard: int, versions: tuple[str, str], moved: int, first: Sequence[Moved]
     ) -> None:
         super().tzdata_applied(shard, versions, moved, first)
-        self.moved.append((shard, versions, moved, [each.id for each in first]))
+        self.moved.append((shard, versions, moved, [schedule.id for schedule in first]))
 
     def tzdata_failed(self, tenant: str, schedule_id: UUID, error: str) -> None:
         super().tzdata_failed(tenant, schedule_id, error)
@@ -110,7 +110,7 @@ async def begin(store: Store, clock: VirtualClock, former: Post | None = None) -
 
 
 async def versions(store: Store) -> set[str | None]:
-    return {each.tzdata for each in await store.shards.list(SYSTEM)}
+    return {shard.tzdata for shard in await store.shards.list(SYSTEM)}
 
 
 async def test_new_zone_data_moves_what_it_touches_and_nothing_else(
@@ -164,9 +164,9 @@ async def test_new_zone_data_moves_what_it_touches_and_nothing_else(
         assert now.look_at == now.next_slot - timedelta(seconds=30), name
         assert now.version == made.version + 1, name
     assert {id_ for *_, ids in second.noted.moved for id_ in ids} == {
-        each.id for each in moving.values()
+        schedule.id for schedule in moving.values()
     }
-    assert {each for _, each, *_ in second.noted.moved} == {("2030a", "2030b")}
+    assert {version_pair for _, version_pair, *_ in second.noted.moved} == {("2030a", "2030b")}
     assert second.noted.moved_by_tzdata == len(moving)
     assert first.noted.moved == []
     assert first.noted.warned == second.noted.warned == []
@@ -184,8 +184,8 @@ async def test_new_zone_data_moves_what_it_touches_and_nothing_else(
     [
         *(-5, 5),
         *(
-            pytest.param(each, marks=pytest.mark.one_store("sqlite"))
-            for each in (-7_200, -3_700, -1_800, -25, 0, 1_800, 3_700, 7_200)
+            pytest.param(offset_seconds, marks=pytest.mark.one_store("sqlite"))
+            for offset_seconds in (-7_200, -3_700, -1_800, -25, 0, 1_800, 3_700, 7_200)
         ),
     ],
 )
@@ -207,7 +207,7 @@ async def test_around_the_change_each_day_has_its_one_firing(
     assert len(found) == len({*found})
     real = timedelta(hours=hours)
     assert found[-1] == datetime(2026, 1, 11, 9, tzinfo=UTC) - real
-    days = [(each + real).date() for each in found]
+    days = [(slot + real).date() for slot in found]
     assert days == [NOON.date() - DAY + n * DAY for n in range(len(days))]
     assert (await again(store, made)).fired == len(found)
 
@@ -236,14 +236,14 @@ async def test_what_was_paused_goes_on_where_its_next_slot_is_now(
     clock.advance(seconds=2 * 86_400)
     made = await create(store, clock, **NINE)
     once = await create(store, clock, once_at="2026-01-09T09:00:00", timezone=TOWN)
-    for each in (made, once):
-        await schedules.pause(store, DEFAULT, each.id)
+    for schedule in (made, once):
+        await schedules.pause(store, DEFAULT, schedule.id)
     files.use("2030b", after(3))
     await (await begin(store, clock)).run()
-    for each in (made, once):
-        assert each.next_slot is not None
-        now = await schedules.resume(store, DEFAULT, each.id)
-        assert now.next_slot == each.next_slot - 2 * HOUR
+    for schedule in (made, once):
+        assert schedule.next_slot is not None
+        now = await schedules.resume(store, DEFAULT, schedule.id)
+        assert now.next_slot == schedule.next_slot - 2 * HOUR
 
 
 async def test_a_move_that_stops_half_way_is_begun_again(
@@ -280,14 +280,14 @@ async def test_a_move_that_stops_half_way_is_begun_again(
     with pytest.raises(StoreUnavailable):
         await second.run()
     assert "2030a" in await versions(store)
-    moved = [(await again(store, each)).next_slot != each.next_slot for each in made]
+    moved = [(await again(store, schedule)).next_slot != schedule.next_slot for schedule in made]
     assert moved.count(True) == 3
     third = await begin(store, clock, second)
     await third.run()
     assert third.noted.moved_by_tzdata == 4
-    for each in made:
-        assert each.next_slot is not None
-        assert (await again(store, each)).next_slot == each.next_slot - HOUR
+    for schedule in made:
+        assert schedule.next_slot is not None
+        assert (await again(store, schedule)).next_slot == schedule.next_slot - HOUR
     assert await versions(store) == {"2030b"}
 
 
@@ -312,7 +312,7 @@ async def test_a_zone_that_is_gone_does_not_stop_its_neighbours(
         assert stay.next_slot is not None
         assert (await again(store, stay)).next_slot == stay.next_slot - HOUR
     assert second.noted.moved_by_tzdata == len(stays)
-    assert [each for each, _ in second.noted.left] == [gone.id]
+    assert [schedule_id for schedule_id, _ in second.noted.left] == [gone.id]
     assert "Test/Gone" in second.noted.left[0][1]
     assert await versions(store) == {"2030b"}
     assert await again(store, gone) == gone
@@ -371,7 +371,9 @@ async def test_who_lost_the_shard_moves_nothing(
     await first.scheduler.hold()
     files.use("2030b", after(2))
     (found,) = [
-        each for shard in range(SHARDS) for each in await store.schedules.of_shard(SYSTEM, shard, 9)
+        schedule
+        for shard in range(SHARDS)
+        for schedule in await store.schedules.of_shard(SYSTEM, shard, 9)
     ]
     assert rezoning.has_moved(found, found.rule, clock.now())
     stale = first.scheduler.leadership.grants
@@ -398,11 +400,11 @@ async def test_the_pages_of_a_shard_hold_each_active_schedule_once(
         SYSTEM, 3, 3, after=(found[-1].look_at, found[-1].id) if found else None
     ):
         found += page
-    assert [each.id for each in found] == [
-        each.id for each in sorted(made, key=lambda one: (one.look_at, one.id))
+    assert [schedule.id for schedule in found] == [
+        schedule.id for schedule in sorted(made, key=lambda one: (one.look_at, one.id))
     ]
     one = found[0]
-    (same,) = [each for each in made if each.id == one.id]
+    (same,) = [schedule for schedule in made if schedule.id == one.id]
     assert (one.next_slot, one.rule) == (same.next_slot, same.definition.rule)
     assert await store.schedules.of_shard(SYSTEM, 5, ALL) == ()
 

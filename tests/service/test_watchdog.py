@@ -28,7 +28,7 @@ STILL = "event loop blocked"
 def stills(kept: Kept) -> list[dict[str, Any]]:
     """The fields of the watchdog's lines."""
     found = [record.msg for record in kept.records if isinstance(record.msg, LogEvent)]
-    return [dict(each.fields) for each in found if each.event == STILL]
+    return [dict(line.fields) for line in found if line.event == STILL]
 
 
 async def test_a_handler_that_computes_is_named_with_its_message(

@@ -251,7 +251,7 @@ async def test_a_role_that_was_dropped_does_not_come_back_with_a_new_identity(
     await store.nodes.leave(SYSTEM, first)  # As if its lease had run out.
 
     async def roles() -> list[tuple[str, ...]]:
-        return [each.roles for each in await store.nodes.list(SYSTEM) if each.id != first]
+        return [member.roles for member in await store.nodes.list(SYSTEM) if member.id != first]
 
     found = await eventually(roles)
     await node.stop()
@@ -363,7 +363,7 @@ async def test_an_identity_that_never_joined_is_not_told_as_a_lost_lease(server:
     server.on_beat = [NodeExpired]
     await eventually(lambda: len(server.joined) == 2 and node.id in server.beats)
     await node.stop()
-    assert [each for each in renewals.told if each.startswith("lost")] == [f"lost: {first}"]
+    assert [note for note in renewals.told if note.startswith("lost")] == [f"lost: {first}"]
 
 
 async def test_a_subscriber_gets_the_event_of_failing_renewals(
@@ -423,7 +423,7 @@ async def test_a_node_cut_off_from_its_database_says_so_before_its_lease_is_lost
         await eventually(lambda: renewals.told)
         own_time.seconds += 1.2
         await eventually(lambda: len(renewals.told) > 1)
-        assert [each.split(":")[0] for each in renewals.told] == ["failed", "failing"]
+        assert [note.split(":")[0] for note in renewals.told] == ["failed", "failing"]
         assert 0.0 < renewals.left_seconds[1] <= 0.5
         setattr(proxy, fault, False)
         await eventually(lambda: "recovered" in renewals.told)

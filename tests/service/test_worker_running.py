@@ -144,7 +144,7 @@ async def test_what_the_operator_says_counts_in_place_of_the_code(
     await work.send_batch([*range(4)])
     async with app._engine.running() as worker:
         await until(together.is_set, "four at a time")
-        assert [each.permits for each in worker.consumers[:2]] == [4, 2]
+        assert [queue_consumer.permits for queue_consumer in worker.consumers[:2]] == [4, 2]
 
 
 async def test_a_topology_that_is_wrong_is_refused(
@@ -216,7 +216,7 @@ async def test_stopping_gives_back_what_has_not_begun(app: Tickwork) -> None:
     assert seen == []
     assert await counts(app) == Counts(ready=3)
     back = await (await app._engine.open()).messages.peek(DEFAULT, "work", 10)
-    assert {(each.attempts, each.lost) for each in back} == {(0, 0)}
+    assert {(message.attempts, message.lost) for message in back} == {(0, 0)}
     assert await (await app._engine.open()).nodes.list(SYSTEM) == ()
 
 
@@ -293,7 +293,7 @@ async def test_what_is_claimed_ahead_of_slots_that_got_slow_is_given_back(
 
         await until(only_what_runs_is_claimed, "the others to be given back")
         back = await (await app._engine.open()).messages.peek(DEFAULT, "work", 100)
-        assert {(each.attempts, each.lost) for each in back} == {(0, 0)}
+        assert {(message.attempts, message.lost) for message in back} == {(0, 0)}
         await work.send("urgent", priority=9)
         go_on.release()
         await until(lambda: len(begun) == 3, "the next")

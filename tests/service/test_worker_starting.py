@@ -43,7 +43,9 @@ async def app(home: Home, began: asyncio.Event) -> AsyncIterator[Tickwork]:
 
 async def assert_nothing_left(app: Tickwork, counts: Counts) -> None:
     """No thread, no task, no node, no claim; what was cancelled at its very end ends by itself."""
-    await eventually(lambda: "tickwork-node" not in {each.name for each in threading.enumerate()})
+    await eventually(
+        lambda: "tickwork-node" not in {thread.name for thread in threading.enumerate()}
+    )
     assert asyncio.all_tasks() == {asyncio.current_task()}
     store = await app._engine.open()
     assert await store.nodes.list(SYSTEM) == ()

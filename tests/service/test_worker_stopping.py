@@ -131,10 +131,10 @@ async def test_daemon_threads_do_all_that_they_are_given() -> None:
     failing = threads.submit(int, "x")
     assert waiting[0].cancel()
     assert not failing.done()
-    assert not any(each.done() for each in held)
+    assert not any(future.done() for future in held)
     gate.set()
     threads.shutdown()
-    assert [each.result() for each in waiting[1:]] == [1, 2, 3, 4]
+    assert [future.result() for future in waiting[1:]] == [1, 2, 3, 4]
     assert isinstance(failing.exception(), ValueError)
     with pytest.raises(RuntimeError):
         threads.submit(int, "1")

@@ -68,8 +68,8 @@ async def die_with(store: Store, count: int) -> None:
 
     async def are_back() -> bool:
         await store.reaper.reap(SYSTEM, 10)
-        now = [await store.messages.get(DEFAULT, "work", each.id) for each in found]
-        return all(each.lost > before.lost for each, before in zip(now, found, strict=True))
+        now = [await store.messages.get(DEFAULT, "work", message.id) for message in found]
+        return all(message.lost > before.lost for message, before in zip(now, found, strict=True))
 
     await until(are_back, "the messages of a dead worker")
 
@@ -329,7 +329,9 @@ async def test_it_waits_for_a_permit_of_its_queue_while_other_queues_go_on(
         others.append(message.body)
 
     async with app._engine.running() as running:
-        consumer = next(each for each in running.consumers if each.queue.name == "work")
+        consumer = next(
+            candidate for candidate in running.consumers if candidate.queue.name == "work"
+        )
         await work.send("first")
         await until(lambda: order, "the handler that has the only permit")
         await send_poison(app)
@@ -347,7 +349,9 @@ async def test_it_waits_for_a_permit_of_its_queue_while_other_queues_go_on(
 async def test_a_queue_that_is_no_longer_consumed_has_none_run(app: Tickwork) -> None:
     busy = Busy(app)
     async with busy.waiting_with_poison() as running:
-        consumer = next(each for each in running.consumers if each.queue.name == "work")
+        consumer = next(
+            candidate for candidate in running.consumers if candidate.queue.name == "work"
+        )
         running._consumers.remove(consumer)
         await consumer.retire(0.0)
         busy.go_on.set()
@@ -362,7 +366,9 @@ async def test_a_consumer_that_retires_has_none_run(
 ) -> None:
     busy = Busy(app)
     async with busy.waiting_with_poison() as running:
-        consumer = next(each for each in running.consumers if each.queue.name == "work")
+        consumer = next(
+            candidate for candidate in running.consumers if candidate.queue.name == "work"
+        )
         claim, claimed = running._context.claimer.claim, list[int]()
 
         async def ended(scope: Any, request: ClaimRequest) -> Any:
@@ -400,7 +406,7 @@ async def test_suspects_whose_only_consumer_is_gone_meanwhile_are_left(
         async def gone_meanwhile() -> frozenset[UUID]:
             found = await look()
             gone = [consumer for consumer in running.consumers if consumer.queue.id in found]
-            assert [each.queue.name for each in gone] == ["work"]
+            assert [consumer.queue.name for consumer in gone] == ["work"]
             running._consumers.remove(gone[0])
             await gone[0].retire(0.0)
             return found
@@ -430,7 +436,9 @@ async def test_while_it_runs_nothing_else_is_held(app: Tickwork) -> None:
     await store.queues.pause(DEFAULT, "work")
     async with app._engine.running() as running:
         await other.send_batch([*range(20)])
-        consumer = next(each for each in running.consumers if each.queue.name == "other")
+        consumer = next(
+            candidate for candidate in running.consumers if candidate.queue.name == "other"
+        )
         await until(lambda: consumer.running == 1, "the slow handler")
         consumer._prefetch.add(await claimed_by(store, running, 5))
         await store.queues.resume(DEFAULT, "work")
@@ -564,7 +572,7 @@ async def test_it_does_not_run_under_a_lease_that_was_lost_while_it_waited(
         await until(lambda: running._node.id != lost, "a new identity")
         busy.go_on.set()
         await until(lambda: busy.seen, "the poison to run")
-    assert [each._stored.holder == lost for each in busy.seen] == [False]
+    assert [message._stored.holder == lost for message in busy.seen] == [False]
 
 
 async def test_it_does_not_run_while_the_lease_may_have_run_out(

@@ -65,7 +65,7 @@ class Workplace:
 
     async def out(self) -> list[Any]:
         """The bodies of what was sent to `out`."""
-        return [decode_body(each.body, each.content_type) for each in await self.sent()]
+        return [decode_body(message.body, message.content_type) for message in await self.sent()]
 
     async def sent(self) -> tuple[Message, ...]:
         """What was sent to `out`."""
@@ -84,12 +84,14 @@ class Workplace:
 
     async def errors(self) -> list[str]:
         """What they died of."""
-        return [each.error or "" for each in await self.dead()]
+        return [letter.error or "" for letter in await self.dead()]
 
     async def errors_by_body(self) -> dict[Any, str]:
         """What each of them died of."""
         found = await self.dead()
-        return {decode_body(each.body, each.content_type): each.error or "" for each in found}
+        return {
+            decode_body(letter.body, letter.content_type): letter.error or "" for letter in found
+        }
 
     async def until_dead(self, count: int = 1) -> list[str]:
         """Waits for so many dead letters, and returns what they died of."""

@@ -141,25 +141,25 @@ class Mixed:
             if "jitter_seconds" in fields
         }
         return [
-            str(each)
-            for each in self._life.fired
-            if each.catch_up
+            str(firing)
+            for firing in self._life.fired
+            if firing.catch_up
             or not timedelta()
-            <= each.at - each.slot
-            <= timedelta(seconds=JITTER_SECONDS * (each.schedule_id in jittered))
+            <= firing.at - firing.slot
+            <= timedelta(seconds=JITTER_SECONDS * (firing.schedule_id in jittered))
         ]
 
     async def faults(self) -> list[str]:
         """All that is wrong with the account."""
         given: dict[UUID, list[datetime]] = defaultdict(list)
-        for each in self._life.fired:
-            given[each.schedule_id].append(each.slot)
+        for firing in self._life.fired:
+            given[firing.schedule_id].append(firing.slot)
         until, found = self._life.h.now - SETTLED, list[str]()
         for fields, schedule, slots in zip(self._bodies, self._made, self._slots, strict=True):
             known = Slots(_until(slots.fired, until), _until(slots.left_out, until))
             wrong = [*_differences(known.fired, _until(sorted(given[schedule.id]), until))]
-            wrong += [each async for each in self._misrecorded(schedule, known, until)]
-            found += [f"{fields}: {each}" for each in wrong]
+            wrong += [fault async for fault in self._misrecorded(schedule, known, until)]
+            found += [f"{fields}: {fault}" for fault in wrong]
         return found
 
     async def _misrecorded(
@@ -220,7 +220,7 @@ def _rule(fields: Mapping[str, Any]) -> reference.Rule:
         lambda day: day.isoweekday() in RRULE_WEEKDAYS.values(),
         frozenset({at.hour}),
         frozenset({at.minute}),
-        excluded=frozenset(date.fromisoformat(each) for each in fields.get("exclude", ())),
+        excluded=frozenset(date.fromisoformat(day) for day in fields.get("exclude", ())),
     )
 
 

@@ -59,7 +59,7 @@ _USUAL = zoneinfo.TZPATH
 
 def _compiled(hours: int, changes: Changes) -> bytes:
     """A zone as RFC 8536 has it: nothing of version 1, all in version 2."""
-    offsets = [hours, *(each for _, each in changes)]
+    offsets = [hours, *(offset for _, offset in changes)]
     header = b"TZif2" + bytes(15)
     nothing = header + struct.pack(">6l", 0, 0, 0, 0, 1, 1) + struct.pack(">lbB", 0, 0, 0) + b"\0"
     counts = struct.pack(">6l", 0, 0, 0, len(changes), len(offsets), 4)

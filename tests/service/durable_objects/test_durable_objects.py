@@ -71,7 +71,7 @@ class Peer(Entity):
         return await self.storage.delete(key)
 
     async def _list(self, options: Any = None) -> list[list[Any]]:
-        return [[*each] for each in (await self.storage.list(**(options or {}))).items()]
+        return [[*pair] for pair in (await self.storage.list(**(options or {}))).items()]
 
     async def _delete_all(self) -> None:
         await self.storage.delete_all()
@@ -132,11 +132,13 @@ async def test_an_entity_answers_as_a_durable_object_does_or_an_adr_says_why_not
 ) -> None:
     app.entities.register(Peer)
     async with harness(app, database=database) as h:
-        ours = {each["name"]: await run(app, h, each) for each in ALL}
+        ours = {scenario["name"]: await run(app, h, scenario) for scenario in ALL}
     assert ours == THEIRS["answers"] | {
-        each["name"]: each["ours"] for each in ALL if "differs" in each
+        scenario["name"]: scenario["ours"] for scenario in ALL if "differs" in scenario
     }
-    reasons = {each["name"]: f"**{each['differs']}**" for each in ALL if "differs" in each}
+    reasons = {
+        scenario["name"]: f"**{scenario['differs']}**" for scenario in ALL if "differs" in scenario
+    }
     assert [name for name in reasons if ours[name] == THEIRS["answers"][name]] == []
     decision = ADR.read_text(encoding="utf-8")
     assert [name for name, reason in reasons.items() if reason not in decision] == []
@@ -151,7 +153,11 @@ def test_the_answers_are_those_of_the_workers_runtime() -> None:
         told = answers_of_peer(left)
         assert told["runtime"] == THEIRS["runtime"]
         found |= told["answers"]
-        left = [each for each in ALL if found[each["name"]] != THEIRS["answers"][each["name"]]]
+        left = [
+            scenario
+            for scenario in ALL
+            if found[scenario["name"]] != THEIRS["answers"][scenario["name"]]
+        ]
         if not left:
             break
     assert found == THEIRS["answers"]
