@@ -188,7 +188,7 @@ async def test_a_copy_that_dies_again_and_again_ends_complete_and_is_worked_on_o
         await eventually(lambda: _has_balance(app, 7), what="the entity")
         assert Counter(map(str, seen)) == Counter(map(str, wanted))
         for key in range(1, KEYS, 2):
-            of_key = [each for each in seen if isinstance(each, int) and each % KEYS == key]
+            of_key = [number for number in seen if isinstance(number, int) and number % KEYS == key]
             assert of_key == sorted(of_key)
         (batch, *_) = await app.batches.list()
         assert (batch.completed, batch.total) == (5, 5)
@@ -222,7 +222,7 @@ async def test_a_copy_has_equal_checksums_and_releases_claims(source: str, home:
     copied = await wiring.copy(
         source, home.url, on_progress=lambda text, _done, _total: told.append(text)
     )
-    filled = {each.table.removeprefix("tickwork_") for each in copied if each.rows}
+    filled = {copy.table.removeprefix("tickwork_") for copy in copied if copy.rows}
     assert filled >= {
         "tenants", "queues", "messages", "schedules", "batches", "calendars", "endpoints",
         "deliveries", "published", "entities", "entity_storage", "runs", "limits", "dead_letters",

@@ -97,7 +97,7 @@ async def test_a_tenant_with_an_old_backlog_gets_its_turn_among_tenants_with_new
     for scope in busy:
         await send_many(store, 40, scope=scope)
     rounds = [await pull(store, scope=SYSTEM, limit=4) for _ in range(6)]
-    served = [message.id for each in rounds for message in each if message.tenant == "patient"]
+    served = [message.id for round_ in rounds for message in round_ if message.tenant == "patient"]
     assert served == ids(backlog)
 
 

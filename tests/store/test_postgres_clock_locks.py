@@ -51,7 +51,9 @@ async def test_messages_of_a_concurrent_plan_follow_the_clock_change(
 ) -> None:
     await make_queue(store)
     made, leader, decided = await one_plan(store, clock)
-    (grant,) = [each for each in leader.grants if each.shard == shard_of_schedule(made)]
+    (grant,) = [
+        candidate for candidate in leader.grants if candidate.shard == shard_of_schedule(made)
+    ]
     await set_back(store, clock)
     async with barrier(home.url, before=SEND) as stop:
         planning = asyncio.create_task(write(store, leader, [decided]))
@@ -77,7 +79,9 @@ async def test_a_plan_that_waited_for_a_clock_change_is_stale(
 ) -> None:
     await make_queue(store)
     made, leader, decided = await one_plan(store, clock)
-    (grant,) = [each for each in leader.grants if each.shard == shard_of_schedule(made)]
+    (grant,) = [
+        candidate for candidate in leader.grants if candidate.shard == shard_of_schedule(made)
+    ]
     await set_back(store, clock)
     async with barrier(home.url, before=MOVE) as stop:
         following = asyncio.create_task(store.shards.follow_clock(SYSTEM, grant))
@@ -96,7 +100,9 @@ async def test_a_leaders_change_that_waited_for_a_new_leader_changes_nothing(
 ) -> None:
     await make_queue(store)
     made, leader, _ = await one_plan(store, clock)
-    (grant,) = [each for each in leader.grants if each.shard == shard_of_schedule(made)]
+    (grant,) = [
+        candidate for candidate in leader.grants if candidate.shard == shard_of_schedule(made)
+    ]
     async with rival(home.url) as taker:
         await taker.does(TAKE_SHARD, grant.shard)
         change = store.schedules.change(

@@ -98,8 +98,8 @@ async def two_without_deadlocks(
 async def test_this_test_detects_deadlocks(home: Home) -> None:
     before = await deadlocks(home.url)
     one, two = [await asyncpg.connect(home.url) for _ in range(2)]
-    for each in (one, two):
-        await each.execute("BEGIN")
+    for connection in (one, two):
+        await connection.execute("BEGIN")
     await one.execute("SELECT pg_advisory_xact_lock(1)")
     await two.execute("SELECT pg_advisory_xact_lock(2)")
     results = await asyncio.gather(
@@ -108,8 +108,8 @@ async def test_this_test_detects_deadlocks(home: Home) -> None:
         return_exceptions=True,
     )
     assert any(isinstance(result, asyncpg.DeadlockDetectedError) for result in results)
-    for each in (one, two):
-        await each.close()
+    for connection in (one, two):
+        await connection.close()
     assert await deadlocks(home.url) == before + 1
 
 
@@ -177,7 +177,7 @@ async def test_many_acks_during_the_removal_of_blocked_messages_do_not_deadlock(
             half = len(behind) // 2
             await asyncio.gather(
                 settle(store, *map(ack, held[::2])),
-                settle(other, *(dead(each, reason="x") for each in held[1::2])),
+                settle(other, *(dead(message, reason="x") for message in held[1::2])),
                 REMOVALS[way](other, behind[:half]),
                 REMOVALS[way](store, behind[half:]),
             )
@@ -228,7 +228,7 @@ async def test_many_settlements_that_send_to_each_others_queues_lose_nothing(
             passed = 0
             for _ in range(ROUNDS * 5):
                 held = await pull(own, queue=queue, limit=10, lease_seconds=3_600)
-                endings = [ack(each, sending(onto, key=each.key)) for each in held]
+                endings = [ack(message, sending(onto, key=message.key)) for message in held]
                 if endings:
                     assert await settle(own, *endings) == SettleResult()
                 passed += len(held)

@@ -147,7 +147,7 @@ async def test_a_day_is_archived_before_it_is_dropped(
     for _ in range(count):
         clock.advance(seconds=1)
         await record(store, clock)
-    written = {str(each.id) for each in await store.firings.list(DEFAULT, SCHEDULE, ALL)}
+    written = {str(firing.id) for firing in await store.firings.list(DEFAULT, SCHEDULE, ALL)}
     clock.advance(seconds=FIRINGS_KEPT_SECONDS + 2 * DAY_SECONDS)
     nowhere = Archive(tmp_path / "missing")
     with pytest.raises(StoreUnavailable, match="No such file or directory"):
@@ -168,7 +168,7 @@ async def test_two_concurrent_pruners_create_each_partition_once(
     other = await home.open(clock)
     for _ in range(3):
         clock.advance(seconds=DAY_SECONDS)
-        await asyncio.gather(*(prune(each) for each in (store, other) * 2))
+        await asyncio.gather(*(prune(opened_store) for opened_store in (store, other) * 2))
         await prune(store)
         assert {named(clock, ahead) for ahead in range(DAYS_AHEAD)} <= (await days(home.url)).keys()
     await other.close()

@@ -201,24 +201,24 @@ async def test_concurrent_creates_with_one_idempotency_key_make_one_schedule(
         await make_queue(store)
         keys = [f"key-{number}" for number in range(SCHEDULES)]
 
-        async def make(each: Store, wanted: list[str]) -> list[Schedule]:
+        async def make(opened_store: Store, wanted: list[str]) -> list[Schedule]:
             new = [
                 new_schedule(clock, idempotency_key=key, fingerprint=b"a", name=f"name of {key}")
                 for key in wanted
             ]
-            return list(await each.schedules.create(DEFAULT, new))
+            return list(await opened_store.schedules.create(DEFAULT, new))
 
         first, second = await asyncio.gather(make(store, keys), make(other, keys[::-1]))
         assert first == second[::-1]
         new = [new_schedule(clock, name="taken") for _ in range(2)]
         made = await asyncio.gather(
             *(
-                each.schedules.create(DEFAULT, [one])
-                for each, one in zip((store, other), new, strict=True)
+                opened_store.schedules.create(DEFAULT, [one])
+                for opened_store, one in zip((store, other), new, strict=True)
             ),
             return_exceptions=True,
         )
-        assert sorted(isinstance(each, Conflict) for each in made) == [False, True]
+        assert sorted(isinstance(answer, Conflict) for answer in made) == [False, True]
 
 
 async def test_two_nodes_that_believe_they_lead_plan_each_slot_once(
@@ -266,19 +266,19 @@ async def test_no_slot_is_lost_or_doubled_under_concurrent_operations(
             for _ in range(3):
                 await write(store, leader, await planned(store, clock, leader))
 
-        async def change_some(each: Store) -> None:
+        async def change_some(opened_store: Store) -> None:
             for schedule in made:
-                paused = await pause(each, schedule)
+                paused = await pause(opened_store, schedule)
                 if paused.definition.rule == schedule.definition.rule:
-                    await update(each, paused)
-                await resume(each, paused)
+                    await update(opened_store, paused)
+                await resume(opened_store, paused)
 
-        async def end_some(each: Store) -> None:
+        async def end_some(opened_store: Store) -> None:
             outcomes = (None, Failed("no"), Permanent("never"))
             for _ in range(3):
-                claimed = await pull(each, limit=SCHEDULES // 2)
+                claimed = await pull(opened_store, limit=SCHEDULES // 2)
                 for number, message in enumerate(claimed):
-                    await end(each, message, outcomes[number % 3])
+                    await end(opened_store, message, outcomes[number % 3])
 
         for number in range(ROUNDS):
             clock.advance(seconds=20)
@@ -336,10 +336,10 @@ async def test_a_trigger_during_a_plan_counts_both(home: Home, clock: VirtualClo
         made = await create(store, clock)
         leader = await lead(store)
         clock.advance(seconds=60)
-        await asyncio.gather(*(trigger(each, made) for each in (store, other) * 5))
+        await asyncio.gather(*(trigger(opened_store, made) for opened_store in (store, other) * 5))
         await plan_all(store, clock, leader)
         found = await messages(store, made)
-        assert sorted(each.run for each in found if each.run) == list(range(1, 11))
+        assert sorted(message.run for message in found if message.run) == list(range(1, 11))
         assert (await again(store, made)).runs == 10
 
 
@@ -373,5 +373,5 @@ async def test_due_schedules_are_soonest_first_even_if_one_shard_has_most_of_the
     leader = await lead(store)
     clock.advance(seconds=600)
     found = await look(store, leader, limit=limit)
-    assert [each.id for each in found] == [each.id for each in crowd[:limit]]
+    assert [schedule.id for schedule in found] == [schedule.id for schedule in crowd[:limit]]
     assert len(await look(store, leader)) == len(crowd) + 32

@@ -38,5 +38,5 @@ async def test_giving_up_includes_shards_that_are_being_taken(
         await held.opens()
         assert len(await taking) == SHARDS
         assert await giving_up == SHARDS
-    assert {each.node for each in await store.shards.list(SYSTEM)} == {None}
+    assert {shard.node for shard in await store.shards.list(SYSTEM)} == {None}
     await other.close()

@@ -90,7 +90,7 @@ async def test_concurrent_settlements_of_the_same_schedules_do_not_deadlock(
             early, late = claimed[: len(claimed) // 2], claimed[len(claimed) // 2 :]
             await asyncio.gather(
                 *(end(store, message, Failed("no"), max_retries=0) for message in early[::5]),
-                settle([each for each in early if each not in early[::5]], store),
+                settle([message for message in early if message not in early[::5]], store),
                 settle(late[::-1], other),
             )
         for schedule in made:

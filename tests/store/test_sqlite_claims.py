@@ -75,7 +75,7 @@ async def claimed_with(store: SqliteStore, **values: Any) -> Message:
     named = {**values, "the_id": ids[1].bytes}
     await write(store, lambda transaction: transaction.execute(statement, named))
     stored = {id_: await store.messages.get(DEFAULT, WORK, id_) for id_ in ids}
-    found = {each.id: each for each in await pull(store, limit=3)}
+    found = {message.id: message for message in await pull(store, limit=3)}
     for id_ in ids:
         before, claimed = stored[id_], found[id_]
         assert claimed == structs.replace(

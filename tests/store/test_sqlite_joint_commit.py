@@ -212,7 +212,7 @@ async def test_the_connections_settings_are_restored(store: SqliteStore, message
 
     await book(store, message, joined)
     sent = await send(store)
-    assert [each.id for each in await pull(store)] == [sent]
+    assert [pulled_message.id for pulled_message in await pull(store)] == [sent]
 
 
 async def test_the_connection_cannot_be_used_after_the_call(
@@ -238,7 +238,7 @@ async def test_a_deferred_foreign_key_fails_only_its_own_settlement(
         store, send(store), book(store, message, joined), send(store)
     )
     assert "FOREIGN KEY" in str(failed)
-    assert {each.id for each in await pull(store)} == {sent, sent_too}
+    assert {pulled_message.id for pulled_message in await pull(store)} == {sent, sent_too}
     assert await held(store) == 3
 
 
@@ -273,7 +273,9 @@ async def test_concurrent_joint_settlements_share_a_commit(
         messages += more
     assert len(messages) == 20
     traced.clear()
-    await asyncio.gather(*(book(store, each, lambda _: None) for each in messages))
+    await asyncio.gather(
+        *(book(store, pulled_message, lambda _: None) for pulled_message in messages)
+    )
     assert 1 <= traced.count("COMMIT") <= 2
 
 

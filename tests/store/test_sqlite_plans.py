@@ -287,7 +287,7 @@ def test_a_queue_is_found_by_its_name(connection: sqlite3.Connection) -> None:
 def test_a_trace_searches_every_table_by_its_correlation(connection: sqlite3.Connection) -> None:
     steps = plan(connection, "find_trace")
     reads = [step for step in steps if step.startswith(("SCAN", "SEARCH"))]
-    assert {way(each) for each in reached(reads, "m", "d", "r", "p")} == {
+    assert {way(step) for step in reached(reads, "m", "d", "r", "p")} == {
         BY_KEY,
         "tickwork_messages_correlation",
         "tickwork_dead_letters_correlation",
@@ -297,7 +297,7 @@ def test_a_trace_searches_every_table_by_its_correlation(connection: sqlite3.Con
         "tickwork_published_correlation",
         "tickwork_deliveries_published",
     }
-    assert not [each for each in reached(reads, "m", "d", "r", "p") if each.startswith("SCAN")]
+    assert not [step for step in reached(reads, "m", "d", "r", "p") if step.startswith("SCAN")]
 
 
 def test_a_probe_is_chosen_from_the_first_and_the_last_of_an_index(

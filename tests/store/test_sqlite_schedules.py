@@ -189,7 +189,7 @@ async def test_a_slot_that_is_a_message_already_stays_one_and_is_counted_once(
         )
     result = await write(store, leader, plans)
     assert result.done == tuple(range(10))
-    assert [len(await messages(store, each)) for each in made] == [1] * 30
+    assert [len(await messages(store, schedule)) for schedule in made] == [1] * 30
     assert execute(home, "SELECT backlog_bytes FROM tickwork_queues WHERE name = 'capped'") == [
         (3_000,)
     ]
@@ -232,7 +232,7 @@ async def test_outcomes_of_one_schedule_in_one_settlement_count_in_slot_order(
         first: Failed("a"),
         third: Failed("c"),
     }
-    endings = (settle(*each, QueueSettings()) for each in outcomes.items())
+    endings = (settle(*pair, QueueSettings()) for pair in outcomes.items())
     await store.messages.settle(DEFAULT, Settlement(tuple(endings)))
     stands = await again(store, made)
     assert (stands.last_status, stands.last_error, stands.error_count) == ("failed", "d", 2)
@@ -277,7 +277,9 @@ async def test_a_message_marked_as_late_stays_late(store: Store, clock: VirtualC
     clock.advance(seconds=6)
     (claimed,) = await pull(store)
     found = await messages(store, made)
-    assert [(each.id, each.catch_up) for each in found if each.claim] == [(claimed.id, True)]
+    assert [(message.id, message.catch_up) for message in found if message.claim] == [
+        (claimed.id, True)
+    ]
     await end(store, claimed)
     assert [firing.catch_up for firing in await firings(store, made)] == [True]
 
@@ -294,7 +296,7 @@ async def test_a_sweep_is_bounded_and_reaches_all_schedules(
     await store.messages.delete(DEFAULT, "work", message.id)
     swept = [await store.schedules.sweep(SYSTEM, 2) for _ in range(4)]
     assert swept == [0, 0, 0, 1]
-    stands = [(await again(store, each)).status for each in made]
+    stands = [(await again(store, schedule)).status for schedule in made]
     assert stands == [ScheduleStatus.ACTIVE] * 6 + [ScheduleStatus.COMPLETED]
     assert [await store.schedules.sweep(SYSTEM, 2) for _ in range(4)] == [0] * 4
 
@@ -345,5 +347,5 @@ async def test_several_processes_plan_each_slot_once(
     lines = [line.split() for child in planning for line in child.lines()]
     assert sum(int(number) for what, number in lines if what == "planned") == SCHEDULES
     assert await counts(real) == Counts(ready=SCHEDULES)
-    assert max(each.token for each in await real.shards.list(SYSTEM)) > 1, "nothing moved"
+    assert max(shard.token for shard in await real.shards.list(SYSTEM)) > 1, "nothing moved"
     await real.close()

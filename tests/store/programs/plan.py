@@ -33,7 +33,7 @@ async def main(path: Path, total: int) -> None:
             shards = [grant.shard for grant in grants]
             due = await store.schedules.due(SYSTEM, shards, AT_ONCE)
             now = await store.now()
-            plans = [plan(each, now) for each in due]
+            plans = [plan(schedule, now) for schedule in due]
             result = await store.schedules.plan(SYSTEM, grants, plans)
             done += len(result.done)
             refused += len(plans) - len(result.done)
