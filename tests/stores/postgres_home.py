@@ -137,7 +137,7 @@ class KeptPools:
 
     def forget(self, url: str) -> None:
         """Closes the pools of one database, with whatever options they were opened."""
-        for known in [each for each in self._free if each.startswith(url)]:
+        for known in [address for address in self._free if address.startswith(url)]:
             for pool in self._free.pop(known):
                 pool.terminate()
 

@@ -90,7 +90,9 @@ async def test_rows_of_the_migrations_are_restored(
     async with databases.take() as second:
         assert second.url == first.url
         after = [await rows(second, table) for table in ("tickwork_shards", "tickwork_tenants")]
-    assert [sorted(each, key=str) for each in after] == [sorted(each, key=str) for each in before]
+    assert [sorted(table, key=str) for table in after] == [
+        sorted(table, key=str) for table in before
+    ]
     databases.close()
     await postgres_server.drop_database(second.url)
 
