@@ -50,13 +50,15 @@ async def test_messages_hand_overs_renewals_and_records_are_seen(
     history = await history_of(store, home, clock, tmp_path, withdraw=False)
     assert find_violations(history) == ()
     assert len(history.handed_over) == SHARDS
-    assert {each.former for each in history.handed_over} == {None}
-    assert len({each.node for each in history.handed_over} | {history.renewed[0].node}) == 1
+    assert {hand_over.former for hand_over in history.handed_over} == {None}
+    assert (
+        len({hand_over.node for hand_over in history.handed_over} | {history.renewed[0].node}) == 1
+    )
     first, *coming = history.stored
     assert (first.run, first.slot, len(coming)) == (0, history.firings[0].slot, 2)
-    assert {each.message_id for each in coming} == history.open_messages
-    assert {(each.shard, each.token) for each in history.stored} <= {
-        (each.shard, each.token) for each in history.handed_over
+    assert {slot.message_id for slot in coming} == history.open_messages
+    assert {(slot.shard, slot.token) for slot in history.stored} <= {
+        (hand_over.shard, hand_over.token) for hand_over in history.handed_over
     }
     assert [(firing.slot, firing.status) for firing in history.firings] == [
         (first.slot, "succeeded")
@@ -68,9 +70,14 @@ async def test_what_a_leader_asked_and_was_told_is_seen(
 ) -> None:
     history = await history_of(store, home, clock, tmp_path, withdraw=False)
     assert history.planned == [
-        PlanEntry(schedule_id=each.schedule_id, slot=each.slot, token=each.token, is_done=is_done)
+        PlanEntry(
+            schedule_id=stored_slot.schedule_id,
+            slot=stored_slot.slot,
+            token=stored_slot.token,
+            is_done=is_done,
+        )
         for is_done in (False, True)
-        for each in history.stored
+        for stored_slot in history.stored
     ]
 
 
