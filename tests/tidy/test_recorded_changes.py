@@ -46,7 +46,7 @@ def unrecorded(tree: ast.AST, function: str = "", is_inside: bool = False) -> It
             name = node.name
         if isinstance(node, ast.AsyncWith):
             said = [ast.unparse(item.context_expr) for item in node.items]
-            inside = inside or any("recorded(" in each.partition(" ")[0] for each in said)
+            inside = inside or any("recorded(" in text.partition(" ")[0] for text in said)
         if isinstance(node, ast.Call) and not inside and _changes_store(node.func):
             yield name
         yield from unrecorded(node, name, inside)

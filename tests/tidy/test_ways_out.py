@@ -75,9 +75,9 @@ UNGUARDED = (
 def test_the_laws_catch_and_let_pass() -> None:
     assert [source for source in OUT if not on_tree(laws.ways_out, source)] == []
     assert [source for source in NOT_OUT if on_tree(laws.ways_out, source)] == []
-    assert [each for each in UNGUARDED if not on_tree(laws.unguarded_sessions, each)] == []
+    assert [source for source in UNGUARDED if not on_tree(laws.unguarded_sessions, source)] == []
     free = (GUARDED_SESSION, "self._opened().request(method, url, allow_redirects=False)")
-    assert [each for each in free if on_tree(laws.unguarded_sessions, each)] == []
+    assert [source for source in free if on_tree(laws.unguarded_sessions, source)] == []
 
 
 def test_only_the_listed_modules_connect_to_other_machines() -> None:
@@ -111,7 +111,7 @@ def test_only_deliveries_makes_guards_and_sinks_from_the_allow_list(call: str) -
                     for node in ast.walk(function)
                     if isinstance(node, ast.Call) and _name(node.func) == name
                 ]
-    assert made_in == [(f"deliveries.py: {each}", call) for each in MADE[call]]
+    assert made_in == [(f"deliveries.py: {maker}", call) for maker in MADE[call]]
 
 
 def _name(node: ast.expr) -> str | None:
