@@ -158,8 +158,8 @@ def bounds(draw: st.DrawFn, middle: datetime, *, rolls: bool) -> Fields:
         "end_at": lambda: at(200, 4_000) + "+02:00",
         "max_firings": lambda: draw(st.integers(1, 40)),
         "exclude": lambda: [
-            (day + timedelta(days=each)).isoformat()
-            for each in draw(st.lists(_SOME_DAYS, max_size=5))
+            (day + timedelta(days=days)).isoformat()
+            for days in draw(st.lists(_SOME_DAYS, max_size=5))
         ],
         "calendar": lambda: draw(st.sampled_from(["none", "feasts"])),
         "roll": lambda: draw(st.sampled_from(["next_day", "previous_day", "skip"])),

@@ -93,7 +93,7 @@ def test_plans_with_a_long_grace_follow_each_other_and_lose_nothing() -> None:
         plan = when.plan_missed(rule, last, now)
         assert not plan.skipped
         assert plan.until > last
-        slots += [each.slot for each in plan.fire]
+        slots += [planned_slot.slot for planned_slot in plan.fire]
         last = plan.until
     assert slots == when.slots_between(rule, START, now)
 

@@ -214,7 +214,7 @@ def test_a_plan_stops_early_if_the_grace_period_has_too_many_slots() -> None:
         assert plan.skipped == ()
         planned += plan.fire
         until = plan.until
-    assert [each.slot for each in planned] == when.slots_between(rule, start, NOW)
+    assert [planned_slot.slot for planned_slot in planned] == when.slots_between(rule, start, NOW)
 
 
 YEAR_LONG = [

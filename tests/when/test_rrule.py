@@ -28,7 +28,7 @@ def rrule(text: str, start: datetime, **fields: object) -> when.Rule:
 def walked(text: str, start: datetime) -> Iterator[datetime]:
     """dateutil's own occurrences, from the very first one on."""
     naive = start.astimezone(UTC).replace(tzinfo=None)
-    return (each.replace(tzinfo=UTC) for each in rrulestr(text, dtstart=naive))
+    return (occurrence.replace(tzinfo=UTC) for occurrence in rrulestr(text, dtstart=naive))
 
 
 def family(seed: int, count: int) -> Iterator[tuple[str, datetime]]:
@@ -36,7 +36,7 @@ def family(seed: int, count: int) -> Iterator[tuple[str, datetime]]:
 
     def numbers(low: int, high: int) -> str:
         some = {rng.randint(low, high) for _ in range(rng.randint(1, 3))}
-        return ",".join(str(each) for each in sorted(some) if each or low == 0) or "1"
+        return ",".join(str(number) for number in sorted(some) if number or low == 0) or "1"
 
     def weekdays(ordinals: tuple[str, ...]) -> str:
         count = rng.randint(1, 3)

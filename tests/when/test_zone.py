@@ -78,7 +78,7 @@ def test_a_stretch_does_not_end_shortly_before_a_change(zone: str) -> None:
         stretch = line.stretch(instant)
         if stretch.offset_after == stretch.offset:
             near = range(stretch.end, stretch.end + DAY_SECONDS, 1_800)
-            assert {offset_seconds(info, each) for each in near} == {stretch.offset}
+            assert {offset_seconds(info, second) for second in near} == {stretch.offset}
         instant = stretch.end
 
 
