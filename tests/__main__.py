@@ -185,6 +185,6 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, _exit)
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signal_number, _exit)
     sys.exit(main(sys.argv[1:]))

@@ -107,7 +107,7 @@ def test_a_worker_that_cannot_deliver_says_so_and_the_doctor_does_too(folder: Pa
     assert python(folder, f"{WITHOUT}{PLAN}").stderr == ""
     assert python(folder, f"{WITHOUT}{RUN}").stderr.splitlines() == [f"{NO_DELIVERY}: {INSTALL}"]
     found = json.loads(python(folder, *doctor).stdout)
-    (finding,) = [each for each in found if each["check"] == "deliveries"]
+    (finding,) = [candidate for candidate in found if candidate["check"] == "deliveries"]
     assert (finding["level"], finding["says"]) == ("warning", NO_DELIVERY)
     assert finding["advice"].endswith(INSTALL)
 
