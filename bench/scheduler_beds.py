@@ -14,6 +14,7 @@ from typing import Any
 
 from bench import QUEUE
 from bench.beds import Bed
+from tests.kit.contexts import acting
 from tickwork import wiring
 from tickwork.core.model import DEFAULT, SYSTEM
 from tickwork.core.when import Limits
@@ -72,7 +73,7 @@ def overdue(count: int) -> Iterator[Fields]:
 
 def make(bed: Bed, schedules: Iterator[Fields]) -> int:
     """Stores schedules as an app does, and says how many."""
-    return bed.run(create_bulk(bed.store, DEFAULT, schedules, limits=LIMITS))
+    return bed.run(create_bulk(acting(bed.store, DEFAULT, limits=LIMITS), schedules))
 
 
 class Leader:

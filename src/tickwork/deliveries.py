@@ -16,6 +16,7 @@ from tickwork.core.delivery.email_provider import PROVIDERS
 from tickwork.core.delivery.pace import EMAIL_CONCURRENCY, Limit, Shares
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.extras import INSTALL_DELIVERY, NO_DELIVERY, delivery_extra, has_delivery_extra
+from tickwork.ops.outside import Outside
 from tickwork.settings import Settings, is_postgres
 
 if TYPE_CHECKING:
@@ -57,6 +58,18 @@ def secret_box(settings: Settings, *, make_key: bool = True) -> SecretBox:
     path = locate(settings.database)
     path = path.with_name(f"{path.name}.key")
     return SecretBox.from_text(key_in_file(path, make_key=make_key), f"the key file {path.name}")
+
+
+def outside_of(settings: Settings) -> Outside:
+    """What verbs may reach outside with these settings."""
+    return Outside(
+        check_url=lambda url: guard(settings).check_url(url),
+        public_url=lambda: settings.public_url,
+        secret_box=partial(secret_box, settings),
+        secret_reader=partial(secret_box, settings, make_key=False),
+        webhook_sink=partial(webhook_sink, settings),
+        owner_targets=settings.owner_targets,
+    )
 
 
 def webhook_channel(settings: Settings) -> WebhookChannel:
@@ -121,7 +134,7 @@ def _needed(value: str | None, name: str, provider: str | None) -> str:
     return value
 
 
-class Outside(NamedTuple):
+class OpenDeliveries(NamedTuple):
     """What a worker needs to deliver: its channels, the consumers that use them, and a function
     that finds the queues that push."""
 
@@ -130,7 +143,7 @@ class Outside(NamedTuple):
     find: FindConsumers
 
 
-async def open_deliveries(store: Store, settings: Settings) -> Outside | None:
+async def open_deliveries(store: Store, settings: Settings) -> OpenDeliveries | None:
     """What a worker delivers with; the queues exist then. None as for `webhook_deliveries`: that is
     logged if there may be something to deliver."""
     from tickwork.ops.alerts import ensure_alerts
@@ -161,7 +174,7 @@ def lease_pager(settings: Settings) -> LeasePager | None:
     return LeasePager(channels, partial(secret_box, settings, make_key=False))
 
 
-def webhook_deliveries(store: Store, settings: Settings) -> Outside | None:
+def webhook_deliveries(store: Store, settings: Settings) -> OpenDeliveries | None:
     """What a worker delivers with; None if the packages are not installed. Other nodes deliver
     then."""
     if not has_delivery_extra():
@@ -215,4 +228,4 @@ def webhook_deliveries(store: Store, settings: Settings) -> Outside | None:
         alerts_consumer(Alerter(store, channels, box)),
     ]
     pusher = Pusher(store, to_endpoints, permits)
-    return Outside(channels, consumers, pusher.find)
+    return OpenDeliveries(channels, consumers, pusher.find)

@@ -21,9 +21,9 @@ from tickwork.app.payloads import PayloadOf
 from tickwork.core.http.client_address import is_loopback
 from tickwork.core.model import SYSTEM
 from tickwork.core.request_rate import RequestRates
+from tickwork.deliveries import outside_of
 from tickwork.errors import FieldError, InvalidInput, StoreUnavailable
 from tickwork.extras import has_delivery_extra, server_extra
-from tickwork.ops.schedules.outside import OutsideRules
 from tickwork.service.not_ready import answer_not_ready
 from tickwork.service.process_lifecycle import listen
 from tickwork.settings import Role, Settings
@@ -32,9 +32,7 @@ from tickwork.wiring import (
     guard,
     is_postgres,
     open_store,
-    secret_box,
     start_tracing,
-    webhook_sink,
 )
 
 if TYPE_CHECKING:
@@ -62,19 +60,11 @@ def build_api(
     the tenant and the payload types of the app in this process."""
     with server_extra("the HTTP API"):
         from tickwork.api import create_api
-        from tickwork.api.context import AppTypes, Outside
+        from tickwork.api.serving import AppTypes
     from tickwork.service.observe.metrics import registry_of_process
 
     start_tracing(settings)
     metrics = registry or registry_of_process()
-    box = partial(secret_box, settings)
-    rules = OutsideRules(
-        lambda url: guard(settings).check_url(url),
-        lambda: settings.public_url,
-        box,
-        settings.owner_targets,
-    )
-    sink = partial(webhook_sink, settings)
     if has_delivery_extra():
         guard(settings)  # Imports what it needs now, and not while others wait for an answer.
     return create_api(
@@ -86,7 +76,7 @@ def build_api(
         is_on_loopback=is_loopback(settings.host),
         trusted_proxies=settings.trusted_proxies,
         beside=partial(_run_node, settings, metrics) if registry is None else None,
-        outside=Outside(rules, box, partial(box, make_key=False), sink),
+        outside=outside_of(settings),
         types=None if types is None else AppTypes(*types),
         rates=RequestRates(
             key_per_second=settings.key_requests_per_second,
@@ -257,8 +247,8 @@ async def _served(
     if Role.API not in settings.roles:
         yield
         return
-    from tickwork.api.context import stop_streams
     from tickwork.api.serve import serving
+    from tickwork.api.serving import stop_streams
 
     api = build_api(settings, registry=registry, types=types)
     async with serving(

@@ -29,12 +29,14 @@ from tickwork.deliveries import (
     guard,
     lease_pager,
     open_deliveries,
+    outside_of,
     remote_service,
     secret_box,
     webhook_sink,
 )
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.extras import delivery_extra, otel_extra, postgres_extra, server_extra
+from tickwork.ops.context import Context
 from tickwork.settings import (
     RUN_ROLES,
     Role,
@@ -241,6 +243,11 @@ def start_tracing(settings: Settings) -> None:
     if settings.tracing == "on" and not spans.is_on():
         with otel_extra():
             spans.start()
+
+
+def context_of(settings: Settings, store: Store, scope: Scope) -> Context:
+    """What verbs work with in a process without an app, such as a command."""
+    return Context(store, scope, lambda: settings.schedule_limits, outside=outside_of(settings))
 
 
 def node_name() -> str:

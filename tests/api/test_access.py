@@ -16,6 +16,7 @@ from tickwork.api.access import check_declarations
 from tickwork.core.access import Permission
 from tickwork.core.api_key import parse_token
 from tickwork.core.model import DEFAULT, SYSTEM, Scope, Tenant
+from tickwork.ops.context import Context
 from tickwork.ops.keys import create_first_key, revoke_key, rotate_key
 from tickwork.store.contract import Store
 
@@ -98,7 +99,7 @@ async def test_a_revoked_key_ends_within_seconds(
 ) -> None:
     token = await new_key(store)
     assert (await stats(client, token)).status_code == 200
-    await revoke_key(store, DEFAULT, id_of(token))
+    await revoke_key(Context(store, DEFAULT), id_of(token))
     clock.advance(seconds=3)
     assert refused(await stats(client, token)) == (401, "key_revoked")
     changed = token[:-1] + ("0" if token[-1] != "0" else "1")
@@ -109,7 +110,7 @@ async def test_both_secrets_of_a_rotated_key_work_for_some_time(
     client: Client, store: Store, clock: VirtualClock
 ) -> None:
     old = await new_key(store)
-    new = (await rotate_key(store, DEFAULT, id_of(old), keep_seconds=60)).token
+    new = (await rotate_key(Context(store, DEFAULT), id_of(old), keep_seconds=60)).token
     for token in (old, new):
         assert (await stats(client, token)).status_code == 200
     clock.advance(seconds=60)
@@ -178,5 +179,5 @@ async def test_the_first_key_is_made_once(store: Store) -> None:
     assert (first.id, first.scopes) == ("admin", tuple(Permission))
     assert first.token not in repr(first)
     assert await create_first_key(store) is None
-    await revoke_key(store, Scope("default"), "admin")
+    await revoke_key(Context(store, Scope("default")), "admin")
     assert await create_first_key(store) is None

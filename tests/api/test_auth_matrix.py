@@ -30,6 +30,7 @@ from tickwork.core.access import Permission
 from tickwork.core.api_key import parse_token
 from tickwork.core.jwt_issuer import Algorithm, Issuer
 from tickwork.core.model import DEFAULT, SYSTEM, Tenant
+from tickwork.ops.context import Context
 from tickwork.ops.keys import revoke_key
 from tickwork.store.contract import Store
 
@@ -208,7 +209,7 @@ async def test_no_route_answers_without_a_valid_key(world: World) -> None:
     revoked = await new_key(store)
     parsed = parse_token(revoked)
     assert parsed is not None
-    await revoke_key(store, DEFAULT, parsed.key_id)
+    await revoke_key(Context(store, DEFAULT), parsed.key_id)
     world.clock.advance(seconds=1)
     claims = {"iss": "us", "aud": "a", "exp": time.time() + 60, "sub": "ada"}
     for route in GUARDED:

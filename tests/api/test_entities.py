@@ -12,6 +12,7 @@ from tests.stores.home import Home
 from tickwork import Entity, Tickwork, exposed
 from tickwork.core.entity import call as entity_call
 from tickwork.core.model import DEFAULT
+from tickwork.ops.context import Context
 from tickwork.ops.entities import request_call
 
 Http = httpx.AsyncClient
@@ -125,9 +126,9 @@ async def test_a_call_that_no_worker_runs_in_time_can_be_asked_for_again(home: H
     call = entity_call.Call(
         entity="Brand", key="a", method="rename", args=["second"], idempotency_key="k"
     )
-    assert await request_call(store, DEFAULT, call, wait_seconds=0.02) is None
+    assert await request_call(Context(store, DEFAULT), call, wait_seconds=0.02) is None
     async with app.running(roles="worker"):
-        answer = await request_call(store, DEFAULT, call)
+        answer = await request_call(Context(store, DEFAULT), call)
     assert answer == b'{"before":"first"}'
     await app.close()
     await store.close()

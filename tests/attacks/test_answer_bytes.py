@@ -27,6 +27,7 @@ from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.workflow import control
 from tickwork.core.workflow.model import Checkpoint, NewEvent, RunStep, StepKind, StepState
 from tickwork.core.workflow.queue import runs_queue
+from tickwork.ops.context import Context
 from tickwork.ops.workflows import ensure_workflow, read_starts, start_runs
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -42,7 +43,7 @@ async def recorded(store: Store, clock: VirtualClock) -> None:
     """A run with six megabytes of results, and more of events."""
     await ensure_workflow(store, "content")
     starts, on_conflict = read_starts("content", [{"id": "a"}], new_id())
-    await start_runs(store, DEFAULT, starts, on_conflict)
+    await start_runs(Context(store, DEFAULT), starts, on_conflict)
     (message,) = await claim(store, await join(store), queue=runs_queue("content"), scope=SYSTEM)
     run = await store.workflows.get(DEFAULT, "a")
     for number in range(STEPS):

@@ -25,6 +25,7 @@ from tickwork.core import when
 from tickwork.core.http.client_address import TrustedProxies, names_loopback
 from tickwork.core.model import DEFAULT
 from tickwork.errors import Conflict
+from tickwork.ops.context import Context
 from tickwork.ops.keys import revoke_key
 from tickwork.service.observe.metrics import serve_metrics
 from tickwork.store.contract import Store
@@ -196,7 +197,7 @@ async def test_the_last_admin_key_cannot_be_revoked_over_http(
     own = token.split("_")[1]
     await new_key(store, scopes=["read", "manage"])
     expired = await new_key(store)
-    await revoke_key(store, DEFAULT, expired.split("_")[1])
+    await revoke_key(Context(store, DEFAULT), expired.split("_")[1])
     path = f"/v1/tenants/default/keys/{own}"
     told = problem(await http.delete(path, headers=bearer(token)), 409, "conflict")
     assert "create another one first" in told["detail"]
@@ -212,7 +213,7 @@ async def test_of_two_admin_keys_that_revoke_each_other_one_stays(home: Home) ->
         pair = [left, await new_key(stores[0])]
         outcomes = await asyncio.gather(
             *(
-                revoke_key(store, DEFAULT, token.split("_")[1], keep_admin=True)
+                revoke_key(Context(store, DEFAULT), token.split("_")[1], keep_admin=True)
                 for store, token in zip(stores, pair, strict=True)
             ),
             return_exceptions=True,

@@ -30,6 +30,7 @@ from tests.channel.receiver import KEY_OF_SECRETS, receiver
 from tests.conformance.acts import claim, join
 from tests.core.messages import NOON
 from tests.kit.api import bearer, new_key
+from tests.kit.contexts import acting
 from tickwork.app.declarations import Consumer
 from tickwork.app.message import ClaimedBatch, ClaimedMessage
 from tickwork.core.delivery.alert import ALERTS_QUEUE, WAYS, AlertTarget, encode_alert_target
@@ -58,7 +59,7 @@ from tickwork.core.message.outcome import Delivered, Succeeded
 from tickwork.core.message.system_events import MESSAGE_DEAD
 from tickwork.core.model import DEFAULT, SYSTEM, NewMessage, QueueSettings, Scope, Tenant
 from tickwork.deliveries import (
-    Outside,
+    OpenDeliveries,
     email_sink,
     open_deliveries,
     remote_service,
@@ -97,7 +98,9 @@ FORBIDDEN = spellings()
 class World:
     """An installation whose operator allows one address, with its store and its worker's parts."""
 
-    def __init__(self, settings: Settings, store: Store, outside: Outside, node: UUID) -> None:
+    def __init__(
+        self, settings: Settings, store: Store, outside: OpenDeliveries, node: UUID
+    ) -> None:
         self.settings, self.store, self._outside, self._node = settings, store, outside, node
         self.box, self._names = secret_box(settings), dict[str, str]()
 
@@ -243,11 +246,9 @@ async def of_alert(world: World, urls: Sequence[str]) -> list[str]:
 async def of_test(world: World, urls: Sequence[str]) -> list[str]:
     """What `app.endpoints.test` and the command do."""
     sink = engine_of(Tickwork(world.settings.database)).webhook_sink()
-    options: Any = {"box": world.box, "sink": sink}
+    context = acting(world.store, DEFAULT, box=world.box, sink=sink)
     names = await world.endpoints(urls)
-    results = [
-        await endpoints.test_endpoint(world.store, DEFAULT, name, **options) for name in names
-    ]
+    results = [await endpoints.test_endpoint(context, name) for name in names]
     return [result.error or DELIVERED for result in results]
 
 

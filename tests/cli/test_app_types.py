@@ -12,6 +12,7 @@ import pytest
 from tests.cli.kit import Desk, kill
 from tests.cli.test_app_option import run
 from tickwork.core.model import DEFAULT, SYSTEM, QueueSettings, Scope, Tenant
+from tickwork.ops.context import Context
 from tickwork.ops.send import compose, send
 from tickwork.store.contract import Store
 
@@ -55,7 +56,7 @@ def shop(tmp_path: Path) -> Iterator[Desk]:
         for scope in (DEFAULT, Scope("acme")):
             await store.queues.put(scope, "orders", QueueSettings(max_retries=1))
         await store.queues.put(DEFAULT, "mails", QueueSettings())
-        await send(store, DEFAULT, "orders", compose({"id": "o0", "cents": 0}))
+        await send(Context(store, DEFAULT), "orders", compose({"id": "o0", "cents": 0}))
         await kill(store, "orders", reason="permanent")
 
     (tmp_path / "shop.py").write_text(SHOP)

@@ -10,6 +10,7 @@ import pytest
 from tests.cli.kit import Desk, kill
 from tickwork.core.model import DEFAULT, QueueSettings
 from tickwork.ops.batches import create_batch
+from tickwork.ops.context import Context
 from tickwork.store.contract import Store
 
 MISSING = "00000000-0000-7000-8000-000000000000"
@@ -18,9 +19,9 @@ MISSING = "00000000-0000-7000-8000-000000000000"
 async def make(store: Store) -> UUID:
     """Three items, of which one has failed."""
     await store.queues.put(DEFAULT, "emails", QueueSettings())
-    batch = await create_batch(store, DEFAULT, "emails", [1])
+    batch = await create_batch(Context(store, DEFAULT), "emails", [1])
     await kill(store, "emails", reason="permanent")
-    batch = await create_batch(store, DEFAULT, "emails", [1, 2, 3])
+    batch = await create_batch(Context(store, DEFAULT), "emails", [1, 2, 3])
     await store.messages.delete(
         DEFAULT, "emails", (await store.messages.peek(DEFAULT, "emails", 1))[0].id
     )

@@ -40,6 +40,7 @@ from tickwork.core.model import (
     Settlement,
 )
 from tickwork.ops.batches import create_batch
+from tickwork.ops.context import Context
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -71,7 +72,7 @@ async def watched(tmp_path: Path) -> AsyncIterator[Watched]:
     url = f"sqlite:///{tmp_path}/tickwork.db"
     store = await wiring.open_store(wiring.Settings(database=url))
     await store.queues.put(DEFAULT, "emails", QueueSettings())
-    batch = await create_batch(store, DEFAULT, "emails", [1, 2, 3])
+    batch = await create_batch(Context(store, DEFAULT), "emails", [1, 2, 3])
     yield Watched(store, url, batch.id)
     await store.close()
 
@@ -220,7 +221,7 @@ def test_a_filling_batch_has_no_remaining_time(desk: Desk) -> None:
 def test_a_completed_batch_is_shown_once(desk: Desk) -> None:
     async def over(store: Store) -> UUID:
         await store.queues.put(DEFAULT, "emails", QueueSettings())
-        batch = await create_batch(store, DEFAULT, "emails", [])
+        batch = await create_batch(Context(store, DEFAULT), "emails", [])
         return batch.id
 
     batch_id = str(desk.store(over))

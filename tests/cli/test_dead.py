@@ -10,6 +10,7 @@ import pytest
 from tests.cli.kit import Desk, kill
 from tickwork.core.message.body import encode_body
 from tickwork.core.model import DEFAULT, ContentType, NewMessage, QueueSettings
+from tickwork.ops.context import Context
 from tickwork.ops.entities import ensure_entity_type, new_call, send_call
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -62,7 +63,7 @@ def test_without_a_queue_the_dead_letters_of_all_queues_are_listed_newest_first(
 ) -> None:
     async def bury_call(store: Store) -> None:
         await ensure_entity_type(store, "Account")
-        await send_call(store, DEFAULT, new_call("Account", "ada", "deposit", [5], {}))
+        await send_call(Context(store, DEFAULT), new_call("Account", "ada", "deposit", [5], {}))
         await kill(store, "tickwork.entities.Account", reason="max_retries", error="no bank")
 
     buried.store(bury_call)

@@ -11,6 +11,7 @@ import pytest
 from tests.cli.kit import Desk
 from tickwork import Entity, Tickwork, exposed
 from tickwork.core.model import DEFAULT
+from tickwork.ops.context import Context
 from tickwork.ops.entities import new_call, send_call
 from tickwork.store.contract import Store
 
@@ -71,7 +72,7 @@ def test_what_an_entity_waits_for_is_explained(office: Desk) -> None:
     assert office.json("entities", "why", "Brand", "llc") == []
 
     async def send(store: Store) -> None:
-        await send_call(store, DEFAULT, new_call("Brand", "llc", "rename", ["A"], {}))
+        await send_call(Context(store, DEFAULT), new_call("Brand", "llc", "rename", ["A"], {}))
 
     office.store(send)
     office.store(send)

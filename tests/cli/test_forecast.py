@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from tests.cli.kit import Desk
+from tests.kit.contexts import acting
 from tickwork.cli.forecast import sparkline
 from tickwork.core import when
 from tickwork.core.model import DEFAULT, QueueSettings
@@ -16,7 +17,7 @@ async def fill(store: Store) -> None:
     await store.queues.put(DEFAULT, "mail", QueueSettings())
     hour = (datetime.now(UTC).hour + 12) % 24  # Never the present minute.
     body = {"cron_expr": f"0 {hour} * * *", "target": {"type": "queue", "queue": "mail"}}
-    await create_many(store, DEFAULT, [body] * 30, limits=when.Limits())
+    await create_many(acting(store, DEFAULT, limits=when.Limits()), [body] * 30)
 
 
 def test_a_forecast_is_shown_as_a_line_and_tables(desk: Desk) -> None:

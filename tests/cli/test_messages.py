@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from tests.cli.kit import Desk
+from tests.kit.contexts import acting
 from tickwork.core.model import DEFAULT, SYSTEM, ClaimRequest, NewMessage, QueueSettings
 from tickwork.core.when import Limits
 from tickwork.ops.cluster import list_nodes
@@ -131,7 +132,7 @@ def test_what_is_overdue_is_listed(desk: Desk) -> None:
     async def overdue(store: Store) -> None:
         at = await store.now() - timedelta(hours=1)
         fields = {"once_at": at.isoformat(), "name": "report", "target": {"queue": "emails"}}
-        await create(store, DEFAULT, fields, limits=Limits())
+        await create(acting(store, DEFAULT, limits=Limits()), fields)
 
     desk.store(overdue)
     assert desk.json("late")["schedules"] == []  # A time in the past is due when it is created.

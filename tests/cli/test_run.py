@@ -26,6 +26,7 @@ from tests.kit.waiting import eventually
 from tickwork import __version__, wiring
 from tickwork.cli import app
 from tickwork.core.model import DEFAULT, Counts, QueueSettings
+from tickwork.ops.context import Context
 from tickwork.ops.send import compose, send
 
 Write = Callable[[str], None]
@@ -257,8 +258,8 @@ async def test_an_app_handles_messages_until_shutdown(
     settings = wiring.Settings(database=f"sqlite:///{tmp_path}/own.db")
     store = await wiring.open_store(settings)
     await store.queues.put(DEFAULT, "work", QueueSettings())
-    await send(store, DEFAULT, "work", compose("here"))
-    await send(store, DEFAULT, "work", compose("there", type="elsewhere"))
+    await send(Context(store, DEFAULT), "work", compose("here"))
+    await send(Context(store, DEFAULT), "work", compose("there", type="elsewhere"))
 
     child = children.spawn(
         "tickwork", "run", "shop:app", env={"TICKWORK_DATABASE": settings.database}
@@ -310,7 +311,7 @@ async def test_the_drain_time_is_configurable(
     settings = wiring.Settings(database=f"sqlite:///{tmp_path}/own.db")
     store = await wiring.open_store(settings)
     await store.queues.put(DEFAULT, "work", QueueSettings())
-    await send(store, DEFAULT, "work", compose("x"))
+    await send(Context(store, DEFAULT), "work", compose("x"))
 
     flags = ["--drain-seconds", "0"] if is_flag else []
     environ = {} if is_flag else {"TICKWORK_DRAIN_SECONDS": "0"}
@@ -354,7 +355,7 @@ async def sent(folder: Path) -> str:
     store = await wiring.open_store(wiring.Settings(database=f"sqlite:///{folder}/tickwork.db"))
     await store.queues.put(DEFAULT, "work", QueueSettings())
     message = compose("hello", correlation_id="c-1", type="greeting")
-    await send(store, DEFAULT, "work", message)
+    await send(Context(store, DEFAULT), "work", message)
     await store.close()
     return f"msg_{message.id.hex}"
 

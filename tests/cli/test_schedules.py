@@ -12,6 +12,7 @@ import pytest
 from tests.cli.kit import Desk, kill
 from tickwork.core.model import DEFAULT, QueueSettings
 from tickwork.core.schedule.firing import ChannelOutcome, FiringResult, FiringStatus
+from tickwork.ops.context import Context
 from tickwork.ops.schedules.why import Why, why
 from tickwork.store.contract import Store
 
@@ -270,7 +271,7 @@ def test_why_answers_the_same_on_the_command_line_and_in_python(
     moment = None if at is None else datetime.fromisoformat(at)
 
     async def ask(store: Store) -> Why:
-        return await why(store, DEFAULT, named, moment)
+        return await why(Context(store, DEFAULT), named, moment)
 
     words = [] if at is None else ["--at", at]
     answer, shown = desk.store(ask), desk.json("why", named, *words)

@@ -11,6 +11,7 @@ from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import DEFAULT, NewMessage, QueueSettings
 from tickwork.core.public_id import Prefix, public_id
 from tickwork.ops.batches import create_batch
+from tickwork.ops.context import Context
 from tickwork.store.contract import Store
 
 ONE, OTHER = (UUID(f"0199a7c2-0000-7000-8000-{name}00000000ff") for name in ("0a", "0b"))
@@ -55,7 +56,7 @@ def test_batches_dead_letters_and_schedules_have_short_ids_too(desk: Desk) -> No
     async def work(store: Store) -> tuple[UUID, UUID]:
         await put(store)
         await kill(store, "emails", reason="permanent", error="no")
-        batch = await create_batch(store, DEFAULT, "emails", [1])
+        batch = await create_batch(Context(store, DEFAULT), "emails", [1])
         letters = (await store.dead_letters.list(DEFAULT, "emails", Selection())).letters
         return batch.id, letters[0].id
 

@@ -63,6 +63,7 @@ from tickwork.core.workflow.model import (
 from tickwork.core.workflow.queue import RUNS_SETTINGS, runs_queue
 from tickwork.errors import ClaimLost, Conflict, EventDone, NotFound
 from tickwork.ops import workflows
+from tickwork.ops.context import Context
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -551,7 +552,7 @@ async def test_a_restart_is_not_carried_out_if_the_run_is_undone_meanwhile(
     with pytest.raises(control.RecordMoved, match="run a is being undone"):
         await store.workflows.change(DEFAULT, "a", stale)
     assert await keys(store) == ["x", "y", "z", "compensate x"]
-    plan = await workflows.restart_run(store, DEFAULT, "a", from_step="y")
+    plan = await workflows.restart_run(Context(store, DEFAULT), "a", from_step="y")
     assert plan.runs == (("x", "y", "z") if state is StepState.DONE else ("y", "z"))
     assert await keys(store) == ([] if state is StepState.DONE else ["x"])
 

@@ -13,12 +13,13 @@ import pytest
 from tests.kit.api import ReusedApi, bearer, in_process, new_key
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.api.context import Context
+from tickwork.api.serving import Serving
 from tickwork.core.api_key import parse_token
 from tickwork.core.model import DEFAULT, SYSTEM, Scope, Tenant
 from tickwork.core.session import SESSION_SECONDS
 from tickwork.errors import InvalidInput
 from tickwork.ops.authenticate import CACHE_SECONDS
+from tickwork.ops.context import Context
 from tickwork.ops.keys import revoke_key, rotate_key
 from tickwork.store.contract import Store
 
@@ -29,7 +30,7 @@ class World(NamedTuple):
     client: httpx.AsyncClient
     store: Store
     clock: VirtualClock
-    context: Context
+    context: Serving
 
     async def sign_in(self, token: str) -> dict[str, Any]:
         """Signs in; the client keeps the cookie."""
@@ -62,7 +63,7 @@ async def world(
 ) -> AsyncIterator[World]:
     api = reused_api.on(home, clock)
     async with in_process(api) as client:
-        yield World(client, store, clock, api.state.context)
+        yield World(client, store, clock, api.state.serving)
 
 
 async def test_a_session_acts_as_its_key_and_ends_when_told(world: World) -> None:
@@ -137,13 +138,13 @@ async def test_a_session_ends_with_its_key(world: World) -> None:
     assert await world.refusal() == (403, "tenant_suspended")
     await world.store.tenants.put(SYSTEM, Tenant(id="acme"))
     assert (await world.refusal())[0] == 200
-    rotated = await rotate_key(world.store, acme, parsed.key_id, keep_seconds=60)
+    rotated = await rotate_key(Context(world.store, acme), parsed.key_id, keep_seconds=60)
     assert (await world.refusal())[0] == 200
     world.clock.advance(seconds=60)
     assert await world.refusal() == (401, "unauthorized")
     await world.sign_in(rotated.token)
     assert (await world.refusal())[0] == 200
-    await revoke_key(world.store, acme, parsed.key_id)
+    await revoke_key(Context(world.store, acme), parsed.key_id)
     assert await world.refusal() == (401, "key_revoked")
 
 

@@ -14,6 +14,7 @@ from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import DEFAULT, Message
 from tickwork.core.schedule.firing import FiringStatus
 from tickwork.facade.app import Tickwork
+from tickwork.ops.context import Context
 from tickwork.ops.queues import list_queues
 from tickwork.store.contract import Store
 
@@ -41,7 +42,7 @@ async def interrupt(child: Child, signals: Sequence[signal.Signals]) -> None:
 
 
 async def waiting(store: Store) -> dict[str, list[Message]]:
-    queues = await list_queues(store, DEFAULT)
+    queues = await list_queues(Context(store, DEFAULT))
     return {queue.name: [*await store.messages.peek(DEFAULT, queue.name, 10)] for queue in queues}
 
 

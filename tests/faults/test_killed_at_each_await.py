@@ -15,6 +15,7 @@ from tests.kit.process import Arm, Child, Children
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork.core.model import DEFAULT
+from tickwork.ops.context import Context
 from tickwork.ops.entities import ensure_entity_type, new_call, send_call
 from tickwork.ops.workflows import RunStart, ensure_workflow, send_event, start_runs
 from tickwork.store.contract import Store
@@ -44,9 +45,9 @@ def in_groups(numbers: range) -> list[Sequence[int]]:
 
 async def start(store: Store, runs: Sequence[str]) -> None:
     await ensure_workflow(store, "orders")
-    await start_runs(store, DEFAULT, [RunStart(workflow="orders", id=run) for run in runs])
+    await start_runs(Context(store, DEFAULT), [RunStart(workflow="orders", id=run) for run in runs])
     for run in runs:
-        await send_event(store, DEFAULT, run, "go", 7)
+        await send_event(Context(store, DEFAULT), run, "go", 7)
 
 
 async def have_ended(store: Store, runs: Sequence[str]) -> bool:
@@ -173,7 +174,9 @@ async def kill_calls(home: Home, children: Children, after: Sequence[int]) -> No
     async with opened(home.url) as store:
         await ensure_entity_type(store, "Ledger")
         for key in keys:
-            await send_call(store, DEFAULT, new_call("Ledger", key, "add", [f"{key}-sent"], {}))
+            await send_call(
+                Context(store, DEFAULT), new_call("Ledger", key, "add", [f"{key}-sent"], {})
+            )
         arms = [[Arm(awaits.POINT, "kill", after=number)] for number in after]
         callers = [
             children.spawn(entities.PROGRAM, home.url, f"{key}-dying", "3", key, arms=arm)

@@ -19,6 +19,7 @@ from tests.stores.home import Home
 from tests.stores.sqlite_home import SqliteHome
 from tickwork.core.entity.call import entity_id
 from tickwork.core.model import DEFAULT
+from tickwork.ops.context import Context
 from tickwork.ops.entities import ensure_entity_type, new_call, send_call
 from tickwork.store.contract import Store
 
@@ -67,7 +68,7 @@ async def history_of(store: Store, callers: list[Child]) -> History:
 async def prepare(store: Store) -> None:
     await ensure_entity_type(store, "Ledger")
     for name in SENDS:
-        await send_call(store, DEFAULT, new_call("Ledger", "a", "add", [name], {}))
+        await send_call(Context(store, DEFAULT), new_call("Ledger", "a", "add", [name], {}))
 
 
 async def has_all(store: Store) -> bool:

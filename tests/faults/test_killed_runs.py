@@ -12,6 +12,7 @@ from tests.kit.process import Arm, Children
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork.core.model import DEFAULT
+from tickwork.ops.context import Context
 from tickwork.ops.workflows import RunStart, ensure_workflow, send_event, start_runs
 from tickwork.store.contract import Store
 
@@ -41,8 +42,8 @@ async def test_a_killed_worker_leaves_a_run_that_another_one_ends_without_repeat
     log = tmp_path / "steps"
     async with opened(home.url) as store:
         await ensure_workflow(store, "letters")
-        await start_runs(store, DEFAULT, [RunStart(workflow="letters", id="x")])
-        await send_event(store, DEFAULT, "x", "go", 7)
+        await start_runs(Context(store, DEFAULT), [RunStart(workflow="letters", id="x")])
+        await send_event(Context(store, DEFAULT), "x", "go", 7)
         dying = children.spawn(runs.PROGRAM, home.url, str(log), arms=[arm])
         assert await dying.wait(WAIT_SECONDS) == -signal.SIGKILL, dying.stderr()
         children.spawn(runs.PROGRAM, home.url, str(log))

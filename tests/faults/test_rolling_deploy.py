@@ -15,6 +15,7 @@ from tests.kit.waiting import delay, eventually
 from tests.stores.home import Home
 from tickwork.core.model import DEFAULT, QueueSettings
 from tickwork.core.workflow.model import RunSelection, RunStatus
+from tickwork.ops.context import Context
 from tickwork.ops.workflows import RunStart, ensure_workflow, start_runs
 from tickwork.store.contract import Store
 
@@ -60,7 +61,7 @@ async def test_two_versions_side_by_side_do_each_effect_once(
                 )
                 for number in range(share)
             ]
-            await start_runs(store, DEFAULT, runs)
+            await start_runs(Context(store, DEFAULT), runs)
             started += share
             await delay(ROUND_SECONDS)
             nodes[version].kill9()

@@ -19,14 +19,15 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
 from tickwork import clock
 from tickwork.api import create_api
-from tickwork.api.context import Outside, stop_streams
+from tickwork.api.serving import stop_streams
 from tickwork.core import when
 from tickwork.core.access import Permission
 from tickwork.core.jwt_issuer import Issuer
 from tickwork.core.model import Scope
 from tickwork.core.request_rate import RequestRates
+from tickwork.ops.context import Context
 from tickwork.ops.keys import create_key
-from tickwork.ops.schedules.outside import OutsideRules
+from tickwork.ops.outside import Outside
 from tickwork.ops.stores import Store
 from tickwork.wiring import Settings, guard, open_store, secret_box, webhook_sink
 
@@ -52,14 +53,15 @@ async def new_key(
 ) -> str:
     """Creates a key and returns its text."""
     fields = {"name": "test", "scopes": [*scopes], "owner": owner, "expires_at": expires_at}
-    return (await create_key(store, Scope(tenant), fields)).token
+    return (await create_key(Context(store, Scope(tenant)), fields)).token
 
 
 def outside_of(database: str, **given: Any) -> Outside:
     """What reaches the outside, with a secret key for tests."""
     settings = Settings(database=database, secret_key=b64encode(bytes(32)).decode(), **given)
     return Outside(
-        OutsideRules(lambda url: guard(settings).check_url(url), lambda: settings.public_url),
+        lambda url: guard(settings).check_url(url),
+        lambda: settings.public_url,
         partial(secret_box, settings),
         partial(secret_box, settings, make_key=False),
         partial(webhook_sink, settings),

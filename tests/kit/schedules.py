@@ -8,10 +8,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from tests.kit.contexts import acting
 from tickwork.core import when
 from tickwork.core.model import Scope
 from tickwork.core.schedule.firing import FiringRecord
 from tickwork.core.schedule.model import Schedule, ScheduleSelection
+from tickwork.ops.context import Context
 from tickwork.ops.schedules import change, create, lookup, views
 from tickwork.ops.schedules.why import Why, why
 from tickwork.store.contract import Store
@@ -31,51 +33,61 @@ class StoreSchedules:
         self._open, self._scope, self._limits = open_store, scope, limits
 
     async def create(self, **fields: Any) -> Schedule:
-        return await create.create(await self._open(), self._scope, fields, limits=self._limits())
+        return await create.create(
+            acting(await self._open(), self._scope, limits=self._limits()), fields
+        )
 
     async def create_many(self, bodies: Sequence[Mapping[str, Any]]) -> tuple[Schedule, ...]:
         return await create.create_many(
-            await self._open(), self._scope, bodies, limits=self._limits()
+            acting(await self._open(), self._scope, limits=self._limits()), bodies
         )
 
     async def create_bulk(self, bodies: Iterable[Mapping[str, Any]]) -> int:
         return await create.create_bulk(
-            await self._open(), self._scope, bodies, limits=self._limits()
+            acting(await self._open(), self._scope, limits=self._limits()), bodies
         )
 
     async def get(self, reference: Reference) -> Schedule:
-        return await lookup.get_schedule(await self._open(), self._scope, reference)
+        return await lookup.get_schedule(Context(await self._open(), self._scope), reference)
 
     async def list(self, limit: int = 100) -> tuple[Schedule, ...]:
         store = await self._open()
-        return await lookup.list_schedules(store, self._scope, ScheduleSelection(), limit=limit)
+        return await lookup.list_schedules(
+            Context(store, self._scope), ScheduleSelection(), limit=limit
+        )
 
     async def update(self, reference: Reference, **patch: Any) -> Schedule:
         return await change.update(
-            await self._open(), self._scope, reference, patch, limits=self._limits()
+            acting(await self._open(), self._scope, limits=self._limits()), reference, patch
         )
 
     async def pause(self, reference: Reference) -> Schedule:
-        return await change.pause(await self._open(), self._scope, reference)
+        return await change.pause(Context(await self._open(), self._scope), reference)
 
     async def resume(self, reference: Reference) -> Schedule:
-        return await change.resume(await self._open(), self._scope, reference)
+        return await change.resume(Context(await self._open(), self._scope), reference)
 
     async def delete(self, reference: Reference) -> Schedule:
-        return await change.delete(await self._open(), self._scope, reference)
+        return await change.delete(Context(await self._open(), self._scope), reference)
 
     async def trigger(self, reference: Reference) -> Schedule:
-        return await change.trigger(await self._open(), self._scope, reference)
+        return await change.trigger(Context(await self._open(), self._scope), reference)
 
     async def backfill(
         self, reference: Reference, *, since: datetime, until: datetime, force: bool = False
     ) -> tuple[datetime, ...]:
         return await change.backfill(
-            await self._open(), self._scope, reference, since=since, until=until, force=force
+            Context(await self._open(), self._scope),
+            reference,
+            since=since,
+            until=until,
+            force=force,
         )
 
     async def firings(self, reference: Reference, *, limit: int = 100) -> tuple[FiringRecord, ...]:
-        return await views.list_firings(await self._open(), self._scope, reference, limit=limit)
+        return await views.list_firings(
+            Context(await self._open(), self._scope), reference, limit=limit
+        )
 
     async def why(self, reference: Reference, at: datetime | None = None) -> Why:
-        return await why(await self._open(), self._scope, reference, at)
+        return await why(Context(await self._open(), self._scope), reference, at)

@@ -7,13 +7,15 @@ import asyncio
 import pytest
 
 from tests.conformance.endpoint_acts import make_endpoint
+from tests.kit.contexts import acting
 from tickwork.core.model import DEFAULT, SYSTEM, QueueSettings, Scope, Tenant
 from tickwork.errors import Conflict, InvalidInput, NotFound
 from tickwork.ops.audit import ACTOR, list_audit
+from tickwork.ops.context import Context
 from tickwork.ops.endpoints import update_endpoint
+from tickwork.ops.outside import Box
 from tickwork.ops.queues import put_queue, update_queue
 from tickwork.ops.tenants import create_tenant, set_tenant_limits, suspend_tenant
-from tickwork.ops.webhook_secret import Box
 from tickwork.store.contract import Store
 
 LIMITS: dict[str, object] = {
@@ -46,7 +48,7 @@ async def test_changes_that_meet_are_all_kept(store: Store) -> None:
     await asyncio.gather(suspend_tenant(store, "acme"), *changes)
     found = await store.tenants.get(SYSTEM, "acme")
     assert found == Tenant(id="acme", suspended=True, **LIMITS)  # type: ignore[arg-type]
-    records = await list_audit(store, Scope("acme"))
+    records = await list_audit(Context(store, Scope("acme")))
     assert len(records) == len(LIMITS) + 2
     assert {record.action for record in records} == {
         "tenant.create", "tenant.limits", "tenant.suspend",
@@ -63,22 +65,22 @@ async def test_of_creations_that_meet_one_succeeds(store: Store) -> None:
     (created,) = [answer for answer in made if isinstance(answer, Tenant)]
     assert [type(answer) for answer in made if answer is not created] == [Conflict] * 4
     assert await store.tenants.get(SYSTEM, "acme") == created
-    (record,) = await list_audit(store, Scope("acme"))
+    (record,) = await list_audit(Context(store, Scope("acme")))
     assert record.action == "tenant.create"
 
 
 async def test_changes_of_a_queue_that_meet_are_all_kept(store: Store) -> None:
     ACTOR.set("operator")
-    await put_queue(store, DEFAULT, "work", {})
+    await put_queue(Context(store, DEFAULT), "work", {})
     await asyncio.gather(
         *(
-            update_queue(store, DEFAULT, "work", {name: setting})
+            update_queue(Context(store, DEFAULT), "work", {name: setting})
             for name, setting in SETTINGS.items()
         )
     )
     found = await store.queues.get(DEFAULT, "work")
     assert found.settings == QueueSettings(**SETTINGS)  # type: ignore[arg-type]
-    records = await list_audit(store, DEFAULT)
+    records = await list_audit(Context(store, DEFAULT))
     assert len(records) == len(SETTINGS) + 1
 
 
@@ -87,13 +89,15 @@ async def test_changes_of_an_endpoint_that_meet_are_all_kept(store: Store) -> No
     made = await make_endpoint(store)
     await asyncio.gather(
         *(
-            update_endpoint(store, DEFAULT, made.id, {name: field}, box=no_box, check_url=allow)
+            update_endpoint(
+                acting(store, DEFAULT, box=no_box, check_url=allow), made.id, {name: field}
+            )
             for name, field in FIELDS.items()
         )
     )
     settings = (await store.endpoints.get(DEFAULT, made.id)).settings
     assert {name: getattr(settings, name) for name in FIELDS} == FIELDS
-    records = await list_audit(store, DEFAULT)
+    records = await list_audit(Context(store, DEFAULT))
     assert len(records) == len(FIELDS)
     assert all(record.before != record.after for record in records)
 

@@ -10,12 +10,14 @@ import pytest
 
 from tests.conformance.acts import WORK, make_queue
 from tests.conformance.schedule_acts import messages, plan_now
+from tests.kit.contexts import acting
 from tests.stores.clock import VirtualClock
 from tickwork.app.declarations import ScheduleDeclaration
 from tickwork.core.model import DEFAULT, Scope
 from tickwork.core.schedule.model import Schedule, ScheduleSelection, ScheduleStatus
 from tickwork.core.when import Cron, Limits
 from tickwork.errors import Conflict
+from tickwork.ops.context import Context
 from tickwork.ops.schedules import change, declare
 from tickwork.ops.schedules.declare import Declared, declare_schedules
 from tickwork.ops.schedules.lookup import get_schedule
@@ -39,11 +41,11 @@ async def declare_named(store: Store, app: str = "shop", /, **fields: dict[str, 
         ScheduleDeclaration(name, {"target": target, "name": name, **field})
         for name, field in fields.items()
     ]
-    return await declare_schedules(store, DEFAULT, declared, app=app, limits=LIMITS)
+    return await declare_schedules(acting(store, DEFAULT, limits=LIMITS), declared, app=app)
 
 
 async def stored(store: Store, name: str = "report") -> Schedule:
-    return await get_schedule(store, DEFAULT, name)
+    return await get_schedule(Context(store, DEFAULT), name)
 
 
 @pytest.mark.parametrize("round_", range(5))
@@ -66,7 +68,7 @@ async def test_a_lasting_conflict_is_raised(store: Store) -> None:
     await declare_named(store, report=keyed)
     changed = await declare_named(store, report={**keyed, "priority": 7})
     assert changed.updated == ("report",)
-    await change.delete(store, DEFAULT, "report")
+    await change.delete(Context(store, DEFAULT), "report")
     with pytest.raises(Conflict, match="is deleted"):
         await declare_named(store, report=keyed)
 
@@ -133,13 +135,13 @@ async def test_schedules_that_are_no_longer_declared_are_reported(
     store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     await declare_named(store, first=HOURLY, second=HOURLY)
-    await change.update(store, DEFAULT, "first", {"priority": 7}, limits=LIMITS)
+    await change.update(acting(store, DEFAULT, limits=LIMITS), "first", {"priority": 7})
     assert (await declare_named(store, first=HOURLY)).removed == ("second",)
     with caplog.at_level(logging.WARNING, "tickwork"):
         assert (await declare_named(store)).removed == ("first", "second")
     assert "first, second" in caplog.text
-    await change.delete(store, DEFAULT, "first")
-    await change.delete(store, DEFAULT, "second")
+    await change.delete(Context(store, DEFAULT), "first")
+    await change.delete(Context(store, DEFAULT), "second")
     assert (await declare_named(store)).removed == ()
 
 
@@ -201,7 +203,7 @@ async def test_a_schedule_declared_before_apps_had_names_is_taken_over(
 ) -> None:
     await declare_named(store, "shop", report=HOURLY)
     old = {"metadata": {"declared": True}}
-    await change.update(store, DEFAULT, "report", old, limits=LIMITS)
+    await change.update(acting(store, DEFAULT, limits=LIMITS), "report", old)
     assert (await declare_named(store, "other")).removed == ()
     assert (await declare_named(store, "billing", report=HOURLY)).updated == ("report",)
     assert "declared before apps had names" in caplog.text

@@ -14,6 +14,7 @@ from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.firing import FiringRecord, FiringStatus
 from tickwork.core.schedule.model import Schedule
 from tickwork.core.when import iso
+from tickwork.ops.context import Context
 from tickwork.ops.schedules.views import list_firings, show_firing
 from tickwork.store.contract import Store
 
@@ -31,7 +32,7 @@ async def made(store: Store, clock: VirtualClock) -> Schedule:
 async def asked(
     store: Store, schedule: Schedule, limit: int = 100, **choice: Any
 ) -> tuple[FiringRecord, ...]:
-    return await list_firings(store, DEFAULT, schedule.id, limit=limit, **choice)
+    return await list_firings(Context(store, DEFAULT), schedule.id, limit=limit, **choice)
 
 
 def standings(found: tuple[FiringRecord, ...]) -> list[tuple[FiringStatus, int]]:

@@ -27,6 +27,7 @@ from tickwork.core.schedule.model import Retry
 from tickwork.core.workflow.model import RunEnd, RunStatus
 from tickwork.errors import InvalidInput
 from tickwork.ops.cluster import pause_all, widen_windows
+from tickwork.ops.context import Context
 from tickwork.ops.health import look_at_health
 from tickwork.ops.tenants import suspend_tenant
 from tickwork.store.contract import Store
@@ -38,7 +39,7 @@ pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
 
 
 async def codes(store: Store, *checks: str, scope: Scope = DEFAULT) -> list[tuple[str, str | None]]:
-    health = await look_at_health(store, scope, checks=checks or None)
+    health = await look_at_health(Context(store, scope), checks=checks or None)
     return [(problem.code, problem.name) for problem in health.problems]
 
 
@@ -49,17 +50,17 @@ async def make_alive(store: Store) -> None:
 
 
 async def test_all_is_well_with_live_processes_and_nothing_is_well_unread(store: Store) -> None:
-    health = await look_at_health(store, DEFAULT)
+    health = await look_at_health(Context(store, DEFAULT))
     assert [problem.code for problem in health.problems] == ["no_scheduler", "no_worker"]
     await make_alive(store)
     await make_queue(store)
     await send(store)
-    health = await look_at_health(store, DEFAULT)
+    health = await look_at_health(Context(store, DEFAULT))
     assert (health.ok, health.checked) == (True, tuple(Check))
-    health = await look_at_health(store, DEFAULT, checks=["queues", "runs"])
+    health = await look_at_health(Context(store, DEFAULT), checks=["queues", "runs"])
     assert (health.ok, health.checked) == (True, (Check.QUEUES, Check.RUNS))
     with pytest.raises(InvalidInput, match="check: "):
-        await look_at_health(store, DEFAULT, checks=["queue"])
+        await look_at_health(Context(store, DEFAULT), checks=["queue"])
 
 
 async def test_pauses_and_widened_windows_are_seen_by_all_and_a_suspension_by_its_tenant(
@@ -119,7 +120,7 @@ async def test_a_one_shot_that_died_is_parked(store: Store, clock: VirtualClock)
     made = await created_due(store, clock, once_at=once, retry=Retry(max_attempts=1))
     await plan_now(store, clock)
     await end_next(store, Failed("boom"), max_retries=0)
-    health = await look_at_health(store, DEFAULT, checks=["schedules"])
+    health = await look_at_health(Context(store, DEFAULT), checks=["schedules"])
     (problem,) = health.problems
     assert (problem.code, problem.since) == ("schedule_parked", clock.now())
     assert problem.what == f"Schedule sch_{made.id.hex} is parked and does not fire: boom"

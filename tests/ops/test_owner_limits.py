@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from tests.conformance.acts import WORK, make_queue
+from tests.kit.contexts import acting
 from tickwork.core.model import DEFAULT, SYSTEM, Scope, Tenant
 from tickwork.core.schedule.model import ScheduleSelection
 from tickwork.core.when import Limits
 from tickwork.errors import InvalidInput, TooMany
+from tickwork.ops.context import Context
 from tickwork.ops.schedules import change, create
 from tickwork.ops.schedules.preview import preview
 from tickwork.store.contract import Store
@@ -39,19 +41,19 @@ async def limit(store: Store, **quotas: int) -> None:
 
 
 async def one(store: Store, scope: Scope, body: dict[str, Any]) -> Any:
-    return await create.create(store, scope, body, limits=APP)
+    return await create.create(acting(store, scope, limits=APP), body)
 
 
 async def many(store: Store, scope: Scope, body: dict[str, Any]) -> object:
-    return await create.create_many(store, scope, [SLOW, body], limits=APP)
+    return await create.create_many(acting(store, scope, limits=APP), [SLOW, body])
 
 
 async def bulk(store: Store, scope: Scope, body: dict[str, Any]) -> object:
-    return await create.create_bulk(store, scope, [SLOW, body], limits=APP)
+    return await create.create_bulk(acting(store, scope, limits=APP), [SLOW, body])
 
 
 async def checked(store: Store, scope: Scope, body: dict[str, Any]) -> None:
-    await create.check_many(store, scope, [SLOW, body], limits=APP)
+    await create.check_many(acting(store, scope, limits=APP), [SLOW, body])
 
 
 @pytest.mark.parametrize("make", [one, many, bulk, checked])
@@ -69,7 +71,10 @@ async def test_an_owner_has_a_least_interval_whoever_creates_its_schedules(
 
 async def test_an_owner_bound_caller_has_the_interval_of_owners(store: Store) -> None:
     await limit(store)
-    for use in (one(store, ADA, FAST), preview(store, ADA, {"interval_seconds": 30}, limits=APP)):
+    for use in (
+        one(store, ADA, FAST),
+        preview(acting(store, ADA, limits=APP), {"interval_seconds": 30}),
+    ):
         with pytest.raises(InvalidInput, match="the minimum here is 60 s"):
             await use
     made = await one(store, ADA, SLOW)
@@ -77,8 +82,8 @@ async def test_an_owner_bound_caller_has_the_interval_of_owners(store: Store) ->
     # The tenant may fire faster, but not in the name of its owner.
     for scope in (ADA, DEFAULT):
         with pytest.raises(InvalidInput, match="the minimum here is 60 s"):
-            await change.update(store, scope, made.id, {"interval_seconds": 30}, limits=APP)
-    await change.update(store, ADA, made.id, {"interval_seconds": 90}, limits=APP)
+            await change.update(acting(store, scope, limits=APP), made.id, {"interval_seconds": 30})
+    await change.update(acting(store, ADA, limits=APP), made.id, {"interval_seconds": 90})
 
 
 async def test_the_quota_of_a_tenant_replaces_the_setting_for_owners(store: Store) -> None:
@@ -90,9 +95,9 @@ async def test_the_quota_of_a_tenant_replaces_the_setting_for_owners(store: Stor
     made = await one(store, ADA, FAST)
     # A stored schedule that is faster than a later quota keeps its rule.
     await limit(store, owner_min_interval_seconds=60)
-    await change.update(store, ADA, made.id, {"priority": 9}, limits=APP)
+    await change.update(acting(store, ADA, limits=APP), made.id, {"priority": 9})
     with pytest.raises(InvalidInput, match="the minimum here is 60 s"):
-        await change.update(store, ADA, made.id, {"interval_seconds": 31}, limits=APP)
+        await change.update(acting(store, ADA, limits=APP), made.id, {"interval_seconds": 31})
 
 
 async def test_an_owner_fires_no_more_often_than_its_tenant(store: Store) -> None:
@@ -119,5 +124,5 @@ async def test_an_owner_has_a_number_of_schedules_whoever_creates_them(
         for found in await store.schedules.list(DEFAULT, ScheduleSelection(), 10)
         if found.owner == "ada"
     ]
-    await change.delete(store, ADA, first.id)
+    await change.delete(Context(store, ADA), first.id)
     await make(store, DEFAULT, body)

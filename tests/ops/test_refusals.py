@@ -11,6 +11,7 @@ import pytest
 
 from tests.conformance import schedule_acts
 from tests.conformance.acts import WORK, make_queue
+from tests.kit.contexts import acting
 from tests.stores.clock import VirtualClock
 from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.model import ScheduleSelection
@@ -76,11 +77,11 @@ async def test_an_invalid_schedule_is_refused_by_every_way_to_create_one(
     app: Any, store: Store, fields: dict[str, Any], field: str
 ) -> None:
     body, limits = {**HOURLY, **fields}, Limits(min_interval_seconds=90)
-    single = create.create(store, DEFAULT, body, limits=limits)
+    single = create.create(acting(store, DEFAULT, limits=limits), body)
     assert await faults(single) == [field]
-    many = create.create_many(store, DEFAULT, [HOURLY, body], limits=limits)
+    many = create.create_many(acting(store, DEFAULT, limits=limits), [HOURLY, body])
     assert await faults(many) == [f"[1].{field}"]
-    bulk = create.create_bulk(store, DEFAULT, [body], limits=limits)
+    bulk = create.create_bulk(acting(store, DEFAULT, limits=limits), [body])
     assert await faults(bulk) == [f"[0].{field}"]
     assert await app.list() == ()
 

@@ -25,6 +25,7 @@ from tickwork.core.message.dead_letter import Pace, Resolution, Selection
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, Message, QueueSettings
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.ops import dead_letters
+from tickwork.ops.context import Context
 from tickwork.ops.dead_letters import ReplaySummary, StopReason, discard, replay
 from tickwork.store.contract import Store
 
@@ -79,7 +80,7 @@ async def test_all_are_replayed_in_chunks_oldest_first(store: Store) -> None:
     bodies = [letter.body for letter in (await store.dead_letters.list(DEFAULT, WORK, ALL)).letters]
     told: list[tuple[int, int]] = []
     summary = await replay(
-        store, DEFAULT, WORK, ALL, on_progress=lambda done, most: told.append((done, most))
+        Context(store, DEFAULT), WORK, ALL, on_progress=lambda done, most: told.append((done, most))
     )
     assert summary == ReplaySummary(replayed=10)
     assert told == [(4, 10), (8, 10), (10, 10)]
@@ -92,7 +93,7 @@ async def test_a_limit_leaves_the_newer_ones(store: Store) -> None:
     await make_queue(store)
     await make_dead_letters(store, 10)
     letters = (await store.dead_letters.list(DEFAULT, WORK, ALL)).letters
-    assert (await replay(store, DEFAULT, WORK, ALL, limit=7)).replayed == 7
+    assert (await replay(Context(store, DEFAULT), WORK, ALL, limit=7)).replayed == 7
     assert (await store.dead_letters.list(DEFAULT, WORK, ALL)).letters == letters[7:]
 
 
@@ -101,12 +102,12 @@ async def test_only_selected_dead_letters_are_replayed(store: Store) -> None:
     await make_queue(store)
     await make_dead_letters(store, 6, kind="a")
     await make_dead_letters(store, 6, kind="b")
-    assert (await replay(store, DEFAULT, WORK, Selection(type="b"))).replayed == 6
+    assert (await replay(Context(store, DEFAULT), WORK, Selection(type="b"))).replayed == 6
     assert {
         letter.type for letter in (await store.dead_letters.list(DEFAULT, WORK, ALL)).letters
     } == {"a"}
     (first, *_) = (await store.dead_letters.list(DEFAULT, WORK, ALL)).letters
-    assert (await replay(store, DEFAULT, WORK, Selection(ids=(first.id,)))).replayed == 1
+    assert (await replay(Context(store, DEFAULT), WORK, Selection(ids=(first.id,)))).replayed == 1
     assert (await store.dead_letters.get(DEFAULT, first.id)).resolution is Resolution.REPLAYED
 
 
@@ -114,7 +115,7 @@ async def test_only_selected_dead_letters_are_replayed(store: Store) -> None:
 async def test_a_rate_continues_across_chunks(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await make_dead_letters(store, 10)
-    await replay(store, DEFAULT, WORK, ALL, rate_per_second=2)
+    await replay(Context(store, DEFAULT), WORK, ALL, rate_per_second=2)
     ready = []
     for _ in range(10):
         ready.append((await counts(store)).ready)
@@ -140,7 +141,7 @@ async def test_a_message_that_dies_again_is_not_replayed_again(store: Store) -> 
             return await store.now()
 
     killing: Store = Killing()  # type: ignore[assignment]
-    assert (await replay(killing, DEFAULT, WORK, Selection())).replayed == 3
+    assert (await replay(Context(killing, DEFAULT), WORK, Selection())).replayed == 3
 
 
 class Consumed:
@@ -170,7 +171,10 @@ async def test_a_selected_message_that_dies_again_is_not_replayed_again(
     consumed: Store = Consumed(store, clock, step_seconds=step_seconds)  # type: ignore[assignment]
     told: list[int] = []
     summary = await replay(
-        consumed, DEFAULT, WORK, Selection(type="a"), on_progress=lambda _, most: told.append(most)
+        Context(consumed, DEFAULT),
+        WORK,
+        Selection(type="a"),
+        on_progress=lambda _, most: told.append(most),
     )
     assert summary == ReplaySummary(replayed=6)
     assert told == [6, 6]
@@ -198,12 +202,12 @@ async def test_dead_letters_resolved_by_others_are_not_replaced_by_new_ones(
             return await super().now()
 
     shared: Store = Shared(store, clock, step_seconds=1)  # type: ignore[assignment]
-    assert (await replay(shared, DEFAULT, WORK, ALL)).replayed == 6
+    assert (await replay(Context(shared, DEFAULT), WORK, ALL)).replayed == 6
 
 
 async def test_an_empty_queue_has_nothing_to_replay(store: Store) -> None:
     await make_queue(store)
-    assert await replay(store, DEFAULT, WORK, ALL, canary=5) == ReplaySummary()
+    assert await replay(Context(store, DEFAULT), WORK, ALL, canary=5) == ReplaySummary()
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -218,7 +222,7 @@ async def test_the_rest_is_replayed_after_the_canaries_succeed(
         handled.append(len(await handle_all(store)))
 
     consumer = Consumer(clock, handle)
-    summary = await replay(store, DEFAULT, WORK, ALL, canary=3, sleep=consumer.sleep)
+    summary = await replay(Context(store, DEFAULT), WORK, ALL, canary=3, sleep=consumer.sleep)
     assert summary == ReplaySummary(replayed=10, canaries=3)
     assert handled == [3]
     assert consumer.sleeps == [dead_letters.CANARY_POLL_SECONDS]
@@ -234,7 +238,9 @@ async def test_a_canary_that_dies_stops_the_rest(store: Store, clock: VirtualClo
     async def handle() -> None:
         await handle_all(store, dying=2)
 
-    summary = await replay(store, DEFAULT, WORK, ALL, canary=3, sleep=Consumer(clock, handle).sleep)
+    summary = await replay(
+        Context(store, DEFAULT), WORK, ALL, canary=3, sleep=Consumer(clock, handle).sleep
+    )
     assert summary == ReplaySummary(
         replayed=3, canaries=3, canaries_failed=2, stopped=StopReason.CANARY_DIED
     )
@@ -252,7 +258,7 @@ async def test_another_message_that_dies_does_not_stop_the_replay(
         await make_dead_letters(store, 1)
 
     summary = await replay(
-        store, DEFAULT, WORK, ALL, limit=5, canary=2, sleep=Consumer(clock, handle).sleep
+        Context(store, DEFAULT), WORK, ALL, limit=5, canary=2, sleep=Consumer(clock, handle).sleep
     )
     assert summary == ReplaySummary(replayed=5, canaries=2)
 
@@ -267,8 +273,7 @@ async def test_canaries_that_time_out_stop_the_rest(store: Store, clock: Virtual
 
     began = clock.now()
     summary = await replay(
-        store,
-        DEFAULT,
+        Context(store, DEFAULT),
         WORK,
         ALL,
         canary=2,
@@ -292,7 +297,7 @@ async def test_as_many_canaries_as_dead_letters_replay_all(
         await handle_all(store)
 
     summary = await replay(
-        store, DEFAULT, WORK, ALL, canary=50, sleep=Consumer(clock, handle).sleep
+        Context(store, DEFAULT), WORK, ALL, canary=50, sleep=Consumer(clock, handle).sleep
     )
     assert summary == ReplaySummary(replayed=2, canaries=2)
 
@@ -304,7 +309,7 @@ async def test_a_full_queue_stops_the_replay_and_loses_nothing(store: Store) -> 
     for message in await pull(store):
         await settle(store, dead(message, reason="permanent"))
     await store.queues.put(DEFAULT, WORK, QueueSettings(backlog_bytes_max=250_000))
-    summary = await replay(store, DEFAULT, WORK, ALL)
+    summary = await replay(Context(store, DEFAULT), WORK, ALL)
     assert summary == ReplaySummary(replayed=4, stopped=StopReason.BACKLOG_FULL)
     assert await counts(store) == Counts(ready=4, dead=2)
 
@@ -316,11 +321,14 @@ async def test_many_dead_letters_are_discarded_in_chunks(store: Store) -> None:
     await make_dead_letters(store, 6, kind="b")
     told: list[int] = []
     done = await discard(
-        store, DEFAULT, WORK, Selection(type="a"), on_progress=lambda now, _: told.append(now)
+        Context(store, DEFAULT),
+        WORK,
+        Selection(type="a"),
+        on_progress=lambda now, _: told.append(now),
     )
     assert done == 6
     assert told == [4, 6]
-    assert await discard(store, DEFAULT, WORK, ALL, limit=2) == 2
+    assert await discard(Context(store, DEFAULT), WORK, ALL, limit=2) == 2
     assert await counts(store) == Counts(dead=4)
 
 
@@ -331,9 +339,9 @@ async def test_a_tenant_replays_only_its_own_dead_letters_of_a_shared_queue(stor
         message = await pull_one(store, scope=scope)
         await settle(store, dead(message, reason="permanent"), scope=scope)
     (acme,) = await make_tenants(store, "acme")
-    assert (await replay(store, acme, WORK, ALL)).replayed == 1
+    assert (await replay(Context(store, acme), WORK, ALL)).replayed == 1
     assert (await counts(store, scope=SYSTEM)) == Counts(ready=1, dead=1)
-    assert (await replay(store, SYSTEM, WORK, ALL)).replayed == 1
+    assert (await replay(Context(store, SYSTEM), WORK, ALL)).replayed == 1
 
 
 @pytest.mark.parametrize(
@@ -353,7 +361,7 @@ async def test_invalid_options_are_refused_by_field(
     await make_queue(store)
     await make_dead_letters(store, 1)
     with pytest.raises(InvalidInput) as refused:
-        await replay(store, DEFAULT, WORK, ALL, **options)  # type: ignore[arg-type]
+        await replay(Context(store, DEFAULT), WORK, ALL, **options)  # type: ignore[arg-type]
     assert [error.field for error in refused.value.errors] == [field]
     assert await counts(store) == Counts(dead=1)
 
@@ -365,17 +373,21 @@ async def test_a_rate_that_takes_over_a_year_is_refused(
     await make_queue(store)
     await make_dead_letters(store, 2)
     with pytest.raises(InvalidInput, match="more than a year"):
-        await replay(store, DEFAULT, WORK, ALL, rate_per_second=0.001)
+        await replay(Context(store, DEFAULT), WORK, ALL, rate_per_second=0.001)
     # What is not chosen takes no time.
     first, _ = (await store.dead_letters.list(DEFAULT, WORK, ALL)).letters
     one = Selection(ids=(first.id,))
-    assert (await replay(store, DEFAULT, WORK, one, rate_per_second=0.001)).replayed == 1
+    assert (await replay(Context(store, DEFAULT), WORK, one, rate_per_second=0.001)).replayed == 1
     await make_dead_letters(store, 1, kind="b")
     chosen = Selection(type="b")
-    assert (await replay(store, DEFAULT, WORK, chosen, rate_per_second=0.001)).replayed == 1
-    assert (await replay(store, DEFAULT, WORK, ALL, rate_per_second=0.001, limit=1)).replayed == 1
+    assert (
+        await replay(Context(store, DEFAULT), WORK, chosen, rate_per_second=0.001)
+    ).replayed == 1
+    assert (
+        await replay(Context(store, DEFAULT), WORK, ALL, rate_per_second=0.001, limit=1)
+    ).replayed == 1
 
 
 async def test_a_missing_queue_is_not_found(store: Store) -> None:
     with pytest.raises(NotFound):
-        await replay(store, DEFAULT, WORK, ALL)
+        await replay(Context(store, DEFAULT), WORK, ALL)

@@ -16,6 +16,7 @@ from tickwork.core.model import DEFAULT, SYSTEM, Scope
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.core.when import iso
 from tickwork.errors import InvalidInput
+from tickwork.ops.context import Context
 from tickwork.ops.schedules import next_fires
 from tickwork.ops.schedules.change import trigger
 from tickwork.ops.schedules.next_fires import next_slots, upcoming
@@ -31,7 +32,7 @@ async def queue(store: Store) -> None:
 
 async def shown(store: Store, schedule: Schedule) -> tuple[Any, Any]:
     found = await again(store, schedule)
-    (with_records,) = await show_schedules(store, DEFAULT, [found])
+    (with_records,) = await show_schedules(Context(store, DEFAULT), [found])
     return with_records["last_fire_at"], with_records["next_fire_at"]
 
 
@@ -126,11 +127,11 @@ async def test_an_inactive_schedule_with_an_unknown_zone_is_shown(
     rule = structs.replace(found.definition.rule, timezone="Nowhere/Gone")
     definition = structs.replace(found.definition, rule=rule)
     lost = structs.replace(found, status=status, definition=definition)
-    fired, _ = await show_schedules(store, DEFAULT, [lost, await again(store, other)])
+    fired, _ = await show_schedules(Context(store, DEFAULT), [lost, await again(store, other)])
     assert (fired["status"], fired["next_fire_at"]) == (status, None)
     assert fired["last_fire_at"] == iso(made.next_slot or now)
     ahead = structs.replace(lost, id=new_id(), last_slot=now + timedelta(seconds=1))
-    (unknown,) = await show_schedules(store, DEFAULT, [ahead])
+    (unknown,) = await show_schedules(Context(store, DEFAULT), [ahead])
     assert unknown["last_fire_at"] is None
 
 
@@ -138,7 +139,7 @@ async def test_extra_runs_and_other_tenants_do_not_count_as_fires(
     store: Store, clock: VirtualClock
 ) -> None:
     made = await create(store, clock, interval_seconds=60)
-    await trigger(store, DEFAULT, made.id)
+    await trigger(Context(store, DEFAULT), made.id)
     clock.advance(seconds=59)
     await plan_now(store, clock)
     assert (await shown(store, made))[0] is None
@@ -195,7 +196,9 @@ async def test_a_fixed_delay_has_no_next_fire_after_its_end(
 
 
 async def coming(store: Store, schedule: Schedule) -> tuple[datetime, ...]:
-    return tuple(fire.fire_at for fire in (await upcoming(store, DEFAULT, schedule.id)).fires)
+    return tuple(
+        fire.fire_at for fire in (await upcoming(Context(store, DEFAULT), schedule.id)).fires
+    )
 
 
 async def test_upcoming_computes_each_schedule_once_however_many_are_overdue(
@@ -210,7 +213,7 @@ async def test_upcoming_computes_each_schedule_once_however_many_are_overdue(
         return next_slots(schedule, *rest, **more)
 
     monkeypatch.setattr(next_fires, "next_slots", count)
-    fires, _ = await upcoming(store, DEFAULT, limit=2)
+    fires, _ = await upcoming(Context(store, DEFAULT), limit=2)
     assert len(fires) == 2
     assert set(computed) == {schedule.id for schedule in overdue}
     assert sum(computed.values()) <= 2 * len(overdue)
@@ -230,11 +233,11 @@ async def test_upcoming_reads_few_of_very_many_overdue_schedules_and_says_so(
         return next_slots(schedule, *rest, **more)
 
     monkeypatch.setattr(next_fires, "next_slots", count)
-    whole = await upcoming(store, DEFAULT, limit=2)
+    whole = await upcoming(Context(store, DEFAULT), limit=2)
     assert (len(computed), whole.truncated) == (13, False)
     computed.clear()
     monkeypatch.setattr(next_fires, "EARLIER_SCHEDULES_MAX", 3)
-    part = await upcoming(store, DEFAULT, limit=2)
+    part = await upcoming(Context(store, DEFAULT), limit=2)
     assert (len(computed) <= 3 + 4 + 1, part.truncated) == (True, True)
     assert part.fires == whole.fires
     assert {fire.schedule_id for fire in part.fires} == {soon.id}
@@ -247,7 +250,7 @@ async def test_upcoming_fires_of_all_schedules_are_sorted(
     rarely = await create(store, clock, interval_seconds=45)
     stopped = await create(store, clock, interval_seconds=10)
     await pause(store, stopped)
-    fires, _ = await upcoming(store, DEFAULT, limit=6)
+    fires, _ = await upcoming(Context(store, DEFAULT), limit=6)
     start = clock.now()
     seconds = [((fire.fire_at - start).total_seconds(), fire.schedule_id) for fire in fires]
     expected = sorted(
@@ -257,14 +260,14 @@ async def test_upcoming_fires_of_all_schedules_are_sorted(
     )
     assert seconds == expected
     assert all(fire.due_at == fire.fire_at for fire in fires)
-    assert await upcoming(store, SYSTEM, limit=6) == (fires, False)
-    assert await upcoming(store, DEFAULT, often.id, limit=1) == (fires[:1], False)
+    assert await upcoming(Context(store, SYSTEM), limit=6) == (fires, False)
+    assert await upcoming(Context(store, DEFAULT), often.id, limit=1) == (fires[:1], False)
 
 
 @pytest.mark.parametrize("limit", [0, 1_001])
 async def test_a_limit_of_upcoming_fires_out_of_range_is_refused(store: Store, limit: int) -> None:
     with pytest.raises(InvalidInput, match="limit: must be a whole number from 1 to 1000"):
-        await upcoming(store, DEFAULT, limit=limit)
+        await upcoming(Context(store, DEFAULT), limit=limit)
 
 
 async def test_upcoming_fires_are_bounded_by_time_and_owner(
@@ -278,16 +281,16 @@ async def test_upcoming_fires_are_bounded_by_time_and_owner(
     def at(seconds: float) -> datetime:
         return start + timedelta(seconds=seconds)
 
-    own, _ = await upcoming(store, DEFAULT, owner="ada", until=at(200))
+    own, _ = await upcoming(Context(store, DEFAULT), owner="ada", until=at(200))
     assert [fire.fire_at for fire in own] == [at(60), at(120), at(180)]
-    later, _ = await upcoming(store, DEFAULT, since=at(500), until=at(700), limit=100)
+    later, _ = await upcoming(Context(store, DEFAULT), since=at(500), until=at(700), limit=100)
     expected = sorted([at(540), at(600), at(660), *[at(600)] * 5])
     assert [fire.fire_at for fire in later] == expected
     # Fewer than there are schedules: those that are due first, whichever page they are on.
-    ((soonest,), _) = await upcoming(store, DEFAULT, since=at(530), limit=1)
+    ((soonest,), _) = await upcoming(Context(store, DEFAULT), since=at(530), limit=1)
     assert (soonest.schedule_id, soonest.fire_at) == (first.id, at(540))
     with pytest.raises(InvalidInput, match="since: must have an offset"):
-        await upcoming(store, DEFAULT, since=at(0).replace(tzinfo=None))
+        await upcoming(Context(store, DEFAULT), since=at(0).replace(tzinfo=None))
 
 
 async def test_a_planned_slot_is_upcoming_until_it_is_due(
@@ -299,7 +302,7 @@ async def test_a_planned_slot_is_upcoming_until_it_is_due(
     await plan_now(store, clock)
     assert (await again(store, once)).next_slot is None, "it is not planned ahead"
     assert await coming(store, once) == (once_at,)
-    assert (await upcoming(store, DEFAULT, limit=1)).fires[0].schedule_id == once.id
+    assert (await upcoming(Context(store, DEFAULT), limit=1)).fires[0].schedule_id == once.id
     clock.advance(seconds=20)
     assert await coming(store, once) == ()
 
@@ -312,7 +315,7 @@ async def test_a_planned_slot_is_upcoming_before_the_next_slots_of_many_others(
     for _ in range(5):
         await create(store, clock, interval_seconds=3_600)
     await plan_now(store, clock)
-    (first,) = (await upcoming(store, DEFAULT, limit=1)).fires
+    (first,) = (await upcoming(Context(store, DEFAULT), limit=1)).fires
     assert (first.schedule_id, first.fire_at) == (daily.id, daily.next_slot)
 
 
@@ -321,7 +324,7 @@ async def test_fired_counts_the_slots_that_came_due(store: Store, clock: Virtual
     await plan_now(store, clock)
     assert (await again(store, made)).fired >= 2, "nothing is planned ahead"
     for number in range(4):
-        (shown_now,) = await show_schedules(store, DEFAULT, [await again(store, made)])
+        (shown_now,) = await show_schedules(Context(store, DEFAULT), [await again(store, made)])
         assert shown_now["fired"] == number
         clock.advance(seconds=10)
         await plan_now(store, clock)
@@ -339,10 +342,10 @@ async def test_the_next_fire_stays_while_its_slot_waits_for_its_window(
     clock.advance(seconds=7_180)
     while clock.now() < due:
         await plan_now(store, clock)
-        (shown_now,) = await show_schedules(store, DEFAULT, [await again(store, made)])
+        (shown_now,) = await show_schedules(Context(store, DEFAULT), [await again(store, made)])
         assert (shown_now["next_fire_at"], shown_now["next_due_at"]) == (iso(first), iso(due))
         assert (shown_now["fired"], shown_now["last_fire_at"]) == (0, None)
-        assert (await upcoming(store, DEFAULT, made.id, limit=1)).fires[0].fire_at == first
+        assert (await upcoming(Context(store, DEFAULT), made.id, limit=1)).fires[0].fire_at == first
         clock.advance(seconds=300)
 
 
@@ -354,12 +357,12 @@ async def test_the_system_sees_the_next_fires_of_all_tenants(
     own = await create(store, clock, interval_seconds=60)
     theirs = await create(store, clock, once_at=iso(clock.now() + timedelta(seconds=5)), scope=acme)
     await plan_now(store, clock)
-    fires = (await upcoming(store, SYSTEM, limit=2)).fires
+    fires = (await upcoming(Context(store, SYSTEM), limit=2)).fires
     assert [(fire.tenant, fire.schedule_id) for fire in fires] == [
         ("acme", theirs.id),
         ("default", own.id),
     ]
-    assert [fire.tenant for fire in (await upcoming(store, DEFAULT, limit=2)).fires] == [
+    assert [fire.tenant for fire in (await upcoming(Context(store, DEFAULT), limit=2)).fires] == [
         "default",
         "default",
     ]

@@ -10,11 +10,13 @@ from msgspec import structs
 
 from tests.conformance.acts import WORK, make_queue, pull
 from tests.conformance.schedule_acts import end, end_next, plan_now
+from tests.kit.contexts import acting
 from tests.stores.clock import VirtualClock
 from tickwork.core.model import DEFAULT, SYSTEM, Tenant
 from tickwork.core.schedule.model import ScheduleSelection, ScheduleStatus
 from tickwork.core.when import Limits, iso
 from tickwork.errors import Conflict, InvalidInput, NotFound, TooMany
+from tickwork.ops.context import Context
 from tickwork.ops.schedules import calendars, change, create
 from tickwork.ops.schedules.lookup import get_schedule
 from tickwork.ops.schedules.views import next_fire_in_row, show_firing, show_schedule
@@ -32,13 +34,13 @@ async def queue(store: Store) -> None:
 
 
 async def make(store: Store, **fields: Any) -> Any:
-    return await create.create(store, DEFAULT, {**HOURLY, **fields}, limits=LIMITS)
+    return await create.create(acting(store, DEFAULT, limits=LIMITS), {**HOURLY, **fields})
 
 
 async def test_a_schedule_is_found_by_id_and_by_name(store: Store) -> None:
     made = await make(store, name="report", payload={"team": "ops"})
-    assert await get_schedule(store, DEFAULT, str(made.id)) == made
-    assert await get_schedule(store, DEFAULT, "report") == made
+    assert await get_schedule(Context(store, DEFAULT), str(made.id)) == made
+    assert await get_schedule(Context(store, DEFAULT), "report") == made
     shown = show_schedule(made, await store.now())
     assert shown["payload"] == {"team": "ops"}
     assert (shown["status"], shown["kind"], shown["target"]["queue"]) == ("active", "cron", WORK)
@@ -78,18 +80,18 @@ async def test_bad_input_is_refused_by_field(
 async def test_an_update_does_not_check_a_rule_that_it_keeps(store: Store) -> None:
     fast = {"cron_expr": None, "interval_seconds": 5, **TO_WORK, "name": "fast"}
     few = Limits(min_interval_seconds=1)
-    made = await create.create(store, DEFAULT, fast, limits=few)
-    changed = await change.update(store, DEFAULT, made.id, {"priority": 7}, limits=LIMITS)
+    made = await create.create(acting(store, DEFAULT, limits=few), fast)
+    changed = await change.update(acting(store, DEFAULT, limits=LIMITS), made.id, {"priority": 7})
     assert changed.definition == structs.replace(made.definition, priority=7)
     assert changed.next_slot == made.next_slot
-    await calendars.put_calendar(store, DEFAULT, "off", [])
+    await calendars.put_calendar(Context(store, DEFAULT), "off", [])
     day = {"once_at": "2031-05-01T09:00:00Z", "calendar": "off", **TO_WORK}
-    single = await create.create(store, DEFAULT, day, limits=LIMITS)
-    await calendars.put_calendar(store, DEFAULT, "off", ["2031-05-01"])
-    await change.update(store, DEFAULT, single.id, {"name": "may"}, limits=LIMITS)
+    single = await create.create(acting(store, DEFAULT, limits=LIMITS), day)
+    await calendars.put_calendar(Context(store, DEFAULT), "off", ["2031-05-01"])
+    await change.update(acting(store, DEFAULT, limits=LIMITS), single.id, {"name": "may"})
     for patch in ({"jitter_seconds": 1}, {"interval_seconds": 6}):
         with pytest.raises(InvalidInput, match=r"interval_seconds: fires . s apart"):
-            await change.update(store, DEFAULT, made.id, patch, limits=LIMITS)
+            await change.update(acting(store, DEFAULT, limits=LIMITS), made.id, patch)
 
 
 async def test_all_faults_are_reported_at_once(store: Store) -> None:
@@ -99,7 +101,7 @@ async def test_all_faults_are_reported_at_once(store: Store) -> None:
     wanted = {"cron_expr", "overlap", "target.queue"}
     assert sorted(error.field for error in refused.value.errors) == sorted(wanted)
     with pytest.raises(InvalidInput) as refused:
-        await create.create_many(store, DEFAULT, [HOURLY, bad], limits=LIMITS)
+        await create.create_many(acting(store, DEFAULT, limits=LIMITS), [HOURLY, bad])
     assert {error.field for error in refused.value.errors} == {f"[1].{field}" for field in wanted}
     with pytest.raises(InvalidInput) as refused:
         await make(store, target={"queue": "no/where\x00"})
@@ -109,7 +111,7 @@ async def test_all_faults_are_reported_at_once(store: Store) -> None:
 async def test_a_missing_queue_is_reported_by_field_in_bulk(store: Store) -> None:
     bodies = [HOURLY, {**HOURLY, "target": {"queue": "nowhere"}}]
     with pytest.raises(InvalidInput) as refused:
-        await create.create_bulk(store, DEFAULT, bodies, limits=LIMITS)
+        await create.create_bulk(acting(store, DEFAULT, limits=LIMITS), bodies)
     (fault,) = refused.value.errors
     assert fault.field == "target.queue"
     assert "nowhere" in fault.message
@@ -119,7 +121,7 @@ async def test_a_missing_queue_is_reported_by_field_in_bulk(store: Store) -> Non
 async def test_a_list_is_created_all_or_none(store: Store) -> None:
     bodies = [HOURLY, {**HOURLY, "priority": 99}]
     with pytest.raises(InvalidInput) as refused:
-        await create.create_many(store, DEFAULT, bodies, limits=LIMITS)
+        await create.create_many(acting(store, DEFAULT, limits=LIMITS), bodies)
     assert [error.field for error in refused.value.errors] == ["[1].priority"]
     assert await store.schedules.list(DEFAULT, ScheduleSelection(), 10) == ()
 
@@ -129,7 +131,9 @@ async def test_many_schedules_are_created_in_bulk(store: Store) -> None:
         {**HOURLY, "cron_expr": f"{n % 60} * * * *", "payload": {"user": n}} for n in range(2_500)
     )
     told: list[int] = []
-    made = await create.create_bulk(store, DEFAULT, bodies, limits=LIMITS, on_progress=told.append)
+    made = await create.create_bulk(
+        acting(store, DEFAULT, limits=LIMITS), bodies, on_progress=told.append
+    )
     assert (made, told) == (2_500, [1_000, 2_000, 2_500])
     found = await store.schedules.list(DEFAULT, ScheduleSelection(), 10_000)
     assert len({schedule.id for schedule in found}) == 2_500
@@ -140,7 +144,7 @@ async def test_many_schedules_are_created_in_bulk(store: Store) -> None:
 
 async def test_each_schedule_created_in_bulk_has_its_own_jitter(store: Store) -> None:
     bodies = [{**HOURLY, "jitter_seconds": 600}] * 20
-    await create.create_bulk(store, DEFAULT, bodies, limits=LIMITS)
+    await create.create_bulk(acting(store, DEFAULT, limits=LIMITS), bodies)
     found = await store.schedules.list(DEFAULT, ScheduleSelection(), 100)
     assert len({schedule.due_at for schedule in found}) > 10
 
@@ -157,7 +161,7 @@ async def test_a_tenant_cannot_exceed_its_number_of_schedules(store: Store) -> N
     doomed = await make(store)
     with pytest.raises(TooMany):
         await make(store)
-    await change.delete(store, DEFAULT, doomed.id)
+    await change.delete(Context(store, DEFAULT), doomed.id)
     await make(store)
 
 
@@ -174,7 +178,7 @@ async def test_an_update_is_a_merge_patch(store: Store) -> None:
     made = await make(store, name="a", missed={"policy": "skip", "cap": 3}, priority=7)
     daily = {"hour": 1, "minute": 2}
     patch = {"name": "b", "missed": {"cap": 5}, "priority": None, "daily_time": daily}
-    changed = await change.update(store, DEFAULT, made.id, patch, limits=LIMITS)
+    changed = await change.update(acting(store, DEFAULT, limits=LIMITS), made.id, patch)
     shown = show_schedule(changed, await store.now())
     assert shown["name"] == "b"
     assert (shown["missed"]["policy"], shown["missed"]["cap"]) == ("skip", 5)
@@ -187,17 +191,17 @@ async def test_an_update_is_a_merge_patch(store: Store) -> None:
 async def test_a_bad_patch_changes_nothing(store: Store) -> None:
     made = await make(store)
     with pytest.raises(InvalidInput):
-        await change.update(store, DEFAULT, made.id, {"overlap": "no"}, limits=LIMITS)
-    assert await get_schedule(store, DEFAULT, made.id) == made
+        await change.update(acting(store, DEFAULT, limits=LIMITS), made.id, {"overlap": "no"})
+    assert await get_schedule(Context(store, DEFAULT), made.id) == made
 
 
 async def test_pause_and_resume_are_idempotent(store: Store, clock: VirtualClock) -> None:
     made = await make(store, name="report")
-    paused = await change.pause(store, DEFAULT, "report")
+    paused = await change.pause(Context(store, DEFAULT), "report")
     assert paused.status is ScheduleStatus.PAUSED
-    assert (await change.pause(store, DEFAULT, "report")).version == paused.version
+    assert (await change.pause(Context(store, DEFAULT), "report")).version == paused.version
     clock.advance(seconds=3 * 3600)
-    resumed = await change.resume(store, DEFAULT, "report")
+    resumed = await change.resume(Context(store, DEFAULT), "report")
     assert resumed.status is ScheduleStatus.ACTIVE
     assert resumed.next_slot is not None
     assert resumed.next_slot > await store.now()
@@ -207,19 +211,19 @@ async def test_pause_and_resume_are_idempotent(store: Store, clock: VirtualClock
 
 async def test_a_deleted_schedule_keeps_its_firings(store: Store) -> None:
     made = await make(store, name="report")
-    await change.delete(store, DEFAULT, "report")
+    await change.delete(Context(store, DEFAULT), "report")
     with pytest.raises(NotFound):
-        await get_schedule(store, DEFAULT, "report")
+        await get_schedule(Context(store, DEFAULT), "report")
     with pytest.raises(NotFound):
-        await change.trigger(store, DEFAULT, made.id)
+        await change.trigger(Context(store, DEFAULT), made.id)
     assert (await store.schedules.get(DEFAULT, made.id)).status is ScheduleStatus.DELETED
     await make(store, name="report")
 
 
 async def test_a_trigger_fires_at_once_even_when_paused(store: Store) -> None:
     made = await make(store)
-    await change.pause(store, DEFAULT, made.id)
-    await change.trigger(store, DEFAULT, made.id)
+    await change.pause(Context(store, DEFAULT), made.id)
+    await change.trigger(Context(store, DEFAULT), made.id)
     (message,) = await store.schedules.messages(DEFAULT, made.id, 10)
     assert (message.run, message.schedule_id) == (1, made.id)
 
@@ -236,15 +240,17 @@ async def test_a_backfill_leaves_out_slots_that_succeeded(
     clock.advance(seconds=2 * 3600 + 120)
     await plan_now(store, clock)
     now = await store.now()
-    filled = await change.backfill(store, DEFAULT, made.id, since=first, until=now)
+    filled = await change.backfill(Context(store, DEFAULT), made.id, since=first, until=now)
     assert filled == (first + timedelta(hours=1), first + timedelta(hours=2))
     for message in await pull(store):
         await end(store, message)
-    forced = await change.backfill(store, DEFAULT, made.id, since=first, until=now, force=True)
+    forced = await change.backfill(
+        Context(store, DEFAULT), made.id, since=first, until=now, force=True
+    )
     assert len(forced) == 3
     start = first
     with pytest.raises(InvalidInput) as refused:
-        await change.backfill(store, DEFAULT, made.id, since=now, until=start)
+        await change.backfill(Context(store, DEFAULT), made.id, since=now, until=start)
     assert [error.field for error in refused.value.errors] == ["to"]
 
 
@@ -258,10 +264,10 @@ async def test_a_backfill_leaves_out_planned_and_running_slots(
     span = {"since": first, "until": await store.now()}
     for force in (False, True):
         # Nobody has planned them yet; then they are there; and then they are under way.
-        assert await change.backfill(store, DEFAULT, made.id, **span, force=force) == ()
+        assert await change.backfill(Context(store, DEFAULT), made.id, **span, force=force) == ()
     await plan_now(store, clock)
     for waiting in (2, 0):
-        assert await change.backfill(store, DEFAULT, made.id, **span, force=True) == ()
+        assert await change.backfill(Context(store, DEFAULT), made.id, **span, force=True) == ()
         assert len(await pull(store)) == waiting
     assert [message.run for message in await store.schedules.messages(DEFAULT, made.id, 10)] == [
         0,
@@ -275,22 +281,24 @@ async def test_a_backfill_during_a_pause_fires_the_missed_slots(
     made = await make(store)
     first = made.next_slot
     assert first is not None
-    await change.pause(store, DEFAULT, made.id)
+    await change.pause(Context(store, DEFAULT), made.id)
     clock.advance(seconds=3600)
-    filled = await change.backfill(store, DEFAULT, made.id, since=first, until=await store.now())
+    filled = await change.backfill(
+        Context(store, DEFAULT), made.id, since=first, until=await store.now()
+    )
     assert filled == (first,)
 
 
 async def test_a_changed_calendar_moves_the_schedules_that_use_it(store: Store) -> None:
     now = await store.now()
     tomorrow = (now + timedelta(days=1)).date()
-    await calendars.put_calendar(store, DEFAULT, "closed", [date(2000, 1, 1)])
+    await calendars.put_calendar(Context(store, DEFAULT), "closed", [date(2000, 1, 1)])
     made = await make(store, cron_expr="0 9 * * *", calendar="closed", name="report")
     _, moved = await calendars.put_calendar(
-        store, DEFAULT, "closed", [now.date(), tomorrow, tomorrow + timedelta(days=1)]
+        Context(store, DEFAULT), "closed", [now.date(), tomorrow, tomorrow + timedelta(days=1)]
     )
     assert [schedule.id for schedule in moved] == [made.id]
-    changed = await get_schedule(store, DEFAULT, "report")
+    changed = await get_schedule(Context(store, DEFAULT), "report")
     fires = next_fire_in_row(changed)
     assert fires is not None
     assert fires.date() == tomorrow + timedelta(days=2)
@@ -305,21 +313,21 @@ async def test_why_answers_from_the_record_and_from_the_rule(
 ) -> None:
     made = await make(store, name="report", missed={"policy": "skip"})
     assert made.next_slot is not None
-    coming = await why(store, DEFAULT, "report", made.next_slot)
+    coming = await why(Context(store, DEFAULT), "report", made.next_slot)
     assert (coming.code, coming.fired) == ("to_come", None)
-    between = await why(store, DEFAULT, "report", made.next_slot + timedelta(minutes=1))
+    between = await why(Context(store, DEFAULT), "report", made.next_slot + timedelta(minutes=1))
     assert (between.code, between.is_slot) == ("no_slot", False)
-    early = await why(store, DEFAULT, "report", made.next_slot - timedelta(days=1))
+    early = await why(Context(store, DEFAULT), "report", made.next_slot - timedelta(days=1))
     assert early.code == "before_creation"
     clock.advance(seconds=4 * 3600)
-    waiting = await why(store, DEFAULT, "report", made.next_slot)
+    waiting = await why(Context(store, DEFAULT), "report", made.next_slot)
     assert waiting.code == "not_planned"
     assert "no node with the role scheduler" in waiting.answer
     await plan_now(store, clock)
-    skipped = await why(store, DEFAULT, "report", made.next_slot)
+    skipped = await why(Context(store, DEFAULT), "report", made.next_slot)
     assert (skipped.code, skipped.fired) == ("skipped_missed", False)
     assert show_firing(skipped.firings[0])["reason"] == "skipped_missed"
-    await change.delete(store, DEFAULT, "report")
-    gone = await why(store, DEFAULT, made.id, made.next_slot + timedelta(days=1))
+    await change.delete(Context(store, DEFAULT), "report")
+    gone = await why(Context(store, DEFAULT), made.id, made.next_slot + timedelta(days=1))
     assert gone.code == "deleted"
-    assert (await why(store, DEFAULT, made.id, made.next_slot)).code == "skipped_missed"
+    assert (await why(Context(store, DEFAULT), made.id, made.next_slot)).code == "skipped_missed"

@@ -15,6 +15,7 @@ from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import DEFAULT, Counts
 from tickwork.errors import NotFound
 from tickwork.ops import dead_letters
+from tickwork.ops.context import Context
 from tickwork.ops.dead_letters import (
     count_dead_letters,
     discard,
@@ -31,11 +32,11 @@ pytestmark = pytest.mark.parametrize("home", ["model", *KINDS], indirect=True)
 async def test_a_later_dead_letter_is_not_discarded(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await make_dead_letters(store, 3)
-    selected = await select_dead_letters(store, DEFAULT, WORK, Selection(type="a"))
+    selected = await select_dead_letters(Context(store, DEFAULT), WORK, Selection(type="a"))
     assert selected.letters == 3
     clock.advance(seconds=1)
     await make_dead_letters(store, 2)
-    assert await discard(store, DEFAULT, WORK, selected.which) == 3
+    assert await discard(Context(store, DEFAULT), WORK, selected.which) == 3
     assert await counts(store) == Counts(dead=2)
 
 
@@ -46,7 +47,9 @@ async def test_dead_letters_must_match_every_criterion(store: Store) -> None:
     first, *_ = (await store.dead_letters.list(DEFAULT, WORK, ALL)).letters
 
     async def number(limit: int | None = None, **which: Any) -> int:
-        selected = await select_dead_letters(store, DEFAULT, WORK, Selection(**which), limit=limit)
+        selected = await select_dead_letters(
+            Context(store, DEFAULT), WORK, Selection(**which), limit=limit
+        )
         return selected.letters
 
     assert await number() == 5
@@ -72,9 +75,9 @@ async def test_the_first_dead_letters_are_found_however_many_it_has_to_look_at(
     assert len(rare) == 2
     for limit in (1, 2, 3):
         which = Selection(type="rare", limit=limit)
-        assert await first_dead_letters(store, DEFAULT, WORK, which) == rare[:limit]
+        assert await first_dead_letters(Context(store, DEFAULT), WORK, which) == rare[:limit]
     behind = Selection(type="rare")
-    found = await first_dead_letters(store, DEFAULT, WORK, behind, after=rare[0].id)
+    found = await first_dead_letters(Context(store, DEFAULT), WORK, behind, after=rare[0].id)
     assert found == rare[1:]
 
 
@@ -84,14 +87,14 @@ async def test_what_was_counted_is_what_a_later_replay_takes(
     await make_queue(store)
     await make_dead_letters(store, 3, kind="a")
     await make_dead_letters(store, 2, kind="b")
-    counted = await count_dead_letters(store, DEFAULT, WORK, Selection(type="a"))
+    counted = await count_dead_letters(Context(store, DEFAULT), WORK, Selection(type="a"))
     assert (counted.dead_letters, counted.failed_before) == (3, clock.now())
     clock.advance(seconds=1)
     await make_dead_letters(store, 2, kind="a")
     which = Selection(type="a", failed_before=counted.failed_before)
-    assert (await replay(store, DEFAULT, WORK, which)).replayed == 3
-    assert (await count_dead_letters(store, DEFAULT, WORK, which)).dead_letters == 0
-    assert (await count_dead_letters(store, DEFAULT, WORK, Selection())).dead_letters == 4
+    assert (await replay(Context(store, DEFAULT), WORK, which)).replayed == 3
+    assert (await count_dead_letters(Context(store, DEFAULT), WORK, which)).dead_letters == 0
+    assert (await count_dead_letters(Context(store, DEFAULT), WORK, Selection())).dead_letters == 4
 
 
 @pytest.mark.parametrize("verb", [replay, discard, select_dead_letters])
@@ -102,14 +105,14 @@ async def test_ids_that_are_not_open_are_refused_before_anything_is_done(
     await make_queue(store, "other")
     await make_dead_letters(store, 2)
     first, second = (await store.dead_letters.list(DEFAULT, WORK, ALL)).letters
-    await discard(store, DEFAULT, WORK, Selection(ids=(second.id,)))
+    await discard(Context(store, DEFAULT), WORK, Selection(ids=(second.id,)))
     stranger = new_id()
     asked = Selection(ids=(stranger, first.id, second.id, stranger))
     named = f"dead_{stranger.hex}, dead_{second.id.hex}"
     with pytest.raises(NotFound, match=f"letter {named} in queue {WORK}; nothing"):
-        await verb(store, DEFAULT, WORK, asked)
+        await verb(Context(store, DEFAULT), WORK, asked)
     with pytest.raises(NotFound, match=f"letter dead_{first.id.hex} in queue other; nothing"):
-        await verb(store, DEFAULT, "other", Selection(ids=(first.id,)))
+        await verb(Context(store, DEFAULT), "other", Selection(ids=(first.id,)))
     assert [
         letter.id for letter in (await store.dead_letters.list(DEFAULT, WORK, ALL)).letters
     ] == [first.id]
@@ -120,6 +123,6 @@ async def test_a_group_shows_the_error_of_one_of_its_dead_letters(store: Store) 
     heading = "Traceback (most recent call last):\n  File x\n"
     for number in (1, 2):
         await make_dead_letters(store, 1, error=f"{heading}ValueError: user {number}")
-    (group,) = await dead_letters.group_dead_letters(store, DEFAULT, WORK)
+    (group,) = await dead_letters.group_dead_letters(Context(store, DEFAULT), WORK)
     assert (group.fingerprint, group.dead_letters) == ("ValueError: user <n>", 2)
     assert group.example == "ValueError: user 1"

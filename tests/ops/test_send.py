@@ -9,6 +9,7 @@ import pytest
 from tests.conformance.acts import WORK, counts, make_queue
 from tickwork.core.model import DEFAULT, ContentType, Counts
 from tickwork.errors import InvalidInput
+from tickwork.ops.context import Context
 from tickwork.ops.send import compose, send
 from tickwork.store.contract import Store
 
@@ -43,6 +44,6 @@ async def test_a_message_that_cannot_be_stored_is_refused_by_field(
 ) -> None:
     await make_queue(store)
     with pytest.raises(InvalidInput) as refused:
-        await send(store, DEFAULT, WORK, compose(body, **options))
+        await send(Context(store, DEFAULT), WORK, compose(body, **options))
     assert [error.field for error in refused.value.errors] == [field]
     assert await counts(store) == Counts()

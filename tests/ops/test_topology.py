@@ -10,6 +10,7 @@ from tests.stores.home import KINDS
 from tickwork.core.model import DEFAULT, SYSTEM, QueueSettings, Scope
 from tickwork.core.topology import parse
 from tickwork.errors import InvalidInput, NotFound
+from tickwork.ops.context import Context
 from tickwork.ops.topology import Action, Change, Kind, Step, apply, plan
 from tickwork.store.contract import Store
 
@@ -42,26 +43,26 @@ def actions(steps: tuple[Step, ...]) -> dict[str, Action]:
 
 async def test_apply_creates_everything_and_is_idempotent(store: Store) -> None:
     topology = parse(FIVE_SERVICES)
-    planned = await plan(store, DEFAULT, topology)
+    planned = await plan(Context(store, DEFAULT), topology)
     assert {step.action for step in planned} == {Action.CREATE}
-    assert await apply(store, DEFAULT, topology) == planned
+    assert await apply(Context(store, DEFAULT), topology) == planned
     made = {queue.name: queue for queue in await store.queues.list(DEFAULT)}
     assert {name: queue.settings for name, queue in made.items()} == {
         entry.name: entry.settings for entry in topology.queues
     }
-    again = await apply(store, DEFAULT, topology)
+    again = await apply(Context(store, DEFAULT), topology)
     assert {step.action for step in again} == {Action.KEEP}
     assert {queue.name: queue for queue in await store.queues.list(DEFAULT)} == made
 
 
 async def test_planning_changes_nothing(store: Store) -> None:
-    await plan(store, DEFAULT, parse(SMALL))
+    await plan(Context(store, DEFAULT), parse(SMALL))
     assert await store.queues.list(SYSTEM) == ()
     assert await store.subscriptions.list(SYSTEM) == ()
 
 
 async def test_shared_queues_and_subscriptions_belong_to_the_system(store: Store) -> None:
-    await apply(store, DEFAULT, parse(SMALL))
+    await apply(Context(store, DEFAULT), parse(SMALL))
     owners = {queue.name: queue.tenant for queue in await store.queues.list(DEFAULT)}
     assert owners == {"events": None, "orders": "default", "orders-dead": "default"}
     (acme,) = await make_tenants(store, "acme")
@@ -75,10 +76,10 @@ async def test_shared_queues_and_subscriptions_belong_to_the_system(store: Store
 
 
 async def test_a_change_is_reported_by_field_and_applied(store: Store) -> None:
-    await apply(store, DEFAULT, parse(SMALL))
+    await apply(Context(store, DEFAULT), parse(SMALL))
     changed = SMALL.replace("max_retries = 5", "rate_per_second = 2.5")
     changed = changed.replace("paused = true", "paused = false")
-    steps = {step.name: step for step in await apply(store, DEFAULT, parse(changed))}
+    steps = {step.name: step for step in await apply(Context(store, DEFAULT), parse(changed))}
     assert steps["orders"].action is Action.CHANGE
     assert steps["orders"].changes == (
         Change("max_retries", 5, 3),
@@ -89,27 +90,29 @@ async def test_a_change_is_reported_by_field_and_applied(store: Store) -> None:
     orders = await store.queues.get(DEFAULT, "orders")
     assert (orders.settings.max_retries, orders.settings.rate_per_second) == (3, 2.5)
     assert not (await store.queues.get(DEFAULT, "orders-dead")).paused
-    again = await apply(store, DEFAULT, parse(changed))
+    again = await apply(Context(store, DEFAULT), parse(changed))
     assert set(actions(again).values()) == {Action.KEEP}
 
 
 async def test_a_queue_may_be_created_paused(store: Store) -> None:
-    await apply(store, DEFAULT, parse(SMALL))
+    await apply(Context(store, DEFAULT), parse(SMALL))
     assert (await store.queues.get(DEFAULT, "orders-dead")).paused
 
 
 async def test_a_file_without_paused_keeps_the_stored_state(store: Store) -> None:
-    await apply(store, DEFAULT, parse(SMALL))
+    await apply(Context(store, DEFAULT), parse(SMALL))
     await store.queues.pause(DEFAULT, "orders")
-    steps = await apply(store, DEFAULT, parse(SMALL.replace("max_retries = 5", "max_retries = 6")))
+    steps = await apply(
+        Context(store, DEFAULT), parse(SMALL.replace("max_retries = 5", "max_retries = 6"))
+    )
     assert actions(steps)["orders"] is Action.CHANGE
     assert (await store.queues.get(DEFAULT, "orders")).paused
 
 
 async def test_queues_missing_from_the_file_are_reported_and_kept(store: Store) -> None:
-    await apply(store, DEFAULT, parse(SMALL))
+    await apply(Context(store, DEFAULT), parse(SMALL))
     await send(store, queue="orders")
-    steps = await apply(store, DEFAULT, parse(""))
+    steps = await apply(Context(store, DEFAULT), parse(""))
     assert {(step.action, step.kind, step.name, step.shared) for step in steps} == {
         (Action.EXTRA, Kind.QUEUE, "orders", False),
         (Action.EXTRA, Kind.QUEUE, "orders-dead", False),
@@ -126,10 +129,10 @@ async def test_an_implied_dead_letter_queue_is_created_and_not_changed(
     store: Store,
 ) -> None:
     topology = parse('[[queues]]\nname = "orders"\ndead_letter_queue = "graves"')
-    steps = await apply(store, DEFAULT, topology)
+    steps = await apply(Context(store, DEFAULT), topology)
     assert actions(steps) == {"orders": Action.CREATE, "graves": Action.CREATE}
     await store.queues.put(DEFAULT, "graves", QueueSettings(max_retries=7))
-    again = await apply(store, DEFAULT, topology)
+    again = await apply(Context(store, DEFAULT), topology)
     assert actions(again) == {"orders": Action.KEEP, "graves": Action.KEEP}
     assert (await store.queues.get(DEFAULT, "graves")).settings.max_retries == 7
 
@@ -137,7 +140,7 @@ async def test_an_implied_dead_letter_queue_is_created_and_not_changed(
 async def test_a_shared_queue_satisfies_an_implied_dead_letter_queue(store: Store) -> None:
     await store.queues.put(SYSTEM, "graves", QueueSettings())
     topology = parse('[[queues]]\nname = "orders"\ndead_letter_queue = "graves"')
-    assert actions(await apply(store, DEFAULT, topology)) == {
+    assert actions(await apply(Context(store, DEFAULT), topology)) == {
         "orders": Action.CREATE,
         "graves": Action.KEEP,
     }
@@ -147,7 +150,7 @@ async def test_a_shared_queue_satisfies_an_implied_dead_letter_queue(store: Stor
 async def test_each_tenant_has_its_own_topology(store: Store) -> None:
     await make_queue(store, "others")
     (acme,) = await make_tenants(store, "acme")
-    steps = await apply(store, acme, parse('[[queues]]\nname = "others"'))
+    steps = await apply(Context(store, acme), parse('[[queues]]\nname = "others"'))
     assert actions(steps) == {"others": Action.CREATE}
     assert len(await store.queues.list(SYSTEM)) == 2
 
@@ -155,6 +158,6 @@ async def test_each_tenant_has_its_own_topology(store: Store) -> None:
 async def test_the_tenant_must_be_given_and_exist(store: Store) -> None:
     topology = parse('[[queues]]\nname = "a"')
     with pytest.raises(InvalidInput, match="tenant"):
-        await plan(store, SYSTEM, topology)
+        await plan(Context(store, SYSTEM), topology)
     with pytest.raises(NotFound):
-        await apply(store, Scope("nobody"), topology)
+        await apply(Context(store, Scope("nobody")), topology)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.conformance.acts import WORK, make_queue, pull
 from tests.conformance.schedule_acts import end, end_next, plan_now
+from tests.kit.contexts import acting
 from tests.stores.clock import VirtualClock
 from tickwork.core.message.dead_letter import Pace, Selection
 from tickwork.core.message.outcome import Permanent
@@ -17,6 +18,7 @@ from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.model import Schedule
 from tickwork.core.when import Limits, iso
 from tickwork.errors import InvalidInput, NotFound
+from tickwork.ops.context import Context
 from tickwork.ops.schedules import change, create
 from tickwork.ops.schedules.why import Why, why
 from tickwork.store.contract import Store
@@ -38,12 +40,12 @@ async def make(store: Store, **fields: Any) -> Schedule:
     body = {"cron_expr": "0 * * * *", **TO_WORK, **fields}
     if "cron_expr" not in fields and len({*fields} & {"once_at", "interval_seconds"}):
         del body["cron_expr"]
-    return await create.create(store, DEFAULT, body, limits=Limits())
+    return await create.create(acting(store, DEFAULT, limits=Limits()), body)
 
 
 async def ask(store: Store, schedule: Schedule, at: datetime | None = None) -> Why:
     """Returns the answer after checking that it is one sentence and matches its facts."""
-    found = await why(store, DEFAULT, schedule.id, at)
+    found = await why(Context(store, DEFAULT), schedule.id, at)
     assert re.fullmatch(r"[A-Z].*[^.:; ]\.", found.answer), found.answer
     assert found.show()["answer"] == found.answer
     return found
@@ -128,7 +130,7 @@ async def test_a_pause_explains_past_and_future_slots(
         clock.advance(seconds=3_000)
         await plan_now(store, clock)
         await end_next(store)
-    await change.pause(store, DEFAULT, made.id)
+    await change.pause(Context(store, DEFAULT), made.id)
     since = iso(clock.now())
     still = f"the schedule has been paused since {since}; resume it to let it fire again."
     coming = await ask(store, made, hour(clock, 7))
@@ -148,11 +150,11 @@ async def test_an_unplanned_slot_of_a_paused_schedule_is_explained_by_the_pause(
     """It was not planned; it is recorded when the schedule is resumed."""
     made = await make(store)
     clock.advance(seconds=3_600)
-    await change.pause(store, DEFAULT, made.id)
+    await change.pause(Context(store, DEFAULT), made.id)
     slot = clock.now().replace(minute=0)
     found = await ask(store, made, slot)
     assert (found.code, found.fired) == ("paused", False)
-    await change.resume(store, DEFAULT, made.id)
+    await change.resume(Context(store, DEFAULT), made.id)
     found = await ask(store, made, slot)
     assert (found.code, len(found.firings)) == ("paused", 1)
 
@@ -184,7 +186,7 @@ async def test_a_deleted_schedule_is_explained_and_its_records_remain(
     clock.advance(seconds=60)
     fresh = await make(store, name="fresh")
     for schedule in (made, fresh):
-        await change.delete(store, DEFAULT, schedule.id)
+        await change.delete(Context(store, DEFAULT), schedule.id)
     assert (await ask(store, made)).code == (await ask(store, made, slot)).code == "succeeded"
     gone = await ask(store, made, hour(clock, 5))
     since = f"It does not fire: the schedule was deleted at {iso(clock.now())}; until then it"
@@ -194,7 +196,7 @@ async def test_a_deleted_schedule_is_explained_and_its_records_remain(
     assert (never.code, never.at) == ("deleted", clock.now())
     assert never.answer == f"{since} never fired."
     with pytest.raises(NotFound, match=r"no schedule fresh; find a deleted one by its id"):
-        await why(store, DEFAULT, "fresh")
+        await why(Context(store, DEFAULT), "fresh")
 
 
 async def test_a_day_off_explains_past_and_future_slots(store: Store, clock: VirtualClock) -> None:
@@ -241,7 +243,7 @@ async def test_a_time_without_a_zone_is_refused_by_field(store: Store) -> None:
     made = await make(store)
     naive = datetime.fromisoformat("2026-01-05T09:00:00")
     with pytest.raises(InvalidInput) as refused:
-        await why(store, DEFAULT, made.id, naive)
+        await why(Context(store, DEFAULT), made.id, naive)
     assert [error.field for error in refused.value.errors] == ["at"]
 
 
@@ -264,7 +266,7 @@ async def test_a_one_shot_in_the_past_waits_for_a_scheduler_and_a_worker(
 async def test_the_latest_triggered_run_is_explained(store: Store, clock: VirtualClock) -> None:
     made = await make(store)
     assert (await ask(store, made)).triggered is None
-    await change.trigger(store, DEFAULT, made.id)
+    await change.trigger(Context(store, DEFAULT), made.id)
     first, ten = clock.now(), hour(clock, 1)
     clock.advance(seconds=5)
     found = await ask(store, made)
@@ -282,7 +284,7 @@ async def test_the_latest_triggered_run_is_explained(store: Store, clock: Virtua
     assert run is not None
     assert (run.at, run.fired, run.code) == (first, True, "succeeded")
     clock.advance(seconds=60)
-    await change.trigger(store, DEFAULT, made.id)
+    await change.trigger(Context(store, DEFAULT), made.id)
     await end_next(store, Permanent("no such team"))
     run = (await ask(store, made)).triggered
     assert run is not None
@@ -303,7 +305,9 @@ async def test_a_backfill_and_a_replay_are_no_triggered_runs(
     assert (await ask(store, made)).triggered is None
     await end_next(store)
     since, until = hour(clock, -1), clock.now()
-    slots = await change.backfill(store, DEFAULT, made.id, since=since, until=until, force=True)
+    slots = await change.backfill(
+        Context(store, DEFAULT), made.id, since=since, until=until, force=True
+    )
     assert slots
     assert (await store.schedules.get(DEFAULT, made.id)).runs > 1
     assert (await ask(store, made)).triggered is None

@@ -20,6 +20,7 @@ from tests.conformance.acts import (
     settle,
 )
 from tests.conformance.schedule_acts import end_next, lead, look, plan_now, write
+from tests.kit.contexts import acting
 from tests.stores.clock import VirtualClock
 from tickwork.core.delivery.target import DELIVERIES_QUEUE, DELIVERIES_SETTINGS
 from tickwork.core.message.outcome import Failed, Permanent
@@ -29,6 +30,7 @@ from tickwork.core.schedule.firing import FiringResult, FiringStatus
 from tickwork.core.schedule.model import Schedule
 from tickwork.core.schedule.plan import park
 from tickwork.core.when import Limits, iso
+from tickwork.ops.context import Context
 from tickwork.ops.schedules import change, create
 from tickwork.ops.schedules.why import Why, why
 from tickwork.ops.why import why_message, why_waits
@@ -49,7 +51,7 @@ async def nine(store: Store, clock: VirtualClock) -> datetime:
 
 async def make(store: Store, **fields: Any) -> Schedule:
     body = {"cron_expr": "0 * * * *", "target": {"queue": WORK}, **fields}
-    return await create.create(store, DEFAULT, body, limits=Limits())
+    return await create.create(acting(store, DEFAULT, limits=Limits()), body)
 
 
 async def plan_at(store: Store, clock: VirtualClock, at: datetime) -> None:
@@ -58,7 +60,7 @@ async def plan_at(store: Store, clock: VirtualClock, at: datetime) -> None:
 
 
 async def ask(store: Store, schedule: Schedule, at: datetime) -> Why:
-    return await why(store, DEFAULT, schedule.id, at)
+    return await why(Context(store, DEFAULT), schedule.id, at)
 
 
 async def test_every_slot_shows_its_own_error(
@@ -130,7 +132,7 @@ async def test_a_slot_that_could_not_be_planned_keeps_its_error(
     await store.nodes.leave(SYSTEM, leader.node)
     recorded = iso(clock.now())
     clock.advance(seconds=1)
-    await change.resume(store, DEFAULT, made.id)
+    await change.resume(Context(store, DEFAULT), made.id)
     await plan_at(store, clock, nine + HOUR)
     await end_next(store, Permanent("later"))
     assert (await ask(store, made, nine)).answer == (
@@ -162,7 +164,7 @@ async def test_after_a_change_of_rule_only_the_first_and_last_slot_are_known(
     made = await make(store, missed={"policy": "skip"})
     await plan_at(store, clock, nine + 4 * HOUR - timedelta(minutes=30))
     patch = {"cron_expr": "*/15 * * * *"}
-    await change.update(store, DEFAULT, made.id, patch, limits=Limits())
+    await change.update(acting(store, DEFAULT, limits=Limits()), made.id, patch)
     for hours in (0, 3):
         assert (await ask(store, made, nine + hours * HOUR)).code == "skipped_missed"
     for minutes, is_slot in ((60, True), (75, True), (77, False)):
@@ -193,12 +195,12 @@ async def test_a_waiting_slot_is_found_among_many(
 ) -> None:
     made = await make(store, cron_expr="* * * * *")
     filled = await change.backfill(
-        store, DEFAULT, made.id, since=nine - 24 * HOUR, until=clock.now()
+        Context(store, DEFAULT), made.id, since=nine - 24 * HOUR, until=clock.now()
     )
     assert len(filled) > 1_000
     await plan_at(store, clock, nine)
     for at in (filled[0], filled[-1], nine):
-        found = await why(store, DEFAULT, made.id, at)
+        found = await why(Context(store, DEFAULT), made.id, at)
         assert (found.code, found.at) == ("waiting", at)
 
 
@@ -217,7 +219,7 @@ async def test_a_delivery_that_is_sent_once_is_not_said_to_be_retried(
     body = msgspec.json.encode({"target": target, "delivery": delivery})
     await send(store, body=body, queue=DELIVERIES_QUEUE)
     running = await pull_one(store, scope=SYSTEM, queue=DELIVERIES_QUEUE)
-    found = await why_message(store, SYSTEM, running.id)
+    found = await why_message(Context(store, SYSTEM), running.id)
     assert found.next == f"It is acked; if it fails it {then}."
 
 
@@ -234,7 +236,7 @@ async def test_a_message_of_a_dead_letter_queue_tells_how_it_died(
     died_at = iso(clock.now())
     (letter,) = await letters(store)
     clock.advance(seconds=60)
-    found = await why_waits(store, DEFAULT, public_id(Prefix.MESSAGE, sent.id))
+    found = await why_waits(Context(store, DEFAULT), public_id(Prefix.MESSAGE, sent.id))
     died = f"The message died in queue {WORK} at {died_at} after 2 attempts (max_retries)"
     assert (found.kind, found.code) == ("message", "ready")
     assert found.answer.startswith(f"{died}; in queue graves it is ready and waits for ")
@@ -242,7 +244,7 @@ async def test_a_message_of_a_dead_letter_queue_tells_how_it_died(
     named = public_id(Prefix.DEAD_LETTER, letter.id)
     assert f"its dead letter is {named}: `tickwork dead show {named}`" in found.details
     await pull_one(store, queue="graves")
-    found = await why_waits(store, DEFAULT, public_id(Prefix.MESSAGE, sent.id))
+    found = await why_waits(Context(store, DEFAULT), public_id(Prefix.MESSAGE, sent.id))
     assert found.answer.startswith(f"{died}; in queue graves it is being handled by ")
 
 
@@ -252,7 +254,7 @@ async def test_a_message_that_died_twice_tells_both(store: Store) -> None:
     sent = await send(store)
     await kill(store, await pull_one(store), reason="max_retries", error="boom 1")
     await kill(store, await pull_one(store, queue="graves"), reason="permanent", error="boom 2")
-    found = await why_waits(store, DEFAULT, public_id(Prefix.MESSAGE, sent.id))
+    found = await why_waits(Context(store, DEFAULT), public_id(Prefix.MESSAGE, sent.id))
     assert (found.kind, found.answer) == (
         "dead_letter",
         "The message died in queue graves (permanent).",

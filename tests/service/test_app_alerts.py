@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.acts import claim, join, make_tenants
+from tests.kit.contexts import acting
 from tickwork.app.message import ClaimedBatch, ClaimedMessage, Message
 from tickwork.channel.channels import Channels
 from tickwork.core.delivery.alert import ALERTS_QUEUE, REST_SECONDS, read_alert_target
@@ -112,7 +113,7 @@ async def test_an_address_that_may_not_be_reached_is_refused(
 
 async def alert_of(store: Store, scope: Scope, url: str = "https://example.com/hook") -> None:
     target = read_alert_target({"webhook": url})
-    await set_alerts(store, scope, target, PlainBox(), lambda _: None)
+    await set_alerts(acting(store, scope, box=PlainBox(), check_url=lambda _: None), target)
 
 
 async def tell(store: Store, scope: Scope, number: int) -> None:

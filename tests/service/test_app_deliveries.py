@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.kit.contexts import acting
 from tickwork.core.delivery.outcome import Delivery, ErrorKind, answered, failed
 from tickwork.core.delivery.pace import Limit
 from tickwork.core.delivery.request import EmailRequest, WebhookRequest
@@ -47,7 +48,8 @@ async def test_a_slot_becomes_a_signed_request_with_the_payload_as_its_body(
         await h.advance(hours=1)
         (request,) = h.deliveries.webhooks
         keys = [
-            secret_key(secret) for secret in await signing_secrets(h.store, DEFAULT, PlainBox())
+            secret_key(secret)
+            for secret in await signing_secrets(acting(h.store, DEFAULT, box=PlainBox()))
         ]
         (record,) = [
             firing for firing in await app.schedules.firings("morning") if firing.finished_at
@@ -291,14 +293,14 @@ async def test_both_signatures_are_sent_while_a_secret_rotates(
     app: Tickwork, database: str | None
 ) -> None:
     async with harness(app, database=database, start=START) as h:
-        (old,) = await signing_secrets(h.store, DEFAULT, PlainBox())
-        new = await rotate_signing_secret(h.store, DEFAULT, PlainBox())
+        (old,) = await signing_secrets(acting(h.store, DEFAULT, box=PlainBox()))
+        new = await rotate_signing_secret(acting(h.store, DEFAULT, box=PlainBox()))
         await app.schedules.create(**DAILY, target_url=HOOK)
         await h.advance(hours=1)
         (request,) = h.deliveries.webhooks
-        assert [*await signing_secrets(h.store, DEFAULT, PlainBox())] == [new, old]
+        assert [*await signing_secrets(acting(h.store, DEFAULT, box=PlainBox()))] == [new, old]
         await h.advance(days=1)
-        assert [*await signing_secrets(h.store, DEFAULT, PlainBox())] == [new]
+        assert [*await signing_secrets(acting(h.store, DEFAULT, box=PlainBox()))] == [new]
     for secret in (old, new):
         assert is_signed([secret_key(secret)], request.headers, request.body, NINE)
 

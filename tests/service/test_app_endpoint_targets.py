@@ -17,6 +17,7 @@ from tickwork.core.model import SYSTEM
 from tickwork.core.public_id import Prefix, public_id, without_prefix
 from tickwork.ops.audit import list_audit
 from tickwork.ops.cluster import pause_all, resume_all
+from tickwork.ops.context import Context
 from tickwork.testing import Harness, harness
 
 START = datetime(2026, 3, 2, 8, 30, tzinfo=UTC)
@@ -320,7 +321,9 @@ async def test_a_slot_that_is_sent_at_most_once_is_never_sent_to_its_endpoint_ag
     await app.dead_letters.replay(DELIVERIES)
     with pytest.raises(Conflict, match=rf"{shown} is never sent again: .*trigger the schedule"):
         await app.deliveries.resend(dead.id)
-    assert "delivery.resend" not in [record.action for record in await list_audit(h.store, SYSTEM)]
+    assert "delivery.resend" not in [
+        record.action for record in await list_audit(Context(h.store, SYSTEM))
+    ]
     assert await app.deliveries.recover("shop", since=START) == 0
     await h.advance(hours=2)
     assert len(h.deliveries.webhooks) == 1

@@ -25,6 +25,7 @@ from tickwork.core.entity.model import EntityHead
 from tickwork.core.model import DEFAULT, SYSTEM, Claim, Ending, Fate, Settlement, State
 from tickwork.errors import EntityCallFailed, NodeExpired, StoreUnavailable
 from tickwork.facade.app import Tickwork
+from tickwork.ops.context import Context
 from tickwork.ops.entities import get_value, new_call, request_call
 from tickwork.ops.entity_edits import put_value
 from tickwork.store.ids import new_id
@@ -128,7 +129,9 @@ async def test_too_many_waiting_calls_are_refused(
     with pytest.raises(TooMany, match="calls wait for Gate 'a'"):
         await app.entity(Gate, "a").send.pass_by()
     with pytest.raises(TooMany):
-        await request_call(h.store, DEFAULT, Call(entity="Gate", key="a", method="pass_by"))
+        await request_call(
+            Context(h.store, DEFAULT), Call(entity="Gate", key="a", method="pass_by")
+        )
     Gate.leave.set()
     await asyncio.gather(staying, *calls[:2])
     await eventually(lambda: is_empty(h))
@@ -225,7 +228,7 @@ async def test_a_change_by_an_operator_is_stored_with_its_audit_record_or_not_at
     Gate.leave.set()
     await app.entity(Gate, "a").stay()
     monkeypatch.setattr(h.store.audit, "actor", "ann")
-    await put_value(h.store, DEFAULT, "Gate", "a", "stayed", 1)
+    await put_value(Context(h.store, DEFAULT), "Gate", "a", "stayed", 1)
     (newest,) = await h.store.audit.list(DEFAULT, 1)
     assert (newest.action, newest.actor) == ("entity.put_value", "ann")
 
@@ -234,8 +237,8 @@ async def test_a_change_by_an_operator_is_stored_with_its_audit_record_or_not_at
 
     monkeypatch.setattr("tickwork.ops.audit.new_record", refuse)
     with pytest.raises(RuntimeError, match="no record"):
-        await put_value(h.store, DEFAULT, "Gate", "a", "stayed", 2)
-    assert await get_value(h.store, DEFAULT, "Gate", "a", "stayed") == 1
+        await put_value(Context(h.store, DEFAULT), "Gate", "a", "stayed", 2)
+    assert await get_value(Context(h.store, DEFAULT), "Gate", "a", "stayed") == 1
     await eventually(lambda: is_empty(h))
 
 
@@ -245,10 +248,10 @@ async def test_an_operator_replaces_a_value_of_a_full_storage(
     Gate.leave.set()
     await app.entity(Gate, "a").stay()
     monkeypatch.setattr("tickwork.ops.entity_edits.STORAGE_BYTES_MAX", len("stayed") + len("true"))
-    await put_value(h.store, DEFAULT, "Gate", "a", "stayed", None)
+    await put_value(Context(h.store, DEFAULT), "Gate", "a", "stayed", None)
     with pytest.raises(InvalidInput, match="more than 10 bytes"):
-        await put_value(h.store, DEFAULT, "Gate", "a", "stayed", "long")
-    assert await get_value(h.store, DEFAULT, "Gate", "a", "stayed") is None
+        await put_value(Context(h.store, DEFAULT), "Gate", "a", "stayed", "long")
+    assert await get_value(Context(h.store, DEFAULT), "Gate", "a", "stayed") is None
 
 
 async def test_an_error_that_was_the_answer_to_a_call_is_no_result_of_its_repeat(
@@ -256,7 +259,9 @@ async def test_an_error_that_was_the_answer_to_a_call_is_no_result_of_its_repeat
 ) -> None:
     """Also if the call was made over HTTP, and its repeat is a direct one."""
     asked = new_call("Gate", "a", "refuse", (), {}, "same key")
-    answering = asyncio.ensure_future(request_call(h.store, DEFAULT, asked, wait_seconds=30))
+    answering = asyncio.ensure_future(
+        request_call(Context(h.store, DEFAULT), asked, wait_seconds=30)
+    )
     await eventually(lambda: has_call(h))
     await h.drain()
     with pytest.raises(EntityCallFailed, match="as asked"):
@@ -265,7 +270,7 @@ async def test_an_error_that_was_the_answer_to_a_call_is_no_result_of_its_repeat
         await app.entity(Gate, "a", idempotency_key="same key").refuse()
     for _ in range(2):
         with pytest.raises(EntityCallFailed, match="failed in refuse: TypeError: as asked"):
-            await request_call(h.store, DEFAULT, asked, wait_seconds=1)
+            await request_call(Context(h.store, DEFAULT), asked, wait_seconds=1)
 
 
 # The store

@@ -13,6 +13,7 @@ from tickwork import Entity, EntityBusy, read
 from tickwork.core.entity.call import queue_of
 from tickwork.core.model import DEFAULT, SYSTEM, Counts
 from tickwork.facade.app import Tickwork
+from tickwork.ops.context import Context
 from tickwork.ops.entity_edits import put_value
 from tickwork.testing import Harness, harness
 
@@ -74,7 +75,7 @@ async def test_a_direct_call_does_not_wait_for_the_retry_of_a_send(
     await h.drain()
     assert await ada.deposit(1) == 1
     assert await asyncio.gather(*(ada.deposit(1) for _ in range(5))) == [2, 3, 4, 5, 6]
-    await put_value(h.store, DEFAULT, "Account", "ada", "note", "an operator passes, too")
+    await put_value(Context(h.store, DEFAULT), "Account", "ada", "note", "an operator passes, too")
     assert await ada.entries() == [1] * 6
     Account.bank_is_down = False
     await h.advance(seconds=30)
@@ -126,6 +127,6 @@ async def test_why_names_the_call_that_keeps_an_entity_and_until_when(
 
     monkeypatch.setattr("tickwork.ops.entity_edits.CALL_WAIT_SECONDS_MAX", 0.05)
     with pytest.raises(EntityBusy, match=f"by the call of stay of Account 'ada'.*{caller.name}"):
-        await put_value(h.store, DEFAULT, "Account", "ada", "note", "too soon")
+        await put_value(Context(h.store, DEFAULT), "Account", "ada", "note", "too soon")
     Account.leave.set()
     await staying

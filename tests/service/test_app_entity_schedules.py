@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.contexts import acting
 from tickwork import Entity, InvalidInput, Tickwork, read
 from tickwork.core.entity.call import queue_of
 from tickwork.core.model import DEFAULT
@@ -135,7 +136,7 @@ async def test_a_wrong_method_is_refused_with_the_nearest_one(app: Tickwork, h: 
         await app.schedules.update(made.id, target=wrong)
     # A process without the class does not know its methods. The slot dies at once.
     body = {**DAILY, "name": "other", "target": wrong}
-    stored = await create(h.store, DEFAULT, body, limits=Limits())
+    stored = await create(acting(h.store, DEFAULT, limits=Limits()), body)
     await h.advance(hours=1)
     (dead,) = await h.dead(queue_of("Diary"))
     assert dead.reason == "unhandled_type"

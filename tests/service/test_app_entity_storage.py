@@ -19,6 +19,7 @@ from tickwork.core.model import DEFAULT, SYSTEM
 from tickwork.entity.entity import AlarmInfo
 from tickwork.errors import Conflict, OlderCode
 from tickwork.facade.app import Tickwork
+from tickwork.ops.context import Context
 from tickwork.ops.entities import new_call, request_call, send_call
 from tickwork.ops.why import why_entity
 from tickwork.store.ids import new_id
@@ -365,7 +366,7 @@ async def test_a_send_of_a_method_that_a_node_does_not_have_waits_for_one_that_h
     methods = app._engine.entity_types["Deployed"].methods
     note = methods.pop("note")  # A node with older code takes it.
     await h.advance(minutes=5)
-    (wait,) = await why_entity(h.store, DEFAULT, "Deployed", "a")
+    (wait,) = await why_entity(Context(h.store, DEFAULT), "Deployed", "a")
     assert (
         "no handler for the method Deployed.note (do you mean notes?) on node " in wait.details[0]
     )
@@ -383,7 +384,7 @@ async def test_a_send_of_a_method_that_a_node_does_not_have_waits_for_one_that_h
 async def test_a_send_of_a_method_that_no_live_worker_has_is_dead_at_once(
     app: Tickwork, h: Harness
 ) -> None:
-    await send_call(h.store, DEFAULT, new_call("Deployed", "a", "nots", [], {}))
+    await send_call(Context(h.store, DEFAULT), new_call("Deployed", "a", "nots", [], {}))
     await h.drain()
     (dead,) = await h.dead(queue_of("Deployed"))
     error = "no handler for the method Deployed.nots (do you mean notes?) on any live worker"
@@ -484,11 +485,11 @@ async def test_nan_and_infinity_are_refused_with_their_path(
 async def test_another_request_with_the_same_key_replaces_no_result(h: Harness) -> None:
     first, other = (new_call("Deployed", "a", "note", [text], {}, "key") for text in ("1", "2"))
     for call in (first, other):
-        assert await request_call(h.store, DEFAULT, call, wait_seconds=0.0) is None
+        assert await request_call(Context(h.store, DEFAULT), call, wait_seconds=0.0) is None
     await h.drain()
-    assert await request_call(h.store, DEFAULT, first) == b'"1"'
+    assert await request_call(Context(h.store, DEFAULT), first) == b'"1"'
     with pytest.raises(Conflict, match="was used for another call"):
-        await request_call(h.store, DEFAULT, other)
+        await request_call(Context(h.store, DEFAULT), other)
 
 
 @pytest.mark.parametrize("kind", ["alarm", "slot", "send", "request"])
@@ -507,11 +508,11 @@ async def test_a_node_with_older_code_puts_calls_back_for_a_newer_one(
         case "send":
             await deployed.send.note(kind)
         case "request":
-            assert await request_call(h.store, DEFAULT, asked, wait_seconds=0.0) is None
+            assert await request_call(Context(h.store, DEFAULT), asked, wait_seconds=0.0) is None
     Deployed.schema_version = 1
     await h.advance(minutes=3)  # Longer than its retries last.
     assert caplog.text.count("has schema_version 2, this process knows 1") == 1
-    waits = await why_entity(h.store, DEFAULT, "Deployed", "a")
+    waits = await why_entity(Context(h.store, DEFAULT), "Deployed", "a")
     if kind != "slot":  # It is no call of the entity yet.
         assert [wait.code for wait in waits] == ["delayed"]
         assert "this process knows 1" in waits[0].details[0]
@@ -520,4 +521,4 @@ async def test_a_node_with_older_code_puts_calls_back_for_a_newer_one(
     noted = {"alarm": "alarm, retries: 0", "request": "-", "slot": "-"}.get(kind, kind)
     assert await deployed.notes() == ["first", noted]
     if kind == "request":
-        assert await request_call(h.store, DEFAULT, asked) == b'"-"'
+        assert await request_call(Context(h.store, DEFAULT), asked) == b'"-"'

@@ -18,6 +18,7 @@ from tickwork import (
     Tickwork,
 )
 from tickwork.core.model import Scope
+from tickwork.ops.context import Context
 from tickwork.ops.keys import create_key
 from tickwork.service import http_application
 from tickwork.settings import Role
@@ -130,7 +131,7 @@ async def test_a_handler_that_needs_a_key_takes_those_of_its_tenant_with_the_sco
         good = await app.keys.create("good", scopes=["manage"])
         weak = await app.keys.create("weak", scopes=["read"])
         fields = {"name": "foreign", "scopes": ["manage"]}
-        foreign = await create_key(h.store, Scope("other"), fields)
+        foreign = await create_key(Context(h.store, Scope("other")), fields)
         expected = {good.token: 204, weak.token: 403, foreign.token: 403, "tw_x_y": 401}
         for token, status in expected.items():
             headers = {"Authorization": f"Bearer {token}"}

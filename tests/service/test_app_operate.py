@@ -13,6 +13,7 @@ from tickwork import InvalidInput, Message, NotFound, Permanent, Schedule, Tickw
 from tickwork.core.model import Scope
 from tickwork.core.public_id import Prefix, public_id
 from tickwork.ops.audit import list_audit
+from tickwork.ops.context import Context
 from tickwork.testing import harness
 
 EMAILS: Any = {"type": "queue", "queue": "emails"}
@@ -74,7 +75,7 @@ async def test_what_an_app_changes_is_recorded_under_its_name(database: str | No
         await app.queues.pause("emails")
         made = await app.schedules.create(cron_expr="@daily", target=EMAILS, payload="secret")
         await app.schedules.pause(made.id)
-        records = await list_audit(running.store, Scope("default"))
+        records = await list_audit(Context(running.store, Scope("default")))
     assert [record.action for record in reversed(records)][-3:] == [
         "queue.pause", "schedule.create", "schedule.pause",
     ]  # fmt: skip

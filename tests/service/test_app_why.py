@@ -15,6 +15,7 @@ from tickwork.core.model import DEFAULT
 from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.facade.app import engine_of
+from tickwork.ops.context import Context
 from tickwork.ops.limits import put_limit
 from tickwork.ops.wait_answers import Wait
 from tickwork.ops.why import why_entity
@@ -140,7 +141,7 @@ async def test_a_waiting_message_names_the_limit_that_binds(
             seen.append(await app.why(last))
 
     async with harness(app, database=database) as h:
-        await put_limit(h.store, DEFAULT, "crm", {"concurrency": 1})
+        await put_limit(Context(h.store, DEFAULT), "crm", {"concurrency": 1})
         await jobs.send("first", priority=9)
         last = await jobs.send("last")
         await h.drain()
@@ -205,7 +206,7 @@ async def test_calls_and_the_alarm_of_an_entity_are_explained(database: str | No
         await app.entity(Brand, "llc").plan()
         sent = await app.entity(Brand, "llc").send.plan()
         behind = await app.entity(Brand, "llc").send.plan()
-        found = await why_entity(h.store, app._engine.scope, "Brand", "llc")
+        found = await why_entity(Context(h.store, app._engine.scope), "Brand", "llc")
         assert [(wait.kind, wait.code) for wait in found] == [
             ("alarm", "delayed"),
             ("call", "ready"),
@@ -218,7 +219,7 @@ async def test_calls_and_the_alarm_of_an_entity_are_explained(database: str | No
         )
         assert (await ask(app, str(behind))).code == "blocked"
         with pytest.raises(NotFound):
-            await why_entity(h.store, app._engine.scope, "Nothing", "llc")
+            await why_entity(Context(h.store, app._engine.scope), "Nothing", "llc")
 
 
 SHOP = "https://shop.example.com/hook"

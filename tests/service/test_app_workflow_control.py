@@ -21,6 +21,7 @@ from tickwork import (
 )
 from tickwork.core.model import DEFAULT, LOST_CLAIMS_MAX, SYSTEM
 from tickwork.core.workflow.queue import runs_queue
+from tickwork.ops.context import Context
 from tickwork.ops.why import why_run
 from tickwork.store.ids import new_id
 from tickwork.testing import harness
@@ -143,7 +144,7 @@ async def test_a_diverged_run_says_so_everywhere_and_goes_on_when_somebody_accep
             assert "charge (do charge)" in str(status.divergence)
             assert "bill (do charge)" in str(status.divergence)
             assert [found.id for found in await new.workflows.list(status="diverged")] == ["o-1"]
-            why = await why_run(h2.store, DEFAULT, "o-1")
+            why = await why_run(Context(h2.store, DEFAULT), "o-1")
             assert (why.code, "charge" in why.answer) == ("diverged", True)
             assert caplog.text.count("diverged") == 1  # However often it was tried.
             (event,) = await h2.sent("alerts")
@@ -180,7 +181,7 @@ async def test_a_step_that_accepted_code_no_longer_has_is_named_when_it_cannot_b
             await run.cancel(compensate=True)
             await h2.drain()
             assert (await run.status()).status == "diverged"
-            assert (await why_run(h2.store, DEFAULT, "o-1")).code == "diverged"
+            assert (await why_run(Context(h2.store, DEFAULT), "o-1")).code == "diverged"
             assert notes == ["charge"]
             await run.accept()
             await h2.drain()
@@ -381,7 +382,7 @@ async def test_a_run_is_pausing_until_its_step_has_ended(
         assert status.waits_for == ("the step that runs on harness",)
         (listed,) = await app.workflows.list()
         assert listed.status == "pausing"
-        assert (await why_run(h.store, DEFAULT, run.id)).code == "pausing"
+        assert (await why_run(Context(h.store, DEFAULT), run.id)).code == "pausing"
         may_end.set()
         await draining
         assert (await run.status()).status == "paused"
@@ -403,7 +404,7 @@ async def test_why_names_the_event_and_those_that_were_sent_under_another_name(
         for _ in range(2):
             await run.send_event("sale.aproved")
         await h.drain()
-        why = await why_run(h.store, DEFAULT, run.id)
+        why = await why_run(Context(h.store, DEFAULT), run.id)
         assert why.code == "event"
         assert "event 'sale.approved' (step approval)" in why.answer
         assert (
@@ -643,7 +644,7 @@ async def test_runs_of_a_workflow_that_nobody_declares_any_more_are_told(
         await h.drain()
         async with h.deploy(new) as h2:
             await h2.advance(minutes=60)
-            told = await why_run(h2.store, DEFAULT, "o-1")
+            told = await why_run(Context(h2.store, DEFAULT), "o-1")
             assert told.code == "no_workflow"
             assert "no live node declares the workflow order" in told.answer
             (problem,) = (await new.status()).problems

@@ -10,6 +10,7 @@ import pytest
 from tickwork import Entity, Message, NotFound, Retries, RunFailed, Step
 from tickwork.core.model import DEFAULT, SYSTEM, Scope, Tenant
 from tickwork.facade.app import Tickwork
+from tickwork.ops.context import Context
 from tickwork.ops.workflows import RunStart, start_runs
 from tickwork.testing import harness
 
@@ -145,7 +146,7 @@ async def test_what_a_step_does_to_runs_and_entities_is_done_for_the_tenant_of_i
     ann = Scope("ann")
     async with harness(app, database=database) as h:
         await h.store.tenants.put(SYSTEM, Tenant(id="ann"))
-        await start_runs(h.store, ann, [RunStart(workflow="parent", id="parent")])
+        await start_runs(Context(h.store, ann), [RunStart(workflow="parent", id="parent")])
         await h.drain()
         assert (await h.store.workflows.get(ann, "child")).result == b"7"
         with pytest.raises(NotFound):

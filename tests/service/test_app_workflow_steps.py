@@ -16,6 +16,7 @@ from tickwork.core.workflow.model import RUN_BYTES_MAX
 from tickwork.core.workflow.queue import runs_queue
 from tickwork.errors import StoreUnavailable
 from tickwork.facade.app import Tickwork
+from tickwork.ops.context import Context
 from tickwork.ops.why import why_run
 from tickwork.testing import harness
 from tickwork.workflow import record
@@ -182,7 +183,7 @@ async def test_a_pinned_run_waits_for_its_version_and_another_goes_on_with_the_n
             if not is_pinned:
                 assert await run.result() == "two"
                 return
-            why = await why_run(h2.store, DEFAULT, run.id)
+            why = await why_run(Context(h2.store, DEFAULT), run.id)
             assert why.code == "no_version"
             assert "version 1" in why.answer
         async with h.deploy(again) as h3:
@@ -213,7 +214,7 @@ async def test_the_runs_of_a_pinned_version_wait_whatever_other_code_says(
             run = new.workflows.get(started.id)
             await h2.advance(minutes=20)
             assert (await run.status()).status == "running"
-            assert (await why_run(h2.store, DEFAULT, run.id)).code == "no_version"
+            assert (await why_run(Context(h2.store, DEFAULT), run.id)).code == "no_version"
             (problem,) = (await new.status()).problems
             assert problem.name == runs_queue("content", "1")
         async with h.deploy(again) as h3:

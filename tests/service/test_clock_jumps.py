@@ -23,6 +23,7 @@ from tests.conformance.schedule_acts import (
     shard_of_schedule,
     update,
 )
+from tests.kit.contexts import acting
 from tests.stores.clock import START, VirtualClock
 from tests.stores.home import Home
 from tickwork.core import when
@@ -612,7 +613,7 @@ async def test_an_interval_with_a_start_stays_off_the_slots_of_before(world: Wor
         ({"start_at": (START - timedelta(hours=1)).isoformat()}, TRIFLE),
     ]
     for patch, by in patches:
-        now = await schedules.update(store, DEFAULT, made.id, patch, limits=when.Limits(1))
+        now = await schedules.update(acting(store, DEFAULT, limits=when.Limits(1)), made.id, patch)
         rule = now.definition.rule
         assert rule.start_at is not None
         assert rule.anchor == rule.start_at + by

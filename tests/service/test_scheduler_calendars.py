@@ -18,6 +18,7 @@ from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.firing import FiringStatus
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.facade.app import Tickwork
+from tickwork.ops.context import Context
 from tickwork.ops.schedules.calendars import put_calendar
 from tickwork.ops.schedules.views import next_fire_in_row, show_schedule
 from tickwork.service.scheduler import calendars
@@ -53,7 +54,7 @@ async def told(life: Life, schedule: Schedule) -> dict[str, list[datetime]]:
 async def closed(life: Life, *days: int) -> None:
     """The calendar closes on these days, and schedules that use it are computed anew."""
     dates = [(START + day * DAY).date() for day in days]
-    await put_calendar(life.store, DEFAULT, "feasts", dates)
+    await put_calendar(Context(life.store, DEFAULT), "feasts", dates)
 
 
 async def test_a_day_off_before_the_first_slot_is_on_record(

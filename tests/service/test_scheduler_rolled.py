@@ -13,6 +13,7 @@ from tests.service.schedule_life import Life, living
 from tickwork.core.model import DEFAULT, SYSTEM, Tenant
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.facade.app import Tickwork
+from tickwork.ops.context import Context
 from tickwork.ops.schedules.calendars import put_calendar
 from tickwork.ops.schedules.why import why
 
@@ -26,7 +27,7 @@ def at(day: int, hour: int = 13) -> datetime:
 
 async def closed(life: Life, *days: int, calendar: str = "feasts") -> None:
     """The calendar closes on these days of March, and on no other."""
-    await put_calendar(life.store, DEFAULT, calendar, [date(2027, 3, day) for day in days])
+    await put_calendar(Context(life.store, DEFAULT), calendar, [date(2027, 3, day) for day in days])
 
 
 class Change(NamedTuple):
@@ -52,7 +53,7 @@ async def live_through(
         await life.until(change.changed)
         await closed(life, *change.after, calendar=name)
         for slot in change.fires:
-            assert (await why(life.store, DEFAULT, made[name].id, slot)).is_slot, name
+            assert (await why(Context(life.store, DEFAULT), made[name].id, slot)).is_slot, name
     await life.until(at(8))
     return made
 

@@ -10,6 +10,7 @@ from tickwork import Message, Tickwork
 from tickwork.core.model import DEFAULT
 from tickwork.ops.audit import list_audit
 from tickwork.ops.cluster import describe_cluster, examine_processes, pause_all, resume_all
+from tickwork.ops.context import Context
 from tickwork.testing import harness
 
 TO_WORK: Any = {"target": {"type": "queue", "queue": "work"}}
@@ -71,7 +72,7 @@ async def test_nothing_runs_while_everything_is_paused(database: str | None) -> 
         await h.drain()
         assert handled == ["sent"]
         assert len(h.deliveries.webhooks) == 2
-        actions = [record.action for record in await list_audit(h.store, DEFAULT)]
+        actions = [record.action for record in await list_audit(Context(h.store, DEFAULT))]
         assert [action for action in actions if action.startswith("cluster")] == [
             "cluster.resume",
             "cluster.pause",
@@ -113,5 +114,5 @@ async def test_widened_windows_spread_slots_until_they_are_narrowed(database: st
         await h.advance(hours=1)
         for name, times in handled.items():
             assert times[1:] == [nine + timedelta(hours=1)], name
-        actions = [record.action for record in await list_audit(h.store, DEFAULT)]
+        actions = [record.action for record in await list_audit(Context(h.store, DEFAULT))]
         assert actions.count("cluster.widen") == 2

@@ -20,6 +20,7 @@ from tickwork.core.model import DEFAULT, SYSTEM
 from tickwork.core.schedule import tzdata_change as rezoning
 from tickwork.core.schedule.model import SHARDS, Schedule, ScheduleStatus
 from tickwork.errors import StoreUnavailable
+from tickwork.ops.context import Context
 from tickwork.ops.schedules import change as schedules
 from tickwork.ops.schedules.change import Moved, rezone
 from tickwork.service.observe.schedule_metrics import ScheduleMetrics
@@ -237,12 +238,12 @@ async def test_what_was_paused_goes_on_where_its_next_slot_is_now(
     made = await create(store, clock, **NINE)
     once = await create(store, clock, once_at="2026-01-09T09:00:00", timezone=TOWN)
     for schedule in (made, once):
-        await schedules.pause(store, DEFAULT, schedule.id)
+        await schedules.pause(Context(store, DEFAULT), schedule.id)
     files.use("2030b", after(3))
     await (await begin(store, clock)).run()
     for schedule in (made, once):
         assert schedule.next_slot is not None
-        now = await schedules.resume(store, DEFAULT, schedule.id)
+        now = await schedules.resume(Context(store, DEFAULT), schedule.id)
         assert now.next_slot == schedule.next_slot - 2 * HOUR
 
 

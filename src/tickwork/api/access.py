@@ -2,8 +2,8 @@
 
 ```
 @get("/v1/queues", opt={"permission": "read"})
-async def list_queues(context: NamedDependency[Context], caller: NamedDependency[Caller]) -> …:
-    return await queues.list_queues(store_of(context), caller.scope)
+async def list_queues(context: NamedDependency[Context]) -> …:
+    return await queues.list_queues(context)
 ```
 
 `permission` is a scope of `Permission`, or `open` for a route that needs no key. A route with
@@ -22,12 +22,11 @@ from typing import Any, TypeAlias
 
 from litestar import Litestar, Request
 from litestar.connection import ASGIConnection
-from litestar.di import NamedDependency
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 from litestar.openapi.spec import SecurityScheme
 
-from tickwork.api.context import Context, rules_of, store_of
 from tickwork.api.nul import refuse_nul
+from tickwork.api.serving import Serving
 from tickwork.core.access import Caller, Permission, check_access
 from tickwork.core.http.client_address import PROXY_HEADERS, names_loopback
 from tickwork.core.session import check_csrf
@@ -58,60 +57,60 @@ async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
     declared = handler.opt.get("permission")
     if declared == OPEN or connection.scope.get("method") == "OPTIONS":
         return  # OPTIONS says no more than the description of the API, which is open.
-    context: Context = connection.app.state.context
-    if handler.opt.get("open_on_loopback") is True and is_from_here(context, connection):
+    serving: Serving = connection.app.state.serving
+    if handler.opt.get("open_on_loopback") is True and is_from_here(serving, connection):
         return
-    caller = await authenticated(context, connection)
+    caller = await authenticated(serving, connection)
     check_access(
         caller, Permission(str(declared)), is_open_to_owners=handler.opt.get("owners") is True
     )
-    await check_rate(context, caller)
+    await check_rate(serving, caller)
     connection.scope["auth"] = caller
     ACTOR.set(caller.name)
 
 
-async def check_rate(context: Context, caller: Caller) -> None:
+async def check_rate(serving: Serving, caller: Caller) -> None:
     """Counts a request. Raises `RateExceeded` if its key, or all keys of its tenant together, make
     too many. The quota of a tenant does not hold for the operator, who can change it."""
-    if context.gate is not None:
-        quota = None if caller.is_operator else await request_quota(store_of(context), caller.scope)
-        context.gate.check(caller, quota)
+    if serving.gate is not None:
+        quota = None if caller.is_operator else await request_quota(serving.context(caller))
+        serving.gate.check(caller, quota)
 
 
-async def authenticated(context: Context, connection: Connection) -> Caller:
+async def authenticated(serving: Serving, connection: Connection) -> Caller:
     """Who makes a request: the header `Authorization` says so, and without it the cookie of the
     console. A change with a cookie needs the CSRF token of its session."""
-    if context.authenticator is None:
+    if serving.authenticator is None:
         raise StoreUnavailable("this process has no database")
     authorization, tenant = (
         connection.headers.get(name) for name in ("Authorization", TENANT_HEADER)
     )
-    secret = connection.cookies.get(session_cookie(context, connection))
+    secret = connection.cookies.get(session_cookie(serving, connection))
     if authorization is not None or secret is None:
-        return await caller_with_key(context, connection, authorization, tenant)
-    signed_in = await context.authenticator.caller_of_session(secret, tenant)
+        return await caller_with_key(serving, connection, authorization, tenant)
+    signed_in = await serving.authenticator.caller_of_session(secret, tenant)
     if connection.scope.get("method") not in _READS:
         check_csrf(secret, connection.headers.get(CSRF_HEADER))
     return signed_in.caller
 
 
 async def caller_with_key(
-    context: Context,
+    serving: Serving,
     connection: Connection,
     authorization: str | None,
     tenant: str | None,
 ) -> Caller:
     """Who has this key. Wrong keys are counted by the address of the client, and refused with
     `RateExceeded` if there are too many."""
-    if context.authenticator is None:
+    if serving.authenticator is None:
         raise StoreUnavailable("this process has no database")
-    gate = context.gate
+    gate = serving.gate
     if gate is None:
-        return await context.authenticator.caller(authorization, tenant)
-    host = client_of(context, connection)
+        return await serving.authenticator.caller(authorization, tenant)
+    host = client_of(serving, connection)
     credential = None if authorization is None else _print_of(authorization)
     async with gate.guess(host, credential):
-        return await context.authenticator.caller(authorization, tenant)
+        return await serving.authenticator.caller(authorization, tenant)
 
 
 def _print_of(authorization: str) -> str:
@@ -119,42 +118,42 @@ def _print_of(authorization: str) -> str:
     return blake2b(authorization.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def is_direct(context: Context, connection: Connection) -> bool:
+def is_direct(serving: Serving, connection: Connection) -> bool:
     """Whether a request comes from this machine, and through no proxy: one on this machine may
     forward requests of others."""
     return (
-        context.is_on_loopback
+        serving.is_on_loopback
         and not any(name in connection.headers for name in PROXY_HEADERS)
-        and not context.trusted_proxies.has(_peer(connection))
+        and not serving.trusted_proxies.has(_peer(connection))
     )
 
 
-def is_from_here(context: Context, connection: Connection) -> bool:
+def is_from_here(serving: Serving, connection: Connection) -> bool:
     """Whether a request comes from a program on this machine, and not from a page of another site
     in a browser on it."""
-    return is_direct(context, connection) and names_loopback(connection.headers.get("Host"))
+    return is_direct(serving, connection) and names_loopback(connection.headers.get("Host"))
 
 
-def client_of(context: Context, connection: Connection) -> str:
+def client_of(serving: Serving, connection: Connection) -> str:
     """The address of the client, for logs and limits."""
     forwarded_for = connection.headers.get("X-Forwarded-For")
-    return context.trusted_proxies.client(_peer(connection), forwarded_for) or "unknown"
+    return serving.trusted_proxies.client(_peer(connection), forwarded_for) or "unknown"
 
 
-def session_cookie(context: Context, connection: Connection) -> str:
+def session_cookie(serving: Serving, connection: Connection) -> str:
     """The name of the console's cookie. With its prefix a browser takes it only over TLS, from this
     host and for all paths, so that no other host of the domain can set one."""
-    return SESSION_COOKIE if is_direct(context, connection) else f"__Host-{SESSION_COOKIE}"
+    return SESSION_COOKIE if is_direct(serving, connection) else f"__Host-{SESSION_COOKIE}"
 
 
-def check_origin(context: Context, connection: Connection) -> None:
+def check_origin(serving: Serving, connection: Connection) -> None:
     """Raises `Forbidden` for a request that a page of another site makes: a browser names that site
     in `Origin`. A program names none."""
     origin, host = (connection.headers.get(name) for name in ("Origin", "Host"))
     if origin is None:
         return
     own = {f"http://{host}", f"https://{host}"}
-    public_url = rules_of(context).public_url()
+    public_url = serving.outside.public_url()
     if public_url is not None:
         own.add("/".join(public_url.split("/")[:3]))
     if origin.lower() not in {address.lower() for address in own}:
@@ -166,11 +165,8 @@ def _peer(connection: Connection) -> str | None:
     return None if connection.client is None else connection.client.host
 
 
-def caller_of_request(
-    request: Request[Any, Any, Any],
-    context: NamedDependency[Context],  # noqa: ARG001
-) -> Caller:
-    """The dependency `caller`. It names `context` so that one is provided after the other: Litestar
+def caller_of_request(request: Request[Any, Any, Any]) -> Caller:
+    """The dependency `caller`. It names `serving` so that one is provided after the other: Litestar
     starts a task for each of several dependencies that it can provide at once."""
     caller = request.auth
     assert isinstance(caller, Caller)

@@ -26,7 +26,6 @@ from tickwork.api.access import (
 )
 from tickwork.api.bodies import refuse_body
 from tickwork.api.compress import compress_answers
-from tickwork.api.context import AppTypes, Context, Outside
 from tickwork.api.jwt import JwtChecker
 from tickwork.api.problems import handlers
 from tickwork.api.query import keep_slashes, refuse_unknown_parameters
@@ -56,12 +55,14 @@ from tickwork.api.routes.subscriptions import SUBSCRIPTION_ROUTES
 from tickwork.api.routes.tenants import TENANT_ROUTES
 from tickwork.api.routes.why import WHY_ROUTES
 from tickwork.api.routes.workflows import WORKFLOW_ROUTES
+from tickwork.api.serving import AppTypes, Serving, context_of_request
 from tickwork.core import when
 from tickwork.core.http.client_address import TrustedProxies
 from tickwork.core.jwt_issuer import Issuer
 from tickwork.core.problem import BODY_BYTES_MAX
 from tickwork.core.request_rate import RequestRates
 from tickwork.ops.authenticate import Authenticator
+from tickwork.ops.outside import NO_OUTSIDE, Outside
 from tickwork.ops.stores import Store
 
 _TAGS = [
@@ -125,7 +126,7 @@ def create_api(
     trusted_proxies: Sequence[str] = (),
     issuers: Sequence[Issuer] = (),
     monotonic: Callable[[], float] = clock.monotonic,
-    outside: Outside | None = None,
+    outside: Outside = NO_OUTSIDE,
     rates: RequestRates | None = None,
     types: AppTypes | None = None,
 ) -> Litestar:
@@ -141,7 +142,7 @@ def create_api(
     """
     check_jwt = JwtChecker(issuers, monotonic).caller if issuers else None
     metrics_registry = registry or CollectorRegistry()
-    context = Context(
+    serving = Serving(
         now=now,
         limits=limits,
         registry=metrics_registry,
@@ -154,20 +155,20 @@ def create_api(
 
     @asynccontextmanager
     async def with_store(_: Litestar) -> AsyncIterator[None]:
-        context.is_stopping = False
-        if context.gate is not None:
-            context.gate.clear()
+        serving.is_stopping = False
+        if serving.gate is not None:
+            serving.gate.clear()
         async with AsyncExitStack() as opened:
             if open_store is not None:
-                context.store = await open_store()
-                opened.push_async_callback(context.store.close)
-                context.authenticator = Authenticator(context.store, monotonic, check_jwt)
-                opened.push_async_callback(context.authenticator.close)
+                store = serving.opened = await open_store()
+                opened.push_async_callback(store.close)
+                serving.authenticator = Authenticator(store, monotonic, check_jwt)
+                opened.push_async_callback(serving.authenticator.close)
                 if beside is not None:
-                    await opened.enter_async_context(beside(context.store))
+                    await opened.enter_async_context(beside(store))
             yield
 
-    api = _application(context, with_store)
+    api = _application(serving, with_store)
     api.state.documentation = documentation(api)
     check_declarations(api)
     api.asgi_handler = compress_answers(keep_slashes(api.asgi_handler))
@@ -175,17 +176,18 @@ def create_api(
 
 
 def _application(
-    context: Context, lifespan: Callable[[Litestar], AbstractAsyncContextManager[None]]
+    serving: Serving, lifespan: Callable[[Litestar], AbstractAsyncContextManager[None]]
 ) -> Litestar:
     return Litestar(
         lifespan=[lifespan],
         route_handlers=_ROUTES,
         dependencies={
-            "context": Provide(lambda: context, sync_to_thread=False),
+            "serving": Provide(lambda: serving, sync_to_thread=False),
             "caller": Provide(caller_of_request, sync_to_thread=False),
+            "context": Provide(context_of_request, sync_to_thread=False),
         },
         guards=[guard],
-        state=State({"context": context}),
+        state=State({"serving": serving}),
         before_request=_refuse_unknown,
         before_send=[add_headers],
         middleware=[_trace_requests] if spans.is_on() else [],

@@ -16,10 +16,10 @@ import msgspec
 from litestar import Request, Response
 from litestar.params import HeaderParameter
 
-from tickwork.api.context import Context, store_of
 from tickwork.core.access import Caller
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops import requests
+from tickwork.ops.context import Context
 
 T = TypeVar("T")
 Answer = TypeVar("Answer")
@@ -46,12 +46,11 @@ async def once(
 ) -> Response[T]:
     """The answer of `make`, or the one it gave before under the same key. `make` gets an id, from
     which it takes the ids of what it creates. `kept` is the answer without its secrets."""
-    store = store_of(context)
     if key is None:
         return Response(await make(requests.new_seed()), status_code=201)
     name = _checked(key, caller)
     print_ = _fingerprint(request, await request.body())
-    begun = await requests.begin(store, caller.scope, name, print_)
+    begun = await requests.begin(context, name, print_)
     if begun.answer is not None:
         return _again(begun.answer)
     answer: T | None = None
@@ -59,9 +58,9 @@ async def once(
         answer = await make(begun.seed)
     finally:
         if answer is None:
-            await requests.forget(store, caller.scope, name, begun.seed)
+            await requests.forget(context, name, begun.seed)
     body = msgspec.json.encode(kept(answer))
-    await requests.finish(store, caller.scope, name, begun.seed, body)
+    await requests.finish(context, name, begun.seed, body)
     return Response(answer, status_code=201)
 
 
@@ -77,26 +76,25 @@ async def change_once(
     """As `once` for a change that has no id of its own to be recognised by: the request is marked
     as done in the transaction of the change. `show` makes the answer from the result, or from None
     if a process died after the change and nobody knows the result."""
-    store = store_of(context)
     if key is None:
         return Response(await show(await change(requests.DoneMark())), status_code=201)
     name = _checked(key, caller)
     print_ = _fingerprint(request, await request.body())
-    begun = await requests.begin(store, caller.scope, name, print_)
+    begun = await requests.begin(context, name, print_)
     if begun.answer == requests.PENDING_ANSWER:
         return Response(await show(None), status_code=201, headers=_REPLAYED)
     if begun.answer is not None:
         return _again(begun.answer)
     is_done = False
     try:
-        async with requests.done_with_change(store, caller.scope, name, begun.seed) as mark:
+        async with requests.done_with_change(context, name, begun.seed) as mark:
             result = await change(mark)
         is_done = True
     finally:
         if not is_done:
-            await requests.forget(store, caller.scope, name, begun.seed)
+            await requests.forget(context, name, begun.seed)
     answer = await show(result)
-    await requests.finish(store, caller.scope, name, begun.seed, msgspec.json.encode(answer))
+    await requests.finish(context, name, begun.seed, msgspec.json.encode(answer))
     return Response(answer, status_code=201)
 
 

@@ -20,10 +20,10 @@ from litestar.openapi.datastructures import ResponseSpec
 
 from tickwork.api.access import SECURITY_SCHEME
 from tickwork.api.bodies import Documented
-from tickwork.api.context import Context, store_of
 from tickwork.api.problems import described
-from tickwork.core.access import Caller, Permission
+from tickwork.core.access import Permission
 from tickwork.errors import NotFound
+from tickwork.ops.context import Context
 from tickwork.ops.queues import with_nearest
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -90,11 +90,11 @@ def _with_nearest_queue(function: Callable[..., Any]) -> Callable[..., Any]:
     """A route that names the nearest queue in its answer if the one in its path does not exist."""
 
     @wraps(function)
-    async def answer(*, context: Context, caller: Caller, **given: Any) -> Any:
+    async def answer(*, context: Context, **given: Any) -> Any:
         try:
-            return await function(context=context, caller=caller, **given)
+            return await function(context=context, **given)
         except NotFound as error:
-            raise await with_nearest(store_of(context), caller.scope, error) from None
+            raise await with_nearest(context, error) from None
 
     return answer
 

@@ -7,24 +7,18 @@ from typing import Annotated
 from litestar import Response
 from litestar.params import FromPath, QueryParameter
 
-from tickwork.api.context import Context, store_of
 from tickwork.api.schedule_schemas import ScheduleAnswer
 from tickwork.api.versions import version_etag, with_etag
 from tickwork.core.access import Caller, Permission, acting_for, check_access
 from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.schedule.model import Schedule
 from tickwork.errors import NotFound
-from tickwork.ops.schedules import lookup
+from tickwork.ops.context import Context
 from tickwork.ops.schedules.public import show_stored
 from tickwork.ops.tenants import get_tenant
 
 ScheduleId = FromPath[str]
 """The id or the name of a schedule."""
-
-
-async def own_schedule(context: Context, caller: Caller, reference: str) -> Schedule:
-    """The schedule, if the caller may see it. Raises `NotFound`."""
-    return await lookup.get_schedule(store_of(context), caller.scope, reference)
 
 
 def visible_owner(asked: str | None, caller: Caller) -> str | None:
@@ -37,10 +31,8 @@ def visible_owner(asked: str | None, caller: Caller) -> str | None:
     return caller.owner
 
 
-async def shown_schedule(
-    context: Context, caller: Caller, found: Schedule
-) -> Response[ScheduleAnswer]:
-    (shown,) = await show_stored(store_of(context), caller.scope, [found])
+async def shown_schedule(context: Context, found: Schedule) -> Response[ScheduleAnswer]:
+    (shown,) = await show_stored(context, [found])
     return with_etag(ScheduleAnswer.of(shown), version_etag(found.version))
 
 
@@ -57,6 +49,6 @@ async def named_scope(context: Context, caller: Caller, tenant: str | None) -> S
         check_access(caller, Permission.ADMIN)
         return SYSTEM
     scope = acting_for(caller, tenant).scope
-    if scope != caller.scope:
-        await get_tenant(store_of(context), SYSTEM, str(scope.tenant))
+    if scope != context.scope:
+        await get_tenant(context.within(SYSTEM), str(scope.tenant))
     return scope

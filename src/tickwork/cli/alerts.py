@@ -8,12 +8,12 @@ import typer
 
 from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Tenant
 from tickwork.cli.output import EXIT_BAD_USAGE, fail, print_json
-from tickwork.cli.store_session import load_settings, report_errors, scope_of, with_store
+from tickwork.cli.store_session import report_errors, scope_of, with_context
 from tickwork.cli.typer_commands import Command, Group
+from tickwork.ops.context import Context
 
 if TYPE_CHECKING:
     from tickwork.core.delivery.alert import AlertTarget
-    from tickwork.ops.stores import Store
 
 app = typer.Typer(cls=Group, help="Alerts: who is told of dead letters and disabled endpoints.")
 
@@ -45,20 +45,18 @@ def set_command(
     """Send alerts to email addresses, a webhook or a chat from now on, and nowhere else."""
     from tickwork.core.delivery.alert import read_alert_target
     from tickwork.ops.alerts import set_alerts
-    from tickwork.wiring import guard, secret_box
 
     given = {"email": email or None, "webhook": webhook, "slack": slack, "discord": discord}
     if sum(value is not None for value in given.values()) != 1:
         options = ", ".join(f"--{way}" for way in given)
         fail(f"give exactly one of {options}", code=EXIT_BAD_USAGE)
     target = report_errors(lambda: read_alert_target(given), names=_OPTIONS)
-    scope, settings = scope_of(tenant), load_settings(database)
+    scope = scope_of(tenant)
 
-    async def work(store: Store) -> None:
-        box, check_url = secret_box(settings), guard(settings).check_url
-        await set_alerts(store, scope, target, box, check_url)
+    async def work(context: Context) -> None:
+        await set_alerts(context, target)
 
-    with_store(database, scope, work, names=_OPTIONS, create=True)
+    with_context(database, scope, work, names=_OPTIONS, create=True)
     _print(target, as_json=as_json)
 
 
@@ -66,14 +64,13 @@ def set_command(
 def show_command(database: Database = None, tenant: Tenant = None, as_json: Json = False) -> None:
     """Show where alerts go."""
     from tickwork.ops.alerts import get_alerts
-    from tickwork.wiring import secret_box
 
-    scope, settings = scope_of(tenant), load_settings(database)
+    scope = scope_of(tenant)
 
-    async def work(store: Store) -> AlertTarget | None:
-        return await get_alerts(store, scope, secret_box(settings))
+    async def work(context: Context) -> AlertTarget | None:
+        return await get_alerts(context)
 
-    _print(with_store(database, scope, work), as_json=as_json)
+    _print(with_context(database, scope, work), as_json=as_json)
 
 
 @app.command("clear", cls=Command)
@@ -82,7 +79,7 @@ def clear_command(database: Database = None, tenant: Tenant = None, as_json: Jso
     from tickwork.ops.alerts import clear_alerts
 
     scope = scope_of(tenant)
-    with_store(database, scope, lambda store: clear_alerts(store, scope))
+    with_context(database, scope, lambda context: clear_alerts(context))
     _print(None, as_json=as_json)
 
 

@@ -11,15 +11,15 @@ import typer
 from tickwork.cli.options import Database, Json, Tenant
 from tickwork.cli.output import fail, print_json, print_lines, print_table
 from tickwork.cli.session import ask, server_url
-from tickwork.cli.store_session import required, scope_of, with_store
+from tickwork.cli.store_session import required, scope_of, with_context
 from tickwork.cli.typer_commands import Command, Group
+from tickwork.ops.context import Context
 
 if TYPE_CHECKING:
     from tickwork.client.answers import CalendarAnswer
     from tickwork.client.client import Client
     from tickwork.core.schedule.model import Calendar
     from tickwork.ops.schedules.change import Moved
-    from tickwork.ops.stores import Store
 
 LISTED = 1_000
 
@@ -51,12 +51,12 @@ def put_command(
         return
     scope = scope_of(tenant)
 
-    async def put(store: Store) -> tuple[Calendar, tuple[Moved, ...]]:
+    async def put(context: Context) -> tuple[Calendar, tuple[Moved, ...]]:
         if text.lstrip().upper().startswith("BEGIN:VCALENDAR"):
-            return await put_ics_calendar(store, scope, calendar, text)
-        return await put_calendar(store, scope, calendar, read_days(text.splitlines()))
+            return await put_ics_calendar(context, calendar, text)
+        return await put_calendar(context, calendar, read_days(text.splitlines()))
 
-    made, moved = with_store(database, scope, put, create=True)
+    made, moved = with_context(database, scope, put, create=True)
     if as_json:
         print_json({"calendar": made, "moved": moved})
         return

@@ -20,7 +20,7 @@ from tickwork.cli.output import (
     progress,
 )
 from tickwork.cli.session import ask
-from tickwork.cli.store_session import number, required, scope_of, whole_number, with_store
+from tickwork.cli.store_session import number, required, scope_of, whole_number, with_context
 from tickwork.cli.typer_commands import Command, Group
 from tickwork.cli.watch import watched
 
@@ -180,10 +180,10 @@ def late_command(
 
     scope, most = scope_of(tenant), whole_number(limit, "--limit", LISTED)
     after = LATE_SECONDS if seconds is None else number(seconds, "--seconds")
-    found = with_store(
+    found = with_context(
         database,
         scope,
-        lambda store: list_late(store, scope, seconds=after, limit=most),
+        lambda context: list_late(context, seconds=after, limit=most),
         names=OPTION_OF_FIELD | {"seconds": "--seconds"},
     )
     if as_json:
@@ -294,11 +294,11 @@ def reshard_command(
 
     count = whole_number(required(shards, "N"), "N", 0)
     with progress("shards with a leader") as shown:
-        done = with_store(
+        done = with_context(
             database,
             SYSTEM,
-            lambda store: reshard(
-                store,
+            lambda context: reshard(
+                context.store,
                 count,
                 progress=lambda at: shown(at.led, at.shards) if shown is not None else None,
             ),

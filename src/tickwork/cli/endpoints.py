@@ -42,11 +42,10 @@ from tickwork.cli.output import (
 from tickwork.cli.session import ask
 from tickwork.cli.store_session import (
     confirm,
-    load_settings,
     required,
     scope_of,
     whole_number,
-    with_store,
+    with_context,
 )
 from tickwork.cli.typer_commands import Command, Group
 
@@ -231,13 +230,12 @@ def public_keys_command(
     """Print the public keys of an endpoint with the signature v1a, the current one first."""
     which = required(name, "ENDPOINT")
     from tickwork.ops.endpoints import public_keys
-    from tickwork.wiring import secret_box
 
-    scope, settings = scope_of(tenant), load_settings(database)
-    keys = with_store(
+    scope = scope_of(tenant)
+    keys = with_context(
         database,
         scope,
-        lambda store: public_keys(store, scope, which, box=secret_box(settings)),
+        lambda context: public_keys(context, which),
         names=_OPTIONS,
     )
     if as_json:

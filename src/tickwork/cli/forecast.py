@@ -18,7 +18,7 @@ from tickwork.cli.output import (
     progress,
     shortened,
 )
-from tickwork.cli.store_session import scope_of, whole_number, with_store
+from tickwork.cli.store_session import scope_of, whole_number, with_context
 
 if TYPE_CHECKING:
     from tickwork.core.schedule.forecast import Forecast
@@ -59,12 +59,11 @@ def forecast_command(
     ahead = whole_number(hours, "--hours", FORECAST_HOURS)
     seconds = None if window is None else whole_number(window, "--window-seconds", 0)
     with progress("schedules") as shown:
-        found = with_store(
+        found = with_context(
             database,
             scope,
-            lambda store: forecast(
-                store,
-                scope,
+            lambda context: forecast(
+                context,
                 hours=ahead,
                 window_seconds=seconds,
                 on_progress=None if shown is None else lambda done: shown(done, done),

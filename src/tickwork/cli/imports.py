@@ -18,14 +18,13 @@ from tickwork.cli.output import (
     print_json,
     print_lines,
 )
-from tickwork.cli.store_session import load_settings, required, scope_of, with_store
+from tickwork.cli.store_session import load_settings, required, scope_of, with_context
 from tickwork.cli.typer_commands import Command, Group
+from tickwork.ops.context import Context
 
 if TYPE_CHECKING:
     from tickwork.core.imports import Read
-    from tickwork.core.when import Limits
     from tickwork.ops.imports import ImportResult
-    from tickwork.ops.stores import Store
 
 app = typer.Typer(cls=Group, help="Import schedules: crontab, celery-beat, apscheduler; undo.")
 
@@ -150,7 +149,7 @@ def undo_command(
     from tickwork.ops.imports import undo_import
 
     wanted, scope = required(name, "NAME"), scope_of(tenant)
-    found = with_store(database, scope, lambda store: undo_import(store, scope, wanted))
+    found = with_context(database, scope, lambda context: undo_import(context, wanted))
     if as_json:
         print_json(found)
     elif not found:
@@ -176,24 +175,23 @@ def _run(
     from tickwork.ops.imports import import_entries
 
     is_dry_run, skips_refused, as_json = options
-    scope, limits = scope_of(tenant), _limits(database)
+    scope = scope_of(tenant)
+    load_settings(database)  # Refuses a server before the source is read.
     # Before the store is opened: a source may start an event loop of its own.
     found = report_errors(lambda: read(clock.now()), names={"timezone": "--timezone"})
 
-    async def work(store: Store) -> ImportResult:
+    async def work(context: Context) -> ImportResult:
         return await import_entries(
-            store,
-            scope,
+            context,
             found,
             system=system,
             name=name,
             queue=queue,
-            limits=limits,
             is_dry_run=is_dry_run,
             skips_refused=skips_refused,
         )
 
-    result = with_store(database, scope, work, create=True)
+    result = with_context(database, scope, work, create=True)
     if as_json:
         print_json(result)
     else:
@@ -203,10 +201,6 @@ def _run(
             advice = "change these entries, or pass --skip-refused"
             print_error(f"nothing was imported: {len(result.refused)} refused; {advice}")
         raise typer.Exit(EXIT_FAILED)
-
-
-def _limits(database: str | None) -> Limits:
-    return load_settings(database).schedule_limits
 
 
 def _text(path: str) -> str:

@@ -28,6 +28,7 @@ from tickwork.core.when import Preview
 from tickwork.facade.app import Tickwork, engine_of
 from tickwork.facade.queue import Queue
 from tickwork.ops.cluster import ClusterView, Node
+from tickwork.ops.context import Context
 from tickwork.ops.dead_letters import DeadLetter, ReplaySummary
 from tickwork.ops.keys import CreatedKey
 from tickwork.ops.messages import StoredMessage
@@ -95,13 +96,13 @@ class LocalVerbs:
         engine = engine_of(self._app)
         if isinstance(result, QueueStats):
             store, name = await engine.open(), args[0] if args else self._noun.name
-            return stats_answer(await get_queue(store, engine.scope, name), result)
+            return stats_answer(await get_queue(Context(store, engine.scope), name), result)
         if isinstance(result, dict):
             return tuple(run_answers.StorageEntry(name, value) for name, value in result.items())
         names = None
         first = result[0] if isinstance(result, tuple) and result else result
         if hasattr(first, "queue_id"):
-            names = await queue_names(await engine.open(), engine.scope)
+            names = await queue_names(Context(await engine.open(), engine.scope))
         return answer_of(result, names)
 
 

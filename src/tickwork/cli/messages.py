@@ -18,7 +18,7 @@ from tickwork.cli.store_session import (
     required,
     scope_of,
     whole_number,
-    with_store,
+    with_context,
 )
 from tickwork.cli.typer_commands import Command, Group
 
@@ -69,8 +69,10 @@ def show_command(
         return
     scope = scope_of(tenant)
     message_id = identity(message, "ID", "message", database, scope)
-    found = with_store(
-        database, scope, lambda store: locate_message(store, scope, message_id, queue=queue)
+    found = with_context(
+        database,
+        scope,
+        lambda context: locate_message(context, message_id, queue=queue),
     )
     if as_json:
         print_json(found)

@@ -8,7 +8,7 @@ import typer
 
 from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Tenant
 from tickwork.cli.output import print_json, print_lines, print_table
-from tickwork.cli.store_session import required, with_store
+from tickwork.cli.store_session import required, with_context
 from tickwork.cli.typer_commands import Command, Group
 
 app = typer.Typer(
@@ -28,7 +28,9 @@ def list_command(database: Database = None, as_json: Json = False) -> None:
     from tickwork.core.model import SYSTEM
     from tickwork.ops.readers import list_readers
 
-    found = with_store(database, SYSTEM, list_readers, names=_OPTIONS)
+    found = with_context(
+        database, SYSTEM, lambda context: list_readers(context.store), names=_OPTIONS
+    )
     if as_json:
         print_json(found)
     else:
@@ -45,8 +47,8 @@ def grant_command(
     from tickwork.ops.readers import grant_reader
 
     which, whose = required(role, "ROLE"), required(tenant, "--tenant")
-    made = with_store(
-        database, SYSTEM, lambda store: grant_reader(store, which, whose), names=_OPTIONS
+    made = with_context(
+        database, SYSTEM, lambda context: grant_reader(context.store, which, whose), names=_OPTIONS
     )
     if as_json:
         print_json(made)
@@ -61,7 +63,9 @@ def revoke_command(role: RoleName = None, database: Database = None, as_json: Js
     from tickwork.ops.readers import revoke_reader
 
     which = required(role, "ROLE")
-    with_store(database, SYSTEM, lambda store: revoke_reader(store, which), names=_OPTIONS)
+    with_context(
+        database, SYSTEM, lambda context: revoke_reader(context.store, which), names=_OPTIONS
+    )
     if as_json:
         print_json({"role": which, "revoked": True})
     else:

@@ -16,6 +16,7 @@ from tickwork.cli.options import CHOSEN_APP, CHOSEN_SERVER, OPTION_OF_FIELD
 from tickwork.cli.output import EXIT_BAD_USAGE, escape_controls, fail, print_error, refuse
 from tickwork.core.public_id import Prefix, public_id, with_prefixes
 from tickwork.errors import InvalidInput, TickworkError
+from tickwork.ops.context import Context
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -67,10 +68,10 @@ def warn_of_variables() -> None:
         print_error(f"warning: {sentence}")
 
 
-def with_store(
+def with_context(
     database: str | None,
     scope: Scope,
-    work: Callable[[Store], Awaitable[T]],
+    work: Callable[[Context], Awaitable[T]],
     *,
     create: bool = False,
     names: Mapping[str, str] = OPTION_OF_FIELD,
@@ -83,6 +84,8 @@ def with_store(
     """
     import asyncio
 
+    from tickwork.wiring import context_of
+
     if database is None and CHOSEN_APP.get() is None and os.environ.get("TICKWORK_URL"):
         fault = "this command works on a database, and TICKWORK_URL names a server"
         fail(f"{fault}: give --database", code=EXIT_BAD_USAGE)
@@ -90,7 +93,7 @@ def with_store(
 
     async def run() -> T:
         async with opened_store(settings, scope, create=create) as store:
-            return with_prefixes(await work(store))
+            return with_prefixes(await work(context_of(settings, store, scope)))
 
     return report_errors(lambda: asyncio.run(run()), names=names)
 
@@ -109,7 +112,7 @@ async def opened_store(
     ACTOR.set(f"command line, {_user()}")
     try:
         if scope.tenant is not None:
-            await get_tenant(store, scope, scope.tenant)
+            await get_tenant(Context(store, scope), scope.tenant)
         yield store
     finally:
         await store.close()
@@ -191,10 +194,10 @@ def identity(
     digits = parse_short_id(text) or ""
     if len(digits) == _WHOLE_ID_DIGITS:
         return UUID(digits)
-    return with_store(
+    return with_context(
         database,
         scope,
-        lambda store: find_id(store, scope, IdKind(kind), text),
+        lambda context: find_id(context, IdKind(kind), text),
         names=OPTION_OF_FIELD | {"id": name},
     )
 
@@ -209,8 +212,8 @@ def schedule_reference(value: str | None, database: str | None, scope: Scope) ->
     if digits is None or len(digits) == _WHOLE_ID_DIGITS:
         return text
     names = OPTION_OF_FIELD | {"id": "SCHEDULE"}
-    found = with_store(
-        database, scope, lambda store: find_schedule_id(store, scope, text), names=names
+    found = with_context(
+        database, scope, lambda context: find_schedule_id(context, text), names=names
     )
     return public_id(Prefix.SCHEDULE, found)
 

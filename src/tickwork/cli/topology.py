@@ -10,7 +10,7 @@ import typer
 
 from tickwork.cli.options import Database, Json, Tenant
 from tickwork.cli.output import EXIT_BAD_USAGE, fail, print_json, print_lines, print_table
-from tickwork.cli.store_session import report_errors, scope_of, with_store
+from tickwork.cli.store_session import report_errors, scope_of, with_context
 from tickwork.cli.typer_commands import Command, Group
 
 if TYPE_CHECKING:
@@ -92,7 +92,10 @@ def show_command(
     from tickwork.ops.topology import plan
 
     topology, scope = _read(file), scope_of(tenant)
-    _print(with_store(database, scope, lambda store: plan(store, scope, topology)), as_json=as_json)
+    _print(
+        with_context(database, scope, lambda context: plan(context, topology)),
+        as_json=as_json,
+    )
 
 
 @app.command("stored", cls=Command)
@@ -101,7 +104,7 @@ def stored_command(database: Database = None, tenant: Tenant = None, as_json: Js
     from tickwork.ops.topology import stored_topology
 
     scope = scope_of(tenant)
-    topology = with_store(database, scope, lambda store: stored_topology(store, scope))
+    topology = with_context(database, scope, lambda context: stored_topology(context))
     if as_json:
         print_json(topology)
     else:
@@ -116,7 +119,7 @@ def apply_command(
     from tickwork.ops.topology import apply
 
     topology, scope = _read(file), scope_of(tenant)
-    steps = with_store(database, scope, lambda store: apply(store, scope, topology), create=True)
+    steps = with_context(database, scope, lambda context: apply(context, topology), create=True)
     _print(steps, as_json=as_json)
 
 

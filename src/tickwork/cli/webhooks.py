@@ -11,16 +11,16 @@ import typer
 from tickwork.cli.options import Database, Json, Tenant
 from tickwork.cli.output import EXIT_BAD_USAGE, fail, print_json
 from tickwork.cli.store_session import (
-    load_settings,
     report_errors,
     scope_of,
     whole_number,
-    with_store,
+    with_context,
 )
 from tickwork.cli.typer_commands import Command, Group
+from tickwork.ops.context import Context
 
 if TYPE_CHECKING:
-    from tickwork.ops.stores import Store
+    pass
 
 app = typer.Typer(cls=Group, help="Webhooks: the secret they are signed with.")
 
@@ -58,17 +58,15 @@ def secret_command(
 ) -> None:
     """Print the secret that receivers check signatures with."""
     from tickwork.ops.webhook_secret import rotate_signing_secret, signing_secret
-    from tickwork.wiring import secret_box
 
-    scope, settings = scope_of(tenant), load_settings(database)
+    scope = scope_of(tenant)
 
-    async def work(store: Store) -> str:
-        box = secret_box(settings)
+    async def work(context: Context) -> str:
         if rotate or lost_key:
-            return await rotate_signing_secret(store, scope, box, is_key_lost=lost_key)
-        return await signing_secret(store, scope, box)
+            return await rotate_signing_secret(context, is_key_lost=lost_key)
+        return await signing_secret(context)
 
-    secret = with_store(database, scope, work)
+    secret = with_context(database, scope, work)
     if as_json:
         print_json({"secret": secret})
     else:
@@ -84,18 +82,17 @@ def listen_command(
 ) -> None:
     """Receive webhooks on this machine, check their signatures and print them."""
     from tickwork.ops.webhook_secret import signing_secrets
-    from tickwork.wiring import secret_box
 
     if secret is not None and not secret.startswith(("whsec_", "whpk_")):
         fail("--secret: must be a secret whsec_… or a public key whpk_…", code=EXIT_BAD_USAGE)
     if forward is not None and not forward.startswith(("http://", "https://")):
         fail("--forward: must be a URL such as http://localhost:8000/hook", code=EXIT_BAD_USAGE)
-    scope, settings = scope_of(tenant), load_settings(database)
+    scope = scope_of(tenant)
 
-    async def known(store: Store) -> tuple[str, ...]:
-        return await signing_secrets(store, scope, secret_box(settings))
+    async def known(context: Context) -> tuple[str, ...]:
+        return await signing_secrets(context)
 
-    secrets = (secret,) if secret is not None else with_store(database, scope, known, create=True)
+    secrets = (secret,) if secret is not None else with_context(database, scope, known, create=True)
     number = whole_number(port, "--port", LISTEN_PORT)
     report_errors(lambda: _listen(number, secrets, forward))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +12,7 @@ from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Tenant
 from tickwork.cli.output import local_time, print_json, print_lines
 from tickwork.cli.schedule_output import instant_of
 from tickwork.cli.session import ask, server_url
-from tickwork.cli.store_session import load_settings, required, scope_of, with_store
+from tickwork.cli.store_session import required, scope_of, with_context
 
 if TYPE_CHECKING:
     from tickwork.client.answers import WhyAnswer
@@ -84,16 +83,13 @@ def _why_here(
     """The answer of a database, which also knows the last digits of an id."""
     from tickwork.cli.local import answer_of
     from tickwork.ops.why import why_anything
-    from tickwork.wiring import secret_box
 
-    scope, settings = scope_of(tenant), load_settings(database)
+    scope = scope_of(tenant)
     return answer_of(
-        with_store(
+        with_context(
             database,
             scope,
-            lambda store: why_anything(
-                store, scope, text, instant, box=partial(secret_box, settings, make_key=False)
-            ),
+            lambda context: why_anything(context, text, instant),
             names=names,
         )
     )

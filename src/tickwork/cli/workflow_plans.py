@@ -16,7 +16,8 @@ from tickwork.cli.output import (
     print_table,
 )
 from tickwork.cli.session import ask
-from tickwork.cli.store_session import scope_of, with_store
+from tickwork.cli.store_session import scope_of, with_context
+from tickwork.ops.context import Context
 
 if TYPE_CHECKING:
     from tickwork.client.client import Client
@@ -68,11 +69,11 @@ def replay(database: str | None, tenant: str | None, *, as_json: bool, **which: 
     if database is not None:
         CHOSEN_APP.set(None)  # It has given its code and its tenant; the runs are elsewhere.
 
-    async def look(store: Any) -> tuple[list[ReplayedRun], list[str]]:
-        found = await replay_runs(store, scope, declared, **which)
-        return found, await undeclared_workflows(store, scope, declared)
+    async def look(context: Context) -> tuple[list[ReplayedRun], list[str]]:
+        found = await replay_runs(context.store, context.scope, declared, **which)
+        return found, await undeclared_workflows(context.store, context.scope, declared)
 
-    found, others = with_store(database, scope, look)
+    found, others = with_context(database, scope, look)
     if as_json:
         print_json(found)
     else:

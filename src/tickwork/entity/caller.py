@@ -41,6 +41,7 @@ from tickwork.errors import (
     NodeExpired,
     StoreError,
 )
+from tickwork.ops.context import Context
 from tickwork.ops.why import what_keeps
 from tickwork.service.loop import ReportError
 from tickwork.service.node import Node, OpenStore
@@ -164,7 +165,7 @@ class Caller:
                 await self._on_blocked()
             is_claimed = await self._wait.claimed(scope, holder, id_, CALL_WAIT_SECONDS_MAX)
             if is_claimed is None:
-                keeper = await what_keeps(self._store, scope, call.entity, call.key, id_)
+                keeper = await what_keeps(Context(self._store, scope), call.entity, call.key, id_)
             if is_claimed is None and not await self._store.entities.withdraw(scope, id_):
                 found = await self._store.entities.entered(scope, [id_])
                 is_claimed = found.get(id_, False)

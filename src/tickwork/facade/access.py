@@ -41,24 +41,24 @@ class Keys:
             expires_at: When the key stops working.
         """
         fields = {"name": name, "scopes": scopes, "owner": owner, "expires_at": expires_at}
-        return await keys.create_key(await self._engine.ready(), self._engine.scope, fields)
+        return await keys.create_key(await self._engine.context(), fields)
 
     async def list(self) -> tuple[ApiKey, ...]:
         """All keys, oldest first, also expired and revoked ones; without secrets."""
-        return await keys.list_keys(await self._engine.ready(), self._engine.scope)
+        return await keys.list_keys(await self._engine.context())
 
     async def get(self, key_id: str) -> ApiKey:
         """One key, without its secret. Raises `NotFound`."""
-        return await keys.get_key(await self._engine.ready(), self._engine.scope, key_id)
+        return await keys.get_key(await self._engine.context(), key_id)
 
     async def rotate(self, key_id: str, *, keep_seconds: float = ROTATION_SECONDS) -> CreatedKey:
         """Gives a key a new secret; the one before works for `keep_seconds`, by default a day."""
-        store, scope = await self._engine.ready(), self._engine.scope
-        return await keys.rotate_key(store, scope, key_id, keep_seconds=keep_seconds)
+        context = await self._engine.context()
+        return await keys.rotate_key(context, key_id, keep_seconds=keep_seconds)
 
     async def revoke(self, key_id: str) -> ApiKey:
         """Ends a key for ever. API processes notice within three seconds."""
-        return await keys.revoke_key(await self._engine.ready(), self._engine.scope, key_id)
+        return await keys.revoke_key(await self._engine.context(), key_id)
 
 
 class Tenants:
@@ -73,11 +73,11 @@ class Tenants:
 
     async def get(self, tenant_id: str) -> Tenant:
         """One tenant with its limits. Raises `NotFound`."""
-        return await tenants.get_tenant(await self._engine.ready(), SYSTEM, tenant_id)
+        return await tenants.get_tenant((await self._engine.context()).within(SYSTEM), tenant_id)
 
     async def list(self) -> tuple[Tenant, ...]:
         """All tenants, by id."""
-        return await tenants.list_tenants(await self._engine.ready(), SYSTEM)
+        return await tenants.list_tenants((await self._engine.context()).within(SYSTEM))
 
     async def suspend(self, tenant_id: str) -> Tenant:
         """Refuses the tenant's API keys and claims none of its messages; running handlers
@@ -101,5 +101,5 @@ class Audit:
 
     async def list(self, *, limit: int = 100) -> tuple[AuditRecord, ...]:
         """The latest changes of the tenant, newest first, without secrets; kept for a year."""
-        store = await self._engine.ready()
-        return await audit.list_audit(store, self._engine.scope, limit=limit)
+        context = await self._engine.context()
+        return await audit.list_audit(context, limit=limit)

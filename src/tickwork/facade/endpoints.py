@@ -29,7 +29,6 @@ from tickwork.facade.shown_ids import shows_ids
 from tickwork.ops import endpoints, events, limits
 from tickwork.ops.endpoints import CreatedEndpoint
 from tickwork.ops.events import DeliveryHistory
-from tickwork.ops.stores import Store
 
 Id = UUID | str
 
@@ -59,8 +58,7 @@ class Events:
         """
         engine = self._engine
         return await events.publish_event(
-            await engine.ready(),
-            engine.scope,
+            await engine.context(),
             type,
             data,
             key=key,
@@ -98,79 +96,58 @@ class Endpoints:
         `permanent_statuses` (answers after which nothing is retried).
         """
         engine = self._engine
-        store = await engine.ready()
+        context = await engine.context()
         return await endpoints.create_endpoint(
-            store,
-            engine.scope,
-            name,
-            {"url": url, "types": types, **options},
-            box=engine.secret_box(),
-            check_url=engine.check_url,
+            context, name, {"url": url, "types": types, **options}
         )
 
     async def get(self, name: Id) -> Endpoint:
         """One endpoint with its settings and its health. Raises `NotFound`."""
-        return await endpoints.get_endpoint(*await self._store_and_scope(), name)
+        return await endpoints.get_endpoint(await self._engine.context(), name)
 
     async def list(self, *, limit: int = 100, after: str | None = None) -> tuple[Endpoint, ...]:
         """Endpoints by name. The next page: `after=endpoints[-1].name`."""
         return await endpoints.list_endpoints(
-            *await self._store_and_scope(), limit=limit, after=after
+            await self._engine.context(), limit=limit, after=after
         )
 
     async def update(self, name: Id, **fields: Unpack[EndpointFields]) -> Endpoint:
         """Changes the given fields; None means the default again. What waits is delivered with the
         new ones. `secret_headers` replaces all of them."""
-        return await endpoints.update_endpoint(
-            *await self._store_and_scope(),
-            name,
-            {**fields},
-            box=self._engine.secret_box,
-            check_url=self._engine.check_url,
-        )
+        return await endpoints.update_endpoint(await self._engine.context(), name, {**fields})
 
     async def rotate_secret(self, name: Id) -> str:
         """Replaces the signing secret and returns the new one; with `signature="v1a"`, its public
         key. The one before stays valid for a day: until then deliveries carry both signatures.
         Only the last two are valid: rotate twice to end a leaked one at once."""
-        box = self._engine.secret_box()
-        return await endpoints.rotate_secret(*await self._store_and_scope(), name, box=box)
+        return await endpoints.rotate_secret(await self._engine.context(), name)
 
     async def public_keys(self, name: Id) -> tuple[str, ...]:
         """The public keys of an endpoint with `signature="v1a"`, the current one first; the one
         before it stays valid for a day after a rotation."""
-        box = self._engine.secret_box()
-        return await endpoints.public_keys(*await self._store_and_scope(), name, box=box)
+        return await endpoints.public_keys(await self._engine.context(), name)
 
     async def test(self, name: Id) -> Attempt:
         """Sends an event of type `endpoint.test` at once and returns the attempt: its `code`, or
         its `error`. Nothing is stored, and the result changes nothing: it closes no breaker."""
-        return await endpoints.test_endpoint(
-            *await self._store_and_scope(),
-            name,
-            box=self._engine.secret_box(),
-            sink=self._engine.webhook_sink(),
-        )
+        return await endpoints.test_endpoint(await self._engine.context(), name)
 
     async def disable(self, name: Id, reason: str = "disabled by hand") -> Endpoint:
         """Stops deliveries. What waits, and what is published meanwhile, is kept."""
-        return await endpoints.disable_endpoint(*await self._store_and_scope(), name, reason)
+        return await endpoints.disable_endpoint(await self._engine.context(), name, reason)
 
     async def enable(self, name: Id) -> Endpoint:
         """Resumes deliveries, oldest first; also at once, if the breaker is open."""
-        return await endpoints.enable_endpoint(*await self._store_and_scope(), name)
+        return await endpoints.enable_endpoint(await self._engine.context(), name)
 
     async def delete(self, name: Id) -> int:
         """Deletes an endpoint, its secrets and what waits for it; returns how many waited."""
-        return await endpoints.delete_endpoint(*await self._store_and_scope(), name)
+        return await endpoints.delete_endpoint(await self._engine.context(), name)
 
     async def stats(self, name: Id, *, since: datetime | str | None = None) -> EndpointStats:
         """Deliveries and attempts since a time, by default of the last 7 days."""
         start = read_instant("since", since)
-        return await endpoints.endpoint_stats(*await self._store_and_scope(), name, since=start)
-
-    async def _store_and_scope(self) -> tuple[Store, Any]:
-        return await self._engine.ready(), self._engine.scope
+        return await endpoints.endpoint_stats(await self._engine.context(), name, since=start)
 
 
 class Limits:
@@ -190,20 +167,20 @@ class Limits:
         """Creates a limit or replaces its numbers: at most `rate` messages in `period_seconds`, and
         `concurrency` at a time, of all queues and endpoints that name it together."""
         fields = {"rate": rate, "period_seconds": period_seconds, "concurrency": concurrency}
-        store = await self._engine.ready()
-        return await limits.put_limit(store, self._engine.scope, name, fields)
+        context = await self._engine.context()
+        return await limits.put_limit(context, name, fields)
 
     async def get(self, name: str) -> NamedLimit:
         """One limit. Raises `NotFound`."""
-        return await limits.get_limit(await self._engine.ready(), self._engine.scope, name)
+        return await limits.get_limit(await self._engine.context(), name)
 
     async def list(self) -> tuple[NamedLimit, ...]:
         """All limits, by name."""
-        return await limits.list_limits(await self._engine.ready(), self._engine.scope)
+        return await limits.list_limits(await self._engine.context())
 
     async def delete(self, name: str) -> None:
         """Deletes a limit. Who names it is not limited any more. Raises `NotFound`."""
-        await limits.delete_limit(await self._engine.ready(), self._engine.scope, name)
+        await limits.delete_limit(await self._engine.context(), name)
 
 
 @shows_ids
@@ -233,24 +210,23 @@ class Deliveries:
             until=read_instant("until", until),
             limit=limit,
         )
-        store = await self._engine.ready()
+        context = await self._engine.context()
         return await events.list_deliveries(
-            store,
-            self._engine.scope,
-            await endpoints.select_endpoint(store, self._engine.scope, selection, endpoint),
+            context,
+            await endpoints.select_endpoint(context, selection, endpoint),
             before=None if before is None else read_id("before", before),
         )
 
     async def get(self, delivery_id: Id) -> DeliveryHistory:
         """One delivery with its attempts, `.history`. Raises `NotFound`."""
         wanted = read_id("delivery_id", delivery_id)
-        return await events.get_delivery(await self._engine.ready(), self._engine.scope, wanted)
+        return await events.get_delivery(await self._engine.context(), wanted)
 
     async def resend(self, delivery_id: Id) -> None:
         """Sends a delivery again with the same id, also a delivered one. Raises `NotFound`, and
         `Conflict` for one that is sent at most once."""
         wanted = read_id("delivery_id", delivery_id)
-        await events.resend_delivery(await self._engine.ready(), self._engine.scope, wanted)
+        await events.resend_delivery(await self._engine.context(), wanted)
 
     async def recover(
         self,
@@ -263,10 +239,14 @@ class Deliveries:
         """Sends everything again that was published in a span of time and did not arrive, oldest
         first, dead or waiting. Returns how many."""
         start, end = read_instant("since", since), read_instant("until", until)
-        store, scope = await self._engine.ready(), self._engine.scope
-        stored = await endpoints.get_endpoint(store, scope, endpoint)
+        context = await self._engine.context()
+        stored = await endpoints.get_endpoint(context, endpoint)
         return await events.recover_deliveries(
-            store, scope, stored.id, since=start, until=end, rate_per_second=rate_per_second
+            context,
+            stored.id,
+            since=start,
+            until=end,
+            rate_per_second=rate_per_second,
         )
 
 

@@ -24,6 +24,7 @@ from uuid import UUID
 
 from tickwork import clock, server, wiring
 from tickwork.app.declarations import Consumer, Registry
+from tickwork.app.handlers import check_queue_name
 from tickwork.app.invocation import check_read, step_out
 from tickwork.app.services import AsgiApp, ServiceDeclaration
 from tickwork.channel.asgi import AsgiService
@@ -39,16 +40,17 @@ from tickwork.entity.entity import EntityType
 from tickwork.errors import FieldError, InvalidInput, NotFound, TickworkError
 from tickwork.ops.audit import act_as
 from tickwork.ops.batches import BatchMaker
+from tickwork.ops.context import Context
 from tickwork.ops.entities import ensure_entity_type
 from tickwork.ops.keys import create_first_key, first_key_text
-from tickwork.ops.queues import declare_queue, queue_names
+from tickwork.ops.outside import Box, Outside
+from tickwork.ops.queues import declare_queue, get_queue, queue_names, with_nearest
 from tickwork.ops.schedules.declare import declare_schedules
 from tickwork.ops.schedules.next_fires import upcoming
-from tickwork.ops.schedules.outside import OutsideRules
 from tickwork.ops.send import RegistryComposer, send_batch
 from tickwork.ops.services import ServiceCaller
 from tickwork.ops.stores import LoopStores, Store
-from tickwork.ops.webhook_secret import Box, rotate_signing_secret, signing_secret
+from tickwork.ops.webhook_secret import rotate_signing_secret, signing_secret
 from tickwork.ops.workflows import ensure_workflow
 from tickwork.service.http_application import HttpApplication
 from tickwork.service.process_lifecycle import (
@@ -116,6 +118,27 @@ class AppEngine:
         await self._declare_workflows(store)
         return store
 
+    async def context(self, queue: str | None = None) -> Context:
+        """What the verbs of this app work with. For a call that names a queue it raises
+        `InvalidInput` unless that is a name, and `NotFound` with the nearest name if there is no
+        such queue."""
+        if queue is not None:
+            check_queue_name("queue", queue)
+        context = Context(
+            await self.ready(),
+            self.scope,
+            self.limits,
+            self.registry.payload_sent,
+            self.now,
+            self.outside(),
+        )
+        if queue is not None:
+            try:
+                await get_queue(context, queue)
+            except NotFound as error:
+                raise await with_nearest(context, error) from None
+        return context
+
     async def close(self) -> None:
         """Finishes what was accepted, and closes the store of this event loop."""
         await self.service_caller.close()
@@ -163,7 +186,7 @@ class AppEngine:
         await self.ensure_queue(queue)
         handling = self.composer.handling()
         if handling is None:
-            await send_batch(await self.open(), self.scope, queue, messages)
+            await send_batch(Context(await self.open(), self.scope), queue, messages)
             return
         if len(messages) != 1:  # A single message is checked when it is kept.
             check_batch(messages)
@@ -187,9 +210,11 @@ class AppEngine:
         """The limits of this installation."""
         return self.settings().schedule_limits
 
-    def outside(self) -> OutsideRules:
+    def outside(self) -> Outside:
         """Which targets outside its schedules may have."""
-        return OutsideRules(self.check_url, self.public_url, self.secret_box)
+        return Outside(
+            self.check_url, self.public_url, self.secret_box, self.secret_reader, self.webhook_sink
+        )
 
     def check_url(self, url: str) -> None:
         """Raises `InvalidInput` for a URL that deliveries may not reach."""
@@ -197,9 +222,8 @@ class AppEngine:
 
     async def signing_secret(self, *, rotate: bool = False) -> str:
         """The secret that webhooks of this tenant are signed with."""
-        store, box = await self.ready(), self.secret_box()
         verb = rotate_signing_secret if rotate else signing_secret
-        return await verb(store, self.scope, box)
+        return await verb(await self.context())
 
     @property
     def given_settings(self) -> dict[str, Any]:
@@ -341,7 +365,7 @@ class AppEngine:
         opening = [f"version {_version()}, database {wiring.shown_database(chosen)}"]
 
         async def look_ahead(store: Store) -> None:
-            if coming := (await upcoming(store, self.own_scope, limit=1)).fires:
+            if coming := (await upcoming(Context(store, self.own_scope), limit=1)).fires:
                 at, name = coming[0].due_at.astimezone(), coming[0].name or coming[0].schedule_id
                 opening.append(f"next tick {at:%Y-%m-%d %H:%M:%S %Z}: {name}")
 
@@ -393,7 +417,7 @@ class AppEngine:
         await self._read_queues(store)
 
     async def _read_queues(self, store: Store) -> None:
-        names = await queue_names(store, self.own_scope)
+        names = await queue_names(Context(store, self.own_scope))
         self.registry.stored = frozenset(names.values())
 
     def _read_queues_soon(self) -> None:
@@ -413,8 +437,7 @@ class AppEngine:
         """A queue declared without settings keeps the stored ones."""
         declared, scope = self.registry.queues[name], self.scope_of(name, is_owner=True)
         await declare_queue(
-            store,
-            scope,
+            Context(store, scope),
             name,
             declared.settings,
             app=self.registry.app_name,
@@ -439,9 +462,8 @@ class AppEngine:
 
     async def _declare_schedules(self, store: Store) -> None:
         declared = self.registry.schedules.values()
-        await declare_schedules(
-            store, self.own_scope, declared, app=self.registry.app_name, limits=self.limits()
-        )
+        context = Context(store, self.own_scope, self.limits)
+        await declare_schedules(context, declared, app=self.registry.app_name)
 
 
 def _report(activity: str, error: Exception) -> None:

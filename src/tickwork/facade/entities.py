@@ -26,6 +26,7 @@ from tickwork.errors import EntityBusy, FieldError, InvalidInput, NotFound
 from tickwork.facade.engine import AppEngine
 from tickwork.ops import entities as ops
 from tickwork.ops import entity_edits
+from tickwork.ops.context import Context
 from tickwork.ops.wait_answers import Wait
 from tickwork.ops.why import what_keeps, why_entity
 
@@ -64,46 +65,46 @@ class Entities:
     async def types(self, *, limit: int = 100) -> tuple[CountedType, ...]:
         """The first types of entities by name, and how many entities of each there are, counted up
         to 1,000."""
-        store, scope = await self._engine.ready(), self._engine.scope
-        return await ops.list_types(store, scope, limit=limit)
+        context = await self._engine.context()
+        return await ops.list_types(context, limit=limit)
 
     async def list(
         self, entity: str, *, prefix: str = "", limit: int = 100
     ) -> tuple[EntityRecord, ...]:
         """The first entities of a type by key, those whose key begins with `prefix`."""
-        store, scope = await self._engine.ready(), self._engine.scope
-        return await ops.list_entities(store, scope, entity, prefix=prefix, limit=limit)
+        context = await self._engine.context()
+        return await ops.list_entities(context, entity, prefix=prefix, limit=limit)
 
     async def get(self, entity: str, key: str) -> EntityRecord:
         """The size, the alarm and the schedules of an entity. Raises `NotFound`."""
-        return await ops.get_entity(await self._engine.ready(), self._engine.scope, entity, key)
+        return await ops.get_entity(await self._engine.context(), entity, key)
 
     async def delete(self, entity: str, key: str) -> None:
         """Deletes the storage, the alarm and the schedules of an entity."""
-        store = await self._engine.ready()
-        await entity_edits.delete_entity(store, self._engine.scope, entity, key)
+        context = await self._engine.context()
+        await entity_edits.delete_entity(context, entity, key)
 
     async def storage(
         self, entity: str, key: str, *, prefix: str = "", limit: int = 100
     ) -> dict[str, Any]:
         """Keys and values of an entity's storage, in the order of the keys' bytes."""
-        store, scope = await self._engine.ready(), self._engine.scope
-        return await ops.list_storage(store, scope, entity, key, prefix=prefix, limit=limit)
+        context = await self._engine.context()
+        return await ops.list_storage(context, entity, key, prefix=prefix, limit=limit)
 
     async def get_value(self, entity: str, key: str, name: str) -> Any:
         """One value of an entity's storage. Raises `NotFound`."""
-        store = await self._engine.ready()
-        return await ops.get_value(store, self._engine.scope, entity, key, name)
+        context = await self._engine.context()
+        return await ops.get_value(context, entity, key, name)
 
     async def put_value(self, entity: str, key: str, name: str, value: Any) -> None:
         """Stores a value in an entity's storage, between its calls."""
-        store = await self._engine.ready()
-        await entity_edits.put_value(store, self._engine.scope, entity, key, name, value)
+        context = await self._engine.context()
+        await entity_edits.put_value(context, entity, key, name, value)
 
     async def delete_value(self, entity: str, key: str, name: str) -> None:
         """Deletes a key of an entity's storage, between its calls."""
-        store = await self._engine.ready()
-        await entity_edits.delete_value(store, self._engine.scope, entity, key, name)
+        context = await self._engine.context()
+        await entity_edits.delete_value(context, entity, key, name)
 
     async def get_alarm(self, entity: str, key: str) -> datetime:
         """When the alarm is set to fire. Raises `NotFound` if none is set."""
@@ -119,13 +120,13 @@ class Entities:
             raise InvalidInput([FieldError("at", "is missing; such as 2027-01-01T09:00:00Z")])
         if (known := self._engine.entity_types.get(entity)) is not None:
             known.check_alarm()
-        store = await self._engine.ready()
-        await entity_edits.set_alarm(store, self._engine.scope, entity, key, when)
+        context = await self._engine.context()
+        await entity_edits.set_alarm(context, entity, key, when)
 
     async def delete_alarm(self, entity: str, key: str) -> None:
         """Deletes the alarm. Raises `NotFound` if none is set."""
-        store = await self._engine.ready()
-        await entity_edits.delete_alarm(store, self._engine.scope, entity, key)
+        context = await self._engine.context()
+        await entity_edits.delete_alarm(context, entity, key)
 
     async def call(
         self,
@@ -147,20 +148,20 @@ class Entities:
             args: Arguments by position or by name.
             idempotency_key: A repeat with the same key returns the same result.
         """
-        store, scope = await self._engine.ready(), self._engine.scope
+        context = await self._engine.context()
         by_position, by_name = ((), args) if isinstance(args, Mapping) else (args, {})
         call = ops.new_call(entity, key, method, by_position, by_name, idempotency_key)
         seconds = 2 * CALL_WAIT_SECONDS_MAX
-        value = await ops.request_call(store, scope, call, wait_seconds=seconds)
+        value = await ops.request_call(context, call, wait_seconds=seconds)
         if value is None:
-            keeper = await what_keeps(store, scope, entity, key)
+            keeper = await what_keeps(context, entity, key)
             text = f"did not run {method} in {seconds:g} seconds, and may still: first is {keeper}"
             raise EntityBusy(entity, key, text)
         return msgspec.json.decode(value)
 
     async def why(self, entity: str, key: str) -> tuple[Wait, ...]:
         """What the alarm and the calls of an entity wait for, the first ones first."""
-        return await why_entity(await self._engine.ready(), self._engine.scope, entity, key)
+        return await why_entity(await self._engine.context(), entity, key)
 
 
 class EntityHandle:
@@ -224,7 +225,9 @@ class SendHandle:
             Runner(store, type_).check(call)
             handling = engine.composer.handling()
             if handling is None:
-                return public_id(Prefix.MESSAGE, await ops.send_call(store, engine.scope, call))
+                return public_id(
+                    Prefix.MESSAGE, await ops.send_call(Context(store, engine.scope), call)
+                )
             message = ops.new_call_message(call)
             handling.send(Send(queue_of(type_.name), message))
             return public_id(Prefix.MESSAGE, message.id)

@@ -36,7 +36,6 @@ from tickwork.ops.cluster import Node
 from tickwork.ops.dead_letter_edits import edit_with_value
 from tickwork.ops.dead_letters import DeadLetter, ReplaySummary, show_dead_letter
 from tickwork.ops.messages import StoredMessage
-from tickwork.ops.stores import Store
 
 Id = UUID | str
 
@@ -49,46 +48,46 @@ class Queues:
 
     async def list(self) -> tuple[StoredQueue, ...]:
         """All queues, by name."""
-        return await queues.list_queues_in_use(await self._engine.ready(), self._engine.scope)
+        return await queues.list_queues_in_use(await self._engine.context())
 
     async def get(self, name: str) -> StoredQueue:
         """One queue with its settings. Raises `NotFound`."""
-        return await queues.get_queue(await _store(self._engine, name), self._engine.scope, name)
+        return await queues.get_queue(await self._engine.context(name), name)
 
     async def put(self, name: str, **settings: Unpack[QueueOptions]) -> StoredQueue:
         """Creates a queue for consumers that pull over HTTP, or replaces all its settings; a
         setting that is left out has its default. `app.queue` declares one with handlers."""
         check_queue_name("queue", name)
-        store = await self._engine.ready()
-        stored, _ = await queues.put_queue(store, self._engine.scope, name, {**settings})
+        context = await self._engine.context()
+        stored, _ = await queues.put_queue(context, name, {**settings})
         return stored
 
     async def update(self, name: str, **changes: Unpack[QueueOptions]) -> StoredQueue:
         """Changes settings of a queue, those of `app.queue`; None means the default again. Workers
         that run keep the old ones until they start again, except for queues that push. Settings
         given to `app.queue` are stored again when the app starts."""
-        store = await _store(self._engine, name)
-        return await queues.update_queue(store, self._engine.scope, name, changes)
+        context = await self._engine.context(name)
+        return await queues.update_queue(context, name, changes)
 
     async def stats(self, name: str) -> QueueStats:
         """How many messages wait, run and died, and how old the oldest is."""
-        return await queues.queue_stats(await _store(self._engine, name), self._engine.scope, name)
+        return await queues.queue_stats(await self._engine.context(name), name)
 
     async def pause(self, name: str) -> None:
         """Stops handing out messages. Running handlers finish."""
-        await queues.pause_queue(await _store(self._engine, name), self._engine.scope, name)
+        await queues.pause_queue(await self._engine.context(name), name)
 
     async def resume(self, name: str) -> None:
         """Hands out messages again."""
-        await queues.resume_queue(await _store(self._engine, name), self._engine.scope, name)
+        await queues.resume_queue(await self._engine.context(name), name)
 
     async def purge(self, name: str) -> int:
         """Deletes the messages that no worker has claimed, and returns how many."""
-        return await queues.purge_queue(await _store(self._engine, name), self._engine.scope, name)
+        return await queues.purge_queue(await self._engine.context(name), name)
 
     async def delete(self, name: str) -> None:
         """Deletes a queue that has neither messages nor open dead letters."""
-        await queues.delete_queue(await _store(self._engine, name), self._engine.scope, name)
+        await queues.delete_queue(await self._engine.context(name), name)
 
 
 @shows_ids
@@ -101,8 +100,8 @@ class Messages:
     async def get(self, message_id: Id, *, queue: str | None = None) -> StoredMessage:
         """One message. Raises `NotFound` when it is settled, expired or deleted."""
         wanted = read_id("message_id", message_id)
-        store = await (self._engine.ready() if queue is None else _store(self._engine, queue))
-        return await messages.show_message(store, self._engine.scope, wanted, queue=queue)
+        context = await self._engine.context(queue)
+        return await messages.show_message(context, wanted, queue=queue)
 
     async def list(
         self,
@@ -124,9 +123,9 @@ class Messages:
         """
         if state is not None and (fault := choice_error(state, ShownState)) is not None:
             raise InvalidInput([FieldError("state", fault)])
-        store, until = await _store(self._engine, queue), None
+        context, until = await self._engine.context(queue), None
         if older_than is not None:
-            until = await messages.database_time(store) - timedelta(seconds=older_than)
+            until = await messages.database_time(context.store) - timedelta(seconds=older_than)
         selection = MessageSelection(
             state=None if state is None else ShownState(state),
             type=type,
@@ -134,20 +133,18 @@ class Messages:
             correlation_id=correlation_id,
             sent_until=until,
         )
-        return await messages.first_messages(
-            store, self._engine.scope, queue, selection, limit=limit
-        )
+        return await messages.first_messages(context, queue, selection, limit=limit)
 
     async def delete(self, queue: str, message_id: Id) -> None:
         """Deletes a message that no worker has claimed. Raises `NotFound`."""
-        store, wanted = await _store(self._engine, queue), read_id("message_id", message_id)
-        if not await messages.delete_message(store, self._engine.scope, queue, wanted):
+        context, wanted = await self._engine.context(queue), read_id("message_id", message_id)
+        if not await messages.delete_message(context, queue, wanted):
             raise NotFound("message", message_id, "it is settled, or claimed by a worker")
 
     async def peek(self, queue: str, *, limit: int = 100) -> tuple[StoredMessage, ...]:
         """The next ready messages of a queue, without claiming them."""
-        store = await _store(self._engine, queue)
-        return await messages.show_next(store, self._engine.scope, queue, limit=limit)
+        context = await self._engine.context(queue)
+        return await messages.show_next(context, queue, limit=limit)
 
 
 class Subscriptions:
@@ -158,9 +155,7 @@ class Subscriptions:
 
     async def list(self) -> tuple[Subscription, ...]:
         """All subscriptions, by types and queue."""
-        found = await subscriptions.list_subscriptions(
-            await self._engine.ready(), self._engine.scope
-        )
+        found = await subscriptions.list_subscriptions(await self._engine.context())
         return tuple(
             sorted(found, key=lambda subscription: (subscription.types, subscription.queue))
         )
@@ -168,14 +163,14 @@ class Subscriptions:
     async def create(self, types: str, queue: str) -> Subscription:
         """Copies messages and events to a queue: of a type, of a prefix such as `order.*`, or `*`.
         A repeat has no effect."""
-        store = await _store(self._engine, queue)
-        return await subscriptions.subscribe(store, self._engine.scope, types, queue)
+        context = await self._engine.context(queue)
+        return await subscriptions.subscribe(context, types, queue)
 
     async def delete(self, types: str, queue: str) -> None:
         """Ends a subscription. Raises `NotFound`."""
         check_queue_name("queue", queue)
-        store = await self._engine.ready()
-        if not await subscriptions.unsubscribe(store, self._engine.scope, types, queue):
+        context = await self._engine.context()
+        if not await subscriptions.unsubscribe(context, types, queue):
             raise NotFound("subscription", f"of {queue} to {types}")
 
 
@@ -188,13 +183,13 @@ class Batches:
 
     async def get(self, batch_id: Id) -> Batch:
         """A batch with its exact counts. Raises `NotFound`."""
-        store, wanted = await self._engine.ready(), read_id("batch_id", batch_id)
-        return await batches.get_batch(store, self._engine.scope, wanted)
+        context, wanted = await self._engine.context(), read_id("batch_id", batch_id)
+        return await batches.get_batch(context, wanted)
 
     async def list(self, *, limit: int = 100) -> tuple[Batch, ...]:
         """The latest batches, newest first."""
-        store = await self._engine.ready()
-        return await batches.list_batches(store, self._engine.scope, limit=limit)
+        context = await self._engine.context()
+        return await batches.list_batches(context, limit=limit)
 
     async def items(
         self,
@@ -205,10 +200,9 @@ class Batches:
         after: Id | None = None,
     ) -> tuple[BatchItem, ...]:
         """The items of a batch that have a status: pending, processing, completed or failed."""
-        store, wanted = await self._engine.ready(), read_id("batch_id", batch_id)
+        context, wanted = await self._engine.context(), read_id("batch_id", batch_id)
         return await batches.list_items(
-            store,
-            self._engine.scope,
+            context,
             wanted,
             _item_status(status),
             limit=limit,
@@ -217,8 +211,8 @@ class Batches:
 
     async def cancel(self, batch_id: Id) -> Batch:
         """Deletes the items that no worker has claimed; they count as failed."""
-        store, wanted = await self._engine.ready(), read_id("batch_id", batch_id)
-        return await batches.cancel_batch(store, self._engine.scope, wanted)
+        context, wanted = await self._engine.context(), read_id("batch_id", batch_id)
+        return await batches.cancel_batch(context, wanted)
 
 
 @shows_ids
@@ -250,16 +244,14 @@ class DeadLetters:
         which = structs.replace(which, limit=limit)
         behind = None if after is None else read_id("after", after)
         engine = self._engine
-        store = await (engine.ready() if queue is None else _store(engine, queue))
-        found = await dead_letters.first_dead_letters(
-            store, self._engine.scope, queue, which, after=behind
-        )
+        context = await engine.context(queue)
+        found = await dead_letters.first_dead_letters(context, queue, which, after=behind)
         return tuple(map(show_dead_letter, found))
 
     async def groups(self, queue: str, *, limit: int = 100) -> tuple[DeadGroup, ...]:
         """Open dead letters grouped by reason, error and type; the largest group first."""
-        store = await _store(self._engine, queue)
-        return await dead_letters.group_dead_letters(store, self._engine.scope, queue, limit=limit)
+        context = await self._engine.context(queue)
+        return await dead_letters.group_dead_letters(context, queue, limit=limit)
 
     async def count(
         self,
@@ -274,13 +266,13 @@ class DeadLetters:
         """The number of open dead letters that match, and the time of the count. A replay or
         discard with this `failed_before` takes none that failed later."""
         which = _selection(None, reason, fingerprint, type, no_type, failed_before)
-        store = await _store(self._engine, queue)
-        return await dead_letters.count_dead_letters(store, self._engine.scope, queue, which)
+        context = await self._engine.context(queue)
+        return await dead_letters.count_dead_letters(context, queue, which)
 
     async def get(self, dead_letter_id: Id) -> DeadLetter:
         """One dead letter, open or resolved. Raises `NotFound`."""
-        store, wanted = await self._engine.ready(), read_id("dead_letter_id", dead_letter_id)
-        found = await dead_letters.get_dead_letter(store, self._engine.scope, wanted)
+        context, wanted = await self._engine.context(), read_id("dead_letter_id", dead_letter_id)
+        found = await dead_letters.get_dead_letter(context, wanted)
         return show_dead_letter(found)
 
     async def edit(
@@ -288,15 +280,8 @@ class DeadLetters:
     ) -> DeadLetter:
         """Replaces the body of an open dead letter; a replay sends the new one."""
         kind = known_content_type(content_type)
-        store, wanted = await self._engine.ready(), read_id("dead_letter_id", dead_letter_id)
-        edited = await edit_with_value(
-            store,
-            self._engine.scope,
-            wanted,
-            body,
-            kind,
-            payload_of=self._engine.registry.payload_sent,
-        )
+        context, wanted = await self._engine.context(), read_id("dead_letter_id", dead_letter_id)
+        edited = await edit_with_value(context, wanted, body, kind)
         return show_dead_letter(edited)
 
     async def replay(
@@ -325,10 +310,9 @@ class DeadLetters:
         is called with the number sent and the number in all.
         """
         which = _selection(ids, reason, fingerprint, type, no_type, failed_before)
-        store = await _store(self._engine, queue)
+        context = await self._engine.context(queue)
         return await dead_letters.replay(
-            store,
-            self._engine.scope,
+            context,
             queue,
             which,
             limit=limit,
@@ -353,8 +337,8 @@ class DeadLetters:
         """Marks dead letters as discarded, oldest first, and returns how many. Raises `NotFound`,
         before anything is done, if one of the `ids` is not an open dead letter of the queue."""
         which = _selection(ids, reason, fingerprint, type, no_type, failed_before)
-        store = await _store(self._engine, queue)
-        return await dead_letters.discard(store, self._engine.scope, queue, which, limit=limit)
+        context = await self._engine.context(queue)
+        return await dead_letters.discard(context, queue, which, limit=limit)
 
 
 class Webhooks:
@@ -398,17 +382,17 @@ class Alerts:
         """
         given = {"email": email, "webhook": webhook, "slack": slack, "discord": discord}
         target = read_alert_target(given)
-        store, box = await self._engine.ready(), self._engine.secret_box()
-        await alerts.set_alerts(store, self._engine.scope, target, box, self._engine.check_url)
+        context = await self._engine.context()
+        await alerts.set_alerts(context, target)
 
     async def get(self) -> AlertTarget | None:
         """Where alerts go; None if nowhere."""
-        store, box = await self._engine.ready(), self._engine.secret_box()
-        return await alerts.get_alerts(store, self._engine.scope, box)
+        context = await self._engine.context()
+        return await alerts.get_alerts(context)
 
     async def clear(self) -> None:
         """Sends no more alerts."""
-        await alerts.clear_alerts(await self._engine.ready(), self._engine.scope)
+        await alerts.clear_alerts(await self._engine.context())
 
 
 class Nodes:
@@ -420,18 +404,6 @@ class Nodes:
     async def list(self) -> tuple[Node, ...]:
         """Nodes with their roles, their leases and the shards they lead."""
         return await cluster.list_nodes(await self._engine.ready())
-
-
-async def _store(engine: AppEngine, queue: str) -> Store:
-    """The store, for a call that names a queue. Raises `InvalidInput` unless it is a name, and
-    `NotFound` with the nearest name if there is no such queue."""
-    check_queue_name("queue", queue)
-    store = await engine.ready()
-    try:
-        await queues.get_queue(store, engine.scope, queue)
-    except NotFound as error:
-        raise await queues.with_nearest(store, engine.scope, error) from None
-    return store
 
 
 def _selection(

@@ -30,57 +30,57 @@ class Overview:
         waits for, by its id: since when, until when, and what happens next; and the slot of a
         schedule, by the `webhook-id` of its webhook. `app.schedules.why` explains schedules."""
         engine = self._engine
-        store = await engine.ready()
-        return await why_waits(store, engine.scope, str(reference), box=engine.secret_reader)
+        context = await engine.context()
+        return await why_waits(context, str(reference))
 
     async def trace(self, reference: str) -> Trace:
         """Everything of one correlation, as a tree: messages, dead letters, deliveries, runs with
         their steps, firings. `reference` is a correlation id, or the id of a message or run."""
-        return await trace_anything(await self._engine.ready(), self._engine.scope, str(reference))
+        return await trace_anything(await self._engine.context(), str(reference))
 
     async def stats(self, *, limit: int | None = None) -> tuple[QueueView, ...]:
         """Numbers of each queue, or of the first ones: messages by state, how many are late, the
         age of the oldest, counters."""
-        return await overview(await self._engine.ready(), self._engine.scope, limit=limit)
+        return await overview(await self._engine.context(), limit=limit)
 
     async def status(self, *, checks: Collection[str] | None = None) -> HealthReport:
         """What is wrong with the tenant and the processes, worst first, each with what to do. With
         `checks` it looks at these alone, such as `["queues", "runs"]`."""
-        store = await self._engine.ready()
-        return await look_at_health(store, self._engine.scope, checks=checks)
+        context = await self._engine.context()
+        return await look_at_health(context, checks=checks)
 
     async def usage(self) -> Usage:
         """How much the tenant has: schedules, queues, messages in each state."""
-        return await tenant_usage(await self._engine.ready(), self._engine.scope)
+        return await tenant_usage(await self._engine.context())
 
     async def topology(self) -> Topology:
         """The queues with their settings, who consumes them, and the subscriptions."""
-        return await stored_topology(await self._engine.ready(), self._engine.scope)
+        return await stored_topology(await self._engine.context())
 
     async def types(self) -> tuple[MessageType, ...]:
         """The types of messages of the last hour, and those that queues and endpoints subscribe
         to."""
-        return (await list_types(await self._engine.ready(), self._engine.scope)).items
+        return (await list_types(await self._engine.context())).items
 
     async def pause_all(self) -> ClusterView:
         """No message of any tenant is claimed until `resume_all`. What runs finishes; what
         is sent is stored and waits."""
-        store = await self._engine.ready()
-        await pause_cluster(store)
-        return await describe_cluster(store)
+        context = await self._engine.context()
+        await pause_cluster(context.store)
+        return await describe_cluster(context.store)
 
     async def resume_all(self) -> ClusterView:
         """Messages are claimed again. The `missed` policy decides about slots that are late."""
-        store = await self._engine.ready()
-        await resume_cluster(store)
-        return await describe_cluster(store)
+        context = await self._engine.context()
+        await resume_cluster(context.store)
+        return await describe_cluster(context.store)
 
     async def widen_windows(self, seconds: int) -> ClusterView:
         """Spreads the firings of all schedules over at least so many seconds, except for those with
         `fire_window_seconds=0`. It holds for slots that are planned from now on; 0 ends it."""
-        store = await self._engine.ready()
-        await widen_cluster(store, {"seconds": seconds})
-        return await describe_cluster(store)
+        context = await self._engine.context()
+        await widen_cluster(context.store, {"seconds": seconds})
+        return await describe_cluster(context.store)
 
     async def cluster(self) -> ClusterView:
         """The nodes with their leases and the shards they lead, and shards without a leader."""

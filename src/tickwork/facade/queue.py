@@ -68,5 +68,6 @@ class Queue(NamedQueue[T]):
 
     async def stats(self) -> QueueStats:
         """How many messages wait, run and died, and how old the oldest is."""
-        store = await self._engine.open()
-        return await queue_stats(store, self._engine.scope_of(self.name), self.name)
+        context = await self._engine.context()
+        scope = self._engine.scope_of(self.name)
+        return await queue_stats(context.within(scope), self.name)

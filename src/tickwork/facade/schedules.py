@@ -25,6 +25,7 @@ from tickwork.core.schedule.model import Schedule as StoredSchedule
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.facade.engine import AppEngine
 from tickwork.facade.shown_ids import shows_ids
+from tickwork.ops.context import Context
 from tickwork.ops.forecast import forecast
 from tickwork.ops.schedules import calendars, change, create, lookup, views
 from tickwork.ops.schedules.complete import CompletedFiring, complete_firing
@@ -35,7 +36,6 @@ from tickwork.ops.schedules.preview import preview
 from tickwork.ops.schedules.public import Schedule, show_stored
 from tickwork.ops.schedules.views import Position
 from tickwork.ops.schedules.why import Why, why
-from tickwork.ops.stores import Store
 
 Reference = UUID | str
 OptionalReference = TypeVar("OptionalReference", UUID | str, UUID | str | None)
@@ -63,15 +63,8 @@ class Schedules:
         """
         engine = self._engine
         self._check_method(fields)
-        store, limits = await engine.ready(), engine.limits()
-        made = await create.create(
-            store,
-            engine.scope,
-            fields,
-            limits=limits,
-            payload_of=engine.registry.payload_sent,
-            outside=engine.outside(),
-        )
+        context = await engine.context()
+        made = await create.create(context, fields)
         return await self._show(made)
 
     async def create_many(self, bodies: Sequence[ScheduleFields]) -> tuple[Schedule, ...]:
@@ -79,16 +72,9 @@ class Schedules:
         engine = self._engine
         for number, fields in enumerate(bodies if _is_list(bodies) else ()):
             self._check_method(fields, f"[{number}].")
-        store, limits = await engine.ready(), engine.limits()
-        found = await create.create_many(
-            store,
-            engine.scope,
-            bodies,
-            limits=limits,
-            payload_of=engine.registry.payload_sent,
-            outside=engine.outside(),
-        )
-        return await show_stored(store, engine.scope, found)
+        context = await engine.context()
+        found = await create.create_many(context, bodies)
+        return await show_stored(context, found)
 
     async def create_bulk(
         self,
@@ -99,21 +85,15 @@ class Schedules:
         """Creates any number of schedules in pieces, each all or none; returns how many.
         `on_progress` is called with the number created so far."""
         engine = self._engine
-        store, limits = await engine.ready(), engine.limits()
+        context = await engine.context()
         return await create.create_bulk(
-            store,
-            engine.scope,
-            self._checked(bodies) if _is_list(bodies) else bodies,
-            limits=limits,
-            payload_of=engine.registry.payload_sent,
-            outside=engine.outside(),
-            on_progress=on_progress,
+            context, self._checked(bodies) if _is_list(bodies) else bodies, on_progress=on_progress
         )
 
     async def get(self, reference: Reference) -> Schedule:
         """One schedule. Raises `NotFound`."""
-        store, own = await self._find(reference)
-        return await self._show(await lookup.get_schedule(store, self._engine.scope, own))
+        context, own = await self._find(reference)
+        return await self._show(await lookup.get_schedule(context, own))
 
     async def list(
         self,
@@ -133,7 +113,7 @@ class Schedules:
         `metadata` finds schedules whose metadata has these values; it reads the tenant's schedules
         until the page is full, so prefer `owner` or `name_prefix` where there are many.
         """
-        store, scope = await self._engine.ready(), self._engine.scope
+        context = await self._engine.context()
         selection = ScheduleSelection(
             status=None if status is None else _chosen(ScheduleStatus, "status", status),
             name_prefix=name_prefix,
@@ -143,45 +123,36 @@ class Schedules:
             order=_chosen(ScheduleOrder, "order", order),
             after=None if after is None else read_id("after", after),
         )
-        found = await lookup.list_schedules(store, scope, selection, limit=limit)
-        return await show_stored(store, scope, found)
+        found = await lookup.list_schedules(context, selection, limit=limit)
+        return await show_stored(context, found)
 
     async def update(self, reference: Reference, **patch: Unpack[SchedulePatch]) -> Schedule:
         """Changes a schedule. Fields you pass replace the old values, None removes a field, a new
         timing replaces the old one. Slots that are due or running run as planned."""
-        engine = self._engine
         self._check_method(patch)
-        (store, own), limits = await self._find(reference), engine.limits()
-        changed = await change.update(
-            store,
-            engine.scope,
-            own,
-            patch,
-            limits=limits,
-            payload_of=engine.registry.payload_sent,
-            outside=engine.outside(),
-        )
+        context, own = await self._find(reference)
+        changed = await change.update(context, own, patch)
         return await self._show(changed)
 
     async def pause(self, reference: Reference) -> Schedule:
         """Pauses it. Withdraws every slot that no worker has started."""
-        store, own = await self._find(reference)
-        return await self._show(await change.pause(store, self._engine.scope, own))
+        context, own = await self._find(reference)
+        return await self._show(await change.pause(context, own))
 
     async def resume(self, reference: Reference) -> Schedule:
         """Resumes it with the next slot."""
-        store, own = await self._find(reference)
-        return await self._show(await change.resume(store, self._engine.scope, own))
+        context, own = await self._find(reference)
+        return await self._show(await change.resume(context, own))
 
     async def delete(self, reference: Reference) -> Schedule:
         """Deletes it. Its history stays for its retention."""
-        store, own = await self._find(reference)
-        return await self._show(await change.delete(store, self._engine.scope, own))
+        context, own = await self._find(reference)
+        return await self._show(await change.delete(context, own))
 
     async def trigger(self, reference: Reference) -> Schedule:
         """Fires it once, now."""
-        store, own = await self._find(reference)
-        return await self._show(await change.trigger(store, self._engine.scope, own))
+        context, own = await self._find(reference)
+        return await self._show(await change.trigger(context, own))
 
     async def backfill(
         self,
@@ -197,11 +168,9 @@ class Schedules:
         first, last = reader.instant("since"), reader.instant("until")
         if first is None or last is None:
             raise InvalidInput(faults)
-        store, own = await self._find(reference)
+        context, own = await self._find(reference)
         with _python_names():
-            return await change.backfill(
-                store, self._engine.scope, own, since=first, until=last, force=force
-            )
+            return await change.backfill(context, own, since=first, until=last, force=force)
 
     async def preview(
         self,
@@ -215,7 +184,7 @@ class Schedules:
         engine = self._engine
         body: dict[str, Any] = {**fields, "limit": limit, "from": since}
         with _python_names():
-            return await preview(await engine.ready(), engine.scope, body, limits=engine.limits())
+            return await preview(await engine.context(), body)
 
     async def upcoming(
         self,
@@ -229,10 +198,9 @@ class Schedules:
         """The next fires of one schedule or of all, soonest first: from `since` (default: now) to
         `until`, of one `owner`. Computes at most 1,000 of the schedules that are due before then,
         such as those that are overdue while no scheduler runs."""
-        store, own = await self._find(reference)
+        context, own = await self._find(reference)
         found = await upcoming_fires(
-            store,
-            self._engine.scope,
+            context,
             own,
             limit=limit,
             since=read_instant("since", since),
@@ -247,8 +215,7 @@ class Schedules:
         """The firings of each minute of the coming hours, the crowded minutes, and what a fire
         window would make of the busiest one."""
         return await forecast(
-            await self._engine.ready(),
-            self._engine.scope,
+            await self._engine.context(),
             hours=hours,
             window_seconds=window_seconds,
         )
@@ -264,10 +231,9 @@ class Schedules:
         """The history, newest first; planned and running slots come before it. The next page:
         `before=(last.finished_at, last.id)`."""
         wanted = None if status is None else _chosen(FiringStatus, "status", status)
-        store, own = await self._find(reference)
+        context, own = await self._find(reference)
         return await views.list_firings(
-            store,
-            self._engine.scope,
+            context,
             own,
             limit=limit,
             status=wanted,
@@ -276,8 +242,8 @@ class Schedules:
 
     async def why(self, reference: Reference, at: datetime | str | None = None) -> Why:
         """Explains why it fired, or did not, at an instant; by default at its latest slot."""
-        store, own = await self._find(reference)
-        return await why(store, self._engine.scope, own, read_instant("at", at))
+        context, own = await self._find(reference)
+        return await why(context, own, read_instant("at", at))
 
     def _checked(self, bodies: Iterable[ScheduleFields]) -> Iterator[ScheduleFields]:
         for fields in bodies:
@@ -299,17 +265,17 @@ class Schedules:
             fault = f"{known.name} has no method {shown(method)}; {hint}"
             raise InvalidInput([FieldError(f"{prefix}target.method", fault)])
 
-    async def _find(self, reference: OptionalReference) -> tuple[Store, OptionalReference]:
-        """The store, and the reference; the name of a function of this app means its schedule."""
-        store, registry = await self._engine.ready(), self._engine.registry
+    async def _find(self, reference: OptionalReference) -> tuple[Context, OptionalReference]:
+        """The context, and the reference; the name of a function of this app means its schedule."""
+        context, registry = await self._engine.context(), self._engine.registry
         if isinstance(reference, str) and reference in registry.schedules:
-            name = await stored_name(store, self._engine.scope, registry.app_name, reference)
-            return store, name
-        return store, reference
+            name = await stored_name(context, registry.app_name, reference)
+            return context, name
+        return context, reference
 
     async def _show(self, stored: StoredSchedule) -> Schedule:
-        store = await self._engine.open()
-        (shown,) = await show_stored(store, self._engine.scope, [stored])
+        context = await self._engine.context()
+        (shown,) = await show_stored(context, [stored])
         return shown
 
 
@@ -363,27 +329,27 @@ class Calendars:
 
     async def put(self, name: str, days: Iterable[date | str]) -> Calendar:
         """Creates a calendar or replaces its days. Schedules that use it follow."""
-        store = await self._engine.open()
-        calendar, _ = await calendars.put_calendar(store, self._engine.scope, name, days)
+        context = await self._engine.context()
+        calendar, _ = await calendars.put_calendar(context, name, days)
         return calendar
 
     async def put_ics(self, name: str, text: str | bytes) -> Calendar:
         """As `put`, with the days of an ICS file."""
-        store = await self._engine.open()
-        calendar, _ = await calendars.put_ics_calendar(store, self._engine.scope, name, text)
+        context = await self._engine.context()
+        calendar, _ = await calendars.put_ics_calendar(context, name, text)
         return calendar
 
     async def get(self, name: str) -> Calendar:
         """One calendar. Raises `NotFound`."""
-        return await calendars.get_calendar(await self._engine.open(), self._engine.scope, name)
+        return await calendars.get_calendar(await self._engine.context(), name)
 
     async def list(self) -> tuple[Calendar, ...]:
         """All calendars, by name."""
-        return await calendars.list_calendars(await self._engine.open(), self._engine.scope)
+        return await calendars.list_calendars(await self._engine.context())
 
     async def delete(self, name: str) -> None:
         """Deletes a calendar. Raises `Conflict` while a schedule uses it."""
-        await calendars.delete_calendar(await self._engine.open(), self._engine.scope, name)
+        await calendars.delete_calendar(await self._engine.context(), name)
 
 
 def declare_function(

@@ -85,8 +85,7 @@ class RunHandle(Generic[R_co]):
         `steps_from`; `steps_total` is their number. Raises `NotFound`."""
         engine = self._engine
         return await workflows.get_run(
-            await engine.ready(),
-            engine.scope,
+            await engine.context(),
             self.id,
             steps_from=steps_from,
             steps_limit=steps_limit,
@@ -105,8 +104,7 @@ class RunHandle(Generic[R_co]):
                 engine.stores.check_not_in_harness("run.result()")
 
         run = await workflows.wait_for_result(
-            await engine.ready(),
-            engine.scope,
+            await engine.context(),
             self.id,
             timeout_seconds=timeout_seconds,
             on_wait=check,
@@ -127,32 +125,28 @@ class RunHandle(Generic[R_co]):
         counts once. Raises `NotFound` for an unknown run, `Conflict` for one that has ended."""
         _check_effect("sends an event")
         engine = self._engine
-        await workflows.send_event(
-            await engine.ready(), engine.scope, self.id, type, data, event_id=id
-        )
+        await workflows.send_event(await engine.context(), self.id, type, data, event_id=id)
 
     async def pause(self) -> None:
         """Lets the run start no step until it is resumed."""
         _check_effect("pauses a run")
-        await workflows.pause_run(await self._engine.ready(), self._engine.scope, self.id)
+        await workflows.pause_run(await self._engine.context(), self.id)
 
     async def resume(self) -> None:
         """Lets a paused run go on."""
         _check_effect("resumes a run")
-        await workflows.resume_run(await self._engine.ready(), self._engine.scope, self.id)
+        await workflows.resume_run(await self._engine.context(), self.id)
 
     async def cancel(self, *, compensate: bool = False) -> None:
         """Ends the run at its next checkpoint; with `compensate` its steps are undone first."""
         _check_effect("cancels a run")
         engine = self._engine
-        await workflows.cancel_run(
-            await engine.ready(), engine.scope, self.id, compensate=compensate
-        )
+        await workflows.cancel_run(await engine.context(), self.id, compensate=compensate)
 
     async def terminate(self) -> None:
         """Ends the run at once. Nothing is compensated."""
         _check_effect("terminates a run")
-        await workflows.terminate_run(await self._engine.ready(), self._engine.scope, self.id)
+        await workflows.terminate_run(await self._engine.context(), self.id)
 
     async def restart(self, *, from_step: str | None = None, dry_run: bool = False) -> RestartPlan:
         """Starts the run again: from its beginning, or from a step with the results before it,
@@ -161,14 +155,14 @@ class RunHandle(Generic[R_co]):
         _check_effect("restarts a run")
         engine = self._engine
         restart = workflows.plan_restart if dry_run else workflows.restart_run
-        store = await engine.ready()
-        return restart_plan(await restart(store, engine.scope, self.id, from_step=from_step))
+        context = await engine.context()
+        return restart_plan(await restart(context, self.id, from_step=from_step))
 
     async def accept(self) -> None:
         """Lets a diverged run go on with today's code from here. What it has recorded is kept, and
         need not be asked for. Raises `Conflict` if the run has not diverged."""
         _check_effect("accepts a run")
-        await workflows.accept_run(await self._engine.ready(), self._engine.scope, self.id)
+        await workflows.accept_run(await self._engine.context(), self.id)
 
 
 class Workflows:
@@ -232,9 +226,7 @@ class Workflows:
             correlation_id=correlation_id,
         )
         engine = self._engine
-        (run,) = await workflows.start_runs(
-            await engine.ready(), engine.scope, [start], on_conflict
-        )
+        (run,) = await workflows.start_runs(await engine.context(), [start], on_conflict)
         return RunHandle(engine, run.id)
 
     @overload
@@ -284,7 +276,7 @@ class Workflows:
             for index, param in enumerate(all_params)
         ]
         engine = self._engine
-        runs = await workflows.start_runs(await engine.ready(), engine.scope, starts, on_conflict)
+        runs = await workflows.start_runs(await engine.context(), starts, on_conflict)
         return [RunHandle(engine, run.id) for run in runs]
 
     @overload
@@ -337,7 +329,7 @@ class Workflows:
         _check_effect("sends an event")
         engine = self._engine
         start = self._start(workflow, params, id=run_id, event=workflows.read_event(type, data, id))
-        await workflows.send_event_or_start(await engine.ready(), engine.scope, start)
+        await workflows.send_event_or_start(await engine.context(), start)
         return RunHandle(engine, run_id)
 
     async def names(self) -> tuple[str, ...]:
@@ -361,14 +353,13 @@ class Workflows:
         engine = self._engine
         name = None if workflow is None else self._name(workflow)
         found = await workflows.list_runs(
-            await engine.ready(),
-            engine.scope,
+            await engine.context(),
             workflow=name,
             status=status,
             parent=parent,
             limit=limit,
         )
-        return await workflows.summaries(await engine.ready(), engine.scope, found)
+        return await workflows.summaries(await engine.context(), found)
 
     def _start(self, workflow: AnyWorkflow, params: Any, **fields: Any) -> RunStart:
         name, declared = self._name(workflow), self._declared(workflow)

@@ -11,56 +11,56 @@ from tickwork.core.delivery.alert import (
     encode_alert_target,
 )
 from tickwork.core.delivery.target import email_fault
-from tickwork.core.model import SYSTEM, Scope
+from tickwork.core.model import SYSTEM
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.audit import recorded
+from tickwork.ops.context import Context
 from tickwork.ops.schedules.lookup import ensure_hidden_queue
-from tickwork.ops.schedules.outside import CheckUrl
-from tickwork.ops.webhook_secret import Box, check_key
+from tickwork.ops.webhook_secret import check_key
 from tickwork.store.contract import Store
 from tickwork.store.ids import own_tenant
 
 OWNER, FIELD = "alerts", "target"
 
 
-async def set_alerts(
-    store: Store, scope: Scope, target: AlertTarget, box: Box, check_url: CheckUrl
-) -> None:
+async def set_alerts(context: Context, target: AlertTarget) -> None:
     """Sends a tenant's alerts to a target from now on. Its address is stored encrypted: that of a
     chat contains its password. Raises `InvalidInput`, and `Conflict` if the key is not that of the
     tenant's other secrets: no worker could read the address."""
+    box = context.outside.secret_box()
     if target.url is None:
-        quota = await store.tenants.quota(scope)
-        if (fault := email_fault(own_tenant(scope), quota.emails_per_day)) is not None:
+        quota = await context.store.tenants.quota(context.scope)
+        if (fault := email_fault(own_tenant(context.scope), quota.emails_per_day)) is not None:
             raise InvalidInput([FieldError(target.way, fault)])
     if target.url is not None:
         try:
-            check_url(target.url)
+            context.outside.check_url(target.url)
         except InvalidInput as error:
             raise InvalidInput(
                 FieldError(target.way, field_error.message) for field_error in error.errors
             ) from None
-    await check_key(store, scope, box, "alerts were not set")
-    await ensure_alerts(store)
+    await check_key(context, box, "alerts were not set")
+    await ensure_alerts(context.store)
     for types in ALERT_TYPES:
-        await store.subscriptions.put(SYSTEM, types, ALERTS_QUEUE)
-    sealed = box.encrypt(encode_alert_target(target), own_tenant(scope), OWNER, FIELD)
-    async with recorded(store, scope, "alerts.set", "alerts", after={"way": target.way}):
-        await store.secrets.rotate(scope, OWNER, FIELD, sealed, keep_seconds=0)
+        await context.store.subscriptions.put(SYSTEM, types, ALERTS_QUEUE)
+    sealed = box.encrypt(encode_alert_target(target), own_tenant(context.scope), OWNER, FIELD)
+    async with recorded(context, "alerts.set", "alerts", after={"way": target.way}):
+        await context.store.secrets.rotate(context.scope, OWNER, FIELD, sealed, keep_seconds=0)
 
 
-async def get_alerts(store: Store, scope: Scope, box: Box) -> AlertTarget | None:
+async def get_alerts(context: Context) -> AlertTarget | None:
     """Where a tenant's alerts go; None if nowhere."""
-    found = await store.secrets.get(scope, OWNER, FIELD)
+    found = await context.store.secrets.get(context.scope, OWNER, FIELD)
     if not found:
-        return None
-    return decode_alert_target(box.decrypt(found[0], own_tenant(scope), OWNER, FIELD))
+        return None  # Most tenants have none, and no key is read for them.
+    box = context.outside.secret_box()
+    return decode_alert_target(box.decrypt(found[0], own_tenant(context.scope), OWNER, FIELD))
 
 
-async def clear_alerts(store: Store, scope: Scope) -> None:
+async def clear_alerts(context: Context) -> None:
     """Sends no more alerts for a tenant."""
-    async with recorded(store, scope, "alerts.clear", "alerts"):
-        await store.secrets.delete(scope, OWNER)
+    async with recorded(context, "alerts.clear", "alerts"):
+        await context.store.secrets.delete(context.scope, OWNER)
 
 
 async def ensure_alerts(store: Store) -> None:

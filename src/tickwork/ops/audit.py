@@ -12,8 +12,8 @@ from contextvars import ContextVar
 from uuid import UUID
 
 from tickwork.core.audit import AuditRecord, NewAuditRecord, new_record
-from tickwork.core.model import Scope
 from tickwork.core.public_id import Prefix, public_id
+from tickwork.ops.context import Context
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -41,8 +41,7 @@ class RecordedChange:
 
 @asynccontextmanager
 async def recorded(
-    store: Store,
-    scope: Scope,
+    context: Context,
     action: str,
     subject: object,
     *,
@@ -53,7 +52,7 @@ async def recorded(
     """Stores the change that is made inside together with a record of it, in one transaction. A
     refused change has no record. `by` names who acts if no request, command or app does."""
     change = RecordedChange(before, after)
-    actor = ACTOR.get() or store.audit.actor or by
+    actor = ACTOR.get() or context.store.audit.actor or by
     if actor is None:
         yield change
         return
@@ -65,7 +64,7 @@ async def recorded(
         states = (change.before, change.after)
         return new_record(record_id, actor, action, _shown(action, subject), *states)
 
-    async with store.audit.joined(scope, make):
+    async with context.store.audit.joined(context.scope, make):
         yield change
 
 
@@ -87,7 +86,7 @@ def _shown(action: str, subject: object) -> str:
 
 
 async def list_audit(
-    store: Store, scope: Scope, *, limit: int = RECORDS_LISTED, before: UUID | None = None
+    context: Context, *, limit: int = RECORDS_LISTED, before: UUID | None = None
 ) -> tuple[AuditRecord, ...]:
     """The changes in a tenant, newest first, before a given record."""
-    return await store.audit.list(scope, limit, before=before)
+    return await context.store.audit.list(context.scope, limit, before=before)

@@ -41,6 +41,7 @@ from tickwork.core.model import BatchWithItems, ContentType, Message, NewMessage
 from tickwork.core.public_id import Prefix, parse_public_id, public_id, with_prefixes
 from tickwork.errors import FieldError, InvalidInput, NotFound, TickworkError
 from tickwork.ops.audit import recorded
+from tickwork.ops.context import Context
 from tickwork.ops.quotas import admit_items
 from tickwork.ops.send import RegistryComposer, check_one_event, compose
 from tickwork.ops.stores import LoopStores
@@ -56,25 +57,23 @@ LIST_LIMIT = 100
 OnProgress = Callable[[int], None]
 
 
-async def get_batch(store: Store, scope: Scope, batch_id: UUID) -> Batch:
+async def get_batch(context: Context, batch_id: UUID) -> Batch:
     """Returns a batch with its exact progress; raises `NotFound` if there is none of that id."""
-    return await store.batches.get(scope, batch_id)
+    return await context.store.batches.get(context.scope, batch_id)
 
 
 async def list_batches(
-    store: Store,
-    scope: Scope,
+    context: Context,
     *,
     limit: int = LIST_LIMIT,
     before: tuple[datetime, UUID] | None = None,
 ) -> tuple[Batch, ...]:
     """Returns the latest batches, newest first, before a time of creation and id."""
-    return await store.batches.list(scope, limit, before=before)
+    return await context.store.batches.list(context.scope, limit, before=before)
 
 
 async def list_items(
-    store: Store,
-    scope: Scope,
+    context: Context,
     batch_id: UUID,
     status: ItemStatus,
     *,
@@ -82,21 +81,20 @@ async def list_items(
     after: UUID | None = None,
 ) -> tuple[BatchItem, ...]:
     """Returns the items of a batch that have a status, by id, starting after the item `after`."""
-    return await store.batches.items(scope, batch_id, status, limit, after=after)
+    return await context.store.batches.items(context.scope, batch_id, status, limit, after=after)
 
 
-async def cancel_batch(store: Store, scope: Scope, batch_id: UUID) -> Batch:
+async def cancel_batch(context: Context, batch_id: UUID) -> Batch:
     """Deletes the items of a batch that no worker has claimed; they count as failed.
 
     A batch that is still being filled takes no more items. Its completion event is sent.
     """
-    async with recorded(store, scope, "batch.cancel", batch_id):
-        return await store.batches.cancel(scope, batch_id)
+    async with recorded(context, "batch.cancel", batch_id):
+        return await context.store.batches.cancel(context.scope, batch_id)
 
 
 async def create_batch(
-    store: Store,
-    scope: Scope,
+    context: Context,
     queue: str,
     bodies: Iterable[object],
     *,
@@ -115,12 +113,14 @@ async def create_batch(
     batch = NewBatch(id=batch_id or new_id(), queue=queue, completion_queue=completion_queue)
     options["content_type"] = content_type
     items = compose_items(check_single_event(bodies, options), composing, options, on_progress)
-    return await store.batches.create(scope, batch, await admit_items(store, scope, items))
+    return await context.store.batches.create(
+        context.scope, batch, await admit_items(context, items)
+    )
 
 
-async def close_batch(store: Store, scope: Scope, batch_id: UUID) -> Batch:
+async def close_batch(context: Context, batch_id: UUID) -> Batch:
     """Closes an open batch: it completes with the items that it has."""
-    return await store.batches.close(scope, batch_id)
+    return await context.store.batches.close(context.scope, batch_id)
 
 
 def check_single_event(bodies: Iterable[object], options: dict[str, Any]) -> Iterable[object]:
@@ -227,7 +227,9 @@ class BatchHandle:
 
     async def cancel(self) -> Batch:
         """Deletes the items that no worker has claimed; they count as failed."""
-        return with_prefixes(await cancel_batch(await self._stored(), self._scope, self._id))
+        return with_prefixes(
+            await cancel_batch(Context(await self._stored(), self._scope), self._id)
+        )
 
     async def _stored(self) -> Store:
         if self._created_in is not None and not self._created_in.has_ended:
@@ -352,10 +354,9 @@ class BatchMaker:
 
         async with AsyncExitStack() as on_error:
             if is_ours:
-                on_error.push_async_exit(partial(_withdraw, store, scope, batch.id))
+                on_error.push_async_exit(partial(_withdraw, Context(store, scope), batch.id))
             await create_batch(
-                store,
-                scope,
+                Context(store, scope),
                 batch.queue,
                 bodies,
                 batch_id=batch.id,
@@ -402,8 +403,7 @@ class BatchMaker:
 
 
 async def _withdraw(
-    store: Store,
-    scope: Scope,
+    context: Context,
     batch_id: UUID,
     _kind: object,
     error: BaseException | None,
@@ -416,7 +416,7 @@ async def _withdraw(
     if not isinstance(error, Exception | asyncio.CancelledError):
         return  # No error, or the event loop is ending and can run nothing more.
     try:
-        await store.batches.cancel(scope, batch_id, publish_event=False)
+        await context.store.batches.cancel(context.scope, batch_id, publish_event=False)
     except NotFound:
         return  # Nothing of it was stored.
     except TickworkError as failure:

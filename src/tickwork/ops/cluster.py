@@ -14,6 +14,7 @@ from tickwork.core.schedule.shards import check_shard_count
 from tickwork.core.schedule.widen import read_widen
 from tickwork.extras import INSTALL_DELIVERY, NO_DELIVERY, has_delivery_extra
 from tickwork.ops.audit import recorded
+from tickwork.ops.context import Context
 from tickwork.ops.schedules.outside import has_deliveries
 from tickwork.store.contract import Store
 from tickwork.store.shared.doctor import Finding, Level
@@ -114,7 +115,11 @@ async def resume_all(store: Store) -> None:
 async def _set_pause(store: Store, action: str, *, is_paused: bool) -> datetime | None:
     before = await store.nodes.paused_at(SYSTEM)
     async with recorded(
-        store, DEFAULT, action, "cluster", before={"paused_at": before}, after={"paused": is_paused}
+        Context(store, DEFAULT),
+        action,
+        "cluster",
+        before={"paused_at": before},
+        after={"paused": is_paused},
     ):
         return await store.nodes.pause_all(SYSTEM, is_paused=is_paused)
 
@@ -125,7 +130,9 @@ async def widen_windows(store: Store, fields: Mapping[str, object]) -> None:
     wanted = read_widen(fields)
     before = {"widened_seconds": await store.nodes.widened_seconds(SYSTEM)}
     after = {"widened_seconds": wanted}
-    async with recorded(store, DEFAULT, "cluster.widen", "cluster", before=before, after=after):
+    async with recorded(
+        Context(store, DEFAULT), "cluster.widen", "cluster", before=before, after=after
+    ):
         await store.nodes.widen(SYSTEM, wanted)
 
 
@@ -201,7 +208,7 @@ async def reshard(
     if check_shard_count(count) != before:
         was, becomes = {"shards": before}, {"shards": count}
         async with recorded(
-            store, DEFAULT, "cluster.reshard", "cluster", before=was, after=becomes
+            Context(store, DEFAULT), "cluster.reshard", "cluster", before=was, after=becomes
         ):
             await store.shards.replace(SYSTEM, count)
     progress(state := await _resharded(store, before))

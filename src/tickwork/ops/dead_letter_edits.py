@@ -5,32 +5,34 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from tickwork.app.payloads import Payload, PayloadOf
+from tickwork.app.payloads import Payload
 from tickwork.core.delivery import endpoint, target
 from tickwork.core.entity.call import check_edited_call
 from tickwork.core.limits import ENTITIES_PREFIX, is_hidden
 from tickwork.core.message.dead_letter import DeadLetter
-from tickwork.core.model import ContentType, Scope
+from tickwork.core.model import ContentType
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.audit import recorded
+from tickwork.ops.context import Context
 from tickwork.ops.dead_letters import get_dead_letter
 from tickwork.ops.queues import queue_names
-from tickwork.store.contract import Store
 
 
 async def edit_dead_letter(
-    store: Store, scope: Scope, dead_letter_id: UUID, body: bytes, content_type: ContentType
+    context: Context, dead_letter_id: UUID, body: bytes, content_type: ContentType
 ) -> DeadLetter:
     """Replaces the body of an open dead letter; a replay sends the new one.
 
     Raises `Conflict` if the dead letter is resolved. Of a delivery only the payload may change.
     """
-    letter = await get_dead_letter(store, scope, dead_letter_id)
-    queue = (await queue_names(store, scope)).get(letter.queue_id)
+    letter = await get_dead_letter(context, dead_letter_id)
+    queue = (await queue_names(context)).get(letter.queue_id)
     if queue is not None and is_hidden(queue):
         _check_edited(queue, letter.body, body)
-    async with recorded(store, scope, "dead_letter.edit", dead_letter_id):
-        return await store.dead_letters.edit(scope, dead_letter_id, body, content_type)
+    async with recorded(context, "dead_letter.edit", dead_letter_id):
+        return await context.store.dead_letters.edit(
+            context.scope, dead_letter_id, body, content_type
+        )
 
 
 def _check_edited(queue: str, before: bytes, after: bytes) -> None:
@@ -47,37 +49,25 @@ def _check_edited(queue: str, before: bytes, after: bytes) -> None:
 
 
 async def edit_with_value(
-    store: Store,
-    scope: Scope,
-    dead_letter_id: UUID,
-    value: object,
-    content_type: ContentType,
-    *,
-    payload_of: PayloadOf,
+    context: Context, dead_letter_id: UUID, value: object, content_type: ContentType
 ) -> DeadLetter:
     """As `edit_dead_letter` with a body that is not encoded yet. Raises `InvalidInput` if it does
     not fit the type that the app declares for its queue."""
-    letter = await get_dead_letter(store, scope, dead_letter_id)
-    queue = (await queue_names(store, scope)).get(letter.queue_id)
-    payload = None if queue is None else payload_of(queue, letter.type)
+    letter = await get_dead_letter(context, dead_letter_id)
+    queue = (await queue_names(context)).get(letter.queue_id)
+    payload = None if queue is None else context.types(queue, letter.type)
     encoded = (payload or Payload[Any]()).encode(value, content_type)
-    return await edit_dead_letter(store, scope, dead_letter_id, encoded, content_type)
+    return await edit_dead_letter(context, dead_letter_id, encoded, content_type)
 
 
 async def edit_with_encoded(
-    store: Store,
-    scope: Scope,
-    dead_letter_id: UUID,
-    body: bytes,
-    content_type: ContentType,
-    *,
-    payload_of: PayloadOf,
+    context: Context, dead_letter_id: UUID, body: bytes, content_type: ContentType
 ) -> DeadLetter:
     """As `edit_dead_letter`. Raises `InvalidInput` if the body does not fit the type that the app
     declares for its queue."""
-    letter = await get_dead_letter(store, scope, dead_letter_id)
-    queue = (await queue_names(store, scope)).get(letter.queue_id)
-    payload = None if queue is None else payload_of(queue, letter.type)
+    letter = await get_dead_letter(context, dead_letter_id)
+    queue = (await queue_names(context)).get(letter.queue_id)
+    payload = None if queue is None else context.types(queue, letter.type)
     if payload is not None:
         payload.check(body, content_type)
-    return await edit_dead_letter(store, scope, dead_letter_id, body, content_type)
+    return await edit_dead_letter(context, dead_letter_id, body, content_type)

@@ -49,6 +49,7 @@ from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.errors import BacklogFull, FieldError, InvalidInput, NotFound
 from tickwork.ops.audit import recorded
+from tickwork.ops.context import Context
 from tickwork.store.contract import Store
 
 LIST_LIMIT = 100
@@ -116,7 +117,7 @@ class ReplaySummary(Struct, frozen=True, kw_only=True):
 
 
 async def list_dead_letters(
-    store: Store, scope: Scope, queue: str | None, which: Selection, *, after: UUID | None = None
+    context: Context, queue: str | None, which: Selection, *, after: UUID | None = None
 ) -> DeadLetterPage:
     """Returns the open dead letters of a queue that are selected, oldest first; without a queue
     those of all queues, newest first.
@@ -124,20 +125,20 @@ async def list_dead_letters(
     `after` is `next` of the page before, or the id of a dead letter. A page may be short, or empty,
     and have a next one: where few dead letters match a filter, it looks at `LOOKED_AT_MAX` of them.
     """
-    letters, looked_at_max = store.dead_letters, LOOKED_AT_MAX
+    letters, looked_at_max = context.store.dead_letters, LOOKED_AT_MAX
     if queue is None:
-        return await letters.newest(scope, which, after=after, looked_at_max=looked_at_max)
-    return await letters.list(scope, queue, which, after=after, looked_at_max=looked_at_max)
+        return await letters.newest(context.scope, which, after=after, looked_at_max=looked_at_max)
+    return await letters.list(context.scope, queue, which, after=after, looked_at_max=looked_at_max)
 
 
 async def first_dead_letters(
-    store: Store, scope: Scope, queue: str | None, which: Selection, *, after: UUID | None = None
+    context: Context, queue: str | None, which: Selection, *, after: UUID | None = None
 ) -> tuple[StoredDeadLetter, ...]:
     """Returns the first of the selected dead letters, however many it has to look at."""
     found: tuple[StoredDeadLetter, ...] = ()
     while True:
         rest = structs.replace(which, limit=which.limit - len(found))
-        page = await list_dead_letters(store, scope, queue, rest, after=after)
+        page = await list_dead_letters(context, queue, rest, after=after)
         found += page.letters
         after = page.next
         if after is None or len(found) == which.limit:
@@ -145,39 +146,38 @@ async def first_dead_letters(
 
 
 async def group_dead_letters(
-    store: Store, scope: Scope, queue: str, *, limit: int = LIST_LIMIT
+    context: Context, queue: str, *, limit: int = LIST_LIMIT
 ) -> tuple[DeadGroup, ...]:
     """Groups the open dead letters of a queue by reason, error and type; largest group first. The
     first `EXAMPLES_MAX` have an example."""
-    groups = await store.dead_letters.groups(scope, queue, limit)
-    shown = [await _with_example(store, scope, queue, group) for group in groups[:EXAMPLES_MAX]]
+    groups = await context.store.dead_letters.groups(context.scope, queue, limit)
+    shown = [await _with_example(context, queue, group) for group in groups[:EXAMPLES_MAX]]
     return (*shown, *groups[EXAMPLES_MAX:])
 
 
-async def _with_example(store: Store, scope: Scope, queue: str, group: DeadGroup) -> DeadGroup:
+async def _with_example(context: Context, queue: str, group: DeadGroup) -> DeadGroup:
     which = Selection(reason=group.reason, fingerprint=group.fingerprint, type=group.type, limit=1)
-    page = await list_dead_letters(store, scope, queue, which)
+    page = await list_dead_letters(context, queue, which)
     example = next((summary(letter.error) for letter in page.letters), None)
     return structs.replace(group, example=example)
 
 
-async def count_dead_letters(
-    store: Store, scope: Scope, queue: str, which: Selection
-) -> MatchingDeadLetters:
+async def count_dead_letters(context: Context, queue: str, which: Selection) -> MatchingDeadLetters:
     """Counts the open dead letters of a queue that match now; ignores `which.limit` and its ids."""
-    until = _until(which, await store.now())
+    until = _until(which, await context.store.now())
     bounded = structs.replace(which, failed_before=until)
-    return MatchingDeadLetters(await store.dead_letters.count(scope, queue, bounded), until)
+    return MatchingDeadLetters(
+        await context.store.dead_letters.count(context.scope, queue, bounded), until
+    )
 
 
-async def get_dead_letter(store: Store, scope: Scope, dead_letter_id: UUID) -> StoredDeadLetter:
+async def get_dead_letter(context: Context, dead_letter_id: UUID) -> StoredDeadLetter:
     """Returns one dead letter, open or resolved; raises `NotFound` if there is none."""
-    return await store.dead_letters.get(scope, dead_letter_id)
+    return await context.store.dead_letters.get(context.scope, dead_letter_id)
 
 
 async def replay(
-    store: Store,
-    scope: Scope,
+    context: Context,
     queue: str,
     which: Selection,
     *,
@@ -196,16 +196,16 @@ async def replay(
     `canary_timeout_seconds` counts from when the last canary becomes visible.
     """
     _check(limit, canary, rate_per_second, canary_timeout_seconds)
-    started_at = await store.now()
-    selected = await _select(store, scope, queue, which, started_at, limit)
+    started_at = await context.store.now()
+    selected = await _select(context, queue, which, started_at, limit)
     letters_max = selected.letters
     spacing = 0.0 if rate_per_second is None else 1.0 / rate_per_second
     if letters_max * spacing > DELAY_SECONDS_MAX:
         fault = f"takes more than a year for {letters_max} dead letters; raise it, or give a limit"
         raise InvalidInput([FieldError("rate_per_second", fault)])
     run = _Replay(
-        store,
-        scope,
+        context.store,
+        context.scope,
         queue,
         selected.which,
         spacing_seconds=spacing,
@@ -213,13 +213,13 @@ async def replay(
         letters_max=letters_max,
         on_progress=on_progress,
     )
-    async with _recorded(store, scope, "replay", queue, selected):
+    async with _recorded(context, "replay", queue, selected):
         canaries = await run.send(min(canary, letters_max))
         failed, stopped = 0, run.stopped
         if canaries and stopped is None:
             deadline = max(run.next_at, started_at) + timedelta(seconds=canary_timeout_seconds)
-            handled = await _wait(store, scope, queue, canaries, deadline, sleep)
-            failed = await _count_dead(store, scope, queue, canaries, started_at)
+            handled = await _wait(context, queue, canaries, deadline, sleep)
+            failed = await _count_dead(context, queue, canaries, started_at)
             stopped = (
                 StopReason.CANARY_DIED if failed else None if handled else StopReason.CANARY_TIMEOUT
             )
@@ -232,8 +232,7 @@ async def replay(
 
 
 async def discard(
-    store: Store,
-    scope: Scope,
+    context: Context,
     queue: str,
     which: Selection,
     *,
@@ -242,13 +241,13 @@ async def discard(
 ) -> int:
     """Resolves the selected dead letters of a queue without sending them; returns how many. Raises
     `NotFound`, before anything is done, if it names ids that are not open."""
-    selected = await select_dead_letters(store, scope, queue, which, limit=limit)
+    selected = await select_dead_letters(context, queue, which, limit=limit)
     discarded = 0
-    async with _recorded(store, scope, "discard", queue, selected):
+    async with _recorded(context, "discard", queue, selected):
         while discarded < selected.letters:
             chunk = min(selected.letters - discarded, DEAD_LETTERS_AT_ONCE_MAX)
             these = structs.replace(selected.which, limit=chunk)
-            done = await store.dead_letters.discard(scope, queue, these)
+            done = await context.store.dead_letters.discard(context.scope, queue, these)
             discarded += done
             if on_progress is not None:
                 on_progress(discarded, selected.letters)
@@ -259,22 +258,22 @@ async def discard(
 
 @asynccontextmanager
 async def _recorded(
-    store: Store, scope: Scope, verb: str, queue: str, selected: SelectedDeadLetters
+    context: Context, verb: str, queue: str, selected: SelectedDeadLetters
 ) -> AsyncIterator[None]:
     """Records a change of many dead letters in the first of its transactions."""
     after = {"letters": selected.letters, "ids": _named(selected.which.ids or ())}
-    async with recorded(store, scope, f"dead_letters.{verb}", queue, after=after) as change:
+    async with recorded(context, f"dead_letters.{verb}", queue, after=after) as change:
         change.is_void = not selected.letters
         yield
 
 
 async def select_dead_letters(
-    store: Store, scope: Scope, queue: str, which: Selection, *, limit: int | None = None
+    context: Context, queue: str, which: Selection, *, limit: int | None = None
 ) -> SelectedDeadLetters:
     """Returns the dead letters that match now, so that a later `discard` takes exactly those.
     Raises `NotFound` if it names ids that are not open."""
     _check(limit, 0, None, CANARY_TIMEOUT_SECONDS)
-    return await _select(store, scope, queue, which, await store.now(), limit)
+    return await _select(context, queue, which, await context.store.now(), limit)
 
 
 def _named(ids: Sequence[UUID]) -> list[str]:
@@ -282,9 +281,9 @@ def _named(ids: Sequence[UUID]) -> list[str]:
     return [public_id(Prefix.DEAD_LETTER, letter_id) for letter_id in ids[:IDS_NAMED_MAX]]
 
 
-async def _check_open(store: Store, scope: Scope, queue: str, ids: Sequence[UUID]) -> None:
+async def _check_open(context: Context, queue: str, ids: Sequence[UUID]) -> None:
     """Raises `NotFound` if some ids are not open dead letters of the queue."""
-    still_open = await _by_id(store, scope, queue, Selection(ids=tuple(ids)))
+    still_open = await _by_id(context, queue, Selection(ids=tuple(ids)))
     missing = [id_ for id_ in dict.fromkeys(ids) if id_ not in still_open]
     if missing:
         named = ", ".join(_named(missing))
@@ -294,8 +293,7 @@ async def _check_open(store: Store, scope: Scope, queue: str, ids: Sequence[UUID
 
 
 async def _select(
-    store: Store,
-    scope: Scope,
+    context: Context,
     queue: str,
     which: Selection,
     now: datetime,
@@ -303,10 +301,10 @@ async def _select(
 ) -> SelectedDeadLetters:
     which = structs.replace(which, failed_before=_until(which, now))
     if which.ids is None:
-        matching = await store.dead_letters.count(scope, queue, which)
+        matching = await context.store.dead_letters.count(context.scope, queue, which)
     else:
-        await _check_open(store, scope, queue, which.ids)
-        matching = len(await _by_id(store, scope, queue, which))
+        await _check_open(context, queue, which.ids)
+        matching = len(await _by_id(context, queue, which))
     return SelectedDeadLetters(which, matching if limit is None else min(limit, matching))
 
 
@@ -314,7 +312,7 @@ def _until(which: Selection, now: datetime) -> datetime:
     return now if which.failed_before is None else min(now, which.failed_before)
 
 
-async def _by_id(store: Store, scope: Scope, queue: str, which: Selection) -> frozenset[UUID]:
+async def _by_id(context: Context, queue: str, which: Selection) -> frozenset[UUID]:
     """Returns the ids of a selection that are open and match it."""
     ids = which.ids or ()
     size = DEAD_LETTERS_AT_ONCE_MAX
@@ -322,7 +320,7 @@ async def _by_id(store: Store, scope: Scope, queue: str, which: Selection) -> fr
     # With no ids, query anyway: it raises NotFound if there is no such queue.
     for start in range(0, max(len(ids), 1), size):
         some = structs.replace(which, ids=ids[start : start + size], limit=size)
-        page = await store.dead_letters.list(scope, queue, some)
+        page = await context.store.dead_letters.list(context.scope, queue, some)
         found.update(letter.id for letter in page.letters)
     return frozenset(found)
 
@@ -384,8 +382,7 @@ class _Replay:
 
 
 async def _wait(
-    store: Store,
-    scope: Scope,
+    context: Context,
     queue: str,
     messages: Iterable[UUID],
     deadline: datetime,
@@ -395,8 +392,8 @@ async def _wait(
     waiting = [*messages]
     while waiting:
         # While one message is unsettled there is no need to check the others.
-        if await _is_unsettled(store, scope, queue, waiting[-1]):
-            if await store.now() >= deadline:
+        if await _is_unsettled(context, queue, waiting[-1]):
+            if await context.store.now() >= deadline:
                 return False
             await sleep(CANARY_POLL_SECONDS)
         else:
@@ -404,26 +401,26 @@ async def _wait(
     return True
 
 
-async def _is_unsettled(store: Store, scope: Scope, queue: str, message_id: UUID) -> bool:
+async def _is_unsettled(context: Context, queue: str, message_id: UUID) -> bool:
     try:
-        await store.messages.get(scope, queue, message_id)
+        await context.store.messages.get(context.scope, queue, message_id)
     except NotFound:
         return False
     return True
 
 
 async def _count_dead(
-    store: Store, scope: Scope, queue: str, messages: Iterable[UUID], since: datetime
+    context: Context, queue: str, messages: Iterable[UUID], since: datetime
 ) -> int:
     """Returns how many of the messages are open dead letters.
 
     Searches only groups with a dead letter since then; usually there is none.
     """
     wanted = frozenset(messages)
-    groups = await store.dead_letters.groups(scope, queue, LIST_LIMIT_MAX)
+    groups = await context.store.dead_letters.groups(context.scope, queue, LIST_LIMIT_MAX)
     found: set[UUID] = set()
     for selection in _selections(groups, since):
-        found |= await _find_dead(store, scope, queue, selection, wanted)
+        found |= await _find_dead(context, queue, selection, wanted)
     return len(found)
 
 
@@ -444,12 +441,12 @@ def _selections(groups: Sequence[DeadGroup], since: datetime) -> Iterator[Select
 
 
 async def _find_dead(
-    store: Store, scope: Scope, queue: str, selection: Selection, wanted: frozenset[UUID]
+    context: Context, queue: str, selection: Selection, wanted: frozenset[UUID]
 ) -> set[UUID]:
     found: set[UUID] = set()
     after: UUID | None = None
     while True:
-        page = await list_dead_letters(store, scope, queue, selection, after=after)
+        page = await list_dead_letters(context, queue, selection, after=after)
         found.update(letter.message_id for letter in page.letters if letter.message_id in wanted)
         after = page.next
         if after is None:

@@ -17,7 +17,6 @@ from uuid import UUID
 import msgspec
 from msgspec import structs
 
-from tickwork.channel.channels import WebhookSink
 from tickwork.core.delivery.endpoint import (
     ENDPOINTS_QUEUE,
     ENDPOINTS_SETTINGS,
@@ -58,14 +57,14 @@ from tickwork.errors import (
 )
 from tickwork.extras import delivery_extra
 from tickwork.ops.audit import RecordedChange, recorded
+from tickwork.ops.context import Context
+from tickwork.ops.outside import Box, CheckUrl
 from tickwork.ops.queues import CHANGE_ATTEMPTS_MAX
 from tickwork.ops.schedules.lookup import ensure_hidden_queue
-from tickwork.ops.schedules.outside import CheckUrl
 from tickwork.ops.webhook_secret import (
     ROTATION_SECONDS,
     SECRET_BYTES,
     SIGNING,
-    Box,
     check_current,
     check_key,
     readable,
@@ -90,96 +89,94 @@ class CreatedEndpoint(Endpoint, frozen=True, kw_only=True):
 
 
 async def create_endpoint(
-    store: Store,
-    scope: Scope,
-    name: str,
-    fields: Mapping[str, object],
-    *,
-    box: Box,
-    check_url: CheckUrl,
+    context: Context, name: str, fields: Mapping[str, object]
 ) -> CreatedEndpoint:
     """Stores a new endpoint and its secrets. Raises `InvalidInput`, `Conflict` if the name is in
     use or the key is not that of the tenant's other secrets, `TooMany`."""
-    given = _checked(lambda: read_name(name), lambda: read_endpoint(fields), check_url)
-    await check_key(store, scope, box, f"endpoint {name} was not created")
-    await ensure_endpoints(store)
-    now = await store.now()
+    box = context.outside.secret_box()
+    given = _checked(
+        lambda: read_name(name), lambda: read_endpoint(fields), context.outside.check_url
+    )
+    await check_key(context, box, f"endpoint {name} was not created")
+    await ensure_endpoints(context.store)
+    now = await context.store.now()
     endpoint_id = new_id()
     secret = _new_secret(given.settings)
     new = Endpoint(
         id=endpoint_id,
-        tenant=own_tenant(scope),
+        tenant=own_tenant(context.scope),
         name=name,
         settings=given.settings,
         created_at=now,
         updated_at=now,
     )
     # Secrets first: an endpoint without them could deliver nothing.
-    await _put_secrets(store, scope, new, box, {SIGNING: secret, **_header_fields(given)})
+    await _put_secrets(context, new, box, {SIGNING: secret, **_header_fields(given)})
     try:
-        async with recorded(store, scope, "endpoint.create", name, after=_shown(new)):
-            made = await store.endpoints.create(scope, new)
+        async with recorded(context, "endpoint.create", name, after=_shown(new)):
+            made = await context.store.endpoints.create(context.scope, new)
     except TickworkError:
-        await store.secrets.delete(scope, secrets_owner(endpoint_id))
+        await context.store.secrets.delete(context.scope, secrets_owner(endpoint_id))
         raise
     values = {field: getattr(made, field) for field in Endpoint.__struct_fields__}
     return CreatedEndpoint(**values, secret=_for_receiver(secret))
 
 
-async def get_endpoint(store: Store, scope: Scope, reference: UUID | str) -> Endpoint:
+async def get_endpoint(context: Context, reference: UUID | str) -> Endpoint:
     """One endpoint by its name or id. Raises `NotFound`."""
     given: object = reference
     if not isinstance(given, UUID | str):
         fault = f"must be the name or id of an endpoint, not {shown(given)}"
         raise InvalidInput([FieldError("endpoint", fault)])
     endpoint_id = reference if isinstance(reference, UUID) else parse_id(reference)
-    return await store.endpoints.get(scope, endpoint_id or reference)
+    return await context.store.endpoints.get(context.scope, endpoint_id or reference)
 
 
 async def select_endpoint(
-    store: Store, scope: Scope, selection: DeliverySelection, reference: UUID | str | None
+    context: Context, selection: DeliverySelection, reference: UUID | str | None
 ) -> DeliverySelection:
     """The selection, of one endpoint if one is given."""
     if reference is None:
         return selection
-    stored = await get_endpoint(store, scope, reference)
+    stored = await get_endpoint(context, reference)
     return structs.replace(selection, endpoint_id=stored.id)
 
 
 async def list_endpoints(
-    store: Store, scope: Scope, *, limit: int, after: str | None = None
+    context: Context, *, limit: int, after: str | None = None
 ) -> tuple[Endpoint, ...]:
     """Endpoints by name."""
-    return await store.endpoints.list(scope, limit, after=after)
+    return await context.store.endpoints.list(context.scope, limit, after=after)
 
 
 async def update_endpoint(
-    store: Store,
-    scope: Scope,
+    context: Context,
     reference: UUID | str,
     fields: Mapping[str, object],
     *,
-    box: Callable[[], Box],
-    check_url: CheckUrl,
     check: CheckEndpoint | None = None,
 ) -> Endpoint:
     """Changes the given fields only. `secret_headers` replaces all of them. `check` may refuse the
     stored endpoint, such as for an old `If-Match`."""
     for _ in range(CHANGE_ATTEMPTS_MAX):
-        stored = await get_endpoint(store, scope, reference)
+        stored = await get_endpoint(context, reference)
         if check is not None:
             check(stored)  # Before secrets are replaced; and again in the transaction.
         read = partial(read_changes, stored.settings, fields)
-        given = _checked(lambda: None, read, check_url)
+        given = _checked(lambda: None, read, context.outside.check_url)
         if given.secrets:
             await check_key(
-                store, Scope(stored.tenant), box(), f"endpoint {stored.name} was not changed"
+                context.within(Scope(stored.tenant)),
+                context.outside.secret_box(),
+                f"endpoint {stored.name} was not changed",
             )
-            await _put_secrets(store, scope, stored, box(), _header_fields(given))
+            await _put_secrets(context, stored, context.outside.secret_box(), _header_fields(given))
         after, same = structs.replace(stored, settings=given.settings), _unchanged(stored, check)
         with suppress(PreconditionFailed):
-            async with _recorded(store, scope, "update", stored, after=_shown(after)):
-                return await store.endpoints.update(scope, stored.id, given.settings, check=same)
+            async with _recorded(context, "update", stored, after=_shown(after)):
+                return await context.store.endpoints.update(
+                    context.scope, stored.id, given.settings, check=same
+                )
     raise Conflict(f"others change endpoint {reference} all the time; try again")
 
 
@@ -195,19 +192,20 @@ def _unchanged(known: Endpoint, check: CheckEndpoint | None) -> CheckEndpoint:
     return refuse
 
 
-async def rotate_secret(store: Store, scope: Scope, reference: UUID | str, *, box: Box) -> str:
+async def rotate_secret(context: Context, reference: UUID | str) -> str:
     """Replaces the signing secret and returns the new one, or its public key. For a day deliveries
     carry the signatures of both. Raises `Conflict` if the key does not read the current one."""
-    stored = await get_endpoint(store, scope, reference)
+    box = context.outside.secret_box()
+    stored = await get_endpoint(context, reference)
     secret, owner = _new_secret(stored.settings), secrets_owner(stored.id)
-    found = await store.secrets.get(Scope(stored.tenant), owner, SIGNING)
+    found = await context.store.secrets.get(Scope(stored.tenant), owner, SIGNING)
     what = f"the secret of endpoint {stored.name}"
     advice = "if that key is lost, delete the endpoint and create it again"
     check_current(box, found, stored.tenant, owner, what, advice)
     sealed = box.encrypt(secret, stored.tenant, owner, SIGNING)
-    async with _recorded(store, scope, "rotate", stored):
-        await store.secrets.rotate(
-            scope,
+    async with _recorded(context, "rotate", stored):
+        await context.store.secrets.rotate(
+            context.scope,
             owner,
             SIGNING,
             sealed,
@@ -217,13 +215,12 @@ async def rotate_secret(store: Store, scope: Scope, reference: UUID | str, *, bo
     return _for_receiver(secret)
 
 
-async def public_keys(
-    store: Store, scope: Scope, reference: UUID | str, *, box: Box
-) -> tuple[str, ...]:
+async def public_keys(context: Context, reference: UUID | str) -> tuple[str, ...]:
     """The public keys with which the signatures `v1a` of an endpoint can be checked, the current
     one first. Raises `NotFound` if it has none."""
-    stored = await get_endpoint(store, scope, reference)
-    secrets = await _secrets(store, stored, box, SIGNING)
+    box = context.outside.secret_box()
+    stored = await get_endpoint(context, reference)
+    secrets = await _secrets(context.store, stored, box, SIGNING)
     found = tuple(
         _for_receiver(secret) for secret in secrets if not secret.startswith(SECRET_PREFIX)
     )
@@ -233,66 +230,63 @@ async def public_keys(
     return found
 
 
-async def test_endpoint(
-    store: Store, scope: Scope, reference: UUID | str, *, box: Box, sink: WebhookSink
-) -> Attempt:
+async def test_endpoint(context: Context, reference: UUID | str) -> Attempt:
     """Sends one event of type `endpoint.test` at once, also to a disabled endpoint, and returns the
     attempt. Nothing is stored, and a failure changes nothing."""
-    stored = await get_endpoint(store, scope, reference)
-    now = await store.now()
+    box = context.outside.secret_box()
+    stored = await get_endpoint(context, reference)
+    now = await context.store.now()
     data = msgspec.json.encode({"endpoint": stored.name})
     event = published(NewMessage(id=new_id(), body=data, type=TEST_TYPE), now)
     request = endpoint_request(
         stored.settings,
-        await endpoint_keys(store, stored, box),
+        await endpoint_keys(context.store, stored, box),
         webhook_id=str(event.id),
         body=event.body,
         headers=delivery_headers(event.id, attempt=1, fence=1),
         sent_at=now,
     )
     try:
-        return attempt_of(await sink.deliver(request), 1, now)
+        return attempt_of(await context.outside.webhook_sink().deliver(request), 1, now)
     finally:
-        await sink.close()
+        await context.outside.webhook_sink().close()
 
 
-async def disable_endpoint(
-    store: Store, scope: Scope, reference: UUID | str, reason: str
-) -> Endpoint:
+async def disable_endpoint(context: Context, reference: UUID | str, reason: str) -> Endpoint:
     """Stops deliveries; what waits, and what is published meanwhile, is kept."""
     given: object = reason
     if not isinstance(given, str):
         raise InvalidInput([FieldError("reason", f"must be a text, not {shown(given)}")])
     if faults := text_faults("reason", reason, TEXT_LENGTH_MAX):
         raise InvalidInput(faults)
-    stored = await get_endpoint(store, scope, reference)
-    async with _recorded(store, scope, "disable", stored, after={"reason": reason}):
-        return await store.endpoints.disable(scope, stored.id, reason)
+    stored = await get_endpoint(context, reference)
+    async with _recorded(context, "disable", stored, after={"reason": reason}):
+        return await context.store.endpoints.disable(context.scope, stored.id, reason)
 
 
-async def enable_endpoint(store: Store, scope: Scope, reference: UUID | str) -> Endpoint:
+async def enable_endpoint(context: Context, reference: UUID | str) -> Endpoint:
     """Resumes deliveries, oldest first, at the rate of the endpoint or 20 a second, and closes
     the breaker."""
-    stored = await get_endpoint(store, scope, reference)
-    async with _recorded(store, scope, "enable", stored):
-        return await store.endpoints.enable(scope, stored.id)
+    stored = await get_endpoint(context, reference)
+    async with _recorded(context, "enable", stored):
+        return await context.store.endpoints.enable(context.scope, stored.id)
 
 
 async def delete_endpoint(
-    store: Store, scope: Scope, reference: UUID | str, *, check: CheckEndpoint | None = None
+    context: Context, reference: UUID | str, *, check: CheckEndpoint | None = None
 ) -> int:
     """Deletes an endpoint, its secrets and what waits for it; returns how many waited. `check` as
     for `update_endpoint`."""
-    stored = await get_endpoint(store, scope, reference)
-    async with _recorded(store, scope, "delete", stored):
-        return await store.endpoints.delete(scope, stored.id, check=check)
+    stored = await get_endpoint(context, reference)
+    async with _recorded(context, "delete", stored):
+        return await context.store.endpoints.delete(context.scope, stored.id, check=check)
 
 
 def _recorded(
-    store: Store, scope: Scope, verb: str, endpoint: Endpoint, after: object = None
+    context: Context, verb: str, endpoint: Endpoint, after: object = None
 ) -> AbstractAsyncContextManager[RecordedChange]:
     action, before = f"endpoint.{verb}", _shown(endpoint)
-    return recorded(store, scope, action, endpoint.name, before=before, after=after)
+    return recorded(context, action, endpoint.name, before=before, after=after)
 
 
 def _shown(endpoint: Endpoint) -> object:
@@ -301,12 +295,12 @@ def _shown(endpoint: Endpoint) -> object:
 
 
 async def endpoint_stats(
-    store: Store, scope: Scope, reference: UUID | str, *, since: datetime | None
+    context: Context, reference: UUID | str, *, since: datetime | None
 ) -> EndpointStats:
     """The numbers of an endpoint since a time."""
-    stored = await get_endpoint(store, scope, reference)
-    start = since or await store.now() - timedelta(days=STATS_DAYS)
-    return await store.endpoints.stats(scope, stored.id, start)
+    stored = await get_endpoint(context, reference)
+    start = since or await context.store.now() - timedelta(days=STATS_DAYS)
+    return await context.store.endpoints.stats(context.scope, stored.id, start)
 
 
 async def endpoint_keys(store: Store, endpoint: Endpoint, box: Box) -> Keys:
@@ -345,13 +339,13 @@ def _checked(
 
 
 async def _put_secrets(
-    store: Store, scope: Scope, endpoint: Endpoint, box: Box, secrets: Mapping[str, str]
+    context: Context, endpoint: Endpoint, box: Box, secrets: Mapping[str, str]
 ) -> None:
     owner = secrets_owner(endpoint.id)
     for field, secret in secrets.items():
         sealed = box.encrypt(secret, endpoint.tenant, owner, field)
-        await store.secrets.rotate(
-            scope, owner, field, sealed, keep_seconds=0.0, endpoint_id=endpoint.id
+        await context.store.secrets.rotate(
+            context.scope, owner, field, sealed, keep_seconds=0.0, endpoint_id=endpoint.id
         )
 
 

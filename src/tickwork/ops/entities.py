@@ -32,11 +32,11 @@ from tickwork.core.entity.call import (
 )
 from tickwork.core.entity.model import CallResult, CountedType, EntityRecord, StorageSelection
 from tickwork.core.limits import ENTITIES_PREFIX
-from tickwork.core.model import SYSTEM, NewMessage, Scope
+from tickwork.core.model import SYSTEM, NewMessage
 from tickwork.core.near_names import nearest
 from tickwork.core.schedule.model import ScheduleStatus
-from tickwork.core.when import Limits
 from tickwork.errors import Conflict, NotFound
+from tickwork.ops.context import Context
 from tickwork.ops.schedules.change import delete, replace
 from tickwork.ops.schedules.create import create
 from tickwork.ops.schedules.lookup import ensure_hidden_queue, get_schedule, has_queue
@@ -86,37 +86,39 @@ def new_call_message(call: Call) -> NewMessage:
     return call_message(call, new_id())
 
 
-async def send_call(store: Store, scope: Scope, call: Call) -> UUID:
+async def send_call(context: Context, call: Call) -> UUID:
     """Sends a call: a worker runs it, after the calls that were sent before. Returns its id. Raises
     `TooMany` if too many calls wait for the entity."""
     message = new_call_message(call)
-    waiting = await store.entities.count_waiting(scope, queue_of(call.entity), str(message.key))
+    waiting = await context.store.entities.count_waiting(
+        context.scope, queue_of(call.entity), str(message.key)
+    )
     if waiting >= WAITING_CALLS_MAX:
         raise too_many_waiting(message)
-    await store.messages.send(scope, queue_of(call.entity), message)
+    await context.store.messages.send(context.scope, queue_of(call.entity), message)
     return message.id
 
 
-async def put_entity_schedule(store: Store, scope: Scope, call: Call, limits: Limits) -> None:
+async def put_entity_schedule(context: Context, call: Call) -> None:
     """Creates, replaces or deletes a schedule of an entity."""
     name, fields = schedule_name(call), call.schedule_fields
     if fields is None:
         with suppress(NotFound):
-            await delete(store, scope, name)
+            await delete(context, name)
         return
     try:
-        known = await get_schedule(store, scope, name)
+        known = await get_schedule(context, name)
     except NotFound:
         known = None
     own = {"entity": call.entity, "key": call.key, "schedule": call.schedule}
     metadata = {**(fields.get("metadata") or {}), **own}
     body = {**fields, "name": name, "metadata": metadata}
     if known is not None and known.status is ScheduleStatus.ACTIVE:
-        await replace(store, scope, known, body, is_anew=True, limits=limits)
+        await replace(context, known, body, is_anew=True)
         return
     if known is not None:  # It has completed, or was paused: begin anew.
-        await delete(store, scope, known.id)
-    await create(store, scope, body, limits=limits)
+        await delete(context, known.id)
+    await create(context, body)
 
 
 # Looking inside
@@ -127,14 +129,14 @@ ENTITIES_COUNTED_MAX = 1_000
 
 
 async def list_types(
-    store: Store, scope: Scope, *, limit: int = LIST_LIMIT, after: str = ""
+    context: Context, *, limit: int = LIST_LIMIT, after: str = ""
 ) -> tuple[CountedType, ...]:
     """Returns the types of entities by name, after a given one."""
-    names = [name for name in await type_names(store) if name > after]
-    count = store.entities.count
+    names = [name for name in await type_names(context.store) if name > after]
+    count = context.store.entities.count
     return tuple(
         [
-            CountedType(name, await count(scope, name, ENTITIES_COUNTED_MAX))
+            CountedType(name, await count(context.scope, name, ENTITIES_COUNTED_MAX))
             for name in names[:limit]
         ]
     )
@@ -152,7 +154,9 @@ async def type_names(store: Store) -> tuple[str, ...]:
 
 async def check_names(store: Store, type_name: str, key: str | None = None) -> None:
     """Raises `NotFound` for a type that no app has registered, `InvalidInput` for a wrong key."""
-    if not is_type_name(type_name) or not await has_queue(store, SYSTEM, queue_of(type_name)):
+    if not is_type_name(type_name) or not await has_queue(
+        Context(store, SYSTEM), queue_of(type_name)
+    ):
         near = nearest(type_name, await type_names(store))
         raise NotFound("entity", type_name, None if near is None else f"did you mean {near}?")
     if key is not None:
@@ -160,8 +164,7 @@ async def check_names(store: Store, type_name: str, key: str | None = None) -> N
 
 
 async def list_entities(
-    store: Store,
-    scope: Scope,
+    context: Context,
     type_name: str,
     *,
     prefix: str = "",
@@ -169,25 +172,26 @@ async def list_entities(
     after: str = "",
 ) -> tuple[EntityRecord, ...]:
     """Returns the entities of a type by key, after a given key."""
-    await check_names(store, type_name)
+    await check_names(context.store, type_name)
     for text in (prefix, after):
         if text:
             check_key(text)
-    return await store.entities.list(scope, type_name, limit, prefix=prefix, after=after)
+    return await context.store.entities.list(
+        context.scope, type_name, limit, prefix=prefix, after=after
+    )
 
 
-async def get_entity(store: Store, scope: Scope, type_name: str, key: str) -> EntityRecord:
+async def get_entity(context: Context, type_name: str, key: str) -> EntityRecord:
     """Returns one entity; `NotFound` if nothing is stored of it."""
-    await check_names(store, type_name, key)
-    found = await store.entities.list(scope, type_name, 1, prefix=key)
+    await check_names(context.store, type_name, key)
+    found = await context.store.entities.list(context.scope, type_name, 1, prefix=key)
     if not found or found[0].key != key:
         raise NotFound(type_name, repr(key))
     return found[0]
 
 
 async def list_storage(
-    store: Store,
-    scope: Scope,
+    context: Context,
     type_name: str,
     key: str,
     *,
@@ -196,20 +200,20 @@ async def list_storage(
     after: str | None = None,
 ) -> dict[str, Any]:
     """Returns keys and values of an entity's storage, in the order of the keys' bytes."""
-    await get_entity(store, scope, type_name, key)
+    await get_entity(context, type_name, key)
     for text in (prefix, after):
         if text:
             check_storage_key(text)
     selection = StorageSelection(prefix=prefix, start_after=after or None, limit=limit)
-    found = await store.entities.listed(scope, entity_id(type_name, key), selection)
+    found = await context.store.entities.listed(context.scope, entity_id(type_name, key), selection)
     return {name: msgspec.json.decode(value) for name, value in found.values.items()}
 
 
-async def get_value(store: Store, scope: Scope, type_name: str, key: str, name: str) -> Any:
+async def get_value(context: Context, type_name: str, key: str, name: str) -> Any:
     """Returns a value of an entity's storage; `NotFound` if there is none."""
-    await check_names(store, type_name, key)
+    await check_names(context.store, type_name, key)
     check_storage_key(name)
-    found = await store.entities.values(scope, entity_id(type_name, key), [name])
+    found = await context.store.entities.values(context.scope, entity_id(type_name, key), [name])
     if name not in found.values:
         raise NotFound(f"key in the storage of {type_name} {key!r}", name)
     return msgspec.json.decode(found.values[name])
@@ -219,18 +223,18 @@ async def get_value(store: Store, scope: Scope, type_name: str, key: str, name: 
 
 
 async def request_call(
-    store: Store, scope: Scope, call: Call, *, wait_seconds: float = CALL_WAIT_SECONDS_MAX
+    context: Context, call: Call, *, wait_seconds: float = CALL_WAIT_SECONDS_MAX
 ) -> bytes | None:
     """Calls an exposed method on any worker and returns its result as JSON; None if there is none
     yet after `wait_seconds`. Raises what the method raised; `EntityCallFailed` for an error of its
     own. A repeat with the same idempotency key gets the same answer."""
-    await check_names(store, call.entity, call.key)
+    await check_names(context.store, call.entity, call.key)
     id_, key = entity_id(call.entity, call.key), call.idempotency_key or str(new_id())
     asked = structs.replace(call, idempotency_key=key, answers=True)
-    known = await store.entities.result(scope, id_, key)
+    known = await context.store.entities.result(context.scope, id_, key)
     if known is None:
-        await send_call(store, scope, asked)
-        known = await _answer(store, scope, id_, key, wait_seconds)
+        await send_call(context, asked)
+        known = await _answer(context, id_, key, wait_seconds)
     if known is None:
         return None
     if known.fingerprint != fingerprint(asked):
@@ -240,13 +244,11 @@ async def request_call(
     return known.value or b"null"
 
 
-async def _answer(
-    store: Store, scope: Scope, id_: UUID, key: str, seconds: float
-) -> CallResult | None:
+async def _answer(context: Context, id_: UUID, key: str, seconds: float) -> CallResult | None:
     until, pause = monotonic() + seconds, ANSWER_POLL_SECONDS_MIN
     while monotonic() < until:
         await asyncio.sleep(pause)
-        known = await store.entities.result(scope, id_, key)
+        known = await context.store.entities.result(context.scope, id_, key)
         if known is not None:
             return known
         pause = min(pause * 1.5, ANSWER_POLL_SECONDS_MAX)

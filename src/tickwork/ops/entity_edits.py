@@ -38,6 +38,7 @@ from tickwork.core.entity.overlay import Overlay, sizes
 from tickwork.core.model import SYSTEM, Ending, Fate, Message, Scope, Send, Settlement, State
 from tickwork.errors import EntityBusy, EntityMoved, FieldError, InvalidInput, NotFound
 from tickwork.ops.audit import recorded
+from tickwork.ops.context import Context
 from tickwork.ops.entities import check_names
 from tickwork.ops.why import what_keeps
 from tickwork.store.contract import Store
@@ -50,15 +51,13 @@ POLL_SECONDS = 0.2
 """Seconds between two looks whether the entity is free."""
 
 
-async def put_value(
-    store: Store, scope: Scope, type_name: str, key: str, name: str, value: Any
-) -> None:
+async def put_value(context: Context, type_name: str, key: str, name: str, value: Any) -> None:
     """Stores a value in the storage of an entity."""
     check_storage_key(name)
     encoded = encode_value(name, value)
-    async with _taken(store, scope, type_name, key) as taken:
+    async with _taken(context, type_name, key) as taken:
         taken.overlay.put(name, encoded)
-        replaced = (await store.entities.values(scope, taken.id, [name])).values
+        replaced = (await context.store.entities.values(context.scope, taken.id, [name])).values
         others = taken.head.storage_bytes - sizes(replaced, [name])
         if others + taken.overlay.put_bytes > STORAGE_BYTES_MAX:
             fault = f"would have more than {STORAGE_BYTES_MAX} bytes; delete some keys"
@@ -66,37 +65,37 @@ async def put_value(
         await taken.commit("entity.put_value", {"name": name, "value": value})
 
 
-async def delete_value(store: Store, scope: Scope, type_name: str, key: str, name: str) -> None:
+async def delete_value(context: Context, type_name: str, key: str, name: str) -> None:
     """Deletes a key of the storage of an entity; `NotFound` if there is none."""
     check_storage_key(name)
-    async with _taken(store, scope, type_name, key) as taken:
-        found = await store.entities.values(scope, taken.id, [name])
+    async with _taken(context, type_name, key) as taken:
+        found = await context.store.entities.values(context.scope, taken.id, [name])
         if name not in found.values:
             raise NotFound(f"key in the storage of {type_name} {key!r}", name)
         taken.overlay.delete(name)
         await taken.commit("entity.delete_value", {"name": name})
 
 
-async def set_alarm(store: Store, scope: Scope, type_name: str, key: str, at: datetime) -> None:
+async def set_alarm(context: Context, type_name: str, key: str, at: datetime) -> None:
     """Sets the alarm of an entity, or replaces it. A time in the past is now."""
-    async with _taken(store, scope, type_name, key) as taken:
+    async with _taken(context, type_name, key) as taken:
         alarm = Alarm(new_id(), alarm_time(at, taken.head.now))
         taken.effects = structs.replace(taken.effects, alarm=alarm)
         await taken.commit("entity.set_alarm", {"at": alarm.at.isoformat()})
 
 
-async def delete_alarm(store: Store, scope: Scope, type_name: str, key: str) -> None:
+async def delete_alarm(context: Context, type_name: str, key: str) -> None:
     """Deletes the alarm of an entity; `NotFound` if none is set."""
-    async with _taken(store, scope, type_name, key) as taken:
+    async with _taken(context, type_name, key) as taken:
         if taken.effects.alarm is None:
             raise NotFound("alarm of", f"{type_name} {key!r}")
         taken.effects = structs.replace(taken.effects, alarm=None)
         await taken.commit("entity.delete_alarm")
 
 
-async def delete_entity(store: Store, scope: Scope, type_name: str, key: str) -> None:
+async def delete_entity(context: Context, type_name: str, key: str) -> None:
     """Deletes an entity: its storage, its alarm and its schedules."""
-    async with _taken(store, scope, type_name, key) as taken:
+    async with _taken(context, type_name, key) as taken:
         taken.overlay.clear()
         taken.effects = effects_before(None)
         await taken.commit("entity.delete")
@@ -139,7 +138,7 @@ class _Taken:
             sends=tuple(Send(queue_of(call.entity), message) for message in messages),
         )
         subject = f"{call.entity}/{call.key}"
-        async with recorded(self._store, self._scope, action, subject, after=after):
+        async with recorded(Context(self._store, self._scope), action, subject, after=after):
             await self.settle(ending)
 
     async def settle(self, ending: Ending) -> None:
@@ -151,18 +150,24 @@ class _Taken:
 
 
 @asynccontextmanager
-async def _taken(store: Store, scope: Scope, type_name: str, key: str) -> AsyncIterator[_Taken]:
+async def _taken(context: Context, type_name: str, key: str) -> AsyncIterator[_Taken]:
     """Takes an entity; `NotFound` if it does not exist, `EntityBusy` if calls keep it."""
-    await check_names(store, type_name, key)
+    await check_names(context.store, type_name, key)
     call, id_ = Call(entity=type_name, key=key), entity_id(type_name, key)
-    if (await store.entities.head(scope, id_)).state is None:
+    if (await context.store.entities.head(context.scope, id_)).state is None:
         raise NotFound(type_name, repr(key))
     node = new_id()
-    await store.nodes.join(SYSTEM, node, name="entity edit", roles=(), ttl_seconds=NODE_SECONDS)
+    await context.store.nodes.join(
+        SYSTEM, node, name="entity edit", roles=(), ttl_seconds=NODE_SECONDS
+    )
     try:
-        message = await _enter(store, scope, call, node)
-        head = await store.entities.head(scope, id_)
-        taken = None if head.state is None else _Taken(store, scope, call, message, head)
+        message = await _enter(context, call, node)
+        head = await context.store.entities.head(context.scope, id_)
+        taken = (
+            None
+            if head.state is None
+            else _Taken(context.store, context.scope, call, message, head)
+        )
         try:
             if taken is None:
                 raise NotFound(type_name, repr(key))
@@ -170,24 +175,26 @@ async def _taken(store: Store, scope: Scope, type_name: str, key: str) -> AsyncI
         finally:
             if taken is None or not taken.is_settled:
                 ending = Ending(claim=message.current_claim, fate=Fate.ACK)
-                await store.messages.settle(scope, Settlement((ending,)))
+                await context.store.messages.settle(context.scope, Settlement((ending,)))
     finally:
-        await store.nodes.leave(SYSTEM, node)
+        await context.store.nodes.leave(SYSTEM, node)
 
 
-async def _enter(store: Store, scope: Scope, call: Call, node: UUID) -> Message:
+async def _enter(context: Context, call: Call, node: UUID) -> Message:
     message = call_message(call, new_id())
-    async with store.wakeups.watch([node]) as watch:
-        entered = (await store.entities.enter(scope, queue_of(call.entity), message, node)).message
+    async with context.store.wakeups.watch([node]) as watch:
+        entered = (
+            await context.store.entities.enter(context.scope, queue_of(call.entity), message, node)
+        ).message
         if entered.state is State.CLAIMED:
             return entered
         until = monotonic() + CALL_WAIT_SECONDS_MAX
         while monotonic() < until:
-            found = await store.entities.entered(scope, [message.id])
+            found = await context.store.entities.entered(context.scope, [message.id])
             if found.get(message.id):
                 return as_claimed(entered, node)
             await watch.wait(POLL_SECONDS)
-        keeper = await what_keeps(store, scope, call.entity, call.key, message.id)
-        if not await store.entities.withdraw(scope, message.id):
+        keeper = await what_keeps(context, call.entity, call.key, message.id)
+        if not await context.store.entities.withdraw(context.scope, message.id):
             return as_claimed(entered, node)
     raise EntityBusy(call.entity, call.key, busy_text(keeper))

@@ -29,8 +29,8 @@ from tickwork.core.schedule.model import FIRED_TYPE
 from tickwork.core.stable_hash import derived_id
 from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound
 from tickwork.ops.audit import recorded
+from tickwork.ops.context import Context
 from tickwork.ops.quotas import admit
-from tickwork.store.contract import Store
 from tickwork.store.ids import new_id, own_tenant
 
 _EVENTS = UUID("6b1c7f1e-7f0e-5d5c-9a43-3d2f4f6e7a10")
@@ -44,8 +44,7 @@ class DeliveryHistory(EndpointDelivery, frozen=True, kw_only=True):
 
 
 async def publish_event(
-    store: Store,
-    scope: Scope,
+    context: Context,
     event_type: str,
     data: object,
     *,
@@ -63,7 +62,7 @@ async def publish_event(
     if handling is not None and event_id is None:
         event_id = handling.event_id(event_digest(event_type, body, key=key, owner=owner))
     event = NewMessage(
-        id=_id(scope, event_id),
+        id=_id(context.scope, event_id),
         body=body,
         type=event_type,
         key=key,
@@ -74,56 +73,58 @@ async def publish_event(
         event = caused_by(handling.cause, event)
     check_message(event)
     if handling is None:
-        await admit(store, scope, [event])
-    return await store.endpoints.publish(scope, event, owner)
+        await admit(context, [event])
+    return await context.store.endpoints.publish(context.scope, event, owner)
 
 
 async def list_deliveries(
-    store: Store, scope: Scope, selection: DeliverySelection, *, before: UUID | None = None
+    context: Context, selection: DeliverySelection, *, before: UUID | None = None
 ) -> tuple[EndpointDelivery, ...]:
     """The selected deliveries, newest first."""
     if not 1 <= selection.limit <= LIST_LIMIT_MAX:
         raise InvalidInput([FieldError("limit", f"must be from 1 to {LIST_LIMIT_MAX}")])
-    return await store.endpoints.deliveries(scope, selection, before=before)
+    return await context.store.endpoints.deliveries(context.scope, selection, before=before)
 
 
-async def find_delivery(store: Store, scope: Scope, delivery_id: UUID) -> EndpointDelivery:
+async def find_delivery(context: Context, delivery_id: UUID) -> EndpointDelivery:
     """One delivery without its attempts. Raises `NotFound`."""
-    return await store.endpoints.delivery(scope, delivery_id)
+    return await context.store.endpoints.delivery(context.scope, delivery_id)
 
 
 async def list_attempts(
-    store: Store, scope: Scope, delivery_id: UUID, *, limit: int, after: int = 0
+    context: Context, delivery_id: UUID, *, limit: int, after: int = 0
 ) -> tuple[Attempt, ...]:
     """The first attempts at a delivery after a given number. Raises `NotFound`."""
-    return await store.endpoints.attempts(scope, delivery_id, limit=limit, after=after)
+    return await context.store.endpoints.attempts(
+        context.scope, delivery_id, limit=limit, after=after
+    )
 
 
-async def get_delivery(store: Store, scope: Scope, delivery_id: UUID) -> DeliveryHistory:
+async def get_delivery(context: Context, delivery_id: UUID) -> DeliveryHistory:
     """One delivery with its attempts. Raises `NotFound`."""
-    found = await store.endpoints.delivery(scope, delivery_id)
-    attempts = await store.endpoints.attempts(scope, delivery_id)
+    found = await context.store.endpoints.delivery(context.scope, delivery_id)
+    attempts = await context.store.endpoints.attempts(context.scope, delivery_id)
     return DeliveryHistory(**structs.asdict(found), history=attempts)
 
 
-async def resend_delivery(store: Store, scope: Scope, delivery_id: UUID) -> None:
+async def resend_delivery(context: Context, delivery_id: UUID) -> None:
     """Sends a delivery again, also a delivered one. Raises `NotFound`, and `Conflict` if it cannot
     be sent again, such as one that is sent at most once."""
-    async with recorded(store, scope, "delivery.resend", delivery_id) as change:
-        sent = await store.endpoints.resend(scope, [delivery_id])
+    async with recorded(context, "delivery.resend", delivery_id) as change:
+        sent = await context.store.endpoints.resend(context.scope, [delivery_id])
         change.is_void = not sent
     if not sent:
-        raise await _not_resent(store, scope, delivery_id)
+        raise await _not_resent(context, delivery_id)
 
 
-async def _not_resent(store: Store, scope: Scope, delivery_id: UUID) -> Conflict:
+async def _not_resent(context: Context, delivery_id: UUID) -> Conflict:
     """Why a delivery was not sent again. Raises `NotFound` if there is none."""
-    found = await store.endpoints.delivery(scope, delivery_id)
+    found = await context.store.endpoints.delivery(context.scope, delivery_id)
     reason = "its event is no longer kept; publish it again"
     if found.type == FIRED_TYPE:
         reason = "its schedule sends at_most_once; trigger the schedule to send a new one"
     try:
-        await store.endpoints.get(Scope(found.tenant), found.endpoint_id)
+        await context.store.endpoints.get(Scope(found.tenant), found.endpoint_id)
     except NotFound:
         reason = "its endpoint was deleted"
     name = public_id(Prefix.DELIVERY, delivery_id)
@@ -131,8 +132,7 @@ async def _not_resent(store: Store, scope: Scope, delivery_id: UUID) -> Conflict
 
 
 async def recover_deliveries(
-    store: Store,
-    scope: Scope,
+    context: Context,
     endpoint_id: UUID,
     *,
     since: datetime | None,
@@ -144,20 +144,25 @@ async def recover_deliveries(
     if not RATE_MIN <= rate_per_second <= RATE_MAX:
         fault = f"must be from {RATE_MIN:g} to {RATE_MAX:g}"
         raise InvalidInput([FieldError("rate_per_second", fault)])
-    now = await store.now()
+    now = await context.store.now()
     end = now if until is None else min(until, now)
     after = {"endpoint_id": public_id(Prefix.ENDPOINT, endpoint_id), "since": since, "until": end}
     sent, last = 0, None
-    async with recorded(store, scope, "delivery.recover", "deliveries", after=after) as change:
+    async with recorded(context, "delivery.recover", "deliveries", after=after) as change:
         while True:
-            ids = await store.endpoints.undelivered(
-                scope, endpoint_id, since=since, until=end, limit=RESENT_AT_ONCE_MAX, after=last
+            ids = await context.store.endpoints.undelivered(
+                context.scope,
+                endpoint_id,
+                since=since,
+                until=end,
+                limit=RESENT_AT_ONCE_MAX,
+                after=last,
             )
             if not ids:
                 change.is_void = last is None
                 return sent
-            sent += await store.endpoints.resend(
-                scope,
+            sent += await context.store.endpoints.resend(
+                context.scope,
                 ids,
                 rate_per_second=rate_per_second,
                 first_after_seconds=sent / rate_per_second,

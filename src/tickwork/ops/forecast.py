@@ -18,6 +18,7 @@ from tickwork.core.schedule.forecast import (
     Tally,
 )
 from tickwork.errors import FieldError, InvalidInput
+from tickwork.ops.context import Context
 from tickwork.ops.schedules.lookup import all_holidays, rule_with
 from tickwork.store.contract import Store
 
@@ -32,8 +33,7 @@ Progress = Callable[[int], None]
 
 
 async def forecast(
-    store: Store,
-    scope: Scope,
+    context: Context,
     *,
     hours: int = FORECAST_HOURS,
     window_seconds: int | None = None,
@@ -50,15 +50,15 @@ async def forecast(
         faults.append(FieldError("window_seconds", fault))
     if faults:
         raise InvalidInput(faults)
-    now = await store.now()
-    widened = await store.nodes.widened_seconds(SYSTEM)
-    tally, days = Tally(now, hours, widened_seconds=widened), _Days(store)
+    now = await context.store.now()
+    widened = await context.store.nodes.widened_seconds(SYSTEM)
+    tally, days = Tally(now, hours, widened_seconds=widened), _Days(context.store)
     after = None
     done = 0
     is_complete = False
     while not is_complete:
-        page = await store.schedules.alike(
-            scope,
+        page = await context.store.schedules.alike(
+            context.scope,
             PAGE_SCHEDULES,
             since=now - WAITS_AT_MOST,
             until=now + timedelta(hours=hours),
@@ -89,6 +89,6 @@ class _Days:
         if alike.rule.calendar is None:
             return alike
         if alike.tenant != self._tenant:
-            self._days = await all_holidays(self._store, Scope(alike.tenant))
+            self._days = await all_holidays(Context(self._store, Scope(alike.tenant)))
             self._tenant = alike.tenant
         return structs.replace(alike, rule=rule_with(alike.rule, self._days))

@@ -22,11 +22,12 @@ from tickwork.core.health_facts import (
     QueueFacts,
     ScheduleFacts,
 )
-from tickwork.core.model import SYSTEM, Scope, StoredQueue
+from tickwork.core.model import SYSTEM, StoredQueue
 from tickwork.core.queue.stats import LATE_SECONDS, CounterName, QueueStats
 from tickwork.core.schedule.model import ScheduleOrder, ScheduleSelection
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.cluster import roles_without_process
+from tickwork.ops.context import Context
 from tickwork.ops.queues import stopped_counts
 from tickwork.ops.schedules.lookup import list_schedules
 from tickwork.store.contract import Store
@@ -46,35 +47,35 @@ _TAKEN = (*_FAILED, CounterName.DONE, CounterName.DEAD)
 
 
 async def look_at_health(
-    store: Store, scope: Scope, *, checks: Collection[str] | None = None
+    context: Context, *, checks: Collection[str] | None = None
 ) -> HealthReport:
     """Returns what is wrong with a tenant and the processes, worst first. With `checks` it looks
     at these alone. Raises `InvalidInput` for an unknown check."""
     wanted = frozenset(map(_check, Check if checks is None else checks))
-    now = await store.now()
+    now = await context.store.now()
     since = now - timedelta(seconds=RECENT_SECONDS)
     facts = Facts(now=now)
     if Check.PAUSES in wanted:
-        facts = structs.replace(facts, pauses=await _pauses(store, scope))
+        facts = structs.replace(facts, pauses=await _pauses(context))
     if Check.PROCESSES in wanted:
-        facts = structs.replace(facts, processes=await _processes(store))
+        facts = structs.replace(facts, processes=await _processes(context.store))
     if Check.QUEUES in wanted:
-        queues = await store.queues.list(scope)
-        read = await _queues(store, scope, queues[:QUEUES_READ_MAX], now)
+        queues = await context.store.queues.list(context.scope)
+        read = await _queues(context, queues[:QUEUES_READ_MAX], now)
         has_more = len(queues) > QUEUES_READ_MAX
         facts = structs.replace(facts, queues=read, has_more_queues=has_more)
     if Check.SCHEDULES in wanted:
-        troubled = await store.schedules.troubled(scope, LISTED_MAX)
-        late = await _late(store, scope, now)
+        troubled = await context.store.schedules.troubled(context.scope, LISTED_MAX)
+        late = await _late(context, now)
         facts = structs.replace(facts, schedules=troubled, late_schedules=late)
     if Check.ENDPOINTS in wanted:
-        endpoints = await store.endpoints.troubled(scope, LISTED_MAX)
+        endpoints = await context.store.endpoints.troubled(context.scope, LISTED_MAX)
         facts = structs.replace(facts, endpoints=endpoints)
     if Check.DELIVERIES in wanted:
-        deliveries = await store.endpoints.dead_since(scope, since, LISTED_MAX)
+        deliveries = await context.store.endpoints.dead_since(context.scope, since, LISTED_MAX)
         facts = structs.replace(facts, deliveries=deliveries)
     if Check.RUNS in wanted:
-        runs = await store.workflows.troubled(scope, since=since, limit=LISTED_MAX)
+        runs = await context.store.workflows.troubled(context.scope, since=since, limit=LISTED_MAX)
         facts = structs.replace(facts, runs=runs)
     return judge(facts)
 
@@ -85,11 +86,11 @@ def _check(name: str) -> Check:
     return Check(name)
 
 
-async def _pauses(store: Store, scope: Scope) -> Pauses:
-    tenant = await store.tenants.get(SYSTEM, own_tenant(scope))
+async def _pauses(context: Context) -> Pauses:
+    tenant = await context.store.tenants.get(SYSTEM, own_tenant(context.scope))
     return Pauses(
-        paused_at=await store.nodes.paused_at(SYSTEM),
-        widened_seconds=await store.nodes.widened_seconds(SYSTEM),
+        paused_at=await context.store.nodes.paused_at(SYSTEM),
+        widened_seconds=await context.store.nodes.widened_seconds(SYSTEM),
         suspended_tenant=tenant.id if tenant.suspended else None,
     )
 
@@ -103,9 +104,9 @@ async def _processes(store: Store) -> Processes:
 
 
 async def _queues(
-    store: Store, scope: Scope, queues: Sequence[StoredQueue], now: datetime
+    context: Context, queues: Sequence[StoredQueue], now: datetime
 ) -> tuple[QueueFacts, ...]:
-    found = await store.stats.queues(scope, queues, at_most=COUNTED_MAX)
+    found = await context.store.stats.queues(context.scope, queues, at_most=COUNTED_MAX)
     return tuple(
         _queue_facts(queue, stats, now) for queue, stats in zip(queues, found, strict=True)
     )
@@ -136,10 +137,10 @@ def _sum(
     )
 
 
-async def _late(store: Store, scope: Scope, now: datetime) -> tuple[ScheduleFacts, ...]:
+async def _late(context: Context, now: datetime) -> tuple[ScheduleFacts, ...]:
     before = now - timedelta(seconds=LATE_SECONDS)
     selection = ScheduleSelection(order=ScheduleOrder.NEXT_DUE, before=before)
     return tuple(
         ScheduleFacts(schedule.id, schedule.name, False, schedule.due_at)
-        for schedule in await list_schedules(store, scope, selection, limit=LISTED_MAX)
+        for schedule in await list_schedules(context, selection, limit=LISTED_MAX)
     )

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from uuid import UUID
 
-from tickwork.core.model import IdKind, Scope
+from tickwork.core.model import IdKind
 from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import FieldError, InvalidInput, NotFound
+from tickwork.ops.context import Context
 from tickwork.ops.schedules.lookup import get_schedule
-from tickwork.store.contract import Store
 
 DIGITS_MIN = 6
 """Minimum number of digits of a short id."""
@@ -41,7 +41,7 @@ def parse_short_id(text: str) -> str | None:
     return digits if DIGITS_MIN <= len(digits) <= 32 else None
 
 
-async def find_id(store: Store, scope: Scope, kind: IdKind, text: str) -> UUID:
+async def find_id(context: Context, kind: IdKind, text: str) -> UUID:
     """Returns the id that is, or ends with, this text.
 
     Raises `NotFound` if there is none, and `InvalidInput` if there are several.
@@ -51,7 +51,7 @@ async def find_id(store: Store, scope: Scope, kind: IdKind, text: str) -> UUID:
         raise InvalidInput([FieldError("id", f"{text!r} is not an id")])
     if len(digits) == 32:
         return UUID(digits)
-    found = await store.ids_ending(scope, kind, digits, _MATCHES_SHOWN)
+    found = await context.store.ids_ending(context.scope, kind, digits, _MATCHES_SHOWN)
     if not found:
         raise NotFound(kind, f"whose id ends with {text}")
     if len(found) > 1:
@@ -61,11 +61,11 @@ async def find_id(store: Store, scope: Scope, kind: IdKind, text: str) -> UUID:
     return found[0]
 
 
-async def find_schedule_id(store: Store, scope: Scope, text: str) -> UUID:
+async def find_schedule_id(context: Context, text: str) -> UUID:
     """Returns the id of the schedule with this name or id, or else whose id ends with this text."""
     try:
-        return (await get_schedule(store, scope, text)).id
+        return (await get_schedule(context, text)).id
     except NotFound:
         if parse_short_id(text) is None:
             raise
-    return await find_id(store, scope, IdKind.SCHEDULE, text)
+    return await find_id(context, IdKind.SCHEDULE, text)

@@ -23,15 +23,15 @@ from tickwork.core.imports import (
     schedule_body,
 )
 from tickwork.core.limits import LIST_LIMIT_MAX, check_queue
-from tickwork.core.model import QueueSettings, Scope
+from tickwork.core.model import QueueSettings
 from tickwork.core.schedule.model import SCHEDULES_AT_ONCE_MAX, Schedule, ScheduleSelection
 from tickwork.errors import FieldError, InvalidInput
+from tickwork.ops.context import Context
 from tickwork.ops.queues import put_queue
 from tickwork.ops.quotas import check_queue_room
 from tickwork.ops.schedules.change import delete
 from tickwork.ops.schedules.create import check_many, create_many
 from tickwork.ops.schedules.lookup import has_queue, metadata_filter
-from tickwork.store.contract import Store
 
 NAME_LENGTH_MAX = 100
 """Maximum characters of the name of an import."""
@@ -60,40 +60,38 @@ class ImportResult(Struct, frozen=True, kw_only=True):
 
 
 async def import_entries(
-    store: Store,
-    scope: Scope,
+    context: Context,
     read: Read,
     *,
     system: str,
     name: str,
     queue: str,
-    limits: when.Limits,
     is_dry_run: bool = False,
     skips_refused: bool = False,
 ) -> ImportResult:
     """Creates a schedule for each entry, which sends to the queue; creates the queue if there is
     none. If an entry was refused, nothing changes unless `skips_refused`."""
     _check(name, queue, read)
-    now = await store.now()
+    now = await context.store.now()
     bodies = _bodies(read.entries, system=system, name=name, queue=queue)
-    known = {str(schedule.name): schedule for schedule in await _owned(store, scope, name)}
+    known = {str(schedule.name): schedule for schedule in await _owned(context, name)}
     new = [body for body in bodies if body["name"] not in known]
     wanted = {str(body["name"]): body for body in bodies}
     gone = [schedule_name for schedule_name in known if schedule_name not in wanted]
     is_done = not is_dry_run and (skips_refused or not read.refused)
     try:
-        await check_many(store, scope, new, limits=limits, new_queues={queue})
+        await check_many(context, new, new_queues={queue})
     except InvalidInput as error:
         raise _by_entry(error, new) from None
-    needs_queue = bool(new) and not await has_queue(store, scope, queue)
+    needs_queue = bool(new) and not await has_queue(context, queue)
     if needs_queue:
-        await check_queue_room(store, scope)
+        await check_queue_room(context)
     if is_done:
         if needs_queue:
-            await put_queue(store, scope, queue, {})
-        await create_many(store, scope, new, limits=limits)
+            await put_queue(context, queue, {})
+        await create_many(context, new)
         for schedule_name in gone:
-            await delete(store, scope, known[schedule_name].id)
+            await delete(context, known[schedule_name].id)
     found = [differences(entry, now) for entry in read.entries]
     return ImportResult(
         name=name,
@@ -110,17 +108,17 @@ async def import_entries(
     )
 
 
-async def undo_import(store: Store, scope: Scope, name: str) -> tuple[ImportedSchedule, ...]:
+async def undo_import(context: Context, name: str) -> tuple[ImportedSchedule, ...]:
     """Deletes the schedules of an import and returns them. Its queue stays."""
-    found = await _owned(store, scope, name)
+    found = await _owned(context, name)
     for schedule in found:
-        await delete(store, scope, schedule.id)
+        await delete(context, schedule.id)
     return tuple(map(_stored, found))
 
 
-async def _owned(store: Store, scope: Scope, name: str) -> tuple[Schedule, ...]:
+async def _owned(context: Context, name: str) -> tuple[Schedule, ...]:
     selection = ScheduleSelection(metadata=metadata_filter({"import": name}))
-    return await store.schedules.list(scope, selection, LIST_LIMIT_MAX)
+    return await context.store.schedules.list(context.scope, selection, LIST_LIMIT_MAX)
 
 
 def _check(name: str, queue: str, read: Read) -> None:

@@ -19,9 +19,10 @@ from tickwork.core.api_key import (
     parse_token,
     read_key_fields,
 )
-from tickwork.core.model import DEFAULT, SYSTEM, Scope
+from tickwork.core.model import DEFAULT, SYSTEM
 from tickwork.errors import Conflict, FieldError, InvalidInput
 from tickwork.ops.audit import recorded
+from tickwork.ops.context import Context
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id, random_bytes
 
@@ -43,13 +44,13 @@ class CreatedKey(ApiKey, frozen=True, kw_only=True):
         return f"CreatedKey(id={self.id!r}, name={self.name!r}, token='***')"
 
 
-async def create_key(store: Store, scope: Scope, given: Mapping[str, object]) -> CreatedKey:
+async def create_key(context: Context, given: Mapping[str, object]) -> CreatedKey:
     """Makes a key of a tenant with the fields `name`, `scopes`, `owner` and `expires_at`."""
-    checked = read_key_fields(given, await store.now())
+    checked = read_key_fields(given, await context.store.now())
     key_id = new_id().hex[:_TIME_DIGITS] + random_bytes(_RANDOM_ID_BYTES).hex()
     token, fields = new_token(key_id, random_bytes(SECRET_BYTES)), checked._asdict()
-    async with recorded(store, scope, "key.create", key_id, after=fields):
-        return await _create(store, scope, token, **fields)
+    async with recorded(context, "key.create", key_id, after=fields):
+        return await _create(context, token, **fields)
 
 
 async def create_first_key(store: Store, chosen: str | None = None) -> CreatedKey | None:
@@ -59,7 +60,9 @@ async def create_first_key(store: Store, chosen: str | None = None) -> CreatedKe
         return None
     token = chosen or new_token(FIRST_KEY_ID, random_bytes(SECRET_BYTES))
     try:
-        return await _create(store, DEFAULT, token, name="first start", scopes=tuple(Permission))
+        return await _create(
+            Context(store, DEFAULT), token, name="first start", scopes=tuple(Permission)
+        )
     except Conflict:  # Another process was first.
         return None
 
@@ -77,19 +80,19 @@ def first_key_text(made: CreatedKey, base_url: str, *, is_chosen: bool) -> str:
 
 
 async def list_keys(
-    store: Store, scope: Scope, *, limit: int = 1_000, after: str | None = None
+    context: Context, *, limit: int = 1_000, after: str | None = None
 ) -> tuple[ApiKey, ...]:
     """The keys of a tenant, oldest first, without secrets; also expired and revoked ones."""
-    return await store.keys.list(scope, limit, after=after)
+    return await context.store.keys.list(context.scope, limit, after=after)
 
 
-async def get_key(store: Store, scope: Scope, key_id: str) -> ApiKey:
+async def get_key(context: Context, key_id: str) -> ApiKey:
     """One key of a tenant. Raises `NotFound`."""
-    return await store.keys.get(scope, key_id)
+    return await context.store.keys.get(context.scope, key_id)
 
 
 async def rotate_key(
-    store: Store, scope: Scope, key_id: str, *, keep_seconds: float = ROTATION_SECONDS
+    context: Context, key_id: str, *, keep_seconds: float = ROTATION_SECONDS
 ) -> CreatedKey:
     """Gives a key a new secret. The one before stays valid for `keep_seconds`."""
     if not 0 <= keep_seconds <= ROTATION_SECONDS_MAX:
@@ -97,26 +100,24 @@ async def rotate_key(
         raise InvalidInput([FieldError("keep_seconds", fault)])
     token = new_token(key_id, secret := random_bytes(SECRET_BYTES))
     after = {"keep_seconds": keep_seconds}
-    async with recorded(store, scope, "key.rotate", key_id, after=after):
-        rotated = await store.keys.rotate(
-            scope, key_id, hash_of(secret.hex()), keep_seconds=keep_seconds
+    async with recorded(context, "key.rotate", key_id, after=after):
+        rotated = await context.store.keys.rotate(
+            context.scope, key_id, hash_of(secret.hex()), keep_seconds=keep_seconds
         )
     return CreatedKey(**structs.asdict(rotated), token=token)
 
 
-async def revoke_key(
-    store: Store, scope: Scope, key_id: str, *, keep_admin: bool = False
-) -> ApiKey:
+async def revoke_key(context: Context, key_id: str, *, keep_admin: bool = False) -> ApiKey:
     """Makes a key invalid for ever. API processes notice within `CACHE_SECONDS`. With `keep_admin`
     it raises `Conflict` for the last valid key with the scope `admin`: nobody could create keys
     then."""
-    async with recorded(store, scope, "key.revoke", key_id):
-        return await store.keys.revoke(scope, key_id, keep_admin=keep_admin)
+    async with recorded(context, "key.revoke", key_id):
+        return await context.store.keys.revoke(context.scope, key_id, keep_admin=keep_admin)
 
 
-async def _create(store: Store, scope: Scope, token: str, **fields: object) -> CreatedKey:
+async def _create(context: Context, token: str, **fields: object) -> CreatedKey:
     parsed = parse_token(token)
     assert parsed is not None
     new = NewApiKey(id=parsed.key_id, secret_hash=hash_of(parsed.secret), **fields)  # type: ignore[arg-type]
-    created = await store.keys.create(scope, new)
+    created = await context.store.keys.create(context.scope, new)
     return CreatedKey(**structs.asdict(created), token=token)

@@ -8,14 +8,13 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from tickwork.core.model import Scope
 from tickwork.core.public_id import Prefix
 from tickwork.core.queue.stats import LATE_SECONDS
 from tickwork.core.schedule.model import ScheduleOrder, ScheduleSelection
 from tickwork.errors import FieldError, InvalidInput
+from tickwork.ops.context import Context
 from tickwork.ops.queues import COUNTED_MAX, QUEUES_MAX
 from tickwork.ops.schedules.lookup import LIST_LIMIT, list_schedules
-from tickwork.store.contract import Store
 
 LATE_SECONDS_MAX = 365 * 86_400.0
 
@@ -52,23 +51,23 @@ class Late(Struct, frozen=True):
 
 
 async def list_late(
-    store: Store, scope: Scope, *, seconds: float = LATE_SECONDS, limit: int = LIST_LIMIT
+    context: Context, *, seconds: float = LATE_SECONDS, limit: int = LIST_LIMIT
 ) -> Late:
     """Returns what is overdue by at least so many seconds: schedules, the longest overdue first, up
     to `limit`, and the first `QUEUES_MAX` queues with waiting messages."""
     if not 0 <= seconds <= LATE_SECONDS_MAX:
         fault = f"must be from 0 to {LATE_SECONDS_MAX:.0f}, not {seconds:g}"
         raise InvalidInput([FieldError("seconds", fault)])
-    now = await store.now()
+    now = await context.store.now()
     return Late(
         now=now,
-        schedules=await _schedules(store, scope, now, now - timedelta(seconds=seconds), limit),
-        queues=await _queues(store, scope, now, seconds),
+        schedules=await _schedules(context, now, now - timedelta(seconds=seconds), limit),
+        queues=await _queues(context, now, seconds),
     )
 
 
 async def _schedules(
-    store: Store, scope: Scope, now: datetime, before: datetime, limit: int
+    context: Context, now: datetime, before: datetime, limit: int
 ) -> tuple[LateSchedule, ...]:
     selection = ScheduleSelection(order=ScheduleOrder.NEXT_DUE, before=before)
     return tuple(
@@ -80,17 +79,15 @@ async def _schedules(
             late_seconds=(now - schedule.due_at).total_seconds(),
             timezone=schedule.definition.rule.timezone,
         )
-        for schedule in await list_schedules(store, scope, selection, limit=limit)
+        for schedule in await list_schedules(context, selection, limit=limit)
         if schedule.next_slot is not None and schedule.due_at is not None
     )
 
 
-async def _queues(
-    store: Store, scope: Scope, now: datetime, seconds: float
-) -> tuple[LateQueue, ...]:
+async def _queues(context: Context, now: datetime, seconds: float) -> tuple[LateQueue, ...]:
     late: list[LateQueue] = []
-    queues = (await store.queues.list(scope))[:QUEUES_MAX]
-    found = await store.stats.queues(scope, queues, at_most=COUNTED_MAX)
+    queues = (await context.store.queues.list(context.scope))[:QUEUES_MAX]
+    found = await context.store.stats.queues(context.scope, queues, at_most=COUNTED_MAX)
     for queue, stats in zip(queues, found, strict=True):
         age = stats.oldest_age_seconds
         if age is not None and age >= seconds:

@@ -12,36 +12,33 @@ from msgspec import Struct, structs
 from tickwork.core.message.body import decode_body
 from tickwork.core.message.dead_letter import Death, read_death
 from tickwork.core.message.message_list import LOOKED_AT_MAX, MessagePosition, MessageSelection
-from tickwork.core.model import SYSTEM, ContentType, Message, Scope, State
+from tickwork.core.model import SYSTEM, ContentType, Message, State
 from tickwork.core.public_id import Prefix, spellings
 from tickwork.errors import NotFound
 from tickwork.ops.audit import recorded
 from tickwork.ops.cluster import Node, list_nodes
+from tickwork.ops.context import Context
 from tickwork.store.contract import Store
 
 PEEK_LIMIT = 100
 """Number of messages that `peek` returns unless the caller gives a limit."""
 
 
-async def get_message(
-    store: Store, scope: Scope, message_id: UUID, *, queue: str | None = None
-) -> Message:
+async def get_message(context: Context, message_id: UUID, *, queue: str | None = None) -> Message:
     """Returns one message that is not settled yet, of a queue or of any; raises `NotFound` if there
     is none."""
-    return await store.messages.get(scope, queue, message_id)
+    return await context.store.messages.get(context.scope, queue, message_id)
 
 
-async def peek(
-    store: Store, scope: Scope, queue: str, *, limit: int = PEEK_LIMIT
-) -> tuple[Message, ...]:
+async def peek(context: Context, queue: str, *, limit: int = PEEK_LIMIT) -> tuple[Message, ...]:
     """Returns the next ready messages of a queue, oldest visible first, without claiming them."""
-    return await store.messages.peek(scope, queue, limit)
+    return await context.store.messages.peek(context.scope, queue, limit)
 
 
-async def delete_message(store: Store, scope: Scope, queue: str, message_id: UUID) -> bool:
+async def delete_message(context: Context, queue: str, message_id: UUID) -> bool:
     """Deletes a message that no worker has claimed; returns False if there is none to delete."""
-    async with recorded(store, scope, "message.delete", message_id):
-        return await store.messages.delete(scope, queue, message_id)
+    async with recorded(context, "message.delete", message_id):
+        return await context.store.messages.delete(context.scope, queue, message_id)
 
 
 class StoredMessage(Struct, frozen=True, kw_only=True):
@@ -87,25 +84,24 @@ class StoredMessage(Struct, frozen=True, kw_only=True):
 
 
 async def show_message(
-    store: Store, scope: Scope, message_id: UUID, *, queue: str | None = None
+    context: Context, message_id: UUID, *, queue: str | None = None
 ) -> StoredMessage:
     """Returns one message as users see it; raises `NotFound` if there is none."""
-    found = await get_message(store, scope, message_id, queue=queue)
-    names = {stored.id: stored.name for stored in await store.queues.list(scope)}
-    (shown,) = await _shown_all(store, (found,), names.get(found.queue_id, queue or ""))
+    found = await get_message(context, message_id, queue=queue)
+    names = {stored.id: stored.name for stored in await context.store.queues.list(context.scope)}
+    (shown,) = await _shown_all(context.store, (found,), names.get(found.queue_id, queue or ""))
     return shown
 
 
 async def show_next(
-    store: Store, scope: Scope, queue: str, *, limit: int = PEEK_LIMIT
+    context: Context, queue: str, *, limit: int = PEEK_LIMIT
 ) -> tuple[StoredMessage, ...]:
     """Returns the next ready messages of a queue as users see them."""
-    return await _shown_all(store, await peek(store, scope, queue, limit=limit), queue)
+    return await _shown_all(context.store, await peek(context, queue, limit=limit), queue)
 
 
 async def list_messages(
-    store: Store,
-    scope: Scope,
+    context: Context,
     queue: str,
     selection: MessageSelection,
     *,
@@ -117,33 +113,31 @@ async def list_messages(
     A page may be short, or empty, and have a next one: where few messages match a filter, it looks
     at `LOOKED_AT_MAX` of them.
     """
-    selection = await _spelled(store, scope, queue, selection)
-    found = await store.messages.list(
-        scope, queue, selection, limit, after=after, looked_at_max=LOOKED_AT_MAX
+    selection = await _spelled(context, queue, selection)
+    found = await context.store.messages.list(
+        context.scope, queue, selection, limit, after=after, looked_at_max=LOOKED_AT_MAX
     )
-    return ListedMessages(await _shown_all(store, found.messages, queue), found.next)
+    return ListedMessages(await _shown_all(context.store, found.messages, queue), found.next)
 
 
-async def _spelled(
-    store: Store, scope: Scope, queue: str, selection: MessageSelection
-) -> MessageSelection:
+async def _spelled(context: Context, queue: str, selection: MessageSelection) -> MessageSelection:
     """The selection with its correlation id in the spelling that messages of the queue have."""
     for spelling in spellings(selection.correlation_id or ""):
         spelled = structs.replace(selection, correlation_id=spelling)
-        if (await store.messages.list(scope, queue, spelled, 1)).messages:
+        if (await context.store.messages.list(context.scope, queue, spelled, 1)).messages:
             return spelled
     return selection
 
 
 async def first_messages(
-    store: Store, scope: Scope, queue: str, selection: MessageSelection, *, limit: int
+    context: Context, queue: str, selection: MessageSelection, *, limit: int
 ) -> tuple[StoredMessage, ...]:
     """Returns the first of the selected messages of a queue, however many it has to look at."""
     found: tuple[StoredMessage, ...] = ()
     after: MessagePosition | None = None
     while True:
         rest = limit - len(found)
-        page = await list_messages(store, scope, queue, selection, limit=rest, after=after)
+        page = await list_messages(context, queue, selection, limit=rest, after=after)
         found += page.messages
         after = page.next
         if after is None or len(found) == limit:
@@ -170,25 +164,25 @@ class MessageLocation(Struct, frozen=True, kw_only=True):
 
 
 async def locate_message(
-    store: Store, scope: Scope, message_id: UUID, *, queue: str | None = None
+    context: Context, message_id: UUID, *, queue: str | None = None
 ) -> MessageLocation:
     """Returns a message and the process that has claimed it; raises `NotFound` if it is gone."""
     try:
-        message = await show_message(store, scope, message_id, queue=queue)
+        message = await show_message(context, message_id, queue=queue)
     except NotFound as error:
-        raise await _why_gone(store, scope, message_id, error) from None
-    nodes = await list_nodes(store) if message.claimed_by is not None else ()
+        raise await _why_gone(context, message_id, error) from None
+    nodes = await list_nodes(context.store) if message.claimed_by is not None else ()
     holder = str(message.claimed_by)
     return MessageLocation(
         message=message, node=next((node for node in nodes if node.id == holder), None)
     )
 
 
-async def _why_gone(store: Store, scope: Scope, message_id: UUID, error: NotFound) -> NotFound:
+async def _why_gone(context: Context, message_id: UUID, error: NotFound) -> NotFound:
     if error.kind != "message":
         return error
     try:
-        await store.dead_letters.get(scope, message_id)
+        await context.store.dead_letters.get(context.scope, message_id)
     except NotFound:
         hint = "it was handled, deleted or died; `tickwork dead list QUEUE` lists dead letters"
     else:

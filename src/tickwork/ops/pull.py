@@ -38,6 +38,7 @@ from tickwork.core.model import (
     StoredQueue,
 )
 from tickwork.errors import ClaimLost, Conflict, FieldError, InvalidInput, NotFound
+from tickwork.ops.context import Context
 from tickwork.ops.queues import get_queue
 from tickwork.store.contract import Store, Watch
 
@@ -123,7 +124,7 @@ class Puller:
     ) -> Pulled:
         """Leases up to `limit` messages; waits for the first one. Raises `Conflict` for a queue
         whose messages the handlers of an app process."""
-        stored = await _pulled_queue(store, scope, queue)
+        stored = await _pulled_queue(Context(store, scope), queue)
         if lease_seconds is None:
             lease_seconds = float(stored.settings.visibility_timeout_seconds)
         request = ClaimRequest(
@@ -158,7 +159,7 @@ class Puller:
             left = deadline - self._monotonic()
             if left <= 0:
                 return ()
-            await watch.wait(min(left, await _until_visible(store, scope, request.queue)))
+            await watch.wait(min(left, await _until_visible(Context(store, scope), request.queue)))
 
     async def _claim(
         self, store: Store, scope: Scope, request: ClaimRequest
@@ -174,7 +175,7 @@ class Puller:
                 separate=True,
             )
             found = await store.messages.claim(scope, separate)
-        return await _without_dead(store, scope, request.queue, found)
+        return await _without_dead(Context(store, scope), request.queue, found)
 
     async def _backlog(self, store: Store, scope: Scope, queue: StoredQueue) -> int:
         known, now = self._counted.get((queue.id, scope.tenant)), self._monotonic()
@@ -189,28 +190,28 @@ class Puller:
 
 
 async def settle_pulled(
-    store: Store, scope: Scope, queue: str, acks: Sequence[Lease], retries: Sequence[Retry]
+    context: Context, queue: str, acks: Sequence[Lease], retries: Sequence[Retry]
 ) -> Settled:
     """Settles leases in one transaction. Those that are over are refused; the others count. A
     lease that is named twice counts once."""
-    stored = await _pulled_queue(store, scope, queue)
+    stored = await _pulled_queue(context, queue)
     mark, wanted = _mark(stored), dict[Claim, tuple[Lease, Outcome]]()
     given: list[tuple[Lease, Outcome]] = [(ack, Succeeded()) for ack in acks]
     given += [(retry.lease, RetryRequested(retry.delay_seconds)) for retry in retries]
     refused: list[str] = []
     for lease, outcome in given:
-        if lease.queue_mark != mark or lease.claim.tenant != scope.tenant:
+        if lease.queue_mark != mark or lease.claim.tenant != context.scope.tenant:
             refused.append(lease.lease_id)
         else:
             wanted.setdefault(lease.claim, (lease, outcome))
     endings: dict[Claim, Ending] = {}
     for lease, outcome in wanted.values():
-        ending = await _ending(store, scope, stored, lease, outcome)
+        ending = await _ending(context, stored, lease, outcome)
         if ending is None:
             refused.append(lease.lease_id)
         else:
             endings[lease.claim] = ending
-    result = await store.messages.settle(scope, Settlement(tuple(endings.values())))
+    result = await context.store.messages.settle(context.scope, Settlement(tuple(endings.values())))
     lost = frozenset(result.refused)
     refused += [wanted[claim][0].lease_id for claim in lost]
     done = [wanted[claim][1] for claim in endings if claim not in lost]
@@ -218,14 +219,12 @@ async def settle_pulled(
     return Settled(acked, len(done) - acked, tuple(refused))
 
 
-async def extend_lease(
-    store: Store, scope: Scope, queue: str, lease: Lease, lease_seconds: float
-) -> None:
+async def extend_lease(context: Context, queue: str, lease: Lease, lease_seconds: float) -> None:
     """Makes a lease expire `lease_seconds` from now. Raises `ClaimLost` if it is over."""
-    stored = await _pulled_queue(store, scope, queue)
-    if lease.queue_mark != _mark(stored) or lease.claim.tenant != scope.tenant:
+    stored = await _pulled_queue(context, queue)
+    if lease.queue_mark != _mark(stored) or lease.claim.tenant != context.scope.tenant:
         raise ClaimLost([lease.claim.id])
-    if not await store.messages.extend(scope, lease.claim, lease_seconds):
+    if not await context.store.messages.extend(context.scope, lease.claim, lease_seconds):
         raise ClaimLost([lease.claim.id])
 
 
@@ -252,8 +251,8 @@ def is_pulled(queue: StoredQueue) -> bool:
     return not is_consumed and not is_hidden(queue.name)
 
 
-async def _pulled_queue(store: Store, scope: Scope, queue: str) -> StoredQueue:
-    stored = await get_queue(store, scope, queue)
+async def _pulled_queue(context: Context, queue: str) -> StoredQueue:
+    stored = await get_queue(context, queue)
     if stored.settings.push_to is not None:
         raise Conflict(
             f"queue {queue} is pushed to the endpoint {stored.settings.push_to}; remove push_to to "
@@ -267,48 +266,48 @@ async def _pulled_queue(store: Store, scope: Scope, queue: str) -> StoredQueue:
     return stored
 
 
-async def _until_visible(store: Store, scope: Scope, queue: str) -> float:
+async def _until_visible(context: Context, queue: str) -> float:
     """Seconds until the next delayed message is visible, at most `LOOK_SECONDS`."""
-    visible_at = await store.messages.next_visible_at(scope, queue)
+    visible_at = await context.store.messages.next_visible_at(context.scope, queue)
     if visible_at is None:
         return LOOK_SECONDS
-    seconds = (visible_at - await store.now()).total_seconds()
+    seconds = (visible_at - await context.store.now()).total_seconds()
     return min(max(seconds, 0.0), LOOK_SECONDS)
 
 
 async def _without_dead(
-    store: Store, scope: Scope, queue: str, found: tuple[Message, ...]
+    context: Context, queue: str, found: tuple[Message, ...]
 ) -> tuple[Message, ...]:
     """The messages that a consumer may see. The others become dead letters."""
     early = {message.id: outcome for message in found if (outcome := decide.early_outcome(message))}
     if not early:
         return found
-    settings = (await store.queues.get(scope, queue)).settings
+    settings = (await context.store.queues.get(context.scope, queue)).settings
     endings = [
         decide.settle(message, early[message.id], settings)
         for message in found
         if message.id in early
     ]
-    await store.messages.settle(scope, Settlement(tuple(endings)))
+    await context.store.messages.settle(context.scope, Settlement(tuple(endings)))
     return tuple(message for message in found if message.id not in early)
 
 
 async def _ending(
-    store: Store, scope: Scope, queue: StoredQueue, lease: Lease, outcome: Outcome
+    context: Context, queue: StoredQueue, lease: Lease, outcome: Outcome
 ) -> Ending | None:
     """How a claim ends; None if it is over. An ack of a plain message needs nothing but its claim;
     otherwise the message decides: its attempts, or the schedule that it is a slot of."""
     if isinstance(outcome, Succeeded) and not lease.is_slot:
         return Ending(claim=lease.claim, fate=Fate.ACK)
     try:
-        message = await store.messages.get(scope, queue.name, lease.claim.id)
+        message = await context.store.messages.get(context.scope, queue.name, lease.claim.id)
     except NotFound:
         return None
     if message.holder is None or message.current_claim != lease.claim:
         return None
     took = 0.0
     if message.claimed_at is not None:
-        took = max((await store.now() - message.claimed_at).total_seconds(), 0.0)
+        took = max((await context.store.now() - message.claimed_at).total_seconds(), 0.0)
     jitter = decide.jitter_of(message)
     return decide.settle(message, outcome, queue.settings, jitter=jitter, took_seconds=took)
 

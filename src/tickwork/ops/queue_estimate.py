@@ -18,6 +18,7 @@ from tickwork.core.queue.wait_estimate import (
     measured_rate,
 )
 from tickwork.errors import NotFound
+from tickwork.ops.context import Context
 from tickwork.store.contract import Store
 
 
@@ -31,22 +32,22 @@ async def estimate_wait(
         ahead=await store.messages.ahead(scope, queue.name, message, AHEAD_MAX),
         claimed=stats.counts.claimed,
         rate_per_second=measured_rate(stats.minutes, now),
-        caps=await _caps(store, scope, queue, stats.counts.claimed),
+        caps=await _caps(Context(store, scope), queue, stats.counts.claimed),
         obstacles=obstacles,
         visible_at=message.visible_at,
         now=now,
     )
 
 
-async def _caps(store: Store, scope: Scope, queue: StoredQueue, claimed: int) -> list[Cap]:
+async def _caps(context: Context, queue: StoredQueue, claimed: int) -> list[Cap]:
     settings, caps = queue.settings, list[Cap]()
     if settings.tenant_claimed_max is not None:
         most = settings.tenant_claimed_max
         words = f"queue {queue.name} runs {most} messages of a tenant at a time"
         caps.append(Cap(code=TENANT_CAP, words=words, claimed=claimed, claimed_max=most))
-    tenant = await store.tenants.get(SYSTEM, str(scope.tenant))
+    tenant = await context.store.tenants.get(SYSTEM, str(context.scope.tenant))
     if tenant.claimed_max is not None:
-        busy = await _claimed(store, scope, await store.queues.list(scope))
+        busy = await _claimed(context, await context.store.queues.list(context.scope))
         words = f"tenant {tenant.id} runs {tenant.claimed_max} messages at a time"
         caps.append(Cap(code=TENANT_CAP, words=words, claimed=busy, claimed_max=tenant.claimed_max))
     if settings.rate_per_second is not None:
@@ -55,13 +56,17 @@ async def _caps(store: Store, scope: Scope, queue: StoredQueue, claimed: int) ->
         caps.append(Cap(code=RATE_LIMIT, words=words, rate_per_second=rate))
     if settings.limit is not None:
         with suppress(NotFound):
-            caps.append(await _named_cap(store, scope, settings.limit))
+            caps.append(await _named_cap(context, settings.limit))
     return caps
 
 
-async def _named_cap(store: Store, scope: Scope, name: str) -> Cap:
-    limit = await store.limits.get(scope, name)
-    alike = [queue for queue in await store.queues.list(scope) if queue.settings.limit == name]
+async def _named_cap(context: Context, name: str) -> Cap:
+    limit = await context.store.limits.get(context.scope, name)
+    alike = [
+        queue
+        for queue in await context.store.queues.list(context.scope)
+        if queue.settings.limit == name
+    ]
     allowed = [f"{limit.concurrency} at a time"] if limit.concurrency is not None else []
     if limit.rate_per_second is not None:
         allowed.append(f"{limit.rate_per_second:g} a second")
@@ -69,11 +74,11 @@ async def _named_cap(store: Store, scope: Scope, name: str) -> Cap:
         code=NAMED_LIMIT,
         words=f"limit {name} lets {' and '.join(allowed)} through",
         rate_per_second=limit.rate_per_second,
-        claimed=await _claimed(store, scope, alike) if limit.concurrency is not None else 0,
+        claimed=await _claimed(context, alike) if limit.concurrency is not None else 0,
         claimed_max=limit.concurrency,
     )
 
 
-async def _claimed(store: Store, scope: Scope, queues: Sequence[StoredQueue]) -> int:
-    stats = await store.stats.queues(scope, queues, at_most=AHEAD_MAX)
+async def _claimed(context: Context, queues: Sequence[StoredQueue]) -> int:
+    stats = await context.store.stats.queues(context.scope, queues, at_most=AHEAD_MAX)
     return sum(queue.counts.claimed for queue in stats)

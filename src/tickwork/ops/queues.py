@@ -26,6 +26,7 @@ from tickwork.core.near_names import nearest
 from tickwork.core.queue.stats import CounterName, QueueStats
 from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound, PreconditionFailed
 from tickwork.ops.audit import recorded
+from tickwork.ops.context import Context
 from tickwork.ops.schedules.lookup import has_queue
 from tickwork.store.contract import CheckQueue, Store
 
@@ -36,31 +37,28 @@ _log = logging.getLogger("tickwork")
 
 
 async def list_queues(
-    store: Store,
-    scope: Scope,
+    context: Context,
     *,
     limit: int | None = None,
     after: QueuePosition | None = None,
 ) -> tuple[StoredQueue, ...]:
     """Returns the queues of a scope by name and tenant; those of a tenant include the shared
     queues. With a limit the first ones after a position. Hidden queues are left out."""
-    return await _list(store, scope, limit, after, with_hidden=False)
+    return await _list(context, limit, after, with_hidden=False)
 
 
 async def list_queues_in_use(
-    store: Store,
-    scope: Scope,
+    context: Context,
     *,
     limit: int | None = None,
     after: QueuePosition | None = None,
 ) -> tuple[StoredQueue, ...]:
     """As `list_queues`, with the hidden queues that have messages or open dead letters."""
-    return await _list(store, scope, limit, after, with_hidden=True)
+    return await _list(context, limit, after, with_hidden=True)
 
 
 async def _list(
-    store: Store,
-    scope: Scope,
+    context: Context,
     limit: int | None,
     after: QueuePosition | None,
     *,
@@ -68,20 +66,20 @@ async def _list(
 ) -> tuple[StoredQueue, ...]:
     found: list[StoredQueue] = []
     while True:
-        page = await store.queues.list(scope, limit=limit, after=after)
+        page = await context.store.queues.list(context.scope, limit=limit, after=after)
         hidden = [queue for queue in page if is_hidden(queue.name)]
-        shown = await _in_use(store, scope, hidden) if with_hidden else frozenset()
+        shown = await _in_use(context, hidden) if with_hidden else frozenset()
         found += [queue for queue in page if not is_hidden(queue.name) or queue.id in shown]
         if limit is None or len(page) < limit or len(found) >= limit:
             return tuple(found[:limit])
         after = page[-1].position
 
 
-async def _in_use(store: Store, scope: Scope, queues: Sequence[StoredQueue]) -> frozenset[UUID]:
+async def _in_use(context: Context, queues: Sequence[StoredQueue]) -> frozenset[UUID]:
     """The ids of the queues in which the scope has messages or open dead letters."""
     if not queues:
         return frozenset()
-    stats = await store.stats.queues(scope, queues, at_most=1)
+    stats = await context.store.stats.queues(context.scope, queues, at_most=1)
     measured = zip(queues, stats, strict=True)
     return frozenset(queue.id for queue, found in measured if found.counts != Counts())
 
@@ -90,19 +88,19 @@ QUEUES_COMPARED_MAX = 1_000
 """Maximum number of names that are compared with the name of a queue that does not exist."""
 
 
-async def with_nearest(store: Store, scope: Scope, error: NotFound) -> NotFound:
+async def with_nearest(context: Context, error: NotFound) -> NotFound:
     """Returns the error, for a queue that does not exist with the nearest name."""
     if error.kind != "queue" or error.hint is not None:
         return error
     name = str(error.name)
-    known = {queue.name for queue in await list_queues(store, scope, limit=QUEUES_COMPARED_MAX)}
+    known = {queue.name for queue in await list_queues(context, limit=QUEUES_COMPARED_MAX)}
     near = nearest(name, known - {name})
     return error if near is None else NotFound("queue", name, f"did you mean {near!r}?")
 
 
-async def get_queue(store: Store, scope: Scope, name: str) -> StoredQueue:
+async def get_queue(context: Context, name: str) -> StoredQueue:
     """Returns one queue; raises `NotFound` if the scope has none of that name."""
-    return await store.queues.get(scope, name)
+    return await context.store.queues.get(context.scope, name)
 
 
 def check_visible(name: str) -> None:
@@ -111,15 +109,14 @@ def check_visible(name: str) -> None:
         raise NotFound("queue", name)
 
 
-async def check_readable(store: Store, scope: Scope, name: str) -> None:
+async def check_readable(context: Context, name: str) -> None:
     """Raises `NotFound` for a hidden queue that is not listed, because nothing is in it."""
-    if is_hidden(name) and not await _in_use(store, scope, [await get_queue(store, scope, name)]):
+    if is_hidden(name) and not await _in_use(context, [await get_queue(context, name)]):
         raise NotFound("queue", name)
 
 
 async def put_queue(
-    store: Store,
-    scope: Scope,
+    context: Context,
     name: str,
     fields: Mapping[str, object],
     *,
@@ -143,18 +140,17 @@ async def put_queue(
             check(stored)
 
     try:
-        known = await store.queues.get(scope, name)
+        known = await context.store.queues.get(context.scope, name)
     except NotFound:
         known = None
-    if known is not None and known.tenant != scope.tenant:
+    if known is not None and known.tenant != context.scope.tenant:
         known = None  # A shared queue: the tenant's own one takes precedence.
-    stored = await _put(store, scope, name, settings, before=known, check=refuse)
+    stored = await _put(context, name, settings, before=known, check=refuse)
     return stored, known is None
 
 
 async def _put(
-    store: Store,
-    scope: Scope,
+    context: Context,
     name: str,
     settings: QueueSettings,
     *,
@@ -165,23 +161,24 @@ async def _put(
     """Stores the settings of a queue, with a record if they change. Creates its dead-letter queue
     if there is none."""
     onward = settings.dead_letter_queue
-    if onward is not None and not await has_queue(store, scope, onward):
-        async with recorded(store, scope, "queue.put", onward, after=QueueSettings()):
-            await store.queues.put(scope, onward, QueueSettings())
+    if onward is not None and not await has_queue(context, onward):
+        async with recorded(context, "queue.put", onward, after=QueueSettings()):
+            await context.store.queues.put(context.scope, onward, QueueSettings())
     known = None if before is None else before.settings
-    async with recorded(store, scope, "queue.put", name, before=known, after=settings) as change:
+    async with recorded(context, "queue.put", name, before=known, after=settings) as change:
         change.is_void = change.before == change.after
-        return await store.queues.put(scope, name, settings, declared_by=declared_by, check=check)
+        return await context.store.queues.put(
+            context.scope, name, settings, declared_by=declared_by, check=check
+        )
 
 
-async def queue_names(store: Store, scope: Scope) -> Mapping[UUID, str]:
+async def queue_names(context: Context) -> Mapping[UUID, str]:
     """Returns the names of the scope's queues by queue id."""
-    return {queue.id: queue.name for queue in await store.queues.list(scope)}
+    return {queue.id: queue.name for queue in await context.store.queues.list(context.scope)}
 
 
 async def declare_queue(
-    store: Store,
-    scope: Scope,
+    context: Context,
     name: str,
     settings: QueueSettings,
     *,
@@ -195,21 +192,21 @@ async def declare_queue(
     from it. Logs a warning if another app declares it with different settings.
     """
     try:
-        known = await store.queues.get(scope, name)
+        known = await context.store.queues.get(context.scope, name)
     except NotFound:
         declared_by = app if has_settings or has_handlers else None
-        await _put(store, scope, name, settings, before=None, declared_by=declared_by)
+        await _put(context, name, settings, before=None, declared_by=declared_by)
         return
     if not has_settings:
-        if has_handlers and known.declared_by is None and known.tenant == scope.tenant:
-            await _put(store, scope, name, known.settings, before=known, declared_by=app)
+        if has_handlers and known.declared_by is None and known.tenant == context.scope.tenant:
+            await _put(context, name, known.settings, before=known, declared_by=app)
         return
     is_twice = known.declared_by not in (None, app) and known.settings != QueueSettings()
     if is_twice and known.settings != settings:
         _log.warning(
             _DECLARED_TWICE, name, known.declared_by, app, _differences(known.settings, settings)
         )
-    await _put(store, scope, name, settings, before=known, declared_by=app)
+    await _put(context, name, settings, before=known, declared_by=app)
 
 
 _DECLARED_TWICE = (
@@ -228,8 +225,7 @@ def _differences(before: QueueSettings, after: QueueSettings) -> str:
 
 
 async def update_queue(
-    store: Store,
-    scope: Scope,
+    context: Context,
     name: str,
     changes: Mapping[str, object],
     *,
@@ -242,8 +238,8 @@ async def update_queue(
     """
     check_own_queue("queue", name)
     for _ in range(CHANGE_ATTEMPTS_MAX):
-        known = await store.queues.get(scope, name)
-        if known.tenant != scope.tenant:
+        known = await context.store.queues.get(context.scope, name)
+        if known.tenant != context.scope.tenant:
             raise Conflict(f"queue {name} is shared; only the system may change it")
         if check is not None:
             check(known)
@@ -252,9 +248,7 @@ async def update_queue(
         settings, same = queue_settings(name, given), _unchanged(known, check)
         app = known.declared_by
         with suppress(PreconditionFailed):
-            return await _put(
-                store, scope, name, settings, before=known, declared_by=app, check=same
-            )
+            return await _put(context, name, settings, before=known, declared_by=app, check=same)
     raise Conflict(f"others change queue {name} all the time; try again")
 
 
@@ -271,56 +265,54 @@ def _unchanged(known: StoredQueue, check: CheckQueue | None) -> CheckQueue:
     return refuse
 
 
-async def pause_queue(store: Store, scope: Scope, name: str) -> None:
+async def pause_queue(context: Context, name: str) -> None:
     """Stops workers from claiming messages of a queue. Sending continues.
 
     Raises `Conflict` if a tenant tries to pause a shared queue.
     """
-    async with recorded(store, scope, "queue.pause", name):
-        await store.queues.pause(scope, name)
+    async with recorded(context, "queue.pause", name):
+        await context.store.queues.pause(context.scope, name)
 
 
-async def resume_queue(store: Store, scope: Scope, name: str) -> None:
+async def resume_queue(context: Context, name: str) -> None:
     """Lets workers claim messages of a paused queue again.
 
     Raises `Conflict` if a tenant tries to resume a shared queue.
     """
-    async with recorded(store, scope, "queue.resume", name):
-        await store.queues.resume(scope, name)
+    async with recorded(context, "queue.resume", name):
+        await context.store.queues.resume(context.scope, name)
 
 
-async def purge_queue(store: Store, scope: Scope, name: str) -> int:
+async def purge_queue(context: Context, name: str) -> int:
     """Deletes every message that no worker has claimed and returns how many it deleted.
 
     On a shared queue a tenant deletes only its own messages. Deleted items of a batch count as
     failed.
     """
-    async with recorded(store, scope, "queue.purge", name):
-        return await store.queues.purge(scope, name)
+    async with recorded(context, "queue.purge", name):
+        return await context.store.queues.purge(context.scope, name)
 
 
-async def delete_queue(
-    store: Store, scope: Scope, name: str, *, check: CheckQueue | None = None
-) -> None:
+async def delete_queue(context: Context, name: str, *, check: CheckQueue | None = None) -> None:
     """Removes an empty queue. `check` may refuse it, such as for an old `If-Match`.
 
     Raises `Conflict` if it still has messages or open dead letters, or if a tenant tries to
     delete a shared queue.
     """
-    async with recorded(store, scope, "queue.delete", name):
-        await store.queues.delete(scope, name, check=check)
+    async with recorded(context, "queue.delete", name):
+        await context.store.queues.delete(context.scope, name, check=check)
 
 
-async def count_messages(store: Store, scope: Scope, name: str) -> tuple[Counts, tuple[str, ...]]:
+async def count_messages(context: Context, name: str) -> tuple[Counts, tuple[str, ...]]:
     """Returns how many messages of a queue are in each state, and the states of which there may be
     more: counting stops at `COUNTED_MAX`."""
-    counts = await store.queues.counts(scope, name, at_most=COUNTED_MAX)
+    counts = await context.store.queues.counts(context.scope, name, at_most=COUNTED_MAX)
     return counts, stopped_counts(counts, COUNTED_MAX)
 
 
-async def queue_stats(store: Store, scope: Scope, name: str) -> QueueStats:
+async def queue_stats(context: Context, name: str) -> QueueStats:
     """Returns a queue's message counts, the age of its oldest message and its recent throughput."""
-    return await store.stats.queue(scope, name)
+    return await context.store.stats.queue(context.scope, name)
 
 
 async def check_queues_exist(
@@ -340,7 +332,7 @@ async def check_queues_exist(
     for field, name in given.items():
         if name in registry.queues or (handling is not None and not handling.has_store):
             continue
-        if not await has_queue(await open_store(), scope, name):
+        if not await has_queue(Context(await open_store(), scope), name):
             raise InvalidInput([FieldError(field, registry.no_queue(name))])
 
 
@@ -381,7 +373,7 @@ async def queue_depths(store: Store) -> tuple[QueueDepth, ...]:
     """Returns the depths of the first `QUEUES_MEASURED_MAX` queues of all tenants, by name; hidden
     queues are left out. Queues of one name count together, so that tenants add no names. Counting
     stops at `COUNTED_MAX` messages in all, or `COUNTED_OF_QUEUE_MIN` of a queue."""
-    queues = await list_queues(store, SYSTEM, limit=QUEUES_MEASURED_MAX)
+    queues = await list_queues(Context(store, SYSTEM), limit=QUEUES_MEASURED_MAX)
     ids, at_most = [stored.id for stored in queues], _counted_per_queue(len(queues))
     found: dict[str, QueueDepth] = {}
     for start in range(0, len(ids), QUEUES_MAX):
@@ -463,8 +455,7 @@ def queue_view(
 
 
 async def overview(
-    store: Store,
-    scope: Scope,
+    context: Context,
     *,
     queue: str | None = None,
     limit: int | None = None,
@@ -474,16 +465,16 @@ async def overview(
     statistics; those after a given one, up to a limit. Hidden queues only if something is in
     them."""
     if queue is not None:
-        await check_readable(store, scope, queue)
-        return await _views(store, scope, [await get_queue(store, scope, queue)], COUNTED_MAX)
-    wanted = await list_queues_in_use(store, scope, limit=limit, after=after)
-    return await _views(store, scope, wanted, _counted_per_queue(len(wanted)))
+        await check_readable(context, queue)
+        return await _views(context, [await get_queue(context, queue)], COUNTED_MAX)
+    wanted = await list_queues_in_use(context, limit=limit, after=after)
+    return await _views(context, wanted, _counted_per_queue(len(wanted)))
 
 
 async def _views(
-    store: Store, scope: Scope, queues: Sequence[StoredQueue], at_most: int
+    context: Context, queues: Sequence[StoredQueue], at_most: int
 ) -> tuple[QueueView, ...]:
-    found = await store.stats.queues(scope, queues, at_most=at_most)
+    found = await context.store.stats.queues(context.scope, queues, at_most=at_most)
     return tuple(
         queue_view(queue, stats, at_least=stopped_counts(stats.counts, at_most))
         for queue, stats in zip(queues, found, strict=True)
@@ -504,19 +495,19 @@ class Usage(Struct, frozen=True, kw_only=True):
     truncated: bool = False
 
 
-async def tenant_usage(store: Store, scope: Scope) -> Usage:
+async def tenant_usage(context: Context) -> Usage:
     """Returns what a tenant uses now."""
-    found = await list_queues(store, scope)
+    found = await list_queues(context)
     at_most = _counted_per_queue(min(len(found), QUEUES_MAX))
-    stats = await store.stats.queues(scope, found[:QUEUES_MAX], at_most=at_most)
+    stats = await context.store.stats.queues(context.scope, found[:QUEUES_MAX], at_most=at_most)
     counted = [stat.counts for stat in stats]
     fields = Counts.__struct_fields__
     totals = {name: sum(getattr(counts, name) for counts in counted) for name in fields}
     stopped = {name for counts in counted for name in stopped_counts(counts, at_most)}
-    own = sum(queue.tenant == scope.tenant for queue in found)
-    schedules = await store.schedules.count(scope)
+    own = sum(queue.tenant == context.scope.tenant for queue in found)
+    schedules = await context.store.schedules.count(context.scope)
     return Usage(
-        tenant=scope.tenant,
+        tenant=context.scope.tenant,
         schedules=schedules,
         queues=own,
         messages=Counts(**totals),

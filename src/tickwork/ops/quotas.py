@@ -21,55 +21,58 @@ from tickwork.core.model import SYSTEM, NewMessage, Scope
 from tickwork.core.schedule.model import Definition
 from tickwork.core.tenant_limits import MessageQuota, check_payload, check_room, messages_at_once
 from tickwork.errors import StoreUnavailable
+from tickwork.ops.context import Context
 from tickwork.store.contract import Store
 
 
-async def admit(store: Store, scope: Scope, messages: Sequence[NewMessage]) -> None:
+async def admit(context: Context, messages: Sequence[NewMessage]) -> None:
     """Charges messages to the quotas of the tenant. Raises `TooMany` if they exceed one."""
     largest = max((len(message.body) for message in messages), default=0)
-    await store.tenants.admit(scope, len(messages), largest)
+    await context.store.tenants.admit(context.scope, len(messages), largest)
 
 
-async def admit_runs(store: Store, scope: Scope, definition: Definition, count: int) -> None:
+async def admit_runs(context: Context, definition: Definition, count: int) -> None:
     """Charges runs of a schedule that a caller asks for, such as a backfill. Raises `TooMany`."""
     if count:
-        await store.tenants.admit(scope, count, len(definition.body))
+        await context.store.tenants.admit(context.scope, count, len(definition.body))
 
 
-async def admit_items(
-    store: Store, scope: Scope, items: Iterable[NewMessage]
-) -> Iterable[NewMessage]:
+async def admit_items(context: Context, items: Iterable[NewMessage]) -> Iterable[NewMessage]:
     """Charges the items of a batch, and returns them. Raises `TooMany` before any is stored; for a
     body that is too large perhaps after others are."""
-    quota = await store.tenants.quota(scope)
+    quota = await context.store.tenants.quota(context.scope)
     if quota.is_none:
         return items
     most = messages_at_once(quota)
     if most is None:
         return _checked(items, quota)
     first = tuple(islice(items, most + 1))
-    await admit(store, scope, first)
+    await admit(context, first)
     return first
 
 
-async def payload_check(store: Store, scope: Scope) -> Callable[[Definition], None]:
+async def payload_check(context: Context) -> Callable[[Definition], None]:
     """A check that raises `TooMany` if the payload of a schedule is larger than the tenant may
     send."""
-    quota = await store.tenants.quota(scope)
+    quota = await context.store.tenants.quota(context.scope)
     return lambda new: check_payload(quota.tenant, len(new.body), quota.payload_bytes_max)
 
 
-async def request_quota(store: Store, scope: Scope) -> float | None:
+async def request_quota(context: Context) -> float | None:
     """HTTP requests a second of the tenant, with all its keys together; None without a quota. It is
     cached for seconds."""
-    return (await store.tenants.quota(scope)).requests_per_second
+    return (await context.store.tenants.quota(context.scope)).requests_per_second
 
 
-async def check_queue_room(store: Store, scope: Scope) -> None:
+async def check_queue_room(context: Context) -> None:
     """Raises `TooMany` if the tenant may not have one more queue, as `put_queue` would."""
-    tenant = await store.tenants.get(SYSTEM, str(scope.tenant))
+    tenant = await context.store.tenants.get(SYSTEM, str(context.scope.tenant))
     if tenant.queues_max is not None:
-        own = [queue for queue in await store.queues.list(scope) if queue.tenant == tenant.id]
+        own = [
+            queue
+            for queue in await context.store.queues.list(context.scope)
+            if queue.tenant == tenant.id
+        ]
         check_room(tenant.id, "queues_max", len(own), tenant.queues_max)
 
 

@@ -15,14 +15,14 @@ from tickwork.app.payloads import PayloadOf
 from tickwork.core.fields import FAULTS_MAX, Reader, read_id, shown, unknown_faults
 from tickwork.core.limits import BATCH_MESSAGES_MAX, check_item
 from tickwork.core.message.batch import BATCH_ITEMS_MAX, Batch, NewBatch
-from tickwork.core.model import ContentType, NewMessage, Scope
+from tickwork.core.model import ContentType, NewMessage
 from tickwork.core.options import SendOptions, names_of
 from tickwork.errors import FieldError, InvalidInput, NotFound
+from tickwork.ops.context import Context
 from tickwork.ops.queues import queue_names
 from tickwork.ops.quotas import admit
 from tickwork.ops.requests import ids_from
 from tickwork.ops.send import check_payloads, compose
-from tickwork.store.contract import Store
 
 MESSAGE_FIELDS = names_of(SendOptions) | {"body", "id"}
 """The fields of a message as JSON."""
@@ -90,13 +90,11 @@ def read_messages(
 
 
 async def create_from_objects(
-    store: Store,
-    scope: Scope,
+    context: Context,
     queue: str,
     given: list[Any],
     *,
     batch_id: UUID,
-    payload_of: PayloadOf,
     completion_queue: str | None = None,
     is_open: bool = False,
 ) -> Batch:
@@ -105,34 +103,26 @@ async def create_from_objects(
     fit the types that the app declares: `payload_of`. One that `is_open` takes more items until
     `close_batch`."""
     items = await _read_items(given, batch_id)
-    await _check_types(payload_of, queue, items)
-    await admit(store, scope, items)
+    await _check_types(context.types, queue, items)
+    await admit(context, items)
     batch = NewBatch(id=batch_id, queue=queue, completion_queue=completion_queue)
     if not is_open:
-        return await store.batches.create(scope, batch, items)
-    opened = await store.batches.open(scope, batch)
-    return await store.batches.add(scope, batch, items) if items else opened
+        return await context.store.batches.create(context.scope, batch, items)
+    opened = await context.store.batches.open(context.scope, batch)
+    return await context.store.batches.add(context.scope, batch, items) if items else opened
 
 
-async def add_objects(
-    store: Store,
-    scope: Scope,
-    batch_id: UUID,
-    given: list[Any],
-    *,
-    seed: UUID,
-    payload_of: PayloadOf,
-) -> Batch:
+async def add_objects(context: Context, batch_id: UUID, given: list[Any], *, seed: UUID) -> Batch:
     """Adds items as JSON objects to an open batch, all or none. They are checked as those of a new
     batch are. Raises `Conflict` if it is closed."""
     items = await _read_items(given, seed)
-    known = await store.batches.get(scope, batch_id)
-    queue = (await queue_names(store, scope)).get(known.queue_id)
+    known = await context.store.batches.get(context.scope, batch_id)
+    queue = (await queue_names(context)).get(known.queue_id)
     if queue is None:
         raise NotFound("queue", known.queue_id)
-    await _check_types(payload_of, queue, items)
-    await admit(store, scope, items)
-    return await store.batches.add(scope, NewBatch(id=batch_id, queue=queue), items)
+    await _check_types(context.types, queue, items)
+    await admit(context, items)
+    return await context.store.batches.add(context.scope, NewBatch(id=batch_id, queue=queue), items)
 
 
 async def _read_items(given: list[Any], seed: UUID) -> list[NewMessage]:

@@ -7,10 +7,9 @@ from contextlib import asynccontextmanager
 from typing import overload
 from uuid import UUID
 
-from tickwork.core.model import Scope
 from tickwork.core.request import KEY_LENGTH_MAX, StoredRequest
 from tickwork.errors import Conflict, RequestRunning
-from tickwork.store.contract import Store
+from tickwork.ops.context import Context
 from tickwork.store.ids import new_id
 
 __all__ = [
@@ -32,10 +31,10 @@ IDS_MAX = 2**20
 """Maximum number of ids that one seed gives."""
 
 
-async def begin(store: Store, scope: Scope, key: str, fingerprint: bytes) -> StoredRequest:
+async def begin(context: Context, key: str, fingerprint: bytes) -> StoredRequest:
     """Records a request, or returns the answer that it had before. Raises `Conflict` if it was
     another request, and `RequestRunning` if it is still running."""
-    begun = await store.requests.begin(scope, key, fingerprint, new_id())
+    begun = await context.store.requests.begin(context.scope, key, fingerprint, new_id())
     if begun.fingerprint != fingerprint:
         raise Conflict(
             "this Idempotency-Key was used for another request; choose a new key for a new request"
@@ -56,24 +55,22 @@ class DoneMark:
 
 
 @asynccontextmanager
-async def done_with_change(
-    store: Store, scope: Scope, key: str, seed: UUID
-) -> AsyncIterator[DoneMark]:
+async def done_with_change(context: Context, key: str, seed: UUID) -> AsyncIterator[DoneMark]:
     """Marks a request as done in the transaction of the first change that is made inside: if the
     process dies afterwards, a repeat changes nothing more."""
     mark = DoneMark()
-    async with store.requests.joined(scope, key, seed, lambda: mark.answer):
+    async with context.store.requests.joined(context.scope, key, seed, lambda: mark.answer):
         yield mark
 
 
-async def finish(store: Store, scope: Scope, key: str, seed: UUID, answer: bytes) -> None:
+async def finish(context: Context, key: str, seed: UUID, answer: bytes) -> None:
     """Keeps the answer of a request."""
-    await store.requests.finish(scope, key, seed, answer)
+    await context.store.requests.finish(context.scope, key, seed, answer)
 
 
-async def forget(store: Store, scope: Scope, key: str, seed: UUID) -> None:
+async def forget(context: Context, key: str, seed: UUID) -> None:
     """Forgets a request that failed."""
-    await store.requests.forget(scope, key, seed)
+    await context.store.requests.forget(context.scope, key, seed)
 
 
 def new_seed() -> UUID:

@@ -17,12 +17,12 @@ from tickwork.core.fields import FAULTS_MAX, unknown_faults
 from tickwork.core.limits import check_not_hidden
 from tickwork.core.message.batch import NewBatch
 from tickwork.core.message.body import GivenContentType, Outgoing, encode_body, known_content_type
-from tickwork.core.model import ContentType, NewMessage, Scope, Send
+from tickwork.core.model import ContentType, NewMessage, Send
 from tickwork.core.options import SendOptions, names_of
 from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import FieldError, InvalidInput
+from tickwork.ops.context import Context
 from tickwork.ops.quotas import admit, admit_items
-from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
 _OPTIONS = names_of(SendOptions) - {"content_type"}
@@ -75,28 +75,28 @@ def _traced(messages: Sequence[NewMessage]) -> Sequence[NewMessage]:
     return [structs.replace(message, traceparent=span) for message in messages]
 
 
-async def send(store: Store, scope: Scope, queue: str, message: NewMessage) -> UUID:
+async def send(context: Context, queue: str, message: NewMessage) -> UUID:
     """Stores one message durably and returns its id."""
     check_not_hidden(queue)
     with spans.span(
         f"send {queue}", "producer", {"messaging.message.id": public_id(Prefix.MESSAGE, message.id)}
     ):
         (message,) = _traced([message])
-        await admit(store, scope, [message])
-        await store.messages.send(scope, queue, message)
+        await admit(context, [message])
+        await context.store.messages.send(context.scope, queue, message)
     return message.id
 
 
 async def send_batch(
-    store: Store, scope: Scope, queue: str, messages: Sequence[NewMessage]
+    context: Context, queue: str, messages: Sequence[NewMessage]
 ) -> tuple[UUID, ...]:
     """Stores up to 100 messages, all or none, and returns their ids."""
     check_not_hidden(queue)
     count = {"messaging.batch.message_count": len(messages)}
     with spans.span(f"send {queue}", "producer", count):
         messages = _traced(messages)
-        await admit(store, scope, messages)
-        await store.messages.send_batch(scope, queue, messages)
+        await admit(context, messages)
+        await context.store.messages.send_batch(context.scope, queue, messages)
     return tuple(message.id for message in messages)
 
 
@@ -193,17 +193,17 @@ def check_payloads(
         raise InvalidInput(faults)
 
 
-async def store_made(store: Store, scope: Scope, made: Made, correlation_id: str) -> None:
+async def store_made(context: Context, made: Made, correlation_id: str) -> None:
     """Stores what a handler sent that has no message to settle: an HTTP handler in its process,
     which has no database. Messages without a correlation id get this one. Each queue and each batch
     is stored by itself, in chunks, each all or none."""
     for queue, messages in _by_queue(made.sends, correlation_id).items():
-        await admit(store, scope, messages)
-        await store.messages.send_bulk(scope, queue, messages)
+        await admit(context, messages)
+        await context.store.messages.send_bulk(context.scope, queue, messages)
     for batch in made.batches:
         new = NewBatch(id=batch.id, queue=batch.queue, completion_queue=batch.completion_queue)
         items = _correlated(batch.items, correlation_id)
-        await store.batches.create(scope, new, await admit_items(store, scope, items))
+        await context.store.batches.create(context.scope, new, await admit_items(context, items))
 
 
 def _by_queue(sends: Sequence[Send], correlation_id: str) -> dict[str, list[NewMessage]]:

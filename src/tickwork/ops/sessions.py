@@ -10,6 +10,7 @@ from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.session import SESSION_SECONDS, Session, session_id
 from tickwork.errors import Unauthorized
 from tickwork.ops.audit import recorded
+from tickwork.ops.context import Context
 from tickwork.store.contract import Store
 from tickwork.store.ids import random_bytes
 
@@ -36,7 +37,7 @@ async def start_session(
     if parsed is None:
         raise Unauthorized("unauthorized", "sign in with an API key of the form tw_<id>_<secret>")
     secret = random_bytes(_SECRET_BYTES).hex()
-    async with recorded(store, Scope(caller.tenant), "session.start", parsed.key_id):
+    async with recorded(Context(store, Scope(caller.tenant)), "session.start", parsed.key_id):
         session = await store.sessions.start(
             SYSTEM,
             session_id(secret),
@@ -52,5 +53,5 @@ async def start_session(
 
 async def end_session(store: Store, caller: Caller, secret: str) -> None:
     """Ends a session. A repeat has no effect."""
-    async with recorded(store, Scope(caller.tenant), "session.end", caller.key_id):
+    async with recorded(Context(store, Scope(caller.tenant)), "session.end", caller.key_id):
         await store.sessions.end(SYSTEM, session_id(secret))

@@ -17,28 +17,29 @@ from tickwork.core.model import SYSTEM, Scope, Tenant
 from tickwork.core.owner_targets import OWNER_TARGETS_MAX
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.audit import recorded
+from tickwork.ops.context import Context
 from tickwork.store.contract import Store
 
 TENANTS_LISTED = 1_000
 """Number of tenants that a list returns unless the caller gives a limit."""
 
 
-async def get_tenant(store: Store, scope: Scope, tenant_id: str) -> Tenant:
+async def get_tenant(context: Context, tenant_id: str) -> Tenant:
     """Returns one tenant; raises `NotFound` if there is none of that id."""
-    return await store.tenants.get(scope, tenant_id)
+    return await context.store.tenants.get(context.scope, tenant_id)
 
 
 async def list_tenants(
-    store: Store, scope: Scope, *, limit: int = TENANTS_LISTED, after: str | None = None
+    context: Context, *, limit: int = TENANTS_LISTED, after: str | None = None
 ) -> tuple[Tenant, ...]:
     """The tenants by id, after a given one."""
-    return await store.tenants.list(scope, limit, after=after)
+    return await context.store.tenants.list(context.scope, limit, after=after)
 
 
 async def create_tenant(store: Store, tenant_id: object, limits: Mapping[str, object]) -> Tenant:
     """Creates a tenant with the given limits. Raises `Conflict` if it exists."""
     new = _with_limits(Tenant(id=_read_id(tenant_id)), limits)
-    async with recorded(store, Scope(new.id), "tenant.create", new.id, after=new):
+    async with recorded(Context(store, Scope(new.id)), "tenant.create", new.id, after=new):
         await store.tenants.put(SYSTEM, new, replaces=False)
     return new
 
@@ -64,7 +65,7 @@ async def resume_tenant(store: Store, tenant_id: str) -> Tenant:
 async def _replace(
     store: Store, action: str, tenant_id: str, change: Callable[[Tenant], Tenant]
 ) -> Tenant:
-    async with recorded(store, Scope(tenant_id), action, tenant_id) as record:
+    async with recorded(Context(store, Scope(tenant_id)), action, tenant_id) as record:
 
         def decide(before: Tenant) -> Tenant:
             record.before, record.after = before, (after := change(before))

@@ -15,13 +15,13 @@ from msgspec import Struct, structs
 from tickwork.app.declarations import Registry
 from tickwork.core.delivery.endpoint import ENDPOINTS_MAX
 from tickwork.core.message.subscription import Subscription, matches
-from tickwork.core.model import SYSTEM, QueueSettings, Scope, StoredQueue
+from tickwork.core.model import SYSTEM, QueueSettings, StoredQueue
 from tickwork.core.topology import Consumer, QueueEntry, ServiceEntry, SubscriptionEntry, Topology
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.audit import recorded
+from tickwork.ops.context import Context
 from tickwork.ops.queues import QUEUES_MAX, list_queues, pause_queue, resume_queue
 from tickwork.ops.subscriptions import subscribe
-from tickwork.store.contract import Store
 
 
 class Action(StrEnum):
@@ -100,10 +100,10 @@ def topology_of(registry: Registry) -> Topology:
     )
 
 
-async def stored_topology(store: Store, scope: Scope) -> Topology:
+async def stored_topology(context: Context) -> Topology:
     """Returns what the database has for a tenant: its queues and the shared ones, the apps that
     declare them or the endpoints that they are pushed to as consumers, and the subscriptions."""
-    queues, subscriptions = await _stored(store, scope)
+    queues, subscriptions = await _stored(context)
     return Topology(
         queues=tuple(
             QueueEntry(
@@ -130,64 +130,64 @@ async def stored_topology(store: Store, scope: Scope) -> Topology:
     )
 
 
-async def plan(store: Store, scope: Scope, topology: Topology) -> tuple[Step, ...]:
+async def plan(context: Context, topology: Topology) -> tuple[Step, ...]:
     """Returns the steps that `apply` would take for a tenant."""
-    return tuple([pair.step for pair in await _compared(store, scope, topology)])
+    return tuple([pair.step for pair in await _compared(context, topology)])
 
 
-async def apply(store: Store, scope: Scope, topology: Topology) -> tuple[Step, ...]:
+async def apply(context: Context, topology: Topology) -> tuple[Step, ...]:
     """Creates and changes what differs, queues before subscriptions, and returns the steps.
 
     Each step is its own transaction: after a failure, apply again.
     """
-    pairs = await _compared(store, scope, topology)
+    pairs = await _compared(context, topology)
     for pair in pairs:
         if pair.step.action not in (Action.CREATE, Action.CHANGE) or pair.entry is None:
             continue
-        owner = SYSTEM if pair.step.shared else scope
+        owner = SYSTEM if pair.step.shared else context.scope
         if isinstance(pair.entry, QueueEntry):
-            await _put_queue(store, owner, pair.entry, pair.step)
+            await _put_queue(context.within(owner), pair.entry, pair.step)
         else:
-            await subscribe(store, owner, pair.entry.types, pair.entry.queue)
+            await subscribe(context.within(owner), pair.entry.types, pair.entry.queue)
     return tuple(pair.step for pair in pairs)
 
 
-async def _put_queue(store: Store, owner: Scope, entry: QueueEntry, step: Step) -> None:
+async def _put_queue(context: Context, entry: QueueEntry, step: Step) -> None:
     changed = {change.field for change in step.changes}
     if step.action is Action.CREATE or changed - {"paused"}:
-        async with recorded(store, owner, "queue.put", entry.name, after=entry.settings):
-            await store.queues.put(owner, entry.name, entry.settings)
+        async with recorded(context, "queue.put", entry.name, after=entry.settings):
+            await context.store.queues.put(context.scope, entry.name, entry.settings)
     if "paused" in changed or (step.action is Action.CREATE and entry.paused):
         act = pause_queue if entry.paused else resume_queue
-        await act(store, owner, entry.name)
+        await act(context, entry.name)
 
 
-async def _compared(store: Store, scope: Scope, topology: Topology) -> list[_Pair]:
-    if scope.is_system:
+async def _compared(context: Context, topology: Topology) -> list[_Pair]:
+    if context.scope.is_system:
         raise InvalidInput(
             [FieldError("tenant", "is missing: a topology is applied to one tenant")]
         )
-    queues, subscriptions = await _stored(store, scope)
+    queues, subscriptions = await _stored(context)
     return [*_queue_pairs(topology, queues), *_subscription_pairs(topology, subscriptions)]
 
 
-async def _stored(store: Store, scope: Scope) -> tuple[list[StoredQueue], list[Subscription]]:
+async def _stored(context: Context) -> tuple[list[StoredQueue], list[Subscription]]:
     """The queues and subscriptions of a tenant, and the shared ones."""
     queues = [
         queue
-        for queue in await list_queues(store, scope)
-        if queue.tenant is None or queue.tenant == scope.tenant
+        for queue in await list_queues(context)
+        if queue.tenant is None or queue.tenant == context.scope.tenant
     ]
-    return queues, await _subscriptions(store, scope)
+    return queues, await _subscriptions(context)
 
 
-async def _subscriptions(store: Store, scope: Scope) -> list[Subscription]:
+async def _subscriptions(context: Context) -> list[Subscription]:
     """The subscriptions of a tenant, and the shared ones."""
     subscriptions = [
-        *await store.subscriptions.list(scope),
+        *await context.store.subscriptions.list(context.scope),
         *(
             subscription
-            for subscription in await store.subscriptions.list(SYSTEM)
+            for subscription in await context.store.subscriptions.list(SYSTEM)
             if subscription.tenant is None
         ),
     ]
@@ -273,13 +273,13 @@ class MessageTypes(NamedTuple):
     truncated: bool
 
 
-async def list_types(store: Store, scope: Scope) -> MessageTypes:
+async def list_types(context: Context) -> MessageTypes:
     """Returns the types that were counted in the last hour, and those that queues or endpoints of
     the tenant subscribe to."""
     seen: dict[str, _Seen] = {}
-    counted = await list_queues(store, scope, limit=QUEUES_MAX + 1)
+    counted = await list_queues(context, limit=QUEUES_MAX + 1)
     shown = counted[:QUEUES_MAX]
-    stats = await store.stats.queues(scope, shown, at_most=1)
+    stats = await context.store.stats.queues(context.scope, shown, at_most=1)
     for queue, found_there in zip(shown, stats, strict=True):
         for kind in found_there.kinds:
             if kind.type is not None:
@@ -287,11 +287,11 @@ async def list_types(store: Store, scope: Scope) -> MessageTypes:
                 known.queues.add(queue.name)
                 known.messages[str(kind.counter)] += kind.messages
                 known.sources |= set() if kind.source is None else {kind.source}
-    subscriptions = await _subscriptions(store, scope)
+    subscriptions = await _subscriptions(context)
     queues = {(subscription.types, subscription.queue) for subscription in subscriptions}
     endpoints = {
         (pattern, endpoint.name)
-        for endpoint in await store.endpoints.list(scope, ENDPOINTS_MAX)
+        for endpoint in await context.store.endpoints.list(context.scope, ENDPOINTS_MAX)
         for pattern in endpoint.settings.types
     }
     patterns = {pattern for pattern, _ in queues | endpoints}

@@ -10,14 +10,13 @@ from uuid import UUID
 import msgspec
 
 from tickwork.core.limits import TEXT_LENGTH_MAX, text_faults
-from tickwork.core.model import Scope
 from tickwork.core.public_id import Prefix, parse_public_id, public_id, spellings
 from tickwork.core.trace import RECORDS_MAX, Trace, TraceNode, TraceRecord, trace_of
 from tickwork.core.workflow.model import RunPage, RunWindow, StepError
 from tickwork.errors import InvalidInput, NotFound
+from tickwork.ops.context import Context
 from tickwork.ops.why import why_waits
 from tickwork.ops.workflow_views import step_at
-from tickwork.store.contract import Store
 
 INSIDE_MAX = 50
 """Number of runs and slots of a trace whose steps and firings are read."""
@@ -26,20 +25,20 @@ STEPS_MAX = 1_000
 """Number of steps of a run that a trace shows."""
 
 
-async def trace_anything(store: Store, scope: Scope, text: str) -> Trace:
+async def trace_anything(context: Context, text: str) -> Trace:
     """The trace of a correlation id, or of a message, a dead letter or a run by its id."""
     correlation_id = text
     with suppress(NotFound):
-        correlation_id = (await why_waits(store, scope, text)).correlation_id or text
-    return await read_trace(store, scope, correlation_id)
+        correlation_id = (await why_waits(context, text)).correlation_id or text
+    return await read_trace(context, correlation_id)
 
 
-async def read_trace(store: Store, scope: Scope, correlation_id: str) -> Trace:
+async def read_trace(context: Context, correlation_id: str) -> Trace:
     """The trace of a correlation id; raises `NotFound` if nothing of it is left."""
     faults = text_faults("correlation_id", correlation_id, TEXT_LENGTH_MAX)
     if faults:
         raise InvalidInput(faults)
-    found = await _find(store, scope, correlation_id)
+    found = await _find(context, correlation_id)
     if not found:
         raise NotFound("trace", correlation_id, "nothing with this correlation id is left")
     records, is_cut = found[:RECORDS_MAX], len(found) > RECORDS_MAX
@@ -50,24 +49,28 @@ async def read_trace(store: Store, scope: Scope, correlation_id: str) -> Trace:
             break
         if record.kind == "run":
             with suppress(NotFound):
-                page = await store.workflows.page(scope, record.name, RunWindow(0, STEPS_MAX))
+                page = await context.store.workflows.page(
+                    context.scope, record.name, RunWindow(0, STEPS_MAX)
+                )
                 inside[record.id] = _steps(page)
                 is_cut = is_cut or page.steps_total > STEPS_MAX
         elif record.schedule_id is not None and record.slot is not None:
-            inside[record.id] = await _firings(
-                store, scope, record, record.schedule_id, record.slot
-            )
+            inside[record.id] = await _firings(context, record, record.schedule_id, record.slot)
     return trace_of(correlation_id, records, inside, is_cut=is_cut)
 
 
-async def _find(store: Store, scope: Scope, correlation_id: str) -> Sequence[TraceRecord]:
+async def _find(context: Context, correlation_id: str) -> Sequence[TraceRecord]:
     """The records of a correlation id, in each spelling of one that is an id."""
     first = parse_public_id(correlation_id)
     if first is None:
-        return await store.traces.find(scope, correlation_id, RECORDS_MAX + 1, first=None)
+        return await context.store.traces.find(
+            context.scope, correlation_id, RECORDS_MAX + 1, first=None
+        )
     found: dict[tuple[str, UUID], TraceRecord] = {}
     for spelling in spellings(correlation_id):
-        records = await store.traces.find(scope, spelling, RECORDS_MAX + 1, first=first)
+        records = await context.store.traces.find(
+            context.scope, spelling, RECORDS_MAX + 1, first=first
+        )
         found |= {(record.kind, record.id): record for record in records}
     return sorted(found.values(), key=lambda record: (record.at, record.id))
 
@@ -96,9 +99,9 @@ def _error(stored: bytes | None) -> str | None:
 
 
 async def _firings(
-    store: Store, scope: Scope, record: TraceRecord, schedule_id: UUID, slot: datetime
+    context: Context, record: TraceRecord, schedule_id: UUID, slot: datetime
 ) -> tuple[TraceNode, ...]:
-    found = await store.firings.of_slot(scope, schedule_id, slot)
+    found = await context.store.firings.of_slot(context.scope, schedule_id, slot)
     return tuple(
         TraceNode(
             kind="firing",

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Protocol
 
 from tickwork.core.delivery.endpoint import secrets_owner
 from tickwork.core.delivery.signature import new_secret, secret_key
 from tickwork.core.model import Scope
 from tickwork.errors import Conflict, StoreBroken
 from tickwork.ops.audit import recorded
-from tickwork.store.contract import Store
+from tickwork.ops.context import Context
+from tickwork.ops.outside import Box
 from tickwork.store.ids import own_tenant, random_bytes
 
 OWNER, SIGNING = "tenant", "signing"
@@ -33,54 +33,51 @@ CHECKED_ENDPOINTS = 5
 _log = logging.getLogger("tickwork")
 
 
-class Box(Protocol):
-    """Encrypts secrets; the tenant, the owner and the field are part of the ciphertext."""
-
-    def encrypt(self, secret: str, tenant: str, row: str, field: str) -> bytes: ...
-
-    def decrypt(self, stored: bytes, tenant: str, row: str, field: str) -> str: ...
-
-
-async def signing_secret(store: Store, scope: Scope, box: Box) -> str:
+async def signing_secret(context: Context) -> str:
     """The current secret of a tenant, which receivers check signatures with."""
-    (current, *_) = await _signing(store, scope, box)
-    return box.decrypt(current, own_tenant(scope), OWNER, SIGNING)
+    box = context.outside.secret_box()
+    (current, *_) = await _signing(context, box)
+    return box.decrypt(current, own_tenant(context.scope), OWNER, SIGNING)
 
 
-async def signing_secrets(store: Store, scope: Scope, box: Box) -> tuple[str, ...]:
+async def signing_secrets(context: Context) -> tuple[str, ...]:
     """The valid secrets of a tenant, the current one first; makes one if there is none."""
-    found = await _signing(store, scope, box)
-    return readable(box, found, own_tenant(scope), OWNER, SIGNING)
+    box = context.outside.secret_box()
+    found = await _signing(context, box)
+    return readable(box, found, own_tenant(context.scope), OWNER, SIGNING)
 
 
-async def _signing(store: Store, scope: Scope, box: Box) -> tuple[bytes, ...]:
-    tenant = own_tenant(scope)
-    found = await store.secrets.get(scope, OWNER, SIGNING)
+async def _signing(context: Context, box: Box) -> tuple[bytes, ...]:
+    tenant = own_tenant(context.scope)
+    found = await context.store.secrets.get(context.scope, OWNER, SIGNING)
     if not found:
         try:
-            await check_key(store, scope, box, "the tenant's webhook secret was not made")
+            await check_key(context, box, "the tenant's webhook secret was not made")
         except Conflict as error:  # To a worker it is the same as one that it cannot read.
             raise StoreBroken(str(error)) from None
         made = box.encrypt(new_secret(random_bytes(SECRET_BYTES)), tenant, OWNER, SIGNING)
-        await store.secrets.put(scope, OWNER, SIGNING, made)  # Another process may be first.
-        found = await store.secrets.get(scope, OWNER, SIGNING)
+        await context.store.secrets.put(
+            context.scope, OWNER, SIGNING, made
+        )  # Another process may be first.
+        found = await context.store.secrets.get(context.scope, OWNER, SIGNING)
     return found
 
 
-async def rotate_signing_secret(
-    store: Store, scope: Scope, box: Box, *, is_key_lost: bool = False
-) -> str:
+async def rotate_signing_secret(context: Context, *, is_key_lost: bool = False) -> str:
     """Replaces the secret of a tenant and returns the new one. Raises `Conflict` if the key does
     not read the current one, unless that one's key is lost."""
-    tenant, keep_seconds = own_tenant(scope), 0.0 if is_key_lost else ROTATION_SECONDS
+    box = context.outside.secret_box()
+    tenant, keep_seconds = own_tenant(context.scope), 0.0 if is_key_lost else ROTATION_SECONDS
     if not is_key_lost:
         advice = "if that key is lost, repeat this with --lost-key"
-        found = await store.secrets.get(scope, OWNER, SIGNING)
+        found = await context.store.secrets.get(context.scope, OWNER, SIGNING)
         check_current(box, found, tenant, OWNER, "the tenant's webhook secret", advice)
     secret = new_secret(random_bytes(SECRET_BYTES))
     sealed = box.encrypt(secret, tenant, OWNER, SIGNING)
-    async with recorded(store, scope, "webhooks.rotate", "signing secret"):
-        await store.secrets.rotate(scope, OWNER, SIGNING, sealed, keep_seconds=keep_seconds)
+    async with recorded(context, "webhooks.rotate", "signing secret"):
+        await context.store.secrets.rotate(
+            context.scope, OWNER, SIGNING, sealed, keep_seconds=keep_seconds
+        )
     return secret
 
 
@@ -96,12 +93,12 @@ def check_current(
         raise Conflict(f"{what} was not rotated: {error}; {advice}") from None
 
 
-async def check_key(store: Store, scope: Scope, box: Box, refusal: str) -> None:
+async def check_key(context: Context, box: Box, refusal: str) -> None:
     """Raises `Conflict` if the tenant has signing secrets and the key reads none of them."""
-    tenant, refused = own_tenant(scope), None
-    known = await store.endpoints.list(Scope(tenant), CHECKED_ENDPOINTS)
+    tenant, refused = own_tenant(context.scope), None
+    known = await context.store.endpoints.list(Scope(tenant), CHECKED_ENDPOINTS)
     for owner in (OWNER, *(secrets_owner(endpoint.id) for endpoint in known)):
-        for current in (await store.secrets.get(scope, owner, SIGNING))[:1]:
+        for current in (await context.store.secrets.get(context.scope, owner, SIGNING))[:1]:
             try:
                 box.decrypt(current, tenant, owner, SIGNING)
             except StoreBroken as error:
@@ -130,6 +127,6 @@ def readable(
     return tuple(read)
 
 
-async def signing_keys(store: Store, scope: Scope, box: Box) -> tuple[bytes, ...]:
+async def signing_keys(context: Context) -> tuple[bytes, ...]:
     """The keys to sign with, the current one first."""
-    return tuple(secret_key(secret) for secret in await signing_secrets(store, scope, box))
+    return tuple(secret_key(secret) for secret in await signing_secrets(context))

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from functools import partial
 from uuid import UUID
 
 import msgspec
@@ -45,11 +44,13 @@ from tickwork.core.schedule.slot_outcome import settings_for
 from tickwork.core.workflow.model import NO_STEPS, RUN_ID_LENGTH_MAX, Run
 from tickwork.core.workflow.queue import runs_queue, workflow_of_queue
 from tickwork.errors import InvalidInput, MissingExtra, NotFound, StoreBroken, StoreError
+from tickwork.ops.context import Context
 from tickwork.ops.endpoints import endpoint_keys, get_endpoint
 from tickwork.ops.ids import find_id, find_schedule_id, parse_short_id
 from tickwork.ops.message_facts import MessageFacts, Unread, first_words
 from tickwork.ops.messages import get_message
 from tickwork.ops.obstacles import WORKER_ROLE, obstacles
+from tickwork.ops.outside import Box, GetBox
 from tickwork.ops.pull import is_pulled
 from tickwork.ops.queue_estimate import estimate_wait
 from tickwork.ops.run_wait import RunFacts, nodes_with, run_wait
@@ -64,119 +65,106 @@ from tickwork.ops.wait_answers import (
     endpoint_wait,
     message_wait,
 )
-from tickwork.ops.webhook_secret import OWNER, SIGNING, Box, readable
+from tickwork.ops.webhook_secret import OWNER, SIGNING, readable
 from tickwork.store.contract import Store
 
-GetBox = Callable[[], Box]
 """What reads secrets. Raises `InvalidInput` if this process has no key."""
 
 _ID_DIGITS = 32
-_Answer = Callable[[Store, Scope, UUID], Awaitable[Wait]]
+_Answer = Callable[[Context, UUID], Awaitable[Wait]]
 _KINDS = "message, dead letter, delivery, endpoint or run"
 
 
-async def why_anything(
-    store: Store,
-    scope: Scope,
-    text: str,
-    at: datetime | None = None,
-    *,
-    box: GetBox | None = None,
-) -> Why | Wait:
+async def why_anything(context: Context, text: str, at: datetime | None = None) -> Why | Wait:
     """Answers for a schedule (by name or id), a message, a dead letter, a delivery, an endpoint (by
     name or id) or a run. Ids may be given by their last digits. `at` is for schedules."""
     try:
-        schedule_id = await find_schedule_id(store, scope, text)
-        return await why_schedule(store, scope, schedule_id, at)
+        schedule_id = await find_schedule_id(context, text)
+        return await why_schedule(context, schedule_id, at)
     except NotFound as error:
         if at is not None:
             raise
         try:
-            return await why_waits(store, scope, text, box=box)
+            return await why_waits(context, text)
         except NotFound:
             if parse_short_id(text) is not None:
                 raise NotFound(f"schedule, {_KINDS}", text, "a handled message is gone") from None
             raise deleted_hint(error) from None
 
 
-async def why_waits(store: Store, scope: Scope, text: str, *, box: GetBox | None = None) -> Wait:
+async def why_waits(context: Context, text: str) -> Wait:
     """Answers for a message, a dead letter, a delivery, an endpoint (or its name) or a run, by its
     id; and for a slot, by the `webhook-id` that its receiver got."""
     with suppress(NotFound):
-        return await why_run(store, scope, text)
+        return await why_run(context, text)
     with suppress(NotFound):
-        return await why_endpoint(store, scope, text, box=box)
+        return await why_endpoint(context, text)
     if (sent := read_delivery_id(text)) is not None:
         with suppress(NotFound):
-            return await why_sent(store, scope, sent, box=box)
+            return await why_sent(context, sent)
     digits = parse_short_id(text)
     if digits is None:
         raise NotFound(_KINDS, text)
     found = parse_public_id(text)
     if len(digits) < _ID_DIGITS:
-        found = await _by_last_digits(store, scope, text)
+        found = await _by_last_digits(context, text)
     if found is None:
         raise NotFound(_KINDS, text)
-    message, delivery = partial(why_sent_message, box=box), partial(why_delivery, box=box)
     asked: Mapping[str, Sequence[_Answer]] = {
-        Prefix.MESSAGE: (message,),
+        Prefix.MESSAGE: (why_sent_message,),
         Prefix.DEAD_LETTER: (why_dead_letter,),
-        Prefix.DELIVERY: (delivery,),
+        Prefix.DELIVERY: (why_delivery,),
         Prefix.ENDPOINT: (),
     }
-    anything = (message, why_dead_letter, delivery)
+    anything = (why_sent_message, why_dead_letter, why_delivery)
     for answer in asked.get(text.partition("_")[0], anything):
         with suppress(NotFound):
-            return await answer(store, scope, found)
+            return await answer(context, found)
     raise NotFound(_KINDS, text)
 
 
-async def _by_last_digits(store: Store, scope: Scope, text: str) -> UUID:
+async def _by_last_digits(context: Context, text: str) -> UUID:
     for kind in (IdKind.MESSAGE, IdKind.DEAD_LETTER, IdKind.DEAD_MESSAGE):
         with suppress(NotFound):
-            return await find_id(store, scope, kind, text)
-    return await find_id(store, scope, IdKind.DELIVERY, text)
+            return await find_id(context, kind, text)
+    return await find_id(context, IdKind.DELIVERY, text)
 
 
-async def why_message(
-    store: Store, scope: Scope, message_id: UUID, *, box: GetBox | None = None
-) -> Wait:
+async def why_message(context: Context, message_id: UUID) -> Wait:
     """Answers for a message that is not settled; raises `NotFound` if there is none. The message
     of a run answers for the run, that of a delivery to an endpoint for the delivery."""
-    message = await get_message(store, scope, message_id)
-    queue = await _queue_of(store, scope, message)
+    message = await get_message(context, message_id)
+    queue = await _queue_of(context, message)
     if workflow_of_queue(queue.name) is not None:
         with suppress(NotFound, msgspec.MsgspecError):
             run_id = msgspec.json.decode(message.body, type=str)
-            return await why_run(store, Scope(message.tenant), run_id)
-    return message_wait(await _facts(store, scope, message, queue, box))
+            return await why_run(context.within(Scope(message.tenant)), run_id)
+    return message_wait(await _facts(context, message, queue))
 
 
-async def why_sent_message(
-    store: Store, scope: Scope, message_id: UUID, *, box: GetBox | None = None
-) -> Wait:
+async def why_sent_message(context: Context, message_id: UUID) -> Wait:
     """Answers for a message that waits or died."""
     try:
-        return await why_message(store, scope, message_id, box=box)
+        return await why_message(context, message_id)
     except NotFound as error:
-        letter = await store.dead_letters.of_message(scope, message_id)
+        letter = await context.store.dead_letters.of_message(context.scope, message_id)
         if letter is None:
             raise error from None
-        return await why_dead_letter(store, scope, letter.id)
+        return await why_dead_letter(context, letter.id)
 
 
-async def why_sent(
-    store: Store, scope: Scope, sent: SentSlot, *, box: GetBox | None = None
-) -> Wait:
+async def why_sent(context: Context, sent: SentSlot) -> Wait:
     """Answers for the slot that a webhook or an email was sent for: what its message waits for, or
     what became of it."""
-    schedule = await get_schedule(store, scope, sent.schedule_id)
-    waiting = await store.schedules.messages(scope, schedule.id, RUNS_OF_SLOT_MAX, since=sent.slot)
+    schedule = await get_schedule(context, sent.schedule_id)
+    waiting = await context.store.schedules.messages(
+        context.scope, schedule.id, RUNS_OF_SLOT_MAX, since=sent.slot
+    )
     for message in waiting:
         if sent_slot(message) == sent:
             with suppress(NotFound):  # It was settled meanwhile.
-                return await why_message(store, Scope(message.tenant), message.id, box=box)
-    found = await why_schedule(store, scope, schedule.id, sent.slot)
+                return await why_message(context.within(Scope(message.tenant)), message.id)
+    found = await why_schedule(context, schedule.id, sent.slot)
     name = schedule.name or public_id(Prefix.SCHEDULE, schedule.id)
     words = f"{found.answer[:1].lower()}{found.answer[1:]}"
     last = max(found.firings, key=lambda firing: firing.run, default=None)
@@ -194,19 +182,17 @@ RUNS_OF_SLOT_MAX = 100
 """Number of messages from a slot on among which that of one of its runs is searched."""
 
 
-async def why_delivery(
-    store: Store, scope: Scope, delivery_id: UUID, *, box: GetBox | None = None
-) -> Wait:
+async def why_delivery(context: Context, delivery_id: UUID) -> Wait:
     """Answers for a delivery to an endpoint: why it waits, or what became of it."""
-    delivery = await store.endpoints.delivery(scope, delivery_id)
+    delivery = await context.store.endpoints.delivery(context.scope, delivery_id)
     own, endpoint = Scope(delivery.tenant), None
     if delivery.status is DeliveryStatus.WAITING:
         with suppress(NotFound):  # It was settled after the delivery was read.
-            return await why_message(store, own, delivery.message_id, box=box)
-        delivery = await store.endpoints.delivery(scope, delivery_id)
+            return await why_message(context.within(own), delivery.message_id)
+        delivery = await context.store.endpoints.delivery(context.scope, delivery_id)
     with suppress(NotFound):
-        endpoint = await store.endpoints.get(own, delivery.endpoint_id)
-    letter = await store.dead_letters.of_message(own, delivery.message_id)
+        endpoint = await context.store.endpoints.get(own, delivery.endpoint_id)
+    letter = await context.store.dead_letters.of_message(own, delivery.message_id)
     is_sent_once = letter is not None and _is_sent_once(letter.body)
     return delivery_end(delivery, endpoint, letter, is_sent_once=is_sent_once)
 
@@ -218,64 +204,66 @@ def _is_sent_once(body: bytes) -> bool:
     return False
 
 
-async def why_endpoint(
-    store: Store, scope: Scope, reference: UUID | str, *, box: GetBox | None = None
-) -> Wait:
+async def why_endpoint(context: Context, reference: UUID | str) -> Wait:
     """Answers for an endpoint, by its name or id: whether it takes deliveries."""
-    endpoint = await get_endpoint(store, scope, reference)
-    return endpoint_wait(endpoint, await store.now(), await _unread_of(store, endpoint, box))
+    endpoint = await get_endpoint(context, reference)
+    return endpoint_wait(
+        endpoint,
+        await context.store.now(),
+        await _unread_of(context.store, endpoint, context.outside.secret_reader),
+    )
 
 
-async def why_dead_letter(store: Store, scope: Scope, dead_letter_id: UUID) -> Wait:
+async def why_dead_letter(context: Context, dead_letter_id: UUID) -> Wait:
     """Answers for a dead letter."""
-    letter = await store.dead_letters.get(scope, dead_letter_id)
-    names = {queue.id: queue.name for queue in await store.queues.list(scope)}
+    letter = await context.store.dead_letters.get(context.scope, dead_letter_id)
+    names = {queue.id: queue.name for queue in await context.store.queues.list(context.scope)}
     return dead_letter_wait(letter, names.get(letter.queue_id, "that was deleted"))
 
 
-async def why_run(store: Store, scope: Scope, run_id: str, *, workflow: str | None = None) -> Wait:
+async def why_run(context: Context, run_id: str, *, workflow: str | None = None) -> Wait:
     """Answers for a run; its details name the steps it waits for. `NotFound` if it is none of the
     `workflow`."""
     if text_faults("id", run_id, RUN_ID_LENGTH_MAX):
         raise NotFound("run", shown(run_id))
-    page = await store.workflows.page(scope, run_id, NO_STEPS)
+    page = await context.store.workflows.page(context.scope, run_id, NO_STEPS)
     if workflow not in (None, page.run.workflow):
         raise NotFound(f"run of workflow {workflow}", run_id)
-    nodes = nodes_with(page.run.workflow, await store.nodes.list(SYSTEM), page.now)
-    message = await _run_facts(store, scope, page.run)
+    nodes = nodes_with(page.run.workflow, await context.store.nodes.list(SYSTEM), page.now)
+    message = await _run_facts(context, page.run)
     return run_wait(RunFacts(page=page, message=message, nodes=nodes))
 
 
-async def why_entity(store: Store, scope: Scope, type_name: str, key: str) -> tuple[Wait, ...]:
+async def why_entity(context: Context, type_name: str, key: str) -> tuple[Wait, ...]:
     """Answers for an entity: its alarm, and the calls that run or wait, the first ones first."""
     check_type_name(type_name)
     check_key(key)
     entity, queue = entity_id(type_name, key), queue_of(type_name)
     with suppress(NotFound):
-        known = await store.queues.get(scope, queue)
-        head = await store.entities.head(scope, entity)
+        known = await context.store.queues.get(context.scope, queue)
+        head = await context.store.entities.head(context.scope, entity)
         found = list[Message]()
         if head.state is not None and head.state.alarm is not None:
             with suppress(NotFound):
-                found.append(await store.messages.get(scope, queue, head.state.alarm.id))
+                found.append(
+                    await context.store.messages.get(context.scope, queue, head.state.alarm.id)
+                )
         selection = MessageSelection(key=str(entity))
-        found += (await store.messages.list(scope, queue, selection, CALLS_SHOWN)).messages
-        return tuple(
-            [message_wait(await _facts(store, scope, message, known)) for message in found]
-        )
+        found += (
+            await context.store.messages.list(context.scope, queue, selection, CALLS_SHOWN)
+        ).messages
+        return tuple([message_wait(await _facts(context, message, known)) for message in found])
     raise NotFound("type of entities", type_name)
 
 
-async def what_keeps(
-    store: Store, scope: Scope, type_name: str, key: str, call: UUID | None = None
-) -> str:
+async def what_keeps(context: Context, type_name: str, key: str, call: UUID | None = None) -> str:
     """What keeps an entity from a call that waits for it, as part of a sentence."""
     queue, entity = queue_of(type_name), entity_id(type_name, key)
     with suppress(NotFound, StoreError):
-        first = await _first_of_key(store, scope, queue, str(entity))
+        first = await _first_of_key(context, queue, str(entity))
         if first is not None and first.id != call:
-            known = await store.queues.get(scope, queue)
-            return first_words(await _claim_facts(store, scope, first, known))
+            known = await context.store.queues.get(context.scope, queue)
+            return first_words(await _claim_facts(context, first, known))
     return "other calls"
 
 
@@ -283,43 +271,37 @@ CALLS_SHOWN = 20
 """Number of calls of an entity that are explained."""
 
 
-async def _run_facts(store: Store, scope: Scope, run: Run) -> MessageFacts | None:
+async def _run_facts(context: Context, run: Run) -> MessageFacts | None:
     # A run that was started without a version may still be in the queue of its workflow.
     for queue in {runs_queue(run.workflow, run.version), runs_queue(run.workflow)}:
         with suppress(NotFound):
-            known = await store.queues.get(scope, queue)
-            message = await store.messages.get(scope, queue, run.message_id)
-            return await _facts(store, scope, message, known)
+            known = await context.store.queues.get(context.scope, queue)
+            message = await context.store.messages.get(context.scope, queue, run.message_id)
+            return await _facts(context, message, known)
     return None
 
 
-async def _facts(
-    store: Store,
-    scope: Scope,
-    message: Message,
-    queue: StoredQueue,
-    box: GetBox | None = None,
-) -> MessageFacts:
-    owner = Scope(message.tenant) if scope.is_system else scope
-    claimed, ahead = await _claim_facts(store, owner, message, queue), None
+async def _facts(context: Context, message: Message, queue: StoredQueue) -> MessageFacts:
+    owner = Scope(message.tenant) if context.scope.is_system else context.scope
+    claimed, ahead = await _claim_facts(context.within(owner), message, queue), None
     if message.state is State.BLOCKED and message.key is not None:
-        first = await _first_of_key(store, owner, queue.name, message.key)
+        first = await _first_of_key(context.within(owner), queue.name, message.key)
         if first is not None and first.id != message.id:
-            ahead = await _claim_facts(store, owner, first, queue)
+            ahead = await _claim_facts(context.within(owner), first, queue)
     found = list[str]()
     pulls = is_pulled(queue)
     expected = None
     if message.state is not State.CLAIMED:
         role = None if pulls else WORKER_ROLE
-        found = await obstacles(store, owner, queue.name, message.tenant, role)
+        found = await obstacles(context.within(owner), queue.name, message.tenant, role)
     if message.state is State.READY and message.visible_at <= claimed.now:
-        expected = await estimate_wait(store, message, queue, found)
-    delivery, endpoint = await _destination(store, message, queue)
+        expected = await estimate_wait(context.store, message, queue, found)
+    delivery, endpoint = await _destination(context.store, message, queue)
     unread = None
     if endpoint is not None:
-        unread = await _unread_of(store, endpoint, box)
+        unread = await _unread_of(context.store, endpoint, context.outside.secret_reader)
     elif queue.name == DELIVERIES_QUEUE:
-        unread = await _unread_by(store, message, box)
+        unread = await _unread_by(context.store, message, context.outside.secret_reader)
     return structs.replace(
         claimed,
         settings=_settings(message, queue, endpoint),
@@ -329,32 +311,32 @@ async def _facts(
         endpoint=endpoint,
         unread=unread,
         is_pulled=pulls,
-        pulled_at=await store.queues.pulled_at(owner, queue.name) if pulls else None,
+        pulled_at=await context.store.queues.pulled_at(owner, queue.name) if pulls else None,
         estimate=expected,
     )
 
 
-async def _claim_facts(
-    store: Store, scope: Scope, message: Message, queue: StoredQueue
-) -> MessageFacts:
+async def _claim_facts(context: Context, message: Message, queue: StoredQueue) -> MessageFacts:
     """Who has a message, and until when."""
     facts = MessageFacts(
-        message=message, queue=queue.name, settings=queue.settings, now=await store.now()
+        message=message, queue=queue.name, settings=queue.settings, now=await context.store.now()
     )
     if facts.is_call:
-        calls = await store.entities.entered(scope, [message.id])
+        calls = await context.store.entities.entered(context.scope, [message.id])
         facts = structs.replace(facts, is_direct=message.id in calls)
     if message.holder is None:
         return facts
-    node = {node.id: node for node in await store.nodes.list(SYSTEM)}.get(message.holder)
+    node = {node.id: node for node in await context.store.nodes.list(SYSTEM)}.get(message.holder)
     if node is None:
         return facts
     return structs.replace(facts, holder=node.name, lease_until=node.expires_at)
 
 
-async def _first_of_key(store: Store, scope: Scope, queue: str, key: str) -> Message | None:
+async def _first_of_key(context: Context, queue: str, key: str) -> Message | None:
     selection = MessageSelection(key=key)
-    return next(iter((await store.messages.list(scope, queue, selection, 1)).messages), None)
+    return next(
+        iter((await context.store.messages.list(context.scope, queue, selection, 1)).messages), None
+    )
 
 
 def _settings(message: Message, queue: StoredQueue, endpoint: Endpoint | None) -> QueueSettings:
@@ -430,16 +412,16 @@ async def _destination(
         elif queue.name == DELIVERIES_QUEUE:
             envelope = read_envelope(message.body)
             if isinstance(envelope.target, EndpointTarget):
-                endpoint = await get_endpoint(store, scope, envelope.target.endpoint)
+                endpoint = await get_endpoint(Context(store, scope), envelope.target.endpoint)
                 delivery_id = slot_delivery(message, endpoint.id, envelope).id
                 delivery = await store.endpoints.delivery(scope, delivery_id)
         elif name is not None:
-            endpoint = await get_endpoint(store, scope, name)
+            endpoint = await get_endpoint(Context(store, scope), name)
     return delivery, endpoint
 
 
-async def _queue_of(store: Store, scope: Scope, message: Message) -> StoredQueue:
-    for queue in await store.queues.list(scope):
+async def _queue_of(context: Context, message: Message) -> StoredQueue:
+    for queue in await context.store.queues.list(context.scope):
         if queue.id == message.queue_id:
             return queue
     raise NotFound("queue", message.queue_id)

@@ -16,7 +16,7 @@ from tickwork.clock import monotonic
 from tickwork.core.fields import FAULTS_MAX, FieldReader, Reader, choice_error, shown, type_faults
 from tickwork.core.limits import DELAY_SECONDS_MAX, TEXT_LENGTH_MAX, text_faults
 from tickwork.core.message.body import encode_json
-from tickwork.core.model import SYSTEM, Scope
+from tickwork.core.model import SYSTEM
 from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.stable_hash import derived_id
 from tickwork.core.workflow import control
@@ -41,6 +41,7 @@ from tickwork.core.workflow.queue import (
 )
 from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound, RunFailed
 from tickwork.ops.audit import recorded
+from tickwork.ops.context import Context
 from tickwork.ops.schedules.lookup import ensure_hidden_queue, has_queue
 from tickwork.ops.workflow_views import DIVERGED, RunView, is_stopping, summary, view
 from tickwork.store.contract import Store
@@ -123,7 +124,7 @@ async def ensure_workflow(
     mark = pin_mark(queue)
     if pin:
         await ensure_hidden_queue(store, mark, RUNS_SETTINGS)
-    elif await has_queue(store, SYSTEM, mark):
+    elif await has_queue(Context(store, SYSTEM), mark):
         with suppress(NotFound):  # Another node was quicker.
             await store.queues.delete(SYSTEM, mark)
 
@@ -135,7 +136,7 @@ async def list_workflows(store: Store) -> tuple[str, ...]:
 
 
 async def start_runs(
-    store: Store, scope: Scope, starts: Sequence[RunStart], on_conflict: str = "error"
+    context: Context, starts: Sequence[RunStart], on_conflict: str = "error"
 ) -> tuple[Run, ...]:
     """Starts up to 1,000 runs, all or none. `NotFound` for a workflow that nobody has declared."""
     faults = [fault for start in starts for fault in _start_faults(start)]
@@ -150,7 +151,7 @@ async def start_runs(
         raise InvalidInput(faults)
     new = [_new_run(start) for start in starts]
     try:
-        return await store.workflows.start(scope, new, ConflictPolicy(on_conflict))
+        return await context.store.workflows.start(context.scope, new, ConflictPolicy(on_conflict))
     except NotFound as error:
         workflow = workflow_of_queue(str(error.name))
         if error.kind != "queue" or workflow is None:
@@ -192,8 +193,7 @@ def _start_faults(start: RunStart) -> list[FieldError]:
 
 
 async def get_run(
-    store: Store,
-    scope: Scope,
+    context: Context,
     run_id: str,
     *,
     workflow: str | None = None,
@@ -210,13 +210,13 @@ async def get_run(
         max(events_from, 0),
         bytes_max,
     )
-    page = await store.workflows.page(scope, _checked_id(run_id), window)
+    page = await context.store.workflows.page(context.scope, _checked_id(run_id), window)
     if workflow not in (None, page.run.workflow):
         raise NotFound("run", run_id)
     node = None
     if is_stopping(page.run):
-        holders = await store.workflows.claimed(scope, [page.run])
-        names = {found.id: found.name for found in await store.nodes.list(SYSTEM)}
+        holders = await context.store.workflows.claimed(context.scope, [page.run])
+        names = {found.id: found.name for found in await context.store.nodes.list(SYSTEM)}
         holder = holders.get(page.run.uid)
         node = None if holder is None else names.get(holder, "a node that is gone")
     return view(page, window, node)
@@ -229,8 +229,7 @@ def _checked_steps(name: str, number: int) -> int:
 
 
 async def list_runs(
-    store: Store,
-    scope: Scope,
+    context: Context,
     *,
     workflow: str | None = None,
     status: str | None = None,
@@ -249,21 +248,21 @@ async def list_runs(
     selection = RunSelection(
         workflow=workflow, status=stored or None, parent_id=parent, is_diverged=is_diverged
     )
-    found = await store.workflows.list(scope, selection, limit, before=before)
-    if not found and workflow is not None and not await _is_declared(store, workflow):
+    found = await context.store.workflows.list(context.scope, selection, limit, before=before)
+    if not found and workflow is not None and not await _is_declared(context.store, workflow):
         raise _not_declared(workflow)
     return found
 
 
-async def summaries(store: Store, scope: Scope, runs: Sequence[Run]) -> tuple[RunView, ...]:
+async def summaries(context: Context, runs: Sequence[Run]) -> tuple[RunView, ...]:
     """Runs without their steps, as people see them."""
     stopping = [run for run in runs if is_stopping(run)]
-    claimed = await store.workflows.claimed(scope, stopping) if stopping else {}
+    claimed = await context.store.workflows.claimed(context.scope, stopping) if stopping else {}
     return tuple(summary(run, is_executed=run.uid in claimed) for run in runs)
 
 
 async def _is_declared(store: Store, workflow: str) -> bool:
-    return await has_queue(store, SYSTEM, runs_queue(workflow))
+    return await has_queue(Context(store, SYSTEM), runs_queue(workflow))
 
 
 def _not_declared(workflow: str) -> NotFound:
@@ -271,8 +270,7 @@ def _not_declared(workflow: str) -> NotFound:
 
 
 async def send_event(
-    store: Store,
-    scope: Scope,
+    context: Context,
     run_id: str,
     type_: str,
     data: Any = None,
@@ -282,23 +280,25 @@ async def send_event(
     """Sends an event to a run; it is kept until the run waits for it. `NotFound` for an unknown
     run, `Conflict` for one that has ended. A repeat with the same `event_id` has no effect."""
     event = read_event(type_, data, event_id)
-    return await store.workflows.change(scope, _checked_id(run_id), control.send_event(event))
+    return await context.store.workflows.change(
+        context.scope, _checked_id(run_id), control.send_event(event)
+    )
 
 
-async def send_event_or_start(store: Store, scope: Scope, start: RunStart) -> Run:
+async def send_event_or_start(context: Context, start: RunStart) -> Run:
     """Sends the event of a start to its run, or starts the run with it if there is none."""
     assert start.id is not None
     assert start.event is not None
     decide, uid = control.send_event(start.event), start.uid or new_id()
     try:
-        return await store.workflows.change(scope, _checked_id(start.id), decide)
+        return await context.store.workflows.change(context.scope, _checked_id(start.id), decide)
     except NotFound:
         new = structs.replace(start, uid=uid)
-        (run,) = await start_runs(store, scope, [new], ConflictPolicy.USE_EXISTING)
+        (run,) = await start_runs(context, [new], ConflictPolicy.USE_EXISTING)
         if run.uid == uid:
             return run
         # Another caller has started it meanwhile, without this event.
-        return await store.workflows.change(scope, start.id, decide)
+        return await context.store.workflows.change(context.scope, start.id, decide)
 
 
 def read_event(type_: object, data: Any, event_id: object = None) -> NewEvent:
@@ -317,52 +317,52 @@ def read_event(type_: object, data: Any, event_id: object = None) -> NewEvent:
     return NewEvent(type=type_, data=encoded, id=event_id if isinstance(event_id, str) else None)
 
 
-async def pause_run(store: Store, scope: Scope, run_id: str) -> Run:
+async def pause_run(context: Context, run_id: str) -> Run:
     """Pauses a run: it starts no step until it is resumed."""
-    return await _change(store, scope, run_id, "run.pause", control.pause)
+    return await _change(context, run_id, "run.pause", control.pause)
 
 
-async def resume_run(store: Store, scope: Scope, run_id: str) -> Run:
+async def resume_run(context: Context, run_id: str) -> Run:
     """Resumes a run. Times that have passed meanwhile are over."""
-    return await _change(store, scope, run_id, "run.resume", control.resume)
+    return await _change(context, run_id, "run.resume", control.resume)
 
 
-async def cancel_run(store: Store, scope: Scope, run_id: str, *, compensate: bool = False) -> Run:
+async def cancel_run(context: Context, run_id: str, *, compensate: bool = False) -> Run:
     """Cancels a run at its next checkpoint; with `compensate`, its steps are undone first."""
     decide = control.cancel(compensates=compensate)
-    return await _change(store, scope, run_id, "run.cancel", decide)
+    return await _change(context, run_id, "run.cancel", decide)
 
 
-async def terminate_run(store: Store, scope: Scope, run_id: str) -> Run:
+async def terminate_run(context: Context, run_id: str) -> Run:
     """Ends a run at once. Nothing is compensated."""
-    return await _change(store, scope, run_id, "run.terminate", control.terminate)
+    return await _change(context, run_id, "run.terminate", control.terminate)
 
 
-async def accept_run(store: Store, scope: Scope, run_id: str) -> Run:
+async def accept_run(context: Context, run_id: str) -> Run:
     """Lets a diverged run go on with today's code, whatever it has recorded; `Conflict` if it has
     not diverged."""
-    return await _change(store, scope, run_id, "run.accept", control.accept)
+    return await _change(context, run_id, "run.accept", control.accept)
 
 
 async def plan_restart(
-    store: Store, scope: Scope, run_id: str, *, from_step: str | None = None
+    context: Context, run_id: str, *, from_step: str | None = None
 ) -> control.Restart:
     """What a restart of a run would do. Nothing is changed."""
-    steps = (await store.workflows.history(scope, _checked_id(run_id))).steps
+    steps = (await context.store.workflows.history(context.scope, _checked_id(run_id))).steps
     return control.plan_restart(steps, from_step)
 
 
 async def restart_run(
-    store: Store, scope: Scope, run_id: str, *, from_step: str | None = None
+    context: Context, run_id: str, *, from_step: str | None = None
 ) -> control.Restart:
     """Starts a run again: from the beginning and without its events, or from a step with the
     results of the steps before it, except for those that were undone. Returns what it does."""
     message_id = new_id()
     for plans_left in reversed(range(RESTART_PLANS_MAX)):
-        plan = await plan_restart(store, scope, run_id, from_step=from_step)
+        plan = await plan_restart(context, run_id, from_step=from_step)
         try:
             decide = control.restart(message_id, plan=plan)
-            await _change(store, scope, run_id, "run.restart", decide)
+            await _change(context, run_id, "run.restart", decide)
         except control.RecordMoved as moved:
             if not plans_left:
                 raise Conflict(str(moved)) from None
@@ -372,8 +372,7 @@ async def restart_run(
 
 
 async def wait_for_result(
-    store: Store,
-    scope: Scope,
+    context: Context,
     run_id: str,
     *,
     timeout_seconds: float | None = None,
@@ -384,7 +383,9 @@ async def wait_for_result(
     pause, until = WAIT_SECONDS_MIN, inf
     if timeout_seconds is not None:
         until = monotonic() + timeout_seconds
-    while not (run := await store.workflows.get(scope, _checked_id(run_id))).status.is_final:
+    while not (
+        run := await context.store.workflows.get(context.scope, _checked_id(run_id))
+    ).status.is_final:
         left = until - monotonic()
         if left <= 0:
             raise TimeoutError(f"run {run_id} has not ended within {timeout_seconds:g} s")
@@ -396,11 +397,9 @@ async def wait_for_result(
     return run
 
 
-async def _change(
-    store: Store, scope: Scope, run_id: str, action: str, decide: control.Decision
-) -> Run:
-    async with recorded(store, scope, action, run_id):
-        return await store.workflows.change(scope, _checked_id(run_id), decide)
+async def _change(context: Context, run_id: str, action: str, decide: control.Decision) -> Run:
+    async with recorded(context, action, run_id):
+        return await context.store.workflows.change(context.scope, _checked_id(run_id), decide)
 
 
 def _encoded(field: str, value: object) -> bytes:

@@ -38,6 +38,7 @@ from tickwork.core.model import Scope
 from tickwork.core.problem import problem
 from tickwork.errors import Forbidden, InvalidInput
 from tickwork.ops.authenticate import Authenticator
+from tickwork.ops.context import Context
 from tickwork.ops.send import store_made
 from tickwork.ops.stores import Store
 from tickwork.service.http_answer import answer_of, answer_of_error, refused, timed_out
@@ -233,7 +234,7 @@ class HttpApplication:
         made = Made(answered.sends, answered.batches)
         if made:
             scope = Scope(self._tenant)
-            await store_made(await self._open_store(), scope, made, request.correlation_id)
+            await store_made(Context(await self._open_store(), scope), made, request.correlation_id)
         return answered.answer
 
 

@@ -31,7 +31,9 @@ from tickwork.core.message.system_events import SYSTEM_TENANT
 from tickwork.core.model import NewMessage, Scope
 from tickwork.errors import StoreUnavailable, TickworkError
 from tickwork.ops.alerts import get_alerts
-from tickwork.ops.webhook_secret import Box, signing_keys
+from tickwork.ops.context import Context
+from tickwork.ops.outside import Box, Outside
+from tickwork.ops.webhook_secret import signing_keys
 from tickwork.store.contract import Store
 
 REFRESH_SECONDS = 30.0
@@ -58,10 +60,10 @@ class LeasePager:
         database does not answer."""
         if monotonic() < self._read_at + REFRESH_SECONDS:
             return
-        scope = Scope(SYSTEM_TENANT)
+        context = Context(store, Scope(SYSTEM_TENANT), outside=Outside(secret_box=self._box))
         try:
-            target = await get_alerts(store, scope, _LateBox(self._box))
-            keys = await signing_keys(store, scope, self._box()) if target is not None else ()
+            target = await get_alerts(context)
+            keys = await signing_keys(context) if target is not None else ()
         except StoreUnavailable:
             return
         except (TickworkError, msgspec.MsgspecError) as error:
@@ -99,16 +101,3 @@ class LeasePager:
     async def close(self) -> None:
         """Closes the connections that were kept."""
         await self._channels.close()
-
-
-class _LateBox:
-    """A box that is opened when something must be decrypted: most tenants have no alerts."""
-
-    def __init__(self, open_box: Callable[[], Box]) -> None:
-        self._open = open_box
-
-    def encrypt(self, secret: str, tenant: str, row: str, field: str) -> bytes:
-        return self._open().encrypt(secret, tenant, row, field)
-
-    def decrypt(self, stored: bytes, tenant: str, row: str, field: str) -> str:
-        return self._open().decrypt(stored, tenant, row, field)

@@ -35,6 +35,7 @@ from tickwork.errors import FieldError, InvalidInput, NodeExpired, NotFound
 from tickwork.facade.app import Tickwork, engine_of
 from tickwork.facade.engine import AppEngine
 from tickwork.facade.services import client_of
+from tickwork.ops.context import Context
 from tickwork.ops.dead_letters import DeadLetter, show_dead_letter
 from tickwork.ops.topology import apply
 from tickwork.service.maintenance import PRUNE_BATCH_MAX, REAP_BATCH_MAX
@@ -417,7 +418,7 @@ async def _on_store(
     ):
         if options.topology is not None:
             topology = _read_topology(Path(options.topology))
-            await apply(store, engine.own_scope, topology)
+            await apply(Context(store, engine.own_scope), topology)
         built_in, find = await recording_consumers(store, recorded, clock, public_url)
         steps = HarnessSteps()
         runs = steps.consumers(store, engine.registry, clock, observer)

@@ -13,7 +13,6 @@ from litestar.openapi.spec import Example
 from litestar.params import Body, FromPath, FromQuery
 from msgspec import Meta, Struct
 
-from tickwork.api.context import Context, store_of, types_of
 from tickwork.api.once import IdempotencyKey, once
 from tickwork.api.operation import operation
 from tickwork.api.pages import (
@@ -32,6 +31,7 @@ from tickwork.core.fields import shown
 from tickwork.core.message.batch import Batch, BatchItem, BatchStatus, ItemStatus
 from tickwork.core.public_id import Prefix, public_id, read_path_id
 from tickwork.ops import batches
+from tickwork.ops.context import Context
 from tickwork.ops.queues import check_visible, queue_names
 from tickwork.ops.read_message import add_objects, create_from_objects
 
@@ -144,14 +144,7 @@ async def create_batch(
 
     async def make(seed: UUID) -> BatchAnswer:
         made = await create_from_objects(
-            store_of(context),
-            caller.scope,
-            queue,
-            items,
-            batch_id=seed,
-            payload_of=types_of(context, caller),
-            completion_queue=completion,
-            is_open=bool(is_open),
+            context, queue, items, batch_id=seed, completion_queue=completion, is_open=bool(is_open)
         )
         return BatchAnswer.of(made, queue)
 
@@ -186,15 +179,8 @@ async def add_items(
     finished(reader)
 
     async def make(seed: UUID) -> BatchAnswer:
-        changed = await add_objects(
-            store_of(context),
-            caller.scope,
-            wanted,
-            items,
-            seed=seed,
-            payload_of=types_of(context, caller),
-        )
-        return await _shown(context, caller, changed)
+        changed = await add_objects(context, wanted, items, seed=seed)
+        return await _shown(context, changed)
 
     return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
 
@@ -206,12 +192,10 @@ async def add_items(
     tag=_TAG,
     summary="Close a batch",
 )
-async def close_batch(
-    batch: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
-) -> BatchAnswer:
+async def close_batch(batch: FromPath[str], context: NamedDependency[Context]) -> BatchAnswer:
     """Closes an open batch: it completes with the items that it has."""
-    changed = await batches.close_batch(store_of(context), caller.scope, _id(batch))
-    return await _shown(context, caller, changed)
+    changed = await batches.close_batch(context, _id(batch))
+    return await _shown(context, changed)
 
 
 @operation(
@@ -221,12 +205,10 @@ async def close_batch(
     tag=_TAG,
     summary="Cancel a batch",
 )
-async def cancel_batch(
-    batch: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
-) -> BatchAnswer:
+async def cancel_batch(batch: FromPath[str], context: NamedDependency[Context]) -> BatchAnswer:
     """Deletes the items that no worker has claimed; they count as failed."""
-    changed = await batches.cancel_batch(store_of(context), caller.scope, _id(batch))
-    return await _shown(context, caller, changed)
+    changed = await batches.cancel_batch(context, _id(batch))
+    return await _shown(context, changed)
 
 
 class _Position(Struct, array_like=True):
@@ -236,21 +218,16 @@ class _Position(Struct, array_like=True):
 
 @operation("GET", "/v1/batches", needs=Permission.READ, tag=_TAG, summary="List batches")
 async def list_batches(
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
-    limit: Limit = PAGE_LIMIT,
-    cursor: Cursor = None,
+    context: NamedDependency[Context], limit: Limit = PAGE_LIMIT, cursor: Cursor = None
 ) -> Page[BatchAnswer]:
     """Returns batches, newest first."""
-    store = store_of(context)
     before: _Position | None = read_cursor(cursor, _Position)
     found = await batches.list_batches(
-        store,
-        caller.scope,
+        context,
         limit=limit + 1,
         before=None if before is None else (before.created_at, before.id),
     )
-    names = await queue_names(store, caller.scope)
+    names = await queue_names(context)
     return page_of(
         found,
         limit,
@@ -260,12 +237,10 @@ async def list_batches(
 
 
 @operation("GET", "/v1/batches/{batch:str}", needs=Permission.READ, tag=_TAG, summary="Get a batch")
-async def get_batch(
-    batch: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
-) -> BatchAnswer:
+async def get_batch(batch: FromPath[str], context: NamedDependency[Context]) -> BatchAnswer:
     """Returns a batch with its exact counts."""
-    found = await batches.get_batch(store_of(context), caller.scope, _id(batch))
-    return await _shown(context, caller, found)
+    found = await batches.get_batch(context, _id(batch))
+    return await _shown(context, found)
 
 
 @operation(
@@ -278,7 +253,6 @@ async def get_batch(
 async def list_items(
     batch: FromPath[str],
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
     status: FromQuery[ItemStatus] = ItemStatus.FAILED,
     limit: Limit = PAGE_LIMIT,
     cursor: Cursor = None,
@@ -287,9 +261,7 @@ async def list_items(
     after: UUID | None = read_cursor(cursor, UUID)
 
     async def read(count: int, after: UUID | None) -> Sequence[BatchItem]:
-        return await batches.list_items(
-            store_of(context), caller.scope, _id(batch), status, limit=count, after=after
-        )
+        return await batches.list_items(context, _id(batch), status, limit=count, after=after)
 
     return await read_page(read, limit, after, lambda item: item.id, ItemAnswer.of)
 
@@ -314,8 +286,8 @@ def _id(text: str) -> UUID:
     return read_path_id(Prefix.BATCH, text, "batch")
 
 
-async def _shown(context: Context, caller: Caller, batch: Batch) -> BatchAnswer:
-    names = await queue_names(store_of(context), caller.scope)
+async def _shown(context: Context, batch: Batch) -> BatchAnswer:
+    names = await queue_names(context)
     return BatchAnswer.of(batch, names.get(batch.queue_id))
 
 

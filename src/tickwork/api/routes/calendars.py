@@ -10,13 +10,13 @@ from litestar.openapi.spec import Example
 from litestar.params import Body, FromPath
 from msgspec import Meta, Struct
 
-from tickwork.api.context import Context, store_of
 from tickwork.api.operation import operation
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
 from tickwork.api.query import body_reader, finished
-from tickwork.core.access import Caller, Permission
+from tickwork.core.access import Permission
 from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.model import Calendar
+from tickwork.ops.context import Context
 from tickwork.ops.schedules import calendars
 
 _PUT = [Example(summary="Two days off", value={"days": ["2027-12-25", "2027-12-26"]})]
@@ -59,14 +59,11 @@ class ChangedCalendar(CalendarAnswer, frozen=True, kw_only=True):
 
 @operation("GET", "/v1/calendars", needs=Permission.READ, tag="calendars", summary="List calendars")
 async def list_calendars(
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
-    limit: Limit = PAGE_LIMIT,
-    cursor: Cursor = None,
+    context: NamedDependency[Context], limit: Limit = PAGE_LIMIT, cursor: Cursor = None
 ) -> Page[CalendarAnswer]:
     """Returns the calendars by name."""
     after: str | None = read_cursor(cursor, str)
-    every = await calendars.list_calendars(store_of(context), caller.scope)
+    every = await calendars.list_calendars(context)
     found = sorted(
         (calendar for calendar in every if after is None or calendar.name > after),
         key=lambda calendar: calendar.name,
@@ -82,12 +79,10 @@ async def list_calendars(
     summary="Get a calendar",
 )
 async def get_calendar(
-    calendar: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+    calendar: FromPath[str], context: NamedDependency[Context]
 ) -> CalendarAnswer:
     """Returns one calendar."""
-    return CalendarAnswer.of(
-        await calendars.get_calendar(store_of(context), caller.scope, calendar)
-    )
+    return CalendarAnswer.of(await calendars.get_calendar(context, calendar))
 
 
 @operation(
@@ -102,7 +97,6 @@ async def put_calendar(
     calendar: FromPath[str],
     data: Annotated[dict[str, Any], Body(examples=_PUT)],
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
 ) -> ChangedCalendar:
     """Creates a calendar or replaces its days. Schedules that use it follow."""
     reader = body_reader(data, "days", "ics")
@@ -110,11 +104,10 @@ async def put_calendar(
         reader.fault("days", "give either days or ics")
     ics = reader.text("ics") if reader.has("ics") else None
     finished(reader)
-    store = store_of(context)
     if ics is None:
-        stored, moved = await calendars.put_calendar(store, caller.scope, calendar, data["days"])
+        stored, moved = await calendars.put_calendar(context, calendar, data["days"])
     else:
-        stored, moved = await calendars.put_ics_calendar(store, caller.scope, calendar, ics)
+        stored, moved = await calendars.put_ics_calendar(context, calendar, ics)
     return ChangedCalendar(
         name=stored.name,
         days=stored.days,
@@ -140,11 +133,9 @@ async def put_calendar(
     status=204,
     problems=(409,),
 )
-async def delete_calendar(
-    calendar: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
-) -> None:
+async def delete_calendar(calendar: FromPath[str], context: NamedDependency[Context]) -> None:
     """Deletes a calendar that no schedule uses."""
-    await calendars.delete_calendar(store_of(context), caller.scope, calendar)
+    await calendars.delete_calendar(context, calendar)
 
 
 CALENDAR_ROUTES = (list_calendars, get_calendar, put_calendar, delete_calendar)

@@ -11,7 +11,6 @@ from litestar.params import Body, QueryParameter
 from msgspec import Meta, Struct
 
 from tickwork.api.access import SECURITY_SCHEME
-from tickwork.api.context import Context, store_of
 from tickwork.api.operation import operation
 from tickwork.api.pages import Cursor, page_of, read_cursor
 from tickwork.api.problems import described
@@ -34,6 +33,7 @@ from tickwork.ops.cluster import (
     resume_all,
     widen_windows,
 )
+from tickwork.ops.context import Context
 from tickwork.ops.forecast import forecast as count_firings
 from tickwork.ops.health import look_at_health
 from tickwork.ops.queues import (
@@ -96,7 +96,7 @@ class Statistics(Struct, frozen=True):
 )
 async def cluster(context: NamedDependency[Context]) -> ClusterView:
     """Returns the nodes with their leases and the shards of schedules that they lead."""
-    return await describe_cluster(store_of(context))
+    return await describe_cluster(context.store)
 
 
 @operation(
@@ -109,8 +109,8 @@ async def cluster(context: NamedDependency[Context]) -> ClusterView:
 async def pause_cluster(context: NamedDependency[Context]) -> ClusterView:
     """No message of any tenant is claimed until `resume`, those of due slots among them. What runs
     finishes; what is sent is stored and waits."""
-    await pause_all(store_of(context))
-    return await describe_cluster(store_of(context))
+    await pause_all(context.store)
+    return await describe_cluster(context.store)
 
 
 @operation(
@@ -122,8 +122,8 @@ async def pause_cluster(context: NamedDependency[Context]) -> ClusterView:
 )
 async def resume_cluster(context: NamedDependency[Context]) -> ClusterView:
     """Messages are claimed again. The `missed` policy decides about slots that are late."""
-    await resume_all(store_of(context))
-    return await describe_cluster(store_of(context))
+    await resume_all(context.store)
+    return await describe_cluster(context.store)
 
 
 @operation(
@@ -139,8 +139,8 @@ async def widen_cluster(
 ) -> ClusterView:
     """The firings of all schedules are spread over at least so many seconds, except for those with
     `fire_window_seconds: 0`. It holds for slots that are planned from now on; 0 ends it."""
-    await widen_windows(store_of(context), data)
-    return await describe_cluster(store_of(context))
+    await widen_windows(context.store, data)
+    return await describe_cluster(context.store)
 
 
 @get(
@@ -154,7 +154,6 @@ async def widen_cluster(
 )
 async def stats(
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
     queue: Annotated[str | None, QueryParameter(description="Only this queue.")] = None,
     limit: Annotated[
         int, QueryParameter(ge=1, le=QUEUES_MAX, description="Maximum number of queues.")
@@ -165,9 +164,7 @@ async def stats(
     and the counters: by minute (30 minutes), by type and source (1 hour), and of dead messages by
     type (24 hours). The counter `lost` counts claims of dead workers that came back."""
     after: QueuePosition | None = read_cursor(cursor, QueuePosition)
-    found = await overview(
-        store_of(context), caller.scope, queue=queue, limit=limit + 1, after=after
-    )
+    found = await overview(context, queue=queue, limit=limit + 1, after=after)
     page = page_of(found, limit, lambda view: (view.queue, view.tenant or ""), lambda view: view)
     return Statistics(page.items, page.next_cursor)
 
@@ -181,7 +178,6 @@ async def stats(
 )
 async def health(
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
     check: Annotated[
         str | None, QueryParameter(description="Only these checks, separated by commas.")
     ] = None,
@@ -189,29 +185,29 @@ async def health(
     """Returns what is wrong with the tenant and the processes, worst first, each with what to do.
     All is well only if `ok` is true and `checked` names every check."""
     checks = None if check is None else check.split(",")
-    return await look_at_health(store_of(context), caller.scope, checks=checks)
+    return await look_at_health(context, checks=checks)
 
 
 @operation(
     "GET", "/v1/usage", needs=Permission.READ, tag="operating", summary="Usage of the tenant"
 )
-async def usage(context: NamedDependency[Context], caller: NamedDependency[Caller]) -> Usage:
+async def usage(context: NamedDependency[Context]) -> Usage:
     """Returns how many queues the tenant has, and how many messages in each state."""
-    return await tenant_usage(store_of(context), caller.scope)
+    return await tenant_usage(context)
 
 
 @operation(
     "GET", "/v1/topology", needs=Permission.READ, tag="operating", summary="Topology of the tenant"
 )
-async def topology(context: NamedDependency[Context], caller: NamedDependency[Caller]) -> Topology:
+async def topology(context: NamedDependency[Context]) -> Topology:
     """Returns the queues with their settings, who consumes them, and the subscriptions."""
-    return await stored_topology(store_of(context), caller.scope)
+    return await stored_topology(context)
 
 
 @operation("GET", "/v1/types", needs=Permission.READ, tag="operating", summary="Types of messages")
-async def types(context: NamedDependency[Context], caller: NamedDependency[Caller]) -> Types:
+async def types(context: NamedDependency[Context]) -> Types:
     """Returns the types of the last hour, and those that queues and endpoints subscribe to."""
-    found = await list_types(store_of(context), caller.scope)
+    found = await list_types(context)
     return Types(found.items, found.truncated)
 
 
@@ -233,7 +229,7 @@ async def forecast(
     """Returns the number of firings of each minute, the crowded minutes with the rules that cause
     them, and what a fire window would make of the busiest one."""
     scope = await named_scope(context, caller, tenant)
-    return await count_firings(store_of(context), scope, hours=hours, window_seconds=window_seconds)
+    return await count_firings(context.within(scope), hours=hours, window_seconds=window_seconds)
 
 
 OPERATING_ROUTES = [

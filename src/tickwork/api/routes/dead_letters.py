@@ -10,7 +10,6 @@ from litestar.openapi.spec import Example
 from litestar.params import Body, FromPath, FromQuery, QueryParameter
 from msgspec import structs
 
-from tickwork.api.context import Context, store_of, types_of
 from tickwork.api.dead_letter_schemas import (
     DeadGroups,
     DeadLetterAnswer,
@@ -30,7 +29,7 @@ from tickwork.api.pages import (
     read_filtered,
 )
 from tickwork.api.query import body_reader, finished
-from tickwork.core.access import Caller, Permission
+from tickwork.core.access import Permission
 from tickwork.core.fields import Reader, read_id, read_instant
 from tickwork.core.message.dead_letter import (
     DEAD_LETTERS_AT_ONCE_MAX,
@@ -42,6 +41,7 @@ from tickwork.core.public_id import Prefix, read_path_id
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.errors import NotFound
 from tickwork.ops import dead_letters
+from tickwork.ops.context import Context
 from tickwork.ops.dead_letter_edits import edit_with_encoded
 from tickwork.ops.queues import queue_names
 from tickwork.ops.read_message import read_body
@@ -67,7 +67,6 @@ _EDIT = [Example(summary="Another body", value={"body": {"to": "ada@example.com"
 async def list_dead_letters(
     queue: FromPath[str],
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
     reason: FromQuery[str | None] = None,
     fingerprint: FromQuery[str | None] = None,
     of_type: Annotated[str | None, QueryParameter(name="type")] = None,
@@ -94,8 +93,7 @@ async def list_dead_letters(
 
     async def read(count: int, after: UUID | None) -> Listed[DeadLetter, UUID]:
         found = await dead_letters.list_dead_letters(
-            store_of(context),
-            caller.scope,
+            context,
             queue,
             structs.replace(selection, limit=count),
             after=after,
@@ -116,7 +114,6 @@ async def list_dead_letters(
 )
 async def list_all_dead_letters(
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
     reason: FromQuery[str | None] = None,
     fingerprint: FromQuery[str | None] = None,
     of_type: Annotated[str | None, QueryParameter(name="type")] = None,
@@ -137,12 +134,11 @@ async def list_all_dead_letters(
         limit=limit,
     )
     after: UUID | None = read_cursor(cursor, UUID)
-    store = store_of(context)
-    names = await queue_names(store, caller.scope)
+    names = await queue_names(context)
 
     async def read(count: int, after: UUID | None) -> Listed[DeadLetter, UUID]:
         found = await dead_letters.list_dead_letters(
-            store, caller.scope, None, structs.replace(selection, limit=count), after=after
+            context, None, structs.replace(selection, limit=count), after=after
         )
         return Listed(found.letters, found.next)
 
@@ -159,16 +155,10 @@ async def list_all_dead_letters(
     summary="Group dead letters",
 )
 async def group_dead_letters(
-    queue: FromPath[str],
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
-    limit: Limit = PAGE_LIMIT,
+    queue: FromPath[str], context: NamedDependency[Context], limit: Limit = PAGE_LIMIT
 ) -> DeadGroups:
     """Groups the open dead letters of a queue by reason, error and type."""
-    store = store_of(context)
-    return DeadGroups(
-        await dead_letters.group_dead_letters(store, caller.scope, queue, limit=limit)
-    )
+    return DeadGroups(await dead_letters.group_dead_letters(context, queue, limit=limit))
 
 
 @operation(
@@ -181,7 +171,6 @@ async def group_dead_letters(
 async def count_dead_letters(
     queue: FromPath[str],
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
     reason: FromQuery[str | None] = None,
     fingerprint: FromQuery[str | None] = None,
     of_type: Annotated[str | None, QueryParameter(name="type")] = None,
@@ -197,7 +186,7 @@ async def count_dead_letters(
         no_type=no_type,
         failed_before=read_instant("failed_before", failed_before),
     )
-    return await dead_letters.count_dead_letters(store_of(context), caller.scope, queue, which)
+    return await dead_letters.count_dead_letters(context, queue, which)
 
 
 @operation(
@@ -208,10 +197,10 @@ async def count_dead_letters(
     summary="Get a dead letter",
 )
 async def get_dead_letter(
-    dead_letter: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+    dead_letter: FromPath[str], context: NamedDependency[Context]
 ) -> DeadLetterAnswer:
     """Returns one dead letter, open or resolved."""
-    return await _shown(context, caller, _id(dead_letter))
+    return await _shown(context, _id(dead_letter))
 
 
 @operation(
@@ -227,20 +216,12 @@ async def edit_dead_letter(
     dead_letter: FromPath[str],
     data: Annotated[dict[str, Any], Body(examples=_EDIT)],
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
 ) -> DeadLetterAnswer:
     """Replaces the body of an open dead letter; a replay sends the new one."""
     wanted = _id(dead_letter)
     body, content_type = read_body(data)
-    await edit_with_encoded(
-        store_of(context),
-        caller.scope,
-        wanted,
-        body,
-        content_type,
-        payload_of=types_of(context, caller),
-    )
-    return await _shown(context, caller, wanted)
+    await edit_with_encoded(context, wanted, body, content_type)
+    return await _shown(context, wanted)
 
 
 @operation(
@@ -252,14 +233,14 @@ async def edit_dead_letter(
     problems=(409, 429),
 )
 async def replay_dead_letter(
-    dead_letter: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+    dead_letter: FromPath[str], context: NamedDependency[Context]
 ) -> DeadLetterAnswer:
     """Sends a dead letter again, as a new message at the end of its queue."""
     wanted = _id(dead_letter)
-    queue = await _queue_of(context, caller, wanted)
+    queue = await _queue_of(context, wanted)
     which = Selection(ids=(wanted,))
-    await dead_letters.replay(store_of(context), caller.scope, queue, which)
-    return await _shown(context, caller, wanted)
+    await dead_letters.replay(context, queue, which)
+    return await _shown(context, wanted)
 
 
 @operation(
@@ -270,13 +251,13 @@ async def replay_dead_letter(
     summary="Discard a dead letter",
 )
 async def discard_dead_letter(
-    dead_letter: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+    dead_letter: FromPath[str], context: NamedDependency[Context]
 ) -> DeadLetterAnswer:
     """Resolves a dead letter without sending it."""
     wanted = _id(dead_letter)
-    queue = await _queue_of(context, caller, wanted)
-    await dead_letters.discard(store_of(context), caller.scope, queue, Selection(ids=(wanted,)))
-    return await _shown(context, caller, wanted)
+    queue = await _queue_of(context, wanted)
+    await dead_letters.discard(context, queue, Selection(ids=(wanted,)))
+    return await _shown(context, wanted)
 
 
 @operation(
@@ -292,7 +273,6 @@ async def replay_dead_letters(
     queue: FromPath[str],
     data: Annotated[dict[str, Any], Body(examples=_REPLAY)],
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
 ) -> dead_letters.ReplaySummary:
     """Sends dead letters again, oldest first. With `canary` so many go first, and the rest only if
     they were handled in time: a consumer must be running."""
@@ -310,8 +290,7 @@ async def replay_dead_letters(
         )
     finished(reader)
     return await dead_letters.replay(
-        store_of(context),
-        caller.scope,
+        context,
         queue,
         which,
         limit=limit,
@@ -330,17 +309,13 @@ async def replay_dead_letters(
     body=DiscardRequest,
 )
 async def discard_dead_letters(
-    queue: FromPath[str],
-    data: Annotated[dict[str, Any], Body()],
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
+    queue: FromPath[str], data: Annotated[dict[str, Any], Body()], context: NamedDependency[Context]
 ) -> Discarded:
     """Resolves dead letters without sending them."""
     reader = body_reader(data, *DiscardRequest.__struct_fields__)
     which, limit = _selection(reader)
     finished(reader)
-    store = store_of(context)
-    return Discarded(await dead_letters.discard(store, caller.scope, queue, which, limit=limit))
+    return Discarded(await dead_letters.discard(context, queue, which, limit=limit))
 
 
 def _selection(reader: Reader) -> tuple[Selection, int | None]:
@@ -362,19 +337,17 @@ def _id(text: str) -> UUID:
     return read_path_id(Prefix.DEAD_LETTER, text, "dead letter")
 
 
-async def _queue_of(context: Context, caller: Caller, wanted: UUID) -> str:
-    store = store_of(context)
-    letter = await dead_letters.get_dead_letter(store, caller.scope, wanted)
-    queue = (await queue_names(store, caller.scope)).get(letter.queue_id)
+async def _queue_of(context: Context, wanted: UUID) -> str:
+    letter = await dead_letters.get_dead_letter(context, wanted)
+    queue = (await queue_names(context)).get(letter.queue_id)
     if queue is None:
         raise NotFound("queue", letter.queue_id)
     return queue
 
 
-async def _shown(context: Context, caller: Caller, wanted: UUID) -> DeadLetterAnswer:
-    store = store_of(context)
-    letter = await dead_letters.get_dead_letter(store, caller.scope, wanted)
-    names = await queue_names(store, caller.scope)
+async def _shown(context: Context, wanted: UUID) -> DeadLetterAnswer:
+    letter = await dead_letters.get_dead_letter(context, wanted)
+    names = await queue_names(context)
     return DeadLetterAnswer.of(letter, names.get(letter.queue_id))
 
 

@@ -14,7 +14,6 @@ from litestar.openapi.spec import Example
 from litestar.params import Body, FromPath, FromQuery
 from msgspec import Meta, Struct, structs
 
-from tickwork.api.context import Context, outside_of, store_of
 from tickwork.api.once import IdempotencyKey, once
 from tickwork.api.operation import operation
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
@@ -32,6 +31,7 @@ from tickwork.core.fields import read_instant
 from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.ops import endpoints, events
+from tickwork.ops.context import Context
 
 _TAG = "endpoints"
 _URL = "/v1/endpoints/{endpoint:str}"
@@ -196,19 +196,11 @@ async def create_endpoint(
 ) -> Response[EndpointAnswer]:
     """Creates an endpoint. Its signing secret is in this answer only; a repeat with the same
     Idempotency-Key does not have it."""
-    outside = outside_of(context)
     fields: dict[str, Any] = {**data}
     name: Any = fields.pop("name", None)
 
     async def make(_: UUID) -> EndpointAnswer:
-        made = await endpoints.create_endpoint(
-            store_of(context),
-            caller.scope,
-            name,
-            fields,
-            box=outside.secret_box(),
-            check_url=outside.rules.check_url,
-        )
+        made = await endpoints.create_endpoint(context, name, fields)
         return EndpointAnswer.of(made, made.secret)
 
     return await once(
@@ -223,25 +215,20 @@ async def create_endpoint(
 
 @operation("GET", "/v1/endpoints", needs=Permission.READ, tag=_TAG, summary="List endpoints")
 async def list_endpoints(
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
-    limit: Limit = PAGE_LIMIT,
-    cursor: Cursor = None,
+    context: NamedDependency[Context], limit: Limit = PAGE_LIMIT, cursor: Cursor = None
 ) -> Page[EndpointAnswer]:
     """Returns the endpoints by name."""
     after: str | None = read_cursor(cursor, str)
-    found = await endpoints.list_endpoints(
-        store_of(context), caller.scope, limit=limit + 1, after=after
-    )
+    found = await endpoints.list_endpoints(context, limit=limit + 1, after=after)
     return page_of(found, limit, lambda endpoint: endpoint.name, EndpointAnswer.of)
 
 
 @operation("GET", _URL, needs=Permission.READ, tag=_TAG, summary="Get an endpoint")
 async def get_endpoint(
-    endpoint: EndpointName, context: NamedDependency[Context], caller: NamedDependency[Caller]
+    endpoint: EndpointName, context: NamedDependency[Context]
 ) -> Response[EndpointAnswer]:
     """Returns one endpoint with its settings and health."""
-    return _shown(await endpoints.get_endpoint(store_of(context), caller.scope, endpoint))
+    return _shown(await endpoints.get_endpoint(context, endpoint))
 
 
 @operation(
@@ -257,21 +244,11 @@ async def update_endpoint(
     endpoint: EndpointName,
     data: Annotated[dict[str, Any], Body(examples=_CHANGE)],
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
     if_match: IfMatch = None,
 ) -> Response[EndpointAnswer]:
     """Changes the given fields. What waits is delivered with the new ones."""
-    outside, store = outside_of(context), store_of(context)
     fields: Mapping[str, object] = data
-    changed = await endpoints.update_endpoint(
-        store,
-        caller.scope,
-        endpoint,
-        fields,
-        box=outside.secret_box,
-        check_url=outside.rules.check_url,
-        check=_matching(if_match),
-    )
+    changed = await endpoints.update_endpoint(context, endpoint, fields, check=_matching(if_match))
     return _shown(changed)
 
 
@@ -279,38 +256,30 @@ async def update_endpoint(
     "DELETE", _URL, needs=Permission.MANAGE, tag=_TAG, summary="Delete an endpoint", problems=(412,)
 )
 async def delete_endpoint(
-    endpoint: EndpointName,
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
-    if_match: IfMatch = None,
+    endpoint: EndpointName, context: NamedDependency[Context], if_match: IfMatch = None
 ) -> DeletedEndpoint:
     """Deletes an endpoint, its secrets and what waits for it."""
-    store = store_of(context)
     check = _matching(if_match)
-    waiting = await endpoints.delete_endpoint(store, caller.scope, endpoint, check=check)
+    waiting = await endpoints.delete_endpoint(context, endpoint, check=check)
     return DeletedEndpoint(waiting)
 
 
 @operation(
     "POST", f"{_URL}/rotate", needs=Permission.MANAGE, tag=_TAG, summary="Rotate the signing secret"
 )
-async def rotate_endpoint(
-    endpoint: EndpointName, context: NamedDependency[Context], caller: NamedDependency[Caller]
-) -> Secret:
+async def rotate_endpoint(endpoint: EndpointName, context: NamedDependency[Context]) -> Secret:
     """Replaces the signing secret. For a day deliveries carry the signatures of both."""
-    box = outside_of(context).secret_box()
-    store = store_of(context)
-    return Secret(await endpoints.rotate_secret(store, caller.scope, endpoint, box=box))
+    return Secret(await endpoints.rotate_secret(context, endpoint))
 
 
 @operation(
     "POST", f"{_URL}/enable", needs=Permission.MANAGE, tag=_TAG, summary="Enable an endpoint"
 )
 async def enable_endpoint(
-    endpoint: EndpointName, context: NamedDependency[Context], caller: NamedDependency[Caller]
+    endpoint: EndpointName, context: NamedDependency[Context]
 ) -> Response[EndpointAnswer]:
     """Goes on with deliveries, oldest first."""
-    return _shown(await endpoints.enable_endpoint(store_of(context), caller.scope, endpoint))
+    return _shown(await endpoints.enable_endpoint(context, endpoint))
 
 
 @operation(
@@ -325,28 +294,17 @@ async def disable_endpoint(
     endpoint: EndpointName,
     data: Annotated[dict[str, Any], Body()],
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
 ) -> Response[EndpointAnswer]:
     """Stops deliveries. What waits, and what is published meanwhile, is kept."""
     finished(body_reader(data, "reason"))
     reason: Any = data.get("reason", "disabled by hand")
-    store = store_of(context)
-    return _shown(await endpoints.disable_endpoint(store, caller.scope, endpoint, reason))
+    return _shown(await endpoints.disable_endpoint(context, endpoint, reason))
 
 
 @operation("POST", f"{_URL}/test", needs=Permission.MANAGE, tag=_TAG, summary="Test an endpoint")
-async def test_endpoint(
-    endpoint: EndpointName, context: NamedDependency[Context], caller: NamedDependency[Caller]
-) -> Attempt:
+async def test_endpoint(endpoint: EndpointName, context: NamedDependency[Context]) -> Attempt:
     """Sends an event of type endpoint.test at once and returns the attempt. Nothing is stored."""
-    outside = outside_of(context)
-    return await endpoints.test_endpoint(
-        store_of(context),
-        caller.scope,
-        endpoint,
-        box=outside.secret_box(),
-        sink=outside.webhook_sink(),
-    )
+    return await endpoints.test_endpoint(context, endpoint)
 
 
 @operation(
@@ -361,7 +319,6 @@ async def recover_endpoint(
     endpoint: EndpointName,
     data: Annotated[dict[str, Any], Body(examples=_RECOVER)],
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
 ) -> Recovered:
     """Sends everything again that was published in a span and did not arrive, oldest first."""
     reader = body_reader(data, "since", "until", "rate_per_second")
@@ -372,10 +329,9 @@ async def recover_endpoint(
         kind = "a number of deliveries a second"
         rate = reader.number_between("rate_per_second", RATE_MIN, RATE_MAX, kind)
     finished(reader)
-    store = store_of(context)
-    stored = await endpoints.get_endpoint(store, caller.scope, endpoint)
+    stored = await endpoints.get_endpoint(context, endpoint)
     number = await events.recover_deliveries(
-        store, caller.scope, stored.id, since=since, until=until, rate_per_second=rate or 0.0
+        context, stored.id, since=since, until=until, rate_per_second=rate or 0.0
     )
     return Recovered(number)
 
@@ -384,14 +340,11 @@ async def recover_endpoint(
     "GET", f"{_URL}/stats", needs=Permission.READ, tag=_TAG, summary="Numbers of an endpoint"
 )
 async def endpoint_stats(
-    endpoint: EndpointName,
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
-    since: FromQuery[str | None] = None,
+    endpoint: EndpointName, context: NamedDependency[Context], since: FromQuery[str | None] = None
 ) -> EndpointStats:
     """Returns deliveries and attempts since a time, by default of the last 7 days."""
     start = read_instant("since", since)
-    return await endpoints.endpoint_stats(store_of(context), caller.scope, endpoint, since=start)
+    return await endpoints.endpoint_stats(context, endpoint, since=start)
 
 
 def _shown(endpoint: Endpoint) -> Response[EndpointAnswer]:

@@ -12,7 +12,6 @@ from litestar.openapi.spec import Example
 from litestar.params import Body, FromPath, FromQuery
 from msgspec import Meta, Struct
 
-from tickwork.api.context import Context, store_of
 from tickwork.api.once import IdempotencyKey
 from tickwork.api.operation import operation
 from tickwork.api.pages import (
@@ -25,10 +24,11 @@ from tickwork.api.pages import (
     read_page,
 )
 from tickwork.api.query import body_reader, finished
-from tickwork.core.access import Caller, Permission
+from tickwork.core.access import Permission
 from tickwork.core.entity.model import CountedType, EntityRecord
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.ops import entities, entity_edits
+from tickwork.ops.context import Context
 
 _CALLS = [
     Example(summary="Arguments by position", value={"args": ["LLC Tax"]}),
@@ -87,7 +87,6 @@ async def call_entity(
     method: FromPath[str],
     data: Annotated[dict[str, Any], Body(examples=_CALLS)],
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
     idempotency_key: IdempotencyKey = None,
 ) -> CallAnswer:
     """Calls a method that the class marks with `@exposed`. A worker runs it, in the order of calls;
@@ -99,9 +98,9 @@ async def call_entity(
     if not isinstance(args, list | dict):
         raise InvalidInput([FieldError("args", "must be a list or an object")])
     by_position, by_name = (args, {}) if isinstance(args, list) else ([], args)
-    await entities.check_names(store_of(context), entity_type, key)
+    await entities.check_names(context.store, entity_type, key)
     call = entities.new_call(entity_type, key, method, by_position, by_name, idempotency_key)
-    value = await entities.request_call(store_of(context), caller.scope, call)
+    value = await entities.request_call(context, call)
     if value is None:
         return CallAnswer(done=False)
     return CallAnswer(done=True, result=msgspec.json.decode(value))
@@ -115,17 +114,12 @@ async def call_entity(
     summary="List types of entities",
 )
 async def list_entity_types(
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
-    limit: Limit = PAGE_LIMIT,
-    cursor: Cursor = None,
+    context: NamedDependency[Context], limit: Limit = PAGE_LIMIT, cursor: Cursor = None
 ) -> Page[CountedType]:
     """Returns the types that apps have registered, by name, and how many entities of each the
     tenant has, counted up to 1,000."""
     after: str | None = read_cursor(cursor, str)
-    found = await entities.list_types(
-        store_of(context), caller.scope, limit=limit + 1, after=after or ""
-    )
+    found = await entities.list_types(context, limit=limit + 1, after=after or "")
     return page_of(found, limit, lambda counted: counted.type, lambda counted: counted)
 
 
@@ -139,7 +133,6 @@ async def list_entity_types(
 async def list_entities(
     entity_type: FromPath[str],
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
     prefix: FromQuery[str] = "",
     limit: Limit = PAGE_LIMIT,
     cursor: Cursor = None,
@@ -147,8 +140,7 @@ async def list_entities(
     """Returns the entities of a type by key, those whose key begins with `prefix`."""
     after: str | None = read_cursor(cursor, str)
     found = await entities.list_entities(
-        store_of(context),
-        caller.scope,
+        context,
         entity_type,
         prefix=prefix,
         limit=limit + 1,
@@ -165,13 +157,10 @@ async def list_entities(
     summary="Get an entity",
 )
 async def get_entity(
-    entity_type: FromPath[str],
-    key: FromPath[str],
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
+    entity_type: FromPath[str], key: FromPath[str], context: NamedDependency[Context]
 ) -> EntityRecord:
     """Returns the size, the alarm and the schedules of an entity."""
-    return await entities.get_entity(store_of(context), caller.scope, entity_type, key)
+    return await entities.get_entity(context, entity_type, key)
 
 
 @operation(
@@ -184,13 +173,10 @@ async def get_entity(
     problems=(409, 429),
 )
 async def delete_entity(
-    entity_type: FromPath[str],
-    key: FromPath[str],
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
+    entity_type: FromPath[str], key: FromPath[str], context: NamedDependency[Context]
 ) -> None:
     """Deletes the storage, the alarm and the schedules of an entity."""
-    await entity_edits.delete_entity(store_of(context), caller.scope, entity_type, key)
+    await entity_edits.delete_entity(context, entity_type, key)
 
 
 @operation(
@@ -204,7 +190,6 @@ async def list_entity_storage(
     entity_type: FromPath[str],
     key: FromPath[str],
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
     prefix: FromQuery[str] = "",
     limit: Limit = PAGE_LIMIT,
     cursor: Cursor = None,
@@ -214,8 +199,7 @@ async def list_entity_storage(
 
     async def read(count: int, after: str | None) -> Sequence[StorageEntry]:
         found = await entities.list_storage(
-            store_of(context),
-            caller.scope,
+            context,
             entity_type,
             key,
             prefix=prefix,
@@ -239,10 +223,9 @@ async def get_entity_value(
     key: FromPath[str],
     name: FromPath[str],
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
 ) -> StorageEntry:
     """Returns one value of an entity's storage."""
-    value = await entities.get_value(store_of(context), caller.scope, entity_type, key, name)
+    value = await entities.get_value(context, entity_type, key, name)
     return StorageEntry(name, value)
 
 
@@ -261,16 +244,14 @@ async def put_entity_value(
     name: FromPath[str],
     data: Annotated[dict[str, Any], Body(examples=_VALUES)],
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
 ) -> StorageEntry:
     """Stores a value in an entity's storage, between its calls."""
     reader = body_reader(data, "value")
     if "value" not in data:
         reader.fault("value", "is missing")
     finished(reader)
-    value, store = data["value"], store_of(context)
-    await entity_edits.put_value(store, caller.scope, entity_type, key, name, value)
-    return StorageEntry(name, value)
+    await entity_edits.put_value(context, entity_type, key, name, data["value"])
+    return StorageEntry(name, data["value"])
 
 
 @operation(
@@ -287,10 +268,9 @@ async def delete_entity_value(
     key: FromPath[str],
     name: FromPath[str],
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
 ) -> None:
     """Deletes a key of an entity's storage, between its calls."""
-    await entity_edits.delete_value(store_of(context), caller.scope, entity_type, key, name)
+    await entity_edits.delete_value(context, entity_type, key, name)
 
 
 @operation(
@@ -301,13 +281,10 @@ async def delete_entity_value(
     summary="Get the alarm of an entity",
 )
 async def get_entity_alarm(
-    entity_type: FromPath[str],
-    key: FromPath[str],
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
+    entity_type: FromPath[str], key: FromPath[str], context: NamedDependency[Context]
 ) -> AlarmBody:
     """Returns when the alarm is set to fire; 404 if none is set."""
-    found = await entities.get_entity(store_of(context), caller.scope, entity_type, key)
+    found = await entities.get_entity(context, entity_type, key)
     if found.alarm_at is None:
         raise NotFound("alarm of", f"{entity_type} {key!r}")
     return AlarmBody(found.alarm_at)
@@ -327,7 +304,6 @@ async def put_entity_alarm(
     key: FromPath[str],
     data: Annotated[dict[str, Any], Body(examples=_ALARMS)],
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
 ) -> AlarmBody:
     """Sets the alarm, or replaces it. A time in the past is now."""
     reader = body_reader(data, "at")
@@ -336,7 +312,7 @@ async def put_entity_alarm(
         reader.fault("at", "is missing; such as 2027-01-01T09:00:00Z")
     finished(reader)
     assert at is not None
-    await entity_edits.set_alarm(store_of(context), caller.scope, entity_type, key, at)
+    await entity_edits.set_alarm(context, entity_type, key, at)
     return AlarmBody(at)
 
 
@@ -350,13 +326,10 @@ async def put_entity_alarm(
     problems=(409, 429),
 )
 async def delete_entity_alarm(
-    entity_type: FromPath[str],
-    key: FromPath[str],
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
+    entity_type: FromPath[str], key: FromPath[str], context: NamedDependency[Context]
 ) -> None:
     """Deletes the alarm; 404 if none is set."""
-    await entity_edits.delete_alarm(store_of(context), caller.scope, entity_type, key)
+    await entity_edits.delete_alarm(context, entity_type, key)
 
 
 ENTITY_ROUTES = (

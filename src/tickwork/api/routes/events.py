@@ -13,7 +13,6 @@ from litestar.openapi.spec import Example
 from litestar.params import Body, FromPath, FromQuery
 from msgspec import Meta, Struct, structs
 
-from tickwork.api.context import Context, store_of
 from tickwork.api.once import IdempotencyKey, once
 from tickwork.api.operation import operation
 from tickwork.api.pages import (
@@ -37,6 +36,7 @@ from tickwork.core.delivery.endpoint import (
 from tickwork.core.fields import read_instant
 from tickwork.core.public_id import Prefix, public_id, read_path_id
 from tickwork.ops import endpoints, events
+from tickwork.ops.context import Context
 
 _PUBLISH = [
     Example(
@@ -113,8 +113,7 @@ async def publish_event(
         # An event without an id has one of the request: a repeat publishes nothing more.
         chosen = fields["event_id"] or f"evt_{seed.hex}"
         return await events.publish_event(
-            store_of(context),
-            caller.scope,
+            context,
             event_type,
             data["data"],
             **{**fields, "event_id": chosen},
@@ -133,7 +132,6 @@ async def publish_event(
 )
 async def list_deliveries(
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
     endpoint: FromQuery[str | None] = None,
     status: FromQuery[Literal["waiting", "delivered", "dead", "undelivered"] | None] = None,
     since: FromQuery[str | None] = None,
@@ -142,7 +140,6 @@ async def list_deliveries(
     cursor: Cursor = None,
 ) -> Page[DeliveryAnswer]:
     """Returns deliveries, newest first; `undelivered` ones are waiting or dead."""
-    store = store_of(context)
     is_undelivered = status == "undelivered"
     selection = DeliverySelection(
         status=None if status is None or is_undelivered else DeliveryStatus(status),
@@ -150,12 +147,12 @@ async def list_deliveries(
         since=read_instant("since", since),
         until=read_instant("until", until),
     )
-    selection = await endpoints.select_endpoint(store, caller.scope, selection, endpoint)
+    selection = await endpoints.select_endpoint(context, selection, endpoint)
     before: UUID | None = read_cursor(cursor, UUID)
 
     async def read(count: int, before: UUID | None) -> Sequence[EndpointDelivery]:
         wanted = structs.replace(selection, limit=count)
-        return await events.list_deliveries(store, caller.scope, wanted, before=before)
+        return await events.list_deliveries(context, wanted, before=before)
 
     return await read_page(read, limit, before, lambda delivery: delivery.id, DeliveryAnswer.of)
 
@@ -168,12 +165,10 @@ async def list_deliveries(
     summary="Get a delivery",
 )
 async def get_delivery(
-    delivery: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+    delivery: FromPath[str], context: NamedDependency[Context]
 ) -> DeliveryAnswer:
     """Returns one delivery."""
-    return DeliveryAnswer.of(
-        await events.find_delivery(store_of(context), caller.scope, _id(delivery))
-    )
+    return DeliveryAnswer.of(await events.find_delivery(context, _id(delivery)))
 
 
 @operation(
@@ -186,19 +181,16 @@ async def get_delivery(
 async def list_attempts(
     delivery: FromPath[str],
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
     limit: Limit = PAGE_LIMIT_MAX,
     cursor: Cursor = None,
 ) -> Page[Attempt]:
     """Returns each attempt with its time, duration, status or error, and a short excerpt, in
     order."""
-    store, wanted = store_of(context), _id(delivery)
+    wanted = _id(delivery)
     last: int | None = read_cursor(cursor, Annotated[int, Meta(ge=0, lt=2**31)])
 
     async def read(count: int, after: int | None) -> Sequence[Attempt]:
-        return await events.list_attempts(
-            store, caller.scope, wanted, limit=count, after=after or 0
-        )
+        return await events.list_attempts(context, wanted, limit=count, after=after or 0)
 
     return await read_page(
         read, limit, last, lambda attempt: attempt.number, lambda attempt: attempt
@@ -214,12 +206,12 @@ async def list_attempts(
     problems=(409,),
 )
 async def resend_delivery(
-    delivery: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+    delivery: FromPath[str], context: NamedDependency[Context]
 ) -> DeliveryAnswer:
     """Sends a delivery again with the same id, also a delivered one."""
-    store, wanted = store_of(context), _id(delivery)
-    await events.resend_delivery(store, caller.scope, wanted)
-    return DeliveryAnswer.of(await events.find_delivery(store, caller.scope, wanted))
+    wanted = _id(delivery)
+    await events.resend_delivery(context, wanted)
+    return DeliveryAnswer.of(await events.find_delivery(context, wanted))
 
 
 def _id(text: str) -> UUID:

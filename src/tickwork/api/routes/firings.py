@@ -20,9 +20,9 @@ from litestar.openapi.spec import (
 from litestar.params import FromPath, HeaderParameter
 
 from tickwork.api.bodies import READS_BODY, read_object
-from tickwork.api.context import Context, store_of
 from tickwork.api.problems import described
 from tickwork.api.schedule_schemas import CompletedAnswer
+from tickwork.api.serving import Serving
 from tickwork.core.delivery.callback import STATUSES, TOKEN_HEADER
 from tickwork.core.public_id import Prefix, read_path_id
 from tickwork.core.schedule.firing import FiringStatus
@@ -79,7 +79,7 @@ class _Completion(Operation):
 async def complete(
     firing_id: FromPath[str],
     request: Request[Any, Any, Any],
-    context: NamedDependency[Context],
+    serving: NamedDependency[Serving],
     complete_token: Annotated[
         str | None, HeaderParameter(name=TOKEN_HEADER, description=_HEADER, required=False)
     ] = None,
@@ -97,7 +97,7 @@ async def complete(
     raw = await request.body()
     fields = read_object(raw) if raw.strip() else {}
     wanted = read_path_id(Prefix.FIRING, firing_id, "firing")
-    done = await complete_firing(store_of(context), token, fields, firing_id=wanted)
+    done = await complete_firing(serving.store, token, fields, firing_id=wanted)
     return CompletedAnswer.of(done)
 
 

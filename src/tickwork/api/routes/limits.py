@@ -9,12 +9,12 @@ from litestar.openapi.spec import Example
 from litestar.params import Body, FromPath
 from msgspec import Meta, Struct
 
-from tickwork.api.context import Context, store_of
 from tickwork.api.operation import operation
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
-from tickwork.core.access import Caller, Permission
+from tickwork.core.access import Permission
 from tickwork.core.queue.named_limit import NamedLimit
 from tickwork.ops import limits
+from tickwork.ops.context import Context
 
 _PUT = [
     Example(
@@ -34,14 +34,11 @@ class LimitRequest(Struct, frozen=True, kw_only=True):
 
 @operation("GET", "/v1/limits", needs=Permission.READ, tag="limits", summary="List limits")
 async def list_limits(
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
-    limit: Limit = PAGE_LIMIT,
-    cursor: Cursor = None,
+    context: NamedDependency[Context], limit: Limit = PAGE_LIMIT, cursor: Cursor = None
 ) -> Page[NamedLimit]:
     """Returns the tenant's limits by name."""
     after: str | None = read_cursor(cursor, str)
-    every = await limits.list_limits(store_of(context), caller.scope)
+    every = await limits.list_limits(context)
     found = [named for named in every if after is None or named.name > after]
     return page_of(found, limit, lambda named: named.name, lambda named: named)
 
@@ -59,20 +56,17 @@ async def put_limit(
     limit_name: FromPath[str],
     data: Annotated[dict[str, Any], Body(examples=_PUT)],
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
 ) -> NamedLimit:
     """Creates a limit or replaces its numbers. Queues and endpoints name it in `limit`."""
-    return await limits.put_limit(store_of(context), caller.scope, limit_name, data)
+    return await limits.put_limit(context, limit_name, data)
 
 
 @operation(
     "GET", "/v1/limits/{limit_name:str}", needs=Permission.READ, tag="limits", summary="Get a limit"
 )
-async def get_limit(
-    limit_name: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
-) -> NamedLimit:
+async def get_limit(limit_name: FromPath[str], context: NamedDependency[Context]) -> NamedLimit:
     """Returns one limit."""
-    return await limits.get_limit(store_of(context), caller.scope, limit_name)
+    return await limits.get_limit(context, limit_name)
 
 
 @operation(
@@ -83,11 +77,9 @@ async def get_limit(
     summary="Delete a limit",
     status=204,
 )
-async def delete_limit(
-    limit_name: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
-) -> None:
+async def delete_limit(limit_name: FromPath[str], context: NamedDependency[Context]) -> None:
     """Deletes a limit. What names it is not limited any more."""
-    await limits.delete_limit(store_of(context), caller.scope, limit_name)
+    await limits.delete_limit(context, limit_name)
 
 
 LIMIT_ROUTES = (list_limits, put_limit, get_limit, delete_limit)

@@ -12,7 +12,6 @@ from litestar.openapi.spec import Example
 from litestar.params import Body, FromPath, FromQuery, QueryParameter
 from msgspec import Meta, Struct
 
-from tickwork.api.context import Context, store_of, types_of
 from tickwork.api.once import IdempotencyKey, once
 from tickwork.api.operation import operation
 from tickwork.api.pages import (
@@ -32,6 +31,7 @@ from tickwork.core.model import ContentType
 from tickwork.core.public_id import Prefix, optional_id, public_id, read_path_id
 from tickwork.errors import NotFound
 from tickwork.ops import messages, queues, requests, send
+from tickwork.ops.context import Context
 from tickwork.ops.read_message import read_message, read_messages
 
 _AGE_SECONDS_MAX = 400 * 86_400.0
@@ -173,8 +173,8 @@ async def send_message(
 
     async def make(seed: UUID) -> Sent:
         message = read_message(data, message_id=seed)
-        send.check_payloads(types_of(context, caller), queue, [message])
-        await send.send(store_of(context), caller.scope, queue, message)
+        send.check_payloads(context.types, queue, [message])
+        await send.send(context, queue, message)
         return Sent(public_id(Prefix.MESSAGE, message.id), message.event_id)
 
     return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
@@ -211,8 +211,8 @@ async def send_messages(
     async def make(seed: UUID) -> SentBatch:
         ids = requests.ids_from(seed, len(given) if isinstance(given, list) else 0)
         new = read_messages(given, common=common, field="messages", ids=ids)
-        send.check_payloads(types_of(context, caller), queue, new, field="messages")
-        sent = await send.send_batch(store_of(context), caller.scope, queue, new)
+        send.check_payloads(context.types, queue, new, field="messages")
+        sent = await send.send_batch(context, queue, new)
         return SentBatch(tuple(public_id(Prefix.MESSAGE, message_id) for message_id in sent))
 
     return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
@@ -228,7 +228,6 @@ async def send_messages(
 async def list_messages(
     queue: FromPath[str],
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
     in_state: Annotated[ShownState | None, QueryParameter(name="state")] = None,
     of_type: Annotated[str | None, QueryParameter(name="type")] = None,
     key: FromQuery[str | None] = None,
@@ -248,7 +247,7 @@ async def list_messages(
     and its `next_cursor` goes on behind them: the last page is the one without a `next_cursor`.
     """
     queues.check_visible(queue)
-    store = store_of(context)
+    store = context.store
     sent_until = None
     if older_than is not None:
         sent_until = await messages.database_time(store) - timedelta(seconds=older_than)
@@ -264,9 +263,7 @@ async def list_messages(
     async def read(
         count: int, after: MessagePosition | None
     ) -> Listed[messages.StoredMessage, MessagePosition]:
-        found = await messages.list_messages(
-            store, caller.scope, queue, selection, limit=count, after=after
-        )
+        found = await messages.list_messages(context, queue, selection, limit=count, after=after)
         return Listed(found.messages, found.next)
 
     return await read_filtered(read, limit, after, MessageAnswer.of)
@@ -280,16 +277,12 @@ async def list_messages(
     summary="Get a message of a queue",
 )
 async def get_queue_message(
-    queue: FromPath[str],
-    message_id: FromPath[str],
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
+    queue: FromPath[str], message_id: FromPath[str], context: NamedDependency[Context]
 ) -> MessageAnswer:
     """Returns one message that is not settled yet."""
     queues.check_visible(queue)
     wanted = read_path_id(Prefix.MESSAGE, message_id, "message")
-    store = store_of(context)
-    return MessageAnswer.of(await messages.show_message(store, caller.scope, wanted, queue=queue))
+    return MessageAnswer.of(await messages.show_message(context, wanted, queue=queue))
 
 
 @operation(
@@ -300,11 +293,11 @@ async def get_queue_message(
     summary="Get a message",
 )
 async def get_message(
-    message_id: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+    message_id: FromPath[str], context: NamedDependency[Context]
 ) -> MessageAnswer:
     """Returns one message that is not settled yet, in whatever queue it is."""
     wanted = read_path_id(Prefix.MESSAGE, message_id, "message")
-    return MessageAnswer.of(await messages.show_message(store_of(context), caller.scope, wanted))
+    return MessageAnswer.of(await messages.show_message(context, wanted))
 
 
 @operation(
@@ -316,15 +309,12 @@ async def get_message(
     status=204,
 )
 async def delete_message(
-    queue: FromPath[str],
-    message_id: FromPath[str],
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
+    queue: FromPath[str], message_id: FromPath[str], context: NamedDependency[Context]
 ) -> None:
     """Deletes a message that is not claimed; 404 if there is none."""
     queues.check_visible(queue)
     wanted = read_path_id(Prefix.MESSAGE, message_id, "message")
-    if not await messages.delete_message(store_of(context), caller.scope, queue, wanted):
+    if not await messages.delete_message(context, queue, wanted):
         raise NotFound("message", message_id, "it is settled, or claimed by a worker")
 
 

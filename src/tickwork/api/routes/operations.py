@@ -11,9 +11,9 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from tickwork import __version__
 from tickwork.api.access import SECURITY_SCHEME
-from tickwork.api.context import Context, store_of
 from tickwork.api.problems import described
 from tickwork.api.schemas import Health, Readiness
+from tickwork.api.serving import Serving
 from tickwork.ops.cluster import roles_without_process
 
 
@@ -39,10 +39,10 @@ def healthz() -> Health:
     tags=["health"],
     responses=described(400, 503),
 )
-async def readyz(context: NamedDependency[Context]) -> Readiness:
+async def readyz(serving: NamedDependency[Serving]) -> Readiness:
     """Responds with 200 if the database answers, otherwise with 503. `missing` lists the roles that
     no live process has; this process serves requests without them."""
-    return Readiness(status="ready", missing=await roles_without_process(store_of(context)))
+    return Readiness(status="ready", missing=await roles_without_process(serving.store))
 
 
 @get(
@@ -56,7 +56,7 @@ async def readyz(context: NamedDependency[Context]) -> Readiness:
     responses=described(400, 401, 403),
     sync_to_thread=True,
 )
-def metrics(context: NamedDependency[Context]) -> Response[bytes]:
+def metrics(serving: NamedDependency[Serving]) -> Response[bytes]:
     """Returns metrics in the Prometheus text format. Needs no key if the server listens on a
     loopback address, the request comes through no proxy, and its `Host` is this machine."""
-    return Response(generate_latest(context.registry), media_type=CONTENT_TYPE_LATEST)
+    return Response(generate_latest(serving.registry), media_type=CONTENT_TYPE_LATEST)

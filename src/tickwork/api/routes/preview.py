@@ -14,12 +14,12 @@ from litestar.params import Body
 
 from tickwork.api.access import SECURITY_SCHEME
 from tickwork.api.bodies import Documented
-from tickwork.api.context import Context, store_of
 from tickwork.api.problems import described
 from tickwork.api.schemas import Fire, PreviewAnswer, PreviewRequest
 from tickwork.core import when
 from tickwork.core.access import Caller
 from tickwork.ops import preview_schedule
+from tickwork.ops.context import Context
 from tickwork.ops.schedules.lookup import holidays_among, limits_of
 
 _BODIES = [
@@ -90,9 +90,8 @@ async def preview(
 
     Nothing is stored. Each fire that a clock change affects has a note.
     """
-    store = store_of(context)
-    calendars = await holidays_among(store, caller.scope, [data])
-    limits = await limits_of(store, caller.scope, context.limits)
+    calendars = await holidays_among(context, [data])
+    limits = await limits_of(context)
     limits = limits.for_owner(caller.owner)
     # In a thread: searching a rule that rarely fires must not block other requests.
     answer = await asyncio.to_thread(

@@ -10,9 +10,9 @@ from litestar.openapi.spec import Example
 from litestar.params import Body, FromPath
 from msgspec import Meta, Struct
 
-from tickwork.api.context import Context, store_of
 from tickwork.api.operation import operation
 from tickwork.api.query import body_reader, finished
+from tickwork.api.serving import Serving
 from tickwork.core.access import Caller, Permission
 from tickwork.core.fields import Reader, shown
 from tickwork.core.limits import DELAY_SECONDS_MAX, LEASE_SECONDS_MAX
@@ -21,6 +21,7 @@ from tickwork.core.model import ContentType, Message
 from tickwork.core.public_id import Prefix, optional_id, public_id
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops import pull, queues
+from tickwork.ops.context import Context
 
 _LEASE_ID = Annotated[str, Meta(description="Of a pulled message.")]
 
@@ -141,7 +142,7 @@ async def pull_messages(
     queue: FromPath[str],
     data: Annotated[dict[str, Any], Body(examples=_PULL)],
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
+    serving: NamedDependency[Serving],
 ) -> PullAnswer:
     """Leases messages. Ack them, or they are handed out again when the lease has expired.
 
@@ -155,9 +156,9 @@ async def pull_messages(
     if reader.has("visibility_timeout_ms"):
         lease = reader.integer("visibility_timeout_ms", 0, LEASE_SECONDS_MAX * 1000)
     finished(reader)
-    pulled = await context.puller.pull(
-        store_of(context),
-        caller.scope,
+    pulled = await serving.puller.pull(
+        context.store,
+        context.scope,
         queue,
         limit=limit or 1,
         lease_seconds=None if lease is None else lease / 1000,
@@ -193,8 +194,7 @@ async def ack_messages(
         fault = f"has {len(acks) + len(retries)} leases with retries; at most {pull.SETTLED_MAX}"
         raise InvalidInput([FieldError("acks", fault)])
     settled = await pull.settle_pulled(
-        store_of(context),
-        caller.scope,
+        context,
         queue,
         [_lease(f"acks[{at}]", ack, caller) for at, ack in enumerate(acks)],
         [_retry(f"retries[{at}]", retry, caller) for at, retry in enumerate(retries)],
@@ -213,19 +213,16 @@ async def ack_messages(
     problems=(409,),
 )
 async def extend_message(
-    queue: FromPath[str],
-    data: Annotated[dict[str, Any], Body()],
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
+    queue: FromPath[str], data: Annotated[dict[str, Any], Body()], context: NamedDependency[Context]
 ) -> Extended:
     """Makes a lease expire so many milliseconds from now; 409 `not_held` if it is over."""
     queues.check_visible(queue)
     reader = body_reader(data, "lease_id", "visibility_timeout_ms")
     timeout = reader.integer("visibility_timeout_ms", 0, LEASE_SECONDS_MAX * 1000)
     finished(reader)
-    lease = pull.read_lease("lease_id", data.get("lease_id"), caller.scope)
+    lease = pull.read_lease("lease_id", data.get("lease_id"), context.scope)
     milliseconds = timeout or 0
-    await pull.extend_lease(store_of(context), caller.scope, queue, lease, milliseconds / 1000)
+    await pull.extend_lease(context, queue, lease, milliseconds / 1000)
     return Extended(lease.lease_id, milliseconds)
 
 

@@ -12,14 +12,14 @@ from litestar.openapi.spec import Example
 from litestar.params import Body, FromPath, QueryParameter
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from tickwork.api.context import Context, store_of
 from tickwork.api.operation import operation
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
 from tickwork.api.versions import IfMatch, check_match, etag_of, with_etag
-from tickwork.core.access import Caller, Permission
+from tickwork.core.access import Permission
 from tickwork.core.message.backoff import Backoff
 from tickwork.core.model import Counts, QueuePosition, StoredQueue
 from tickwork.ops import pull, queues
+from tickwork.ops.context import Context
 
 _EXAMPLES = [
     Example(summary="A queue with the usual settings", value={}),
@@ -134,17 +134,12 @@ def _etag(queue: StoredQueue) -> str:
 
 @operation("GET", "/v1/queues", needs=Permission.READ, tag="queues", summary="List queues")
 async def list_queues(
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
-    limit: Limit = PAGE_LIMIT,
-    cursor: Cursor = None,
+    context: NamedDependency[Context], limit: Limit = PAGE_LIMIT, cursor: Cursor = None
 ) -> Page[QueueAnswer]:
     """Returns the queues by name, shared ones too, and those of Tickwork itself that have messages
     or dead letters. `/v1/stats` takes the same cursors."""
     after: QueuePosition | None = read_cursor(cursor, QueuePosition)
-    found = await queues.list_queues_in_use(
-        store_of(context), caller.scope, limit=limit + 1, after=after
-    )
+    found = await queues.list_queues_in_use(context, limit=limit + 1, after=after)
     return page_of(found, limit, lambda queue: queue.position, QueueAnswer.of)
 
 
@@ -154,18 +149,16 @@ async def list_queues(
 async def get_queue(
     queue: FromPath[str],
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
     counts: Annotated[
         bool, QueryParameter(description="Whether to count its messages, as `/v1/stats` does too.")
     ] = True,
 ) -> Response[QueueAnswer]:
     """Returns one queue with its settings and how many messages are in each state."""
-    store = store_of(context)
-    await queues.check_readable(store, caller.scope, queue)
-    stored = await queues.get_queue(store, caller.scope, queue)
+    await queues.check_readable(context, queue)
+    stored = await queues.get_queue(context, queue)
     answer = QueueAnswer.of(stored)
     if counts:
-        answer = QueueAnswer.of(stored, *await queues.count_messages(store, caller.scope, queue))
+        answer = QueueAnswer.of(stored, *await queues.count_messages(context, queue))
     return with_etag(answer, _etag(stored))
 
 
@@ -183,7 +176,6 @@ async def put_queue(
     queue: FromPath[str],
     data: Annotated[dict[str, Any], Body(examples=_EXAMPLES)],
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
     if_match: IfMatch = None,
 ) -> Response[QueueAnswer]:
     """Creates a queue for consumers that pull (201), or replaces all its settings (200).
@@ -192,9 +184,7 @@ async def put_queue(
     """
 
     check = _matching(if_match, queue)
-    stored, is_new = await queues.put_queue(
-        store_of(context), caller.scope, queue, data, check=check
-    )
+    stored, is_new = await queues.put_queue(context, queue, data, check=check)
     return with_etag(QueueAnswer.of(stored), _etag(stored), 201 if is_new else 200)
 
 
@@ -211,7 +201,6 @@ async def update_queue(
     queue: FromPath[str],
     data: Annotated[dict[str, Any], Body(examples=_CHANGE)],
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
     if_match: IfMatch = None,
 ) -> Response[QueueAnswer]:
     """Changes the given settings; null means the default again, and the others stay.
@@ -220,7 +209,7 @@ async def update_queue(
     """
     queues.check_visible(queue)
     check = _matching(if_match, queue)
-    stored = await queues.update_queue(store_of(context), caller.scope, queue, data, check=check)
+    stored = await queues.update_queue(context, queue, data, check=check)
     return with_etag(QueueAnswer.of(stored), _etag(stored))
 
 
@@ -234,15 +223,11 @@ async def update_queue(
     problems=(409, 412),
 )
 async def delete_queue(
-    queue: FromPath[str],
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
-    if_match: IfMatch = None,
+    queue: FromPath[str], context: NamedDependency[Context], if_match: IfMatch = None
 ) -> None:
     """Deletes a queue without messages and dead letters; purge it first."""
     queues.check_visible(queue)
-    store = store_of(context)
-    await queues.delete_queue(store, caller.scope, queue, check=_matching(if_match, queue))
+    await queues.delete_queue(context, queue, check=_matching(if_match, queue))
 
 
 @operation(
@@ -254,12 +239,12 @@ async def delete_queue(
     problems=(409,),
 )
 async def pause_queue(
-    queue: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+    queue: FromPath[str], context: NamedDependency[Context]
 ) -> Response[QueueAnswer]:
     """Hands out no more messages. Sends still work; what is claimed goes on."""
     queues.check_visible(queue)
-    await queues.pause_queue(store_of(context), caller.scope, queue)
-    return await _shown(context, caller, queue)
+    await queues.pause_queue(context, queue)
+    return await _shown(context, queue)
 
 
 @operation(
@@ -271,12 +256,12 @@ async def pause_queue(
     problems=(409,),
 )
 async def resume_queue(
-    queue: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
+    queue: FromPath[str], context: NamedDependency[Context]
 ) -> Response[QueueAnswer]:
     """Hands out messages again."""
     queues.check_visible(queue)
-    await queues.resume_queue(store_of(context), caller.scope, queue)
-    return await _shown(context, caller, queue)
+    await queues.resume_queue(context, queue)
+    return await _shown(context, queue)
 
 
 @operation(
@@ -286,16 +271,14 @@ async def resume_queue(
     tag="queues",
     summary="Purge a queue",
 )
-async def purge_queue(
-    queue: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
-) -> Purged:
+async def purge_queue(queue: FromPath[str], context: NamedDependency[Context]) -> Purged:
     """Deletes every message that is not claimed. Items of batches count as failed."""
     queues.check_visible(queue)
-    return Purged(await queues.purge_queue(store_of(context), caller.scope, queue))
+    return Purged(await queues.purge_queue(context, queue))
 
 
-async def _shown(context: Context, caller: Caller, queue: str) -> Response[QueueAnswer]:
-    stored = await queues.get_queue(store_of(context), caller.scope, queue)
+async def _shown(context: Context, queue: str) -> Response[QueueAnswer]:
+    stored = await queues.get_queue(context, queue)
     return with_etag(QueueAnswer.of(stored), _etag(stored))
 
 

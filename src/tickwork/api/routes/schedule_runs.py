@@ -14,7 +14,6 @@ from litestar.openapi.spec import Example
 from litestar.params import Body, FromQuery, QueryParameter
 from msgspec import Meta, Struct
 
-from tickwork.api.context import Context, store_of
 from tickwork.api.once import IdempotencyKey, change_once
 from tickwork.api.operation import operation
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, read_cursor, read_page
@@ -23,7 +22,6 @@ from tickwork.api.schedule_access import (
     NamedTenant,
     ScheduleId,
     named_scope,
-    own_schedule,
     shown_schedule,
     visible_owner,
 )
@@ -33,8 +31,9 @@ from tickwork.core.fields import read_instant
 from tickwork.core.schedule.firing import FiringRecord, FiringStatus
 from tickwork.core.schedule.model import Schedule
 from tickwork.core.when import PREVIEW_LIMIT_MAX
+from tickwork.ops.context import Context
 from tickwork.ops.requests import DoneMark
-from tickwork.ops.schedules import change, views
+from tickwork.ops.schedules import change, lookup, views
 from tickwork.ops.schedules.next_fires import UPCOMING_LIMIT
 from tickwork.ops.schedules.next_fires import upcoming as upcoming_fires
 from tickwork.ops.schedules.public import show_stored
@@ -90,12 +89,12 @@ class Fires(Struct, frozen=True):
     problems=(409,),
 )
 async def pause_schedule(
-    schedule: ScheduleId, context: NamedDependency[Context], caller: NamedDependency[Caller]
+    schedule: ScheduleId, context: NamedDependency[Context]
 ) -> Response[ScheduleAnswer]:
     """Pauses a schedule and withdraws every slot that no worker has started."""
-    known = await own_schedule(context, caller, schedule)
-    changed = await change.pause(store_of(context), caller.scope, known.id)
-    return await shown_schedule(context, caller, changed)
+    known = await lookup.get_schedule(context, schedule)
+    changed = await change.pause(context, known.id)
+    return await shown_schedule(context, changed)
 
 
 @operation(
@@ -108,12 +107,12 @@ async def pause_schedule(
     problems=(409,),
 )
 async def resume_schedule(
-    schedule: ScheduleId, context: NamedDependency[Context], caller: NamedDependency[Caller]
+    schedule: ScheduleId, context: NamedDependency[Context]
 ) -> Response[ScheduleAnswer]:
     """Resumes a schedule with its next slot. Slots missed during the pause are recorded."""
-    known = await own_schedule(context, caller, schedule)
-    changed = await change.resume(store_of(context), caller.scope, known.id)
-    return await shown_schedule(context, caller, changed)
+    known = await lookup.get_schedule(context, schedule)
+    changed = await change.resume(context, known.id)
+    return await shown_schedule(context, changed)
 
 
 @operation(
@@ -134,13 +133,13 @@ async def trigger_schedule(
     idempotency_key: IdempotencyKey = None,
 ) -> Response[ScheduleAnswer]:
     """Fires a schedule once, now, whatever its status."""
-    known, store = await own_schedule(context, caller, schedule), store_of(context)
+    known = await lookup.get_schedule(context, schedule)
 
     async def fire(_: DoneMark) -> Schedule:
-        return await change.trigger(store, caller.scope, known.id)
+        return await change.trigger(context, known.id)
 
     async def show(fired: Schedule | None) -> ScheduleAnswer:
-        (shown,) = await show_stored(store, caller.scope, [fired or known])
+        (shown,) = await show_stored(context, [fired or known])
         return ScheduleAnswer.of(shown)
 
     return await change_once(
@@ -174,14 +173,14 @@ async def backfill_schedule(
     finished(reader)
     assert since is not None
     assert until is not None
-    known, store = await own_schedule(context, caller, schedule), store_of(context)
+    known = await lookup.get_schedule(context, schedule)
 
     async def fire(mark: DoneMark) -> tuple[datetime, ...]:
         def chosen(slots: tuple[datetime, ...]) -> None:
             mark.answer = msgspec.json.encode(Backfilled(slots))
 
         return await change.backfill(
-            store, caller.scope, known.id, since=since, until=until, force=bool(force),
+            context, known.id, since=since, until=until, force=bool(force),
             on_chosen=chosen,
         )  # fmt: skip
 
@@ -209,19 +208,17 @@ class _FiringPosition(Struct, array_like=True):
 async def list_firings(
     schedule: ScheduleId,
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
     status: FromQuery[FiringStatus | None] = None,
     limit: Limit = PAGE_LIMIT,
     cursor: Cursor = None,
 ) -> Page[FiringAnswer]:
     """Returns the history of a schedule, newest first; planned and running slots come before it."""
-    known = await own_schedule(context, caller, schedule)
+    known = await lookup.get_schedule(context, schedule)
     after: _FiringPosition | None = read_cursor(cursor, _FiringPosition)
 
     async def read(count: int, after: _FiringPosition | None) -> Sequence[FiringRecord]:
         return await views.list_firings(
-            store_of(context),
-            caller.scope,
+            context,
             known.id,
             limit=count,
             status=status,
@@ -244,14 +241,11 @@ def _position(firing: FiringRecord) -> _FiringPosition:
     is_for_owners=True,
 )
 async def upcoming_of_schedule(
-    schedule: ScheduleId,
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
-    limit: FireLimit = UPCOMING_LIMIT,
+    schedule: ScheduleId, context: NamedDependency[Context], limit: FireLimit = UPCOMING_LIMIT
 ) -> Fires:
     """Returns the next fires of one schedule; none unless it is active."""
-    known = await own_schedule(context, caller, schedule)
-    fires = (await upcoming_fires(store_of(context), caller.scope, known.id, limit=limit)).fires
+    known = await lookup.get_schedule(context, schedule)
+    fires = (await upcoming_fires(context, known.id, limit=limit)).fires
     return Fires(tuple(UpcomingAnswer.of(fire) for fire in fires))
 
 
@@ -275,8 +269,7 @@ async def upcoming(
 ) -> Fires:
     """Returns the next fires of all schedules, or of one owner's, soonest first."""
     found = await upcoming_fires(
-        store_of(context),
-        await named_scope(context, caller, tenant),
+        context.within(await named_scope(context, caller, tenant)),
         limit=limit,
         since=read_instant("since", since),
         until=read_instant("until", until),
@@ -296,14 +289,13 @@ async def upcoming(
 async def why_schedule(
     schedule: ScheduleId,
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
     at: Annotated[
         str | None, QueryParameter(description="An instant; default: the latest slot.")
     ] = None,
 ) -> WhyAnswer:
     """Answers with a code, a sentence, and the facts behind it."""
-    known = await own_schedule(context, caller, schedule)
-    answer = await why(store_of(context), caller.scope, known.id, read_instant("at", at))
+    known = await lookup.get_schedule(context, schedule)
+    answer = await why(context, known.id, read_instant("at", at))
     return WhyAnswer.of(answer)
 
 

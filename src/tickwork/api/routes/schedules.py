@@ -13,11 +13,10 @@ from litestar.params import Body, FromQuery, QueryParameter
 from msgspec import Struct, structs
 
 from tickwork.api.bodies import DocumentedMany
-from tickwork.api.context import Context, rules_of, store_of, types_of
 from tickwork.api.once import IdempotencyKey, once
 from tickwork.api.operation import operation
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, read_cursor, read_page
-from tickwork.api.schedule_access import ScheduleId, own_schedule, shown_schedule, visible_owner
+from tickwork.api.schedule_access import ScheduleId, shown_schedule, visible_owner
 from tickwork.api.schedule_schemas import (
     ScheduleAnswer,
     ScheduleRequest,
@@ -28,6 +27,7 @@ from tickwork.core.fields import read_instant
 from tickwork.core.schedule.model import ScheduleOrder, ScheduleSelection, ScheduleStatus
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.ops import requests
+from tickwork.ops.context import Context
 from tickwork.ops.schedules import change, create, lookup
 from tickwork.ops.schedules.public import Schedule as PublicSchedule
 from tickwork.ops.schedules.public import show_stored
@@ -83,24 +83,18 @@ async def create_schedule(
     With an `idempotency_key` in its body the same request returns the same schedule for as long as
     it exists; that key is also sent with every firing.
     """
-    store, many = store_of(context), isinstance(data, list)
+    many = isinstance(data, list)
     if many:
         create.check_count(data)
     bodies = [_owned(datum, caller) for datum in (data if many else [data])]
 
     async def make(seed: UUID) -> ScheduleAnswer | ManySchedules:
         ids = requests.ids_from(seed, len(bodies))
-        options: dict[str, Any] = {
-            "limits": context.limits,
-            "outside": rules_of(context),
-            "ids": ids,
-            "payload_of": types_of(context, caller),
-        }
         if many:
-            made = await create.create_many(store, caller.scope, bodies, **options)
+            made = await create.create_many(context, bodies, ids=ids)
         else:
-            made = (await create.create(store, caller.scope, bodies[0], **options),)
-        shown = await show_stored(store, caller.scope, made)
+            made = (await create.create(context, bodies[0], ids=ids),)
+        shown = await show_stored(context, made)
         answers = tuple(ScheduleAnswer.of(schedule) for schedule in shown)
         return ManySchedules(answers) if many else answers[0]
 
@@ -131,7 +125,6 @@ async def list_schedules(
     cursor: Cursor = None,
 ) -> Page[ScheduleAnswer]:
     """Returns schedules; without a status all but the deleted ones."""
-    store = store_of(context)
     selection = ScheduleSelection(
         status=status,
         name=name,
@@ -146,8 +139,8 @@ async def list_schedules(
 
     async def read(count: int, after: UUID | None) -> Sequence[PublicSchedule]:
         wanted = structs.replace(selection, after=after)
-        found = await lookup.list_schedules(store, caller.scope, wanted, limit=count)
-        return await show_stored(store, caller.scope, found)
+        found = await lookup.list_schedules(context, wanted, limit=count)
+        return await show_stored(context, found)
 
     after: UUID | None = read_cursor(cursor, UUID)
     return await read_page(read, limit, after, lambda shown: shown.id, ScheduleAnswer.of)
@@ -162,27 +155,20 @@ async def list_schedules(
     is_for_owners=True,
 )
 async def get_schedule(
-    schedule: ScheduleId, context: NamedDependency[Context], caller: NamedDependency[Caller]
+    schedule: ScheduleId, context: NamedDependency[Context]
 ) -> Response[ScheduleAnswer]:
     """Returns one schedule, by its id or name."""
-    return await shown_schedule(context, caller, await own_schedule(context, caller, schedule))
+    return await shown_schedule(context, await lookup.get_schedule(context, schedule))
 
 
 async def _update(
-    schedule: str, data: dict[str, Any], context: Context, caller: Caller, if_match: str | None
+    schedule: str, data: dict[str, Any], context: Context, if_match: str | None
 ) -> Response[ScheduleAnswer]:
-    known = await own_schedule(context, caller, schedule)
+    known = await lookup.get_schedule(context, schedule)
     changed = await change.update(
-        store_of(context),
-        caller.scope,
-        known.id,
-        data,
-        limits=context.limits,
-        outside=rules_of(context),
-        payload_of=types_of(context, caller),
-        version=read_version(if_match, "schedule", schedule),
+        context, known.id, data, version=read_version(if_match, "schedule", schedule)
     )
-    return await shown_schedule(context, caller, changed)
+    return await shown_schedule(context, changed)
 
 
 @operation(
@@ -199,12 +185,11 @@ async def update_schedule(
     schedule: ScheduleId,
     data: Annotated[dict[str, Any], Body(examples=_PATCH)],
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
     if_match: IfMatch = None,
 ) -> Response[ScheduleAnswer]:
     """Applies a merge patch: given fields replace the old ones, null removes a field, a new timing
     replaces the old one. Slots that are due or running run as planned."""
-    return await _update(schedule, data, context, caller, if_match)
+    return await _update(schedule, data, context, if_match)
 
 
 @operation(
@@ -221,11 +206,10 @@ async def merge_schedule(
     schedule: ScheduleId,
     data: Annotated[dict[str, Any], Body(examples=_PATCH)],
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
     if_match: IfMatch = None,
 ) -> Response[ScheduleAnswer]:
     """Merges the given fields, as PATCH does."""
-    return await _update(schedule, data, context, caller, if_match)
+    return await _update(schedule, data, context, if_match)
 
 
 @operation(
@@ -239,17 +223,14 @@ async def merge_schedule(
     problems=(412,),
 )
 async def delete_schedule(
-    schedule: ScheduleId,
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
-    if_match: IfMatch = None,
+    schedule: ScheduleId, context: NamedDependency[Context], if_match: IfMatch = None
 ) -> None:
     """Deletes a schedule and withdraws what no worker has started. Its history stays."""
-    known = await own_schedule(context, caller, schedule)
+    known = await lookup.get_schedule(context, schedule)
     if known.status is ScheduleStatus.DELETED:
         raise NotFound("schedule", schedule)
     version = read_version(if_match, "schedule", schedule)
-    await change.delete(store_of(context), caller.scope, known.id, version=version)
+    await change.delete(context, known.id, version=version)
 
 
 def _owned(body: Any, caller: Caller) -> Any:

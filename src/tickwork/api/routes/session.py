@@ -29,8 +29,8 @@ from tickwork.api.access import (
     session_cookie,
 )
 from tickwork.api.bodies import Documented
-from tickwork.api.context import Context, store_of
 from tickwork.api.query import body_reader, finished, flag
+from tickwork.api.serving import Serving
 from tickwork.core.access import Caller, Permission
 from tickwork.core.session import SESSION_SECONDS, csrf_token, session_ended
 from tickwork.errors import StoreUnavailable, Unauthorized
@@ -67,28 +67,28 @@ _NOT_STORED = {"Cache-Control": "no-store"}
 async def sign_in(
     data: Annotated[dict[str, Any], Body()],
     request: Request[Any, Any, Any],
-    context: NamedDependency[Context],
+    serving: NamedDependency[Serving],
 ) -> Response[SessionAnswer]:
     """Starts a session and sets its cookie."""
-    check_origin(context, request)
+    check_origin(serving, request)
     if request.content_type[0].strip().lower() != "application/json":
         raise HTTPException(status_code=415)  # A form of another site could send anything else.
     reader = body_reader(data, "key", "end_others")
     token = (reader.text("key") or "").strip()
     ends_others = flag(reader, data, "end_others")
     finished(reader)
-    authenticator = _authenticator(context)
+    authenticator = _authenticator(serving)
     try:
-        caller = await caller_with_key(context, request, f"Bearer {token}", None)
+        caller = await caller_with_key(serving, request, f"Bearer {token}", None)
     except Unauthorized:
-        _log.warning("a sign-in from %s was refused", client_of(context, request))
+        _log.warning("a sign-in from %s was refused", client_of(serving, request))
         raise
-    await check_rate(context, caller)
+    await check_rate(serving, caller)
     ACTOR.set(caller.name)
-    started = await start_session(store_of(context), caller, token, ends_others=ends_others)
+    started = await start_session(serving.store, caller, token, ends_others=ends_others)
     if ends_others:
         authenticator.forget_sessions(caller.key_id)
-    cookie = _cookie(request, context, started.secret, int(SESSION_SECONDS))
+    cookie = _cookie(request, serving, started.secret, int(SESSION_SECONDS))
     return Response(
         _answer(caller, started.secret, started.session.expires_at),
         cookies=[cookie],
@@ -98,11 +98,11 @@ async def sign_in(
 
 @get(_PATH, **_OPEN)
 async def who(
-    request: Request[Any, Any, Any], context: NamedDependency[Context]
+    request: Request[Any, Any, Any], serving: NamedDependency[Serving]
 ) -> Response[SessionAnswer]:
     """Says who is signed in. An operator may name the tenant to act for."""
-    secret = _secret(request, context)
-    signed_in = await _authenticator(context).caller_of_session(
+    secret = _secret(request, serving)
+    signed_in = await _authenticator(serving).caller_of_session(
         secret, request.headers.get(TENANT_HEADER)
     )
     return Response(_answer(signed_in.caller, secret, signed_in.expires_at), headers=_NOT_STORED)
@@ -110,39 +110,39 @@ async def who(
 
 @delete(_PATH, status_code=204, **_OPEN)
 async def sign_out(
-    request: Request[Any, Any, Any], context: NamedDependency[Context]
+    request: Request[Any, Any, Any], serving: NamedDependency[Serving]
 ) -> Response[None]:
     """Ends the session and removes its cookie."""
-    secret = _secret(request, context)
-    caller = await authenticated(context, request)
+    secret = _secret(request, serving)
+    caller = await authenticated(serving, request)
     ACTOR.set(caller.name)
-    await end_session(store_of(context), caller, secret)
-    _authenticator(context).forget_session(secret)
-    return Response(None, cookies=[_cookie(request, context, "", 0)], headers=_NOT_STORED)
+    await end_session(serving.store, caller, secret)
+    _authenticator(serving).forget_session(secret)
+    return Response(None, cookies=[_cookie(request, serving, "", 0)], headers=_NOT_STORED)
 
 
-def _authenticator(context: Context) -> Authenticator:
-    if context.authenticator is None:
+def _authenticator(serving: Serving) -> Authenticator:
+    if serving.authenticator is None:
         raise StoreUnavailable("this process has no database")
-    return context.authenticator
+    return serving.authenticator
 
 
-def _secret(request: Request[Any, Any, Any], context: Context) -> str:
-    secret = request.cookies.get(session_cookie(context, request))
+def _secret(request: Request[Any, Any, Any], serving: Serving) -> str:
+    secret = request.cookies.get(session_cookie(serving, request))
     if secret is None:
         raise session_ended()
     return secret
 
 
-def _cookie(request: Request[Any, Any, Any], context: Context, value: str, seconds: int) -> Cookie:
+def _cookie(request: Request[Any, Any, Any], serving: Serving, value: str, seconds: int) -> Cookie:
     return Cookie(
-        session_cookie(context, request),
+        session_cookie(serving, request),
         value=value,
         path="/",
         max_age=seconds,
         httponly=True,
         samesite="strict",
-        secure=not is_direct(context, request),
+        secure=not is_direct(serving, request),
     )
 
 

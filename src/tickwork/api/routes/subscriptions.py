@@ -10,14 +10,14 @@ from litestar.openapi.spec import Example
 from litestar.params import Body, FromQuery
 from msgspec import Meta, Struct
 
-from tickwork.api.context import Context, store_of
 from tickwork.api.operation import operation
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
 from tickwork.api.query import body_reader, finished
-from tickwork.core.access import Caller, Permission
+from tickwork.core.access import Permission
 from tickwork.core.message.subscription import Subscription
 from tickwork.errors import NotFound
 from tickwork.ops import subscriptions
+from tickwork.ops.context import Context
 
 _PUT = [Example(summary="All content", value={"types": "content.*", "queue": "publish"})]
 
@@ -42,14 +42,11 @@ class SubscriptionBody(Struct, frozen=True):
     summary="List subscriptions",
 )
 async def list_subscriptions(
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
-    limit: Limit = PAGE_LIMIT,
-    cursor: Cursor = None,
+    context: NamedDependency[Context], limit: Limit = PAGE_LIMIT, cursor: Cursor = None
 ) -> Page[SubscriptionBody]:
     """Returns the tenant's subscriptions by types and queue; there are at most 1,000."""
     after: list[str] | None = read_cursor(cursor, list[str])
-    every = await subscriptions.list_subscriptions(store_of(context), caller.scope)
+    every = await subscriptions.list_subscriptions(context)
     ordered = sorted(every, key=_position)
     found = [
         subscription for subscription in ordered if after is None or _position(subscription) > after
@@ -68,15 +65,13 @@ async def list_subscriptions(
     problems=(404, 409, 429),
 )
 async def create_subscription(
-    data: Annotated[dict[str, Any], Body(examples=_PUT)],
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
+    data: Annotated[dict[str, Any], Body(examples=_PUT)], context: NamedDependency[Context]
 ) -> Response[SubscriptionBody]:
     """Subscribes a queue to types of messages and events. A repeat has no effect."""
     reader = body_reader(data, "types", "queue")
     types, queue = reader.text("types"), reader.text("queue")
     finished(reader)
-    made = await subscriptions.subscribe(store_of(context), caller.scope, str(types), str(queue))
+    made = await subscriptions.subscribe(context, str(types), str(queue))
     return Response(SubscriptionBody.of(made), status_code=201)
 
 
@@ -90,13 +85,10 @@ async def create_subscription(
     problems=(404, 422),
 )
 async def delete_subscription(
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
-    types: FromQuery[str],
-    queue: FromQuery[str],
+    context: NamedDependency[Context], types: FromQuery[str], queue: FromQuery[str]
 ) -> None:
     """Deletes the subscription of a queue to these types."""
-    if not await subscriptions.unsubscribe(store_of(context), caller.scope, types, queue):
+    if not await subscriptions.unsubscribe(context, types, queue):
         raise NotFound("subscription", f"of {queue} to {types}")
 
 

@@ -13,7 +13,6 @@ from litestar.openapi.spec import Example
 from litestar.params import Body, FromPath
 from msgspec import Meta, Struct, structs
 
-from tickwork.api.context import Context, store_of
 from tickwork.api.once import IdempotencyKey, once
 from tickwork.api.operation import operation
 from tickwork.api.pages import (
@@ -32,6 +31,7 @@ from tickwork.core.fields import Reader
 from tickwork.core.model import SYSTEM, Scope, Tenant
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops import audit, keys, tenants
+from tickwork.ops.context import Context
 from tickwork.ops.keys import CreatedKey
 
 TenantId = FromPath[str]
@@ -103,7 +103,7 @@ async def list_tenants(
 ) -> Page[Tenant]:
     """Returns all tenants by id."""
     after: str | None = read_cursor(cursor, str)
-    found = await tenants.list_tenants(store_of(context), SYSTEM, limit=limit + 1, after=after)
+    found = await tenants.list_tenants(context.within(SYSTEM), limit=limit + 1, after=after)
     return page_of(found, limit, lambda tenant: tenant.id, lambda tenant: tenant)
 
 
@@ -128,7 +128,7 @@ async def create_tenant(
 
     async def make(_: UUID) -> Tenant:
         limits = {name: datum for name, datum in data.items() if name != "id"}
-        return await tenants.create_tenant(store_of(context), data.get("id"), limits)
+        return await tenants.create_tenant(context.store, data.get("id"), limits)
 
     return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
 
@@ -138,7 +138,7 @@ async def create_tenant(
 )
 async def get_tenant(tenant: TenantId, context: NamedDependency[Context]) -> Tenant:
     """Returns one tenant with its limits."""
-    return await tenants.get_tenant(store_of(context), SYSTEM, tenant)
+    return await tenants.get_tenant(context.within(SYSTEM), tenant)
 
 
 @operation(
@@ -155,7 +155,7 @@ async def change_tenant(
     context: NamedDependency[Context],
 ) -> Tenant:
     """Replaces the given limits and keeps the others; null removes one."""
-    return await tenants.set_tenant_limits(store_of(context), tenant, data)
+    return await tenants.set_tenant_limits(context.store, tenant, data)
 
 
 @operation(
@@ -167,7 +167,7 @@ async def change_tenant(
 )
 async def suspend_tenant(tenant: TenantId, context: NamedDependency[Context]) -> Tenant:
     """Refuses its keys with 403, and hands out none of its messages. What runs goes on."""
-    return await tenants.suspend_tenant(store_of(context), tenant)
+    return await tenants.suspend_tenant(context.store, tenant)
 
 
 @operation(
@@ -179,7 +179,7 @@ async def suspend_tenant(tenant: TenantId, context: NamedDependency[Context]) ->
 )
 async def resume_tenant(tenant: TenantId, context: NamedDependency[Context]) -> Tenant:
     """Ends a suspension. What waited goes on; `missed` decides about late slots."""
-    return await tenants.resume_tenant(store_of(context), tenant)
+    return await tenants.resume_tenant(context.store, tenant)
 
 
 @operation(
@@ -197,7 +197,7 @@ async def list_keys(
 ) -> Page[ApiKey]:
     """Returns the keys of a tenant without secrets, oldest first; also revoked ones."""
     scope, after = await _scope(context, tenant), read_cursor(cursor, str)
-    found = await keys.list_keys(store_of(context), scope, limit=limit + 1, after=after)
+    found = await keys.list_keys(context.within(scope), limit=limit + 1, after=after)
     return page_of(found, limit, lambda key: key.id, lambda key: key)
 
 
@@ -223,7 +223,7 @@ async def create_key(
     scope = await _scope(context, tenant)
 
     async def make(_: UUID) -> CreatedKey:
-        return await keys.create_key(store_of(context), scope, data)
+        return await keys.create_key(context.within(scope), data)
 
     return await once(
         make,
@@ -244,7 +244,7 @@ async def create_key(
 )
 async def get_key(tenant: TenantId, key: KeyId, context: NamedDependency[Context]) -> ApiKey:
     """Returns one key, without its secret."""
-    return await keys.get_key(store_of(context), Scope(tenant), key)
+    return await keys.get_key(context.within(Scope(tenant)), key)
 
 
 @operation(
@@ -269,7 +269,7 @@ async def rotate_key(
     seconds = reader.number("keep_seconds") if reader.has("keep_seconds") else ROTATION_SECONDS
     if seconds is None or faults:
         raise InvalidInput(faults)
-    return await keys.rotate_key(store_of(context), Scope(tenant), key, keep_seconds=seconds)
+    return await keys.rotate_key(context.within(Scope(tenant)), key, keep_seconds=seconds)
 
 
 @operation(
@@ -280,35 +280,28 @@ async def rotate_key(
     summary="Revoke an API key",
     problems=(409,),
 )
-async def revoke_key(
-    tenant: TenantId,
-    key: KeyId,
-    context: NamedDependency[Context],
-) -> ApiKey:
+async def revoke_key(tenant: TenantId, key: KeyId, context: NamedDependency[Context]) -> ApiKey:
     """Ends a key for ever; servers notice within three seconds. It stays in the list. The last
     valid key with the scope `admin` cannot be revoked over HTTP: that is answered with 409."""
-    return await keys.revoke_key(store_of(context), Scope(tenant), key, keep_admin=True)
+    return await keys.revoke_key(context.within(Scope(tenant)), key, keep_admin=True)
 
 
 @operation("GET", "/v1/audit", needs=Permission.READ, tag="access", summary="List changes")
 async def list_changes(
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
-    limit: Limit = PAGE_LIMIT,
-    cursor: Cursor = None,
+    context: NamedDependency[Context], limit: Limit = PAGE_LIMIT, cursor: Cursor = None
 ) -> Page[AuditRecord]:
     """Returns who changed what in the tenant, newest first, without secrets; kept for a year."""
     before: UUID | None = read_cursor(cursor, UUID)
 
     async def read(count: int, before: UUID | None) -> Sequence[AuditRecord]:
-        return await audit.list_audit(store_of(context), caller.scope, limit=count, before=before)
+        return await audit.list_audit(context, limit=count, before=before)
 
     return await read_page(read, limit, before, lambda record: record.id, lambda record: record)
 
 
 async def _scope(context: Context, tenant: str) -> Scope:
     """The scope of a tenant that exists."""
-    return Scope((await tenants.get_tenant(store_of(context), SYSTEM, tenant)).id)
+    return Scope((await tenants.get_tenant(context.within(SYSTEM), tenant)).id)
 
 
 TENANT_ROUTES = (

@@ -6,14 +6,14 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 from msgspec import Struct
 
-from tickwork.api.context import Context, store_of
 from tickwork.api.operation import operation
 from tickwork.api.routes.workflows import named_workflow
-from tickwork.core.access import Caller, Permission
+from tickwork.core.access import Permission
 from tickwork.core.delivery.request import read_delivery_id
 from tickwork.core.public_id import Prefix, read_path_id
 from tickwork.core.trace import Trace
 from tickwork.ops import why
+from tickwork.ops.context import Context
 from tickwork.ops.trace import trace_anything
 from tickwork.ops.wait_answers import Wait
 
@@ -31,16 +31,14 @@ class EntityWaits(Struct, frozen=True):
     tag="messages",
     summary="Explain what a message waits for",
 )
-async def why_message(
-    message_id: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
-) -> Wait:
+async def why_message(message_id: FromPath[str], context: NamedDependency[Context]) -> Wait:
     """Answers with a code, what it waits for, since when, until when, and what happens next. A
     message that died answers with its dead letter. For
     the `webhook-id` of a schedule's webhook it answers what became of its slot."""
     if (sent := read_delivery_id(message_id)) is not None:
-        return await why.why_sent(store_of(context), caller.scope, sent, box=_box(context))
+        return await why.why_sent(context, sent)
     wanted = read_path_id(Prefix.MESSAGE, message_id, "message")
-    return await why.why_sent_message(store_of(context), caller.scope, wanted, box=_box(context))
+    return await why.why_sent_message(context, wanted)
 
 
 @operation(
@@ -50,14 +48,10 @@ async def why_message(
     tag="dead letters",
     summary="Explain what becomes of a dead letter",
 )
-async def why_dead_letter(
-    dead_letter_id: FromPath[str],
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
-) -> Wait:
+async def why_dead_letter(dead_letter_id: FromPath[str], context: NamedDependency[Context]) -> Wait:
     """Answers why it died, and what happens next."""
     wanted = read_path_id(Prefix.DEAD_LETTER, dead_letter_id, "dead letter")
-    return await why.why_dead_letter(store_of(context), caller.scope, wanted)
+    return await why.why_dead_letter(context, wanted)
 
 
 @operation(
@@ -67,12 +61,10 @@ async def why_dead_letter(
     tag="endpoints",
     summary="Explain what a delivery waits for",
 )
-async def why_delivery(
-    delivery: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
-) -> Wait:
+async def why_delivery(delivery: FromPath[str], context: NamedDependency[Context]) -> Wait:
     """Answers whether it arrived, waits for its retry or for its endpoint, or died."""
     wanted = read_path_id(Prefix.DELIVERY, delivery, "delivery")
-    return await why.why_delivery(store_of(context), caller.scope, wanted, box=_box(context))
+    return await why.why_delivery(context, wanted)
 
 
 @operation(
@@ -82,12 +74,10 @@ async def why_delivery(
     tag="endpoints",
     summary="Explain whether an endpoint takes deliveries",
 )
-async def why_endpoint(
-    endpoint: FromPath[str], context: NamedDependency[Context], caller: NamedDependency[Caller]
-) -> Wait:
+async def why_endpoint(endpoint: FromPath[str], context: NamedDependency[Context]) -> Wait:
     """Answers whether it is disabled, its breaker is open, its secrets cannot be read, or it takes
     deliveries."""
-    return await why.why_endpoint(store_of(context), caller.scope, endpoint, box=_box(context))
+    return await why.why_endpoint(context, endpoint)
 
 
 @operation(
@@ -98,14 +88,11 @@ async def why_endpoint(
     summary="Explain what a run waits for",
 )
 async def why_run(
-    workflow: FromPath[str],
-    run: FromPath[str],
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
+    workflow: FromPath[str], run: FromPath[str], context: NamedDependency[Context]
 ) -> Wait:
     """Answers with a code and sentences; the details name the steps it waits for."""
     name = named_workflow(workflow)
-    return await why.why_run(store_of(context), caller.scope, run, workflow=name)
+    return await why.why_run(context, run, workflow=name)
 
 
 @operation(
@@ -116,13 +103,10 @@ async def why_run(
     summary="Explain what the calls and the alarm of an entity wait for",
 )
 async def why_entity(
-    entity_type: FromPath[str],
-    key: FromPath[str],
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
+    entity_type: FromPath[str], key: FromPath[str], context: NamedDependency[Context]
 ) -> EntityWaits:
     """Answers for its alarm, and for the calls that run or wait, the first ones first."""
-    return EntityWaits(await why.why_entity(store_of(context), caller.scope, entity_type, key))
+    return EntityWaits(await why.why_entity(context, entity_type, key))
 
 
 @operation(
@@ -132,18 +116,10 @@ async def why_entity(
     tag="messages",
     summary="Show everything of one correlation",
 )
-async def get_trace(
-    correlation_id: FromPath[str],
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
-) -> Trace:
+async def get_trace(correlation_id: FromPath[str], context: NamedDependency[Context]) -> Trace:
     """Returns messages, dead letters, deliveries, runs with their steps and firings as a tree. The
     id of a message, a dead letter or a run stands for its correlation."""
-    return await trace_anything(store_of(context), caller.scope, correlation_id)
-
-
-def _box(context: Context) -> why.GetBox | None:
-    return None if context.outside is None else context.outside.secret_reader
+    return await trace_anything(context, correlation_id)
 
 
 WHY_ROUTES = (

@@ -15,7 +15,6 @@ from litestar.params import Body, FromPath, FromQuery, QueryParameter
 from msgspec import Meta, Struct, structs
 
 from tickwork.api.bodies import DocumentedMany
-from tickwork.api.context import Context, store_of
 from tickwork.api.once import IdempotencyKey, once
 from tickwork.api.operation import operation
 from tickwork.api.pages import (
@@ -32,6 +31,7 @@ from tickwork.core.access import Caller, Permission
 from tickwork.core.workflow.control import Restart
 from tickwork.core.workflow.model import STEPS_MAX, Run
 from tickwork.ops import workflows
+from tickwork.ops.context import Context
 from tickwork.ops.workflow_views import RunView, restart_plan, summary
 
 ANY_WORKFLOW = "-"
@@ -109,7 +109,7 @@ class StartedRuns(Struct, frozen=True):
 @operation("GET", "/v1/workflows", needs=Permission.READ, tag=_TAG, summary="List workflows")
 async def list_workflows(context: NamedDependency[Context]) -> WorkflowNames:
     """Returns the names of the workflows that apps on this database have declared."""
-    return WorkflowNames(await workflows.list_workflows(store_of(context)))
+    return WorkflowNames(await workflows.list_workflows(context.store))
 
 
 @operation(
@@ -135,7 +135,7 @@ async def start_runs(
     async def make(seed: UUID) -> RunView | StartedRuns:
         objects = data if isinstance(data, list) else [data]
         starts, on_conflict = workflows.read_starts(workflow, objects, seed)
-        made = await workflows.start_runs(store_of(context), caller.scope, starts, on_conflict)
+        made = await workflows.start_runs(context, starts, on_conflict)
         shown = tuple(map(summary, made))
         return StartedRuns(shown) if isinstance(data, list) else shown[0]
 
@@ -146,7 +146,6 @@ async def start_runs(
 async def list_runs(
     workflow: FromPath[str],
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
     status: FromQuery[
         Literal["running", "diverged", "completed", "failed", "cancelled", "terminated"] | None
     ] = None,
@@ -162,17 +161,15 @@ async def list_runs(
     async def read(
         count: int, before: tuple[datetime, UUID] | None
     ) -> Sequence[tuple[Run, RunView]]:
-        store = store_of(context)
         runs = await workflows.list_runs(
-            store,
-            caller.scope,
+            context,
             workflow=named_workflow(workflow),
             status=status,
             parent=parent,
             limit=count,
             before=before,
         )
-        return [*zip(runs, await workflows.summaries(store, caller.scope, runs), strict=True)]
+        return [*zip(runs, await workflows.summaries(context, runs), strict=True)]
 
     def position(listed: tuple[Run, RunView]) -> tuple[datetime, UUID]:
         run, _ = listed
@@ -186,7 +183,6 @@ async def get_run(
     workflow: FromPath[str],
     run: FromPath[str],
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
     steps_from: StepsFrom = 0,
     steps_limit: StepsLimit = STEPS_MAX,
     events_from: EventsFrom = 0,
@@ -194,8 +190,7 @@ async def get_run(
     """Returns a run with its steps, its events, and what it waits for. Steps and events end after
     4 MB: `steps_next` and `events_next` say where to read on, and are null at the end."""
     return await workflows.get_run(
-        store_of(context),
-        caller.scope,
+        context,
         run,
         workflow=named_workflow(workflow),
         steps_from=steps_from,
@@ -220,7 +215,6 @@ async def send_run_event(
     run: FromPath[str],
     data: Annotated[dict[str, Any], Body(examples=_EVENT)],
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
 ) -> RunView:
     """Sends an event. It is kept until the run waits for its type; 409 if the run has ended.
     Returns the run without its steps, as all these verbs do."""
@@ -230,7 +224,7 @@ async def send_run_event(
     finished(reader)
     assert type_ is not None
     send = partial(workflows.send_event, type_=type_, data=data.get("data"), event_id=event_id)
-    return await _changed(context, caller, workflow, run, send)
+    return await _changed(context, workflow, run, send)
 
 
 @operation(
@@ -238,13 +232,10 @@ async def send_run_event(
     problems=(409,),
 )  # fmt: skip
 async def pause_run(
-    workflow: FromPath[str],
-    run: FromPath[str],
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
+    workflow: FromPath[str], run: FromPath[str], context: NamedDependency[Context]
 ) -> RunView:
     """Lets a run start no step until it is resumed."""
-    return await _changed(context, caller, workflow, run, workflows.pause_run)
+    return await _changed(context, workflow, run, workflows.pause_run)
 
 
 @operation(
@@ -252,13 +243,10 @@ async def pause_run(
     problems=(409,),
 )  # fmt: skip
 async def resume_run(
-    workflow: FromPath[str],
-    run: FromPath[str],
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
+    workflow: FromPath[str], run: FromPath[str], context: NamedDependency[Context]
 ) -> RunView:
     """Lets a paused run go on. Times that have passed meanwhile are over."""
-    return await _changed(context, caller, workflow, run, workflows.resume_run)
+    return await _changed(context, workflow, run, workflows.resume_run)
 
 
 @operation(
@@ -275,14 +263,13 @@ async def cancel_run(
     run: FromPath[str],
     data: Annotated[dict[str, Any], Body()],
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
 ) -> RunView:
     """Ends a run at its next checkpoint; with `compensate`, its steps are undone first."""
     reader = body_reader(data, "compensate")
     compensate = flag(reader, data, "compensate")
     finished(reader)
     cancel = partial(workflows.cancel_run, compensate=compensate)
-    return await _changed(context, caller, workflow, run, cancel)
+    return await _changed(context, workflow, run, cancel)
 
 
 @operation(
@@ -290,13 +277,10 @@ async def cancel_run(
     problems=(409,),
 )  # fmt: skip
 async def terminate_run(
-    workflow: FromPath[str],
-    run: FromPath[str],
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
+    workflow: FromPath[str], run: FromPath[str], context: NamedDependency[Context]
 ) -> RunView:
     """Ends a run at once. Nothing is compensated."""
-    return await _changed(context, caller, workflow, run, workflows.terminate_run)
+    return await _changed(context, workflow, run, workflows.terminate_run)
 
 
 @operation(
@@ -313,7 +297,6 @@ async def restart_run(
     run: FromPath[str],
     data: Annotated[dict[str, Any], Body()],
     context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
 ) -> RunView:
     """Starts a run again: from its beginning and without its events, or from a step with the
     results of the steps before it, except for those that were undone. `restart` in the answer says
@@ -328,7 +311,7 @@ async def restart_run(
         verb = workflows.plan_restart if is_dry else workflows.restart_run
         plans.append(await verb(*run_of, from_step=from_step))
 
-    changed = await _changed(context, caller, workflow, run, restart)
+    changed = await _changed(context, workflow, run, restart)
     return structs.replace(changed, restart=restart_plan(plans[0]))
 
 
@@ -337,32 +320,26 @@ async def restart_run(
     problems=(409,),
 )  # fmt: skip
 async def accept_run(
-    workflow: FromPath[str],
-    run: FromPath[str],
-    context: NamedDependency[Context],
-    caller: NamedDependency[Caller],
+    workflow: FromPath[str], run: FromPath[str], context: NamedDependency[Context]
 ) -> RunView:
     """Lets a diverged run go on with today's code from here; 409 if it has not diverged. Recorded
     steps are kept, and need not be asked for by the code any more."""
-    return await _changed(context, caller, workflow, run, workflows.accept_run)
+    return await _changed(context, workflow, run, workflows.accept_run)
 
 
 async def _changed(
     context: Context,
-    caller: Caller,
     workflow: str,
     run: str,
     change: Callable[..., Awaitable[object]],
 ) -> RunView:
     """Changes a run and returns it without its steps; `NotFound` if it belongs to another
     workflow."""
-    store = store_of(context)
-    scope = caller.scope
     name = named_workflow(workflow)
     if name is not None:
-        await workflows.get_run(store, scope, run, workflow=name, steps_limit=0, bytes_max=0)
-    await change(store, scope, run)
-    return await workflows.get_run(store, scope, run, steps_limit=0, bytes_max=PAGE_BYTES_MAX)
+        await workflows.get_run(context, run, workflow=name, steps_limit=0, bytes_max=0)
+    await change(context, run)
+    return await workflows.get_run(context, run, steps_limit=0, bytes_max=PAGE_BYTES_MAX)
 
 
 def named_workflow(workflow: str) -> str | None:

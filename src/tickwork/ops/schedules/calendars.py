@@ -19,6 +19,7 @@ from tickwork.core.schedule.model import Calendar, Schedule, ScheduleOrder, Sche
 from tickwork.core.when.excluded_days import EXCLUDED_DAYS_MAX
 from tickwork.errors import FieldError, InvalidInput, NotFound, TooMany
 from tickwork.ops.audit import recorded
+from tickwork.ops.context import Context
 from tickwork.ops.schedules.change import Moved, change_times
 from tickwork.ops.schedules.ics import read_ics
 from tickwork.ops.schedules.lookup import holidays_among, with_holidays
@@ -30,25 +31,24 @@ PAGE = 500
 Progress = Callable[[int], None]
 
 
-async def list_calendars(store: Store, scope: Scope) -> tuple[Calendar, ...]:
+async def list_calendars(context: Context) -> tuple[Calendar, ...]:
     """Returns the calendars of a tenant by name."""
-    return await store.calendars.list(scope)
+    return await context.store.calendars.list(context.scope)
 
 
-async def get_calendar(store: Store, scope: Scope, name: str) -> Calendar:
+async def get_calendar(context: Context, name: str) -> Calendar:
     """Returns one calendar; raises `NotFound` if there is none of that name."""
-    return await store.calendars.get(scope, name)
+    return await context.store.calendars.get(context.scope, name)
 
 
-async def delete_calendar(store: Store, scope: Scope, name: str) -> None:
+async def delete_calendar(context: Context, name: str) -> None:
     """Removes a calendar; raises `Conflict` if a schedule that is not deleted uses it."""
-    async with recorded(store, scope, "calendar.delete", name):
-        await store.calendars.delete(scope, name)
+    async with recorded(context, "calendar.delete", name):
+        await context.store.calendars.delete(context.scope, name)
 
 
 async def put_ics_calendar(
-    store: Store,
-    scope: Scope,
+    context: Context,
     name: str,
     text: str | bytes,
     *,
@@ -59,13 +59,12 @@ async def put_ics_calendar(
     Returns the calendar and the schedules whose next slot moved.
     """
     # In a thread: parsing a large file must not block the event loop.
-    days = await asyncio.to_thread(read_ics, text, now=await store.now())
-    return await put_calendar(store, scope, name, days, on_progress=on_progress)
+    days = await asyncio.to_thread(read_ics, text, now=await context.store.now())
+    return await put_calendar(context, name, days, on_progress=on_progress)
 
 
 async def put_calendar(
-    store: Store,
-    scope: Scope,
+    context: Context,
     name: str,
     days: Iterable[date | str],
     *,
@@ -76,16 +75,15 @@ async def put_calendar(
     Returns the calendar and the schedules whose next slot moved.
     """
     chosen = _read(name, days)
-    before = await _days_of(store, scope, name)
+    before = await _days_of(context, name)
     was, becomes = _day_count(before), _day_count(chosen)
-    async with recorded(store, scope, "calendar.put", name, before=was, after=becomes):
-        calendar = await store.calendars.put(scope, name, chosen)
+    async with recorded(context, "calendar.put", name, before=was, after=becomes):
+        calendar = await context.store.calendars.put(context.scope, name, chosen)
     if before is None:
         return calendar, ()
     # Also if the days are the same: an earlier call may have stopped halfway.
     moved = await recompute(
-        store,
-        scope,
+        context,
         ScheduleSelection(calendar=name),
         old_holidays={name: before},
         on_progress=on_progress,
@@ -101,8 +99,7 @@ def _day_count(days: Collection[date] | None) -> object:
 
 
 async def recompute(
-    store: Store,
-    scope: Scope,
+    context: Context,
     selection: ScheduleSelection,
     *,
     old_holidays: dict[str, frozenset[date]] | None = None,
@@ -119,9 +116,9 @@ async def recompute(
             order=ScheduleOrder.CREATED,
             after=after,
         )
-        found = await store.schedules.list(scope, page, PAGE)
+        found = await context.store.schedules.list(context.scope, page, PAGE)
         for schedule in found:
-            recomputed = await _recompute_one(store, schedule, old_holidays or {})
+            recomputed = await _recompute_one(context.store, schedule, old_holidays or {})
             if recomputed is not None:
                 moved.append(recomputed)
         seen += len(found)
@@ -136,7 +133,7 @@ async def _recompute_one(
     store: Store, schedule: Schedule, old_holidays: dict[str, frozenset[date]]
 ) -> Moved | None:
     own, calendar = Scope(schedule.tenant), schedule.definition.rule.calendar
-    holidays = await holidays_among(store, own, [{"calendar": calendar}])
+    holidays = await holidays_among(Context(store, own), [{"calendar": calendar}])
     former = {**holidays, **old_holidays}
 
     def decide(found: Schedule, withdrawn: Any, now: datetime) -> change.Change | None:
@@ -183,9 +180,9 @@ def _read(name: object, days: object) -> tuple[date, ...]:
     return chosen
 
 
-async def _days_of(store: Store, scope: Scope, name: str) -> frozenset[date] | None:
+async def _days_of(context: Context, name: str) -> frozenset[date] | None:
     try:
-        calendar = await store.calendars.get(scope, name)
+        calendar = await context.store.calendars.get(context.scope, name)
     except NotFound:
         return None
     return frozenset(map(date.fromisoformat, calendar.days))

@@ -15,7 +15,6 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
-from tickwork.app.payloads import PayloadOf, no_types
 from tickwork.core import when
 from tickwork.core.fields import Reader
 from tickwork.core.model import Scope
@@ -42,6 +41,7 @@ from tickwork.core.schedule.withdraw import Withdrawn, WithdrawScope
 from tickwork.core.when import is_fixed_delay, just_before
 from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound, PreconditionFailed
 from tickwork.ops.audit import recorded
+from tickwork.ops.context import Context
 from tickwork.ops.quotas import admit_runs, payload_check
 from tickwork.ops.schedules.lookup import (
     TARGET_FIELDS,
@@ -59,8 +59,7 @@ from tickwork.ops.schedules.lookup import (
 )
 from tickwork.ops.schedules.new_bodies import read_beside
 from tickwork.ops.schedules.outside import (
-    NO_OUTSIDE,
-    OutsideRules,
+    emails_allowed,
     ensure_deliveries,
     outside_faults,
     seal_secrets,
@@ -73,22 +72,18 @@ BACKFILL_SLOTS_MAX = 10_000
 
 
 async def update(
-    store: Store,
-    scope: Scope,
+    context: Context,
     reference: UUID | str,
     patch: Mapping[str, object],
     *,
-    limits: when.Limits,
-    payload_of: PayloadOf = no_types,
-    outside: OutsideRules = NO_OUTSIDE,
     version: int | None = None,
 ) -> Schedule:
     """Applies a merge patch to a schedule; slots that are not due yet follow the new fields.
 
-    A new payload or target must fit the types that the app declares: `payload_of`. Raises
+    A new payload or target must fit the types that the app declares. Raises
     `PreconditionFailed` if the schedule is not of the `version` that is given.
     """
-    known = await get_schedule(store, scope, reference)
+    known = await get_schedule(context, reference)
     check_version(known, version)
     if "idempotency_key" in patch:
         fault = "identifies the request that created the schedule and cannot be changed"
@@ -102,23 +97,20 @@ async def update(
     is_anew = any(patch.get(name) is not None for name in when.TIMING_FIELDS)
     faults: list[FieldError] = []
     if any(patch.get(name) is not None for name in TARGET_FIELDS):
-        faults += await target_faults(store, scope, fields)
+        faults += await target_faults(context, fields)
     if "payload" in patch or "target" in patch:
         try:
-            fields = with_typed_payload(fields, payload_of)
+            fields = with_typed_payload(fields, context.types)
         except InvalidInput as error:
             faults += error.errors
             fields = {**fields, "payload": None}
     return await replace(
-        store,
-        scope,
+        context,
         known,
         fields,
         is_anew=is_anew,
-        limits=limits,
         keeps_rule=when.RULE_FIELDS.isdisjoint(patch),
         faults=faults,
-        outside=outside,
         version=version,
     )
 
@@ -130,16 +122,13 @@ def check_version(schedule: Schedule, version: int | None) -> None:
 
 
 async def replace(
-    store: Store,
-    scope: Scope,
+    context: Context,
     known: Schedule,
     fields: Mapping[str, object],
     *,
     is_anew: bool,
-    limits: when.Limits,
     keeps_rule: bool = False,
     faults: Sequence[FieldError] = (),
-    outside: OutsideRules = NO_OUTSIDE,
     version: int | None = None,
 ) -> Schedule:
     """Replaces the fields of a schedule.
@@ -148,9 +137,9 @@ async def replace(
     limits that were introduced after it. `faults` are raised with those found here. Raises
     `Conflict` if the schedule has changed since it was read.
     """
-    limits = (await limits_of(store, scope, limits)).for_owner(known.owner)
-    now = await store.now()
-    holidays = await holidays_among(store, scope, [fields, {"calendar": calendar_of(known)}])
+    limits = (await limits_of(context)).for_owner(known.owner)
+    now = await context.store.now()
+    holidays = await holidays_among(context, [fields, {"calendar": calendar_of(known)}])
     anchor = now if is_anew else known.definition.rule.anchor
     found = [*faults]
     name = read_name(fields, "name", found)
@@ -169,14 +158,13 @@ async def replace(
     except InvalidInput as error:
         raise InvalidInput([*found, *error.errors]) from None
     if not found and definition.body != known.definition.body:
-        rules = await outside.of_tenant(store, scope)
-        found += outside_faults(scope, definition, rules)
+        found += outside_faults(context, definition, await emails_allowed(context))
     if found:
         raise InvalidInput(found)
-    await ensure_deliveries(store, [definition])
-    await check_owner_target(store, scope, definition, outside.owner_targets)
-    (await payload_check(store, scope))(definition)
-    definition = seal_secrets(scope, known.id, definition, outside, known.definition)
+    await ensure_deliveries(context.store, [definition])
+    await check_owner_target(context, definition, context.outside.owner_targets)
+    (await payload_check(context))(definition)
+    definition = seal_secrets(context, known.id, definition, known.definition)
     anchor = anchor_after_update(rule, known.definition.rule, is_anew=is_anew)
     rule = structs.replace(rule, anchor=anchor)
     definition = structs.replace(definition, rule=structs.replace(definition.rule, anchor=anchor))
@@ -191,7 +179,7 @@ async def replace(
             raise Conflict(f"schedule {shown} was changed concurrently; read it and try again")
         return decide(schedule, withdrawn, at)
 
-    return await _change(store, scope, "update", known, WithdrawScope.NOT_DUE, unchanged_since)
+    return await _change(context, "update", known, WithdrawScope.NOT_DUE, unchanged_since)
 
 
 def _check_name(fields: Mapping[str, object]) -> None:
@@ -206,9 +194,9 @@ def fields_of(schedule: Schedule) -> dict[str, object]:
     return {**render_definition(schedule.definition), "name": schedule.name}
 
 
-async def pause(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
+async def pause(context: Context, reference: UUID | str) -> Schedule:
     """Pauses a schedule and withdraws the slots that no worker has claimed. Idempotent."""
-    known = await get_schedule(store, scope, reference)
+    known = await get_schedule(context, reference)
 
     def decide(schedule: Schedule, withdrawn: Any, now: datetime) -> change.Change | None:
         if schedule.status is ScheduleStatus.PAUSED:
@@ -220,13 +208,13 @@ async def pause(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
             )
         return change.pause(schedule, withdrawn, now)
 
-    return await _change(store, scope, "pause", known, WithdrawScope.UNCLAIMED, decide)
+    return await _change(context, "pause", known, WithdrawScope.UNCLAIMED, decide)
 
 
-async def resume(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
+async def resume(context: Context, reference: UUID | str) -> Schedule:
     """Resumes a schedule; slots missed during the pause are recorded as paused. Idempotent."""
-    known = await get_schedule(store, scope, reference)
-    holidays = await holidays_among(store, scope, [{"calendar": calendar_of(known)}])
+    known = await get_schedule(context, reference)
+    holidays = await holidays_among(context, [{"calendar": calendar_of(known)}])
 
     def decide(schedule: Schedule, withdrawn: Any, now: datetime) -> change.Change | None:
         if schedule.status is ScheduleStatus.ACTIVE:
@@ -242,35 +230,34 @@ async def resume(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
         resumed = change.resume(rule)(schedule, withdrawn, now)
         return tzdata_change.recompute_on_resume(resumed, schedule, rule, now)
 
-    return await _change(store, scope, "resume", known, WithdrawScope.NOTHING, decide)
+    return await _change(context, "resume", known, WithdrawScope.NOTHING, decide)
 
 
 async def delete(
-    store: Store, scope: Scope, reference: UUID | str, *, version: int | None = None
+    context: Context, reference: UUID | str, *, version: int | None = None
 ) -> Schedule:
     """Deletes a schedule and withdraws the slots and extra runs that no worker has started. Its
     firings are kept for their retention."""
-    known = await get_schedule(store, scope, reference)
-    holidays = await holidays_among(store, scope, [{"calendar": calendar_of(known)}])
+    known = await get_schedule(context, reference)
+    holidays = await holidays_among(context, [{"calendar": calendar_of(known)}])
 
     def decide(schedule: Schedule, withdrawn: Any, now: datetime) -> change.Change:
         check_version(schedule, version)
         rule = with_holidays(schedule, holidays)
         return change.delete_with_rule(rule)(schedule, withdrawn, now)
 
-    return await _change(store, scope, "delete", known, WithdrawScope.ALL, decide)
+    return await _change(context, "delete", known, WithdrawScope.ALL, decide)
 
 
 async def _change(
-    store: Store,
-    scope: Scope,
+    context: Context,
     verb: str,
     known: Schedule,
     withdraw: WithdrawScope,
     decide: change.Decision,
 ) -> Schedule:
     """Changes a schedule as decided, with a record of what is decided."""
-    async with recorded(store, scope, f"schedule.{verb}", known.id) as record:
+    async with recorded(context, f"schedule.{verb}", known.id) as record:
 
         def decided(
             schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime
@@ -282,20 +269,19 @@ async def _change(
                 record.after = lambda: audited_fields(decision, schedule.owner)
             return decision
 
-        return await store.schedules.change(scope, known.id, withdraw, decided)
+        return await context.store.schedules.change(context.scope, known.id, withdraw, decided)
 
 
-async def trigger(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
+async def trigger(context: Context, reference: UUID | str) -> Schedule:
     """Fires a schedule once, now, as an extra run, whatever its status. It counts as a message
     that the caller sends: `TooMany` if that exceeds a quota."""
-    known = await get_schedule(store, scope, reference)
-    await admit_runs(store, scope, known.definition, 1)
-    return await _change(store, scope, "trigger", known, WithdrawScope.NOTHING, change.trigger)
+    known = await get_schedule(context, reference)
+    await admit_runs(context, known.definition, 1)
+    return await _change(context, "trigger", known, WithdrawScope.NOTHING, change.trigger)
 
 
 async def backfill(
-    store: Store,
-    scope: Scope,
+    context: Context,
     reference: UUID | str,
     *,
     since: datetime,
@@ -309,13 +295,13 @@ async def backfill(
     `on_chosen` gets the slots before they fire. They count as messages that the caller sends:
     `TooMany` if they exceed a quota.
     """
-    known = await get_schedule(store, scope, reference)
+    known = await get_schedule(context, reference)
     if is_fixed_delay(known.definition.rule):
         fault = "is fixed_delay: each slot follows the previous run, so there are none to backfill"
         raise InvalidInput([FieldError("interval_mode", f"{fault}; trigger it instead")])
-    now = await store.now()
+    now = await context.store.now()
     _check_span(since, until, now)
-    holidays = await holidays_among(store, scope, [{"calendar": calendar_of(known)}])
+    holidays = await holidays_among(context, [{"calendar": calendar_of(known)}])
     rule = structs.replace(with_holidays(known, holidays), max_firings=None)
     first, last = just_before(since.astimezone(UTC)), until.astimezone(UTC)
     # In a thread: ten thousand slots take longer than other requests should wait.
@@ -330,16 +316,16 @@ async def backfill(
     done: frozenset[datetime] = frozenset()
     if slots:
         # In this order: a slot that finishes between the two queries is then among the succeeded.
-        done = await store.firings.unfinished(scope, known.id, slots[0], slots[-1])
+        done = await context.store.firings.unfinished(context.scope, known.id, slots[0], slots[-1])
     if slots and not force:
-        done |= await store.firings.succeeded(scope, known.id, slots[0], slots[-1])
+        done |= await context.store.firings.succeeded(context.scope, known.id, slots[0], slots[-1])
     wanted = tuple(slot for slot in slots if slot not in done)
-    await admit_runs(store, scope, known.definition, len(wanted))
+    await admit_runs(context, known.definition, len(wanted))
     on_chosen(wanted)
     after = {"slots": len(wanted)}
-    async with recorded(store, scope, "schedule.backfill", known.id, after=after):
+    async with recorded(context, "schedule.backfill", known.id, after=after):
         decide = change.backfill(wanted)
-        await store.schedules.change(scope, known.id, WithdrawScope.NOTHING, decide)
+        await context.store.schedules.change(context.scope, known.id, WithdrawScope.NOTHING, decide)
     return wanted
 
 
@@ -441,4 +427,4 @@ async def _rezone(
 async def _holidays(store: Store, tenant: str, calendar: str | None) -> Holidays:
     if calendar is None:
         return {}
-    return await holidays_among(store, Scope(tenant), [{"calendar": calendar}])
+    return await holidays_among(Context(store, Scope(tenant)), [{"calendar": calendar}])

@@ -29,6 +29,7 @@ from tickwork.core.public_id import Prefix, optional_id, parse_public_id, public
 from tickwork.core.schedule.firing import FiringStatus
 from tickwork.errors import Conflict, InvalidInput, NotFound
 from tickwork.ops.audit import recorded
+from tickwork.ops.context import Context
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -83,7 +84,7 @@ async def complete_firing(
         raise Conflict(f"the token does not belong to firing {shown}; nothing was changed")
     scope = Scope(given.tenant)
     for _ in range(TRIES_MAX):
-        message, now = await _find(store, scope, given), await store.now()
+        message, now = await _find(Context(store, scope), given), await store.now()
         settings = (await store.queues.get(scope, DELIVERIES_QUEUE)).settings
         claimed = message
         if message.state is not State.CLAIMED:
@@ -95,11 +96,11 @@ async def complete_firing(
         schedule = optional_id(Prefix.SCHEDULE, message.schedule_id)
         after = {"schedule_id": schedule, "status": status}
         async with recorded(
-            store, scope, "firing.complete", message.id, after=after, by=_BY
+            Context(store, scope), "firing.complete", message.id, after=after, by=_BY
         ) as change:
             if message is claimed:
                 # The worker has not settled the 202 yet. Its own settlement is refused after ours.
-                await _record_accepted(store, scope, message, now)
+                await _record_accepted(Context(store, scope), message, now)
                 is_done = not (await store.messages.settle(scope, Settlement((ending,)))).refused
             else:
                 is_done = await store.messages.settle_unclaimed(scope, message, ending)
@@ -115,14 +116,14 @@ async def complete_firing(
     raise Conflict(STALE)
 
 
-async def _record_accepted(store: Store, scope: Scope, message: Message, now: datetime) -> None:
+async def _record_accepted(context: Context, message: Message, now: datetime) -> None:
     """Records that an endpoint accepted the delivery: its worker cannot when the claim is over."""
     envelope = read_envelope(message.body)
     if not isinstance(envelope.target, EndpointTarget):
         return
     name = envelope.target.endpoint
     with suppress(NotFound):
-        endpoint = await store.endpoints.get(scope, parse_public_id(name) or name)
+        endpoint = await context.store.endpoints.get(context.scope, parse_public_id(name) or name)
         took = now - (message.claimed_at or now)
         result = Delivery(is_delivered=True, code=ACCEPTED, took_seconds=took.total_seconds())
         record = AttemptRecord(
@@ -131,16 +132,18 @@ async def _record_accepted(store: Store, scope: Scope, message: Message, now: da
             endpoint_id=endpoint.id,
             attempt=attempt_of(result, message.attempts + 1, now),
         )
-        await store.endpoints.record(SYSTEM, [record])
+        await context.store.endpoints.record(SYSTEM, [record])
 
 
-async def _find(store: Store, scope: Scope, token: CompletionToken) -> Message:
+async def _find(context: Context, token: CompletionToken) -> Message:
     """The message whose current attempt a token belongs to. Raises `Conflict`."""
     try:
-        message = await store.messages.get(scope, DELIVERIES_QUEUE, token.message_id)
-        rows = await store.progress.get(scope, message.work_key)
+        message = await context.store.messages.get(
+            context.scope, DELIVERIES_QUEUE, token.message_id
+        )
+        rows = await context.store.progress.get(context.scope, message.work_key)
     except (NotFound, InvalidInput):
         raise Conflict(STALE) from None
-    if not is_valid(token, message, rows, await store.now()):
+    if not is_valid(token, message, rows, await context.store.now()):
         raise Conflict(STALE)
     return message

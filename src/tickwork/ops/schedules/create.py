@@ -13,7 +13,7 @@ from msgspec import structs
 from tickwork.app.payloads import PayloadOf, no_types
 from tickwork.core import when
 from tickwork.core.fields import shown
-from tickwork.core.model import SYSTEM, Scope
+from tickwork.core.model import SYSTEM
 from tickwork.core.schedule.fields import (
     read_new_name,
     read_payload_and_metadata,
@@ -29,6 +29,7 @@ from tickwork.core.schedule.model import (
 )
 from tickwork.core.tenant_limits import check_schedule_count
 from tickwork.errors import FieldError, InvalidInput, NotFound
+from tickwork.ops.context import Context
 from tickwork.ops.quotas import payload_check
 from tickwork.ops.schedules.lookup import (
     Holidays,
@@ -53,13 +54,11 @@ from tickwork.ops.schedules.new_bodies import (
     read_bodies,
 )
 from tickwork.ops.schedules.outside import (
-    NO_OUTSIDE,
-    OutsideRules,
     check_outside,
+    emails_allowed,
     ensure_deliveries,
     seal_secrets,
 )
-from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
 PROGRESS_SCHEDULES = 1_000
@@ -69,13 +68,9 @@ Progress = Callable[[int], None]
 
 
 async def create(
-    store: Store,
-    scope: Scope,
+    context: Context,
     fields: Mapping[str, object],
     *,
-    limits: when.Limits,
-    payload_of: PayloadOf = no_types,
-    outside: OutsideRules = NO_OUTSIDE,
     may_be_over: bool = False,
     ids: Sequence[UUID] = (),
 ) -> Schedule:
@@ -85,61 +80,44 @@ async def create(
     schedule without a future slot raises `InvalidInput`, unless it `may_be_over`.
     """
     try:
-        (made,) = await create_many(
-            store,
-            scope,
-            [fields],
-            limits=limits,
-            payload_of=payload_of,
-            outside=outside,
-            may_be_over=may_be_over,
-            ids=ids,
-        )
+        (made,) = await create_many(context, [fields], may_be_over=may_be_over, ids=ids)
     except InvalidInput as error:
         raise without_index(error) from None
     return made
 
 
 async def create_many(
-    store: Store,
-    scope: Scope,
+    context: Context,
     bodies: Sequence[Mapping[str, object]],
     *,
-    limits: when.Limits,
-    payload_of: PayloadOf = no_types,
-    outside: OutsideRules = NO_OUTSIDE,
     may_be_over: bool = False,
     ids: Sequence[UUID] = (),
 ) -> tuple[Schedule, ...]:
-    """Creates up to 1,000 schedules, all or none. `payload_of` are the types that the app
-    declares. With `ids` they have these: a schedule whose id exists is not stored again."""
+    """Creates up to 1,000 schedules, all or none. With `ids` they have
+    these: a schedule whose id exists is not stored again."""
     _check_list(bodies, Sequence)
     check_count(bodies)
     given: Sequence[object] = bodies
     wrong = [(index, body) for index, body in enumerate(given) if not isinstance(body, Mapping)]
     if wrong:
         raise InvalidInput(_no_body(f"[{index}]", body) for index, body in wrong)
-    limits = await limits_of(store, scope, limits)
-    wanted, misfits = _typed(owned(bodies, scope), payload_of)
+    limits = await limits_of(context)
+    wanted, misfits = _typed(owned(bodies, context.scope), context.types)
     known: dict[int, Schedule] = {}
     try:
-        new = await _read_all(
-            store, scope, wanted, limits, misfits, may_be_over=may_be_over, ids=ids
-        )
+        new = await _read_all(context, limits, wanted, misfits, may_be_over=may_be_over, ids=ids)
     except InvalidInput:
         # A repeat is accepted even if its end has passed or its queue was deleted since.
-        known = await _repeats(store, scope, wanted)
+        known = await _repeats(context, wanted)
         if not known:
             raise
         wanted = {index: fields for index, fields in wanted.items() if index not in known}
-        new = await _read_all(
-            store, scope, wanted, limits, misfits, may_be_over=may_be_over, ids=ids
-        )
-    await _check_allowed(store, scope, new, outside)
-    await ensure_deliveries(store, [schedule.definition for schedule in new])
-    rules = outside.with_one_box()
-    new = [_sealed(scope, schedule, rules) for schedule in new]
-    made = await store_new(store, scope, new)
+        new = await _read_all(context, limits, wanted, misfits, may_be_over=may_be_over, ids=ids)
+    await _check_allowed(context, new)
+    await ensure_deliveries(context.store, [schedule.definition for schedule in new])
+    sealing = context.with_one_box()
+    new = [_sealed(sealing, schedule) for schedule in new]
+    made = await store_new(context, new)
     by_index = {**known, **dict(zip(wanted, made, strict=True))}
     return tuple(by_index[index] for index in range(len(bodies)))
 
@@ -152,47 +130,42 @@ def check_count(bodies: Sequence[object]) -> None:
 
 
 async def check_many(
-    store: Store,
-    scope: Scope,
+    context: Context,
     bodies: Sequence[Mapping[str, object]],
     *,
-    limits: when.Limits,
     new_queues: Collection[str] = (),
     schedules_deleted: int = 0,
 ) -> None:
     """Raises what `create_many` would raise for schedules that are new, and stores nothing.
     `new_queues` are created before, and so many schedules deleted after."""
-    wanted, misfits = _typed(owned(bodies, scope), no_types)
+    wanted, misfits = _typed(owned(bodies, context.scope), no_types)
     new = await _read_all(
-        store,
-        scope,
+        context,
+        await limits_of(context),
         wanted,
-        await limits_of(store, scope, limits),
         misfits,
         may_be_over=False,
         ids=(),
         new_queues=new_queues,
     )
-    await _check_allowed(store, scope, new, NO_OUTSIDE)
-    tenant = await store.tenants.get(SYSTEM, str(scope.tenant))
+    await _check_allowed(context, new)
+    tenant = await context.store.tenants.get(SYSTEM, str(context.scope.tenant))
     if tenant.schedules_max is not None and new:
-        number = await store.schedules.count(scope) + len(new) - schedules_deleted
+        number = await context.store.schedules.count(context.scope) + len(new) - schedules_deleted
         check_schedule_count(tenant.id, number, tenant.schedules_max)
 
 
-async def _check_allowed(
-    store: Store, scope: Scope, new: Sequence[NewSchedule], outside: OutsideRules
-) -> None:
+async def _check_allowed(context: Context, new: Sequence[NewSchedule]) -> None:
     """Raises an error for schedules that the process or the tenant does not allow."""
-    check_outside(scope, new, await outside.of_tenant(store, scope))
-    check = await payload_check(store, scope)
+    check_outside(context, new, await emails_allowed(context))
+    check = await payload_check(context)
     for schedule in new:
         check(schedule.definition)
-        await check_owner_target(store, scope, schedule.definition, outside.owner_targets)
+        await check_owner_target(context, schedule.definition, context.outside.owner_targets)
 
 
-def _sealed(scope: Scope, new: NewSchedule, outside: OutsideRules) -> NewSchedule:
-    return structs.replace(new, definition=seal_secrets(scope, new.id, new.definition, outside))
+def _sealed(context: Context, new: NewSchedule) -> NewSchedule:
+    return structs.replace(new, definition=seal_secrets(context, new.id, new.definition))
 
 
 def _typed(
@@ -211,10 +184,9 @@ def _typed(
 
 
 async def _read_all(
-    store: Store,
-    scope: Scope,
-    bodies: Mapping[int, Mapping[str, object]],
+    context: Context,
     limits: when.Limits,
+    bodies: Mapping[int, Mapping[str, object]],
     misfits: Sequence[FieldError],
     *,
     may_be_over: bool,
@@ -223,13 +195,13 @@ async def _read_all(
 ) -> list[NewSchedule]:
     """Returns the schedules that the bodies describe; raises `InvalidInput` with every fault of
     every body, by index. `misfits` are the faults of payloads."""
-    now = await store.now()
-    holidays = await holidays_among(store, scope, [*bodies.values()])
+    now = await context.store.now()
+    holidays = await holidays_among(context, [*bodies.values()])
     read = partial(read_bodies, bodies, now, holidays, limits, ids, may_be_over=may_be_over)
     new, found = await read_beside(bodies.values(), read)
     faults = [*misfits, *found]
     try:
-        await check_targets(store, scope, bodies, new_queues)
+        await check_targets(context, bodies, new_queues)
     except InvalidInput as error:
         reported = {fault.field for fault in faults}
         faults += [fault for fault in error.errors if fault.field not in reported]
@@ -239,7 +211,7 @@ async def _read_all(
 
 
 async def _repeats(
-    store: Store, scope: Scope, bodies: Mapping[int, Mapping[str, object]]
+    context: Context, bodies: Mapping[int, Mapping[str, object]]
 ) -> dict[int, Schedule]:
     """Returns the schedules that exist with these keys and fields, by index of the body."""
     keys = {
@@ -249,7 +221,7 @@ async def _repeats(
     }
     if not keys:
         return {}
-    made = await store.schedules.of_keys(scope, [*keys.values()])
+    made = await context.store.schedules.of_keys(context.scope, [*keys.values()])
     firsts = {(schedule.owner, schedule.idempotency_key): schedule for schedule in made}
     named = {
         index: (owner, key)
@@ -266,14 +238,7 @@ async def _repeats(
 
 
 async def create_bulk(
-    store: Store,
-    scope: Scope,
-    bodies: Iterable[Mapping[str, object]],
-    *,
-    limits: when.Limits,
-    payload_of: PayloadOf = no_types,
-    outside: OutsideRules = NO_OUTSIDE,
-    on_progress: Progress | None = None,
+    context: Context, bodies: Iterable[Mapping[str, object]], *, on_progress: Progress | None = None
 ) -> int:
     """Creates any number of schedules in chunks, each all or none, and returns how many.
 
@@ -281,19 +246,17 @@ async def create_bulk(
     does not exist; the chunks before it stay stored.
     """
     _check_list(bodies, Iterable)
-    limits = await limits_of(store, scope, limits)
-    holidays = await all_holidays(store, scope)
-    known, now = await known_names(store, scope), await store.now()
-    outside = await outside.of_tenant(store, scope)
-    reading = _BulkReading(scope, now, limits, holidays, payload_of, outside, known)
-    await ensure_deliveries(store)
+    limits, holidays = await limits_of(context), await all_holidays(context)
+    known, now = await known_names(context), await context.store.now()
+    reading = _BulkReading(context, now, limits, holidays, await emails_allowed(context), known)
+    await ensure_deliveries(context.store)
     try:
-        new = reading.schedules(bodies, on_progress, await payload_check(store, scope))
-        return await store_bulk(store, scope, new)
+        new = reading.schedules(bodies, on_progress, await payload_check(context))
+        return await store_bulk(context, new)
     except NotFound as error:
         if error.kind != "queue":
             raise
-        fault = await missing_queue(store, scope, "target.queue", str(error.name))
+        fault = await missing_queue(context, "target.queue", str(error.name))
         raise InvalidInput([fault]) from None
 
 
@@ -313,19 +276,18 @@ class _BulkReading:
 
     def __init__(
         self,
-        scope: Scope,
+        context: Context,
         now: datetime,
         limits: when.Limits,
         holidays: Holidays,
-        payload_of: PayloadOf,
-        outside: OutsideRules,
+        emails_per_day: int | None,
         known: Mapping[str, Collection[str]],
     ) -> None:
-        self._scope = scope
+        self._context = context.with_one_box()
         self._now = now
         self._limits = limits
         self._holidays = holidays
-        self._payload_of, self._outside = payload_of, outside.with_one_box()
+        self._emails_per_day = emails_per_day
         self._known = known
         self._templates: dict[bytes, NewSchedule] = {}
 
@@ -341,10 +303,10 @@ class _BulkReading:
             if not isinstance(fields, Mapping):
                 raise InvalidInput([_no_body(index, fields)])
             try:
-                made = self._schedule(with_typed_payload(fields, self._payload_of))
-                check_outside(self._scope, [made], self._outside)
+                made = self._schedule(with_typed_payload(fields, self._context.types))
+                check_outside(self._context, [made], self._emails_per_day)
                 check(made.definition)
-                yield _sealed(self._scope, made, self._outside)
+                yield _sealed(self._context, made)
             except InvalidInput as error:
                 raise InvalidInput(
                     FieldError(f"{index}.{fault.field}", fault.message) for fault in error.errors

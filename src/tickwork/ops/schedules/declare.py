@@ -21,7 +21,6 @@ from tickwork.app.declarations import ScheduleDeclaration
 from tickwork.app.payloads import Payload
 from tickwork.core import when
 from tickwork.core.fields import Reader
-from tickwork.core.model import Scope
 from tickwork.core.schedule.fields import SCHEDULE_FIELDS, read_definition, read_new_name
 from tickwork.core.schedule.model import (
     Definition,
@@ -33,10 +32,10 @@ from tickwork.core.schedule.model import (
     rule_text,
 )
 from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound
+from tickwork.ops.context import Context
 from tickwork.ops.schedules.change import replace
 from tickwork.ops.schedules.create import create
 from tickwork.ops.schedules.lookup import as_typed, holidays_among, limits_of
-from tickwork.store.contract import Store
 
 _log = logging.getLogger("tickwork")
 
@@ -81,12 +80,7 @@ class _Done(StrEnum):
 
 
 async def declare_schedules(
-    store: Store,
-    scope: Scope,
-    declarations: Iterable[ScheduleDeclaration],
-    *,
-    app: str,
-    limits: when.Limits,
+    context: Context, declarations: Iterable[ScheduleDeclaration], *, app: str
 ) -> Declared:
     """Creates declared schedules that do not exist and updates those that differ.
 
@@ -96,14 +90,14 @@ async def declare_schedules(
     done: dict[str, _Done] = {}
     for declaration in declarations:
         try:
-            name, what = await _declare(store, scope, app, declaration, limits)
+            name, what = await _declare(context, app, declaration)
             done[name] = what
         except InvalidInput as error:
             raise InvalidInput(
                 FieldError(f"{declaration.name}.{fault.field}", fault.message)
                 for fault in error.errors
             ) from None
-    removed = await _removed(store, scope, app, done.keys())
+    removed = await _removed(context, app, done.keys())
     if removed:
         warning = "no longer declared but still firing (`tickwork schedules delete`): %s"
         _log.warning(warning, ", ".join(removed))
@@ -148,21 +142,21 @@ _OF_FUNCTIONS = frozenset({"queue", "isolation", "max_concurrency", "cpu_seconds
 """Arguments of `@app.schedule` that are not fields of its schedule."""
 
 
-async def stored_name(store: Store, scope: Scope, app: str, name: str) -> str:
+async def stored_name(context: Context, app: str, name: str) -> str:
     """The name under which the schedule is stored that this app declares by this name."""
-    return (await _find(store, scope, app, name))[0]
+    return (await _find(context, app, name))[0]
 
 
-async def _find(store: Store, scope: Scope, app: str, name: str) -> tuple[str, Schedule | None]:
+async def _find(context: Context, app: str, name: str) -> tuple[str, Schedule | None]:
     """Returns the stored name of a declared schedule, and the schedule if there is one.
 
     Each name is read once: what shows whose schedule it is, is what the caller goes on with.
     """
     qualified = qualified_schedule_name(app, name)
-    own = await store.schedules.find(scope, qualified)
+    own = await context.store.schedules.find(context.scope, qualified)
     if own is not None:
         return qualified, own
-    known = await store.schedules.find(scope, name)
+    known = await context.store.schedules.find(context.scope, name)
     if known is None or _declared_by(known) in (None, True, app):
         return name, known
     return qualified, None
@@ -176,19 +170,19 @@ def _fields(declaration: ScheduleDeclaration, app: str, name: str) -> dict[str, 
 
 
 async def _declare(
-    store: Store, scope: Scope, app: str, declaration: ScheduleDeclaration, limits: when.Limits
+    context: Context, app: str, declaration: ScheduleDeclaration
 ) -> tuple[str, _Done]:
     """Creates or updates one schedule; returns its stored name and what was done."""
     for tries_left in reversed(range(TRIES_MAX)):
-        name, known = await _find(store, scope, app, declaration.name)
+        name, known = await _find(context, app, declaration.name)
         fields = _fields(declaration, app, name)
         try:
             if known is None:
-                await create(store, scope, fields, limits=limits, may_be_over=True)
+                await create(context, fields, may_be_over=True)
                 if name != declaration.name:
                     _log.warning(NAME_TAKEN, declaration.name, name)
                 return name, _Done.CREATED
-            done = await _update_if_different(store, scope, known, fields, limits)
+            done = await _update_if_different(context, known, fields)
             if _declared_by(known) is True:
                 _log.warning(TAKEN_OVER, name, known.definition.queue, fields["target"]["queue"])
             return name, done
@@ -200,29 +194,27 @@ async def _declare(
 
 
 async def _update_if_different(
-    store: Store, scope: Scope, known: Schedule, fields: Mapping[str, Any], limits: when.Limits
+    context: Context, known: Schedule, fields: Mapping[str, Any]
 ) -> _Done:
-    wanted = await _wanted(store, scope, known, fields, limits)
+    wanted = await _wanted(context, known, fields)
     if wanted == known.definition:
         return _Done.NOTHING
     # Passing the same timing as new would restart its intervals.
     is_anew = wanted.rule.timing != known.definition.rule.timing
     changed = {field: value for field, value in fields.items() if field != "idempotency_key"}
-    await replace(store, scope, known, changed, is_anew=is_anew, limits=limits)
+    await replace(context, known, changed, is_anew=is_anew)
     return _Done.UPDATED
 
 
-async def _wanted(
-    store: Store, scope: Scope, known: Schedule, fields: Mapping[str, Any], limits: when.Limits
-) -> Definition:
+async def _wanted(context: Context, known: Schedule, fields: Mapping[str, Any]) -> Definition:
     """Returns the definition that the fields describe, with the stored anchor and with its rule as
     it would be read back from the database."""
     definition, _ = read_definition(
         {field: value for field, value in fields.items() if field != "name"},
         schedule_id=known.id,
         created_at=known.definition.rule.anchor,
-        calendars=await holidays_among(store, scope, [fields]),
-        limits=(await limits_of(store, scope, limits)).for_owner(known.owner),
+        calendars=await holidays_among(context, [fields]),
+        limits=(await limits_of(context)).for_owner(known.owner),
     )
     rule, timing = read_rule(rule_text(definition.rule), known.id), known.definition.rule
     if rule.timing == timing.timing and rule.start_at in (None, timing.start_at):
@@ -230,15 +222,13 @@ async def _wanted(
     return structs.replace(definition, rule=rule)
 
 
-async def _removed(
-    store: Store, scope: Scope, app: str, names: AbstractSet[str]
-) -> tuple[str, ...]:
+async def _removed(context: Context, app: str, names: AbstractSet[str]) -> tuple[str, ...]:
     removed: list[str] = []
     after: UUID | None = None
     for _ in range(SEARCHED_MAX // PAGE):
         selection = ScheduleSelection(order=ScheduleOrder.NAME, after=after)
         try:
-            found = await store.schedules.list(scope, selection, PAGE)
+            found = await context.store.schedules.list(context.scope, selection, PAGE)
         except NotFound:
             return tuple(removed)  # The last schedule of the previous page was pruned.
         # In the order by name, schedules without a name are last.

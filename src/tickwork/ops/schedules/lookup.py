@@ -37,6 +37,7 @@ from tickwork.core.topology import FILE as TOPOLOGY_FILE
 from tickwork.core.workflow.queue import runs_queue, workflow_of_queue
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.ops.audit import recorded
+from tickwork.ops.context import Context
 from tickwork.store.contract import Store
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ LIST_LIMIT = 100
 """Number of schedules that a list returns unless the caller gives a limit."""
 
 
-async def get_schedule(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
+async def get_schedule(context: Context, reference: UUID | str) -> Schedule:
     """Returns the schedule with this id or name; raises `NotFound` if there is none."""
     given: object = reference
     if not isinstance(given, UUID | str):
@@ -59,21 +60,21 @@ async def get_schedule(store: Store, scope: Scope, reference: UUID | str) -> Sch
         raise InvalidInput([FieldError("schedule", fault)])
     schedule_id = reference if isinstance(reference, UUID) else parse_id(reference)
     if schedule_id is not None:
-        return await store.schedules.get(scope, schedule_id)
-    found = await store.schedules.find(scope, str(reference))
+        return await context.store.schedules.get(context.scope, schedule_id)
+    found = await context.store.schedules.find(context.scope, str(reference))
     if found is None:
         raise NotFound("schedule", reference)
     return found
 
 
 async def list_schedules(
-    store: Store, scope: Scope, selection: ScheduleSelection, *, limit: int = LIST_LIMIT
+    context: Context, selection: ScheduleSelection, *, limit: int = LIST_LIMIT
 ) -> tuple[Schedule, ...]:
     """Returns the selected schedules in the order that the selection names.
 
     Without a status it returns all but the deleted ones.
     """
-    return await store.schedules.list(scope, selection, limit)
+    return await context.store.schedules.list(context.scope, selection, limit)
 
 
 def metadata_filter(wanted: object) -> str:
@@ -94,25 +95,25 @@ def owned(bodies: Sequence[Mapping[str, object]], scope: Scope) -> Sequence[Mapp
 
 
 async def check_owner_target(
-    store: Store, scope: Scope, definition: Definition, everywhere: Sequence[str]
+    context: Context, definition: Definition, everywhere: Sequence[str]
 ) -> None:
     """Raises `Forbidden` if the scope is an owner's, and neither the tenant nor the installation,
     in its list for `everywhere`, lets owners use the target."""
-    if scope.owner is not None and scope.tenant is not None:
-        tenant = await store.tenants.get(Scope(scope.tenant), scope.tenant)
+    if context.scope.owner is not None and context.scope.tenant is not None:
+        tenant = await context.store.tenants.get(Scope(context.scope.tenant), context.scope.tenant)
         check_target(definition, (*tenant.owner_targets, *everywhere))
 
 
-async def limits_of(store: Store, scope: Scope, usual: when.Limits) -> when.Limits:
-    """Returns the limits of a tenant: its own, or else the usual ones. `for_owner` gives those of a
-    schedule."""
-    tenant = await store.tenants.get(scope, scope.tenant or "default")
+async def limits_of(context: Context) -> when.Limits:
+    """Returns the limits of a tenant: its own, or else those of the installation. `for_owner` gives
+    those of a schedule."""
+    tenant = await context.store.tenants.get(context.scope, context.scope.tenant or "default")
     own = {  # The quotas of a tenant have the names of the limits.
         name: seconds
         for name in when.Limits.__struct_fields__
         if (seconds := getattr(tenant, name)) is not None
     }
-    return structs.replace(usual, **own)
+    return structs.replace(context.limits, **own)
 
 
 def with_holidays(schedule: Schedule, holidays: Holidays) -> when.Rule:
@@ -127,38 +128,37 @@ def rule_with(rule: when.Rule, holidays: Holidays) -> when.Rule:
     return structs.replace(rule, holidays=holidays.get(rule.calendar, frozenset()))
 
 
-async def rule_now(store: Store, scope: Scope, schedule: Schedule) -> when.Rule:
+async def rule_now(context: Context, schedule: Schedule) -> when.Rule:
     """Returns the rule of a schedule with the stored days of its calendar."""
-    holidays = await holidays_among(store, scope, [{"calendar": calendar_of(schedule)}])
+    holidays = await holidays_among(context, [{"calendar": calendar_of(schedule)}])
     return with_holidays(schedule, holidays)
 
 
 async def holidays_among(
-    store: Store, scope: Scope, bodies: Sequence[Mapping[str, object]]
+    context: Context, bodies: Sequence[Mapping[str, object]]
 ) -> dict[str, frozenset[date]]:
     """Returns the days of the calendars that the bodies name; leaves out unknown calendars."""
     names = {name for fields in bodies if isinstance(name := fields.get("calendar"), str)}
     found: dict[str, frozenset[date]] = {}
     for name in names:
         try:
-            calendar = await store.calendars.get(scope, name)
+            calendar = await context.store.calendars.get(context.scope, name)
         except NotFound:
             continue
         found[name] = frozenset(map(date.fromisoformat, calendar.days))
     return found
 
 
-async def all_holidays(store: Store, scope: Scope) -> dict[str, frozenset[date]]:
+async def all_holidays(context: Context) -> dict[str, frozenset[date]]:
     """Returns the days of every calendar of the scope, by name."""
-    calendars = await store.calendars.list(scope)
+    calendars = await context.store.calendars.list(context.scope)
     return {
         calendar.name: frozenset(map(date.fromisoformat, calendar.days)) for calendar in calendars
     }
 
 
 async def check_targets(
-    store: Store,
-    scope: Scope,
+    context: Context,
     bodies: Mapping[int, Mapping[str, object]],
     new_queues: Iterable[str] = (),
 ) -> None:
@@ -175,30 +175,30 @@ async def check_targets(
             if not isinstance(queue, str) or not queue:
                 continue
             if queue not in known:
-                known[queue] = await has_queue(store, scope, queue)
+                known[queue] = await has_queue(context, queue)
             if not known[queue]:
-                faults.append(await missing_queue(store, scope, f"[{index}].{field}.queue", queue))
-        faults += await _missing_endpoints(store, scope, f"[{index}].", fields)
-        faults += await _missing_entity(store, scope, f"[{index}].", fields)
-        faults += await _missing_workflows(store, scope, f"[{index}].", fields)
+                faults.append(await missing_queue(context, f"[{index}].{field}.queue", queue))
+        faults += await _missing_endpoints(context, f"[{index}].", fields)
+        faults += await _missing_entity(context, f"[{index}].", fields)
+        faults += await _missing_workflows(context, f"[{index}].", fields)
     if faults:
         raise InvalidInput(faults)
 
 
-async def known_names(store: Store, scope: Scope) -> dict[str, frozenset[str]]:
+async def known_names(context: Context) -> dict[str, frozenset[str]]:
     """The names of all queues and endpoints of the scope and of all workflows, by kind; of
     endpoints also the ids."""
-    endpoints = await store.endpoints.list(scope, ENDPOINTS_MAX)
+    endpoints = await context.store.endpoints.list(context.scope, ENDPOINTS_MAX)
     ids = (public_id(Prefix.ENDPOINT, endpoint.id) for endpoint in endpoints)
     return {
-        "queue": frozenset(queue.name for queue in await store.queues.list(scope)),
+        "queue": frozenset(queue.name for queue in await context.store.queues.list(context.scope)),
         "endpoint": frozenset({*(endpoint.name for endpoint in endpoints), *ids}),
-        "workflow": frozenset(await _workflows(store)),
+        "workflow": frozenset(await _workflows(context.store)),
     }
 
 
 async def _missing_endpoints(
-    store: Store, scope: Scope, prefix: str, fields: Mapping[str, object]
+    context: Context, prefix: str, fields: Mapping[str, object]
 ) -> list[FieldError]:
     """The faults of endpoints that do not exist, of the target and of results."""
     faults: list[FieldError] = []
@@ -209,10 +209,10 @@ async def _missing_endpoints(
             # A target may have an id, too; results go by name.
             endpoint_id = parse_public_id(name) if field == "target" else None
             try:
-                await store.endpoints.get(scope, endpoint_id or name)
+                await context.store.endpoints.get(context.scope, endpoint_id or name)
             except (NotFound, InvalidInput):
-                known = await store.endpoints.list(scope, ENDPOINTS_MAX)
-                near = _nearest(scope, name, [endpoint.name for endpoint in known])
+                known = await context.store.endpoints.list(context.scope, ENDPOINTS_MAX)
+                near = _nearest(context.scope, name, [endpoint.name for endpoint in known])
                 advice = "give the name of one" if near is None else f"did you mean {near!r}?"
                 fault = f"there is no endpoint {shown(name)}; {advice}"
                 faults.append(FieldError(f"{prefix}{field}.endpoint", fault))
@@ -220,29 +220,29 @@ async def _missing_endpoints(
 
 
 async def _missing_entity(
-    store: Store, scope: Scope, prefix: str, fields: Mapping[str, object]
+    context: Context, prefix: str, fields: Mapping[str, object]
 ) -> list[FieldError]:
     """The fault of a target whose type of entities no app has registered."""
     name = entity_named(fields)
-    if name is None or await has_queue(store, SYSTEM, queue_of(name)):
+    if name is None or await has_queue(context.within(SYSTEM), queue_of(name)):
         return []
-    queues = await store.queues.list(SYSTEM)
+    queues = await context.store.queues.list(SYSTEM)
     known = [queue.name.removeprefix(ENTITIES_PREFIX) for queue in queues if is_hidden(queue.name)]
-    near = _nearest(scope, name, known)
+    near = _nearest(context.scope, name, known)
     advice = "register it in an app, and run that" if near is None else f"did you mean {near!r}?"
     return [FieldError(f"{prefix}target.entity", f"there is no entity {shown(name)}; {advice}")]
 
 
 async def _missing_workflows(
-    store: Store, scope: Scope, prefix: str, fields: Mapping[str, object]
+    context: Context, prefix: str, fields: Mapping[str, object]
 ) -> list[FieldError]:
     """The faults of workflows that no app has declared, of the target and of results."""
     faults: list[FieldError] = []
     for field in TARGET_FIELDS:
         name = workflow_named(fields, field)
-        if name is None or await has_queue(store, SYSTEM, runs_queue(name)):
+        if name is None or await has_queue(context.within(SYSTEM), runs_queue(name)):
             continue
-        near = _nearest(scope, name, await _workflows(store))
+        near = _nearest(context.scope, name, await _workflows(context.store))
         advice = "declare it in an app, and run that" if near is None else f"did you mean {near!r}?"
         fault = f"there is no workflow {shown(name)}; {advice}"
         faults.append(FieldError(f"{prefix}{field}.workflow", fault))
@@ -255,9 +255,13 @@ async def _workflows(store: Store) -> list[str]:
     return [name for name in names if name is not None]
 
 
-async def missing_queue(store: Store, scope: Scope, field: str, queue: str) -> FieldError:
+async def missing_queue(context: Context, field: str, queue: str) -> FieldError:
     """Returns the fault of a target queue that does not exist, with the nearest name."""
-    known = [] if scope.owner else [stored.name for stored in await store.queues.list(scope)]
+    known = (
+        []
+        if context.scope.owner
+        else [stored.name for stored in await context.store.queues.list(context.scope)]
+    )
     advice = (
         f"create it first: app.queue({queue!r}) in your app, "
         f"or [[queues]] with name = {queue!r} in {TOPOLOGY_FILE}, and tickwork topology apply"
@@ -270,12 +274,10 @@ def _nearest(scope: Scope, name: str, known: Sequence[str]) -> str | None:
     return None if scope.owner is not None else nearest(name, known)
 
 
-async def target_faults(
-    store: Store, scope: Scope, fields: Mapping[str, object]
-) -> tuple[FieldError, ...]:
+async def target_faults(context: Context, fields: Mapping[str, object]) -> tuple[FieldError, ...]:
     """The faults that `check_targets` raises for one schedule, whose fields have no index."""
     try:
-        await check_targets(store, scope, {0: fields})
+        await check_targets(context, {0: fields})
     except InvalidInput as error:
         return without_index(error).errors
     return ()
@@ -288,10 +290,10 @@ def without_index(error: InvalidInput) -> InvalidInput:
     )
 
 
-async def has_queue(store: Store, scope: Scope, name: str) -> bool:
+async def has_queue(context: Context, name: str) -> bool:
     """Whether the scope has a queue of that name; no queue has an invalid one."""
     try:
-        await store.queues.get(scope, name)
+        await context.store.queues.get(context.scope, name)
     except (NotFound, InvalidInput):
         return False
     return True
@@ -299,7 +301,7 @@ async def has_queue(store: Store, scope: Scope, name: str) -> bool:
 
 async def ensure_hidden_queue(store: Store, name: str, settings: QueueSettings) -> None:
     """Creates a queue that Tickwork itself uses, shared by all tenants, if there is none."""
-    if not await has_queue(store, SYSTEM, name):
+    if not await has_queue(Context(store, SYSTEM), name):
         await store.queues.put(SYSTEM, name, settings)
 
 
@@ -315,7 +317,7 @@ def audited_fields(
     }
 
 
-async def store_new(store: Store, scope: Scope, new: Sequence[NewSchedule]) -> tuple[Schedule, ...]:
+async def store_new(context: Context, new: Sequence[NewSchedule]) -> tuple[Schedule, ...]:
     """Stores new schedules with a record: of one with its fields, of several by their ids."""
     if not new:
         return ()
@@ -326,14 +328,14 @@ async def store_new(store: Store, scope: Scope, new: Sequence[NewSchedule]) -> t
             f"{len(new)} schedules",
             {"ids": [public_id(Prefix.SCHEDULE, schedule.id) for schedule in new]},
         )
-    async with recorded(store, scope, "schedule.create", subject, after=after):
-        return await store.schedules.create(scope, new)
+    async with recorded(context, "schedule.create", subject, after=after):
+        return await context.store.schedules.create(context.scope, new)
 
 
-async def store_bulk(store: Store, scope: Scope, new: Iterable[NewSchedule]) -> int:
+async def store_bulk(context: Context, new: Iterable[NewSchedule]) -> int:
     """Stores any number of new schedules, with one record in the first transaction."""
-    async with recorded(store, scope, "schedule.create", "many schedules"):
-        return await store.schedules.create_bulk(scope, new)
+    async with recorded(context, "schedule.create", "many schedules"):
+        return await context.store.schedules.create_bulk(context.scope, new)
 
 
 def calendar_of(schedule: Schedule) -> str | None:

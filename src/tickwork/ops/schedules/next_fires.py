@@ -20,6 +20,7 @@ from tickwork.core.schedule.model import Schedule, ScheduleOrder, ScheduleSelect
 from tickwork.core.when import is_fixed_delay
 from tickwork.core.when.slots import spread_max
 from tickwork.errors import FieldError, InvalidInput
+from tickwork.ops.context import Context
 from tickwork.ops.schedules.lookup import (
     calendar_of,
     get_schedule,
@@ -61,8 +62,7 @@ class UpcomingFires(NamedTuple):
 
 
 async def upcoming(
-    store: Store,
-    scope: Scope,
+    context: Context,
     reference: UUID | str | None = None,
     *,
     limit: int = UPCOMING_LIMIT,
@@ -81,26 +81,28 @@ async def upcoming(
     for name, instant in (("since", since), ("until", until)):
         if instant is not None and instant.tzinfo is None:
             raise InvalidInput([FieldError(name, "must have an offset, such as +00:00")])
-    now = await store.now()
+    now = await context.store.now()
     if reference is not None:
-        found = [await get_schedule(store, scope, reference)]
-        planned = await store.firings.planned_of(scope, found, now)
+        found = [await get_schedule(context, reference)]
+        planned = await context.store.firings.planned_of(context.scope, found, now)
         if found[0].status is not ScheduleStatus.ACTIVE:
             planned = ()
-        fires = _soonest(found, await _rules_of(store, found), now, limit, since)
+        fires = _soonest(found, await _rules_of(context.store, found), now, limit, since)
         merged = merge(_planned(planned, since), fires, key=lambda fire: fire.due_at)
         return UpcomingFires(_until(tuple(islice(merged, limit)), until))
     selection = ScheduleSelection(order=ScheduleOrder.NEXT_DUE, before=until, owner=owner)
     # Those before `since` are few: slots are planned for the next seconds.
-    planned = await store.firings.planned(scope, now, PLANNED_MAX, owner=owner)
+    planned = await context.store.firings.planned(context.scope, now, PLANNED_MAX, owner=owner)
     fires = _until(_planned(planned, since), until)[:limit]
     size = limit
     earlier = 0
     truncated = len(planned) == PLANNED_MAX and len(fires) < limit
     start = now if since is None else max(now, since)
     while True:
-        page = await list_schedules(store, scope, selection, limit=size)
-        more = _until(_soonest(page, await _rules_of(store, page), now, limit, since), until)
+        page = await list_schedules(context, selection, limit=size)
+        more = _until(
+            _soonest(page, await _rules_of(context.store, page), now, limit, since), until
+        )
         fires = tuple(islice(merge(fires, more, key=lambda fire: fire.due_at), limit))
         if len(page) < size or (len(fires) == limit and _is_due_by(page[-1], fires[-1])):
             return UpcomingFires(fires, truncated)
@@ -142,7 +144,7 @@ async def _rules_of(store: Store, found: Sequence[Schedule]) -> dict[UUID, when.
     for tenant in {schedule.tenant for schedule in found}:
         own = [schedule for schedule in found if schedule.tenant == tenant]
         calendars = [{"calendar": calendar_of(schedule)} for schedule in own]
-        holidays = await holidays_among(store, Scope(tenant), calendars)
+        holidays = await holidays_among(Context(store, Scope(tenant)), calendars)
         rules |= {schedule.id: with_holidays(schedule, holidays) for schedule in own}
     return rules
 

@@ -3,9 +3,7 @@ the queue that their deliveries need."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import cache
-from typing import NamedTuple
+from collections.abc import Iterable
 from uuid import UUID
 
 from msgspec import structs
@@ -21,11 +19,11 @@ from tickwork.core.delivery.target import (
     read_envelope,
     urls_of,
 )
-from tickwork.core.model import SYSTEM, Scope
+from tickwork.core.model import SYSTEM
 from tickwork.core.schedule.model import SCHEDULE_BODY_BYTES_MAX, Definition, NewSchedule
 from tickwork.errors import FieldError, InvalidInput
+from tickwork.ops.context import Context
 from tickwork.ops.schedules.lookup import ensure_hidden_queue, has_queue
-from tickwork.ops.webhook_secret import Box
 from tickwork.store.contract import Store
 from tickwork.store.ids import own_tenant
 
@@ -33,56 +31,28 @@ NEEDS_PUBLIC_URL = (
     'callback needs the setting TICKWORK_PUBLIC_URL: the URL at which receivers reach "tickwork up"'
 )
 
-CheckUrl = Callable[[str], None]
-"""Raises `InvalidInput` for a URL that may not be requested."""
+
+async def emails_allowed(context: Context) -> int | None:
+    """The tenant's quota of emails a day."""
+    return (await context.store.tenants.quota(context.scope)).emails_per_day
 
 
-def _refuse(_: str) -> None:
-    raise InvalidInput([FieldError("url", "cannot be used here: webhooks are not set up")])
-
-
-def _no_box() -> Box:
-    raise InvalidInput([FieldError("target", "cannot have secrets here: no key is set up")])
-
-
-class OutsideRules(NamedTuple):
-    """What an installation allows: the URLs of targets, callbacks if it has a public URL, and the
-    targets of owners in every tenant; and what encrypts the secrets of targets. The settings are
-    read only for targets that need them. `emails_per_day` is the quota of the tenant."""
-
-    check_url: CheckUrl = _refuse
-    public_url: Callable[[], str | None] = lambda: None
-    box: Callable[[], Box] = _no_box
-    owner_targets: tuple[str, ...] = ()
-    emails_per_day: int | None = None
-
-    async def of_tenant(self, store: Store, scope: Scope) -> OutsideRules:
-        """The rules with the tenant's quota of emails."""
-        quota = await store.tenants.quota(scope)
-        return self._replace(emails_per_day=quota.emails_per_day)
-
-    def with_one_box(self) -> OutsideRules:
-        """The same rules for many schedules: the key is read once, when it is first needed."""
-        return self._replace(box=cache(self.box))
-
-
-NO_OUTSIDE = OutsideRules()
-"""The rules of a caller that creates no targets outside."""
-
-
-def check_outside(scope: Scope, schedules: Iterable[NewSchedule], outside: OutsideRules) -> None:
-    """Raises `InvalidInput` for targets that are not allowed."""
+def check_outside(
+    context: Context, schedules: Iterable[NewSchedule], emails_per_day: int | None
+) -> None:
+    """Raises `InvalidInput` for targets that are not allowed. `emails_per_day` is the quota of the
+    tenant."""
     faults: list[FieldError] = []
     several = [*schedules]
     for index, schedule in enumerate(several):
         prefix = f"[{index}]." if len(several) > 1 else ""
-        faults += outside_faults(scope, schedule.definition, outside, prefix)
+        faults += outside_faults(context, schedule.definition, emails_per_day, prefix)
     if faults:
         raise InvalidInput(faults)
 
 
 def outside_faults(
-    scope: Scope, definition: Definition, outside: OutsideRules, prefix: str = ""
+    context: Context, definition: Definition, emails_per_day: int | None, prefix: str = ""
 ) -> list[FieldError]:
     """The faults of the target of a definition."""
     if definition.queue != DELIVERIES_QUEUE:
@@ -91,34 +61,33 @@ def outside_faults(
     envelope = read_envelope(definition.body)
     if (
         has_email(envelope.target)
-        and (fault := email_fault(own_tenant(scope), outside.emails_per_day)) is not None
+        and (fault := email_fault(own_tenant(context.scope), emails_per_day)) is not None
     ):
         faults.append(FieldError(f"{prefix}target", fault))
     for field, url in urls_of(envelope.target):
         try:
-            outside.check_url(url)
+            context.outside.check_url(url)
         except InvalidInput as error:
             name = f"{prefix}target.{field}"
             faults += [FieldError(name, field_error.message) for field_error in error.errors]
-    if callback_target(envelope) is not None and outside.public_url() is None:
+    if callback_target(envelope) is not None and context.outside.public_url() is None:
         faults.append(FieldError(f"{prefix}target.completion", NEEDS_PUBLIC_URL))
     return faults
 
 
 def seal_secrets(
-    scope: Scope,
+    context: Context,
     schedule_id: UUID,
     definition: Definition,
-    outside: OutsideRules,
     before: Definition | None = None,
 ) -> Definition:
     """The definition with the secrets of its target encrypted. Those that are given masked are
     kept from the definition `before`. Raises `InvalidInput`."""
     if definition.queue != DELIVERIES_QUEUE:
         return definition
-    tenant = own_tenant(scope)
+    tenant = own_tenant(context.scope)
     row = f"schedule-{schedule_id}"
-    box = outside.with_one_box().box
+    box = context.with_one_box().outside.secret_box
 
     def encrypt(secret: str, field: str) -> bytes:
         return box().encrypt(secret, tenant, row, field)
@@ -139,7 +108,7 @@ async def has_deliveries(store: Store) -> bool:
     with a target outside creates one, an endpoint does, and so does a worker that can deliver. A
     schedule with `on_success` or `on_failure` creates it even if only queues get its results."""
     queues = (DELIVERIES_QUEUE, ENDPOINTS_QUEUE)
-    return any([await has_queue(store, SYSTEM, queue) for queue in queues])
+    return any([await has_queue(Context(store, SYSTEM), queue) for queue in queues])
 
 
 async def ensure_deliveries(store: Store, schedules: Iterable[Definition] | None = None) -> None:

@@ -13,11 +13,10 @@ from msgspec import Struct, structs
 
 from tickwork.core import when
 from tickwork.core.fields import Reader
-from tickwork.core.model import Scope
 from tickwork.core.when.zone import timeline
 from tickwork.errors import FieldError, InvalidInput
+from tickwork.ops.context import Context
 from tickwork.ops.schedules.lookup import Holidays, holidays_among, limits_of
-from tickwork.store.contract import Store
 
 LIMIT_DEFAULT = 5
 LIMIT_MAX = when.PREVIEW_LIMIT_MAX
@@ -52,13 +51,11 @@ def preview_schedule(
     return structs.replace(shown, warnings=(*past_warning(question.rule, now), *shown.warnings))
 
 
-async def preview(
-    store: Store, scope: Scope, body: Mapping[str, object], *, limits: when.Limits
-) -> when.Preview:
+async def preview(context: Context, body: Mapping[str, object]) -> when.Preview:
     """Returns the next fires of a schedule that need not exist, with the tenant's calendars."""
-    calendars = await holidays_among(store, scope, [body])
-    limits, now = await limits_of(store, scope, limits), await store.now()
-    limits = limits.for_owner(scope.owner)
+    calendars = await holidays_among(context, [body])
+    limits, now = await limits_of(context), await context.store.now()
+    limits = limits.for_owner(context.scope.owner)
     import asyncio  # `tickwork next` starts without it.
 
     return await asyncio.to_thread(

@@ -11,13 +11,12 @@ from msgspec import Struct, field, to_builtins
 
 from tickwork.core import when
 from tickwork.core.delivery.target import AT_LEAST_ONCE
-from tickwork.core.model import Scope
 from tickwork.core.public_id import Prefix
 from tickwork.core.schedule.fields import render_definition
 from tickwork.core.schedule.model import Schedule as StoredSchedule
 from tickwork.core.schedule.model import ScheduleStatus
+from tickwork.ops.context import Context
 from tickwork.ops.schedules.views import KINDS, SlotsInSight, fire_times, slots_in_sight
-from tickwork.store.contract import Store
 
 
 class ScheduleView(Struct, frozen=True, kw_only=True):
@@ -83,12 +82,10 @@ class Schedule(ScheduleView, frozen=True, kw_only=True):
     id: UUID
 
 
-async def show_stored(
-    store: Store, scope: Scope, found: Sequence[StoredSchedule]
-) -> tuple[Schedule, ...]:
+async def show_stored(context: Context, found: Sequence[StoredSchedule]) -> tuple[Schedule, ...]:
     """Stored schedules as users see them, in the same order."""
-    now = await store.now()
-    in_sight = await slots_in_sight(store, scope, found, now)
+    now = await context.store.now()
+    in_sight = await slots_in_sight(context, found, now)
     return tuple(_shown(schedule, now, in_sight.get(schedule.id)) for schedule in found)
 
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from tickwork.core import when
 from tickwork.core.limits import LIST_LIMIT_MAX, check_limit
-from tickwork.core.model import Message, Scope
+from tickwork.core.model import Message
 from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.fields import render_definition
 from tickwork.core.schedule.firing import (
@@ -24,11 +24,11 @@ from tickwork.core.schedule.firing import (
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.core.when import has_one_known_slot, just_before
 from tickwork.core.when.slots import spread_max
+from tickwork.ops.context import Context
 from tickwork.ops.schedules.lookup import (
     LIST_LIMIT,
     get_schedule,
 )
-from tickwork.store.contract import Store
 
 KINDS: dict[type, str] = {
     when.Cron: "cron",
@@ -52,17 +52,15 @@ class SlotsInSight(Struct, frozen=True):
     planned: tuple[PlannedSlot, ...] = ()
 
 
-async def show_schedules(
-    store: Store, scope: Scope, found: Sequence[Schedule]
-) -> list[dict[str, Any]]:
+async def show_schedules(context: Context, found: Sequence[Schedule]) -> list[dict[str, Any]]:
     """Returns schedules as dicts with the API's field names."""
-    now = await store.now()
-    in_sight = await slots_in_sight(store, scope, found, now)
+    now = await context.store.now()
+    in_sight = await slots_in_sight(context, found, now)
     return [show_schedule(schedule, now, in_sight=in_sight.get(schedule.id)) for schedule in found]
 
 
 async def slots_in_sight(
-    store: Store, scope: Scope, found: Sequence[Schedule], now: datetime
+    context: Context, found: Sequence[Schedule], now: datetime
 ) -> Mapping[UUID, SlotsInSight]:
     """The slots around now of each schedule whose latest planned slot may be in the future."""
     near = [
@@ -72,9 +70,9 @@ async def slots_in_sight(
     ]
     if not near:
         return {}
-    last = await store.firings.last_due(scope, near, now)
+    last = await context.store.firings.last_due(context.scope, near, now)
     planned: dict[UUID, tuple[PlannedSlot, ...]] = {}
-    for slot in await store.firings.planned_of(scope, near, now):
+    for slot in await context.store.firings.planned_of(context.scope, near, now):
         planned[slot.schedule_id] = (*planned.get(slot.schedule_id, ()), slot)
     return {
         schedule.id: SlotsInSight(last.get(schedule.id), planned.get(schedule.id, ()))
@@ -254,8 +252,7 @@ OPEN = frozenset({FiringStatus.PLANNED, FiringStatus.RUNNING})
 
 
 async def list_firings(
-    store: Store,
-    scope: Scope,
+    context: Context,
     reference: UUID | str,
     *,
     limit: int = LIST_LIMIT,
@@ -268,18 +265,18 @@ async def list_firings(
     those that are due soonest. `before` is the position of the last firing of the page before.
     """
     check_limit(limit)
-    schedule_id = (await get_schedule(store, scope, reference)).id
+    schedule_id = (await get_schedule(context, reference)).id
     if status in OPEN:
-        found = await _unfinished(store, scope, schedule_id, LIST_LIMIT_MAX)
+        found = await _unfinished(context, schedule_id, LIST_LIMIT_MAX)
         return (
             () if before else tuple(firing for firing in found if firing.status is status)[-limit:]
         )
     if status is not None or before is not None:
-        return await _recorded(store, scope, schedule_id, limit, status, before)
-    there = await _unfinished(store, scope, schedule_id, limit)
+        return await _recorded(context, schedule_id, limit, status, before)
+    there = await _unfinished(context, schedule_id, limit)
     records: tuple[FiringRecord, ...] = ()
     if len(there) < limit:
-        records = await store.firings.list(scope, schedule_id, limit - len(there))
+        records = await context.store.firings.list(context.scope, schedule_id, limit - len(there))
     ended = {(record.slot, record.run): record.attempt for record in reversed(records)}
     still = [
         firing
@@ -290,8 +287,7 @@ async def list_firings(
 
 
 async def _recorded(
-    store: Store,
-    scope: Scope,
+    context: Context,
     schedule_id: UUID,
     limit: int,
     status: FiringStatus | None,
@@ -300,14 +296,14 @@ async def _recorded(
     position: tuple[datetime, UUID] | None = None
     if before is not None and before[0] is not None:
         position = before[0], before[1]
-    return await store.firings.list(scope, schedule_id, limit, status=status, before=position)
+    return await context.store.firings.list(
+        context.scope, schedule_id, limit, status=status, before=position
+    )
 
 
-async def _unfinished(
-    store: Store, scope: Scope, schedule_id: UUID, limit: int
-) -> tuple[FiringRecord, ...]:
+async def _unfinished(context: Context, schedule_id: UUID, limit: int) -> tuple[FiringRecord, ...]:
     """Returns the earliest firings that are still messages, latest first."""
-    messages = await store.schedules.messages(scope, schedule_id, limit)
+    messages = await context.store.schedules.messages(context.scope, schedule_id, limit)
     return tuple(_open(message) for message in reversed(messages))
 
 

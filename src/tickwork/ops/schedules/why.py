@@ -14,18 +14,18 @@ from msgspec import Struct, structs
 
 from tickwork.core import when
 from tickwork.core.fields import Reader
-from tickwork.core.model import SYSTEM, Message, Scope
+from tickwork.core.model import SYSTEM, Message
 from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.firing import FiringRecord
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.core.schedule.plan import EXCLUDED
 from tickwork.core.when import is_fixed_delay, just_before
 from tickwork.errors import FieldError, InvalidInput, NotFound
+from tickwork.ops.context import Context
 from tickwork.ops.obstacles import SCHEDULER_ROLE, WORKER_ROLE, obstacles
 from tickwork.ops.schedules.lookup import get_schedule, rule_now
 from tickwork.ops.schedules.views import next_fire_in_row, show_firing
 from tickwork.ops.schedules.why_answers import Answer, Facts, answer_from
-from tickwork.store.contract import Store
 
 LOOKBACK = timedelta(days=800)
 """Time back in which the previous slot is searched. It is too short for a rule of leap days."""
@@ -88,7 +88,7 @@ class Why(Struct, frozen=True, kw_only=True):
         }
 
 
-async def why(store: Store, scope: Scope, reference: UUID | str, at: datetime | None = None) -> Why:
+async def why(context: Context, reference: UUID | str, at: datetime | None = None) -> Why:
     """Answers why the schedule fired, or did not, at an instant.
 
     Without an instant it answers for the latest slot, or for the first one if none was due yet, and
@@ -100,16 +100,16 @@ async def why(store: Store, scope: Scope, reference: UUID | str, at: datetime | 
     faults: list[FieldError] = []
     if at is not None and not Reader({}, faults).is_in_years("at", at):
         raise InvalidInput(faults)
-    schedule = await _get_schedule(store, scope, reference)
-    rule, now = await rule_now(store, scope, schedule), await store.now()
+    schedule = await _get_schedule(context, reference)
+    rule, now = await rule_now(context, schedule), await context.store.now()
     triggered = None
     if at is None:
-        triggered = await _latest_triggered(store, scope, schedule, rule, now)
+        triggered = await _latest_triggered(context, schedule, rule, now)
         at = _latest_slot(schedule, rule, now)
     elif isinstance(rule.timing, when.Once) and at == rule.timing.at:
         # If its time was over when it was given, its slot is when that happened.
         at = schedule.last_slot or schedule.next_slot or at
-    facts = await _facts(store, scope, schedule, rule, now, at)
+    facts = await _facts(context, schedule, rule, now, at)
     answer = answer_from(facts)
     return Why(
         schedule_id=schedule.id,
@@ -119,7 +119,7 @@ async def why(store: Store, scope: Scope, reference: UUID | str, at: datetime | 
         or facts.message is not None,
         fired=answer.fired,
         code=answer.code,
-        answer=await _sentence(store, scope, schedule, answer),
+        answer=await _sentence(context, schedule, answer),
         firings=tuple(facts.firings),
         previous_slot=facts.previous,
         next_slot=facts.following,
@@ -128,29 +128,32 @@ async def why(store: Store, scope: Scope, reference: UUID | str, at: datetime | 
 
 
 async def _latest_triggered(
-    store: Store, scope: Scope, schedule: Schedule, rule: when.Rule, now: datetime
+    context: Context, schedule: Schedule, rule: when.Rule, now: datetime
 ) -> TriggeredRun | None:
     """What became of the latest triggered run. Other extra runs are backfilled, which are
     catch-ups, or replays of a slot, which has a first run."""
     if not schedule.runs:
         return None
-    waiting = await store.schedules.messages(scope, schedule.id, RUNS_LOOKED_AT)
-    records = await store.firings.list(scope, schedule.id, RUNS_LOOKED_AT)
+    waiting = await context.store.schedules.messages(context.scope, schedule.id, RUNS_LOOKED_AT)
+    records = await context.store.firings.list(context.scope, schedule.id, RUNS_LOOKED_AT)
     there: list[Message | FiringRecord] = [*waiting, *records]
     first = {firing.slot for firing in there if not firing.run}
     extra = {firing.slot for firing in there if firing.run and not firing.catch_up}
     for at in sorted((slot for slot in extra - first if slot is not None), reverse=True):
-        if all(firing.run for firing in await store.firings.of_slot(scope, schedule.id, at)):
-            answer = answer_from(await _facts(store, scope, schedule, rule, now, at))
-            words = await _sentence(store, scope, schedule, answer)
+        if all(
+            firing.run
+            for firing in await context.store.firings.of_slot(context.scope, schedule.id, at)
+        ):
+            answer = answer_from(await _facts(context, schedule, rule, now, at))
+            words = await _sentence(context, schedule, answer)
             return TriggeredRun(at, answer.fired, answer.code, words)
     return None
 
 
-async def _get_schedule(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
+async def _get_schedule(context: Context, reference: UUID | str) -> Schedule:
     """As `get_schedule`, with a hint: a deleted schedule is found by its id only."""
     try:
-        return await get_schedule(store, scope, reference)
+        return await get_schedule(context, reference)
     except NotFound as error:
         raise deleted_hint(error) from None
 
@@ -164,12 +167,12 @@ def deleted_hint(error: NotFound) -> NotFound:
 
 
 async def _facts(
-    store: Store, scope: Scope, schedule: Schedule, rule: when.Rule, now: datetime, at: datetime
+    context: Context, schedule: Schedule, rule: when.Rule, now: datetime, at: datetime
 ) -> Facts:
-    found = await store.firings.of_slot(scope, schedule.id, at)
+    found = await context.store.firings.of_slot(context.scope, schedule.id, at)
     firings = [firing for firing in found if _covers(firing, rule, at)]
     possible = [firing for firing in found if _covers(firing, rule, at) is None]
-    waiting = await store.schedules.messages(scope, schedule.id, 1, since=at)
+    waiting = await context.store.schedules.messages(context.scope, schedule.id, 1, since=at)
     slots = structs.replace(rule, max_firings=None)
     known = {schedule.next_slot, schedule.last_slot}
     if is_fixed_delay(rule):  # Other slots depend on when runs finish.
@@ -197,7 +200,7 @@ async def _facts(
         previous=previous,
         following=following,
         is_slot=is_slot,
-        widened_seconds=await store.nodes.widened_seconds(SYSTEM),
+        widened_seconds=await context.store.nodes.widened_seconds(SYSTEM),
     )
 
 
@@ -226,18 +229,18 @@ def _nearest(known: set[datetime | None], at: datetime, *, later: bool) -> datet
     return min(slots, default=None) if later else max(slots, default=None)
 
 
-async def _sentence(store: Store, scope: Scope, schedule: Schedule, answer: Answer) -> str:
-    obstacles = await _obstacles(store, scope, schedule, answer)
+async def _sentence(context: Context, schedule: Schedule, answer: Answer) -> str:
+    obstacles = await _obstacles(context, schedule, answer)
     return f"{answer.words[0].upper()}{answer.words[1:]}{obstacles}."
 
 
-async def _obstacles(store: Store, scope: Scope, schedule: Schedule, answer: Answer) -> str:
+async def _obstacles(context: Context, schedule: Schedule, answer: Answer) -> str:
     """Returns what prevents a waiting slot from running now."""
     roles = {"waiting": WORKER_ROLE, "planned": WORKER_ROLE, "not_planned": SCHEDULER_ROLE}
     role = roles.get(answer.code)
     if role is None:
         return ""
-    found = await obstacles(store, scope, schedule.definition.queue, schedule.tenant, role)
+    found = await obstacles(context, schedule.definition.queue, schedule.tenant, role)
     return f" ({'; '.join(found)})" if found else ""
 
 

@@ -47,7 +47,9 @@ from tickwork.core.model import Scope
 from tickwork.core.when import iso
 from tickwork.errors import StoreUnavailable, TickworkError
 from tickwork.ops.alerts import get_alerts
-from tickwork.ops.webhook_secret import Box, signing_keys
+from tickwork.ops.context import Context
+from tickwork.ops.outside import Box, Outside
+from tickwork.ops.webhook_secret import signing_keys
 from tickwork.service.worker.deliver import hidden_consumer
 from tickwork.store.contract import Store
 
@@ -95,10 +97,11 @@ class Alerter:
     async def _alert(self, scope: Scope, messages: Sequence[ClaimedMessage[Any]]) -> Outcome:
         """Sends an alert about the messages, unless the tenant must rest."""
         messages = [message for message in messages if not _is_alerted(message)]
-        if not messages or not (target := await get_alerts(self._store, scope, self._box())):
+        context = Context(self._store, scope, outside=Outside(secret_box=self._box))
+        if not messages or not (target := await get_alerts(context)):
             return Succeeded()
         first, now = messages[0].stored, await self._store.now()
-        keys = await signing_keys(self._store, scope, self._box())
+        keys = await signing_keys(context)
         if wait_seconds := rest_seconds(await self._store.progress.get(scope, WORK), now):
             return Snoozed(wait_seconds)
         if not await self._record(first, iso(now)):

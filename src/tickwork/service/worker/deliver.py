@@ -57,8 +57,10 @@ from tickwork.core.model import QueueSettings, Scope
 from tickwork.core.schedule.result_message import found_result
 from tickwork.core.workflow.queue import workflow_of_queue
 from tickwork.errors import ClaimLost, InvalidInput, NotFound, StoreBroken, StoreUnavailable
+from tickwork.ops.context import Context
+from tickwork.ops.outside import Box, Outside
 from tickwork.ops.schedules.lookup import get_schedule, has_queue
-from tickwork.ops.webhook_secret import Box, signing_keys
+from tickwork.ops.webhook_secret import signing_keys
 from tickwork.service.worker.delivery_progress import DeliveryProgress
 from tickwork.service.worker.kept_values import KeptValues
 from tickwork.store.contract import Store
@@ -152,7 +154,7 @@ class Deliverer:
     ) -> Delivered | Snoozed:
         """Sends a result to a queue that did not exist, if it does now."""
         try:
-            if await has_queue(self._store, Scope(stored.tenant), target.queue):
+            if await has_queue(Context(self._store, Scope(stored.tenant)), target.queue):
                 return Delivered(Succeeded(), sends=(found_result(stored, target, payload),))
         except StoreUnavailable:
             return Snoozed(STORE_PAUSE_SECONDS)
@@ -242,7 +244,9 @@ class Deliverer:
         if schedule_id is None or not any(map(names_schedule, channels.values())):
             return None
         try:
-            return (await get_schedule(self._store, Scope(stored.tenant), schedule_id)).name
+            return (
+                await get_schedule(Context(self._store, Scope(stored.tenant)), schedule_id)
+            ).name
         except NotFound:
             return None
 
@@ -251,9 +255,12 @@ class Deliverer:
             return kept
 
         async def read() -> tuple[bytes, ...]:
-            return await signing_keys(self._store, Scope(tenant), self._box_once())
+            return await signing_keys(self._context(tenant))
 
         return await self._keys.get(tenant, read)
+
+    def _context(self, tenant: str) -> Context:
+        return Context(self._store, Scope(tenant), outside=Outside(secret_box=self._box_once))
 
     def _box_once(self) -> Box:
         if self._opened_box is None:

@@ -56,7 +56,7 @@ from tickwork.core.model import Message as Stored
 from tickwork.core.queue.named_limit import NamedLimit
 from tickwork.errors import InvalidInput, NotFound, StoreBroken, StoreUnavailable
 from tickwork.ops.endpoints import endpoint_keys
-from tickwork.ops.webhook_secret import Box
+from tickwork.ops.outside import Box
 from tickwork.service.worker.deliver import IN_FLIGHT_MAX, hidden_consumer
 from tickwork.service.worker.kept_values import KeptValues
 from tickwork.store.contract import Store

@@ -44,6 +44,7 @@ from tickwork.errors import (
     StoreError,
     TickworkError,
 )
+from tickwork.ops.context import Context
 from tickwork.ops.entities import put_entity_schedule
 from tickwork.ops.obstacles import WORKER_ROLE
 from tickwork.service.worker.deliver import hidden_consumer
@@ -84,7 +85,9 @@ class EntityHandler:
         scope = Scope(stored.tenant)
         try:
             if call.schedule is not None:
-                await put_entity_schedule(self._store, scope, call, self._runner.type.limits())
+                await put_entity_schedule(
+                    Context(self._store, scope, self._runner.type.limits), call
+                )
             elif (missing := self._missing_method(call)) is not None:
                 message.settle(await self._put_back(call, missing, stored))
             elif call.alarm is not None:
