@@ -51,4 +51,4 @@ def problem(response: httpx.Response, status: int, code: str) -> dict[str, Any]:
 
 def fields_of(told: dict[str, Any]) -> list[str]:
     """The fields that a problem names."""
-    return [each["field"] for each in told["errors"]]
+    return [error["field"] for error in told["errors"]]

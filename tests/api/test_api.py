@@ -104,7 +104,7 @@ def test_the_examples_of_the_description_are_real_responses(
     asked = preview["requestBody"]["content"]["application/json"]["schema"]["examples"]
     answers = [client.post("/v1/schedules/preview", json=body).json() for body in asked]
     told = preview["responses"]["200"]["content"]["application/json"]["examples"]
-    assert [each["value"] for each in told.values()] == answers[:1]
+    assert [example["value"] for example in told.values()] == answers[:1]
     assert all(answer["fires"] for answer in answers)
 
 

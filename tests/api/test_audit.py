@@ -29,11 +29,11 @@ async def test_changes_are_recorded_with_before_and_after(http: Http) -> None:
     await send(http)
     await http.post("/v1/queues/q/purge")
     found = [*reversed(await every_page(http, "/v1/audit", limit=2))]
-    assert [each["action"] for each in found] == [
+    assert [entry["action"] for entry in found] == [
         "queue.put", "queue.put", "schedule.create", "schedule.update", "schedule.pause",
         "schedule.delete", "tenant.suspend", "tenant.resume", "queue.purge",
     ]  # fmt: skip
-    assert all(each["actor"].startswith("key ") for each in found)
+    assert all(entry["actor"].startswith("key ") for entry in found)
     _, put, created, updated, paused, deleted, suspended, *_ = found
     assert (put["before"]["max_retries"], put["after"]["max_retries"]) == (3, 7)
     assert (created["before"], created["after"]["cron_expr"]) == (None, "@daily")
@@ -56,7 +56,7 @@ async def test_the_log_has_no_secrets_and_no_refused_changes(http: Http) -> None
     assert (await http.post("/v1/schedules", json=body)).status_code == 201
     problem(await http.patch("/v1/tenants/default", json={"weight": 0}), 422, "invalid_input")
     log = await http.get("/v1/audit")
-    assert [each["action"] for each in log.json()["items"]] == [
+    assert [entry["action"] for entry in log.json()["items"]] == [
         "schedule.create", "queue.put", "key.create",
     ]  # fmt: skip
     assert secret not in log.text
@@ -77,7 +77,7 @@ async def test_a_tenant_sees_only_its_own_changes(http: Http, home: Home) -> Non
     store = await home.open()
     other = bearer(await new_key(store, tenant="other", scopes=["read"]))
     found = (await http.get("/v1/audit", headers=other)).json()["items"]
-    actions = [each["action"] for each in found]
+    actions = [entry["action"] for entry in found]
     assert "tenant.create" in actions
     assert "queue.put" not in actions
     await store.close()
@@ -113,7 +113,7 @@ async def test_every_kind_of_change_is_recorded_without_its_secrets(http: Http) 
     await http.post(f"/v1/dead/{letter['id']}/replay")
     await http.delete("/v1/endpoints/shop")
     log = await http.get("/v1/audit")
-    actions = [each["action"] for each in reversed(log.json()["items"])]
+    actions = [entry["action"] for entry in reversed(log.json()["items"])]
     assert actions == [
         "queue.put", "endpoint.create", "endpoint.rotate", "endpoint.update", "endpoint.disable",
         "endpoint.enable", "limit.put", "limit.delete", "subscription.put", "calendar.put",

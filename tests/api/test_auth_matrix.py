@@ -189,16 +189,18 @@ def test_scopes_are_those_of_the_design() -> None:
 async def test_the_description_of_a_route_names_the_scope_that_it_needs(world: World) -> None:
     paths = (await world.client.get("/openapi.json")).json()["paths"]
     told = {
-        (method.upper(), path): each.get("security")
+        (method.upper(), path): operation.get("security")
         for path, methods in paths.items()
-        for method, each in methods.items()
+        for method, operation in methods.items()
     }
     for route in ROUTES:
         needed = None if route.permission == "open" else [{"key": [route.permission]}]
         path = re.sub(r":\w+}", "}", route.path)
         if (route.method, path) in told:
             assert told[route.method, path] == needed, route
-    assert {path for _, path in told} >= {re.sub(r":\w+}", "}", each.path) for each in GUARDED}
+    assert {path for _, path in told} >= {
+        re.sub(r":\w+}", "}", guarded_route.path) for guarded_route in GUARDED
+    }
 
 
 async def test_no_route_answers_without_a_valid_key(world: World) -> None:
@@ -247,7 +249,7 @@ async def test_an_owner_reaches_only_its_own_schedules(world: World) -> None:
     bob = await new_key(world.store, owner="bob", scopes=scopes)
     claims = {"iss": "us", "aud": "a", "exp": time.time() + 60, "sub": "bob"}
     bob_by_jwt = jwt.encode(claims, SECRET, algorithm="HS256")
-    for route in sorted(GUARDED, key=lambda each: each.method == "DELETE"):
+    for route in sorted(GUARDED, key=lambda guarded_route: guarded_route.method == "DELETE"):
         if route.permission == "admin":
             assert await world.ask(route, bob) == (403, "needs_admin")
         elif not route.is_for_owners:
@@ -265,7 +267,7 @@ async def test_an_owner_reaches_only_its_own_schedules(world: World) -> None:
 async def test_a_tenant_reaches_nothing_of_another(world: World) -> None:
     scopes = [scope for scope in ALL_SCOPES if scope is not Permission.ADMIN]
     token = await new_key(world.store, tenant="other", scopes=scopes)
-    for route in sorted(GUARDED, key=lambda each: each.name in CREATES_ITS_OWN):
+    for route in sorted(GUARDED, key=lambda guarded_route: guarded_route.name in CREATES_ITS_OWN):
         if route.permission == "admin":
             assert await world.ask(route, token) == (403, "needs_admin"), route
         elif "{" in route.path:
@@ -301,7 +303,7 @@ ODD = (
 async def test_odd_paths_lead_to_no_route_without_its_guard(world: World) -> None:
     for route in GUARDED:
         plain = world.path(route)
-        paths = [each.format(plain) for each in ODD]
+        paths = [spelling.format(plain) for spelling in ODD]
         paths += [plain.upper(), plain.replace("/", "//"), plain.replace("/v1/", "/v1/./")]
         paths += [plain.replace("/v1", "/%761"), plain.replace("/v1/", "/v1%2f")]
         for path in paths:
@@ -312,8 +314,8 @@ async def test_odd_paths_lead_to_no_route_without_its_guard(world: World) -> Non
 
 @pytest.mark.one_store("sqlite")
 async def test_another_method_leads_to_no_route_without_its_guard(world: World) -> None:
-    known = {(each.method, each.path) for each in ROUTES}
-    for path in {each.path for each in GUARDED}:
+    known = {(known_route.method, known_route.path) for known_route in ROUTES}
+    for path in {guarded_route.path for guarded_route in GUARDED}:
         for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "TRACE"):
             if (method, path) not in known:
                 route = Route(method, path, "", False)

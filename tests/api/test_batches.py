@@ -41,8 +41,8 @@ async def test_a_batch_is_created_and_counted_exactly(http: Http) -> None:
 async def test_batches_are_listed_newest_first_page_by_page(http: Http) -> None:
     await make_queue(http)
     made = [await http.post("/v1/batches", json={"queue": "q"}) for _ in range(5)]
-    ids = [each.json()["id"] for each in made]
-    listed = [each["id"] for each in await every_page(http, "/v1/batches", limit=2)]
+    ids = [response.json()["id"] for response in made]
+    listed = [batch["id"] for batch in await every_page(http, "/v1/batches", limit=2)]
     assert listed == ids[::-1]
 
 
@@ -81,7 +81,7 @@ async def test_a_batch_is_opened_filled_in_pieces_and_closed(http: Http) -> None
         first = await http.post(f"{url}/items", json=more, headers=keyed)
         assert (first.status_code, first.json()["total"]) == (201, 1 + 2 * number)
         assert (await http.post(f"{url}/items", json=more, headers=keyed)).json() == first.json()
-    leases = [{"lease_id": each["lease_id"]} for each in await pull(http, batch_size=10)]
+    leases = [{"lease_id": message["lease_id"]} for message in await pull(http, batch_size=10)]
     await http.post("/v1/queues/q/messages/ack", json={"acks": leases})
     assert (await http.get(url)).json()["status"] == "filling"
     for _ in range(2):

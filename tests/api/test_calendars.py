@@ -24,7 +24,7 @@ async def test_a_calendar_is_put_used_and_deleted(http: Http) -> None:
     schedule = (await http.post("/v1/schedules", json=body)).json()
     problem(await http.delete("/v1/calendars/holidays"), 409, "conflict")
     changed = await http.put("/v1/calendars/holidays", json={"days": ["2027-12-26"]})
-    assert [each["id"] for each in changed.json()["moved"]] == [schedule["id"]]
+    assert [moved_schedule["id"] for moved_schedule in changed.json()["moved"]] == [schedule["id"]]
     await http.delete(f"/v1/schedules/{schedule['id']}")
     assert (await http.delete("/v1/calendars/holidays")).status_code == 204
     problem(await http.get("/v1/calendars/holidays"), 404, "not_found")
@@ -34,7 +34,7 @@ async def test_calendars_are_listed_and_wrong_days_are_named(http: Http) -> None
     for name in ("c", "a", "b"):
         await http.put(f"/v1/calendars/{name}", json={"days": []})
     listed = await every_page(http, "/v1/calendars", limit=2)
-    assert [each["name"] for each in listed] == ["a", "b", "c"]
+    assert [calendar["name"] for calendar in listed] == ["a", "b", "c"]
     told = problem(
         await http.put("/v1/calendars/a", json={"days": ["2027-02-30"]}), 422, "invalid_input"
     )
@@ -52,7 +52,7 @@ async def test_a_queue_is_subscribed_and_unsubscribed(http: Http) -> None:
         made = await http.post("/v1/subscriptions", json={"types": types, "queue": "q"})
         assert (made.status_code, made.json()) == (201, {"types": types, "queue": "q"})
     listed = await every_page(http, "/v1/subscriptions", limit=1)
-    assert [each["types"] for each in listed] == ["a.x", "b.*"]
+    assert [subscription["types"] for subscription in listed] == ["a.x", "b.*"]
     gone = await http.delete("/v1/subscriptions", params={"types": "b.*", "queue": "q"})
     assert gone.status_code == 204
     again = await http.delete("/v1/subscriptions", params={"types": "b.*", "queue": "q"})
@@ -84,7 +84,7 @@ async def test_statistics_of_many_queues_have_pages_and_the_others_say_what_is_m
     query: dict[str, str | int] = {"limit": 2}
     while True:
         page = (await http.get("/v1/stats", params=query)).json()
-        found += [each["queue"] for each in page["queues"]]
+        found += [stats["queue"] for stats in page["queues"]]
         if page["next_cursor"] is None:
             break
         query["cursor"] = page["next_cursor"]

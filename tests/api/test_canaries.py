@@ -73,7 +73,7 @@ async def test_no_answer_holds_the_canary_of_another_tenant(http: Http, home: Ho
     }
     del http.headers["Tickwork-Tenant"]
     store = await home.open()
-    scopes = [each for each in Permission if each is not Permission.ADMIN]
+    scopes = [permission for permission in Permission if permission is not Permission.ADMIN]
     key = bearer(await new_key(store, tenant="anna", scopes=scopes))
     await store.close()
     own = 0

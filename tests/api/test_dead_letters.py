@@ -45,12 +45,14 @@ async def test_a_dead_letter_is_edited_and_replayed(http: Http) -> None:
 
 async def test_dead_letters_are_listed_page_by_page_and_grouped(http: Http) -> None:
     ids = [(await die(http, type="a" if number else "b"))["id"] for number in range(3)]
-    assert [each["id"] for each in await every_page(http, DEAD, limit=2)] == ids
-    assert [each["id"] for each in await every_page(http, DEAD, type="b")] == ids[:1]
+    assert [letter["id"] for letter in await every_page(http, DEAD, limit=2)] == ids
+    assert [letter["id"] for letter in await every_page(http, DEAD, type="b")] == ids[:1]
     assert await every_page(http, DEAD, failed_before="2020-01-01T00:00:00Z") == []
     newest = await every_page(http, "/v1/dead", limit=2)
-    assert [(each["id"], each["queue"]) for each in newest] == [(id_, "q") for id_ in ids[::-1]]
-    assert [each["id"] for each in await every_page(http, "/v1/dead", type="b")] == ids[:1]
+    assert [(letter["id"], letter["queue"]) for letter in newest] == [
+        (id_, "q") for id_ in ids[::-1]
+    ]
+    assert [letter["id"] for letter in await every_page(http, "/v1/dead", type="b")] == ids[:1]
     groups = (await http.get(f"{DEAD}/groups")).json()["groups"]
     assert [(group["type"], group["letters"]) for group in groups] == [("a", 2), ("b", 1)]
 
@@ -64,7 +66,7 @@ async def test_a_page_of_few_dead_letters_is_short_and_goes_on_where_it_ended(
     query: dict[str, str] = {"type": "rare", "limit": "1000"}
     while True:
         page = (await http.get(DEAD, params=query)).json()
-        pages.append([each["id"] for each in page["items"]])
+        pages.append([letter["id"] for letter in page["items"]])
         if page["next_cursor"] is None:
             break
         query["cursor"] = page["next_cursor"]
@@ -95,7 +97,7 @@ async def test_letters_without_a_type_are_selected_apart_and_later_ones_left_alo
     http: Http,
 ) -> None:
     ids = [(await die(http, **fields))["id"] for fields in ({}, {"type": "a"}, {})]
-    assert [each["id"] for each in await every_page(http, DEAD, no_type="true")] == ids[::2]
+    assert [letter["id"] for letter in await every_page(http, DEAD, no_type="true")] == ids[::2]
     counted = (await http.get(f"{DEAD}/count", params={"no_type": "true"})).json()
     assert counted["letters"] == 2
     assert (await http.get(f"{DEAD}/count", params={"type": "a"})).json()["letters"] == 1
@@ -105,7 +107,7 @@ async def test_letters_without_a_type_are_selected_apart_and_later_ones_left_alo
         "discarded": 1
     }
     assert (await http.post(f"{DEAD}/replay", json=which)).json()["replayed"] == 1
-    assert [each["id"] for each in await every_page(http, DEAD)] == [ids[1], later]
+    assert [letter["id"] for letter in await every_page(http, DEAD)] == [ids[1], later]
     both = {"no_type": True, "type": "a"}
     for verb in ("discard", "replay"):
         told = problem(await http.post(f"{DEAD}/{verb}", json=both), 422, "invalid_input")

@@ -64,8 +64,8 @@ async def test_endpoints_are_listed_by_name_page_by_page(http: Http) -> None:
     for name in ("c", "a", "b"):
         await make(http, name=name)
     listed = await every_page(http, "/v1/endpoints", limit=2)
-    assert [each["name"] for each in listed] == ["a", "b", "c"]
-    assert all(each["secret"] is None for each in listed)
+    assert [endpoint["name"] for endpoint in listed] == ["a", "b", "c"]
+    assert all(endpoint["secret"] is None for endpoint in listed)
 
 
 async def test_an_event_reaches_endpoints_and_subscribed_queues_once(http: Http) -> None:
@@ -107,7 +107,9 @@ async def test_an_event_with_an_idempotency_key_is_published_once(http: Http) ->
     assert len(await every_page(http, "/v1/deliveries")) == 1
     for _ in range(4):
         await http.post("/v1/events", json=event)
-    assert len({each["id"] for each in await every_page(http, "/v1/deliveries", limit=2)}) == 5
+    assert (
+        len({delivery["id"] for delivery in await every_page(http, "/v1/deliveries", limit=2)}) == 5
+    )
 
 
 async def test_wrong_events_and_unknown_deliveries_are_problems(http: Http) -> None:

@@ -71,7 +71,7 @@ async def test_an_exposed_method_is_called_on_a_worker_and_its_entity_can_be_cha
         types = await every_page(http, "/v1/entities", limit=1)
         assert types == [{"type": "Brand", "entities": 2}]
         listed = await every_page(http, "/v1/entities/Brand", limit=1)
-        assert [each["key"] for each in listed] == ["abc", "llc"]
+        assert [entity["key"] for entity in listed] == ["abc", "llc"]
         assert (await http.get("/v1/entities/Brand", params={"prefix": "l"})).json()["items"][0][
             "schedules"
         ] == ["weekly"]
@@ -82,7 +82,7 @@ async def test_an_exposed_method_is_called_on_a_worker_and_its_entity_can_be_cha
         put = await http.put(f"{base}/storage/count", json={"value": [1]})
         assert put.json() == {"name": "count", "value": [1]}
         stored = await every_page(http, f"{base}/storage", limit=1)
-        assert [each["name"] for each in stored] == ["count", "name"]
+        assert [value["name"] for value in stored] == ["count", "name"]
         assert (await http.delete(f"{base}/storage/count")).status_code == 204
         problem(await http.get(f"{base}/storage/count"), 404, "not_found")
         problem(await http.delete(f"{base}/storage/count"), 404, "not_found")
@@ -95,7 +95,7 @@ async def test_an_exposed_method_is_called_on_a_worker_and_its_entity_can_be_cha
         problem(await http.delete(base), 404, "not_found")
     problem(await http.get("/v1/entities/Brnd"), 404, "not_found")
     problem(await http.post("/v1/entities/Brnd/a/b", json={}), 404, "not_found")
-    actions = [each["action"] for each in (await http.get("/v1/audit")).json()["items"]]
+    actions = [entry["action"] for entry in (await http.get("/v1/audit")).json()["items"]]
     assert {"entity.put_value", "entity.delete_value", "entity.delete"} <= {*actions}
 
 
@@ -115,7 +115,7 @@ async def test_a_key_with_slashes_and_percent_signs_is_reached_over_http(
             assert (await http.put(url, json={"value": 1})).status_code == 200
             assert (await http.get(url)).json()["value"] == 1
     stored = await every_page(http, "/v1/entities/Brand", limit=10)
-    assert sorted(each["key"] for each in stored) == sorted(keys)
+    assert sorted(entity["key"] for entity in stored) == sorted(keys)
 
 
 async def test_a_call_that_no_worker_runs_in_time_can_be_asked_for_again(home: Home) -> None:

@@ -30,7 +30,7 @@ async def test_a_forecast_counts_the_firings_of_each_minute(http: Http) -> None:
     assert found["peak_at"][11:16] == f"{hour:02}:30"
     (herd,) = found["herds"]
     assert herd["causes"][0]["firings"] == 12
-    peaks = {each["fire_window_seconds"]: each["peak_firings"] for each in found["windows"]}
+    peaks = {window["fire_window_seconds"]: window["peak_firings"] for window in found["windows"]}
     assert peaks[120] == 6
     assert (found["targets"][0]["kind"], found["targets"][0]["name"]) == ("queue", "q")
     problem(await http.get("/v1/forecast?hours=0"), 422, "invalid_input")
@@ -92,7 +92,7 @@ async def test_the_topology_is_what_the_database_has(http: Http) -> None:
     body = {"types": "content.*", "queue": "q"}
     assert (await http.post("/v1/subscriptions", json=body)).status_code in (200, 201)
     found = (await http.get("/v1/topology")).json()
-    assert [each["name"] for each in found["queues"]] == ["q"]
+    assert [queue["name"] for queue in found["queues"]] == ["q"]
     assert found["subscriptions"] == [{"types": "content.*", "queue": "q", "shared": False}]
 
 
@@ -102,7 +102,7 @@ async def test_types_are_listed_with_who_sends_and_who_gets_them(http: Http) -> 
     await http.post("/v1/subscriptions", json={"types": "content.*", "queue": "copies"})
     sent = {"body": 1, "type": "content.published", "source": "cms"}
     assert (await http.post("/v1/queues/q/messages", json=sent)).status_code == 201
-    found = {each["type"]: each for each in (await http.get("/v1/types")).json()["items"]}
+    found = {type_["type"]: type_ for type_ in (await http.get("/v1/types")).json()["items"]}
     assert found["content.*"]["messages"] == {}
     published = found["content.published"]
     assert published["sources"] == ["cms"]
@@ -120,4 +120,4 @@ async def test_the_topology_of_a_tenant_has_nothing_of_another(http: Http, home:
     await store.queues.put(SYSTEM, "q", QueueSettings(max_retries=9))  # Shared, of the same name.
     await store.close()
     found = (await http.get("/v1/topology")).json()["queues"]
-    assert [(each["name"], each["shared"]) for each in found] == [("q", True), ("q", False)]
+    assert [(queue["name"], queue["shared"]) for queue in found] == [("q", True), ("q", False)]

@@ -17,10 +17,13 @@ async def test_problems_are_listed_worst_first_with_what_to_do(http: Http) -> No
     assert (await http.post("/v1/queues/slow/pause")).status_code < 300
     health = (await http.get("/v1/health", params={"check": "queues,pauses"})).json()
     assert (health["ok"], health["checked"]) == (False, ["pauses", "queues"])
-    found = [(each["severity"], each["code"], each["name"]) for each in health["problems"]]
+    found = [
+        (found_problem["severity"], found_problem["code"], found_problem["name"])
+        for found_problem in health["problems"]
+    ]
     assert found[0] == ("error", "dead_letters", "q")
     assert ("warning", "queue_paused", "slow") in found
-    assert all(each["action"] for each in health["problems"])
+    assert all(found_problem["action"] for found_problem in health["problems"])
     whole = (await http.get("/v1/health")).json()
     assert whole["checked"] == [*Check]
     assert whole["ok"] is False

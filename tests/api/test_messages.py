@@ -58,10 +58,10 @@ async def test_each_message_of_a_batch_has_its_own_delay(http: Http) -> None:
     sent = await http.post(f"{MESSAGES}/batch", json=body)
     assert sent.status_code == 201
     listed = await every_page(http, MESSAGES)
-    assert [(each["body"], each["state"]) for each in listed] == [
+    assert [(message["body"], message["state"]) for message in listed] == [
         ("now", "ready"), ("later", "delayed")
     ]  # fmt: skip
-    assert [each["id"] for each in listed] == sent.json()["ids"]
+    assert [message["id"] for message in listed] == sent.json()["ids"]
 
 
 async def test_a_wrong_message_of_a_batch_is_named_and_nothing_is_stored(http: Http) -> None:
@@ -114,8 +114,8 @@ async def test_bodies_may_be_text_or_bytes(http: Http) -> None:
     await send(http, body="plain", content_type="text")
     await send(http, body=encoded, content_type="bytes")
     pulled = await pull(http)
-    assert [each["body"] for each in pulled] == ["plain", encoded]
-    assert [each["metadata"]["content_type"] for each in pulled] == ["text", "bytes"]
+    assert [message["body"] for message in pulled] == ["plain", encoded]
+    assert [message["metadata"]["content_type"] for message in pulled] == ["text", "bytes"]
 
 
 async def test_a_message_with_an_id_is_stored_once(http: Http) -> None:
@@ -214,7 +214,7 @@ async def test_a_pull_waits_for_the_first_message(http: Http) -> None:
 
     began = monotonic()
     pulled, _ = await asyncio.gather(pull(http, wait_ms=20_000), send_soon())
-    assert [each["body"] for each in pulled] == ["late"]
+    assert [message["body"] for message in pulled] == ["late"]
     assert monotonic() - began < 15
     assert await pull(http, wait_ms=100) == []
 
@@ -231,9 +231,11 @@ async def test_messages_are_filtered(http: Http) -> None:
     second = await send(http, type="b", key="k")
     for query in ({"type": "a"}, {"correlation_id": "c"}, {"state": "ready"}):
         found = await every_page(http, MESSAGES, **query)
-        assert [each["id"] for each in found] == [first]
-    assert [each["id"] for each in await every_page(http, MESSAGES, state="blocked")] == [second]
-    assert [each["id"] for each in await every_page(http, MESSAGES, key="k", limit=1)] == [
+        assert [message["id"] for message in found] == [first]
+    assert [message["id"] for message in await every_page(http, MESSAGES, state="blocked")] == [
+        second
+    ]
+    assert [message["id"] for message in await every_page(http, MESSAGES, key="k", limit=1)] == [
         first, second
     ]  # fmt: skip
     assert await every_page(http, MESSAGES, older_than=3600) == []
@@ -250,7 +252,7 @@ async def test_a_page_of_few_matches_is_short_and_goes_on_where_it_ended(
     query = {"type": "rare"}
     while True:
         page = (await http.get(MESSAGES, params=query)).json()
-        pages.append([each["id"] for each in page["items"]])
+        pages.append([message["id"] for message in page["items"]])
         if page["next_cursor"] is None:
             break
         query["cursor"] = page["next_cursor"]
@@ -340,7 +342,7 @@ async def test_a_message_is_explained_and_traced(http: Http) -> None:
     assert (why["kind"], why["code"], why["correlation_id"]) == ("message", "delayed", "story")
     assert why["until"].endswith("Z")
     trace = (await http.get("/v1/trace/story")).json()
-    assert [each["id"] for each in trace["nodes"]] == [sent]
+    assert [node["id"] for node in trace["nodes"]] == [sent]
     assert trace["is_cut"] is False
     for path in ("/v1/trace/other", "/v1/messages/nothing/why", "/v1/dead/nothing/why"):
         problem(await http.get(path), 404, "not_found")

@@ -33,11 +33,20 @@ async def test_the_spans_of_a_request_arrive_at_a_receiver_of_otlp(
     exported = [ExportTraceServiceRequest.FromString(body) for _, body in collector.requests]
     assert {request.path for request, _ in collector.requests} == {"/v1/traces"}
     found = [resource_span for one in exported for resource_span in one.resource_spans]
-    names = {value.value.string_value for each in found for value in each.resource.attributes}
+    names = {
+        value.value.string_value
+        for resource_span in found
+        for value in resource_span.resource.attributes
+    }
     assert "front desk" in names
-    spans = {span.name: span for each in found for part in each.scope_spans for span in part.spans}
+    spans = {
+        span.name: span
+        for resource_span in found
+        for part in resource_span.scope_spans
+        for span in part.spans
+    }
     request = spans["POST /v1/queues/{queue}/messages"]
     assert (request.trace_id.hex(), request.parent_span_id.hex()) == (TRACE, PARENT)
-    assert {each.trace_id.hex() for each in spans.values()} == {TRACE}
+    assert {span.trace_id.hex() for span in spans.values()} == {TRACE}
     assert not [body for _, body in collector.requests if b"canary" in body]
     assert server.stderr() == ""

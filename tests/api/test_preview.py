@@ -217,10 +217,10 @@ def test_a_preview_uses_the_stored_calendars(tmp_path: Path) -> None:
     with TestClient(build_api(settings)) as server:
         server.headers.update(headers)
         answer = server.post(URL, json={**body, "calendar": "closed"})
-        assert [each["fire_at"][:10] for each in answer.json()["fires"]] == [
+        assert [fire["fire_at"][:10] for fire in answer.json()["fires"]] == [
             "2027-03-01",
             "2027-03-03",
         ]
         response = server.post(URL, json={**body, "calendar": "nowhere"})
         told = refusal(response, status=422, code="invalid_input")
-        assert [each["field"] for each in told["errors"]] == ["calendar"]
+        assert [error["field"] for error in told["errors"]] == ["calendar"]

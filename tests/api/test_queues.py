@@ -73,7 +73,7 @@ async def test_queues_are_listed_by_name_page_by_page(http: Http) -> None:
     names = [f"q{number}" for number in range(5)]
     for name in reversed(names):
         await make_queue(http, name)
-    assert [each["name"] for each in await every_page(http, "/v1/queues", limit=2)] == names
+    assert [queue["name"] for queue in await every_page(http, "/v1/queues", limit=2)] == names
     problem(await http.get("/v1/queues?cursor=x"), 422, "invalid_input")
     problem(await http.get("/v1/queues?limit=0"), 422, "invalid_input")
     told = problem(await http.get("/v1/queues?limits=5"), 400, "unknown_field")
@@ -113,9 +113,9 @@ async def test_a_page_of_queues_is_full_although_some_are_hidden(http: Http, hom
         await store.queues.put(SYSTEM, name, QueueSettings())
     await store.close()
     page = (await http.get("/v1/queues", params={"limit": 3})).json()
-    assert [each["name"] for each in page["items"]] == ["a", "b", "tickwork-2"]
+    assert [queue["name"] for queue in page["items"]] == ["a", "b", "tickwork-2"]
     rest = (await http.get("/v1/queues", params={"cursor": page["next_cursor"]})).json()
-    assert [each["name"] for each in rest["items"]] == ["z"]
+    assert [queue["name"] for queue in rest["items"]] == ["z"]
     assert rest["next_cursor"] is None
 
 
@@ -194,12 +194,12 @@ async def test_statistics_come_page_by_page_or_for_one_queue(http: Http) -> None
     while True:
         query = {"limit": "2"} | ({} if cursor is None else {"cursor": cursor})
         page = (await http.get("/v1/stats", params=query)).json()
-        seen += [each["queue"] for each in page["queues"]]
+        seen += [stats["queue"] for stats in page["queues"]]
         if (cursor := page["next_cursor"]) is None:
             break
     assert seen == names
     one = (await http.get("/v1/stats", params={"queue": "q3"})).json()
-    assert [each["queue"] for each in one["queues"]] == ["q3"]
+    assert [stats["queue"] for stats in one["queues"]] == ["q3"]
     for unknown in ("q9", "tickwork.deliveries"):
         problem(await http.get("/v1/stats", params={"queue": unknown}), 404, "not_found")
     problem(await http.get("/v1/stats", params={"limit": "101"}), 422, "invalid_input")
@@ -217,8 +217,8 @@ async def test_a_count_that_stops_at_its_bound_says_so(
     for name, counted, at_least in (("a", 2, ["ready"]), ("b", 1, [])):
         shown = (await http.get(f"/v1/queues/{name}")).json()
         (stats,) = (await http.get("/v1/stats", params={"queue": name})).json()["queues"]
-        for each in (shown, stats):
-            assert (each["counts"]["ready"], each["at_least"]) == (counted, at_least)
+        for answer in (shown, stats):
+            assert (answer["counts"]["ready"], answer["at_least"]) == (counted, at_least)
         bare = (await http.get(f"/v1/queues/{name}", params={"counts": "false"})).json()
         assert "counts" not in bare
     usage = (await http.get("/v1/usage")).json()
@@ -235,7 +235,7 @@ async def test_a_message_that_is_pulled_says_when_its_queue_was_last_pulled(http
     assert before["details"][0] == "no consumer has pulled from queue q yet"
     assert before["estimate"]["ahead"] == 1
     pulled = await http.post("/v1/queues/q/messages/pull", json={"batch_size": 1})
-    assert [each["id"] for each in pulled.json()["messages"]] == [first]
+    assert [message["id"] for message in pulled.json()["messages"]] == [first]
     after = (await http.get(f"/v1/messages/{second}/why")).json()
     assert after["details"][0].startswith("queue q was last pulled from at 20")
     assert after["estimate"]["ahead"] == 0
@@ -253,7 +253,7 @@ async def test_a_dead_letter_queue_is_created_with_the_queue_that_names_it(http:
     back = {"retries": [{"lease_id": pulled["lease_id"]}]}
     await http.post("/v1/queues/q/messages/ack", json=back)
     moved = (await http.get("/v1/queues/q-dead/messages")).json()["items"]
-    assert [each["id"] for each in moved] == [sent]
+    assert [message["id"] for message in moved] == [sent]
     changed = await http.patch("/v1/queues/q", json={"dead_letter_queue": "other"})
     assert changed.status_code == 200
     assert (await http.get("/v1/queues/other")).status_code == 200

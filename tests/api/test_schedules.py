@@ -64,7 +64,7 @@ async def test_a_list_is_created_whole_or_not_at_all(http: Http) -> None:
     good = {"interval_minutes": 30, "target": TARGET}
     response = await http.post("/v1/schedules", json=[good, good])
     assert response.status_code == 201
-    assert len({each["id"] for each in response.json()["items"]}) == 2
+    assert len({schedule["id"] for schedule in response.json()["items"]}) == 2
     wrong = [good, {**good, "timezone": "Mars"}, {**good, "intervall": 5}, 7]
     told = problem(await http.post("/v1/schedules", json=wrong[:3]), 400, "unknown_field")
     assert fields_of(told) == ["[1].timezone", "[2].intervall"]
@@ -131,7 +131,10 @@ async def test_schedules_are_listed_and_filtered_page_by_page(http: Http) -> Non
     await make(http, name="hourly", cron_expr="* * * * *")
 
     async def names(**query: Any) -> list[str]:
-        return [each["name"] for each in await every_page(http, "/v1/schedules", limit=2, **query)]
+        return [
+            schedule["name"]
+            for schedule in await every_page(http, "/v1/schedules", limit=2, **query)
+        ]
 
     assert await names() == ["s0", "s1", "s2", "s3", "s4", "hourly"]
     assert await names(owner="ada") == ["s1", "s3"]
@@ -189,7 +192,7 @@ async def test_the_next_fires_are_listed(http: Http) -> None:
     of_all = (await http.get("/v1/upcoming?limit=3")).json()["fires"]
     assert of_all[0]["name"] == "often"
     of_ada = (await http.get("/v1/upcoming?owner=ada&limit=1")).json()["fires"]
-    assert [each["name"] for each in of_ada] == ["daily"]
+    assert [fire["name"] for fire in of_ada] == ["daily"]
     problem(await http.get("/v1/upcoming?limit=1001"), 422, "invalid_input")
 
 

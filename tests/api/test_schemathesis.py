@@ -463,7 +463,7 @@ def test_a_hundred_requests_reach_the_body_of_each_operation(api: Api, part: int
         if "requestBody" in operation
     }
     wanted = asked & with_bodies
-    few = {each: api.reached(each) for each in wanted if api.reached(each) < REACHED}
+    few = {label: api.reached(label) for label in wanted if api.reached(label) < REACHED}
     assert not few
     served = {label for label, status in api.answers if status < 300}
     assert asked - served <= NOT_SERVED

@@ -43,8 +43,8 @@ class OpenStream:
 
     async def wait_for(self, name: str) -> dict[str, Any]:
         """The first event of a type."""
-        await eventually(lambda: name in [each for each, _ in self.events], timeout_seconds=10)
-        return next(data for each, data in self.events if each == name)
+        await eventually(lambda: name in [event for event, _ in self.events], timeout_seconds=10)
+        return next(data for event, data in self.events if event == name)
 
 
 def serving_of(http: Http) -> Serving:

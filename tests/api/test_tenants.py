@@ -29,7 +29,7 @@ async def test_a_tenant_is_created_changed_suspended_and_resumed(http: Http) -> 
     assert (await http.get("/v1/tenants/acme")).json()["suspended"] is True
     assert (await http.post("/v1/tenants/acme/resume")).json()["suspended"] is False
     listed = await every_page(http, "/v1/tenants", limit=1)
-    assert [each["id"] for each in listed] == ["acme", "default"]
+    assert [tenant["id"] for tenant in listed] == ["acme", "default"]
 
 
 async def test_a_quota_that_is_reached_answers_429_with_its_name_and_when_to_try_again(
@@ -110,7 +110,7 @@ async def test_a_key_is_created_used_rotated_and_revoked(http: Http) -> None:
     shown = await http.get(f"{base}/{key}")
     assert shown.json()["revoked_at"]
     listed = await http.get(base)
-    assert key in [each["id"] for each in listed.json()["items"]]
+    assert key in [shown_key["id"] for shown_key in listed.json()["items"]]
     for secret in (token, rotated["token"]):
         assert secret.rpartition("_")[2] not in shown.text + listed.text
     problem(await http.post(f"{base}/{key}/rotate", json={}), 409, "conflict")

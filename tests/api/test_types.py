@@ -56,7 +56,7 @@ async def http(home: Home) -> AsyncIterator[Http]:
 
 
 def fields_of(answer: dict[str, Any]) -> list[str]:
-    return [each["field"] for each in answer["errors"]]
+    return [error["field"] for error in answer["errors"]]
 
 
 async def test_sends_are_checked_against_the_types_of_the_app(http: Http) -> None:

@@ -29,11 +29,11 @@ async def test_runs_are_started_listed_and_shown(http: Http) -> None:
     assert made.status_code == 201
     assert (made.json()["status"], made.json()["params"]) == ("running", {"keyword": "tax"})
     many = await http.post(RUNS, json=[{"id": "b"}, {"params": 2}])
-    assert [each["params"] for each in many.json()["items"]] == [None, 2]
+    assert [run["params"] for run in many.json()["items"]] == [None, 2]
     assert many.json()["items"][1]["id"].startswith("run_")
     listed = await every_page(http, RUNS, limit=1)
     assert len(listed) == 3
-    assert {each["id"] for each in listed} >= {"a", "b"}
+    assert {run["id"] for run in listed} >= {"a", "b"}
     assert await every_page(http, RUNS, status="failed") == []
     assert await every_page(http, "/v1/workflows/other/runs") == []
     odd = await http.get(f"{RUNS}/a", params={"steps_from": -1, "steps_limit": 10_001})
