@@ -397,7 +397,7 @@ models = st.builds(
     days=st.dictionaries(st.integers(), st.dates(), max_size=3),
     listed=st.lists(st.integers(), max_size=3).map(str),
 )
-payloads: dict[Any, Payload[Any]] = {each: Payload(each) for each in (Order, Times)}
+payloads: dict[Any, Payload[Any]] = {model: Payload(model) for model in (Order, Times)}
 
 
 @settings(max_examples=examples(150), deadline=None)
