@@ -83,7 +83,7 @@ def routes(document: Mapping[str, Any]) -> Iterator[Route]:
     for path, item in document["paths"].items():
         for method, operation in item.items():
             content = operation.get("requestBody", {}).get("content", {})
-            schemas = [each["schema"] for each in content.values()]
+            schemas = [media["schema"] for media in content.values()]
             parameters = operation.get("parameters", ())
             queries = tuple(
                 parameter["name"] for parameter in parameters if parameter["in"] == "query"

@@ -182,9 +182,9 @@ async def test_a_sign_in_ends_the_other_sessions_of_the_key_if_asked(
 
     first, other = await signed_in(token), await signed_in(await new_key(store))
     second = await signed_in(token, end_others=False)
-    assert [await works(each) for each in (first, second, other)] == [True, True, True]
+    assert [await works(cookie) for cookie in (first, second, other)] == [True, True, True]
     third = await signed_in(token, end_others=True)
-    assert [await works(each) for each in (first, second, third, other)] == [
+    assert [await works(cookie) for cookie in (first, second, third, other)] == [
         False, False, True, True,
     ]  # fmt: skip
     answer = await http.post("/v1/session", json={"key": token, "end_others": "yes"})

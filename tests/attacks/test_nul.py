@@ -104,7 +104,7 @@ def bodies_of(operation: dict[str, Any], schemas: dict[str, Any]) -> Iterator[An
 
     def fields_of(schema: dict[str, Any]) -> set[str]:
         found = {*schema.get("properties", {})}
-        inner = [each for kind in ("oneOf", "allOf", "anyOf") for each in schema.get(kind, [])]
+        inner = [part for kind in ("oneOf", "allOf", "anyOf") for part in schema.get(kind, [])]
         if "$ref" in schema:
             inner.append(schemas[schema["$ref"].rpartition("/")[2]])
         return found.union(*map(fields_of, inner))
@@ -152,7 +152,11 @@ async def test_a_nul_in_the_data_of_users_is_kept(http: httpx.AsyncClient) -> No
 async def test_a_nul_inside_a_cursor_or_a_token_is_refused(http: httpx.AsyncClient) -> None:
     asked = 0
     for method, path, operation in await operations(http):
-        names = [each["name"] for each in operation.get("parameters", []) if each["in"] == "query"]
+        names = [
+            parameter["name"]
+            for parameter in operation.get("parameters", [])
+            if parameter["in"] == "query"
+        ]
         target = "/".join("x" if part.startswith("{") else part for part in path.split("/"))
         for position in (NUL, [NUL, NUL], ["x", NUL], {"name": NUL}) if "cursor" in names else ():
             answer = await http.request(method, target, params={"cursor": write_cursor(position)})

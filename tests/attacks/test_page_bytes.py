@@ -106,6 +106,6 @@ async def test_a_big_page_does_not_hold_the_loop(http: httpx.AsyncClient) -> Non
     async with loop_holds() as holds:
         _, seconds = min(
             [await holds.during(http.get("/v1/queues/q/messages?limit=1000")) for _ in range(3)],
-            key=lambda each: each[1],
+            key=lambda pair: pair[1],
         )
     assert seconds < 0.05

@@ -295,7 +295,9 @@ async def test_doctor_warns_of_a_file_that_others_can_read(tmp_path: Path) -> No
     await (await open_store(settings)).close()
 
     async def level() -> str:
-        return next(each.level for each in await examine(settings) if each.check == "access")
+        return next(
+            finding.level for finding in await examine(settings) if finding.check == "access"
+        )
 
     assert await level() == "ok"
     (tmp_path / "tickwork.db").chmod(0o644)
