@@ -44,7 +44,7 @@ def forbidden_ipv4() -> list[IPv4Address]:
 def forbidden_ipv6() -> list[IPv6Address]:
     """The edges of all networks of IPv6, and IPv6 around the edges of IPv4."""
     plain = [IPv6Address(at) for network in IPV6_NETWORKS for at in edges(IPv6Network(network))]
-    return [*plain, *(each for inner in forbidden_ipv4() for each in around(inner))]
+    return [*plain, *(address for inner in forbidden_ipv4() for address in around(inner))]
 
 
 def around(inner: IPv4Address) -> Iterator[IPv6Address]:
@@ -74,12 +74,12 @@ def hosts_of_ipv4(address: IPv4Address) -> Iterator[str]:
         f"{a}.{b}.{whole & 0xFFFF}",
         f"{a:#x}.{whole & 0xFFFFFF}",
     )
-    yield ".".join(f"0{each:o}" for each in (a, b, c, d))
-    yield ".".join(f"{each:#x}" for each in (a, b, c, d))
-    yield ".".join(f"{each:03d}" for each in (a, b, c, d))
+    yield ".".join(f"0{octet:o}" for octet in (a, b, c, d))
+    yield ".".join(f"{octet:#x}" for octet in (a, b, c, d))
+    yield ".".join(f"{octet:03d}" for octet in (a, b, c, d))
     yield f"0{a:o}.{b:#x}.{c}.{d}"
     yield f"{a + 256}.{b}.{c}.{d}"
-    yield "".join(f"%{ord(each):02x}" for each in plain)
+    yield "".join(f"%{ord(character):02x}" for character in plain)
     yield plain.replace(".", "%2e")
     yield plain.translate(_WIDE)
     yield plain.translate(_CIRCLED)
@@ -101,9 +101,9 @@ def hosts_of_ipv6(address: IPv6Address) -> Iterator[str]:
 
 def forbidden_urls() -> list[str]:
     """All spellings, as URLs."""
-    hosts = [host for each in forbidden_ipv4() for host in hosts_of_ipv4(each)]
-    hosts += [host for each in forbidden_ipv6() for host in hosts_of_ipv6(each)]
-    dotted = [str(IPv6Address(0xFFFF << 32 | int(each))) for each in forbidden_ipv4()]
-    hosts += [f"[{each}]" for each in dotted]
-    hosts += [f"[::ffff:{each}]" for each in forbidden_ipv4()]
+    hosts = [host for address in forbidden_ipv4() for host in hosts_of_ipv4(address)]
+    hosts += [host for address in forbidden_ipv6() for host in hosts_of_ipv6(address)]
+    dotted = [str(IPv6Address(0xFFFF << 32 | int(address))) for address in forbidden_ipv4()]
+    hosts += [f"[{address}]" for address in dotted]
+    hosts += [f"[::ffff:{address}]" for address in forbidden_ipv4()]
     return [f"https://{host}/in" for host in dict.fromkeys(hosts)]

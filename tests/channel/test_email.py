@@ -225,7 +225,7 @@ async def test_a_password_is_sent_over_starttls_if_the_certificate_is_valid(
     with mail_server(mailbox, authenticator=logins, tls_context=context) as port:
         result = await bounded(EmailChannel(Relay(OWN_ADDRESS, port, *LOGIN)), an_email())
     assert (result.is_delivered, len(mailbox.envelopes)) == (is_trusted, is_trusted)
-    assert logins.seen == [tuple(each.encode() for each in LOGIN)] * is_trusted
+    assert logins.seen == [tuple(credential.encode() for credential in LOGIN)] * is_trusted
     assert result.kind == (None if is_trusted else ErrorKind.TLS)
 
 
@@ -390,7 +390,7 @@ async def test_an_email_that_is_refused_leaves_nothing_for_the_next(
 ) -> None:
     mailbox.answers["bob@example.com"] = "451 later"
     to = [["ada@example.com"], ["bob@example.com"], ["cy@example.com"]]
-    sent = [await send(channel, 1, to=each) for each in to]
+    sent = [await send(channel, 1, to=recipients) for recipients in to]
     await channel.close()
     assert sent == [[True], [False], [True]]
     assert [envelope.rcpt_tos for envelope in mailbox.envelopes] == [to[0], to[2]]

@@ -57,7 +57,7 @@ SENT: dict[str, dict[str, Any]] = {
         ],
     },
     "sendgrid": {
-        "personalizations": [{"to": [{"email": each} for each in TO]}],
+        "personalizations": [{"to": [{"email": address} for address in TO]}],
         "from": {"email": "shop@example.com", "name": "Shop"},
         "subject": SUBJECT,
         "content": [

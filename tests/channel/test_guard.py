@@ -70,7 +70,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[list[str]]]:
             return [*system(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)]
         kept = answers[host]
         found = kept.pop(0) if len(kept) > 1 else kept[0]
-        return [each for one in found for each in system(one, port, type=socket.SOCK_STREAM)]
+        return [address for one in found for address in system(one, port, type=socket.SOCK_STREAM)]
 
     monkeypatch.setattr(socket, "getaddrinfo", lookup)
     return answers
@@ -131,10 +131,10 @@ def test_a_public_address_is_not_refused(address: str) -> None:
 def test_every_forbidden_address_is_refused_when_the_socket_is_made() -> None:
     guard = Guard()
     reached = []
-    for each in [*forbidden_ipv4(), *forbidden_ipv6()]:
+    for address in [*forbidden_ipv4(), *forbidden_ipv6()]:
         with suppress(Refused):
-            guard.check_address(str(each))
-            reached.append(each)
+            guard.check_address(str(address))
+            reached.append(address)
     assert reached == []
 
 
@@ -170,7 +170,7 @@ async def test_no_spelling_opens_a_socket_of_the_connector_alone(
     """The second wall holds without the first one: no URL is checked here."""
     reached: list[str] = []
     async with aiohttp.ClientSession(connector=Guard().connector()) as session:
-        for url in (each for each in URLS if not is_read_as_public(each)):
+        for url in (candidate for candidate in URLS if not is_read_as_public(candidate)):
             with suppress(aiohttp.ClientError, ValueError):
                 await session.get(URL(url, encoded=True))
             if sockets.made != len(reached):
@@ -300,10 +300,10 @@ async def test_name_servers_that_hang_hold_up_nothing_else(name_server: NameServ
             assert await asyncio.to_thread(lambda: 1) == 1
             result = await channel.deliver(to(f"http://good.example:{port}/"))
         assert result.is_delivered
-        assert not any(each.done() for each in hanging)
+        assert not any(delivery.done() for delivery in hanging)
         assert len(name_server.asked) == len(hosts) + 1  # One lookup of each name.
         name_server.released.set()
-        assert {(await each).kind for each in hanging} == {ErrorKind.DNS}
+        assert {(await delivery).kind for delivery in hanging} == {ErrorKind.DNS}
         await channel.close()
 
 
@@ -321,7 +321,7 @@ async def test_a_domain_whose_name_server_hangs_takes_few_threads(name_server: N
         assert result.is_delivered
         assert len(name_server.asked) == LOOKUPS_OF_DOMAIN_MAX + 1
         name_server.released.set()
-        assert {(await each).kind for each in hanging} == {ErrorKind.DNS}
+        assert {(await delivery).kind for delivery in hanging} == {ErrorKind.DNS}
         await channel.close()
 
 

@@ -31,7 +31,7 @@ async def test_a_webhook_is_shown_with_what_is_wrong_with_its_signature() -> Non
     with suppress(asyncio.CancelledError):
         await serving
     assert statuses == [200, 401, 401]
-    first, second, third = (each for each in shown if each.startswith("POST"))
+    first, second, third = (line for line in shown if line.startswith("POST"))
     assert first == "POST /in  signed"
     assert second.startswith("POST /in  NOT VALID: it is signed with another secret")
     assert third == "POST /in  NOT SIGNED"

@@ -28,7 +28,7 @@ def test_a_secret_is_read_as_it_was_written(secret: str, tenant: str, row: str, 
 def test_a_stored_secret_shows_nothing_and_is_different_each_time() -> None:
     stored = {BOX.encrypt("whsec_abc", *PLACE) for _ in range(10)}
     assert len(stored) == 10
-    assert not any(b"whsec" in each or b"abc" in each for each in stored)
+    assert not any(b"whsec" in sealed or b"abc" in sealed for sealed in stored)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_key_file_is_made_once_and_only_its_owner_may_read_it(tmp_path: Path) 
     SecretBox.from_text(key)
     assert path.stat().st_mode & 0o777 == 0o600
     assert key_in_file(path) == key
-    assert [each.name for each in tmp_path.iterdir()] == ["tickwork.key"]
+    assert [file.name for file in tmp_path.iterdir()] == ["tickwork.key"]
 
 
 def test_a_key_file_that_is_missing_or_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_threads_that_need_a_key_at_once_get_one_whole_key(tmp_path: Path) -> No
             return key_in_file(path)
 
         with ThreadPoolExecutor(threads) as pool:
-            keys = {each.result() for each in [pool.submit(read) for _ in range(threads)]}
+            keys = {future.result() for future in [pool.submit(read) for _ in range(threads)]}
         assert keys == {path.read_text().strip()}
         SecretBox.from_text(keys.pop())
     assert len([*tmp_path.iterdir()]) == 20
@@ -135,12 +135,12 @@ def test_processes_that_need_a_key_at_once_get_one_key(tmp_path: Path) -> None:
     command = [sys.executable, "-c", program, str(tmp_path / "key")]
     pipe = subprocess.PIPE
     started = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(3)]
-    for each in started:
-        assert each.stdout is not None
-        assert each.stdout.readline() == "ready\n"
-    for each in started:
-        assert each.stdin is not None
-        each.stdin.write("\n")
-        each.stdin.flush()
-    keys = {each.communicate(timeout=60)[0].strip() for each in started}
+    for process in started:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    keys = {process.communicate(timeout=60)[0].strip() for process in started}
     assert keys == {(tmp_path / "key").read_text().strip()}

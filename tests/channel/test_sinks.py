@@ -112,8 +112,10 @@ class World:
         if not tenants:
             await self.store.messages.send_bulk(DEFAULT, queue, made)
         send, pairs = self.store.messages.send, zip(tenants, made, strict=False)
-        await asyncio.gather(*(send(Scope(tenant), queue, each) for tenant, each in pairs))
-        consumer = next(each for each in self._outside.consumers if each.queue.name == queue)
+        await asyncio.gather(*(send(Scope(tenant), queue, message) for tenant, message in pairs))
+        consumer = next(
+            candidate for candidate in self._outside.consumers if candidate.queue.name == queue
+        )
         return await self.handle(consumer, SYSTEM)
 
     async def handle(self, consumer: Consumer, scope: Scope) -> list[str]:
@@ -122,13 +124,13 @@ class World:
         claimed = await claim(self.store, self._node, queue=queue, scope=scope)
         options: Any = {"compose": None, "monotonic": lambda: 0.0, "deadline": 60.0}
         messages = [
-            ClaimedMessage(each, msgspec.json.decode(each.body), **options)
-            for each in sorted(claimed, key=lambda each: each.id)
+            ClaimedMessage(stored_message, msgspec.json.decode(stored_message.body), **options)
+            for stored_message in sorted(claimed, key=lambda stored_message: stored_message.id)
         ]
         handler = consumer.handler_for(None)
         assert handler is not None
         given = [ClaimedBatch(queue, messages)] if handler.is_batch else messages
-        await asyncio.gather(*(handler.function(each) for each in given))
+        await asyncio.gather(*(handler.function(argument) for argument in given))
         return [shown(message.outcome) for message in messages]
 
     async def endpoints(self, urls: Sequence[str]) -> list[str]:
@@ -164,7 +166,7 @@ class World:
         """What becomes of the messages of all queues that push."""
         found = await self._outside.find()
         handled = [self.handle(consumer.consumer, consumer.scope) for consumer in found.consumers]
-        return [each for one in await asyncio.gather(*handled) for each in one]
+        return [outcome for one in await asyncio.gather(*handled) for outcome in one]
 
 
 def type_of(url: str) -> str:
@@ -182,7 +184,7 @@ def shown(outcome: Any) -> str:
 
 
 def connected_ports(opened: Sequence[Opened]) -> set[int | None]:
-    return {each.port for each in opened if each.event == "socket.connect"}
+    return {opening.port for opening in opened if opening.event == "socket.connect"}
 
 
 Sink = Callable[[World, Sequence[str]], Awaitable[list[str]]]

@@ -212,7 +212,9 @@ async def test_an_answer_may_take_the_whole_timeout(
 
     monkeypatch.setattr(aiohttp.ClientSession, "request", watched)
     assert (await bounded(channel, to(server.url, timeout_seconds=300.0))).is_delivered
-    assert [(each.total, each.sock_read) for each in timeouts] == [(None, None)]
+    assert [(request_timeout.total, request_timeout.sock_read) for request_timeout in timeouts] == [
+        (None, None)
+    ]
 
 
 @pytest.mark.soak
@@ -346,7 +348,7 @@ async def test_a_connection_that_was_closed_while_it_was_kept_is_no_failure(
     transport = server.requests[0][0].transport
     assert transport is not None
     transport.close()
-    await eventually(lambda: not any(each.is_connected() for each in kept(channel)))
+    await eventually(lambda: not any(connection.is_connected() for connection in kept(channel)))
     assert (await bounded(channel, to(server.url))).is_delivered
 
 
@@ -445,11 +447,11 @@ async def test_bad_receivers_do_not_delay_others(server: Receiver) -> None:
         await eventually(lambda: len(silent.requests) == len(hanging))
         beside = await latencies(channel, server.url)
         assert keeps_latency(alone, beside), (alone, beside)
-        assert not any(each.done() for each in (*hanging, *pressing))
+        assert not any(task.done() for task in (*hanging, *pressing))
         silent.ended.set()
-        assert all(each.is_delivered for each in await asyncio.gather(*hanging))
-        for each in pressing:
-            each.cancel()
+        assert all(delivery.is_delivered for delivery in await asyncio.gather(*hanging))
+        for task in pressing:
+            task.cancel()
         await asyncio.wait(pressing)
     await channel.close()
 

@@ -58,7 +58,7 @@ async def test_blocks_that_may_take_equally_long_share_a_timer(
 
     monkeypatch.setattr(loop, "call_at", counted)
     for _ in range(10):
-        await asyncio.gather(*(block(each) for each in (LONG, LONG, 2 * LONG)))
+        await asyncio.gather(*(block(limit_seconds) for limit_seconds in (LONG, LONG, 2 * LONG)))
     assert len(timers) == 2
 
 
