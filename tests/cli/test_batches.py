@@ -99,8 +99,8 @@ def test_a_batch_is_created_from_json_lines(desk: Desk, tmp_path: Path) -> None:
     made = desk.json("batches", "create", "emails", str(lines), "--type", "welcome")
     assert (made["queue"], made["total"], made["pending"]) == ("emails", 3, 3)
     waiting = desk.json("queues", "peek", "emails")
-    assert [each["body"] for each in waiting] == [{"to": "ada"}, "bob", 7]
-    assert {each["type"] for each in waiting} == {"welcome"}
+    assert [message["body"] for message in waiting] == [{"to": "ada"}, "bob", 7]
+    assert {message["type"] for message in waiting} == {"welcome"}
     printed = desk.run("batches", "create", "emails", "-", given="1\n2\n")
     assert (printed.exit_code, printed.stderr) == (0, "")
     assert printed.stdout.splitlines()[1].split()[1:4] == ["emails", "running", "2"]

@@ -43,7 +43,7 @@ def office(desk: Desk) -> Desk:
 
 def test_entities_are_listed_shown_changed_and_deleted(office: Desk) -> None:
     assert office.json("entities", "list") == [{"type": "Brand", "entities": 3}]
-    assert [each["key"] for each in office.json("entities", "list", "Brand")] == [
+    assert [entity["key"] for entity in office.json("entities", "list", "Brand")] == [
         "abc",
         "llc",
         "x/y",
@@ -64,7 +64,7 @@ def test_entities_are_listed_shown_changed_and_deleted(office: Desk) -> None:
     assert office.json("entities", "alarm", "Brand", "llc", "--at", at)["alarm_at"] == at
     assert "none" in office.answer("entities", "alarm", "Brand", "llc", "--delete")
     office.answer("entities", "delete", "Brand", "llc")
-    assert [each["key"] for each in office.json("entities", "list", "Brand")] == ["abc", "x/y"]
+    assert [entity["key"] for entity in office.json("entities", "list", "Brand")] == ["abc", "x/y"]
 
 
 def test_what_an_entity_waits_for_is_explained(office: Desk) -> None:

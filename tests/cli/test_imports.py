@@ -69,14 +69,14 @@ def test_a_dry_run_refuses_what_the_import_refuses(desk: Desk) -> None:
     file = desk.folder / "jobs"
     file.write_text(f"* * * * * /usr/bin/report.sh {'x' * 130_000}\n")
     told = [desk.run("import", "crontab", str(file), *words) for words in (["--dry-run"], [])]
-    assert [each.exit_code for each in told] == [2, 2]
+    assert [result.exit_code for result in told] == [2, 2]
     assert told[0].stderr == told[1].stderr
     assert (schedules(desk), desk.json("queues", "list")) == ([], [])
     file.write_text("* * * * * /usr/bin/report.sh\n")
     for option, says in (("--schedules-max", "0 schedules"), ("--queues-max", "0 queues and may")):
         assert desk.run("tenants", "limits", "default", option, "0", "--reset").exit_code == 0
         told = [desk.run("import", "crontab", str(file), *words) for words in (["--dry-run"], [])]
-        assert [each.exit_code for each in told] == [1, 1]
+        assert [result.exit_code for result in told] == [1, 1]
         assert told[0].stderr == told[1].stderr
         assert says in told[0].stderr
     assert (schedules(desk), desk.json("queues", "list")) == ([], [])
@@ -148,7 +148,7 @@ def test_the_file_of_beat_and_the_tables_of_django_are_read(desk: Desk) -> None:
         entry = ScheduleEntry(name="a", task="t", schedule=crontab(minute=5), args=(), kwargs={})
         stored["entries"], stored["tz"] = {"a": entry}, "UTC"
     found = desk.json("import", "celery-beat", str(desk.folder / "beat"), "--name", "file")
-    assert [each["timing"] for each in found["created"]] == ["5 * * * *"]
+    assert [schedule["timing"] for schedule in found["created"]] == ["5 * * * *"]
     path = desk.folder / "django.db"
     connection = sqlite3.connect(path)
     connection.executescript(
@@ -172,8 +172,8 @@ def test_the_file_of_beat_and_the_tables_of_django_are_read(desk: Desk) -> None:
     connection.close()
     words = ("import", "celery-beat", f"sqlite:///{path}", "--name", "django", "--skip-refused")
     found = desk.json(*words)
-    assert [each["timing"] for each in found["created"]] == ["0 9 * * 1,2,3,4,5", "7200"]
-    assert [each["label"] for each in found["refused"]] == ["sunny"]
+    assert [schedule["timing"] for schedule in found["created"]] == ["0 9 * * 1,2,3,4,5", "7200"]
+    assert [refusal["label"] for refusal in found["refused"]] == ["sunny"]
     assert found["notes"] == ["off is disabled there and is left out"]
 
 
@@ -184,10 +184,10 @@ def test_tasks_of_celery_keep_their_times_when_clocks_change(module: Path) -> No
     module.write_text(CELERY + hourly)
     for start, is_autumn in ((START, False), (datetime(2026, 10, 23, tzinfo=UTC), True)):
         read = read_celery("their_app:app", start)
-        found = [each for entry in read.entries if (each := differences(entry, start))]
+        found = [difference for entry in read.entries if (difference := differences(entry, start))]
         # In autumn Celery leaves out the hour that comes twice.
-        assert [each.label for each in found] == (["hourly"] if is_autumn else [])
-        assert all("clocks of Europe/Berlin change" in each.reason for each in found)
+        assert [difference.label for difference in found] == (["hourly"] if is_autumn else [])
+        assert all("clocks of Europe/Berlin change" in difference.reason for difference in found)
 
 
 def test_the_old_fires_are_those_of_celery_across_clock_changes() -> None:
@@ -229,7 +229,7 @@ scheduler.add_job(sync, "cron", hour=3)
 def test_an_unchanged_apscheduler_imported_again_changes_nothing(desk: Desk, module: Path) -> None:
     module.write_text(INTERVALS)
     first = desk.json("import", "apscheduler", "their_app:scheduler")
-    names = {each["name"] for each in first["created"]}
+    names = {schedule["name"] for schedule in first["created"]}
     assert len(names) == 3
     assert {name.rpartition("-")[0] for name in names} == {
         "apscheduler/sync",
@@ -268,7 +268,9 @@ def test_jobs_of_apscheduler_are_imported(desk: Desk, module: Path) -> None:
     module.write_text(APSCHEDULER)
     found = desk.json("import", "apscheduler", "their_app:scheduler")
     assert (len(found["created"]), found["refused"], found["differences"]) == (6, [], [])
-    timings = {each["entry"].partition(":")[0]: each["timing"] for each in found["created"]}
+    timings = {
+        schedule["entry"].partition(":")[0]: schedule["timing"] for schedule in found["created"]
+    }
     assert timings["friday"] == "0 8 * * 5#2"
     assert timings["last"] == "*/15 23 L * *"
     assert timings["both"].startswith("FREQ=DAILY")

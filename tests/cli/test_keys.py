@@ -73,7 +73,7 @@ def test_a_tenant_is_made_limited_suspended_and_resumed(office: Desk) -> None:
     assert office.json("tenants", "suspend", "acme", "--yes")["suspended"] is True
     assert "suspended" in office.answer("tenants", "list")
     assert office.json("tenants", "resume", "acme")["suspended"] is False
-    assert [each["id"] for each in office.json("tenants", "list")] == ["acme", "default"]
+    assert [tenant["id"] for tenant in office.json("tenants", "list")] == ["acme", "default"]
     for words, says in (
         (["create", "acme"], "tenant acme exists already"),
         (["create", "other", "--weight", "0"], "--weight: must be from 1 to 1000"),

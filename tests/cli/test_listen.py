@@ -82,11 +82,14 @@ async def test_a_wrong_signature_is_refused(app: Tickwork, home: Home, children:
         forwarder, forwarding = await listening(
             children, home, "--secret", OTHER_SECRET, "--forward", server.url
         )
-        for child, each in ((listener, url), (forwarder, forwarding)):
-            firing = await fired(app, f"{each}/orders")
+        for child, address in ((listener, url), (forwarder, forwarding)):
+            firing = await fired(app, f"{address}/orders")
             assert (firing.status, firing.result_code) == ("dead", 401)
             assert child.lines()[1].startswith("POST /orders  NOT VALID: ")
-            async with aiohttp.ClientSession() as session, session.post(each, data=b"{}") as answer:
+            async with (
+                aiohttp.ClientSession() as session,
+                session.post(address, data=b"{}") as answer,
+            ):
                 assert answer.status == 401
             await child.line("POST /  NOT SIGNED")
             await interrupted(child)

@@ -26,8 +26,8 @@ def message(body: bytes = b'{"to":"ada"}', **fields: object) -> NewMessage:
 def send(desk: Desk, *messages: NewMessage) -> None:
     async def work(store: Store) -> None:
         await store.queues.put(DEFAULT, "emails", QueueSettings())
-        for each in messages:
-            await store.messages.send(DEFAULT, "emails", each)
+        for new_message in messages:
+            await store.messages.send(DEFAULT, "emails", new_message)
 
     desk.store(work)
 
@@ -86,7 +86,9 @@ def test_the_next_messages_of_a_queue_are_shown_and_stay(desk: Desk) -> None:
         *("message", "visible_at", "type", "key", "priority", "attempts", "body")
     ]
     assert row.endswith('welcome              4         0  {"to":"ada"}')
-    assert [each["state"] for each in desk.json("queues", "peek", "emails")] == ["ready"]
+    assert [shown_message["state"] for shown_message in desk.json("queues", "peek", "emails")] == [
+        "ready"
+    ]
 
 
 def test_claimed_messages_are_listed_with_who_has_them_and_filters_apply(desk: Desk) -> None:
@@ -137,8 +139,8 @@ def test_what_is_overdue_is_listed(desk: Desk) -> None:
     desk.store(overdue)
     assert desk.json("late")["schedules"] == []  # A time in the past is due when it is created.
     found = desk.json("late", "--seconds", "0")
-    assert [each["name"] for each in found["schedules"]] == ["report"]
-    assert [(each["queue"], each["messages"]) for each in found["queues"]] == [("emails", 2)]
+    assert [schedule["name"] for schedule in found["schedules"]] == ["report"]
+    assert [(queue["queue"], queue["messages"]) for queue in found["queues"]] == [("emails", 2)]
     lines = desk.answer("late", "--seconds", "0").splitlines()
     assert lines[0].split() == ["schedule", "name", "due_at", "timezone", "late"]
     assert lines[3].split() == ["queue", "ready", "oldest", "late", "paused"]
@@ -156,7 +158,7 @@ def test_the_number_of_shards_is_changed_and_a_bad_one_refused(desk: Desk) -> No
         "led": 0,
         "schedulers": 0,
     }
-    assert [each["action"] for each in desk.json("audit")] == ["cluster.reshard"] * 2
+    assert [entry["action"] for entry in desk.json("audit")] == ["cluster.reshard"] * 2
     for bad, said in (("48", "N: must be a power of two"), ("x", "N: must be a whole number")):
         result = desk.run("cluster", "reshard", bad)
         assert (result.exit_code, result.stdout) == (2, "")
@@ -166,7 +168,7 @@ def test_the_number_of_shards_is_changed_and_a_bad_one_refused(desk: Desk) -> No
 def test_everything_is_paused_and_resumed(desk: Desk) -> None:
     desk.answer("migrate")
     assert desk.answer("cluster", "pause").startswith("everything is paused since 20")
-    said = {each["check"]: each["says"] for each in desk.json("doctor")}
+    said = {finding["check"]: finding["says"] for finding in desk.json("doctor")}
     assert "everything is paused" in said["processes"]
     assert desk.answer("cluster", "resume") == "resumed\n"
     assert len(desk.json("audit")) == 2
@@ -176,11 +178,11 @@ def test_fire_windows_are_widened_and_narrowed(desk: Desk) -> None:
     desk.answer("migrate")
     assert desk.answer("cluster", "widen", "600") == "fire windows: at least 600 s\n"
     assert "fire windows: at least 600 s\n" in desk.answer("cluster", "show")
-    said = {each["check"]: each["says"] for each in desk.json("doctor")}
+    said = {finding["check"]: finding["says"] for finding in desk.json("doctor")}
     assert said["fire windows"] == "they are widened: slots come up to 600 s late"
     assert desk.json("cluster", "narrow")["widened_seconds"] == 0
     assert "fire windows: those of the schedules\n" in desk.answer("cluster", "show")
-    assert [each["action"] for each in desk.json("audit")] == ["cluster.widen"] * 2
+    assert [entry["action"] for entry in desk.json("audit")] == ["cluster.widen"] * 2
     for bad in ("-1", "x", "86401"):
         result = desk.run("cluster", "widen", "--", bad)
         assert (result.exit_code, result.stdout) == (2, "")
@@ -190,7 +192,9 @@ def test_doctor_says_which_roles_no_process_has(desk: Desk) -> None:
     desk.answer("migrate")
 
     def said() -> dict[str, tuple[str, str]]:
-        return {each["check"]: (each["level"], each["says"]) for each in desk.json("doctor")}
+        return {
+            finding["check"]: (finding["level"], finding["says"]) for finding in desk.json("doctor")
+        }
 
     assert said()["processes"] == ("ok", "no process runs on this database now")
     assert said()["API keys"][1].startswith("there is none")

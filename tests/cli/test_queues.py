@@ -161,7 +161,7 @@ def test_each_tenant_sees_its_own_queues(desk: Desk) -> None:
 
     desk.store(make)
     assert desk.answer("queues", "list") == "there are no queues\n"
-    assert [each["name"] for each in desk.json("queues", "list", "--tenant", "acme")] == ["own"]
+    assert [queue["name"] for queue in desk.json("queues", "list", "--tenant", "acme")] == ["own"]
 
 
 @pytest.mark.parametrize("command", ["stats", "pause", "resume", "purge", "delete"])
@@ -183,7 +183,7 @@ def test_commands_work_the_same_on_postgres(tmp_path: Path, postgres_url: str) -
     assert "tickwork migrate" in unready.stderr
     desk.answer("migrate")
     desk.store(put)
-    assert [each["name"] for each in desk.json("queues", "list")] == ["emails", "events"]
+    assert [queue["name"] for queue in desk.json("queues", "list")] == ["emails", "events"]
     assert desk.json("queues", "stats", "emails")["counts"]["ready"] == 3
 
 
@@ -235,7 +235,7 @@ def test_limits_are_put_listed_and_deleted(desk: Desk) -> None:
     shown = desk.json("limits", "put", "ours", "--concurrency", "5", "--shared")
     assert (shown["concurrency"], shown["rate"]) == (5, None)
     assert desk.answer("limits", "list").splitlines()[1].split() == ["partner", "100.0", "60.0"]
-    assert [each["name"] for each in desk.json("limits", "list", "--shared")] == ["ours"]
+    assert [limit["name"] for limit in desk.json("limits", "list", "--shared")] == ["ours"]
     refused = desk.run("limits", "put", "partner", "--period-seconds", "60")
     assert "--rate: is missing" in refused.stderr
     assert desk.answer("limits", "delete", "partner") == "partner is deleted\n"

@@ -271,7 +271,7 @@ async def test_an_app_handles_messages_until_shutdown(
     await child.succeeded()
 
     lines = [json.loads(line) for line in child.stderr().splitlines()]
-    assert [each["event"] for each in lines] == [
+    assert [line["event"] for line in lines] == [
         "handling",
         "stopping: running handlers finish, other messages are released",
     ]
@@ -279,7 +279,7 @@ async def test_an_app_handles_messages_until_shutdown(
     assert lines[0]["roles"] == ["scheduler", "worker"]
     assert await store.queues.counts(DEFAULT, "work") == Counts()
     sent = await store.messages.peek(DEFAULT, "out", 10)
-    assert sorted(each.body for each in sent) == [b'"here"', b'"there"']
+    assert sorted(message.body for message in sent) == [b'"here"', b'"there"']
     await store.close()
 
 
@@ -370,7 +370,7 @@ async def test_log_lines_are_json_and_a_handlers_lines_carry_its_context(
 
     def lines() -> dict[str, Any]:
         found = [json.loads(line) for line in child.stderr().splitlines(keepends=False)]
-        return {each["event"]: each for each in found}
+        return {line["event"]: line for line in found}
 
     await eventually(lambda: '"message retried"' in child.stderr())
     about = {"message_id": message_id, "correlation_id": "c-1", "attempt": 1, "type": "greeting"}
@@ -469,10 +469,10 @@ async def test_a_handler_in_a_process_logs_as_its_worker_does(
     child.terminate()
     await child.succeeded()
     lines = [json.loads(line) for line in child.stderr().splitlines()]
-    (handled,) = [each for each in lines if each["event"] == "handled"]
+    (handled,) = [line for line in lines if line["event"] == "handled"]
     assert (handled["level"], handled["order"]) == ("info", 17)
     assert (handled["message_id"], handled["correlation_id"]) == (message_id, "c-1")
-    assert not [each for each in lines if each["event"] == "unwanted"]
+    assert not [line for line in lines if line["event"] == "unwanted"]
 
 
 def contains(child: Child, text: str) -> bool:

@@ -194,7 +194,7 @@ def test_tonight_ends_in_the_morning(desk: Desk) -> None:
     made(desk, "--interval-seconds", "3600", "--name", "hourly")
     made(desk, "--once-at", "2060-01-01T11:00:00Z", "--name", "later")
     found = desk.json("upcoming", "--tonight")
-    assert {each["name"] for each in found} <= {"hourly"}
+    assert {fire["name"] for fire in found} <= {"hourly"}
     assert len(found) <= 24
 
 
@@ -345,7 +345,7 @@ def test_schedules_are_listed_by_owner_name_prefix_and_metadata(desk: Desk) -> N
 
     def names(*words: str) -> list[object]:
         listed = json.loads(desk.answer("schedules", "list", *words, "--json"))
-        return [each["name"] for each in listed]
+        return [schedule["name"] for schedule in listed]
 
     assert names("--owner", "ada") == ["report:a"]
     assert names("--name-prefix", "report:") == ["report:a", "report:b"]

@@ -19,8 +19,8 @@ ONE, OTHER = (UUID(f"0199a7c2-0000-7000-8000-{name}00000000ff") for name in ("0a
 
 async def put(store: Store) -> None:
     await store.queues.put(DEFAULT, "emails", QueueSettings())
-    for each in (ONE, OTHER):
-        await store.messages.send(DEFAULT, "emails", NewMessage(id=each, body=b"{}"))
+    for message_id in (ONE, OTHER):
+        await store.messages.send(DEFAULT, "emails", NewMessage(id=message_id, body=b"{}"))
 
 
 def test_an_id_may_be_given_by_its_last_digits(desk: Desk) -> None:

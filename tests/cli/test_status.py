@@ -32,7 +32,7 @@ def test_all_checks_are_made_and_shown_as_json(desk: Desk) -> None:
     assert found.exit_code == 1
     health = json.loads(found.stdout)
     assert health["checked"] == [*Check]
-    assert [each["code"] for each in health["problems"]] == ["no_scheduler", "no_worker"]
+    assert [problem["code"] for problem in health["problems"]] == ["no_scheduler", "no_worker"]
     refused = desk.run("status", "--check", "queue")
     assert refused.exit_code == 2
     assert "check" in refused.stderr

@@ -62,7 +62,7 @@ async def test_the_screen_shows_queues_failures_and_nodes_and_survives_an_error(
 def test_json_prints_one_look(desk: Desk) -> None:
     desk.answer("queues", "create", "emails")
     shown = desk.json("top")
-    assert [each["queue"] for each in shown["queues"]] == ["emails"]
+    assert [queue["queue"] for queue in shown["queues"]] == ["emails"]
     assert (shown["nodes"], shown["late_seconds"]) == ([], 0.0)
 
 
