@@ -308,7 +308,7 @@ def _plain(value: Any, tenant: str) -> Any:
     return _TIME.sub("TIME", _ID.sub("ID", text))
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("story", STORIES, ids=lambda function: function.__name__)
 async def test_an_app_and_a_client_give_equal_results(story: Any, sides: Any) -> None:
     here, there = [await tell(story, side) for side in sides]
     for own, other in zip(here, there, strict=True):

@@ -206,10 +206,19 @@ def test_a_list_goes_on_to_the_last_page_and_stops_at_the_limit() -> None:
         return Answer(200, {}, json.dumps({"items": items, "next_cursor": cursor}).encode())
 
     client, scripted = client_of(page("a", "b", cursor="2"), page("c", cursor="3"), page("d"))
-    assert [each.types for each in client.subscriptions.list()] == ["a", "b", "c", "d"]
+    assert [subscription.types for subscription in client.subscriptions.list()] == [
+        "a",
+        "b",
+        "c",
+        "d",
+    ]
     assert ["cursor=2" in request.url for request in scripted.requests] == [False, True, False]
     client, scripted = client_of(page("a", "b", cursor="2"), page("c", cursor="3"))
-    assert [each.types for each in client.subscriptions.list(limit=3)] == ["a", "b", "c"]
+    assert [subscription.types for subscription in client.subscriptions.list(limit=3)] == [
+        "a",
+        "b",
+        "c",
+    ]
     assert len(scripted.requests) == 2
 
 

@@ -49,12 +49,12 @@ def description() -> dict[str, Any]:
 
 def nouns() -> list[type[Any]]:
     found = {
-        each
+        value
         for module in MODULES
-        for each in vars(module).values()
-        if isinstance(each, type) and issubclass(each, Noun)
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, Noun)
     }
-    return sorted(found - {Noun}, key=lambda each: each.__name__)
+    return sorted(found - {Noun}, key=lambda noun: noun.__name__)
 
 
 def verbs() -> Iterator[tuple[str, Any, Any]]:
@@ -194,7 +194,9 @@ def test_every_operation_that_honours_a_key_gets_one(description: dict[str, Any]
         operation["operationId"]
         for methods in description["paths"].values()
         for operation in methods.values()
-        if any(each["name"] == "Idempotency-Key" for each in operation.get("parameters", ()))
+        if any(
+            parameter["name"] == "Idempotency-Key" for parameter in operation.get("parameters", ())
+        )
     }
     known = operations(description)
     keyed = {

@@ -61,7 +61,7 @@ async def test_a_killed_server_stores_a_repeated_request_once(
         proxy.redirect("127.0.0.1", port_of(again))
         proxy.refuse = False
         sent = await sending
-        assert [each.id async for each in client.messages.list("emails")] == [sent]
+        assert [message.id async for message in client.messages.list("emails")] == [sent]
 
 
 async def test_both_clients_talk_to_a_server(children: Children, tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ async def test_both_clients_talk_to_a_server(children: Children, tmp_path: Path)
     await asyncio.to_thread(without_asyncio, url, key)
     async with Client(url, key=key) as client:
         assert (await client.readiness()).status == "ready"
-        assert [each.id async for each in client.messages.list("emails", limit=2)]
+        assert [message.id async for message in client.messages.list("emails", limit=2)]
         pulled = await client.queue("emails").pull(wait_seconds=1.0)
         leases = [message.lease_id for message in pulled.messages]
         assert (await client.queue("emails").ack(leases)).ack_count == len(leases) == 3
@@ -92,7 +92,7 @@ async def test_both_clients_talk_to_a_server(children: Children, tmp_path: Path)
         assert (await opened).type == "queue.resume"
         server.kill9()
         with pytest.raises(ServiceUnavailable):
-            [each async for each in cut]
+            [event async for event in cut]
     server, url = await started(children, tmp_path)
     async with Client(url, key="tw_wrong_key") as stranger:
         with pytest.raises(Unauthorized):
@@ -113,7 +113,7 @@ def without_asyncio(url: str, key: str) -> None:
         assert client.health().status == "ok"
         client.queues.put("emails")
         sent = client.queue("emails").send_batch([1, 2, 3])
-        assert [each.id for each in client.messages.list("emails")] == [*sent]
+        assert [message.id for message in client.messages.list("emails")] == [*sent]
         with pytest.raises(NotFound, match="there is no queue nobody"):
             client.queues.get("nobody")
         assert "tickwork" in client.metrics()
