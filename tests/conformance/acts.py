@@ -29,7 +29,7 @@ from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
 WORK = "work"
-ENDS = tuple(each for each in Fate if each is not Fate.KEEP)
+ENDS = tuple(fate for fate in Fate if fate is not Fate.KEEP)
 """The fates that end a claim."""
 
 ALL = 1_000

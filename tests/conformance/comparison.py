@@ -69,26 +69,26 @@ class Comparison:
             self._tested.append(_Tested(home, await home.open(self.clock)))
 
     async def close(self) -> None:
-        for each in self._tested:
-            await each.store.close()
+        for tested in self._tested:
+            await tested.store.close()
         await self._homes.aclose()
 
     async def crash(self) -> None:
         """Kills all stores and opens them again on their databases."""
-        for each in self._tested:
-            await each.home.crash(each.store)
-            each.store = await each.home.open(self.clock)
+        for tested in self._tested:
+            await tested.home.crash(tested.store)
+            tested.store = await tested.home.open(self.clock)
 
     async def ask(self, question: Question) -> Any:
         """The result of all stores; fails if they differ."""
-        return self._agreed([await _answer(question(each.store)) for each in self._tested])
+        return self._agreed([await _answer(question(tested.store)) for tested in self._tested])
 
     async def ask_with_own_ids(self, question: Question) -> Any:
         """The same, with equal generated ids on every store."""
         first, answers = next(self._sequences), []
-        for each in self._tested:
+        for tested in self._tested:
             with _ids_from(first):
-                answers.append(await _answer(question(each.store)))
+                answers.append(await _answer(question(tested.store)))
         return self._agreed(answers)
 
     async def ask_about_letters(
@@ -97,21 +97,22 @@ class Comparison:
         """Runs an operation on some open dead letters of a queue, no two of the same age: only the
         age orders them."""
         first, answers = next(self._sequences), []
-        for each in self._tested:
-            found = (await each.store.dead_letters.list(scope, queue, Selection(limit=ALL))).letters
+        for tested in self._tested:
+            found = (
+                await tested.store.dead_letters.list(scope, queue, Selection(limit=ALL))
+            ).letters
             letters = sorted(found, key=_letter_order)
             picked = [letters[-1 - pick % len(letters)] for pick in chosen if letters]
             by_age = {letter.failed_at: letter.id for letter in picked}
             with _ids_from(first):
-                answers.append(await _answer(question(each.store, tuple(by_age.values()))))
+                answers.append(await _answer(question(tested.store, tuple(by_age.values()))))
         return self._agreed(answers)
 
     def _agreed(self, answers: Sequence[Any]) -> Any:
-        for each, answer in zip(self._tested, answers, strict=True):
+        for tested, answer in zip(self._tested, answers, strict=True):
             said, expected = _comparable(answer), _comparable(answers[0])
-            assert said == expected, (
-                f"{each.home.kind} says\n{said}\nwhere {self._tested[0].home.kind} says\n{expected}"
-            )
+            kind, first_kind = tested.home.kind, self._tested[0].home.kind
+            assert said == expected, f"{kind} says\n{said}\nwhere {first_kind} says\n{expected}"
         return answers[0]
 
 
@@ -153,11 +154,11 @@ def _comparable(answer: Any) -> Any:
         return answer
     if isinstance(answer[0], Message):
         return _by_lane(answer)
-    several = [_comparable(each) for each in answer]
+    several = [_comparable(record) for record in answer]
     if isinstance(answer[0], DeadLetter):
         return sorted(several, key=_letter_order)
     if isinstance(answer[0], FiringRecord):
-        return sorted(several, key=lambda each: (each.finished_at, each.slot, each.run))
+        return sorted(several, key=lambda firing: (firing.finished_at, firing.slot, firing.run))
     return several
 
 

@@ -40,6 +40,6 @@ async def check_schedule_counts(store: Store) -> None:
     for tenant in await store.tenants.list(SYSTEM, 100):
         scope = Scope(tenant.id)
         found = await store.schedules.list(scope, ScheduleSelection(), 1_000)
-        active = [each for each in found if is_active(each.status)]
+        active = [schedule for schedule in found if is_active(schedule.status)]
         if len(found) < 1_000:
             assert await store.schedules.count(scope) == len(active), tenant.id

@@ -133,4 +133,4 @@ async def the_delivery(store: Store) -> EndpointDelivery:
 
 
 def ids(found: Sequence[EndpointDelivery]) -> list[UUID]:
-    return [each.id for each in found]
+    return [delivery.id for delivery in found]

@@ -71,8 +71,8 @@ def new_schedule(
     Arguments that `Definition` and `NewSchedule` know go there, the others into the rule.
     """
     schedule_id = schedule_id or new_id()
-    own = {each: fields.pop(each) for each in _OWN if each in fields}
-    said = {each: fields.pop(each) for each in _SAID if each in fields}
+    own = {field: fields.pop(field) for field in _OWN if field in fields}
+    said = {field: fields.pop(field) for field in _SAID if field in fields}
     timing = (
         fields if any(field in when.TIMING_FIELDS for field in fields) else EVERY_MINUTE | fields
     )
@@ -148,7 +148,7 @@ async def look(store: Store, leader: Leader, *, limit: int = ALL) -> list[DueSch
 
 async def planned(store: Store, clock: VirtualClock, leader: Leader) -> list[Plan]:
     """The leader's plans, without carrying them out."""
-    return [plan(each, clock.now()) for each in await look(store, leader)]
+    return [plan(schedule, clock.now()) for schedule in await look(store, leader)]
 
 
 async def write(store: Store, leader: Leader, plans: Sequence[Plan]) -> PlanResult:

@@ -131,7 +131,7 @@ class StoreMachine(MoreSteps):
         self, chosen: list[int], fate: Fate, delay_seconds: float, error: str | None
     ) -> None:
         # Of duplicates in one settlement any may win; sorted by id, the first one does.
-        messages = sorted(self._some_handed(chosen), key=lambda each: each.id)
+        messages = sorted(self._some_handed(chosen), key=lambda message: message.id)
         self._settle(
             SYSTEM,
             *(
@@ -254,4 +254,4 @@ async def _kept_firings(store: Store, scope: Scope, schedule_id: UUID) -> tuple[
     """Those that must still exist; older ones may be pruned."""
     since = await store.now() - timedelta(seconds=FIRINGS_KEPT_SECONDS)
     found = await store.firings.list(scope, schedule_id, ALL)
-    return tuple(each for each in found if each.finished_at and each.finished_at > since)
+    return tuple(firing for firing in found if firing.finished_at and firing.finished_at > since)

@@ -136,9 +136,11 @@ class MoreSteps(StateMachineBase):
                 items=(*items, *(old for _, old in old_ones)),
             )
             ending = Ending(claim=message.current_claim, fate=fate, reason="made", batches=(made,))
-            if self._ask(lambda store, each=ending: _settled_or_not(store, each)) is not None:
+            if self._ask(lambda store, ending=ending: _settled_or_not(store, ending)) is not None:
                 self._open = [
-                    each for each in self._open if each.current_claim != message.current_claim
+                    open_message
+                    for open_message in self._open
+                    if open_message.current_claim != message.current_claim
                 ]
                 self._sent += [(place, item) for item in items]
                 self._batches.append((place, batch, items))
@@ -148,7 +150,9 @@ class MoreSteps(StateMachineBase):
         self.create(place, [{}], "own", None)
         self._claim_from(0)
         _, batch, _ = self._batches[-1]
-        for message in [each for each in self._open if each.batch_id == batch.id]:
+        for message in [
+            open_message for open_message in self._open if open_message.batch_id == batch.id
+        ]:
             scope, following = Scope(message.tenant), self._new_message(fields)
             sends = (Send("own", following),)
             ending = Ending(claim=message.current_claim, fate=fate, reason="finished", sends=sends)

@@ -98,8 +98,8 @@ async def test_keys_are_listed_in_pages(store: Store) -> None:
     for key_id in ("c", "a", "b"):
         await store.keys.create(DEFAULT, new_key(key_id))
     first = await store.keys.list(DEFAULT, 2)
-    assert [each.id for each in first] == ["a", "b"]
-    assert [each.id for each in await store.keys.list(DEFAULT, 2, after="b")] == ["c"]
+    assert [key.id for key in first] == ["a", "b"]
+    assert [key.id for key in await store.keys.list(DEFAULT, 2, after="b")] == ["c"]
 
 
 async def test_a_rotated_key_has_two_secrets_for_some_time(

@@ -58,12 +58,12 @@ async def test_a_record_is_stored_as_given(store: Store, clock: VirtualClock) ->
 async def test_records_are_listed_newest_first_in_pages_of_their_tenant(store: Store) -> None:
     await store.tenants.put(SYSTEM, Tenant(id="other"))
     made = [change() for _ in range(5)]
-    for each in made:
-        await store.audit.add(DEFAULT, each)
+    for record in made:
+        await store.audit.add(DEFAULT, record)
     await store.audit.add(Scope("other"), change())
     first = await store.audit.list(DEFAULT, 3)
     rest = await store.audit.list(DEFAULT, 3, before=first[-1].id)
-    assert [each.id for each in (*first, *rest)] == [each.id for each in reversed(made)]
+    assert [record.id for record in (*first, *rest)] == [record.id for record in reversed(made)]
     assert len(await store.audit.list(Scope("other"), 10)) == 1
     with pytest.raises(NotFound):
         await store.audit.add(Scope("nobody"), change())

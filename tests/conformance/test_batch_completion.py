@@ -178,7 +178,7 @@ async def test_progress_adds_up_at_every_moment_under_concurrency(
 
     async def work(own: Store, fate: Callable[..., Ending]) -> None:
         while found := await pull(own, limit=3):
-            await settle(own, *(fate(each, reason="x") for each in found))
+            await settle(own, *(fate(message, reason="x") for message in found))
 
     async def watch(own: Store) -> None:
         ended, is_done = 0, False

@@ -149,7 +149,7 @@ async def test_an_item_shows_its_status_and_reason(store: Store, clock: VirtualC
     )
     failed = await store.batches.items(DEFAULT, batch.id, ItemStatus.FAILED, ALL)
     assert {
-        each.id: (each.reason, each.attempts, each.error, each.started_at) for each in failed
+        item.id: (item.reason, item.attempts, item.error, item.started_at) for item in failed
     } == {
         poison.id: ("poison", 1, "no such user", began),
         deleted.id: ("deleted", None, None, None),
@@ -388,8 +388,8 @@ async def test_batches_are_listed_latest_first(store: Store, clock: VirtualClock
     for size in (1, 0, 2):
         made.append(await create_batch(store, news(size)))
         clock.advance(seconds=1)
-    assert [each.id for each in await store.batches.list(DEFAULT, ALL)] == [
-        each.id for each in made[::-1]
+    assert [batch.id for batch in await store.batches.list(DEFAULT, ALL)] == [
+        batch.id for batch in made[::-1]
     ]
     assert await store.batches.list(DEFAULT, 2) == (made[2], made[1])
 

@@ -60,7 +60,7 @@ async def test_a_tenant_sees_only_its_own_calendars(store: Store) -> None:
 async def test_calendars_are_listed_by_name(store: Store) -> None:
     for name in ("c", "a", "b"):
         await store.calendars.put(DEFAULT, name, [NEW_YEAR])
-    assert [each.name for each in await store.calendars.list(DEFAULT)] == ["a", "b", "c"]
+    assert [calendar.name for calendar in await store.calendars.list(DEFAULT)] == ["a", "b", "c"]
 
 
 async def test_a_calendar_in_use_is_not_deleted(store: Store, clock: VirtualClock) -> None:
@@ -86,12 +86,16 @@ async def test_a_due_schedule_carries_the_version_of_its_calendar(
     plain = await create(store, clock)
     clock.advance(seconds=30)
     leader = await lead(store)
-    seen = {each.id == plain.id: each.calendar_version for each in await look(store, leader)}
+    seen = {
+        schedule.id == plain.id: schedule.calendar_version for schedule in await look(store, leader)
+    }
     assert seen == {True: None, False: calendar.version}
     changed = await store.calendars.put(DEFAULT, "feasts", [NEW_YEAR])
-    seen = {each.id == plain.id: each.calendar_version for each in await look(store, leader)}
+    seen = {
+        schedule.id == plain.id: schedule.calendar_version for schedule in await look(store, leader)
+    }
     assert seen == {True: None, False: changed.version}
-    assert all(not each.rule.holidays for each in await look(store, leader))
+    assert all(not schedule.rule.holidays for schedule in await look(store, leader))
 
 
 async def test_a_recreated_calendar_has_a_new_version(store: Store, clock: VirtualClock) -> None:

@@ -41,7 +41,7 @@ async def test_of_concurrent_changes_of_one_version_exactly_one_is_stored(home: 
             *(change(store, 10 + number) for store in stores for number in range(4)),
             return_exceptions=True,
         )
-        assert [each for each in tried if not isinstance(each, PreconditionFailed)] == [None]
+        assert [result for result in tried if not isinstance(result, PreconditionFailed)] == [None]
     for store in stores:
         await store.close()
 

@@ -125,8 +125,8 @@ async def test_a_claim_returns_at_most_its_limit_and_the_next_one_the_rest(store
     sent = await send_many(store, 7)
     node = await join(store)
     found = [await claim(store, node, limit=3) for _ in range(4)]
-    assert [len(each) for each in found] == [3, 3, 1, 0]
-    assert sorted(id_ for each in found for id_ in ids(each)) == sorted(ids(sent))
+    assert [len(messages) for messages in found] == [3, 3, 1, 0]
+    assert sorted(id_ for messages in found for id_ in ids(messages)) == sorted(ids(sent))
 
 
 async def test_concurrent_claims_never_return_one_message_twice(store: Store) -> None:
@@ -134,7 +134,7 @@ async def test_concurrent_claims_never_return_one_message_twice(store: Store) ->
     sent = await send_many(store, 100)
     nodes = [await join(store) for _ in range(10)]
     found = await asyncio.gather(*(claim(store, node, limit=20) for node in nodes))
-    handed_out = [id_ for each in found for id_ in ids(each)]
+    handed_out = [id_ for messages in found for id_ in ids(messages)]
     assert len(handed_out) == len(set(handed_out))
     rest = await claim(store, nodes[0])
     assert sorted([*handed_out, *ids(rest)]) == sorted(ids(sent))
@@ -152,7 +152,7 @@ async def test_two_stores_on_one_database_never_claim_one_message_twice(
             *(claim(store, node, limit=9) for _ in range(6)),
             *(claim(other, other_node, limit=9) for _ in range(6)),
         )
-        handed_out = [id_ for each in found for id_ in ids(each)]
+        handed_out = [id_ for messages in found for id_ in ids(messages)]
         assert len(handed_out) == len(set(handed_out))
         rest = await claim(other, other_node)
         assert sorted([*handed_out, *ids(rest)]) == sorted(ids(sent))

@@ -134,7 +134,7 @@ async def test_of_two_duplicates_in_one_settlement_one_records_a_firing(
     schedule_id = new_id()
     for run in range(2):
         await send(store, schedule_id=schedule_id, slot=clock.now(), run=run, event_id="paid-1")
-    result = await settle(store, *(ack(each, firing=SUCCEEDED) for each in await pull(store)))
+    result = await settle(store, *(ack(message, firing=SUCCEEDED) for message in await pull(store)))
     assert len(result.duplicates) == 1
     assert len(await store.firings.list(DEFAULT, schedule_id, ALL)) == 1
 
@@ -155,8 +155,8 @@ async def test_messages_of_a_suspended_tenant_still_expire(
     clock.advance(seconds=2)
     assert (await store.reaper.reap(SYSTEM, ALL)).dead == 4
     dead = await letters(store, scope=SYSTEM)
-    assert {each.reason for each in dead} == {REASON_EXPIRED}
-    assert sorted(each.tenant for each in dead) == ["resting"] * 2 + ["working"] * 2
+    assert {letter.reason for letter in dead} == {REASON_EXPIRED}
+    assert sorted(letter.tenant for letter in dead) == ["resting"] * 2 + ["working"] * 2
 
 
 async def test_messages_in_a_suspended_tenants_own_queue_still_expire(

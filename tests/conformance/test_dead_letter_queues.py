@@ -122,8 +122,8 @@ async def test_a_tenants_own_dead_letter_queue_takes_precedence(store: Store) ->
         await kill_all(store, scope=scope)
     own = await store.messages.peek(one, GRAVE, ALL)
     shared = await store.messages.peek(SYSTEM, GRAVE, ALL)
-    assert [each.tenant for each in own] == ["one"]
-    assert [each.tenant for each in shared] == ["two"]
+    assert [message.tenant for message in own] == ["one"]
+    assert [message.tenant for message in shared] == ["two"]
 
 
 async def test_a_moved_message_waits_behind_those_of_its_key(

@@ -80,7 +80,7 @@ async def test_the_system_lists_dead_letters_of_all_tenants_before_a_time(
     await send(store)
     await kill_all(store)
     found = (await store.dead_letters.list(SYSTEM, WORK, Selection(failed_before=until))).letters
-    assert sorted(each.tenant for each in found) == ["one", "two"]
+    assert sorted(letter.tenant for letter in found) == ["one", "two"]
 
 
 async def test_a_replay_sends_dead_letters_that_failed_before_a_time(
@@ -89,7 +89,7 @@ async def test_a_replay_sends_dead_letters_that_failed_before_a_time(
     made = await make_letters(store, clock)
     selection = Selection(failed_before=made[1].failed_at)
     replayed = await store.dead_letters.replay(DEFAULT, WORK, selection, Pace())
-    assert [each.dead_letter_id for each in replayed] == [each.id for each in made[:2]]
+    assert [replay.dead_letter_id for replay in replayed] == [letter.id for letter in made[:2]]
     assert [*await letters(store)] == made[2:]
     assert await store.dead_letters.replay(DEFAULT, WORK, selection, Pace()) == ()
 

@@ -94,7 +94,7 @@ async def test_dead_letters_are_listed_oldest_first_in_pages(
         await kill(store, message)
         clock.advance(seconds=message.id.int % 2)
     everything = await letters(store)
-    assert [*everything] == sorted(everything, key=lambda each: (each.failed_at, each.id))
+    assert [*everything] == sorted(everything, key=lambda letter: (letter.failed_at, letter.id))
     found: list[DeadLetter] = []
     after = None
     for size in (3, 3, 3, 1):
@@ -114,7 +114,7 @@ async def test_a_page_of_few_matches_looks_at_some_dead_letters_and_goes_on_behi
         await kill_all(store, reason="timeout", error="no route")
         clock.advance(seconds=number % 2)
     everything = [*await letters(store)]
-    (third, seventh) = rare = [each for each in everything if each.type == "rare"]
+    (third, seventh) = rare = [letter for letter in everything if letter.type == "rare"]
 
     async def pages(scope: Scope, **fields: Any) -> list[list[DeadLetter]]:
         found, after = list[list[DeadLetter]](), None
@@ -128,13 +128,13 @@ async def test_a_page_of_few_matches_looks_at_some_dead_letters_and_goes_on_behi
                 return found
 
     windows = [everything[start : start + 2] for start in range(0, 9, 2)]
-    few = [[each for each in window if each in rare] for window in windows]
+    few = [[letter for letter in window if letter in rare] for window in windows]
     for scope in (DEFAULT, SYSTEM):
         assert await pages(scope, type="rare") == few
         assert await pages(scope, type="rare", reason="timeout", limit=1) == few
         for name in ("reason", "fingerprint", "type"):
             assert await pages(scope, **{name: "none"}) == [[]] * 5
-        one_by_one = [[each] for each in everything]
+        one_by_one = [[letter] for letter in everything]
         assert await pages(scope, fingerprint=fingerprint("no route"), limit=1) == one_by_one
         until = everything[5].failed_at
         assert await pages(scope, type="rare", failed_before=until) == [*few[:3], []]
@@ -292,7 +292,7 @@ async def test_dead_letters_belong_to_one_queue(store: Store) -> None:
     assert await store.dead_letters.discard(DEFAULT, WORK, Selection(ids=(others.id,))) == 0
     pace, both = Pace(), Selection(ids=(mine.id, others.id))
     replayed = await store.dead_letters.replay(DEFAULT, WORK, both, pace)
-    assert [each.dead_letter_id for each in replayed] == [mine.id]
+    assert [replay.dead_letter_id for replay in replayed] == [mine.id]
     assert await letters(store, "other") == (others,)
 
 

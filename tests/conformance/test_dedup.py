@@ -119,7 +119,7 @@ async def test_a_suspect_that_must_run_alone_does_not_fill_the_gap_of_a_duplicat
     await do_event(store)
     node = await join(store)
     found = [await claim(store, node, separate=True) for _ in range(2)]
-    assert [ids(each) for each in found] == [[other.id], [deadlier.id]]
+    assert [ids(messages) for messages in found] == [[other.id], [deadlier.id]]
 
 
 async def test_a_delayed_duplicate_is_acked_when_it_becomes_visible(
@@ -178,9 +178,9 @@ async def test_duplicates_are_detected_per_queue_and_tenant(store: Store) -> Non
     for scope in (one, two):
         for queue in ("work", "other"):
             await send(store, queue=queue, scope=scope, event_id=PAID)
-    assert [each.tenant for each in await pull(store, scope=SYSTEM)] == ["two"]
+    assert [message.tenant for message in await pull(store, scope=SYSTEM)] == ["two"]
     other = await pull(store, queue="other", scope=SYSTEM)
-    assert sorted(each.tenant for each in other) == ["one", "two"]
+    assert sorted(message.tenant for message in other) == ["one", "two"]
 
 
 async def test_of_two_duplicates_in_flight_one_wins_and_a_third_is_not_claimed(

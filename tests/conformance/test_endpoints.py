@@ -104,7 +104,7 @@ async def test_a_tenant_has_a_maximum_number_of_endpoints(
 async def test_endpoints_are_listed_by_name_and_belong_to_their_tenant(store: Store) -> None:
     one, other = await make_tenants(store, "one", "other")
     made = [await make_endpoint(store, name, scope=one) for name in ("b", "c", "a")]
-    by_name = sorted(made, key=lambda each: each.name)
+    by_name = sorted(made, key=lambda endpoint: endpoint.name)
     assert await store.endpoints.list(one, 10) == (*by_name,)
     assert await store.endpoints.list(one, 1, after="a") == (by_name[1],)
     assert await store.endpoints.list(other, 10) == ()
@@ -164,7 +164,7 @@ async def test_an_event_reaches_endpoints_of_its_owner_and_those_without_one(sto
     await make_endpoint(store, "unowned")
     for name in ("ann", "bob"):
         await make_endpoint(store, name, owner=name)
-    names = {each.id: each.name for each in await store.endpoints.list(DEFAULT, 10)}
+    names = {endpoint.id: endpoint.name for endpoint in await store.endpoints.list(DEFAULT, 10)}
     for owner, receivers in (
         (None, {"unowned"}),
         ("ann", {"unowned", "ann"}),
@@ -175,7 +175,7 @@ async def test_an_event_reaches_endpoints_of_its_owner_and_those_without_one(sto
         found = [
             delivery for delivery in await deliveries(store) if delivery.event_id == str(owner)
         ]
-        assert {names[each.endpoint_id] for each in found} == receivers
+        assert {names[delivery.endpoint_id] for delivery in found} == receivers
         assert published.endpoints == len(receivers)
 
 
@@ -344,7 +344,7 @@ async def test_enabling_closes_the_breaker_and_makes_what_waits_visible_oldest_f
     messages = await claimed(store)
     assert_spaced(messages, 1 / 20)
     events = {delivery.id: delivery.event_id for delivery in await deliveries(store)}
-    assert [events[each.id] for each in messages] == published
+    assert [events[claimed_message.id] for claimed_message in messages] == published
 
 
 async def test_a_message_that_is_claimed_while_its_endpoint_is_enabled_does_not_wait(
@@ -423,7 +423,7 @@ async def test_what_a_disabled_endpoint_kept_comes_at_its_own_rate(
     assert_spaced(later, 1 / rate)
     assert later[0].visible_at == enabled_at + timedelta(seconds=1 / rate)
     events = {delivery.id: delivery.event_id for delivery in await deliveries(store)}
-    assert [events[each.id] for each in later] == published[2:]
+    assert [events[claimed_message.id] for claimed_message in later] == published[2:]
 
 
 def assert_spaced(messages: Sequence[Message], seconds: float) -> None:
@@ -442,7 +442,7 @@ async def test_deleting_an_endpoint_deletes_its_secrets_and_what_waits_for_it(
         await publish(store)
     for owner in (endpoint.id, other.id):
         await store.secrets.put(DEFAULT, secrets_owner(owner), "signing", b"secret")
-    (under_way,) = [each for each in await claimed(store) if each.key is not None]
+    (under_way,) = [message for message in await claimed(store) if message.key is not None]
     assert await store.endpoints.delete(DEFAULT, endpoint.id) == 2
     with pytest.raises(NotFound):
         await store.endpoints.get(DEFAULT, endpoint.id)
@@ -452,7 +452,7 @@ async def test_deleting_an_endpoint_deletes_its_secrets_and_what_waits_for_it(
     assert await store.secrets.get(DEFAULT, secrets_owner(other.id), "signing") == (b"secret",)
     await attempt(store, under_way)
     found = await deliveries(store, endpoint_id=endpoint.id)
-    statuses = [each.status for each in found]
+    statuses = [delivery.status for delivery in found]
     assert statuses == [DeliveryStatus.DEAD, DeliveryStatus.DEAD, DeliveryStatus.DELIVERED]
     assert (await counts(store, queue=ENDPOINTS_QUEUE, scope=SYSTEM)) == Counts(claimed=3)
     assert len(ids(await deliveries(store, endpoint_id=other.id))) == 3

@@ -124,8 +124,8 @@ async def test_many_attempts_are_recorded_together_and_a_repeat_records_nothing(
     for _ in range(2):
         assert await store.endpoints.record(SYSTEM, records) == valid
         found = await deliveries(store)
-        assert sorted({each.attempts for each in found}) == [0, 1]
-        assert len([each for each in found if each.status is DELIVERED]) == 40
+        assert sorted({delivery.attempts for delivery in found}) == [0, 1]
+        assert len([delivery for delivery in found if delivery.status is DELIVERED]) == 40
         assert (await store.endpoints.get(DEFAULT, endpoint.id)).health == HEALTHY
     assert await store.endpoints.record(SYSTEM, records[:19]) == valid[:19]
     assert (await store.endpoints.get(DEFAULT, endpoint.id)).health == HEALTHY
@@ -206,7 +206,7 @@ async def test_concurrent_attempts_count_every_failure(store: Store, clock: Virt
     messages = await published(store, clock, 6)
     pairs = [messages[index : index + 3] for index in range(0, 12, 3)]
     await asyncio.gather(
-        *(record(store, *[attempt_of(each, code=500) for each in pair]) for pair in pairs)
+        *(record(store, *[attempt_of(message, code=500) for message in pair]) for pair in pairs)
     )
     for endpoint in endpoints:
         health = (await store.endpoints.get(DEFAULT, endpoint.id)).health
@@ -229,7 +229,9 @@ async def test_the_status_of_a_delivery_follows_its_message(store: Store) -> Non
     await attempt(store, again)
     found = await the_delivery(store)
     assert (found.status, found.message_id, found.attempts) == (DELIVERED, again.id, 2)
-    numbers = [each.number for each in await store.endpoints.attempts(DEFAULT, found.id)]
+    numbers = [
+        past_attempt.number for past_attempt in await store.endpoints.attempts(DEFAULT, found.id)
+    ]
     assert numbers == [1, 2]
 
 
@@ -247,7 +249,7 @@ async def test_deliveries_are_listed_newest_first_by_endpoint_status_and_time(
     own = [message.id for message in reversed(messages)]
     everything = await deliveries(store)
     assert len(everything) == 5
-    assert {each.status for each in everything} == {WAITING, DELIVERED, DEAD}
+    assert {delivery.status for delivery in everything} == {WAITING, DELIVERED, DEAD}
     of_endpoint: dict[str, Any] = {"endpoint_id": endpoint.id}
     assert ids(await deliveries(store, **of_endpoint)) == own
     assert len(await deliveries(store, endpoint_id=other.id)) == 1
@@ -330,7 +332,7 @@ async def test_resending_makes_what_waits_visible_and_sends_the_rest_again(
     letter = await store.dead_letters.get(SYSTEM, letter.id)
     assert letter.resolution is Resolution.REPLAYED
     messages = await claimed(store)
-    envelopes = [read_endpoint_envelope(each.body) for each in messages]
+    envelopes = [read_endpoint_envelope(message.body) for message in messages]
     assert {envelope.delivery for envelope in envelopes} == {delivered.id, dead.id, waiting.id}
     before = read_endpoint_envelope(dead.body)
     (again,) = [envelope for envelope in envelopes if envelope.delivery == dead.id]
@@ -380,7 +382,7 @@ async def test_resending_at_a_rate_spreads_deliveries_oldest_first(
         await attempt(store, message)
     for message in messages[1::2]:
         await end(store, message, Fate.RETRY, delay_seconds=3600)
-    wanted = [each.id for each in reversed(messages)]
+    wanted = [claimed_message.id for claimed_message in reversed(messages)]
     await store.endpoints.resend(DEFAULT, wanted, rate_per_second=0.5, first_after_seconds=10)
     assert await claimed(store) == ()
     clock.advance(seconds=10)
@@ -462,9 +464,9 @@ async def test_a_delivery_is_dead_once_its_message_is_gone(
         found = ids(await deliveries(store, status=DEAD))
         assert ids(await deliveries(store, status=DEAD, endpoint_id=endpoint.id)) == found
         everything = await deliveries(store)
-        assert ids([each for each in everything if each.status is DEAD]) == found
+        assert ids([delivery for delivery in everything if delivery.status is DEAD]) == found
         waiting = ids(await deliveries(store, status=WAITING))
-        assert ids([each for each in everything if each.status is WAITING]) == waiting
+        assert ids([delivery for delivery in everything if delivery.status is WAITING]) == waiting
         stats = await store.endpoints.stats(DEFAULT, endpoint.id, clock.now() - timedelta(days=1))
         assert (stats.dead, stats.waiting) == (len(found), len(waiting))
         assert stats.delivered == len(everything) - len(found) - len(waiting)
@@ -481,7 +483,7 @@ async def test_a_delivery_is_dead_once_its_message_is_gone(
     assert await dead() == [purged.id, removed.id, died.id]
     assert await store.endpoints.resend(DEFAULT, [died.id, removed.id]) == 2
     assert await dead() == [purged.id]
-    first, second = sorted(await claimed(store), key=lambda each: each.id)
+    first, second = sorted(await claimed(store), key=lambda claimed_message: claimed_message.id)
     await record(store, attempt_of(first, code=500))
     await die(store, first)  # It is not the first message of its delivery.
     again = read_endpoint_envelope(first.body).delivery

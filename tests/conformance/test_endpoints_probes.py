@@ -44,12 +44,12 @@ async def failed(
     for _ in waits:
         await publish(store, f"{name}.new")
         clock.advance(seconds=1)
-    messages = sorted(await claimed(store), key=lambda each: each.visible_at)
+    messages = sorted(await claimed(store), key=lambda claimed_message: claimed_message.visible_at)
     for message, seconds in zip(messages, waits, strict=True):
         assert await record(store, attempt_of(message, code=500)) == (True,)
         await end(store, message, Fate.RETRY, delay_seconds=seconds)
         clock.advance(seconds=1)
-    return [each.id for each in messages]
+    return [claimed_message.id for claimed_message in messages]
 
 
 async def stored(store: Store, name: str = "shop") -> Endpoint:
@@ -215,7 +215,7 @@ async def test_each_endpoint_has_its_own_probe(store: Store, clock: VirtualClock
         waiting[name] = await failed(store, clock, [10 * HOURS] * FAILURES_IN_ROW_MAX, name)
     clock.advance(seconds=OPEN_SECONDS_MIN)
     await reap(store)
-    pulled = {each.id for each in await claimed(store)}
+    pulled = {message.id for message in await claimed(store)}
     assert pulled == {waiting[name][0] for name in names}
 
 
@@ -241,7 +241,7 @@ async def claimed_at(store: Store, clock: VirtualClock, at: datetime) -> list[UU
     clock.advance(seconds=_seconds(clock, at) - 0.001)
     assert await claimed(store) == ()
     clock.advance(seconds=0.001)
-    return [each.id for each in await claimed(store)]
+    return [message.id for message in await claimed(store)]
 
 
 async def test_a_probe_that_nobody_sent_goes_back_to_its_own_time_when_another_is_pulled(
@@ -292,7 +292,7 @@ async def test_a_probe_that_was_not_sent_when_the_breaker_closed_is_still_known(
     """So that its failure costs no attempt."""
     _, pulled = await opened_and_pulled(store, clock)
     await publish(store, "shop.new")
-    (new,) = [each for each in await claimed(store) if each.id != pulled.message_id]
+    (new,) = [message for message in await claimed(store) if message.id != pulled.message_id]
     await attempt(store, new)
     closed = await stored(store)
     assert (closed.health, closed.pulled) == (HEALTHY, pulled)

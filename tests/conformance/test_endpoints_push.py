@@ -20,7 +20,7 @@ pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
 
 async def pushing(store: Store, limit: int = 10) -> dict[str, PushQueue]:
     found = await store.endpoints.pushing_queues(SYSTEM, limit)
-    return {each.queue.name: each for each in found}
+    return {push_queue.queue.name: push_queue for push_queue in found}
 
 
 def pushed(message: Message, endpoint: Endpoint, *, is_delivered: bool) -> AttemptRecord:

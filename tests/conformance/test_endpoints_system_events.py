@@ -40,7 +40,7 @@ pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
 async def received(store: Store) -> list[tuple[UUID, str]]:
     """The endpoints that are to receive an event, with its type."""
     found = await deliveries(store)
-    return sorted((each.endpoint_id, each.type) for each in found)
+    return sorted((delivery.endpoint_id, delivery.type) for delivery in found)
 
 
 async def test_an_endpoint_receives_a_system_event_that_it_names(store: Store) -> None:
@@ -179,4 +179,4 @@ async def test_deaths_and_events_for_an_ordered_endpoint_do_not_block_each_other
             await attempt(store, message)
     found = await deliveries(store)
     assert len(found) == 30
-    assert all(each.delivered_at is not None for each in found)
+    assert all(delivery.delivered_at is not None for delivery in found)

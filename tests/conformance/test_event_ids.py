@@ -103,7 +103,7 @@ async def test_messages_without_an_event_id_are_never_duplicates(store: Store) -
     await make_queue(store)
     for _ in range(3):
         await send(store)
-    assert await settle(store, *(ack(each) for each in await pull(store))) == SettleResult()
+    assert await settle(store, *(ack(message) for message in await pull(store))) == SettleResult()
 
 
 async def test_events_are_remembered_per_queue(store: Store) -> None:

@@ -100,4 +100,4 @@ async def test_no_tenant_starves_if_there_are_more_tenants_than_one_query_return
         await send_many(store, 50, scope=scope)
     message = await send(store, scope=quiet)
     found = [ids(await pull(store, scope=SYSTEM, limit=2)) for _ in range(12)]
-    assert message.id in [each for batch in found for each in batch]
+    assert message.id in [message_id for batch in found for message_id in batch]

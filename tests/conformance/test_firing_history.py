@@ -63,7 +63,7 @@ async def test_pages_are_newest_first_and_complete(store: Store, clock: VirtualC
     made = await history(store, clock)
     whole = await store.firings.list(DEFAULT, made.id, ALL)
     assert len(whole) == 6
-    order = [(each.finished_at, each.id) for each in whole]
+    order = [(firing.finished_at, firing.id) for firing in whole]
     assert order == sorted(order, reverse=True)
     for size in (1, 2, 4, 5):
         assert await pages(store, made.id, size) == list(whole)
@@ -74,7 +74,7 @@ async def test_pages_can_be_filtered_by_status(store: Store, clock: VirtualClock
     made = await history(store, clock)
     for status in (FiringStatus.SUCCEEDED, FiringStatus.FAILED, FiringStatus.DEAD):
         found = await pages(store, made.id, 1, status)
-        assert [each.status for each in found] == [status] * 2
+        assert [firing.status for firing in found] == [status] * 2
     assert await pages(store, made.id, 1, FiringStatus.SKIPPED) == []
 
 
@@ -86,7 +86,7 @@ async def test_a_slot_is_found_with_all_its_attempts(store: Store, clock: Virtua
     clock.advance(seconds=3_600)
     await end_next(store)
     found = await store.firings.of_slot(DEFAULT, made.id, slot)
-    assert [each.status for each in found] == [FiringStatus.FAILED, FiringStatus.SUCCEEDED]
+    assert [firing.status for firing in found] == [FiringStatus.FAILED, FiringStatus.SUCCEEDED]
     assert await store.firings.of_slot(DEFAULT, made.id, slot + MINUTE) == ()
     (one,) = await make_tenants(store, "one")
     assert await store.firings.of_slot(one, made.id, slot) == ()
@@ -103,7 +103,7 @@ async def test_a_slot_is_found_inside_a_summarized_range(store: Store, clock: Vi
     await write(store, leader, [structs.replace(decided, fires=(), skips=(run,))])
     for minutes, expected in ((0, 1), (5, 1), (9, 1), (10, 0), (-1, 0)):
         found = await store.firings.of_slot(DEFAULT, made.id, first + minutes * MINUTE)
-        assert [each.count for each in found] == [10] * expected
+        assert [firing.count for firing in found] == [10] * expected
 
 
 async def test_succeeded_slots_are_returned(store: Store, clock: VirtualClock) -> None:

@@ -52,7 +52,7 @@ async def test_several_attempts_settled_together_record_their_own_errors(
     made = [await create(store, clock) for _ in range(3)]
     clock.advance(seconds=60)
     await plan_now(store, clock)
-    found = {each.schedule_id: each for each in await pull(store)}
+    found = {message.schedule_id: message for message in await pull(store)}
     said: list[Outcome] = [Succeeded(), Permanent("one"), Permanent("other")]
     endings = [
         decide.settle(found[schedule.id], outcome, QueueSettings())

@@ -25,7 +25,7 @@ GOOD, BAD = "good", "bad"
 
 async def told(store: Store, queue: str) -> list[Any]:
     found = await store.messages.peek(DEFAULT, queue, ALL)
-    return [msgspec.json.decode(each.body) for each in found]
+    return [msgspec.json.decode(message.body) for message in found]
 
 
 async def due(store: Store, clock: VirtualClock, **fields: Any) -> Schedule:
@@ -117,7 +117,7 @@ async def test_results_of_many_slots_are_told_in_one_settlement(
     ]
     assert (await settle(store, *endings)).refused == ()
     assert len(await told(store, GOOD)) == 2
-    assert [each["error"] for each in await told(store, BAD)] == ["no"]
+    assert [result["error"] for result in await told(store, BAD)] == ["no"]
 
 
 async def test_a_queue_that_was_deleted_refuses_no_settlement(

@@ -88,12 +88,12 @@ async def test_each_attempt_is_a_separate_row(store: Store, clock: VirtualClock)
     ended = FiringResult(status=FiringStatus.DEAD, reason="max_retries")
     await settle(store, dead(await pull_one(store), reason="max_retries", firing=ended))
     newest_first = await store.firings.list(DEFAULT, schedule_id, ALL)
-    assert [(each.attempt, each.status) for each in newest_first] == [
+    assert [(firing.attempt, firing.status) for firing in newest_first] == [
         (2, FiringStatus.DEAD),
         (2, FiringStatus.FAILED),
         (1, FiringStatus.FAILED),
     ]
-    due = [(each.due_at - begin).total_seconds() for each in newest_first]
+    due = [(firing.due_at - begin).total_seconds() for firing in newest_first]
     assert due == [120, 60, 0]
     assert await store.firings.list(DEFAULT, schedule_id, 2) == newest_first[:2]
 
@@ -109,7 +109,7 @@ async def test_an_expired_pull_lease_is_recorded_as_an_attempt(
         clock.advance(seconds=30)
         await store.reaper.reap(SYSTEM, ALL)
     newest_first = await store.firings.list(DEFAULT, schedule_id, ALL)
-    assert [(each.attempt, each.status, each.reason) for each in newest_first] == [
+    assert [(firing.attempt, firing.status, firing.reason) for firing in newest_first] == [
         (2, FiringStatus.DEAD, "max_retries"),
         (1, FiringStatus.FAILED, None),
     ]

@@ -131,7 +131,7 @@ async def test_of_several_copies_each_that_still_fits_is_stored(store: Store, wa
         await getattr(store.messages, way)(DEFAULT, EVENTS, messages)
     assert await counts(store, EVENTS) == Counts(ready=7)
     assert sorted(len(letter.body) for letter in await letters(store)) == [1, 2, LIMIT // 2]
-    copies = [len(each.body) for each in await pull(store) if each.type]
+    copies = [len(message.body) for message in await pull(store) if message.type]
     assert sorted(copies) == [0, 1, LIMIT // 4 - 1, LIMIT // 4]
 
 
@@ -188,7 +188,7 @@ async def test_a_dead_copy_does_not_block_its_key(store: Store) -> None:
     await store.messages.send_batch(DEFAULT, EVENTS, messages)
     assert await counts(store) == Counts(ready=4, blocked=1, dead=1)
     taken = await pull(store)
-    assert [each.body for each in taken if each.key] == [b"first"]
+    assert [message.body for message in taken if message.key] == [b"first"]
     await settle(store, *map(ack, taken))
     assert (await pull_one(store)).body == b"second"
     await send(store, queue=EVENTS, type=PAID, key="b", body=b"x" * LIMIT)

@@ -57,9 +57,11 @@ async def settled_at_once(
     answers = await asyncio.gather(
         *(
             store.messages.settle_jointly(
-                DEFAULT, Settlement((each.ending,)), ledger.writing(each.entry, fails=each.fails)
+                DEFAULT,
+                Settlement((settlement.ending,)),
+                ledger.writing(settlement.entry, fails=settlement.fails),
             )
-            for each in joints
+            for settlement in joints
         ),
         return_exceptions=True,
     )
@@ -88,8 +90,8 @@ async def test_a_failing_settlement_does_not_fail_others_in_its_group(
     joints[9] = joints[9]._replace(ending=ack(held[7], sending("nowhere")))
     bad = {1: LedgerBroken, 3: ledger.doubled, 5: ClaimLost, 6: EventDone, 9: NotFound}
     assert await settled_at_once(store, ledger, joints) == bad
-    good = [each for place, each in enumerate(joints) if place not in bad]
-    booked = sorted(["booked before", *(each.entry for each in good)])
+    good = [settlement for place, settlement in enumerate(joints) if place not in bad]
+    booked = sorted(["booked before", *(settlement.entry for settlement in good)])
     assert await ledger.entries() == booked
     assert await counts(store, "next") == Counts(ready=len(good))
     assert await counts(store) == Counts(claimed=len(bad))
@@ -144,7 +146,7 @@ async def test_a_full_queue_fails_only_the_settlements_that_send_to_it(
     assert failed == dict.fromkeys(range(1, 8, 2), BacklogFull)
     assert await counts(store, "next") == Counts(ready=1)
     assert await counts(store) == Counts(claimed=4)
-    assert await ledger.entries() == sorted(each.entry for each in joints[::2])
+    assert await ledger.entries() == sorted(settlement.entry for settlement in joints[::2])
 
 
 async def test_a_batch_whose_items_settle_together_completes(store: Store, ledger: Ledger) -> None:

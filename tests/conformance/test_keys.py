@@ -46,7 +46,7 @@ async def test_one_message_of_a_key_is_in_flight_and_the_others_are_blocked(stor
     await make_queue(store)
     sent = [await send(store, key="a") for _ in range(3)]
     assert await counts(store) == Counts(ready=1, blocked=2)
-    states = [(await store.messages.get(DEFAULT, WORK, each.id)).state for each in sent]
+    states = [(await store.messages.get(DEFAULT, WORK, message.id)).state for message in sent]
     assert states == [State.READY, State.BLOCKED, State.BLOCKED]
     first = await pull_one(store)
     assert first.id == sent[0].id
@@ -80,13 +80,13 @@ async def test_messages_of_one_call_keep_their_order_per_key(store: Store, way: 
         sends = [sending(WORK, **_fields(message)) for message in messages]
         await settle(
             store,
-            *(ack(each, *sends[i * share : (i + 1) * share]) for i, each in enumerate(held)),
+            *(ack(message, *sends[i * share : (i + 1) * share]) for i, message in enumerate(held)),
         )
     assert await counts(store) == Counts(ready=2, blocked=18)
     found = await ack_all(store)
     for key in "ab":
         mine = ids(message for message in messages if message.key == key)
-        assert [each for each in found if each in mine] == mine
+        assert [message_id for message_id in found if message_id in mine] == mine
 
 
 @pytest.mark.parametrize("fate", [retry, release])
@@ -212,7 +212,7 @@ async def test_a_bulk_send_keeps_the_order_per_key_over_all_chunks(store: Store)
         await settle(store, *map(ack, some))
     for key in "abc":
         expected = ids(message for message in [first, *messages] if message.key == key)
-        assert ids(each for each in found if each.key == key) == expected
+        assert ids(message for message in found if message.key == key) == expected
 
 
 async def test_a_bulk_send_with_repeats_leaves_no_key_stuck(store: Store) -> None:
@@ -280,7 +280,7 @@ async def test_the_order_per_key_holds_under_concurrency(
             keys = [str(message.key) for message in found]
             assert in_flight.isdisjoint(keys)
             in_flight.update(keys)
-            done.extend((str(each.key), each.body.decode()) for each in found)
+            done.extend((str(message.key), message.body.decode()) for message in found)
             in_flight.difference_update(keys)
             await settle(own, *map(ack, random.sample(found, len(found))))
 
@@ -291,7 +291,7 @@ async def test_the_order_per_key_holds_under_concurrency(
                 *(consume((store, other)[number % 2]) for number in range(4)),
             )
         for key in "abcde":
-            bodies = [body for each, body in done if each == key]
+            bodies = [body for done_key, body in done if done_key == key]
             for sender in range(senders):
                 own = [body for body in bodies if body.startswith(f"{sender} ")]
                 assert own == sorted(own)

@@ -97,7 +97,7 @@ async def test_a_list_is_filtered_by_type_key_correlation_and_age(
     ):
         assert [page.id for page in await pages(store, selection)] == [old.id]
     of_key = await pages(store, MessageSelection(key="k"))
-    assert [each.id for each in of_key] == [old.id, blocked.id]
+    assert [message.id for message in of_key] == [old.id, blocked.id]
     assert await pages(store, MessageSelection(type="c")) == []
 
 
@@ -167,7 +167,7 @@ async def test_every_message_that_matches_is_found_once_over_the_pages(
     store: Store, clock: VirtualClock, looked_at_max: int
 ) -> None:
     every, half = await fill(store, clock)
-    assert len({each.id for each in every}) == SENT
+    assert len({message.id for message in every}) == SENT
     now = clock.now()
     states: list[ShownState | None] = [None, *ShownState]
     each_alone = ({name: value} for name, value in NAMES.items())
@@ -175,9 +175,9 @@ async def test_every_message_that_matches_is_found_once_over_the_pages(
     for state, fields in product(states, filters):
         selection = MessageSelection(state=state, **fields)
         found = await pages(store, selection, 3, looked_at_max=looked_at_max)
-        expected = {each.id for each in every if is_selected(each, selection, now)}
+        expected = {message.id for message in every if is_selected(message, selection, now)}
         assert len(found) == len(expected), selection
-        assert {each.id for each in found} == expected, selection
+        assert {message.id for message in found} == expected, selection
 
 
 async def test_a_page_looks_at_a_limited_number_of_messages(
@@ -206,7 +206,7 @@ async def test_a_page_looks_at_a_limited_number_of_messages(
 async def test_messages_of_a_key_are_listed_as_they_wait_in_line(store: Store) -> None:
     await store.queues.put(DEFAULT, "q", QueueSettings())
     sent = [new(key="k", priority=number % 3) for number in range(5)]
-    for each in sent:
-        await store.messages.send(DEFAULT, "q", each)
+    for message in sent:
+        await store.messages.send(DEFAULT, "q", message)
     found = await pages(store, MessageSelection(key="k"))
-    assert [each.id for each in found] == [each.id for each in sent]
+    assert [message.id for message in found] == [message.id for message in sent]

@@ -40,13 +40,13 @@ async def test_accepted_messages_survive_a_close(home: Home, clock: VirtualClock
     sent = await send_many(first, 3)
     one, two, three = await pull(first)
     await settle(first, ack(one), retry(two))
-    before = [await first.messages.get(DEFAULT, WORK, each.id) for each in (two, three)]
+    before = [await first.messages.get(DEFAULT, WORK, message.id) for message in (two, three)]
     await first.close()
 
     second = await home.open(clock)
     try:
         assert await counts(second) == Counts(ready=1, claimed=1)
-        after = [await second.messages.get(DEFAULT, WORK, each.id) for each in sent[1:]]
+        after = [await second.messages.get(DEFAULT, WORK, message.id) for message in sent[1:]]
         assert after == before
         assert await settle(second, ack(three)) == SettleResult()
     finally:

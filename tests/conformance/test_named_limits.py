@@ -121,7 +121,7 @@ async def test_deliveries_and_queues_share_the_concurrency_of_a_limit(store: Sto
     await put(store, concurrency=3)
     await make(store, "a")
     first, second, third = await delivered(store, 3)
-    assert [await take(store, each) for each in (first, second, second)] == [0, 0, 0]
+    assert [await take(store, message) for message in (first, second, second)] == [0, 0, 0]
     (claimed,) = await pull(store, queue="a", limit=20)
     assert await take(store, third) == FULL_SECONDS
     await settle(store, ack(claimed))

@@ -246,8 +246,8 @@ async def test_after_two_lost_claims_a_message_is_claimed_only_with_other_suspec
     assert ids(await claim(store, node)) == [ordinary.id]
     assert await claim(store, node) == ()
     found = [await claim(store, node, separate=True, limit=2) for _ in range(3)]
-    assert [ids(each) for each in found] == [ids(sent[:2]), ids(sent[2:]), []]
-    assert {each.lost for each in found[0]} == {LOST_CLAIMS_SEPARATE}
+    assert [ids(messages) for messages in found] == [ids(sent[:2]), ids(sent[2:]), []]
+    assert {message.lost for message in found[0]} == {LOST_CLAIMS_SEPARATE}
 
 
 async def test_after_three_lost_claims_a_message_is_claimed_alone(
@@ -261,7 +261,7 @@ async def test_after_three_lost_claims_a_message_is_claimed_alone(
     node = await join(store)
     # Those that may share a worker come first: there may be many of them.
     found = [await claim(store, node, separate=True) for _ in range(4)]
-    assert [ids(each) for each in found] == [ids(later), [sent[0].id], [sent[1].id], []]
+    assert [ids(messages) for messages in found] == [ids(later), [sent[0].id], [sent[1].id], []]
 
 
 async def test_a_message_that_must_run_alone_is_not_claimed_with_others(
@@ -274,7 +274,7 @@ async def test_a_message_that_must_run_alone_is_not_claimed_with_others(
     await die(store, clock)
     node = await join(store)
     found = [await claim(store, node, separate=True) for _ in range(3)]
-    assert [ids(each) for each in found] == [ids(others), [deadlier.id], []]
+    assert [ids(messages) for messages in found] == [ids(others), [deadlier.id], []]
 
 
 async def test_only_suspects_of_one_tenant_are_claimed_together(
@@ -289,7 +289,7 @@ async def test_only_suspects_of_one_tenant_are_claimed_together(
         await die(store, clock)
     node = await join(store)
     found = [await claim(store, node, scope=SYSTEM, separate=True) for _ in range(3)]
-    assert [[each.tenant for each in some] for some in found] == [["one", "one"], ["two"], []]
+    assert [[message.tenant for message in some] for some in found] == [["one", "one"], ["two"], []]
 
 
 async def test_a_message_with_four_lost_claims_is_dead(store: Store, clock: VirtualClock) -> None:

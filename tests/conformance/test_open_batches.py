@@ -54,7 +54,7 @@ async def test_items_that_are_added_at_the_same_time_are_all_counted_or_refused(
         *(store.batches.add(DEFAULT, batch, news(2)) for _ in range(8)), return_exceptions=True
     )
     refused = [result for result in results if isinstance(result, BaseException)]
-    assert all(isinstance(each, Conflict) for each in refused)
+    assert all(isinstance(error, Conflict) for error in refused)
     shown = await store.batches.get(DEFAULT, batch.id)
     assert shown.total == shown.pending == 2 * (8 - len(refused))
 

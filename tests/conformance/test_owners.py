@@ -35,7 +35,7 @@ async def made(
 
 async def ids(store: Store, scope: Scope, **selection: Any) -> list[Any]:
     found = await store.schedules.list(scope, ScheduleSelection(**selection), ALL)
-    return [each.id for each in found]
+    return [schedule.id for schedule in found]
 
 
 async def test_an_owner_reaches_only_its_own_schedules(store: Store, clock: VirtualClock) -> None:
@@ -111,10 +111,10 @@ async def test_pages_by_name_have_each_owners_schedule_once(
         seen: list[Any] = []
         page = await store.schedules.list(DEFAULT, wanted, size)
         while page:
-            seen += [each.id for each in page]
+            seen += [schedule.id for schedule in page]
             after = structs.replace(wanted, after=page[-1].id)
             page = await store.schedules.list(DEFAULT, after, size)
-        assert seen == [each.id for each in all_made]
+        assert seen == [schedule.id for schedule in all_made]
 
 
 async def test_idempotency_keys_are_unique_per_owner(store: Store, clock: VirtualClock) -> None:
@@ -132,7 +132,7 @@ async def test_idempotency_keys_are_unique_per_owner(store: Store, clock: Virtua
         for owner in ("ada", None, "ada")
     ]
     again = await store.schedules.create(DEFAULT, both)
-    assert [each.id for each in again] == [of_ada.id, of_nobody.id, of_ada.id]
+    assert [schedule.id for schedule in again] == [of_ada.id, of_nobody.id, of_ada.id]
     assert [key.id for key in await store.schedules.of_keys(ADA, ["order-1"])] == [of_ada.id]
     assert len(await store.schedules.of_keys(DEFAULT, ["order-1"])) == 3
     with pytest.raises(Conflict, match="different contents"):

@@ -240,14 +240,16 @@ async def test_what_is_pruned_was_archived_before(
     found = await store.pruner.prune(SYSTEM, ALL, archive=Archive(tmp_path))
     assert (found.dead_letters, found.firings) == (2, 2)
     kept = archived(tmp_path)
-    bodies = {each["id"]: each["body"] for each in kept["dead_letters"]}
+    bodies = {letter["id"]: letter["body"] for letter in kept["dead_letters"]}
     assert bodies == {
         str(letter.id): {"a": [1, 2]} if letter.content_type is ContentType.JSON else "/wA="
         for letter in letters_before
     }
-    assert {each["id"] for each in kept["firings"]} == {str(firing.id) for firing in firings_before}
-    assert {each["status"] for each in kept["firings"]} == {"succeeded"}
-    assert {each["tenant"] for group in kept.values() for each in group} == {"default"}
+    assert {firing["id"] for firing in kept["firings"]} == {
+        str(firing.id) for firing in firings_before
+    }
+    assert {firing["status"] for firing in kept["firings"]} == {"succeeded"}
+    assert {row["tenant"] for group in kept.values() for row in group} == {"default"}
     await store.pruner.prune(SYSTEM, ALL, archive=Archive(tmp_path))
     assert archived(tmp_path) == kept
 

@@ -103,7 +103,7 @@ async def test_a_page_of_queues_goes_on_after_the_last_of_the_page_before(store:
         await make_queue(store, name, scope=scope)
     for scope, expected in ((DEFAULT, 6), (other, 6), (SYSTEM, 9)):
         every = await store.queues.list(scope)
-        assert [each.position for each in every] == sorted({each.position for each in every})
+        assert [queue.position for queue in every] == sorted({queue.position for queue in every})
         assert len(every) == expected
         for limit in (1, 2, 5, expected, 100):
             found: list[StoredQueue] = []

@@ -175,7 +175,7 @@ async def test_two_concurrent_reapers_reap_each_row_once(
         await send_many(store, 10, expires_after_seconds=1)
         clock.advance(seconds=100)
         passes = await asyncio.gather(
-            *(each.reaper.reap(SYSTEM, ALL) for each in (store, other, store, other))
+            *(one_store.reaper.reap(SYSTEM, ALL) for one_store in (store, other, store, other))
         )
         assert sorted(id_ for pass_ in passes for id_ in pass_.nodes) == sorted(nodes)
         assert sum(pass_.released for pass_ in passes) == 20

@@ -112,8 +112,8 @@ async def test_replays_are_sent_oldest_first_behind_waiting_messages(
     waiting = await send(store)
     clock.advance(seconds=1)
     replayed = await replay(store)
-    assert [each.dead_letter_id for each in replayed] == [letter.id for letter in dead_ones]
-    found = [each.message_id for each in replayed]
+    assert [pair.dead_letter_id for pair in replayed] == [letter.id for letter in dead_ones]
+    found = [pair.message_id for pair in replayed]
     assert await ack_all(store) == [waiting.id, *found]
 
 
@@ -123,13 +123,13 @@ async def test_a_canary_is_replayed_first_and_then_the_rest(
     await make_queue(store)
     dead_ones = await several(store, clock, 5)
     canary = await replay(store, Selection(limit=2))
-    assert [each.dead_letter_id for each in canary] == [dead_one.id for dead_one in dead_ones[:2]]
+    assert [pair.dead_letter_id for pair in canary] == [dead_one.id for dead_one in dead_ones[:2]]
     assert [letter.id for letter in await letters(store)] == [
         dead_one.id for dead_one in dead_ones[2:]
     ]
     one = await replay(store, Selection(ids=(dead_ones[3].id,)))
-    assert [each.dead_letter_id for each in one] == [dead_ones[3].id]
-    assert [each.dead_letter_id for each in await replay(store)] == [
+    assert [pair.dead_letter_id for pair in one] == [dead_ones[3].id]
+    assert [pair.dead_letter_id for pair in await replay(store)] == [
         dead_ones[2].id,
         dead_ones[4].id,
     ]
@@ -143,13 +143,13 @@ async def test_paced_replays_become_visible_one_after_the_other(
     now = clock.now()
     replayed = await replay(store, pace=Pace(first_after_seconds=10, spacing_seconds=2.5))
     assert await counts(store) == Counts(delayed=4)
-    for index, each in enumerate(replayed):
-        message = await store.messages.get(DEFAULT, WORK, each.message_id)
+    for index, pair in enumerate(replayed):
+        message = await store.messages.get(DEFAULT, WORK, pair.message_id)
         assert message.visible_at == now + timedelta(seconds=10 + 2.5 * index)
     clock.advance(seconds=10)
     assert ids(await pull(store)) == [replayed[0].message_id]
     clock.advance(seconds=5)
-    assert ids(await pull(store)) == [each.message_id for each in replayed[1:3]]
+    assert ids(await pull(store)) == [pair.message_id for pair in replayed[1:3]]
 
 
 async def test_a_pace_has_its_limits(store: Store, clock: VirtualClock) -> None:
@@ -197,9 +197,9 @@ async def test_one_call_replays_up_to_its_maximum(store: Store) -> None:
     await send_many(store, 1_000)
     await kill_all(store)
     replayed = await replay(store, Selection(limit=1_000))
-    assert len({each.message_id for each in replayed}) == 1_000
+    assert len({pair.message_id for pair in replayed}) == 1_000
     found = await pull(store)
-    assert sorted(ids(found)) == sorted(each.message_id for each in replayed)
+    assert sorted(ids(found)) == sorted(pair.message_id for pair in replayed)
     await settle(store, *map(ack, found))
     assert await counts(store) == Counts()
 
@@ -217,13 +217,13 @@ async def test_concurrent_replays_never_send_a_dead_letter_twice(
                 *(replay((store, other)[n % 2], Selection(limit=30)) for n in range(6)),
                 return_exceptions=False,
             )
-            replayed = [each for answer in answers for each in answer]
+            replayed = [pair for answer in answers for pair in answer]
             replayed += await replay(store)
-            assert sorted(each.dead_letter_id for each in replayed) == sorted(
+            assert sorted(pair.dead_letter_id for pair in replayed) == sorted(
                 letter.id for letter in dead_ones
             )
             found = await pull(store)
-            assert sorted(ids(found)) == sorted(each.message_id for each in replayed)
+            assert sorted(ids(found)) == sorted(pair.message_id for pair in replayed)
             await settle(store, *map(ack, found))
         assert await counts(store) == Counts()
     finally:

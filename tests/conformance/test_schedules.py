@@ -68,7 +68,7 @@ EVERYTHING: dict[str, Any] = {
 
 async def ids_of(store: Store, scope: Scope = DEFAULT, **selection: Any) -> list[str]:
     found = await store.schedules.list(scope, ScheduleSelection(**selection), ALL)
-    return [str(each.id) for each in found]
+    return [str(schedule.id) for schedule in found]
 
 
 async def test_a_schedule_is_stored_as_created(store: Store, clock: VirtualClock) -> None:
@@ -112,7 +112,7 @@ async def test_a_create_call_stores_all_schedules_or_none(
     assert await ids_of(store) == []
     others = [new_schedule(clock) for _ in range(3)]
     made = await store.schedules.create(DEFAULT, others)
-    assert [each.id for each in made] == [other.id for other in others]
+    assert [schedule.id for schedule in made] == [other.id for other in others]
     assert len(await ids_of(store)) == 3
 
 
@@ -178,7 +178,7 @@ async def test_a_repeat_beside_new_schedules_returns_the_first_one(
     repeat = new_schedule(clock, idempotency_key="key", fingerprint=b"a")
     new = new_schedule(clock)
     made = await store.schedules.create(DEFAULT, [repeat, new])
-    assert [each.id for each in made] == [first.id, new.id]
+    assert [schedule.id for schedule in made] == [first.id, new.id]
     bad = new_schedule(clock, idempotency_key="key", fingerprint=b"b")
     with pytest.raises(Conflict):
         await store.schedules.create(DEFAULT, [new_schedule(clock), bad])
@@ -241,13 +241,13 @@ async def test_schedules_that_are_read_together_are_each_within_their_own_scope(
     own, foreign = await create(store, clock), await create(store, clock, scope=two)
     found = await asyncio.gather(
         *(
-            store.schedules.get(scope, each)
+            store.schedules.get(scope, schedule_id)
             for scope in (DEFAULT, two, SYSTEM)
-            for each in (own.id, foreign.id, new_id())
+            for schedule_id in (own.id, foreign.id, new_id())
         ),
         return_exceptions=True,
     )
-    told = [each if isinstance(each, Schedule) else type(each) for each in found]
+    told = [answer if isinstance(answer, Schedule) else type(answer) for answer in found]
     assert told[:3] == [own, NotFound, NotFound]
     assert told[3:6] == [NotFound, foreign, NotFound]
     assert told[6:] == [own, foreign, NotFound]
@@ -374,33 +374,33 @@ async def test_lists_are_ordered_and_continue_after_a_schedule(
     for name, seconds in (("c", 300), ("a", 200), ("b", 400), (None, 100)):
         made.append(await create(store, clock, name=name, interval_seconds=seconds))
         clock.advance(seconds=1)
-    by_id = [str(each.id) for each in made]
+    by_id = [str(schedule.id) for schedule in made]
     c, a, b, nameless = by_id
     for order, expected in (
         (ScheduleOrder.CREATED, [c, a, b, nameless]),
         (ScheduleOrder.NEXT_DUE, [nameless, a, c, b]),
     ):
         assert await ids_of(store, order=order) == expected
-        for place, each in enumerate(made_in(expected, made)):
-            assert await ids_of(store, order=order, after=each.id) == expected[place + 1 :]
+        for place, schedule in enumerate(made_in(expected, made)):
+            assert await ids_of(store, order=order, after=schedule.id) == expected[place + 1 :]
     by_name = await ids_of(store, order=ScheduleOrder.NAME)
-    assert [each for each in by_name if each != nameless] == [a, b, c]
+    assert [schedule_id for schedule_id in by_name if schedule_id != nameless] == [a, b, c]
     assert sorted(by_name) == sorted(by_id)
     seen: list[str] = []
     for _ in made:
-        (each,) = await store.schedules.list(
+        (schedule,) = await store.schedules.list(
             DEFAULT,
             ScheduleSelection(order=ScheduleOrder.NAME, after=made_in(seen[-1:], made)[0].id)
             if seen
             else ScheduleSelection(order=ScheduleOrder.NAME),
             1,
         )
-        seen.append(str(each.id))
+        seen.append(str(schedule.id))
     assert seen == by_name
 
 
 def made_in(ids: list[str], made: list[Schedule]) -> list[Schedule]:
-    found = {str(each.id): each for each in made}
+    found = {str(schedule.id): schedule for schedule in made}
     return [found[id_] for id_ in ids]
 
 

@@ -75,14 +75,14 @@ async def test_a_bulk_create_stores_the_same_as_single_creates(
         ones.append(structs.replace(plain, id=new_id(), definition=definition))
     ones += [structs.replace(plain, id=new_id(), **own) for own in OWN]
     later = {name: clock.now() + timedelta(days=3) for name in ("next_slot", "due_at", "look_at")}
-    ones += [structs.replace(plain, id=new_id(), **{each: at}) for each, at in later.items()]
+    ones += [structs.replace(plain, id=new_id(), **{field: at}) for field, at in later.items()]
     missed = {"policy": "fire_late", "cap": 5, "grace_seconds": 17}
     ones.append(new_schedule(clock, calendar="holidays", name="off", missed=missed))
-    twins = [twin(each) for each in ones]
-    for each in ones:
-        await store.schedules.create(DEFAULT, [each])
+    twins = [twin(schedule) for schedule in ones]
+    for schedule in ones:
+        await store.schedules.create(DEFAULT, [schedule])
     # A plain one before each: the next differs from it in one field only.
-    mixed = [new for each in twins for new in (twin(plain), each)]
+    mixed = [new for schedule in twins for new in (twin(plain), schedule)]
     assert await store.schedules.create_bulk(DEFAULT, iter(mixed)) == len(mixed)
     for one, other in zip(ones, twins, strict=True):
         got = await stored(store, other)
@@ -103,6 +103,6 @@ async def test_a_repeated_bulk_create_stores_the_missing_schedules(
     new = [structs.replace(plain, id=new_id(), name=f"number {n}") for n in range(300)]
     assert await store.schedules.create_bulk(DEFAULT, iter(new[::3])) == 100
     assert await store.schedules.create_bulk(DEFAULT, iter(new)) == 200
-    for each in new:
-        got = await stored(store, each)
-        assert (got.name, got.next_slot) == (each.name, each.next_slot)
+    for schedule in new:
+        got = await stored(store, schedule)
+        assert (got.name, got.next_slot) == (schedule.name, schedule.next_slot)

@@ -55,7 +55,7 @@ class Asked:
     def __call__(
         self, schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime
     ) -> Change | None:
-        self.slots, self.now = sorted(each.slot for each in withdrawn), now
+        self.slots, self.now = sorted(withdrawal.slot for withdrawal in withdrawn), now
         return self._decide(schedule, withdrawn, now)
 
 
@@ -227,8 +227,11 @@ async def test_a_trigger_is_a_separate_run(store: Store, clock: VirtualClock) ->
     assert triggered.runs == 2
     assert (triggered.next_slot, triggered.fired) == (made.next_slot, 0)
     found = await messages(store, made)
-    assert [(each.slot, each.run) for each in found] == [(clock.now(), 1), (clock.now(), 2)]
-    assert [each.visible_at for each in found] == [clock.now()] * 2
+    assert [(message.slot, message.run) for message in found] == [
+        (clock.now(), 1),
+        (clock.now(), 2),
+    ]
+    assert [message.visible_at for message in found] == [clock.now()] * 2
     assert len(await pull(store)) == 2
 
 
@@ -249,10 +252,10 @@ async def test_a_backfill_fires_past_slots_in_one_run(store: Store, clock: Virtu
     filled = await change(store, made, WithdrawScope.NOTHING, changing.backfill(past))
     assert (filled.runs, filled.fired, filled.next_slot) == (1, 0, made.next_slot)
     found = await messages(store, made)
-    assert [(each.slot, each.run, each.catch_up) for each in found] == [
-        (each, 1, True) for each in past
+    assert [(message.slot, message.run, message.catch_up) for message in found] == [
+        (slot, 1, True) for slot in past
     ]
-    assert [each.grace_seconds for each in found] == [None] * 3
+    assert [message.grace_seconds for message in found] == [None] * 3
     assert await change(store, made, WithdrawScope.NOTHING, changing.backfill([])) == filled
 
 
@@ -270,8 +273,10 @@ async def test_a_pause_withdraws_all_slots_of_a_buffered_schedule(
     resumed = await resume(store, paused)
     await plan_now(store, clock)
     found = await messages(store, resumed)
-    assert [each.state for each in found] == [State.READY] + [State.BLOCKED] * (len(found) - 1)
-    assert {each.key for each in found} == {ordering_key(made.id)}
+    assert [message.state for message in found] == [State.READY] + [State.BLOCKED] * (
+        len(found) - 1
+    )
+    assert {message.key for message in found} == {ordering_key(made.id)}
     clock.advance(seconds=30)
     await end_next(store)
     (following,) = await pull(store)
@@ -365,4 +370,4 @@ async def test_a_resumed_parked_schedule_continues_after_its_recorded_slot(
     await plan_all(store, clock, leader)
     assert await slots(store, made) == []
     found = await store.firings.list(DEFAULT, made.id, ALL)
-    assert [each.status for each in found] == [FiringStatus.SKIPPED]
+    assert [firing.status for firing in found] == [FiringStatus.SKIPPED]

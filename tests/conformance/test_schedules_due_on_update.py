@@ -105,9 +105,9 @@ async def test_due_slots_that_may_not_fire_are_recorded(store: Store, clock: Vir
     updated = await update(store, made, rule_of(clock, made.id, interval_seconds=3_600))
     assert (await slots(store, made), updated.fired) == ([made.next_slot], 1)
     found = await firings(store, made)
-    assert {each.reason for each in found} == {SKIPPED_OVERLAP}
-    assert sum(each.count for each in found) == 9
-    assert max(each.last_slot or each.slot for each in found) == clock.now()
+    assert {firing.reason for firing in found} == {SKIPPED_OVERLAP}
+    assert sum(firing.count for firing in found) == 9
+    assert max(firing.last_slot or firing.slot for firing in found) == clock.now()
 
 
 async def test_more_due_slots_than_one_plan_holds_all_fire(

@@ -38,8 +38,8 @@ async def alerts(store: Store) -> None:
 async def heard(store: Store) -> dict[str | None, list[dict[str, Any]]]:
     """The published events, by type."""
     found: dict[str | None, list[dict[str, Any]]] = {}
-    for each in await store.messages.peek(DEFAULT, ALERTS, ALL):
-        found.setdefault(each.type, []).append(json.loads(each.body))
+    for message in await store.messages.peek(DEFAULT, ALERTS, ALL):
+        found.setdefault(message.type, []).append(json.loads(message.body))
     return found
 
 
@@ -101,8 +101,8 @@ async def test_dead_firings_found_by_the_reaper_are_published(
     clock.advance(seconds=120)
     await store.reaper.reap(SYSTEM, ALL)
     found = await heard(store)
-    assert [each["reason"] for each in found["firing.dead"]] == ["expired"]
-    assert [each["schedule_id"] for each in found["schedule.paused"]] == [
+    assert [event["reason"] for event in found["firing.dead"]] == ["expired"]
+    assert [event["schedule_id"] for event in found["schedule.paused"]] == [
         public_id(Prefix.SCHEDULE, made.id)
     ]
 

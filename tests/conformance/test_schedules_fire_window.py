@@ -48,7 +48,7 @@ async def test_no_slot_fires_twice_when_a_schedule_changes_during_an_open_fire_w
         elif step % 5 == 4:
             schedule = await pause(store, schedule)
             schedule = await resume(store, schedule)
-    waiting = Counter(each.slot for each in await messages(store, schedule))
+    waiting = Counter(waiting_message.slot for waiting_message in await messages(store, schedule))
     assert max((fired + waiting).values()) == 1
     assert await accounted(store, schedule, set(fired) | set(waiting)) == []
 

@@ -60,7 +60,7 @@ async def test_a_claim_after_the_grace_is_late_and_one_within_it_is_not(
     clock.advance(seconds=600)
     await plan_now(store, clock)
     clock.advance(seconds=30.5)
-    found = {each.grace_seconds: each for each in await pull(store)}
+    found = {message.grace_seconds: message for message in await pull(store)}
     assert (found[30].catch_up, found[30].is_late) == (True, True)
     assert (found[31].catch_up, found[31].is_late) == (False, False)
 
@@ -102,9 +102,9 @@ async def test_newer_slots_that_are_due_are_counted_claimed_or_not(
     made = await created_due(store, clock, interval_seconds=10, after_seconds=40)
     other = await create(store, clock)
     at = [slot for slot in await slots(store, made) if slot is not None]
-    due = [each for each in at if each <= clock.now()]
+    due = [slot for slot in at if slot <= clock.now()]
     assert (len(due), len(at)) == (4, 7)
-    asked = [("default", made.id, each) for each in (*due, at[-1])]
+    asked = [("default", made.id, slot) for slot in (*due, at[-1])]
     asked += [
         ("default", other.id, due[0]),
         ("one", made.id, due[0]),
@@ -113,7 +113,7 @@ async def test_newer_slots_that_are_due_are_counted_claimed_or_not(
     newer = tuple(LaterSlots(due=number) for number in (3, 2, 1, 0, 0, 0, 0, 0))
     assert await store.schedules.newer_due(SYSTEM, asked) == newer
     taken = await pull(store, limit=2)
-    assert [each.slot for each in taken] == due[:2]
+    assert [message.slot for message in taken] == due[:2]
     assert await store.schedules.newer_due(SYSTEM, asked) == newer
     await settle(store, ack(taken[1]))
     assert await store.schedules.newer_due(SYSTEM, asked[:2]) == (
@@ -168,22 +168,22 @@ async def test_a_catch_up_cap_counts_the_same_slots_at_planning_and_at_a_claim(
     clock.advance(seconds=10)
     for _ in range(5):
         leader = await lead(store)
-        own = [each for each in await planned_by(store, clock, leader) if each.id == claimed.id]
+        own = [plan for plan in await planned_by(store, clock, leader) if plan.id == claimed.id]
         await write(store, leader, own)
         await store.nodes.leave(SYSTEM, leader.node)
         clock.advance(seconds=10)
     clock.advance(seconds=0.000_001)
     await plan_now(store, clock)
-    late = [each for each in await pull(store, limit=ALL) if each.is_late]
-    asked = [("default", claimed.id, each.slot) for each in late if each.slot is not None]
+    late = [message for message in await pull(store, limit=ALL) if message.is_late]
+    asked = [("default", claimed.id, message.slot) for message in late if message.slot is not None]
     newer = await store.schedules.newer_due(SYSTEM, asked)
     kept = {
-        each.slot
-        for each, later in zip(late, newer, strict=True)
-        if not slot_end.is_too_late(each, later)
+        message.slot
+        for message, later in zip(late, newer, strict=True)
+        if not slot_end.is_too_late(message, later)
     }
     found = [message for message in await messages(store, planned) if message.catch_up]
-    assert kept == {each.slot for each in found}
+    assert kept == {message.slot for message in found}
     assert len(kept) == min(cap, 4)
 
 
@@ -196,10 +196,10 @@ async def test_of_late_slots_claimed_by_two_nodes_one_is_the_most_recent(
     await plan_now(store, clock)
     clock.advance(seconds=61)
     taken = [message for _ in range(2) for message in await pull(store, limit=1)]
-    assert [each.is_late for each in taken] == [True, True]
-    asked = [("default", made.id, each.slot) for each in taken if each.slot is not None]
+    assert [message.is_late for message in taken] == [True, True]
+    asked = [("default", made.id, message.slot) for message in taken if message.slot is not None]
     newer = await store.schedules.newer_due(SYSTEM, asked)
-    judged = [slot_end.is_too_late(*each) for each in zip(taken, newer, strict=True)]
+    judged = [slot_end.is_too_late(*pair) for pair in zip(taken, newer, strict=True)]
     assert judged == [True, False]
 
 
@@ -211,9 +211,13 @@ async def test_a_handled_newer_slot_replaces_the_older_ones(
     policy = {"policy": "fire_most_recent", "grace_seconds": 30}
     made = await created_due(store, clock, interval_seconds=10, after_seconds=20, missed=policy)
     clock.advance(seconds=31)
-    older, newest = [each for each in await pull(store) if each.is_late]
+    older, newest = [message for message in await pull(store) if message.is_late]
     await end(store, newest, outcome)
-    asked = [("default", made.id, each.slot) for each in (older, newest) if each.slot is not None]
+    asked = [
+        ("default", made.id, message.slot)
+        for message in (older, newest)
+        if message.slot is not None
+    ]
     newer = await store.schedules.newer_due(SYSTEM, asked)
     on_time = newer[1].due
     assert newer == (LaterSlots(due=on_time + 1, missed=1), LaterSlots(due=on_time, missed=0))
@@ -228,7 +232,7 @@ async def test_a_skipped_newer_slot_replaces_none(store: Store, clock: VirtualCl
     clock.advance(seconds=61)
     older, newest = await pull(store)
     await store.messages.settle(SYSTEM, Settlement((slot_end.missed_ending(newest),)))
-    asked = [("default", made.id, each.slot) for each in (older,) if each.slot is not None]
+    asked = [("default", made.id, message.slot) for message in (older,) if message.slot is not None]
     assert await store.schedules.newer_due(SYSTEM, asked) == (LaterSlots(due=0, missed=0),)
 
 
@@ -261,12 +265,12 @@ async def test_a_schedule_whose_last_run_was_deleted_is_completed(
     clock.advance(seconds=60)
     await plan_now(store, clock)
     assert await store.schedules.sweep(SYSTEM, ALL) == 0
-    for each in (last, once):
-        (message,) = await messages(store, each)
+    for schedule in (last, once):
+        (message,) = await messages(store, schedule)
         assert await store.messages.delete(DEFAULT, "work", message.id)
     assert await store.schedules.sweep(SYSTEM, ALL) == 2
-    for each in (last, once):
-        now = await again(store, each)
+    for schedule in (last, once):
+        now = await again(store, schedule)
         assert (now.status, now.next_slot) == (ScheduleStatus.COMPLETED, None)
         assert now.changed_at == clock.now()
 
@@ -294,9 +298,9 @@ async def test_a_sweep_skips_paused_deleted_and_running_schedules(
     await pull(store, limit=ALL)
     await pause(store, made[0])
     await delete(store, made[1])
-    before = [await again(store, each) for each in made]
+    before = [await again(store, schedule) for schedule in made]
     assert await store.schedules.sweep(SYSTEM, ALL) == 0
-    assert [await again(store, each) for each in made] == before
+    assert [await again(store, schedule) for schedule in made] == before
 
 
 async def test_a_schedule_waits_for_a_run_that_will_be_retried(

@@ -62,8 +62,8 @@ async def make_some(store: Store, clock: VirtualClock) -> dict[str, Schedule]:
         [(two, "b"), (one, None), (two, None), (one, "c"), (two, "a"), (one, "a"), (one, None)]
     ):
         seconds = 1_000 - 100 * number
-        each = await create(store, clock, scope=scope, name=name, interval_seconds=seconds)
-        made[f"{scope.tenant}-{name or number}"] = each
+        schedule = await create(store, clock, scope=scope, name=name, interval_seconds=seconds)
+        made[f"{scope.tenant}-{name or number}"] = schedule
         clock.advance(seconds=1)
     return made
 
@@ -82,10 +82,10 @@ async def test_the_system_lists_by_tenant_or_by_next_due_time(
     made = await make_some(store, clock)
     names = {(value.tenant, value.id): name for name, value in made.items()}
     found = await listed(store, order=order)
-    assert " ".join(names[each.tenant, each.id] for each in found) == expected
+    assert " ".join(names[schedule.tenant, schedule.id] for schedule in found) == expected
     assert await paged(store, order=order) == found
     for tenant in ("one", "two"):
-        own = [each for each in found if each.tenant == tenant]
+        own = [schedule for schedule in found if schedule.tenant == tenant]
         assert await listed(store, Scope(tenant), order=order) == own
         assert await paged(store, Scope(tenant), order=order) == own
 
@@ -154,13 +154,13 @@ async def test_deleted_schedules_are_pruned_oldest_first_up_to_a_limit(
 ) -> None:
     await make_queue(store)
     made = [await create(store, clock) for _ in range(5)]
-    for each in reversed(made):
-        await delete(store, each)
+    for schedule in reversed(made):
+        await delete(store, schedule)
         clock.advance(seconds=1)
     clock.advance(seconds=DELETED_KEPT_SECONDS - 3)
     assert [await pruned(store, 2) for _ in range(3)] == [2, 1, 0]
     left = await listed(store, DEFAULT, status=DELETED)
-    assert [each.id for each in left] == [each.id for each in made[:2]]
+    assert [schedule.id for schedule in left] == [schedule.id for schedule in made[:2]]
 
 
 encoded = msgspec.json.encode
@@ -186,7 +186,7 @@ async def test_schedules_are_listed_by_owner_name_prefix_and_metadata(
 
     async def names(**selection: Any) -> set[str | None]:
         found = await paged(store, DEFAULT, order=order, **selection)
-        return {each.name for each in found}
+        return {schedule.name for schedule in found}
 
     assert await names() == {"report a", "report b", "reminder", None}
     assert await names(owner="ada") == {"report a", "report b"}
@@ -200,7 +200,12 @@ async def test_schedules_are_listed_by_owner_name_prefix_and_metadata(
     assert await names(metadata='{"trial":1}') == set()
     assert await names(owner="ada", metadata='{"plan":"pro"}') == {"report a"}
     assert await names(owner="ada", status=ScheduleStatus.ACTIVE) == {"report a", "report b"}
-    assert [each.owner for each in (both, first, other, bare)] == ["ada", "ada", "bob", None]
+    assert [schedule.owner for schedule in (both, first, other, bare)] == [
+        "ada",
+        "ada",
+        "bob",
+        None,
+    ]
     assert (await again(store, both)).owner == "ada"
 
 
@@ -211,18 +216,18 @@ async def test_alike_schedules_are_counted_once_however_they_are_paged(
     now = await store.now()
     bounds: Any = {"since": now - 100 * MINUTE, "until": now + 100_000 * MINUTE}
     active = [
-        each.id
-        for each in await listed(store, SYSTEM, status=ScheduleStatus.ACTIVE)
-        if each.next_slot is not None
+        schedule.id
+        for schedule in await listed(store, SYSTEM, status=ScheduleStatus.ACTIVE)
+        if schedule.next_slot is not None
     ]
     for limit in (1, 2, 3, ALL):
         counted, after = 0, None
         for _ in range(100):
             page = await store.schedules.alike(SYSTEM, limit, after=after, **bounds)
-            counted += sum(each.count for each in page)
+            counted += sum(group.count for group in page)
             if not page:
                 break
             after = (page[-1].tenant, page[-1].last_id)
         assert counted == len(active) > 1, limit
     one = await store.schedules.alike(Scope("one"), ALL, **bounds)
-    assert {each.tenant for each in one} == {"one"}
+    assert {group.tenant for group in one} == {"one"}

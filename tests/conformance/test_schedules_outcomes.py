@@ -71,7 +71,7 @@ def ending(message: Message, status: FiringStatus, error: str) -> Ending:
 
 async def endings(store: Store, statuses: Sequence[FiringStatus]) -> list[Ending]:
     """Ends the first waiting slots with these outcomes, by slot."""
-    found = sorted(await pull(store), key=lambda each: str(each.slot))
+    found = sorted(await pull(store), key=lambda message: str(message.slot))
     return [
         ending(message, status, str(number))
         for number, (message, status) in enumerate(zip(found, statuses, strict=False))
@@ -94,9 +94,9 @@ async def test_outcomes_count_in_slot_order_however_they_are_settled(
     if together:
         await store.messages.settle(SYSTEM, Settlement(tuple(reversed(ended))))
     else:
-        for each in ended:
-            await store.messages.settle(SYSTEM, Settlement((each,)))
-    seen = [each for each in statuses if each is not UNSEEN]
+        for message_ending in ended:
+            await store.messages.settle(SYSTEM, Settlement((message_ending,)))
+    seen = [outcome for outcome in statuses if outcome is not UNSEEN]
     status = str(seen[-1]) if seen else None
     assert stands(await again(store, made)) == (count, error, status)
     assert sorted(firing.status for firing in await firings(store, made)) == sorted(statuses)
@@ -130,7 +130,7 @@ async def test_of_a_pause_and_a_completion_in_one_settlement_the_later_slot_coun
         max_firings=2,
         on_dead=OnDead.PAUSE,
     )
-    first, last = sorted(await pull(store), key=lambda each: str(each.slot))
+    first, last = sorted(await pull(store), key=lambda message: str(message.slot))
     paused = dead(first, firing=FiringResult(status=OVER, error="no", follow_up=FollowUp.PAUSE))
     over = ack(last, firing=FiringResult(status=GOOD, follow_up=FollowUp.COMPLETE))
     await store.messages.settle(SYSTEM, Settlement((over, paused)))
@@ -164,7 +164,7 @@ async def test_an_expired_pull_lease_is_recorded_as_a_failed_attempt(
     )
     await end_next(store)
     assert stands(await again(store, made)) == (0, None, "succeeded")
-    assert [each.attempt for each in await firings(store, made)] == [1, 2]
+    assert [record.attempt for record in await firings(store, made)] == [1, 2]
 
 
 @pytest.mark.parametrize("tries", [None, 1, 2, 6])

@@ -90,11 +90,11 @@ async def test_due_schedules_are_of_the_given_shards_and_soonest_first(
         ([], []),
     ):
         due = await store.schedules.due(SYSTEM, shards, ALL)
-        assert [each.id for each in due] == [made[each].id for each in expected]
-        soonest = min((made[each].look_at for each in expected), default=None)  # type: ignore[type-var]
+        assert [schedule.id for schedule in due] == [made[seconds].id for seconds in expected]
+        soonest = min((made[seconds].look_at for seconds in expected), default=None)  # type: ignore[type-var]
         assert await store.schedules.next_look_at(SYSTEM, shards) == soonest
     first = await store.schedules.due(SYSTEM, [3, 7, 60], 2)
-    assert [each.id for each in first] == [made[50].id, made[100].id]
+    assert [schedule.id for schedule in first] == [made[50].id, made[100].id]
 
 
 async def test_a_slot_becomes_a_message_with_all_fields_of_its_schedule(
@@ -211,12 +211,12 @@ async def test_plans_of_one_call_are_accepted_individually(
     ]
     clock.advance(seconds=30)
     leader = await lead(store)
-    by_id = {each.id: each for each in await planned(store, clock, leader)}
-    plans = [by_id[each.id] for each in made]
+    by_id = {plan.id: plan for plan in await planned(store, clock, leader)}
+    plans = [by_id[schedule.id] for schedule in made]
     await update(store, made[1], priority=1)
     result = await write(store, leader.mistaken(40), plans)
     assert result == PlanResult(done=(0, 2, 4), stale=(1,), lost=(3,))
-    assert [len(await messages(store, each)) for each in made] == [1, 0, 1, 0, 1]
+    assert [len(await messages(store, schedule)) for schedule in made] == [1, 0, 1, 0, 1]
 
 
 async def test_a_plan_for_a_deleted_queue_changes_nothing(
@@ -228,7 +228,7 @@ async def test_a_plan_for_a_deleted_queue_changes_nothing(
     beside = await create(store, clock, queue="other", interval_seconds=31)
     clock.advance(seconds=1)
     await store.queues.delete(DEFAULT, WORK)
-    by_id = {each.id: each for each in await planned(store, clock, leader)}
+    by_id = {plan.id: plan for plan in await planned(store, clock, leader)}
     result = await write(store, leader, [by_id[made.id], by_id[beside.id]])
     assert result == PlanResult(done=(1,), no_queue=(0,))
     assert await as_before(store, made)
@@ -245,6 +245,6 @@ async def test_a_stale_plan_beside_buffered_slots_is_reported_as_stale(
     changed = await create(store, clock, schedule_id=in_shard(5))
     clock.advance(seconds=30)
     leader = await lead(store)
-    plans = sorted(await planned(store, clock, leader), key=lambda each: each.id != in_line.id)
+    plans = sorted(await planned(store, clock, leader), key=lambda plan: plan.id != in_line.id)
     await update(store, changed, priority=7)
     assert await write(store, leader, plans) == PlanResult(done=(0,), stale=(1,))

@@ -96,12 +96,12 @@ async def test_failures_are_counted_until_a_success(store: Store, clock: Virtual
     await end_next(store)
     assert stands(await again(store, made)) == (ACTIVE, 0, None, "succeeded")
     found = await firings(store, made)
-    assert [(each.attempt, each.status) for each in found] == [
+    assert [(firing.attempt, firing.status) for firing in found] == [
         (1, FiringStatus.FAILED),
         (2, FiringStatus.FAILED),
         (3, FiringStatus.SUCCEEDED),
     ]
-    assert len({each.slot for each in found}) == 1
+    assert len({firing.slot for firing in found}) == 1
 
 
 async def test_a_release_records_no_attempt(store: Store, clock: VirtualClock) -> None:
@@ -240,15 +240,15 @@ async def test_firings_of_one_schedule_settled_together_count_in_slot_order(
     await make_queue(store)
     made = await created_due(store, clock, interval_seconds=10, after_seconds=40)
     found = await pull(store)
-    first, second, third, fourth = sorted(found, key=lambda each: str(each.slot))
+    first, second, third, fourth = sorted(found, key=lambda message: str(message.slot))
     failed = [
         Ending(
-            claim=each.current_claim,
+            claim=message.current_claim,
             fate=Fate.RETRY,
             delay_seconds=600,
             firing=FiringResult(status=FiringStatus.FAILED, error=text),
         )
-        for each, text in ((first, "first"), (third, "third"))
+        for message, text in ((first, "first"), (third, "third"))
     ]
     fine = ack(second, firing=FiringResult(status=FiringStatus.SUCCEEDED))
     await store.messages.settle(SYSTEM, Settlement((failed[1], fine, failed[0])))
@@ -335,7 +335,7 @@ async def test_a_fixed_delay_with_several_runs_continues_from_the_last_one(
     (second,) = await pull(store)
     if together:
         settings = QueueSettings()
-        ends = [decide.settle(each, Succeeded(), settings) for each in (first, second)]
+        ends = [decide.settle(message, Succeeded(), settings) for message in (first, second)]
         await store.messages.settle(SYSTEM, Settlement(tuple(ends)))
     else:
         await end(store, first)

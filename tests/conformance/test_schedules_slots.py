@@ -66,10 +66,10 @@ async def test_catch_ups_after_an_outage_have_lower_priority_and_no_grace_period
     clock.advance(seconds=10 * 60)
     await plan_now(store, clock)
     found = await messages(store, made)
-    assert [_minutes(each.slot, begin) for each in found] == [7, 8, 9, 10]
-    assert [each.catch_up for each in found] == [True, True, False, False]
-    assert [each.priority for each in found] == [3, 3, 4, 4]
-    assert [each.grace_seconds for each in found] == [None, None, 60, 60]
+    assert [_minutes(message.slot, begin) for message in found] == [7, 8, 9, 10]
+    assert [message.catch_up for message in found] == [True, True, False, False]
+    assert [message.priority for message in found] == [3, 3, 4, 4]
+    assert [message.grace_seconds for message in found] == [None, None, 60, 60]
     assert await records(store, made) == [("skipped", "skipped_missed", 6)]
     late = next(message for message in await messages(store, least) if message.catch_up)
     assert late.priority == 0
@@ -89,7 +89,7 @@ async def test_the_last_slot_is_marked_and_the_schedule_waits_for_its_outcome(
     clock.advance(seconds=10)
     await plan_now(store, clock)
     found = await messages(store, made)
-    assert [read_terms(each.terms).is_last for each in found] == [False, True]
+    assert [read_terms(message.terms).is_last for message in found] == [False, True]
     stands = await again(store, made)
     assert (stands.status, stands.next_slot, stands.look_at) == (ScheduleStatus.ACTIVE, None, None)
     assert stands.fired == 2
@@ -129,15 +129,17 @@ async def test_buffered_firings_run_in_order(store: Store, clock: VirtualClock) 
         store, clock, after_seconds=35, interval_seconds=10, overlap=OverlapPolicy.BUFFER_ALL
     )
     found = await messages(store, made)
-    assert {each.key for each in found} == {ordering_key(made.id)}
-    assert [each.state for each in found] == [State.READY] + [State.BLOCKED] * (len(found) - 1)
+    assert {slot_message.key for slot_message in found} == {ordering_key(made.id)}
+    assert [slot_message.state for slot_message in found] == [State.READY] + [State.BLOCKED] * (
+        len(found) - 1
+    )
     clock.advance(seconds=60)
     done = []
     while claimed := await pull(store):
         (message,) = claimed
         done.append(message.slot)
         await settle(store, ack(message))
-    assert done == [each.slot for each in found]
+    assert done == [slot_message.slot for slot_message in found]
 
 
 async def test_unfinished_firings_are_counted_if_the_overlap_policy_needs_it(
@@ -152,13 +154,13 @@ async def test_unfinished_firings_are_counted_if_the_overlap_policy_needs_it(
     clock.advance(seconds=40)
     await plan_all(store, clock, leader)
     clock.advance(seconds=41)
-    seen = {each.overlap: each.unfinished for each in await look(store, leader)}
+    seen = {schedule.overlap: schedule.unfinished for schedule in await look(store, leader)}
     assert (seen[OverlapPolicy.SKIP], seen[OverlapPolicy.BUFFER_ONE]) == (1, 1)
     await plan_all(store, clock, leader)
     clock.advance(seconds=40)
     await plan_all(store, clock, leader)
     skip, one = made[OverlapPolicy.SKIP], made[OverlapPolicy.BUFFER_ONE]
-    assert [len(await slots(store, each)) for each in (skip, one)] == [1, 2]
+    assert [len(await slots(store, schedule)) for schedule in (skip, one)] == [1, 2]
     overlapped = ("skipped", "skipped_overlap", 1)
     assert await records(store, skip) == [overlapped, overlapped]
     assert await records(store, one) == [overlapped]
@@ -197,9 +199,9 @@ async def test_messages_are_identified_by_slot_and_run(store: Store, clock: Virt
     assert (await write(store, leader, [structs.replace(decided, fires=fires)])).done == (0,)
     assert await slots(store, made) == [at, at + MINUTE, at + 2 * MINUTE]
     two = await store.schedules.messages(DEFAULT, made.id, 2)
-    assert [each.slot for each in two] == [at, at + MINUTE]
+    assert [message.slot for message in two] == [at, at + MINUTE]
     later = await store.schedules.messages(DEFAULT, made.id, 1, since=at + MINUTE)
-    assert [each.slot for each in later] == [at + MINUTE]
+    assert [message.slot for message in later] == [at + MINUTE]
     assert await store.schedules.messages(DEFAULT, made.id, 1, since=at + 3 * MINUTE) == ()
     assert (await again(store, made)).last_slot == at + 2 * MINUTE
 

@@ -46,16 +46,19 @@ async def three_late(store: Store, clock: VirtualClock) -> tuple[list[Schedule],
     for message in await pull(store, limit=3):
         await end(store, message, Failed("no"))
     clock.advance(seconds=1_800)
-    found = {each.schedule_id: each for each in await claim(store, await join(store))}
-    return made, [found[each.id] for each in made]
+    found = {
+        late_message.schedule_id: late_message
+        for late_message in await claim(store, await join(store))
+    }
+    return made, [found[schedule.id] for schedule in made]
 
 
 async def test_each_slot_settled_in_a_group_has_its_own_record(
     store: Store, clock: VirtualClock
 ) -> None:
     made, found = await three_late(store, clock)
-    slots = [each.slot for each in found]
-    ends = [succeeded(each, took) for took, each in enumerate(found, 1)]
+    slots = [message.slot for message in found]
+    ends = [succeeded(message, took) for took, message in enumerate(found, 1)]
     result = await store.messages.settle(SYSTEM, Settlement(tuple(ends)))
     assert not result.refused
     for took, (schedule, slot) in enumerate(zip(made, slots, strict=True), 1):
@@ -85,10 +88,10 @@ async def test_a_schedule_deleted_meanwhile_keeps_its_last_status(
     made, found = await three_late(store, clock)
     await delete(store, made[1])
     before = await again(store, made[1])
-    ends = tuple(succeeded(each, 1) for each in found)
+    ends = tuple(succeeded(message, 1) for message in found)
     await store.messages.settle(SYSTEM, Settlement(ends))
     assert await again(store, made[1]) == before
-    assert [(await again(store, each)).last_status for each in (made[0], made[2])] == [
+    assert [(await again(store, schedule)).last_status for schedule in (made[0], made[2])] == [
         "succeeded",
         "succeeded",
     ]
@@ -96,13 +99,13 @@ async def test_a_schedule_deleted_meanwhile_keeps_its_last_status(
 
 async def test_a_result_code_in_the_group_is_recorded(store: Store, clock: VirtualClock) -> None:
     made, found = await three_late(store, clock)
-    ends = [succeeded(each, 1) for each in found]
+    ends = [succeeded(message, 1) for message in found]
     assert ends[1].firing is not None
     ends[1] = structs.replace(ends[1], firing=structs.replace(ends[1].firing, result_code=204))
     await store.messages.settle(SYSTEM, Settlement(tuple(ends)))
-    last = [(await firings(store, each))[-1] for each in made]
-    assert [each.result_code for each in last] == [None, 204, None]
-    assert [each.status for each in last] == [FiringStatus.SUCCEEDED] * 3
+    last = [(await firings(store, schedule))[-1] for schedule in made]
+    assert [firing.result_code for firing in last] == [None, 204, None]
+    assert [firing.status for firing in last] == [FiringStatus.SUCCEEDED] * 3
 
 
 async def test_a_slot_beside_an_ordinary_message_is_recorded(
@@ -112,7 +115,7 @@ async def test_a_slot_beside_an_ordinary_message_is_recorded(
     await send(store)  # It is older and comes first.
     made = await created_due(store, clock)
     found = await claim(store, await join(store))
-    ends = tuple(succeeded(each, took_seconds=1) for each in found)
+    ends = tuple(succeeded(message, took_seconds=1) for message in found)
     assert not (await store.messages.settle(SYSTEM, Settlement(ends))).refused
     (firing,) = await firings(store, made)
     assert firing.started_at == clock.now() - timedelta(seconds=1)
@@ -123,7 +126,7 @@ async def test_slots_of_many_schedules_are_counted_under_one_source(
     store: Store, clock: VirtualClock
 ) -> None:
     _, found = await three_late(store, clock)
-    ends = tuple(succeeded(each, 1) for each in found)
+    ends = tuple(succeeded(message, 1) for message in found)
     await store.messages.settle(SYSTEM, Settlement(ends))
     kinds = (await store.stats.queue(DEFAULT, WORK)).kinds
     done = [(kind.source, kind.messages) for kind in kinds if kind.counter is CounterName.DONE]
@@ -142,17 +145,19 @@ async def test_a_group_completes_the_schedules_that_are_over_and_no_others(
     found = await claim(store, await join(store))
     assert len(found) == 6
     await pause(store, paused)
-    for each, minutes in ((moved, 60), (planned, 1)):
+    for schedule, minutes in ((moved, 60), (planned, 1)):
         later = (clock.now() + timedelta(minutes=minutes)).isoformat()
-        await update(store, await again(store, each), rule_of(clock, each.id, once_at=later))
+        await update(
+            store, await again(store, schedule), rule_of(clock, schedule.id, once_at=later)
+        )
     clock.advance(seconds=60)
     await plan_now(store, clock)
     before = await again(store, over)
-    ends = tuple(succeeded(each, 0.5) for each in found)
+    ends = tuple(succeeded(message, 0.5) for message in found)
     assert not (await store.messages.settle(SYSTEM, Settlement(ends))).refused
-    for each in (over, paused, last):
-        assert (await again(store, each)).status is ScheduleStatus.COMPLETED
-        assert [record.status for record in await firings(store, each)] == ["succeeded"]
+    for schedule in (over, paused, last):
+        assert (await again(store, schedule)).status is ScheduleStatus.COMPLETED
+        assert [record.status for record in await firings(store, schedule)] == ["succeeded"]
     assert (await again(store, over)).version == before.version + 1
-    for each in (moved, planned, going_on):
-        assert (await again(store, each)).status is ScheduleStatus.ACTIVE
+    for schedule in (moved, planned, going_on):
+        assert (await again(store, schedule)).status is ScheduleStatus.ACTIVE

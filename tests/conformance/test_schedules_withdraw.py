@@ -48,7 +48,9 @@ Record = tuple[datetime, datetime | None, int, int, str | None]
 async def skips(store: Store, schedule: Schedule) -> list[Record]:
     """The records without an attempt: first slot, last slot, count, run, reason."""
     found = [firing for firing in await firings(store, schedule) if not firing.attempt]
-    return sorted((each.slot, each.last_slot, each.count, each.run, each.reason) for each in found)
+    return sorted(
+        (firing.slot, firing.last_slot, firing.count, firing.run, firing.reason) for firing in found
+    )
 
 
 async def overlapped(store: Store, clock: VirtualClock) -> Schedule:
@@ -109,7 +111,9 @@ async def test_a_deleted_schedule_fires_no_unstarted_extra_run(
     left = [message for message in await messages(store, made) if message.id != begun.id]
     await delete(store, made)
     assert [message.id for message in await messages(store, made)] == [begun.id]
-    assert await skips(store, made) == [(each.slot, None, 1, each.run, "deleted") for each in left]
+    assert await skips(store, made) == [
+        (message.slot, None, 1, message.run, "deleted") for message in left
+    ]
     assert len(left) == 3
 
 

@@ -148,7 +148,9 @@ async def test_the_id_of_a_done_message_can_be_used_again(store: Store) -> None:
         await store.messages.send(DEFAULT, WORK, sent)
         assert await counts(store) == Counts(ready=1)
         again = await claim(store, await join(store))
-        assert [(each.id, each.claim) for each in again] == ([] if event_id else [(sent.id, 1)])
+        assert [(message.id, message.claim) for message in again] == (
+            [] if event_id else [(sent.id, 1)]
+        )
         await settle(store, *map(ack, again))
 
 

@@ -109,16 +109,19 @@ async def test_a_refused_or_duplicate_ending_stores_no_batch(
     made = [whole(news(2), queue=ITEMS, completion_queue=DONE) for _ in range(3)]
     result = await settle(
         store,
-        *(ack(each, batches=(one,)) for each, one in zip([lost, first], made[:2], strict=True)),
+        *(
+            ack(message, batches=(one,))
+            for message, one in zip([lost, first], made[:2], strict=True)
+        ),
     )
     assert result == SettleResult(refused=(lost.current_claim,))
     assert await settle(store, ack(double, batches=(made[2],))) == SettleResult(
         duplicates=(double.current_claim,)
     )
     assert numbers(await get(store, made[1].id)) == (BatchStatus.RUNNING, 2, 0, 0)
-    for each in (made[0], made[2]):
+    for batch in (made[0], made[2]):
         with pytest.raises(NotFound):
-            await get(store, each.id)
+            await get(store, batch.id)
     assert await counts(store, ITEMS) == Counts(ready=2)
     assert await counts(store, DONE) == Counts()
 

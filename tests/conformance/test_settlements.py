@@ -222,7 +222,7 @@ async def test_sends_are_stored_with_every_kind_of_ending(store: Store) -> None:
         release(three, sends=sends[2]),
         dead(four, reason="permanent", sends=sends[3]),
     )
-    sent = [send.message.id for each in sends for send in each]
+    sent = [send.message.id for pair in sends for send in pair]
     assert sorted(ids(await pull(store, queue="next"))) == sorted(sent)
 
 

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
 
 
 async def tokens(store: Store) -> dict[int, int]:
-    return {each.shard: each.token for each in await store.shards.list(SYSTEM)}
+    return {shard.shard: shard.token for shard in await store.shards.list(SYSTEM)}
 
 
 def shards(grants: tuple[Grant, ...]) -> set[int]:
@@ -38,8 +38,8 @@ def shards(grants: tuple[Grant, ...]) -> set[int]:
 
 async def test_at_first_no_node_leads_a_shard(store: Store) -> None:
     found = await store.shards.list(SYSTEM)
-    assert [each.shard for each in found] == [*ALL_SHARDS]
-    assert {each.node for each in found} == {None}
+    assert [shard.shard for shard in found] == [*ALL_SHARDS]
+    assert {shard.node for shard in found} == {None}
 
 
 async def test_a_single_node_leads_all_shards_and_keeps_its_tokens(
@@ -62,10 +62,10 @@ async def test_shares_are_even_and_shards_are_given_up_before_they_move(store: S
     assert len(kept) == SHARDS // 2
     taken = await store.shards.hold(SYSTEM, second)
     assert shards(taken) == {*ALL_SHARDS} - shards(kept)
-    before = {each.shard: each.token for each in all_}
-    assert {each.shard: each.token for each in kept}.items() <= before.items()
-    for each in taken:
-        assert each.token > before[each.shard]
+    before = {grant.shard: grant.token for grant in all_}
+    assert {grant.shard: grant.token for grant in kept}.items() <= before.items()
+    for grant in taken:
+        assert grant.token > before[grant.shard]
     assert await store.shards.hold(SYSTEM, first) == kept
     assert await store.shards.hold(SYSTEM, second) == taken
 
@@ -76,8 +76,8 @@ async def test_three_nodes_share_all_shards(store: Store) -> None:
         for node in nodes:
             await store.shards.hold(SYSTEM, node)
     held = [await store.shards.hold(SYSTEM, node) for node in nodes]
-    assert [len(each) for each in held] == [22, 21, 21]
-    assert sorted(shard for each in held for shard in shards(each)) == [*ALL_SHARDS]
+    assert [len(grants) for grants in held] == [22, 21, 21]
+    assert sorted(shard for grants in held for shard in shards(grants)) == [*ALL_SHARDS]
 
 
 async def test_workers_lead_no_shards(store: Store) -> None:
@@ -104,11 +104,11 @@ async def test_the_shards_of_a_dead_node_are_taken_with_higher_tokens(
     heir, nothing = await lead(store)
     assert nothing == ()
     clock.advance(seconds=1.001)
-    assert {each.node for each in await store.shards.list(SYSTEM)} == {None}
+    assert {shard.node for shard in await store.shards.list(SYSTEM)} == {None}
     taken = await store.shards.hold(SYSTEM, heir)
     assert shards(taken) == {*ALL_SHARDS}
-    before = {each.shard: each.token for each in held}
-    assert all(each.token > before[each.shard] for each in taken)
+    before = {grant.shard: grant.token for grant in held}
+    assert all(grant.token > before[grant.shard] for grant in taken)
     with pytest.raises(NodeExpired):
         await store.shards.hold(SYSTEM, dead)
 
@@ -154,12 +154,12 @@ async def test_a_shard_given_up_is_taken_at_once(store: Store) -> None:
     node, held = await lead(store)
     heir = await join_scheduler(store)
     assert await store.shards.give_up(SYSTEM, node) == SHARDS
-    assert {each.node for each in await store.shards.list(SYSTEM)} == {None}
+    assert {shard.node for shard in await store.shards.list(SYSTEM)} == {None}
     assert await store.shards.give_up(SYSTEM, node) == 0
     taken = await store.shards.hold(SYSTEM, heir)
     assert shards(taken) == {*ALL_SHARDS}
-    before = {each.shard: each.token for each in held}
-    assert all(each.token > before[each.shard] for each in taken)
+    before = {grant.shard: grant.token for grant in held}
+    assert all(grant.token > before[grant.shard] for grant in taken)
 
 
 async def test_a_node_that_gave_up_stays_alive_without_shards(
@@ -183,17 +183,17 @@ async def test_a_node_that_gave_up_takes_no_shards_until_it_resumes(store: Store
     """An earlier call of the node may arrive after it."""
     node = new_id()
     await store.nodes.join(SYSTEM, node, name="b", roles=["scheduler", "worker"], ttl_seconds=9)
-    before = {each.shard: each.token for each in await store.shards.hold(SYSTEM, node)}
+    before = {grant.shard: grant.token for grant in await store.shards.hold(SYSTEM, node)}
     await store.shards.give_up(SYSTEM, node)
     assert await store.shards.hold(SYSTEM, node) == ()
-    assert {each.node for each in await store.shards.list(SYSTEM)} == {None}
+    assert {shard.node for shard in await store.shards.list(SYSTEM)} == {None}
     for _ in range(2):  # Repeating it changes nothing.
         await store.shards.come_back(SYSTEM, node)
     (found,) = await store.nodes.list(SYSTEM)
     assert sorted(found.roles) == ["scheduler", "worker"]
     taken = await store.shards.hold(SYSTEM, node)
     assert shards(taken) == {*ALL_SHARDS}
-    assert all(each.token > before[each.shard] for each in taken)
+    assert all(grant.token > before[grant.shard] for grant in taken)
 
 
 async def test_a_node_that_resumes_gets_its_share_again(store: Store) -> None:
@@ -249,11 +249,11 @@ async def test_a_shard_kept_in_a_new_epoch_gets_a_token_of_that_epoch(
     clock.advance(seconds=10)
     await tables.fetch(home.url, "UPDATE tickwork_meta SET epoch = epoch + 1")
     after = await store.shards.hold(SYSTEM, node)
-    epochs = {split_token(each.token)[0] for each in before}
-    assert {split_token(each.token)[0] for each in after} == {epoch + 1 for epoch in epochs}
+    epochs = {split_token(grant.token)[0] for grant in before}
+    assert {split_token(grant.token)[0] for grant in after} == {epoch + 1 for epoch in epochs}
     assert shards(after) == {*ALL_SHARDS}
     assert await store.shards.hold(SYSTEM, node) == after
-    since = {each.taken_at for each in await store.shards.list(SYSTEM)}
+    since = {shard.taken_at for shard in await store.shards.list(SYSTEM)}
     assert since == {clock.now() - timedelta(seconds=10)}, "it was never another's"
 
 
@@ -298,17 +298,17 @@ async def test_after_shards_are_replaced_old_leaders_change_nothing(
         node, old = leader = await lead(store)
         clock.advance(seconds=60)
         plans = await planned(store, clock, leader)
-        assert {plan.id for plan in plans} == {each.id for each in made}
+        assert {plan.id for plan in plans} == {schedule.id for schedule in made}
         await store.shards.replace(SYSTEM, count)
-        assert {each.node for each in await store.shards.list(SYSTEM)} == {None}
+        assert {shard.node for shard in await store.shards.list(SYSTEM)} == {None}
         assert (await write(store, leader, plans)).lost == tuple(range(len(made)))
         heir = leader._replace(grants=await store.shards.hold(SYSTEM, node))
         assert sorted(shards(heir.grants)) == [*range(count)]
-        assert min(grant.token for grant in heir.grants) > max(each.token for each in old)
+        assert min(grant.token for grant in heir.grants) > max(grant.token for grant in old)
         assert (await write(store, leader, plans)).lost == tuple(range(len(made)))
         again = await planned(store, clock, heir)
-        assert {each.shard for each in again} == {
-            shard_of(bucket_of(each.id), count) for each in made
+        assert {plan.shard for plan in again} == {
+            shard_of(bucket_of(schedule.id), count) for schedule in made
         }
         assert len((await write(store, heir, again)).done) == len(made)
         await store.shards.drop_old_indexes(SYSTEM)

@@ -12,9 +12,9 @@ from tickwork.store.contract import Store
 async def test_ids_are_found_by_their_last_digits(store: Store) -> None:
     ours, theirs = (UUID(f"0199a7c2-0000-7000-8000-{name}00000000ff") for name in ("0a", "0b"))
     (tenant,) = await make_tenants(store, "acme")
-    for scope, each in ((DEFAULT, ours), (tenant, theirs)):
+    for scope, message_id in ((DEFAULT, ours), (tenant, theirs)):
         await make_queue(store, scope=scope)
-        await store.messages.send(scope, "work", new(id=each))
+        await store.messages.send(scope, "work", new(id=message_id))
     find = store.ids_ending
     assert await find(DEFAULT, IdKind.MESSAGE, "0000ff", 5) == (ours,)
     assert await find(DEFAULT, IdKind.MESSAGE, "0000FF", 5) == (ours,)

@@ -212,7 +212,7 @@ async def test_messages_are_counted_by_the_minute(store: Store, clock: VirtualCl
         CounterName.DEAD: 1,
     }
     first = (await store.stats.queue(DEFAULT, WORK)).minutes
-    assert {each.minute for each in first} == {clock.now().replace(second=0)}
+    assert {minute_count.minute for minute_count in first} == {clock.now().replace(second=0)}
     clock.advance(seconds=90)
     await send(store)
     minutes = (await store.stats.queue(DEFAULT, WORK)).minutes
@@ -393,17 +393,17 @@ async def test_the_statistics_of_many_queues_are_those_of_each(store: Store) -> 
     ):  # fmt: skip
         seen = await store.queues.list(scope)
         found = await store.stats.queues(scope, seen, at_most=100)
-        assert found == tuple([await store.stats.queue(scope, each.name) for each in seen])
-        assert {each.name: stats.counts.ready for each, stats in zip(seen, found, strict=True)} == (
-            expected
-        )
+        assert found == tuple([await store.stats.queue(scope, queue.name) for queue in seen])
+        assert {
+            queue.name: stats.counts.ready for queue, stats in zip(seen, found, strict=True)
+        } == expected
         assert (await store.stats.queues(scope, seen[::-1], at_most=2))[-1].counts.ready == (
             min(expected[seen[0].name], 2)
         )
     every = await store.queues.list(SYSTEM)
     counted = {
-        (each.tenant, each.name): stats.counts.ready
-        for each, stats in zip(every, await store.stats.queues(SYSTEM, every), strict=True)
+        (queue.tenant, queue.name): stats.counts.ready
+        for queue, stats in zip(every, await store.stats.queues(SYSTEM, every), strict=True)
     }
     assert counted == {
         ("default", "a"): 3, ("default", "b"): 0, (None, "shared"): 3, ("other", "b"): 4,

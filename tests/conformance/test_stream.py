@@ -33,12 +33,12 @@ async def test_dead_messages_and_changes_are_in_the_stream_of_their_tenant(store
         await change(store, scope)
     for scope in (one, two):
         found = await store.stream.after(scope, START, 10)
-        assert [each.type for each in found] == ["message.dead", "queue.pause"]
-        assert {each.tenant for each in found} == {scope.tenant}
+        assert [event.type for event in found] == ["message.dead", "queue.pause"]
+        assert {event.tenant for event in found} == {scope.tenant}
         assert found[0].data["type"] == f"of-{scope.tenant}"
         assert found[1].data == {"subject": "q", "actor": "key k"}
     everything = await store.stream.after(SYSTEM, START, 10)
-    assert [each.id for each in everything] == sorted(each.id for each in everything)
+    assert [event.id for event in everything] == sorted(event.id for event in everything)
     assert len(everything) == 4
     assert len(await store.stream.after(SYSTEM, everything[1].id, 1)) == 1
 
@@ -51,7 +51,7 @@ async def test_an_event_about_a_schedule_has_its_owner(store: Store, clock: Virt
     await change(store, action="schedule.pause")
     await change(store)
     found = await store.stream.after(DEFAULT, START, 10)
-    owners = {each.type: each.owner for each in found}
+    owners = {event.type: event.owner for event in found}
     assert owners["firing.dead"] == owners["schedule.pause"] == "ada"
     assert owners["queue.pause"] is None
 

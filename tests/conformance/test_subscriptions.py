@@ -259,7 +259,7 @@ async def test_a_tenants_subscription_matches_only_its_own_messages(store: Store
     await store.subscriptions.put(one, "paid", AUDIT)
     for scope in (one, two):
         await send(store, scope=scope, type="paid")
-    assert [each.tenant for each in await pull(store, queue=AUDIT, scope=one)] == ["one"]
+    assert [message.tenant for message in await pull(store, queue=AUDIT, scope=one)] == ["one"]
     assert await store.subscriptions.list(two) == ()
     assert not await store.subscriptions.delete(two, "paid", AUDIT)
 

@@ -188,9 +188,9 @@ async def test_each_tenant_gets_only_its_own_events(store: Store) -> None:
     await store.subscriptions.put(SYSTEM, "message.dead", "all")
     await send(store, scope=one)
     await kill_all(store, scope=one)
-    assert [each.tenant for each in await heard(store, scope=one)] == ["one"]
+    assert [message.tenant for message in await heard(store, scope=one)] == ["one"]
     assert await heard(store, scope=two) == []
-    assert [each.tenant for each in await heard(store, "all", scope=SYSTEM)] == ["one"]
+    assert [message.tenant for message in await heard(store, "all", scope=SYSTEM)] == ["one"]
 
 
 async def test_dead_letters_of_several_tenants_in_one_settlement_publish_separate_events(
@@ -216,7 +216,7 @@ async def test_each_of_many_dead_letters_publishes_an_event(store: Store) -> Non
     await store.subscriptions.put(DEFAULT, "*", ALERTS)
     sent = {public_id(Prefix.MESSAGE, (await send(store)).id) for _ in range(30)}
     await kill_all(store)
-    told = [json.loads(each.body)["message_id"] for each in await heard(store)]
+    told = [json.loads(message.body)["message_id"] for message in await heard(store)]
     assert sorted(told) == sorted(sent)
 
 
@@ -229,9 +229,9 @@ async def test_a_moved_message_that_dies_again_publishes_again(
     await kill_all(store)
     clock.advance(seconds=1)
     await kill_all(store, queue="grave")
-    found = [json.loads(each.body) for each in await heard(store)]
-    assert sorted(each["queue"] for each in found) == ["grave", WORK]
-    assert {each["message_id"] for each in found} == {public_id(Prefix.MESSAGE, sent.id)}
+    found = [json.loads(message.body) for message in await heard(store)]
+    assert sorted(event["queue"] for event in found) == ["grave", WORK]
+    assert {event["message_id"] for event in found} == {public_id(Prefix.MESSAGE, sent.id)}
 
 
 async def test_a_full_queue_accepts_system_events(store: Store) -> None:

@@ -111,7 +111,7 @@ async def record(
 
 
 async def keys(store: Store, run_id: str = "a") -> list[str]:
-    return [each.key for each in (await store.workflows.history(DEFAULT, run_id)).steps]
+    return [run_step.key for run_step in (await store.workflows.history(DEFAULT, run_id)).steps]
 
 
 def event(type_: str = "approved", **fields: Any) -> control.Decision:
@@ -193,8 +193,8 @@ async def test_a_stale_claim_records_and_ends_nothing(store: Store, clock: Virtu
     ended = Ending(claim=stale.current_claim, fate=Fate.ACK, run_end=end)
     dead_run = Ending(claim=stale.current_claim, fate=Fate.DEAD, reason="permanent", run_end=end)
     waiting = release(stale, signals_seen=0)
-    for each in (effects, ended, dead_run, waiting):
-        assert (await settle(store, each, scope=SYSTEM)).refused == (stale.current_claim,)
+    for ending in (effects, ended, dead_run, waiting):
+        assert (await settle(store, ending, scope=SYSTEM)).refused == (stale.current_claim,)
     with pytest.raises(ClaimLost):
         await store.messages.settle_jointly(SYSTEM, Settlement((effects,)), lambda _: None)
     assert await keys(store) == ["fetch"]
@@ -225,7 +225,7 @@ async def test_a_run_ends_with_the_ack_of_its_message(store: Store, clock: Virtu
     runs = await start(store, *(new_run(str(number)) for number in range(3)))
     found = await claim(store, await join(store), queue=QUEUE, scope=SYSTEM)
     clock.advance(seconds=5)
-    by_id = {each.id: each for each in found}
+    by_id = {message.id: message for message in found}
     ends = [
         RunEnd(uid=runs[0].uid, status=RunStatus.COMPLETED, result=b"7", failed_step="fetch"),
         RunEnd(uid=runs[1].uid, status=RunStatus.FAILED, error="broken"),
@@ -241,12 +241,12 @@ async def test_a_run_ends_with_the_ack_of_its_message(store: Store, clock: Virtu
     )
     assert (await counts(store, QUEUE)).claimed == 0
     stored = [await store.workflows.get(DEFAULT, run.id) for run in runs]
-    assert [(each.status, each.result, each.error, each.failed_step) for each in stored] == [
+    assert [(run.status, run.result, run.error, run.failed_step) for run in stored] == [
         ("completed", b"7", None, "fetch"),
         ("failed", None, "broken", None),
         ("running", None, None, None),
     ]
-    assert [each.finished_at for each in stored] == [clock.now(), clock.now(), None]
+    assert [run.finished_at for run in stored] == [clock.now(), clock.now(), None]
 
 
 async def test_a_run_ends_with_the_dead_letter_of_its_message(
@@ -288,17 +288,17 @@ async def test_runs_read_together_have_each_their_own_steps_and_events(
 ) -> None:
     runs = await start(store, *(new_run(str(number)) for number in range(20)))
     found = await claim(store, await join(store), queue=QUEUE, scope=SYSTEM)
-    by_id = {each.id: each for each in found}
+    by_id = {message.id: message for message in found}
     for run in runs[::2]:
         await record(store, by_id[run.message_id], run, step(clock, f"step {run.id}"))
         await store.workflows.change(DEFAULT, run.id, event(run.id))
     workflows = store.workflows
     asked = [*map(str, range(20)), "0"]
     read = await asyncio.gather(
-        *(workflows.history(DEFAULT, each) for each in asked),
-        *(workflows.history(DEFAULT, each, with_steps=False) for each in asked),
-        *(workflows.get(DEFAULT, each) for each in asked),
-        *(workflows.get(Scope("other"), each) for each in asked),
+        *(workflows.history(DEFAULT, run_id) for run_id in asked),
+        *(workflows.history(DEFAULT, run_id, with_steps=False) for run_id in asked),
+        *(workflows.get(DEFAULT, run_id) for run_id in asked),
+        *(workflows.get(Scope("other"), run_id) for run_id in asked),
         workflows.get(DEFAULT, "unknown"),
         return_exceptions=True,
     )
@@ -309,10 +309,10 @@ async def test_runs_read_together_have_each_their_own_steps_and_events(
         assert isinstance(less, RunHistory)
         assert one.run == less.run == only
         assert (one.run.id, one.now) == (at, clock.now())
-        assert [each.key for each in one.steps] == ([f"step {at}"] if is_even else [])
-        assert [each.type for each in one.events] == ([at] if is_even else [])
+        assert [run_step.key for run_step in one.steps] == ([f"step {at}"] if is_even else [])
+        assert [run_event.type for run_event in one.events] == ([at] if is_even else [])
         assert (less.steps, less.events) == ((), one.events)
-    assert all(isinstance(each, NotFound) for each in (*missing, read[-1]))
+    assert all(isinstance(answer, NotFound) for answer in (*missing, read[-1]))
 
 
 async def test_a_page_has_a_window_of_steps_and_all_that_are_open(
@@ -320,7 +320,7 @@ async def test_a_page_has_a_window_of_steps_and_all_that_are_open(
 ) -> None:
     (run,) = await start(store)
     message = await claim_run(store)
-    times = [None, *(clock.now() + timedelta(seconds=each) for each in (-1, 0, 1))]
+    times = [None, *(clock.now() + timedelta(seconds=seconds) for seconds in (-1, 0, 1))]
     every = [*product(StepKind, StepState, times)]
     for at, (kind, state, wake_at) in enumerate(every):
         done = step(clock, f"step {at}", position=-at // 2, kind=kind, state=state, wake_at=wake_at)
@@ -328,7 +328,7 @@ async def test_a_page_has_a_window_of_steps_and_all_that_are_open(
     await store.workflows.change(DEFAULT, "a", event())
     whole = await store.workflows.history(DEFAULT, "a")
     assert len(whole.steps) == len(every)
-    open_steps = tuple(each for each in whole.steps if each.is_open(clock.now()))
+    open_steps = tuple(run_step for run_step in whole.steps if run_step.is_open(clock.now()))
     assert {open_step.state.is_final for open_step in open_steps} == {False}
     for offset, limit in ((0, 7), (7, 1), (90, 100), (100, 5), (3, 0), (0, STEPS_MAX)):
         page = await store.workflows.page(DEFAULT, "a", RunWindow(offset, limit))
@@ -343,7 +343,7 @@ async def test_a_page_has_a_window_of_steps_and_all_that_are_open(
 async def test_many_checkpoints_together_are_each_fenced(store: Store, clock: VirtualClock) -> None:
     runs = await start(store, *(new_run(str(number)) for number in range(20)))
     found = await claim(store, await join(store), queue=QUEUE, scope=SYSTEM)
-    by_id = {each.id: each for each in found}
+    by_id = {message.id: message for message in found}
     messages = [by_id[run.message_id] for run in runs]
     await settle(store, *map(ack, messages[::5]), scope=SYSTEM)
     recorded = await asyncio.gather(
@@ -459,14 +459,14 @@ async def test_an_event_is_kept_in_order_and_consumed_once(
     for number, id_ in ((1, "x"), (2, "x"), (3, None), (4, None)):
         await store.workflows.change(DEFAULT, "a", event(data=str(number).encode(), id=id_))
     history = await store.workflows.history(DEFAULT, "a", with_steps=False)
-    assert [each.data for each in history.events] == [b"1", b"3", b"4"]
+    assert [run_event.data for run_event in history.events] == [b"1", b"3", b"4"]
     assert history.run.signals == 3
     message = await claim_run(store)
     first = history.events[0]
     waited = step(clock, "one", kind=StepKind.EVENT)
     assert await record(store, message, run, waited, first.number) == 3
     events = (await store.workflows.history(DEFAULT, "a")).events
-    assert [each.consumed_by for each in events] == ["one", None, None]
+    assert [run_event.consumed_by for run_event in events] == ["one", None, None]
 
 
 async def test_pause_cancel_and_resume_are_seen_at_the_next_checkpoint(
@@ -574,7 +574,7 @@ async def test_a_run_continues_with_new_params_and_an_empty_record(
     assert (changed.status, changed.params, changed.generation) == ("running", b"2", 1)
     assert await keys(store) == []
     kept = (await store.workflows.history(DEFAULT, "a")).events
-    assert [each.id for each in kept] == ["new", "unseen"]
+    assert [run_event.id for run_event in kept] == ["new", "unseen"]
     assert changed.finished_at is None
 
 
@@ -621,7 +621,7 @@ async def test_tenants_have_runs_of_their_own(store: Store, clock: VirtualClock)
         clock.advance(seconds=1)
         await start(store, new_run(f"more {_}"), scope=ann)
     listed = await store.workflows.list(ann, RunSelection(workflow="content"), ALL)
-    assert [each.id for each in listed] == ["more 1", "more 0", "a"]
+    assert [run.id for run in listed] == ["more 1", "more 0", "a"]
     newest = listed[0]
     page = await store.workflows.list(
         ann,
@@ -629,7 +629,7 @@ async def test_tenants_have_runs_of_their_own(store: Store, clock: VirtualClock)
         1,
         before=(newest.created_at, newest.uid),
     )
-    assert [each.id for each in page] == ["more 0"]
+    assert [run.id for run in page] == ["more 0"]
     assert await store.workflows.list(ann, RunSelection(status=RunStatus.FAILED), ALL) == ()
     assert await store.workflows.list(DEFAULT, RunSelection(), ALL) == ()
     with pytest.raises(NotFound):
@@ -648,9 +648,9 @@ async def test_runs_are_pruned_with_their_steps_and_events_after_their_retention
     (run,) = await start(store)
     await start(store, new_run("b"))
     message = next(
-        each
-        for each in await claim(store, await join(store), queue=QUEUE, scope=SYSTEM)
-        if each.id == run.message_id
+        claimed_message
+        for claimed_message in await claim(store, await join(store), queue=QUEUE, scope=SYSTEM)
+        if claimed_message.id == run.message_id
     )
     await record(store, message, run, step(clock))
     await store.workflows.change(DEFAULT, "a", event())
