@@ -62,8 +62,8 @@ def fastest(page: Page, path: str, *, elsewhere: str, rounds: int = 3) -> Visit:
     for _ in range(rounds):
         visit(page, elsewhere)
         visits.append(visit(page, path))
-    best = min(visits, key=lambda each: each.slowest_ms)
-    return best._replace(render_ms=min(each.render_ms for each in visits))
+    best = min(visits, key=lambda timed_visit: timed_visit.slowest_ms)
+    return best._replace(render_ms=min(timed_visit.render_ms for timed_visit in visits))
 
 
 class Load(NamedTuple):

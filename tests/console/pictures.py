@@ -152,7 +152,9 @@ def fill_shop(http: httpx.Client, hooks: str) -> dict[str, str]:
     make(http, "POST", "/v1/subscriptions", {"types": "order.*", "queue": "invoices"})
     make(http, "PUT", "/v1/limits/mail-provider", {"rate": 50})
     make(http, "POST", "/v1/tenants", {"id": "acme"})
-    found = {each["name"]: each["id"] for each in make(http, "GET", "/v1/schedules")["items"]}
+    found = {
+        schedule["name"]: schedule["id"] for schedule in make(http, "GET", "/v1/schedules")["items"]
+    }
     for name in ("nightly-report", "morning-mail"):
         make(http, "POST", f"/v1/schedules/{found[name]}/trigger")
     eventually_blocking(lambda: _has_worked(http), timeout_seconds=60, what="the work of the shop")

@@ -99,7 +99,7 @@ def make(http: httpx.Client, method: str, path: str, body: Any = None) -> Any:
 def kill(http: httpx.Client, queue: str, number: int) -> None:
     """Makes dead letters of messages that wait in a queue without retries."""
     pulled = make(http, "POST", f"/v1/queues/{queue}/messages/pull", {"batch_size": number})
-    leases = [{"lease_id": each["lease_id"]} for each in pulled["messages"]]
+    leases = [{"lease_id": message["lease_id"]} for message in pulled["messages"]]
     make(http, "POST", f"/v1/queues/{queue}/messages/ack", {"retries": leases})
 
 

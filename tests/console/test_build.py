@@ -35,7 +35,7 @@ def test_the_first_load_and_all_scripts_are_small() -> None:
     files = built()
     index = console.BUILD / "index.html"
     named = re.findall(r'(?:src|href)="/console/([^"]+)"', index.read_text())
-    first = [index, *(console.BUILD / each for each in named)]
+    first = [index, *(console.BUILD / name for name in named)]
     assert len(first) >= 3
     assert gzipped(first) <= FIRST_LOAD_BYTES_MAX
     assert gzipped([file for file in files if file.suffix == ".js"]) <= SCRIPTS_BYTES_MAX
@@ -57,17 +57,17 @@ def test_the_page_has_nothing_inline_and_nothing_from_elsewhere() -> None:
     page = (console.BUILD / "index.html").read_text()
     assert not re.search(r"<style|\son\w+=|style=|javascript:|data:", page)
     assert not re.search(r"<script(?![^>]*\ssrc=)", page)
-    for each in built():
-        text = each.read_text()
+    for path in built():
+        text = path.read_text()
         assert not re.search(
             r"(?:src|href|url|import|from)\s*[=(]?\s*[\"']?(?:https?:)?//", text
-        ), each
+        ), path
 
 
 def test_the_wheel_contains_the_build(tmp_path: Path) -> None:
     (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
     names = set(zipfile.ZipFile(wheel).namelist())
-    expected = {f"tickwork/api/console_build/{each.relative_to(console.BUILD)}" for each in built()}
+    expected = {f"tickwork/api/console_build/{path.relative_to(console.BUILD)}" for path in built()}
     assert expected <= names
     assert not [name for name in names if "node_modules" in name or name.endswith(".tsx")]
 

@@ -61,10 +61,10 @@ def serious_findings(page: Page, **options: object) -> list[str]:
     asked = {"resultTypes": ["violations"], **options}
     found = page.evaluate("(asked) => axe.run(document, asked)", asked)
     return [
-        f"{each['id']}: {node['html'][:160]}"
-        for each in found["violations"]
-        if each["impact"] in ("serious", "critical")
-        for node in each["nodes"]
+        f"{violation['id']}: {node['html'][:160]}"
+        for violation in found["violations"]
+        if violation["impact"] in ("serious", "critical")
+        for node in violation["nodes"]
     ]
 
 
@@ -120,9 +120,9 @@ def test_hostile_text_is_shown_as_text_and_numbers_are_exact(operator: Tab, norm
     for name in ("message", "dead letter", "schedule", "run"):
         page = operator.open(normal.pages[name])
         shown = page.locator("main pre").all_inner_texts()
-        assert any(f'"number": {LARGE},' in each for each in shown), name
-        assert any(f"{LARGE + 1},\n" in each and f"-{LARGE}" in each for each in shown), name
-        assert any("<script>" in each for each in shown), name
+        assert any(f'"number": {LARGE},' in text for text in shown), name
+        assert any(f"{LARGE + 1},\n" in text and f"-{LARGE}" in text for text in shown), name
+        assert any("<script>" in text for text in shown), name
         assert page.locator("main img, main script").count() == 0
         assert page.title() not in ("1", "2")
     page = operator.open("/console/schedules")

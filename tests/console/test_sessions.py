@@ -80,7 +80,7 @@ async def test_a_session_acts_as_its_key_and_ends_when_told(world: World) -> Non
     assert (await client.put("/v1/queues/a", json={}, headers=csrf)).status_code == 201
     sent = await client.post("/v1/queues/a/messages", json={"body": 1}, headers=csrf)
     assert (sent.status_code, sent.json()["code"]) == (403, "needs_send")
-    changes = [each["action"] for each in (await client.get("/v1/audit")).json()["items"]]
+    changes = [entry["action"] for entry in (await client.get("/v1/audit")).json()["items"]]
     assert changes[:2] == ["queue.put", "session.start"]
     assert (await client.delete("/v1/session", headers=csrf)).status_code == 204
     assert (await client.get("/v1/queues")).json()["code"] == "session_ended"

@@ -199,7 +199,7 @@ def test_two_tabs_share_one_stream_and_show_what_happens(tabs: Tabs, normal: Nor
     for tab in (first, second):
         tab.open("/console/queues")
     first.page.get_by_role("button", name="● Live").wait_for()
-    streams = [each for each in asked if each.endswith("/v1/stream")]
+    streams = [url for url in asked if url.endswith("/v1/stream")]
     assert len(streams) == 1
     make(server.http, "PUT", "/v1/queues/brand-new", {})
     for tab in (first, second):
