@@ -107,8 +107,8 @@ def natural_times(rule: when.Rule) -> list[datetime]:
         rule, timezone="UTC", start_at=start, roll=when.Roll.SKIP, holidays=frozenset()
     )
     return [
-        each.replace(tzinfo=None)
-        for each in when.slots_between(plain, BEGIN - 9 * DAY, END + 9 * DAY)
+        slot.replace(tzinfo=None)
+        for slot in when.slots_between(plain, BEGIN - 9 * DAY, END + 9 * DAY)
     ]
 
 
@@ -129,7 +129,7 @@ def expected(
             there = place(rule, natural, days)
             if known is not None and known > now and there is not None and there > now:
                 places[natural] = there
-    return sorted({each for each in places.values() if each is not None and BEGIN < each <= END})
+    return sorted({slot for slot in places.values() if slot is not None and BEGIN < slot <= END})
 
 
 @pytest.mark.parametrize("roll", ["next_day", "previous_day"])

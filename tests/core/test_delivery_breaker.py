@@ -244,7 +244,7 @@ def test_an_endpoint_is_disabled_and_reported_once() -> None:
 
 def test_attempts_are_grouped_by_tenant_and_endpoint() -> None:
     one, other = endpoint(), endpoint()
-    records = [recorded(each) for each in (one, other, one)]
+    records = [recorded(receiver) for receiver in (one, other, one)]
     assert by_endpoint(records) == {
         ("default", one.id): [records[0], records[2]],
         ("default", other.id): [records[1]],

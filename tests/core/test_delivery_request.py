@@ -104,9 +104,9 @@ def test_the_longest_retry_after_counts() -> None:
 
 @given(st.lists(st.sampled_from([SENT, DOWN, SLOW, SLOWER, NEVER]), min_size=1, max_size=5))
 def test_a_message_is_retried_only_if_nothing_was_delivered(results: list[Delivery]) -> None:
-    named = {f"c{at}": each for at, each in enumerate(results)}
+    named = {f"c{at}": delivery for at, delivery in enumerate(results)}
     result = outcome_of(named)
-    is_done = any(each.is_delivered for each in results)
+    is_done = any(delivery.is_delivered for delivery in results)
     assert isinstance(result.outcome, Succeeded) == is_done
     missed = tuple(name for name, value in named.items() if not value.is_delivered)
     assert result.failed == (missed if is_done else ())
@@ -117,8 +117,8 @@ def test_the_id_and_the_key_are_the_same_for_every_attempt() -> None:
     first, third = hook(slot_message()), hook(slot_message(attempts=2, claim=5))
     for name in ("webhook-id", "Idempotency-Key", "Tickwork-Slot", "Tickwork-Schedule"):
         assert first.headers[name] == third.headers[name]
-    assert [each.headers["Tickwork-Attempt"] for each in (first, third)] == ["1", "3"]
-    assert [each.headers["Tickwork-Fence"] for each in (first, third)] == ["1", "5"]
+    assert [request.headers["Tickwork-Attempt"] for request in (first, third)] == ["1", "3"]
+    assert [request.headers["Tickwork-Fence"] for request in (first, third)] == ["1", "5"]
     assert first.headers["Tickwork-Slot"] == "2026-01-05T12:00:00Z"
 
 

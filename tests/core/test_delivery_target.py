@@ -47,7 +47,7 @@ def sound(fields: Any) -> OutsideTarget:
 
 
 def fault_fields(fields: Any) -> list[str]:
-    return list(dict.fromkeys(each.field.removeprefix("target.") for each in read(fields)[1]))
+    return list(dict.fromkeys(fault.field.removeprefix("target.") for fault in read(fields)[1]))
 
 
 TEXTS = st.text(min_size=1, max_size=30).filter(lambda text: bool(text.strip()))

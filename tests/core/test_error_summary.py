@@ -48,8 +48,8 @@ def in_a_task_group(*errors: Exception) -> BaseException:
 
     async def run() -> None:
         async with asyncio.TaskGroup() as tasks:
-            for each in errors:
-                tasks.create_task(fail(each))
+            for error in errors:
+                tasks.create_task(fail(error))
 
     try:
         asyncio.run(run())

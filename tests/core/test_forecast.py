@@ -66,7 +66,7 @@ def test_spread_schedules_are_in_their_window(
         busy = [number for number in found.minutes if number]
         assert found.firings == 3_000
         assert len(busy) in (10, 11)
-        assert all(abs(each - 300) < 75 for each in busy[:10])
+        assert all(abs(firings - 300) < 75 for firings in busy[:10])
 
 
 def test_jitter_and_window_together_are_spread_evenly(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,7 +115,9 @@ def test_while_everything_stands_still_waiting_messages_are_no_trouble_of_their_
         (problem,) = judge(facts(queues=waiting, pauses=pauses)).problems
         assert problem.severity is Severity.ERROR
     shards = Processes(missing_roles=("scheduler",), shards_without_leader=64)
-    assert [each.code for each in judge(facts(processes=shards)).problems] == ["no_scheduler"]
+    assert [shown_problem.code for shown_problem in judge(facts(processes=shards)).problems] == [
+        "no_scheduler"
+    ]
 
 
 def test_few_are_named_one_by_one_and_many_together() -> None:
@@ -161,11 +163,11 @@ any_facts = st.builds(
     queues=st.none() | st.lists(queues, max_size=3).map(tuple),
     schedules=st.none()
     | st.lists(st.booleans(), max_size=8).map(
-        lambda parked: tuple(schedule(n, is_parked=each) for n, each in enumerate(parked))
+        lambda parked: tuple(schedule(n, is_parked=is_parked) for n, is_parked in enumerate(parked))
     ),
     endpoints=st.none()
     | st.lists(times, max_size=8).map(
-        lambda disabled: tuple(endpoint(n, each) for n, each in enumerate(disabled))
+        lambda disabled: tuple(endpoint(n, disabled_at) for n, disabled_at in enumerate(disabled))
     ),
     deliveries=st.none() | st.builds(DeliveryFacts, dead=st.integers(0, 2), since=times),
     runs=st.none()

@@ -81,7 +81,7 @@ def test_a_line_has_its_command_user_input_and_environment() -> None:
 
 def test_the_zone_of_a_crontab_is_that_of_its_last_line_before() -> None:
     found = entries("0 9 * * * a\nCRON_TZ=Asia/Kolkata\n0 9 * * * b\nCRON_TZ=\n0 9 * * * c")
-    assert [each.fields["timezone"] for each in found] == [BERLIN, "Asia/Kolkata", BERLIN]
+    assert [entry.fields["timezone"] for entry in found] == [BERLIN, "Asia/Kolkata", BERLIN]
 
 
 @pytest.mark.parametrize(

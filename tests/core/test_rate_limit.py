@@ -48,12 +48,12 @@ def test_no_more_than_the_rate_and_one_bucket_is_allowed_in_any_time(
 @settings(deadline=None)
 @given(RATES)
 def test_a_consumer_that_takes_all_it_can_gets_the_rate(rate: float) -> None:
-    each = interval(rate)
+    per_message = interval(rate)
     spent = spend(None, NOON, rate, allowance(None, NOON, rate))
-    later = NOON + 1_000 * each
+    later = NOON + 1_000 * per_message
     got, now = 0, NOON
     while now < later:
-        now = min(now + max(each, timedelta(milliseconds=500)), later)
+        now = min(now + max(per_message, timedelta(milliseconds=500)), later)
         may = allowance(spent, now, rate)
         spent = spend(spent, now, rate, may)
         got += may

@@ -376,7 +376,11 @@ def toml(value: object) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(toml, value))}]"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key} = {toml(each)}" for key, each in value.items()) + "}"
+        return (
+            "{"
+            + ", ".join(f"{key} = {toml(inner_value)}" for key, inner_value in value.items())
+            + "}"
+        )
     return repr(value)
 
 

@@ -68,7 +68,7 @@ def test_the_name_of_a_queue_of_runs_is_that_of_its_workflow() -> None:
     assert run_message(run()).body == b'"a"'
 
 
-@pytest.mark.parametrize("status", [each for each in RunStatus if each.is_final])
+@pytest.mark.parametrize("status", [run_status for run_status in RunStatus if run_status.is_final])
 def test_a_run_that_has_ended_can_only_be_restarted(status: RunStatus) -> None:
     ended = run(status=status)
     for decide in (control.pause, control.resume, control.cancel(compensates=False)):
