@@ -175,7 +175,7 @@ class Walk:
         old = "".join(line[1:] for line in lines if line[0] in " -")
         new = "".join(line[1:] for line in lines if line[0] in " +")
         (path,) = [
-            each for each in self._folder.glob("*.py") if old in each.read_text(encoding="utf-8")
+            file for file in self._folder.glob("*.py") if old in file.read_text(encoding="utf-8")
         ]
         path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
 

@@ -39,12 +39,14 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_named_test_exists(page: Path) -> None:
     named = _TEST_PATH.findall(page.read_text(encoding="utf-8"))
-    assert [each for each in named if not (ROOT / each).exists()] == []
+    assert [path for path in named if not (ROOT / path).exists()] == []
 
 
 def test_every_module_that_the_architecture_names_exists() -> None:
     page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    named = {each.replace("<db>", "sqlite") for each in re.findall(r"`([\w/<>]+\.py)`", page)}
+    named = {module.replace("<db>", "sqlite") for module in re.findall(r"`([\w/<>]+\.py)`", page)}
     stored = [path.relative_to(ROOT).as_posix() for path in (ROOT / "src").rglob("*.py")]
     assert len(named) > 50
-    assert [each for each in named if not any(path.endswith(f"/{each}") for path in stored)] == []
+    assert [
+        module for module in named if not any(path.endswith(f"/{module}") for path in stored)
+    ] == []

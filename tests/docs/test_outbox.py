@@ -23,7 +23,9 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "outbox.md"
 
 
 def block(language: str) -> str:
-    (found,) = [each.text for each in blocks(PAGE.read_text()) if each.language == language]
+    (found,) = [
+        snippet.text for snippet in blocks(PAGE.read_text()) if snippet.language == language
+    ]
     return found
 
 

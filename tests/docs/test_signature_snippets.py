@@ -55,7 +55,7 @@ def cases(*keys: Any) -> list[tuple[dict[str, str], bytes, bool]]:
         (good, BODY + b" ", False),
         ({**good, "webhook-id": "msg_2"}, BODY, False),
         ({**good, "webhook-timestamp": "soon"}, BODY, False),
-        *(({**good, "webhook-signature": each}, BODY, False) for each in odd),
+        *(({**good, "webhook-signature": signature}, BODY, False) for signature in odd),
         *(({name: good[name] for name in good if name != gone}, BODY, False) for gone in good),
         ({}, BODY, False),
     ]

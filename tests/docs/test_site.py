@@ -32,13 +32,13 @@ def listed() -> list[str]:
 def test_every_page_is_in_the_navigation_of_mkdocs_yml_once(listed: list[str]) -> None:
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "examples" / "README.md"]
     expected = {str(page.relative_to(ROOT)) for page in pages}
-    generated = {each for each in listed if "/reference/" in each or each.endswith("adr/README.md")}
+    generated = {page for page in listed if "/reference/" in page or page.endswith("adr/README.md")}
     assert sorted(listed) == sorted(expected | generated)
 
 
 def test_the_navigation_names_only_pages_that_exist(tmp_path: Path, listed: list[str]) -> None:
     collect(tmp_path / "source")
-    assert [each for each in listed if not (tmp_path / "source" / each).exists()] == []
+    assert [page for page in listed if not (tmp_path / "source" / page).exists()] == []
 
 
 def test_every_route_is_in_the_reference(pages: dict[str, str]) -> None:
@@ -55,17 +55,17 @@ def test_every_command_is_in_the_reference(pages: dict[str, str]) -> None:
     def commands(words: str, command: Any) -> list[str]:
         children = getattr(command, "commands", {})
         return [words] + [
-            each for name in children for each in commands(f"{words} {name}", children[name])
+            inner for name in children for inner in commands(f"{words} {name}", children[name])
         ]
 
     _, *found = commands("tickwork", typer.main.get_command(app))
-    assert [each for each in found if f"# `{each}`\n" not in pages["command-line"]] == []
+    assert [command for command in found if f"# `{command}`\n" not in pages["command-line"]] == []
 
 
 def test_every_public_name_setting_error_and_metric_is_in_the_reference(
     pages: dict[str, str],
 ) -> None:
-    names = [each for each in tickwork.__all__ if not each.startswith("__")]
+    names = [name for name in tickwork.__all__ if not name.startswith("__")]
     assert [name for name in names if f"### `{name}`\n" not in pages["python"]] == []
     settings = [field for field in Settings.__struct_fields__ if field != "jwt"]
     assert [setting for setting in settings if f"| `{setting}` |" not in pages["settings"]] == []

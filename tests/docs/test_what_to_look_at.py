@@ -145,8 +145,8 @@ def test_a_stalled_queue_a_dead_target_and_a_dead_leader_are_found(
         ticking.lose_its_only_process()
         ticking.follow("A leader died")
     finally:
-        for each in (ticking, shop):
-            each.stop()
+        for system in (ticking, shop):
+            system.stop()
 
 
 def test_a_full_disk_is_found(small_disk: Path) -> None:
