@@ -64,7 +64,7 @@ async def local() -> AsyncIterator[Harness]:
 
 
 async def sent(h: Harness) -> list[Any]:
-    return [each.message for queue in QUEUES for each in await h.sent(queue)]
+    return [entry.message for queue in QUEUES for entry in await h.sent(queue)]
 
 
 async def summary(brand: str = BRAND) -> dict[str, Any]:
@@ -90,7 +90,7 @@ async def test_ten_days_of_a_brand(h: Harness) -> None:
         await review(content_id, approved=True)
         await review(content_id, approved=False)  # Too late.
     await h.drain()
-    types = Counter(each.type for each in await sent(h))
+    types = Counter(message.type for message in await sent(h))
     others = {"brand.research": 1, "content.published": 3, "social.posted": 3}
     assert types == {**FIFTEEN, **others}
     runs = await app.workflows.list()
@@ -102,8 +102,8 @@ async def test_ten_days_of_a_brand(h: Harness) -> None:
     # Thursday: the alarm asks for the views. A keyword that has an article costs nothing.
     await h.advance(days=1)
     assert [*(await summary())["views"]] == ["2026-03-12"]
-    asked = [each for each in await sent(h) if each.type == "analytics.requested"]
-    assert [each.correlation_id for each in asked] == [cycle]
+    asked = [message for message in await sent(h) if message.type == "analytics.requested"]
+    assert [message.correlation_id for message in asked] == [cycle]
     await request_research(BRAND, KEYWORDS)
     await h.drain()
     assert apimom.calls["brave"] == 3
@@ -182,8 +182,8 @@ async def test_a_cycle_over_http_needs_keys(local: Harness) -> None:
     h, path = local, f"/v1/brands/{BRAND}"
     key = await app.keys.create("desk", scopes=["read", "send", "manage"])
     headers = {"Authorization": f"Bearer {key.token}"}
-    for method, each in (("POST", f"{path}/research"), ("GET", path)):
-        assert (await h.http.call(method, each)).status == 401
+    for method, url in (("POST", f"{path}/research"), ("GET", path)):
+        assert (await h.http.call(method, url)).status == 401
     wrong = await h.http.post(f"{path}/research", {"keyword": "x"}, headers=headers)
     assert (wrong.status, wrong.json()["code"]) == (422, "invalid_input")
     started = await h.http.post(f"{path}/research", {"keywords": KEYWORDS[:1]}, headers=headers)
@@ -214,7 +214,7 @@ async def test_research_is_done_once_a_week_whatever_is_delivered_twice(local: H
         await gatherfeed_commands.send(asked, type="research.requested", event_id=event_id)
         await h.drain()
         assert apimom.calls["brave"] == searches
-        events = [each.type for each in await sent(h)]
+        events = [message.type for message in await sent(h)]
         assert events.count("research.completed") == answers
 
 

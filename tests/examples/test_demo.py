@@ -58,7 +58,7 @@ def test_the_demo_handles_messages_and_fires_its_schedule(tmp_path: Path) -> Non
                 cluster = httpx.get(f"{base}/v1/cluster", headers=headers).json()
             except httpx.TransportError:
                 return False
-            nodes = [(each["roles"], len(each["shards"])) for each in cluster["nodes"]]
+            nodes = [(member["roles"], len(member["shards"])) for member in cluster["nodes"]]
             return nodes == [(["api", "scheduler", "worker"], 64)]
 
         eventually_blocking(is_leading_all_shards)
@@ -70,8 +70,8 @@ def test_the_demo_handles_messages_and_fires_its_schedule(tmp_path: Path) -> Non
         assert (listed["name"], listed["status"]) == ("tick", "active")
         assert "slot" in tickwork("why", "tick")
         queues = {
-            each["queue"]
-            for each in httpx.get(f"{base}/v1/stats", headers=headers).json()["queues"]
+            stats["queue"]
+            for stats in httpx.get(f"{base}/v1/stats", headers=headers).json()["queues"]
         }
         assert queues == {"greetings", "demo.functions"}
         assert "tickwork_shards_held 64.0" in httpx.get(f"{base}/metrics").text

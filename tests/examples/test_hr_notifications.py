@@ -43,7 +43,7 @@ class Client:
         return str(made["id"])
 
     async def next_runs(self) -> dict[str, str | None]:
-        return {each["type"]: each["nextRun"] for each in await self.call("GET")}
+        return {schedule["type"]: schedule["nextRun"] for schedule in await self.call("GET")}
 
 
 class Story(NamedTuple):
@@ -58,7 +58,7 @@ class Story(NamedTuple):
 
 def sent(since: datetime = START) -> list[str]:
     """What was sent: when, to the minute, and what."""
-    return [f"{each.at:%m-%d %H:%M} {each.text}" for each in outbox if each.at >= since]
+    return [f"{email.at:%m-%d %H:%M} {email.text}" for email in outbox if email.at >= since]
 
 
 @pytest.fixture(params=[rows, entities], ids=["rows", "entities"])
@@ -118,11 +118,11 @@ async def test_the_whole_story_over_http(story: Story) -> None:
     }
     await h.drain()
     coming = await admin.call("GET", "/admin/upcoming?count=5")
-    assert [(each["at"], each["userId"], each["type"]) for each in coming[:2]] == [
+    assert [(run["at"], run["userId"], run["type"]) for run in coming[:2]] == [
         ("2026-03-09T15:30:00Z", "bob", "payslip_sync"),
         ("2026-03-09T16:00:00Z", "bob", "payslip_sync"),
     ]
-    assert {each["userId"] for each in await admin.call("GET", "/admin/upcoming?count=9")} == {
+    assert {run["userId"] for run in await admin.call("GET", "/admin/upcoming?count=9")} == {
         "alice",
         "bob",
     }
@@ -133,11 +133,11 @@ async def test_the_whole_story_over_http(story: Story) -> None:
     assert (await bob.call("POST", f"{sync}/pause"))["isActive"] is False
     assert (await bob.next_runs())["payslip_sync"] is None
     await h.advance(hours=2)
-    assert len([each for each in sent() if "payslip" in each]) == 1
+    assert len([line for line in sent() if "payslip" in line]) == 1
     resumed = await bob.call("POST", f"{sync}/resume")
     assert (resumed["isActive"], resumed["nextRun"] > h.now.isoformat()) == (True, True)
     await h.advance(minutes=31)
-    assert len([each for each in sent() if "payslip" in each]) == 2
+    assert len([line for line in sent() if "payslip" in line]) == 2
     await bob.call("DELETE", sync, status=204)
 
     # From daily at 14:00 to Mondays at 9:00, in the same zone.
@@ -153,14 +153,16 @@ async def test_the_whole_story_over_http(story: Story) -> None:
         "03-16 12:00 Your report of the week",
         f"03-16 13:00 {stock}",
     ]
-    once = next(each for each in await bob.call("GET") if each["type"] == "tax_deadline")
+    once = next(
+        schedule for schedule in await bob.call("GET") if schedule["type"] == "tax_deadline"
+    )
     assert (once["isActive"], once["nextRun"]) == (False, None)
     assert once["lastRun"].startswith("2026-03-15T14:00")
     await bob.call("DELETE", week, status=204)
     await alice.call("DELETE", daily, status=204)
     await h.drain()
     coming = await admin.call("GET", "/admin/upcoming")
-    assert {each["type"] for each in coming} == {"password_change"}
+    assert {run["type"] for run in coming} == {"password_change"}
 
 
 async def test_a_wrong_request_is_refused_and_nothing_is_stored(local: Story) -> None:
@@ -187,7 +189,7 @@ async def test_users_reach_only_their_own_schedules(local: Story) -> None:
     ):
         await local.bob.call(method, path, body, 404)
     assert await local.bob.call("GET") == []
-    assert [each["isActive"] for each in await local.alice.call("GET")] == [True]
+    assert [schedule["isActive"] for schedule in await local.alice.call("GET")] == [True]
     await local.alice.call("GET", "/admin/upcoming", status=403)
     for header in ("", "Basic abc", "Bearer no.such.token"):
         path = "/notifications/schedules"

@@ -110,7 +110,7 @@ async def test_each_reminder_of_six_weeks_ends_as_the_rules_say(
             shown = await app.schedules.get("water")
             assert (shown.last_status, shown.last_error) == outages.status(), day
             assert shown.next_fire_at == slot_of(day + timedelta(days=1))
-            dead = [each.letter.slot for each in await h.dead(DELIVERIES)]
+            dead = [entry.letter.slot for entry in await h.dead(DELIVERIES)]
             assert (slot_of(day) in dead) is (shown.last_status == "dead")
         sent = [*map(time_of, h.deliveries.emails)]
         called = [*map(time_of, h.deliveries.webhooks)]
@@ -124,7 +124,7 @@ async def test_each_reminder_of_six_weeks_ends_as_the_rules_say(
 
 async def test_what_arrived_is_not_sent_again(database: str | None) -> None:
     async with harness(app, database=database, start=START) as h:
-        h.deliveries.answer = lambda each: 250 if isinstance(each, EmailRequest) else 500
+        h.deliveries.answer = lambda request: 250 if isinstance(request, EmailRequest) else 500
         await remind("water", "Water the plants", DAILY, email=EMAIL, url=URL)
         await h.advance(days=1)
         shown = await app.schedules.get("water")
@@ -239,7 +239,7 @@ async def test_reminders_reach_real_servers(home: Home, children: Children, rela
     async def reached(name: str, text: str) -> None:
         async def is_shown() -> bool:
             shown = await ran("examples.reminders.run", "list")
-            return any(each.startswith(name) and text in each for each in shown)
+            return any(line.startswith(name) and text in line for line in shown)
 
         await eventually(is_shown, what=f"{name}: {text}")
 
@@ -267,12 +267,17 @@ async def test_reminders_reach_real_servers(home: Home, children: Children, rela
         relay.stop()
         await add("third")
         await reached("third", "parked")
-        assert [each.headers["Tickwork-Attempt"] for each, _ in server.requests[2:]] == [*"1234"]
+        assert [
+            later_request.headers["Tickwork-Attempt"] for later_request, _ in server.requests[2:]
+        ] == [*"1234"]
 
         relay.start()
         server.answer = web.Response
         await ran("tickwork", "dead", "replay", DELIVERIES)
         await eventually(lambda: relay.mailbox.subjects[2:] == ["Reminder: Do third"])
-        assert len({each.headers["webhook-id"] for each, _ in server.requests[2:6]}) == 1
+        assert (
+            len({later_request.headers["webhook-id"] for later_request, _ in server.requests[2:6]})
+            == 1
+        )
         node.terminate()
         await node.succeeded()
