@@ -178,7 +178,7 @@ def _batches(name: str, bed: Bed, plain: Bed, ours: Server) -> Iterator[Result]:
 def _pull_and_ack(server: Server, number: int) -> None:
     for _ in range(number):
         pulled = server.ask("POST", f"/v1/queues/{QUEUE}/messages/pull", {"batch_size": BATCH})
-        acks = [{"lease_id": each["lease_id"]} for each in pulled["messages"]]
+        acks = [{"lease_id": message["lease_id"]} for message in pulled["messages"]]
         assert len(acks) == BATCH
         server.ask("POST", f"/v1/queues/{QUEUE}/messages/ack", {"acks": acks})
 

@@ -89,7 +89,9 @@ async def pass_all(store: Store, node: UUID, count: int, size: int) -> None:
     while done < count:
         found = await store.messages.claim(DEFAULT, request)
         assert found, f"the queue ran dry after {done} of {count}"
-        endings = tuple(Ending(claim=each.current_claim, fate=Fate.ACK) for each in found)
+        endings = tuple(
+            Ending(claim=claimed_message.current_claim, fate=Fate.ACK) for claimed_message in found
+        )
         result = await store.messages.settle(DEFAULT, Settlement(endings))
         assert not result.refused
         done += len(found)

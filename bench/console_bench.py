@@ -144,12 +144,12 @@ def _pages(
         page.wait_for_selector("header.top")
         page.keyboard.press("p")  # Nothing is read again by itself.
         seen = {
-            each: fastest(page, path, elsewhere="/console/messages", rounds=ROUNDS)
-            for each, path in shown.items()
+            title: fastest(page, path, elsewhere="/console/messages", rounds=ROUNDS)
+            for title, path in shown.items()
         }
-    for each, visit in seen.items():
-        print(f"    {each}: {visit.slowest} {visit.slowest_ms:.0f} ms, {visit}", file=sys.stderr)
-    where, slowest = max(seen.items(), key=lambda each: each[1].slowest_ms)
+    for title, visit in seen.items():
+        print(f"    {title}: {visit.slowest} {visit.slowest_ms:.0f} ms, {visit}", file=sys.stderr)
+    where, slowest = max(seen.items(), key=lambda pair: pair[1].slowest_ms)
     rendered = max(visit.render_ms for visit in seen.values())
     rows = max(visit.rows for visit in seen.values())
     unit = f"ms, {where}: {slowest.slowest}"
@@ -215,7 +215,7 @@ def _loads(browser: Browser, address: str, rows: str) -> Iterator[Load]:
 
 
 def _typical(loads: Iterator[Load]) -> Load:
-    return sorted(loads, key=lambda each: each.seconds)[ROUNDS // 2]
+    return sorted(loads, key=lambda timed_load: timed_load.seconds)[ROUNDS // 2]
 
 
 @contextmanager

@@ -77,7 +77,7 @@ def _beside(
 ) -> Iterator[Result]:
     """Goals are those of ours one by one and in batches, beside a peer that is tuned."""
     ways = [(name, way) for name in names for way in ("default", "tuned")]
-    theirs: dict[tuple[str, str], list[float]] = {each: [] for each in ways}
+    theirs: dict[tuple[str, str], list[float]] = {pair: [] for pair in ways}
     failed: dict[tuple[str, str], str] = {}
     ours: dict[int, list[float]] = {0: [], SIZE: []}
     if not any(was_tried(name) for name in names):
@@ -88,11 +88,11 @@ def _beside(
         for size, rates in ours.items():
             with make_bed() as bed:
                 rates.append(drained_per_second(bed, sized(OURS, quick=OURS_QUICK), size))
-        for each in ways:
+        for pair in ways:
             try:
-                theirs[each].append(drain(*each))
+                theirs[pair].append(drain(*pair))
             except PeerFailed as error:
-                failed[each] = str(error)
+                failed[pair] = str(error)
     for name, way in ways:
         for (size, rates), bound in zip(ours.items(), goals, strict=True):
             goal = ratio_at_least(bound) if way == "tuned" else None

@@ -235,7 +235,9 @@ class SqliteFloor:
             connection.commit()
             records, completions, acks = [], [], []
             for row in found:
-                tenant, schedule, slot, due_at, place, identity, number = (row[each] for each in at)
+                tenant, schedule, slot, due_at, place, identity, number = (
+                    row[index] for index in at
+                )
                 records.append((tenant, schedule, slot, due_at, identity, now, now))
                 completions.append((now, tenant, schedule))
                 acks.append((place, identity, number, tenant, holder))

@@ -115,7 +115,7 @@ def _watched_sqlite(
 
 def leaders(bed: Bed) -> set[object]:
     """Who leads; None among them if a shard is led by nobody who is alive."""
-    return {each.node for each in bed.run(bed.store.shards.list(SYSTEM))}
+    return {shard.node for shard in bed.run(bed.store.shards.list(SYSTEM))}
 
 
 def is_planned(bed: Bed, until: datetime) -> bool:

@@ -77,8 +77,8 @@ def postgres_tenants() -> Iterator[Result]:
         postgres_bed(server) as one,
         postgres_bed(server) as many,
     ):
-        _fill_shared(one, tenants=1, each=ROUNDS * PER_ROUND)
-        _fill_shared(many, tenants=TENANTS, each=MANY // TENANTS)
+        _fill_shared(one, tenants=1, messages_per_tenant=ROUNDS * PER_ROUND)
+        _fill_shared(many, tenants=TENANTS, messages_per_tenant=MANY // TENANTS)
         with _workers(one) as for_one, _workers(many) as for_many:
             turns = interleaved(
                 lambda _: many.run(_work(for_many, PER_ROUND)),
@@ -106,7 +106,7 @@ def quiet_tenant() -> Iterator[Result]:
     """How many claims a single message waits beside a million of somebody else's."""
     with postgres_server() as server, postgres_bed(server) as database, sqlite_bed() as file:
         for name, bed in {"postgres": database, "sqlite": file}.items():
-            _fill_shared(bed, tenants=1, each=MANY)
+            _fill_shared(bed, tenants=1, messages_per_tenant=MANY)
             rounds = [bed.run(_rounds_until_quiet(bed)) for _ in range(9)]
             yield judge(f"queue.{name}.quiet_tenant", max(rounds), "claims", goal=ONE)
 
@@ -238,14 +238,16 @@ def _look(bed: Bed, batch_id: UUID) -> float:
     return looks[len(looks) // 2]
 
 
-def _fill_shared(bed: Bed, *, tenants: int, each: int) -> None:
+def _fill_shared(bed: Bed, *, tenants: int, messages_per_tenant: int) -> None:
     async def work() -> None:
         await bed.store.queues.put(SYSTEM, SHARED, QueueSettings())
         for number in range(tenants):
             tenant = f"tenant-{number:04}"
             await bed.store.tenants.put(SYSTEM, Tenant(id=tenant))
             scope = Scope(tenant)
-            await bed.store.messages.send_bulk(scope, SHARED, (message() for _ in range(each)))
+            await bed.store.messages.send_bulk(
+                scope, SHARED, (message() for _ in range(messages_per_tenant))
+            )
 
     bed.run(work())
     if isinstance(bed, PostgresBed):
@@ -265,9 +267,14 @@ async def _rounds_until_quiet(bed: Bed) -> int:
         found = await store.messages.claim(SYSTEM, request)
         await store.messages.settle(
             SYSTEM,
-            Settlement(tuple(Ending(claim=each.current_claim, fate=Fate.ACK) for each in found)),
+            Settlement(
+                tuple(
+                    Ending(claim=claimed_message.current_claim, fate=Fate.ACK)
+                    for claimed_message in found
+                )
+            ),
         )
-        if any(each.tenant == "quiet" for each in found):
+        if any(claimed_message.tenant == "quiet" for claimed_message in found):
             return number
     raise AssertionError("the quiet tenant starves")
 
@@ -306,7 +313,10 @@ async def _work(workers: list[_Worker], count: int) -> None:
             left -= SIZE
             request = ClaimRequest(queue=SHARED, holder=worker.node, limit=SIZE)
             found = await worker.store.messages.claim(SYSTEM, request)
-            endings = tuple(Ending(claim=each.current_claim, fate=Fate.ACK) for each in found)
+            endings = tuple(
+                Ending(claim=claimed_message.current_claim, fate=Fate.ACK)
+                for claimed_message in found
+            )
             await worker.store.messages.settle(SYSTEM, Settlement(endings))
 
     await asyncio.gather(*map(one, workers))
@@ -314,11 +324,11 @@ async def _work(workers: list[_Worker], count: int) -> None:
 
 async def _hold_keys(bed: Bed) -> None:
     """Messages of some keys, whose first ones are handed out and stay so."""
-    each = HELD // KEYS_BUSY + 1
+    messages_per_key = HELD // KEYS_BUSY + 1
     await bed.store.messages.send_bulk(
         DEFAULT,
         QUEUE,
-        (_keyed(f"key-{number}") for _ in range(each) for number in range(KEYS_BUSY)),
+        (_keyed(f"key-{number}") for _ in range(messages_per_key) for number in range(KEYS_BUSY)),
     )
     request = ClaimRequest(queue=QUEUE, holder=bed.node, limit=KEYS_BUSY)
     assert len(await bed.store.messages.claim(DEFAULT, request)) == KEYS_BUSY
@@ -377,12 +387,12 @@ async def _kill_all(bed: Bed) -> None:
     while found := await bed.store.messages.claim(DEFAULT, request):
         endings = tuple(
             Ending(
-                claim=each.current_claim,
+                claim=claimed_message.current_claim,
                 fate=Fate.DEAD,
                 reason="failed",
                 error="no route to host 17",
             )
-            for each in found
+            for claimed_message in found
         )
         await bed.store.messages.settle(DEFAULT, Settlement(endings))
 

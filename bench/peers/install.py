@@ -34,7 +34,10 @@ def _is_installed(name: str) -> bool:
         home.mkdir(parents=True, exist_ok=True)
         pinned = dict(package.rsplit("@", 1) for package in packages)
         # The overrides pin them for each other, too.
-        wanted_by_us = {"dependencies": pinned, "overrides": {each: f"${each}" for each in pinned}}
+        wanted_by_us = {
+            "dependencies": pinned,
+            "overrides": {package_name: f"${package_name}" for package_name in pinned},
+        }
         (home / "package.json").write_text(json.dumps(wanted_by_us))
         quiet = ["--no-audit", "--no-fund", "--loglevel=error"]
         commands = [[*npm(), "install", "--prefix", str(home), *quiet]]
