@@ -88,8 +88,8 @@ async def import_keywords(message: Message[str]) -> None:
     keywords: dict[str, list[str]] = {}
     for brand, keyword in csv.reader(message.body.splitlines()):
         keywords.setdefault(brand, []).append(keyword)
-    for brand, each in keywords.items():
-        await app.entity(BrandAgent, brand).request_research(each, is_urgent=False)
+    for brand, brand_keywords in keywords.items():
+        await app.entity(BrandAgent, brand).request_research(brand_keywords, is_urgent=False)
 
 
 @app.on("sm-commands", type="analytics.requested")

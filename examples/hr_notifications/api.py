@@ -93,7 +93,7 @@ async def upcoming(
 
 def refuse(_request: Request[Any, Any, Any], error: InvalidInput) -> Response[Any]:
     """Answer 400 with the fields."""
-    faults = [{"field": each.field, "message": each.message} for each in error.errors]
+    faults = [{"field": fault.field, "message": fault.message} for fault in error.errors]
     return Response({"errors": faults}, status_code=400)
 
 

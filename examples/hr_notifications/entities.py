@@ -100,7 +100,7 @@ async def create(user: User, asked: NewSchedule) -> ScheduleRow:
 async def rows(user: User) -> list[ScheduleRow]:
     """Return the schedules of a user."""
     stored = await app.entity(UserSchedules, user.id).rows()
-    return [await _shown(convert(each, ScheduleRow)) for each in stored]
+    return [await _shown(convert(row, ScheduleRow)) for row in stored]
 
 
 async def change(user: User, schedule_id: str, timing: Timing) -> ScheduleRow:
@@ -126,11 +126,11 @@ async def delete(user: User, schedule_id: str) -> None:
 async def upcoming(count: int) -> list[UpcomingRow]:
     """Return the next runs of all users, soonest first. The timers of entities are schedules."""
     found = []
-    for each in await app.schedules.upcoming(limit=count):
-        schedule = await app.schedules.get(each.schedule_id)
+    for fire in await app.schedules.upcoming(limit=count):
+        schedule = await app.schedules.get(fire.schedule_id)
         user_id, schedule_id = schedule.target["key"], schedule.payload
         row = await _get(USERS[user_id], schedule_id)
-        found.append(UpcomingRow(each.fire_at, user_id, row.type, schedule_id))
+        found.append(UpcomingRow(fire.fire_at, user_id, row.type, schedule_id))
     return found
 
 
@@ -160,7 +160,7 @@ async def _shown(row: ScheduleRow) -> ScheduleRow:
         return row
     interval = _interval(row)
     if interval is not None:
-        counted_from = max(each for each in (row.last_run, row.updated_at) if each is not None)
+        counted_from = max(time for time in (row.last_run, row.updated_at) if time is not None)
         return structs.replace(row, next_run=counted_from + interval)
     fields: TimingFields = {
         "cron_expr": row.cron_expression,

@@ -40,7 +40,7 @@ async def create(user: User, asked: NewSchedule) -> ScheduleRow:
 
 async def rows(user: User) -> list[ScheduleRow]:
     """Return the schedules of a user."""
-    return [_row(each) for each in await app.schedules.list(owner=user.id)]
+    return [_row(schedule) for schedule in await app.schedules.list(owner=user.id)]
 
 
 async def change(user: User, schedule_id: str, timing: Timing) -> ScheduleRow:
@@ -70,11 +70,11 @@ async def delete(user: User, schedule_id: str) -> None:
 async def upcoming(count: int) -> list[UpcomingRow]:
     """Return the next runs of all users, soonest first."""
     found = []
-    for each in await app.schedules.upcoming(limit=count):
-        schedule = await app.schedules.get(each.schedule_id)
+    for fire in await app.schedules.upcoming(limit=count):
+        schedule = await app.schedules.get(fire.schedule_id)
         found.append(
             UpcomingRow(
-                each.fire_at, schedule.owner or "", schedule.metadata["type"], schedule.name or ""
+                fire.fire_at, schedule.owner or "", schedule.metadata["type"], schedule.name or ""
             )
         )
     return found

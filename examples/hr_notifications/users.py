@@ -24,8 +24,8 @@ class User(Struct, frozen=True):
 
 
 USERS = {
-    each.id: each
-    for each in (
+    user.id: user
+    for user in (
         User("alice", "alice@company.com"),
         User("bob", "bob@company.com"),
         User("carol", "carol@company.com", is_admin=True),

@@ -20,10 +20,11 @@ async def add(asked: argparse.Namespace) -> None:
 
 async def show() -> None:
     """Print each reminder with its state."""
-    for each in await app.schedules.list():
-        coming = f"{each.next_fire_at:%Y-%m-%d %H:%M}" if each.next_fire_at else "-"
-        last = each.last_status or "-"
-        print(f"{each.name}  {each.status}  next {coming}  last {last}  {each.last_error or ''}")
+    for reminder in await app.schedules.list():
+        coming = f"{reminder.next_fire_at:%Y-%m-%d %H:%M}" if reminder.next_fire_at else "-"
+        last = reminder.last_status or "-"
+        error = reminder.last_error or ""
+        print(f"{reminder.name}  {reminder.status}  next {coming}  last {last}  {error}")
 
 
 async def run(asked: argparse.Namespace) -> None:

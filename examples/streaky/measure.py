@@ -81,7 +81,7 @@ async def with_tickwork(day: date) -> Result:
 async def without_tickwork(day: date) -> float:
     """Return the seconds that the same calls take in a plain loop, with nothing stored."""
     at = datetime.combine(day, NOON)
-    due = [await users.unchecked(each, date.min) for each in await users.roster(day)]
+    due = [await users.unchecked(user_id, date.min) for user_id in await users.roster(day)]
     limit = asyncio.Semaphore(settings.CONCURRENCY or len(due))
 
     async def check(user: User) -> None:

@@ -94,7 +94,7 @@ class Users:
         """Return the users to check on a day; the same on every call."""
         name = day.isoformat()
         await self.database.write(
-            *((each, [(name,)]) for each in (START, FILL_ROSTER, KEEP_ROSTER))
+            *((statement, [(name,)]) for statement in (START, FILL_ROSTER, KEEP_ROSTER))
         )
         return [user_id for (user_id,) in await self.database.fetch(ROSTER, name)]
 
