@@ -95,7 +95,7 @@ def _operation(document: Mapping[str, Any], name: str, operation: Mapping[str, A
 
 def _fields(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
     schema = _resolve(document, schema)
-    for part in [schema, *(each for kind in _SEVERAL for each in schema.get(kind, []))]:
+    for part in [schema, *(inner for kind in _SEVERAL for inner in schema.get(kind, []))]:
         whole = _resolve(document, part)
         required = whole.get("required", ())
         for name, value in whole.get("properties", {}).items():
@@ -115,7 +115,7 @@ def _type(schema: Mapping[str, Any]) -> str:
     if "$ref" in schema:
         return str(schema["$ref"].rsplit("/", 1)[1])
     if "enum" in schema:
-        return " or ".join(f"`{each}`" for each in schema["enum"])
+        return " or ".join(f"`{value}`" for value in schema["enum"])
     several = schema.get("oneOf") or schema.get("anyOf")
     if several:
         return " or ".join(dict.fromkeys(map(_type, several)))
