@@ -27,7 +27,8 @@ from tickwork.core.model import (
 from tickwork.core.model import Message as Stored
 from tickwork.facade.app import Tickwork
 from tickwork.service import node
-from tickwork.service.worker import worker
+from tickwork.service.worker import suspects
+from tickwork.service.worker.suspects import Suspects
 from tickwork.service.worker.worker import Worker
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -47,7 +48,7 @@ async def app(home: Home) -> AsyncIterator[Tickwork]:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that looks often, and whose heart beats often."""
-    monkeypatch.setattr(worker, "SUSPECT_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(suspects, "SUSPECT_POLL_SECONDS", 0.02)
     monkeypatch.setattr(node, "BEATS_PER_TTL", 50)
 
 
@@ -93,7 +94,7 @@ def counted_looks(
     """What a worker finds when it looks for suspects, from the first time that there are some. It
     looks a second time when it may."""
     looks: list[frozenset[UUID]] = []
-    look = running._queues_with_suspects
+    look = running.suspects._queues_with_suspects
 
     async def counted() -> frozenset[UUID]:
         if looks:
@@ -103,7 +104,7 @@ def counted_looks(
             looks.append(found)
         return found
 
-    monkeypatch.setattr(running, "_queues_with_suspects", counted)
+    monkeypatch.setattr(running.suspects, "_queues_with_suspects", counted)
     return looks
 
 
@@ -181,7 +182,7 @@ async def test_what_cost_workers_their_life_runs_with_nothing_beside_it(app: Tic
 async def test_what_must_run_alone_is_worked_off_without_a_pause_for_each(
     app: Tickwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "SUSPECT_POLL_SECONDS", 10 * TIMEOUT_SECONDS)
+    monkeypatch.setattr(suspects, "SUSPECT_POLL_SECONDS", 10 * TIMEOUT_SECONDS)
     work, handled = app.queue("work"), set[Any]()
 
     @app.on("work")
@@ -239,7 +240,7 @@ async def test_all_that_a_dead_worker_had_claimed_runs_among_its_like_in_all_per
 async def test_a_busy_worker_goes_on_without_it_and_an_idle_one_takes_it(
     app: Tickwork, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "SUSPECT_WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(suspects, "SUSPECT_WAIT_SECONDS", 0.2)
     busy, idle = Busy(app), Busy(Tickwork(home.url))
     async with busy.waiting_with_poison():
         await app.queue("quick").send("meanwhile")
@@ -258,15 +259,15 @@ async def test_a_busy_worker_waits_longer_each_time_up_to_a_limit(
     app: Tickwork, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It then runs the suspect beside the handlers that do not finish."""
-    monkeypatch.setattr(worker, "SUSPECT_WAIT_SECONDS", 0.01)
-    monkeypatch.setattr(worker, "SUSPECT_WAIT_SECONDS_MAX", 0.1)
-    monkeypatch.setattr(worker, "SUSPECT_REST_FACTOR", 1.0)
+    monkeypatch.setattr(suspects, "SUSPECT_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(suspects, "SUSPECT_WAIT_SECONDS_MAX", 0.1)
+    monkeypatch.setattr(suspects, "SUSPECT_REST_FACTOR", 1.0)
     busy = Busy(app)
     async with busy.waiting_with_poison() as running:
-        await until(lambda: running._suspect_wait_seconds > 0.01, "a longer wait")
+        await until(lambda: running.suspects._wait_seconds > 0.01, "a longer wait")
         await until(lambda: busy.seen, "the poison")
         assert busy.long_running == 1
-        await until(lambda: running._suspect_wait_seconds == 0.01, "a short wait for the next")
+        await until(lambda: running.suspects._wait_seconds == 0.01, "a short wait for the next")
         assert "not idle in time" in caplog.text
         await app.queue("quick").send("after")
         await until(lambda: busy.quick, "the other queue")
@@ -279,8 +280,8 @@ async def test_what_runs_long_has_others_beside_it_soon(
     app: Tickwork, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """But no other suspect: were it the one that kills, both would be dead."""
-    monkeypatch.setattr(worker, "SUSPECT_ALONE_SECONDS", 0.1)
-    monkeypatch.setattr(worker, "SUSPECT_REST_FACTOR", 0.0)
+    monkeypatch.setattr(suspects, "SUSPECT_ALONE_SECONDS", 0.1)
+    monkeypatch.setattr(suspects, "SUSPECT_REST_FACTOR", 0.0)
     app.queue("work")
     app.queue("quick")
     seen, quick, go_on = list[Any](), list[Any](), asyncio.Event()
@@ -304,7 +305,7 @@ async def test_what_runs_long_has_others_beside_it_soon(
         await until(lambda: quick, "the other queue to go on")
         assert "they take long" in caplog.text
         for _ in range(5):
-            assert await running.run_suspects(0.1) == 0
+            assert await running.suspects.run(0.1) == 0
         assert len(seen) == 1
         go_on.set()
         await until(lambda: len(seen) == 2, "the other suspect")
@@ -314,8 +315,8 @@ async def test_what_runs_long_has_others_beside_it_soon(
 async def test_it_waits_for_a_permit_of_its_queue_while_other_queues_go_on(
     app: Tickwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "SUSPECT_WAIT_SECONDS", 10.0)
-    monkeypatch.setattr(worker, "SUSPECT_WAIT_SECONDS_MAX", 10.0)
+    monkeypatch.setattr(suspects, "SUSPECT_WAIT_SECONDS", 10.0)
+    monkeypatch.setattr(suspects, "SUSPECT_WAIT_SECONDS_MAX", 10.0)
     work, quick = app.queue("work"), app.queue("quick")
     order, others, go_on = list[Any](), list[Any](), asyncio.Event()
 
@@ -383,7 +384,7 @@ async def test_a_consumer_that_retires_has_none_run(
             await consumer.drain(0.0)
         busy.go_on.set()
         await until(lambda: not consumer._is_paused, "the end of the pause")
-        assert await running._queues_with_suspects() == frozenset()
+        assert await running.suspects._queues_with_suspects() == frozenset()
         assert claimed == ([] if ends == "before the claim" else [1])
     store = await app._engine.open()
     assert (await store.queues.counts(DEFAULT, "work")).ready == 1
@@ -396,12 +397,12 @@ async def test_suspects_whose_only_consumer_is_gone_meanwhile_are_left(
     busy = Busy(app)
     await send_poison(app)
 
-    async def not_by_itself(_: Worker) -> float:
+    async def not_by_itself(_: Suspects) -> float:
         return TIMEOUT_SECONDS
 
-    monkeypatch.setattr(Worker, "_poll_suspects", not_by_itself)
+    monkeypatch.setattr(Suspects, "poll", not_by_itself)
     async with app._engine.running() as running:
-        look = running._queues_with_suspects
+        look = running.suspects._queues_with_suspects
 
         async def gone_meanwhile() -> frozenset[UUID]:
             found = await look()
@@ -411,8 +412,8 @@ async def test_suspects_whose_only_consumer_is_gone_meanwhile_are_left(
             await gone[0].retire(0.0)
             return found
 
-        monkeypatch.setattr(running, "_queues_with_suspects", gone_meanwhile)
-        assert await running.run_suspects(inf) == 0
+        monkeypatch.setattr(running.suspects, "_queues_with_suspects", gone_meanwhile)
+        assert await running.suspects.run(inf) == 0
     assert busy.seen == []
 
 
@@ -452,12 +453,12 @@ async def test_while_it_runs_nothing_else_is_held(app: Tickwork) -> None:
 async def test_who_stops_takes_none_any_more(app: Tickwork) -> None:
     busy = Busy(app)
     async with busy.waiting_with_poison() as running:
-        running._is_stopping = True
+        running.suspects.stop()
         busy.go_on.set()
         await until(
             lambda: not any(consumer._is_paused for consumer in running.consumers), "the end of it"
         )
-        assert await running.run_suspects(inf) == 0
+        assert await running.suspects.run(inf) == 0
     store = await app._engine.open()
     assert (await store.queues.counts(DEFAULT, "work")).ready == 1
     assert busy.seen == []
@@ -536,19 +537,19 @@ async def test_a_worker_that_is_busy_leaves_them_to_others_for_a_while(
 async def test_after_some_others_have_their_turn_for_four_times_as_long(app: Tickwork) -> None:
     work, other = app.queue("work"), app.queue("other")
     gaps, last = list[float](), monotonic()
-    seconds, suspects = 0.03, 0
+    seconds, ran = 0.03, 0
 
     @app.on("work", max_concurrency=1)
     async def suspect(_: Message[Any]) -> None:
-        nonlocal suspects, last
+        nonlocal ran, last
         gaps.append(monotonic() - last)
         await asyncio.sleep(seconds)
-        suspects, last = suspects + 1, monotonic()
+        ran, last = ran + 1, monotonic()
 
     @app.on("other", max_concurrency=1)
     async def innocent(message: Message[Any]) -> None:
         await asyncio.sleep(0.01)
-        if suspects < 3:
+        if ran < 3:
             await other.send(message.body)
 
     await work.send_batch([*range(3)])
@@ -556,15 +557,15 @@ async def test_after_some_others_have_their_turn_for_four_times_as_long(app: Tic
         await die_with(await app._engine.open(), 3)
     await other.send_batch([*range(3)])
     async with app.running():
-        await until(lambda: suspects == 3, "all of them")
-    assert min(gaps[1:]) >= seconds * worker.SUSPECT_REST_FACTOR
+        await until(lambda: ran == 3, "all of them")
+    assert min(gaps[1:]) >= seconds * suspects.SUSPECT_REST_FACTOR
 
 
 @pytest.mark.usefixtures("soon")
 async def test_it_does_not_run_under_a_lease_that_was_lost_while_it_waited(
     app: Tickwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "SUSPECT_WAIT_SECONDS", TIMEOUT_SECONDS)
+    monkeypatch.setattr(suspects, "SUSPECT_WAIT_SECONDS", TIMEOUT_SECONDS)
     busy = Busy(app)
     async with busy.waiting_with_poison() as running:
         lost = running._node.id
@@ -578,8 +579,8 @@ async def test_it_does_not_run_under_a_lease_that_was_lost_while_it_waited(
 async def test_it_does_not_run_while_the_lease_may_have_run_out(
     app: Tickwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "SUSPECT_POLL_SECONDS", 0.02)
-    monkeypatch.setattr(worker, "SUSPECT_REST_FACTOR", 0.1)
+    monkeypatch.setattr(suspects, "SUSPECT_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(suspects, "SUSPECT_REST_FACTOR", 0.1)
     monkeypatch.setattr(node, "BEATS_PER_TTL", 30)
     busy = Busy(app)
     async with busy.waiting_with_poison() as running:

@@ -287,7 +287,7 @@ class Harness:
         done = done or (ran - hanging)
         if visible and not done and not hanging:
             # Visible messages that no claim returns may be suspects.
-            done = await self._worker.run_suspects(self._options.patience_seconds)
+            done = await self._worker.suspects.run(self._options.patience_seconds)
         return done
 
     async def _refresh(self) -> None:

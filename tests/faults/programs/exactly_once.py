@@ -28,7 +28,7 @@ from tickwork.core.model import SettleResult
 from tickwork.errors import ClaimLost
 from tickwork.facade.app import Tickwork
 from tickwork.service import maintenance, node
-from tickwork.service.worker import worker
+from tickwork.service.worker import suspects
 from tickwork.store.ids import new_id
 from tickwork.store.postgres import reaper as postgres_reaper
 from tickwork.store.postgres.messages.messages import PostgresMessages
@@ -146,7 +146,7 @@ def find_the_dead_soon() -> None:
     assert defaults is not None
     assert "ttl_seconds" in defaults
     defaults["ttl_seconds"] = TTL_SECONDS
-    maintenance.REAP_SECONDS = worker.SUSPECT_POLL_SECONDS = SOON_SECONDS
+    maintenance.REAP_SECONDS = suspects.SUSPECT_POLL_SECONDS = SOON_SECONDS
 
 
 def main(url: str, seed: str) -> None:
