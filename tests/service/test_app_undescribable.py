@@ -102,7 +102,7 @@ async def test_threads_outlive_errors_that_cannot_be_told(tmp_path: Path) -> Non
     async with place.app._engine.running() as worker:
         await place.until_dead(20)
         consumer = worker.consumers[0]
-        assert consumer.permits == 2
+        assert consumer.permits.limit == 2
         await place.send("good")
         assert await place.until_out() == ["tickwork-handler"]
 

@@ -151,7 +151,7 @@ async def test_stopping_the_worker_kills_who_does_not_end_and_gives_the_message_
     async with asyncio.timeout(WAIT_SECONDS):
         async with place.app._engine.running(drain_seconds=0) as worker:
             await place.send("hang")
-            await eventually(lambda: worker.consumers[0].running == 1)
+            await eventually(lambda: len(worker.consumers[0].running) == 1)
             started = pids(worker)
     assert not any(map(is_alive, started))
     (waiting,) = await place.waiting()

@@ -175,7 +175,7 @@ async def test_functions_block_together_and_hold_nobody_up(
     place.handle(handle, max_concurrency=5)
     await place.send(*range(5))
     async with place.app._engine.running() as worker:
-        await eventually(lambda: worker.consumers[0].running == 5)
+        await eventually(lambda: len(worker.consumers[0].running) == 5)
         assert await place.out() == []  # The loop is free to ask.
         door.set()
         assert sorted(await place.until_out(5)) == [*range(5)]
@@ -304,11 +304,11 @@ async def test_a_queue_without_a_slot_waits_until_it_has_one_again(
         await eventually(lambda: begun)
         place.pass_seconds(1)
         await place.until_dead()
-        assert worker.consumers[0].permits == 0
+        assert worker.consumers[0].permits.limit == 0
         assert await place.out() == []
         door.set()
         assert await place.until_out() == ["a"]
-        assert worker.consumers[0].permits == 1
+        assert worker.consumers[0].permits.limit == 1
 
 
 async def test_when_no_thread_can_be_started_the_message_fails(

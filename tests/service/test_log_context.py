@@ -80,7 +80,7 @@ async def test_outside_and_after_a_handler_there_is_none(tmp_path: Path) -> None
     await work.send(1)
     assert log_context() == {}
     async with work.app._engine.running() as worker:
-        await until(lambda: tasks and worker.consumers[0].running == 0)
+        await until(lambda: tasks and len(worker.consumers[0].running) == 0)
         go_on.set()
         await until(lambda: later)
     assert later == [{}]

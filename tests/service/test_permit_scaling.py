@@ -73,7 +73,7 @@ async def test_slow_messages_get_no_more_permits_while_the_last_ones_failed(
         monkeypatch.setattr(permits, "AUTO_GROW_SECONDS", 0.0)
         for _ in range(10):
             consumer.stop_overdue()
-        assert (consumer.permits, len(started)) == (1, 2)
+        assert (consumer.permits.limit, len(started)) == (1, 2)
         go_on.set()
         await eventually(lambda: len(started) == 11, what="all of them")
 
@@ -96,5 +96,5 @@ async def test_permits_that_are_free_or_a_queue_that_is_empty_get_no_more(
         await eventually(lambda: running, what="the only one")
         for _ in range(10):
             consumer.stop_overdue()
-        assert consumer.permits <= 2  # It asks once whether there is more.
+        assert consumer.permits.limit <= 2  # It asks once whether there is more.
         go_on.set()

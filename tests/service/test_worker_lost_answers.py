@@ -139,7 +139,7 @@ async def test_a_commit_without_an_answer_and_a_network_that_is_away(
             await eventually(lambda: "settle" in troubled)
             faults[0].left = 0
             proxy.refuse = False
-            await eventually(lambda: not worker.consumers[0].unsettled)
+            await eventually(lambda: not worker.consumers[0].settler.unsettled)
             await until_done(other)
     assert [body for _, body in seen] == [[1, 2]]
 

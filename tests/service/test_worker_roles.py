@@ -96,7 +96,7 @@ async def test_nothing_new_is_begun_while_the_lease_may_have_run_out(
         monkeypatch.setattr(worker._node, "_renewed", lambda _: None)  # No heartbeat comes between.
         worker._node.trusted_until = float("-inf")
         go_on.set()
-        await eventually(lambda: consumer.running == 0 and consumer.unsettled == 0)
+        await eventually(lambda: len(consumer.running) == 0 and consumer.settler.unsettled == 0)
         assert (seen, len(consumer._prefetch)) == ([1], 1)
         worker._node.trusted_until = float("inf")  # As when a heartbeat is answered.
         await eventually(lambda: seen == [1, 2], timeout_seconds=LATE_SECONDS)

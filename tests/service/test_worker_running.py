@@ -98,7 +98,7 @@ async def test_many_messages_are_handled_by_many_at_a_time(app: Tickwork) -> Non
         await work.send_batch([*range(100)])
     async with app._engine.running() as worker:
         await until(lambda: len(most) == 1_000, "all of them")
-        slots = worker.consumers[0].permits
+        slots = worker.consumers[0].permits.limit
     assert max(most) > 10
     assert slots >= max(most)
     assert await counts(app) == Counts()
@@ -144,7 +144,7 @@ async def test_what_the_operator_says_counts_in_place_of_the_code(
     await work.send_batch([*range(4)])
     async with app._engine.running() as worker:
         await until(together.is_set, "four at a time")
-        assert [queue_consumer.permits for queue_consumer in worker.consumers[:2]] == [4, 2]
+        assert [queue_consumer.permits.limit for queue_consumer in worker.consumers[:2]] == [4, 2]
 
 
 async def test_a_topology_that_is_wrong_is_refused(

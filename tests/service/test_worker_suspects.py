@@ -440,7 +440,7 @@ async def test_while_it_runs_nothing_else_is_held(app: Tickwork) -> None:
         consumer = next(
             candidate for candidate in running.consumers if candidate.queue.name == "other"
         )
-        await until(lambda: consumer.running == 1, "the slow handler")
+        await until(lambda: len(consumer.running) == 1, "the slow handler")
         consumer._prefetch.add(await claimed_by(store, running, 5))
         await store.queues.resume(DEFAULT, "work")
         await until(lambda: consumer._is_paused, "a pause")

@@ -221,7 +221,9 @@ class Harness:
 
     async def _due(self, consumer: QueueConsumer) -> datetime | None:
         """When a claimed message is due, or a handler's timeout."""
-        return earliest(await self._delayed_until(consumer), self._at(consumer.overdue_at()))
+        return earliest(
+            await self._delayed_until(consumer), self._at(consumer.running.overdue_at())
+        )
 
     async def _delayed_until(self, consumer: QueueConsumer) -> datetime | None:
         """When visible messages that wait for a batch or a rate limit can be handled."""
@@ -280,10 +282,11 @@ class Harness:
             if consumer in visible:
                 done += await consumer.step()
                 upcoming.forget()
-        ran = sum(consumer.running for consumer in consumers)
+        ran = sum(len(consumer.running) for consumer in consumers)
         for consumer in consumers:
-            await consumer.wait_until_quiet(self._options.patience_seconds)
-        hanging = sum(consumer.running for consumer in consumers)
+            if await consumer.running.wait_until_quiet(self._options.patience_seconds):
+                await consumer.settler.drain()
+        hanging = sum(len(consumer.running) for consumer in consumers)
         done = done or (ran - hanging)
         if visible and not done and not hanging:
             # Visible messages that no claim returns may be suspects.

@@ -25,7 +25,7 @@ async def run() -> None:
     """Keeps two of them busy, and says which processes they are."""
     await work.send_batch([1, 2])
     async with app._engine.running() as worker:
-        await eventually(lambda: worker.consumers[0].running == 2)
+        await eventually(lambda: len(worker.consumers[0].running) == 2)
         await eventually(lambda: len(worker._context.isolator.processes.pids) == 2)
         sys.stdout.write(f"pids {' '.join(map(str, worker._context.isolator.processes.pids))}\n")
         sys.stdout.flush()

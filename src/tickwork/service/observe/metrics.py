@@ -208,9 +208,9 @@ class WorkerMetrics(Observer, Collector):
         left = _gauge("handlers_left_behind", "Abandoned handlers that still run.")
         for consumer in self._consumers:
             labels = [consumer.queue.name]
-            used.add_metric(labels, consumer.running)
-            allowed.add_metric(labels, consumer.permits)
-            unsettled.add_metric(labels, consumer.unsettled)
+            used.add_metric(labels, len(consumer.running))
+            allowed.add_metric(labels, consumer.permits.limit)
+            unsettled.add_metric(labels, consumer.settler.unsettled)
             if self._isolator is not None:
                 left.add_metric(labels, self._isolator.abandoned.count(consumer.queue.name))
         yield from (used, allowed, unsettled, left)

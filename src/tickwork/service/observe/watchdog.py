@@ -22,7 +22,7 @@ from types import FrameType
 from tickwork.clock import cpu_seconds, monotonic
 from tickwork.service.observe import BlockedEventLoop, Observer
 from tickwork.service.worker.consumer import QueueConsumer
-from tickwork.service.worker.permits import Invocation
+from tickwork.service.worker.running import Invocation
 
 BLOCKED_SECONDS = 1.0
 """Seconds without a response after which the event loop counts as blocked."""
@@ -137,8 +137,8 @@ def running_invocations_of(consumers: Sequence[QueueConsumer]) -> RunningInvocat
     def running() -> Mapping[asyncio.Task[None], Invocation]:
         return {
             task: invocation
-            for one in consumers
-            for task, invocation in one.running_invocations().items()
+            for consumer in consumers
+            for task, invocation in consumer.running.copy().items()
         }
 
     return running

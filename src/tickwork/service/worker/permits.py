@@ -1,4 +1,4 @@
-"""The permits of one queue: how many handlers may run, which ones run, and stopping them.
+"""The permits of one queue: how many handlers may run, and starting them.
 
 Each invocation runs in a task, in a copy of the context in which the worker was started. What a
 handler sets there (a `ContextVar`) ends with it: neither the next message nor the settlement sees
@@ -13,18 +13,17 @@ then on each handler starts in its own task, until one finishes again without ha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator, Sequence, Set
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextvars import copy_context
-from itertools import takewhile
 from types import coroutine
 from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from tickwork.app.declarations import Consumer, HandlerDeclaration
-from tickwork.app.message import ClaimedMessage, seconds_text
+from tickwork.app.message import ClaimedMessage
 from tickwork.clock import monotonic
-from tickwork.core.message.outcome import Failed, Outcome, Snoozed
+from tickwork.core.message.outcome import Failed, Outcome
 from tickwork.core.model import StoredQueue
 from tickwork.core.queue.rate_limit import (
     AUTO_CONCURRENCY_MIN,
@@ -43,6 +42,12 @@ from tickwork.service.worker.invoke import (
     is_task_closing,
     report_safely,
     result_when_stopped,
+)
+from tickwork.service.worker.running import (
+    CHECK_SECONDS,
+    RELEASED,
+    Invocation,
+    RunningInvocations,
 )
 
 T = TypeVar("T")
@@ -83,17 +88,8 @@ def go_on(work: Coroutine[Any, Any, T], wanted: Any) -> Generator[Any, Any, T]:
             error = None  # It refers to this frame: a reference cycle otherwise.
 
 
-CANCEL_GRACE_SECONDS = 5.0
-"""Seconds a cancelled handler may take to finish; then it is abandoned."""
-
-CHECK_SECONDS = 1.0
-"""Seconds between two checks while waiting for handlers; an abandoned handler never finishes."""
-
 SCOUT_SECONDS_MAX = 0.002
 """Maximum number of seconds the scout runs handlers before other tasks get a turn."""
-
-RELEASED = Snoozed(0.0)
-"""The outcome of a handler stopped by a shutdown: its message is available again at once."""
 
 
 class Work(Struct, frozen=True):
@@ -104,18 +100,10 @@ class Work(Struct, frozen=True):
     argument: HandlerArgument
 
 
-class Invocation(Struct, frozen=True):
-    """A running handler."""
-
-    messages: Sequence[ClaimedMessage[Any]]
-    argument: HandlerArgument
-    started: float
-
-
 class Permits:
     """Runs handlers. `next_work` returns what a free permit may start. `on_finished` receives the
     result of each invocation and its start time. `on_permit_freed` is called when a permit may have
-    become free. `is_loop_closing` tells whether all tasks of the event loop are being cancelled."""
+    become free. `is_loop_closing` returns whether the event loop cancels all its tasks."""
 
     def __init__(
         self,
@@ -128,12 +116,16 @@ class Permits:
         on_permit_freed: Callable[[], None],
         is_loop_closing: Callable[[], bool],
     ) -> None:
-        self._isolator, self._now = context.isolator, context.monotonic
-        self._queue, self._limit_seconds = queue.name, queue.settings.timeout_seconds
-        self._next_work, self._on_finished = next_work, on_finished
-        self._on_permit_freed, self._is_loop_closing = on_permit_freed, is_loop_closing
-        self._running: dict[asyncio.Task[None], Invocation] = {}
-        self._stopped: dict[asyncio.Task[None], Outcome] = {}
+        self._isolator = context.isolator
+        self._now = context.monotonic
+        self._queue = queue.name
+        self._next_work = next_work
+        self._on_finished = on_finished
+        self._on_permit_freed = on_permit_freed
+        self._is_loop_closing = is_loop_closing
+        limit_seconds = queue.settings.timeout_seconds
+        self.running = RunningInvocations(self._now, limit_seconds, self._on_abandoned)
+        self._stopped = self.running.stopped
         self._scout: asyncio.Task[None] | None = None
         self._waited: set[asyncio.Task[None]] = set()
         self._last_waited = False
@@ -147,9 +139,6 @@ class Permits:
         self._full_since: float | None = None
         self.started_count = 0
 
-    def __len__(self) -> int:
-        return len(self._running)
-
     @property
     def limit(self) -> int:
         """Maximum number of running invocations."""
@@ -158,15 +147,7 @@ class Permits:
     @property
     def free(self) -> int:
         """Number of free permits; negative if more invocations run than the limit allows."""
-        return self.limit - len(self._running)
-
-    def running_invocations(self) -> dict[asyncio.Task[None], Invocation]:
-        """The running invocations. May be called from any thread."""
-        return self._running.copy()
-
-    def messages(self) -> list[ClaimedMessage[Any]]:
-        """The messages of all running invocations."""
-        return [message for one in self._running.values() for message in one.messages]
+        return self.limit - len(self.running)
 
     def start_waiting(self) -> None:
         """Starts waiting work while permits are free."""
@@ -188,7 +169,7 @@ class Permits:
     def _record_start(self, task: asyncio.Task[None], work: Work) -> None:
         self.started_count += 1
         now = self._now()
-        self._running[task] = Invocation(work.messages, work.argument, now)
+        self.running[task] = Invocation(work.messages, work.argument, now)
         if self.free <= 0:
             self._was_full = True
             if self._full_since is None:
@@ -206,7 +187,7 @@ class Permits:
                     if is_task_closing(task, error):
                         raise
                     invoked = self._result_of_generator_exit(task, work, error)
-                invocation = self._running.pop(task, None)
+                invocation = self.running.pop(task, None)
                 if self._scout is not task or task.cancelling() or not self._is_context_unchanged():
                     self._base_context.copy().run(self._finish, invocation, invoked)
                     break
@@ -282,88 +263,20 @@ class Permits:
         self._failed += invoked.is_failed
         report_safely(self._on_finished, invoked, started)
 
-    # Stopping
-
-    def stop_overdue(self) -> None:
-        """Stops handlers that exceed the queue's timeout, and abandons those that do not stop in
-        time."""
-        limit = self._limit_seconds
-        timed_out = Failed(f"took longer than {seconds_text(limit)}, and was stopped")
-        started_before = self._now() - limit
-        # They are in the order of their start.
-        overdue = takewhile(lambda each: each[1].started <= started_before, self._running.items())
-        for task, invocation in list(overdue):
-            if task not in self._stopped:
-                self._stop(task, timed_out)
-            elif invocation.started <= started_before - CANCEL_GRACE_SECONDS:
-                self._abandon(task)
-
-    def overdue_at(self) -> float | None:
-        """When `stop_overdue` next has something to do, if no handler finishes before."""
-        times = (
-            value.started
-            + self._limit_seconds
-            + (CANCEL_GRACE_SECONDS if task in self._stopped else 0.0)
-            for task, value in self._running.items()
-        )
-        return min(times, default=None)
-
-    async def finish(self, seconds: float) -> None:
-        """Lets handlers finish for `seconds`, then stops them and releases their messages."""
-        if self._running:
-            await asyncio.wait(self._running, timeout=seconds)
-        for task in self._running:
-            self._stop(task, RELEASED)
-        if self._running:
-            await asyncio.wait(self._running, timeout=CANCEL_GRACE_SECONDS)
-        for task in [*self._running]:
-            self._abandon(task)
-
-    def _stop(self, task: asyncio.Task[None], outcome: Outcome) -> None:
-        self._stopped.setdefault(task, outcome)
-        task.cancel()
-
-    def _abandon(self, task: asyncio.Task[None]) -> None:
-        """Finishes an invocation without its handler, which still runs and has no more effect."""
-        invocation, outcome = self._running.pop(task), self._stopped.pop(task)
+    def _on_abandoned(
+        self, task: asyncio.Task[None], invocation: Invocation, outcome: Outcome
+    ) -> None:
+        """Finishes an invocation whose handler still runs and has no more effect."""
         if not task.done():  # Otherwise it was stopped before it started.
             self._isolator.abandoned.add(self._queue)
         self._count(result_when_stopped(invocation.argument, outcome), invocation.started)
 
-    # Waiting
-
-    async def wait_until_idle(self, seconds: float) -> bool:
-        """Waits up to `seconds` until nothing runs; returns whether nothing runs."""
-        until = monotonic() + seconds
-        while self._running and (left := until - monotonic()) > 0:
-            await asyncio.wait(self._running, timeout=min(left, CHECK_SECONDS))
-        return not self._running
-
-    async def wait_until_finished(self, tasks: Set[asyncio.Task[None]], seconds: float) -> bool:
-        """The same for some tasks, whatever else runs."""
-        until = monotonic() + seconds
-        while self.is_running(tasks) and (left := until - monotonic()) > 0:
-            await asyncio.wait(tasks, timeout=min(left, CHECK_SECONDS))
-        return not self.is_running(tasks)
-
-    def is_running(self, tasks: Set[asyncio.Task[None]]) -> bool:
-        """Whether one of these tasks runs and was not abandoned."""
-        return not tasks.isdisjoint(self._running)
-
     async def wait_until_free(self, seconds: float) -> None:
         """Waits up to `seconds` until a permit is free or nothing runs."""
         until = monotonic() + seconds
-        while self.free <= 0 < len(self._running) and (left := until - monotonic()) > 0:
+        while self.free <= 0 < len(self.running) and (left := until - monotonic()) > 0:
             left = min(left, CHECK_SECONDS)
-            await asyncio.wait(self._running, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-
-    async def wait_until_quiet(self, seconds: float) -> bool:
-        """The same, but the timeout starts again whenever a handler finishes."""
-        while self._running:
-            done, _ = await asyncio.wait(self._running, timeout=seconds)
-            if not done:
-                return False
-        return True
+            await asyncio.wait(self.running, timeout=left, return_when=asyncio.FIRST_COMPLETED)
 
     # Automatic concurrency
 

@@ -61,6 +61,10 @@ SUSPECT_REST_FACTOR = 4.0
 SUSPECT_DEFER_FACTORS = (1.0, 10.0)
 """Range of the multiple of `SUSPECT_POLL_SECONDS` for which a busy worker defers suspects."""
 
+SUSPECTS_MAX = 100
+"""Maximum number of suspects that run together: if one of them kills the process, all of them have
+to run alone."""
+
 REST_CHECK_SECONDS = 0.05
 """Seconds between two checks whether the worker had other work since the pause."""
 
@@ -78,6 +82,7 @@ class Suspects:
         self._context = context
         self._consumers = consumers
         self._is_changing = is_changing
+        self._running: tuple[QueueConsumer, frozenset[asyncio.Task[None]]] | None = None
         self._is_stopping = False
         self._wait_seconds = SUSPECT_WAIT_SECONDS
         self._last_index = 0
@@ -106,7 +111,7 @@ class Suspects:
         `alone_seconds`; returns their number."""
         if self._is_stopping or not self._consumers:
             return 0
-        if any(consumer.has_running_suspects for consumer in self._consumers):
+        if self._has_running:
             return 0
         suspected = await self._queues_with_suspects()
         if suspected and any(consumer.is_working for consumer in self._consumers):
@@ -127,11 +132,20 @@ class Suspects:
         )
         return await self._run_of(self._consumers[self._last_index], alone_seconds)
 
+    @property
+    def _has_running(self) -> bool:
+        """Whether suspects of the last `run` still run."""
+        if self._running is None:
+            return False
+        consumer, tasks = self._running
+        return consumer in self._consumers and consumer.running.is_any_of(tasks)
+
     async def _run_of(self, consumer: QueueConsumer, alone_seconds: float) -> int:
         try:
             if self._is_last_wait:
                 consumer.pause()
-                if not await consumer.wait_for_permit(SUSPECT_WAIT_SECONDS_MAX):
+                await consumer.permits.wait_until_free(SUSPECT_WAIT_SECONDS_MAX)
+                if _suspects_max(consumer) <= 0:
                     return 0
             async with self._is_changing:
                 return await self._pause_for(consumer, alone_seconds)
@@ -152,7 +166,7 @@ class Suspects:
             messages = await self._claim(suspected)
             if messages and not is_alone:
                 self._report_not_alone(suspected, "this worker was not idle in time")
-            if not await suspected.run_suspects(messages, alone_seconds):
+            if not await self._run_alone(suspected, messages, alone_seconds):
                 self._report_not_alone(suspected, "they take long")
             return len(messages)
         finally:
@@ -160,13 +174,24 @@ class Suspects:
                 consumer.resume()
             self._paused_seconds = monotonic() - paused_at
 
+    async def _run_alone(
+        self, consumer: QueueConsumer, messages: Sequence[Message], seconds: float
+    ) -> bool:
+        """Handles claimed suspects and waits up to `seconds`; returns whether they finished."""
+        consumer.has_more_suspects = len(messages) >= _suspects_max(consumer)
+        tasks = consumer.start(messages)
+        self._running = consumer, tasks
+        is_finished = await consumer.running.wait_until_finished(tasks, seconds)
+        consumer.has_more_suspects = False
+        return is_finished
+
     @property
     def _is_last_wait(self) -> bool:
         """Whether the suspects run after this wait, idle or not."""
         return self._wait_seconds >= SUSPECT_WAIT_SECONDS_MAX
 
     async def _claim(self, consumer: QueueConsumer) -> Sequence[Message]:
-        limit = consumer.suspects_max
+        limit = _suspects_max(consumer)
         if not self._may_start() or limit <= 0 or consumer not in self._consumers:
             return ()
         holder = self._context.holder()
@@ -174,7 +199,7 @@ class Suspects:
         messages = await self._context.claimer.claim(consumer.scope, request)
         is_ending = not self._may_start() or consumer.is_draining
         if is_ending or holder != self._context.holder():
-            consumer.release(messages)
+            consumer.endings.release(messages)
             return ()
         return messages
 
@@ -197,7 +222,7 @@ class Suspects:
         return all(consumer.is_idle for consumer in self._consumers)
 
     def _started_count(self) -> int:
-        return sum(consumer.started_count for consumer in self._consumers)
+        return sum(consumer.permits.started_count for consumer in self._consumers)
 
     def _may_start(self) -> bool:
         return not self._is_stopping and self._context.is_trusted()
@@ -209,3 +234,12 @@ class Suspects:
             if not await consumer.wait_until_idle(until - monotonic()):
                 return False
         return True
+
+
+def _suspects_max(consumer: QueueConsumer) -> int:
+    """Maximum number of suspects to claim at once, so that each gets a permit."""
+    if consumer.is_draining:
+        return 0
+    permits = consumer.permits
+    free = permits.free if permits.running else max(permits.limit, 1)
+    return min(free * consumer.batch_size, SUSPECTS_MAX)

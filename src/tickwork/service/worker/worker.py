@@ -96,7 +96,7 @@ class Worker:
     @property
     def running(self) -> int:
         """Number of running handlers."""
-        return sum(consumer.running for consumer in self._consumers)
+        return sum(len(consumer.running) for consumer in self._consumers)
 
     async def start(self) -> None:
         """Starts all loops. Raises `InvalidInput` for a handler that cannot run. If it fails or is
