@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from tickwork.app.declarations import Consumer, Registry
     from tickwork.app.message import Composer
     from tickwork.service.isolation import Isolator
-    from tickwork.service.node import Node, OpenStore, Pager
+    from tickwork.service.node import Node, OpenStore
     from tickwork.service.observe import ClockOffset, Observer
+    from tickwork.service.outages import Pager
     from tickwork.service.scheduler.scheduler import Scheduler
     from tickwork.service.worker.found_consumers import FindConsumers
     from tickwork.service.worker.worker import Worker

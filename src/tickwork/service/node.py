@@ -13,11 +13,7 @@ handlers continue. `term` rises each time: requests and answers of an earlier te
 
 Trust is counted from before the heartbeat was sent: a slow answer proves nothing about now.
 
-A heartbeat that fails, or has no answer after a moment, is reported at once; again when a third of
-the lease is left (`node.renewal_failing`), while an operator may still help; and when it is over.
-With a third left the operator's alert is sent directly, without the database (`lease_pager`). When
-it is over the system event `node.renewal_failing` is published, once per outage: while the database
-did not answer it could not be stored.
+A heartbeat that fails, or has no answer after a moment, is reported at once (`outages`).
 
 Every error is retried. If an unexpected error lasts until the lease has expired, the node takes a
 new identity as well. If the thread ends anyway, whoever runs inside `guarded()` gets
@@ -28,20 +24,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from datetime import datetime, timedelta
-from typing import Protocol
 from uuid import UUID
 
 from tickwork.clock import monotonic
-from tickwork.clock import now as local_now
-from tickwork.core.message.system_events import SYSTEM_TENANT, renewal_failing_event
-from tickwork.core.model import SYSTEM, NewMessage, Scope
+from tickwork.core.model import SYSTEM
 from tickwork.errors import NodeExpired, StoreError, TickworkError
 from tickwork.service.loop import run_forever
 from tickwork.service.observe import Observer
+from tickwork.service.outages import Outages, Pager
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 from tickwork.store.shared.watches import run_in_own_thread
@@ -64,9 +56,6 @@ _RETRY_SECONDS = 0.5
 _STOP_SECONDS = 10.0
 """Seconds `stop` waits for the thread."""
 
-_OUTAGES_MAX = 10
-"""Maximum number of outages whose events wait to be published."""
-
 OpenStore = Callable[[], Awaitable[Store]]
 
 
@@ -81,30 +70,6 @@ class HeartbeatEnded(TickworkError):
 
     def _init_args(self) -> tuple[object, ...]:
         return (self.why,)
-
-
-class _Outage:
-    """Failing heartbeats of an identity, from the first failure on (monotonic seconds).
-    `is_serious` if at most a third of the lease was left."""
-
-    def __init__(self, node_id: UUID, began: float) -> None:
-        self.id, self.node_id, self.began = new_id(), node_id, began
-        self.failed_seconds = 0.0
-        self.is_serious = self.is_lease_lost = False
-        self.page: asyncio.Task[bool] | None = None
-
-
-class Pager(Protocol):
-    """Sends alerts without the database."""
-
-    async def refresh(self, store: Store) -> None:
-        """Reads where alerts go, while the database answers."""
-
-    async def page(self, event: NewMessage, node_id: UUID) -> bool:
-        """Sends an alert; returns whether it was delivered. Never raises."""
-
-    async def close(self) -> None:
-        """Closes connections."""
 
 
 class Node:
@@ -123,9 +88,17 @@ class Node:
         pager: Pager | None = None,
     ) -> None:
         self.workflows = workflows
-        self._pager = pager
-        self._open_store, self._name, self._roles = open_store, name, tuple(roles)
-        self._observer, self._ttl_seconds = observer or Observer(), ttl_seconds
+        self._open_store = open_store
+        self._name = name
+        self._roles = tuple(roles)
+        self._observer = observer or Observer()
+        self._ttl_seconds = ttl_seconds
+        self._outages = Outages(
+            name,
+            observer=self._observer,
+            beat_seconds=ttl_seconds / BEATS_PER_TTL,
+            pager=pager,
+        )
         self.id: UUID = new_id()
         self.term = 0
         self.trusted_until = float("-inf")
@@ -137,10 +110,9 @@ class Node:
         self._stopping: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._failed: BaseException | None = None
-        self._is_stopping = self._had_unexpected_error = False
+        self._is_stopping = False
+        self._had_unexpected_error = False
         self._had_lease = False
-        self._outage: _Outage | None = None
-        self._unpublished: deque[_Outage] = deque(maxlen=_OUTAGES_MAX)
         self.hold_seconds: Callable[[], float | None] = lambda: None
         self._on_lease_lost: list[Callable[[UUID], None]] = []
         self._on_ended: Callable[[], None] = lambda: None
@@ -151,7 +123,7 @@ class Node:
 
     def drop_role(self, role: str) -> None:
         """Removes a role, also for a later identity."""
-        self._roles = tuple(each for each in self._roles if each != role)
+        self._roles = tuple(other for other in self._roles if other != role)
 
     async def start(self) -> None:
         """Joins the cluster and returns when the lease is valid; raises the error if it cannot.
@@ -225,14 +197,13 @@ class Node:
             if self._is_stopping:
                 return
             await self._join(store)
-            await self._refresh_pager(store)
+            await self._outages.refresh_pager(store)
             self._started.set()
             await self._beat_until(self._stopping, store)
             with suppress(StoreError):
                 await store.nodes.leave(SYSTEM, self.id)
         finally:
-            if self._pager is not None:
-                await self._pager.close()
+            await self._outages.close()
             await store.close()
 
     async def _beat_until(self, stopping: asyncio.Event, store: Store) -> None:
@@ -288,54 +259,15 @@ class Node:
             return _RETRY_SECONDS
         self._had_unexpected_error = False
         self._renewed(began)
-        await self._publish_outages(store)
-        await self._refresh_pager(store)
+        await self._outages.publish(store)
+        await self._outages.refresh_pager(store)
         return max(began + wait - monotonic(), 0.0)
-
-    async def _refresh_pager(self, store: Store) -> None:
-        if self._pager is not None:
-            with suppress(StoreError, TimeoutError):
-                async with asyncio.timeout(self._ttl_seconds / BEATS_PER_TTL):
-                    await self._pager.refresh(store)
 
     def _renewed(self, began: float) -> None:
         """The lease is valid from `began` on."""
-        self.trusted_until, self._had_lease = began + self._ttl_seconds, True
-        outage, self._outage = self._outage, None
-        if outage is not None:
-            outage.failed_seconds = monotonic() - outage.began
-            self._observer.renewal_recovered(outage.failed_seconds)
-            if outage.is_serious:
-                self._unpublished.append(outage)
-
-    async def _publish_outages(self, store: Store) -> None:
-        """Publishes the events of outages that are over; those that fail wait for the next
-        heartbeat. An event that is published again has the same id."""
-        while self._unpublished:
-            outage = self._unpublished.popleft()
-            try:
-                async with asyncio.timeout(self._ttl_seconds / BEATS_PER_TTL):
-                    await self._publish(store, outage)
-            except (StoreError, TimeoutError):
-                self._unpublished.appendleft(outage)
-                return
-
-    async def _publish(self, store: Store, outage: _Outage) -> None:
-        is_alerted = outage.page is not None and await asyncio.shield(outage.page)
-        event = self._event(outage, await store.now(), is_alerted=is_alerted)
-        await store.messages.notify(Scope(SYSTEM_TENANT), event)
-
-    def _event(self, outage: _Outage, at: datetime, *, is_alerted: bool) -> NewMessage:
-        failing_seconds = monotonic() - outage.began
-        return renewal_failing_event(
-            outage.id,
-            node=self._name,
-            node_id=outage.node_id,
-            since=at - timedelta(seconds=failing_seconds),
-            failed_seconds=outage.failed_seconds or failing_seconds,
-            is_lease_lost=outage.is_lease_lost,
-            is_alerted=is_alerted,
-        )
+        self.trusted_until = began + self._ttl_seconds
+        self._had_lease = True
+        self._outages.renewed()
 
     @asynccontextmanager
     async def _answer_expected(self) -> AsyncIterator[None]:
@@ -349,20 +281,9 @@ class Node:
             timer.cancel()
 
     def _renewal_failed(self, why: str) -> None:
-        now = monotonic()
-        left_seconds = self.trusted_until - now
-        if not self._had_lease:
-            return  # The loss was reported.
-        if self._outage is None:
-            self._outage = _Outage(self.id, now)
-            self._observer.renewal_failed(why, left_seconds)
-        is_serious = left_seconds <= self._ttl_seconds / BEATS_PER_TTL
-        if is_serious and not self._outage.is_serious:
-            self._outage.is_serious = True
-            self._observer.renewal_failing(why, max(left_seconds, 0.0))
-            if self._pager is not None:
-                event = self._event(self._outage, local_now(), is_alerted=True)
-                self._outage.page = asyncio.create_task(self._pager.page(event, self.id))
+        if self._had_lease:  # Otherwise the loss was reported.
+            left_seconds = self.trusted_until - monotonic()
+            self._outages.renewal_failed(why, node_id=self.id, left_seconds=left_seconds)
 
     async def _take_new_identity(self, store: Store) -> float:
         """Takes a new identity; returns the seconds until the next heartbeat or attempt."""
@@ -370,8 +291,7 @@ class Node:
         if self._had_lease:  # Otherwise the last attempt to join failed, and its loss is no news.
             self._had_lease = False
             self._observer.lease_lost(lost)
-            if self._outage is not None:
-                self._outage.is_serious = self._outage.is_lease_lost = True
+            self._outages.lease_lost()
         for notify in self._on_lease_lost:
             notify(lost)
         wait = self._ttl_seconds / BEATS_PER_TTL
@@ -380,7 +300,7 @@ class Node:
                 await self._join(store)
         except (StoreError, TimeoutError):
             return _RETRY_SECONDS
-        await self._publish_outages(store)
+        await self._outages.publish(store)
         return wait
 
     # Stepping down while the main event loop is blocked
