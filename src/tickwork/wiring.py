@@ -189,15 +189,23 @@ async def build_worker(
     from tickwork.service.maintenance import depth_task
     from tickwork.service.observe import ClockOffset, Observers
     from tickwork.service.observe.log_events import EventLog
+    from tickwork.service.observe.message_log import MessageLog
     from tickwork.service.observe.metrics import WorkerMetrics
+    from tickwork.service.observe.repeats import RepeatedLines
+    from tickwork.service.observe.schedule_log import ScheduleLog
     from tickwork.service.observe.schedule_metrics import ScheduleMetrics
     from tickwork.service.observe.watchdog import Watchdog, running_invocations_of
 
     clock_offset = ClockOffset()
-    log = EventLog(clock_offset, successes_per_second=settings.log_successes_per_second)
+    repeats, successes = RepeatedLines(), settings.log_successes_per_second
+    logs = (
+        MessageLog(clock_offset, repeats, successes_per_second=successes),
+        EventLog(repeats),
+        ScheduleLog(repeats),
+    )
     metrics = WorkerMetrics(clock_offset)
     schedule_metrics = ScheduleMetrics(is_leading=Role.SCHEDULER in settings.roles)
-    observer = Observers(metrics, schedule_metrics, log)
+    observer = Observers(metrics, schedule_metrics, *logs)
     runs = _runs(store, registry, settings, observer)
     consumers = [*_consumers(registry, runs.consumers, folder), *entities]
     is_idle = not consumers

@@ -13,7 +13,8 @@ from tests.stores.clock import VirtualClock
 from tickwork.core.model import SYSTEM
 from tickwork.core.schedule.model import SHARDS
 from tickwork.core.schedule.shards import Grant
-from tickwork.service.observe.log_events import EventLog
+from tickwork.service.observe.repeats import RepeatedLines
+from tickwork.service.observe.schedule_log import ScheduleLog
 from tickwork.service.scheduler.leadership import Leadership
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -162,7 +163,7 @@ async def test_what_was_given_up_for_us_is_not_ours_nor_an_answer_from_before(
 async def test_who_leads_more_than_before_says_so_once(
     store: Store, node: Identity, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    survivor, log = node.leadership(store), EventLog()
+    survivor, log = node.leadership(store), ScheduleLog(RepeatedLines())
     dies = Identity(await join_scheduler(store, ttl_seconds=15)).leadership(store)
     for leadership in (survivor, dies, survivor):
         await leadership.hold()

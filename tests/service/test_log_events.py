@@ -19,9 +19,11 @@ from tickwork import clock
 from tickwork.app.message import Message, Permanent, Snooze
 from tickwork.core.model import SYSTEM, Ending, Fate, Reaped, SettleResult, StoredQueue
 from tickwork.errors import StoreBroken, StoreUnavailable
-from tickwork.service.observe import log_events
+from tickwork.service.observe import ClockOffset, Observer, Observers, message_log
 from tickwork.service.observe.log_events import EventLog, LogEvent, format_value
-from tickwork.service.observe.repeats import REPEAT_SECONDS
+from tickwork.service.observe.message_log import MessageLog
+from tickwork.service.observe.repeats import REPEAT_SECONDS, RepeatedLines
+from tickwork.service.observe.schedule_log import ScheduleLog
 from tickwork.service.worker.settle import FinishedMessage
 
 QUEUE = StoredQueue(id=UUID(int=2), tenant="default", name="work")
@@ -193,8 +195,8 @@ def test_of_many_successes_some_are_told_and_the_rest_is_counted(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr(log_events, "monotonic", lambda: now[0])
-    log = EventLog(successes_per_second=3)
+    monkeypatch.setattr(message_log, "monotonic", lambda: now[0])
+    log = MessageLog(ClockOffset(), RepeatedLines(), successes_per_second=3)
     log.messages_settled(QUEUE, [end(number) for number in range(1, 11)], SettleResult())
     assert len(kept.told()) == 3
     log.messages_settled(
@@ -211,16 +213,22 @@ def test_of_many_successes_some_are_told_and_the_rest_is_counted(
 
 def test_without_debug_a_success_says_nothing(kept: Kept) -> None:
     logging.getLogger("tickwork").setLevel(logging.INFO)
-    EventLog().messages_settled(QUEUE, [end(1), end(2, Fate.RETRY)], SettleResult())
+    log = MessageLog(ClockOffset(), RepeatedLines())
+    log.messages_settled(QUEUE, [end(1), end(2, Fate.RETRY)], SettleResult())
     assert kept.told() == [("WARNING", "retried")]
 
 
 @pytest.fixture
-def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def now() -> list[float]:
     """The monotonic time of the log; tests add seconds to it."""
-    times = [100.0]
-    monkeypatch.setattr(log_events, "monotonic", lambda: times[0])
-    return times
+    return [100.0]
+
+
+@pytest.fixture
+def log(now: list[float]) -> Observer:
+    """The logs of a process, which share what repeats."""
+    repeats = RepeatedLines(lambda: now[0])
+    return Observers(MessageLog(ClockOffset(), repeats), EventLog(repeats), ScheduleLog(repeats))
 
 
 def lines(kept: Kept) -> list[tuple[str, Any]]:
@@ -231,9 +239,8 @@ def lines(kept: Kept) -> list[tuple[str, Any]]:
 
 
 def test_errors_of_one_cause_are_one_line_per_minute_with_a_count(
-    kept: Kept, now: list[float]
+    kept: Kept, now: list[float], log: Observer
 ) -> None:
-    log = EventLog()
     for _ in range(5):
         log.error_occurred("claim", OSError("full"))
     log.error_occurred("settle", OSError("full"))
@@ -251,9 +258,8 @@ def test_errors_of_one_cause_are_one_line_per_minute_with_a_count(
 
 
 def test_a_database_that_is_away_is_one_cause_whoever_notices_it(
-    kept: Kept, now: list[float]
+    kept: Kept, now: list[float], log: Observer
 ) -> None:
-    log = EventLog()
     for activity in ("claim", "settle", "scheduler", "claim"):
         log.error_occurred(activity, StoreUnavailable("refused"))
     (first,) = kept.records
@@ -274,8 +280,9 @@ def test_a_database_that_is_away_is_one_cause_whoever_notices_it(
     assert kept.records[-1].msg.event == "database available again"  # type: ignore[union-attr]
 
 
-def test_a_broken_database_is_one_cause_whoever_notices_it(kept: Kept, now: list[float]) -> None:
-    log = EventLog()
+def test_a_broken_database_is_one_cause_whoever_notices_it(
+    kept: Kept, now: list[float], log: Observer
+) -> None:
     for activity in ("claim", "settle", "scheduler", "claim"):
         log.error_occurred(activity, StoreBroken("the file is gone"))
     assert lines(kept) == [("error, retrying", None)]
@@ -286,8 +293,9 @@ def test_a_broken_database_is_one_cause_whoever_notices_it(kept: Kept, now: list
     assert lines(kept) == [("error, retrying", 3)]
 
 
-def test_refused_messages_are_counted_per_queue(kept: Kept, now: list[float]) -> None:
-    log = EventLog()
+def test_refused_messages_are_counted_per_queue(
+    kept: Kept, now: list[float], log: Observer
+) -> None:
     for number in range(1, 31):
         late = end(number)
         log.messages_settled(QUEUE, [late], SettleResult(refused=(late.ending.claim,)))
@@ -299,8 +307,9 @@ def test_refused_messages_are_counted_per_queue(kept: Kept, now: list[float]) ->
     assert lines(kept) == [(text, 29)]
 
 
-def test_stalls_and_late_planning_are_one_line_per_minute(kept: Kept, now: list[float]) -> None:
-    log = EventLog()
+def test_stalls_and_late_planning_are_one_line_per_minute(
+    kept: Kept, now: list[float], log: Observer
+) -> None:
     for second in range(60):
         log.shard_stalled(second, 31.0 + second)
         log.planning_lag(4.0 + second, 0.0, 0.35)
@@ -314,8 +323,9 @@ def test_stalls_and_late_planning_are_one_line_per_minute(kept: Kept, now: list[
     assert lines(kept) == [(late, 58)]
 
 
-def test_a_heartbeat_that_flaps_is_one_line_per_minute(kept: Kept, now: list[float]) -> None:
-    log = EventLog()
+def test_a_heartbeat_that_flaps_is_one_line_per_minute(
+    kept: Kept, now: list[float], log: Observer
+) -> None:
     for _ in range(10):
         log.renewal_failed("away", 9.0)
         log.renewal_recovered(0.5)

@@ -10,7 +10,9 @@ import pytest
 
 from tickwork.service.observe import EVENTS, Observer, Observers
 from tickwork.service.observe.log_events import EventLog
+from tickwork.service.observe.message_log import MessageLog
 from tickwork.service.observe.metrics import WorkerMetrics
+from tickwork.service.observe.schedule_log import ScheduleLog
 from tickwork.service.observe.schedule_metrics import ScheduleMetrics
 
 NODE = UUID(int=1)
@@ -38,7 +40,9 @@ def test_an_event_that_no_sink_overrides_is_ignored() -> None:
     Observers().clock_jumped(5.0)
 
 
-@pytest.mark.parametrize("sink", [EventLog, WorkerMetrics, ScheduleMetrics])
+@pytest.mark.parametrize(
+    "sink", [EventLog, MessageLog, ScheduleLog, WorkerMetrics, ScheduleMetrics]
+)
 def test_a_sink_takes_the_arguments_of_the_event(sink: type[Any]) -> None:
     for event in EVENTS:
         expected = [*signature(getattr(Observer, event)).parameters]

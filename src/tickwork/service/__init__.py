@@ -3,15 +3,20 @@
 ```
   loop                 runs a step forever, whatever it raises
   node                 this process's identity, lease and heartbeat thread
+  outages              heartbeats that fail: reports, alerts, events
   maintenance          reaper, pruner, counters: background tasks that maintain a store
   process_lifecycle    runs a process until a signal stops it
 
-  worker/worker        all consumers of an app on one node; suspects; shutdown
+  worker/worker        all consumers of an app on one node; shutdown
+  worker/suspects      messages that may have killed their worker run separately
   worker/consumer      one queue: claims messages, runs handlers, settles results
   worker/claim         claims of a node whose answers may get lost; late messages; shared context
   worker/prefetch      how many messages to claim before a permit is free
-  worker/permits       how many handlers may run, which ones run, and stopping them
+  worker/intake        what a handler gets of the claimed messages
+  worker/permits       how many handlers may run, and starting them
+  worker/running       the handlers that run: stopping them, and waiting for them
   worker/invoke        one invocation of a handler, and its outcome
+  worker/endings       how a message ends
   worker/settle        settles finished messages, many in one call
   worker/settle_retry  retries settlements while the store is unavailable
 
@@ -29,8 +34,10 @@
   scheduler/tzdata          recomputes stored times under new tzdata
   scheduler/database_clock  detects when somebody set the database's clock
 
-  observe                   Observer: one method per event; Observers: passes events to the sinks
-  observe/log_events        log lines
+  observe                   Observer: a method for each event; Observers: passes them to the sinks
+  observe/log_events        log lines of workers and nodes
+  observe/message_log       log lines about messages
+  observe/schedule_log      log lines about schedules
   observe/log_format        the format of log lines in a process of ours
   observe/log_set_up        how a process of ours logs, passed on to its handler processes
   observe/metrics           Prometheus metrics of a worker, and their HTTP server

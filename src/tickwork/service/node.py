@@ -32,7 +32,7 @@ from tickwork.clock import monotonic
 from tickwork.core.model import SYSTEM
 from tickwork.errors import NodeExpired, StoreError, TickworkError
 from tickwork.service.loop import run_forever
-from tickwork.service.observe import Observer
+from tickwork.service.observe import NodeEvents
 from tickwork.service.outages import Outages, Pager
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -83,7 +83,7 @@ class Node:
         name: str,
         roles: Sequence[str],
         workflows: Sequence[tuple[str, str | None]] = (),
-        observer: Observer | None = None,
+        observer: NodeEvents | None = None,
         ttl_seconds: float = TTL_SECONDS,
         pager: Pager | None = None,
     ) -> None:
@@ -91,7 +91,7 @@ class Node:
         self._open_store = open_store
         self._name = name
         self._roles = tuple(roles)
-        self._observer = observer or Observer()
+        self._observer = observer or NodeEvents()
         self._ttl_seconds = ttl_seconds
         self._outages = Outages(
             name,

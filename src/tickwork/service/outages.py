@@ -21,7 +21,7 @@ from tickwork.clock import now as local_now
 from tickwork.core.message.system_events import SYSTEM_TENANT, renewal_failing_event
 from tickwork.core.model import NewMessage, Scope
 from tickwork.errors import StoreError
-from tickwork.service.observe import Observer
+from tickwork.service.observe import NodeEvents
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -61,7 +61,7 @@ class Outages:
     than that is left of the lease, an outage is serious."""
 
     def __init__(
-        self, name: str, *, observer: Observer, beat_seconds: float, pager: Pager | None
+        self, name: str, *, observer: NodeEvents, beat_seconds: float, pager: Pager | None
     ) -> None:
         self._name = name
         self._observer = observer

@@ -40,6 +40,7 @@ from tickwork.ops.dead_letters import DeadLetter, show_dead_letter
 from tickwork.ops.topology import apply
 from tickwork.service.maintenance import PRUNE_BATCH_MAX, REAP_BATCH_MAX
 from tickwork.service.observe import Observers
+from tickwork.service.observe.schedule_log import ScheduleLog
 from tickwork.service.observe.schedule_metrics import ScheduleMetrics
 from tickwork.service.worker.consumer import QueueConsumer
 from tickwork.store.contract import Store
@@ -430,7 +431,7 @@ async def _on_store(
         assembly = await assemble(
             store,
             engine.registry,
-            Observers(schedule_metrics, observer),
+            Observers(schedule_metrics, observer, ScheduleLog(observer.repeats)),
             compose=engine.composer,
             scope_of=engine.scope_of,
             consumers=observer.recording(consumers) if options.raise_errors else consumers,

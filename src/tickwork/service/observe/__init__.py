@@ -1,14 +1,16 @@
 """The events that the engine reports, and the one interface that receives them.
 
 ```
-  worker ─────── claimed, finished, settled ──┐               ┌─▶ EventLog         log lines
-  node ───────── renewal failing, lease lost ─┼──▶ Observers ─┼─▶ WorkerMetrics    Prometheus
-  scheduler ──── planned, parked, stalled ────┤               └─▶ ScheduleMetrics  Prometheus
-  watchdog ───── event loop blocked ──────────┘
+                                                              ┌─▶ WorkerMetrics    Prometheus
+  worker ─────── claimed, finished, settled ──┐               ├─▶ ScheduleMetrics  Prometheus
+  node ───────── renewal failing, lease lost ─┼──▶ Observers ─┼─▶ MessageLog       log lines
+  scheduler ──── planned, parked, stalled ────┤               ├─▶ ScheduleLog      log lines
+  watchdog ───── event loop blocked ──────────┘               └─▶ EventLog         log lines
 ```
 
-`Observer` has one method per event. A sink is an observer that overrides the methods of the events
-it needs. `Observers` passes each event to the sinks that override it.
+An event is a method. Those of a worker, of a node and of a scheduler are an interface each;
+`Observer` has them all. A sink is an observer that overrides the methods of the events it needs.
+`Observers` passes each event to the sinks that override it.
 
 A message is reported when its settlement is stored, because only then its outcome is known. One
 call reports a whole settlement, so observing costs next to nothing per message.
@@ -59,14 +61,15 @@ class BlockedEventLoop(NamedTuple):
     stack: str | None
 
 
-class Observer:
-    """One method per event; each does nothing unless a sink overrides it.
+class Events:
+    """What any part of the engine reports."""
 
-    Methods must be fast and must not raise. The events of the node and `error_occurred` are also
-    called from other threads.
-    """
+    def error_occurred(self, activity: str, error: Exception) -> None:
+        """A background activity failed and will be retried."""
 
-    # Worker
+
+class WorkerEvents(Events):
+    """What a worker reports."""
 
     def messages_claimed(self, queue: StoredQueue, count: int) -> None:
         """A claim returned this many messages, perhaps none."""
@@ -97,10 +100,9 @@ class Observer:
     def claims_reaped(self, reaped: Reaped) -> None:
         """This node released or expired claims and messages of dead nodes."""
 
-    def error_occurred(self, activity: str, error: Exception) -> None:
-        """A background activity failed and will be retried."""
 
-    # Node
+class NodeEvents(Events):
+    """What a node and the watchdog of its event loop report."""
 
     def renewal_failed(self, why: str, left_seconds: float) -> None:
         """The first heartbeat failed; the lease lasts this long without another one."""
@@ -123,7 +125,9 @@ class Observer:
     def event_loop_blocked(self, blocked: BlockedEventLoop) -> None:
         """The event loop does not respond while handlers run."""
 
-    # Scheduler
+
+class ScheduleEvents(Events):
+    """What a scheduler reports."""
 
     def schedules_planned(self, plans: Sequence[Plan]) -> None:
         """These plans are stored."""
@@ -144,7 +148,7 @@ class Observer:
         """Somebody set the database's clock."""
 
     def clock_jump_dismissed(self, seconds: float) -> None:
-        """The jump cannot be told from a suspended machine; intervals are not moved."""
+        """The jump may be the suspension of a machine; intervals are not moved."""
 
     def intervals_moved(self, schedules: int) -> None:
         """Number of interval schedules that were moved with the database's clock."""
@@ -165,7 +169,15 @@ class Observer:
         """This node's tzdata is older than the version a shard was planned with."""
 
 
-EVENTS = tuple(name for name in vars(Observer) if not name.startswith("_"))
+class Observer(WorkerEvents, NodeEvents, ScheduleEvents):
+    """All events; each does nothing unless a sink overrides it.
+
+    Methods must be fast and must not raise. The events of the node and `error_occurred` are also
+    called from other threads.
+    """
+
+
+EVENTS = tuple(name for name in dir(Observer) if not name.startswith("_"))
 
 
 class Observers(Observer):
@@ -220,9 +232,9 @@ class ClockOffset:
         if offset is None:
             return []
         delays = [
-            each.started + offset - each.message.visible_at.timestamp()
-            for each in finished
-            if each.started is not None
+            done.started + offset - done.message.visible_at.timestamp()
+            for done in finished
+            if done.started is not None
         ]
         # The offset's error can make a delay slightly negative.
         return delays if min(delays, default=0.0) >= 0.0 else [max(0.0, delay) for delay in delays]
