@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from tickwork.channel.channels import Channels
     from tickwork.ops.copy import CopiedRows, Progress
     from tickwork.service.maintenance import MaintenanceTask
-    from tickwork.service.observe import Observer
+    from tickwork.service.observe import ClockOffset, Observer
     from tickwork.service.observe.watchdog import Watchdog
     from tickwork.service.worker.worker import Worker
     from tickwork.store.contract import Store
@@ -188,24 +188,14 @@ async def build_worker(
     start_tracing(settings)
     from tickwork.service.maintenance import depth_task
     from tickwork.service.observe import ClockOffset, Observers
-    from tickwork.service.observe.log_events import EventLog
-    from tickwork.service.observe.message_log import MessageLog
     from tickwork.service.observe.metrics import WorkerMetrics
-    from tickwork.service.observe.repeats import RepeatedLines
-    from tickwork.service.observe.schedule_log import ScheduleLog
     from tickwork.service.observe.schedule_metrics import ScheduleMetrics
     from tickwork.service.observe.watchdog import Watchdog, running_invocations_of
 
     clock_offset = ClockOffset()
-    repeats, successes = RepeatedLines(), settings.log_successes_per_second
-    logs = (
-        MessageLog(clock_offset, repeats, successes_per_second=successes),
-        EventLog(repeats),
-        ScheduleLog(repeats),
-    )
     metrics = WorkerMetrics(clock_offset)
     schedule_metrics = ScheduleMetrics(is_leading=Role.SCHEDULER in settings.roles)
-    observer = Observers(metrics, schedule_metrics, *logs)
+    observer = Observers(metrics, schedule_metrics, *_logs(settings, clock_offset))
     runs = _runs(store, registry, settings, observer)
     consumers = [*_consumers(registry, runs.consumers, folder), *entities]
     is_idle = not consumers
@@ -244,6 +234,21 @@ async def build_worker(
     leads = (lambda: False) if scheduler is None else (lambda: scheduler.leadership.leads_first)
     depths = depth_task(store, metrics, leads)
     return ObservedWorker(worker, (metrics, schedule_metrics), watchdog, depths, channels)
+
+
+def _logs(settings: Settings, clock_offset: ClockOffset) -> tuple[Observer, ...]:
+    """The log lines of a worker."""
+    from tickwork.service.observe.log_events import EventLog
+    from tickwork.service.observe.message_log import MessageLog
+    from tickwork.service.observe.repeats import RepeatedLines
+    from tickwork.service.observe.schedule_log import ScheduleLog
+
+    repeats, successes = RepeatedLines(), settings.log_successes_per_second
+    return (
+        MessageLog(clock_offset, repeats, successes_per_second=successes),
+        EventLog(repeats),
+        ScheduleLog(repeats),
+    )
 
 
 def start_tracing(settings: Settings) -> None:

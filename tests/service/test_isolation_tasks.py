@@ -15,7 +15,7 @@ from tests.kit.waiting import eventually
 from tests.service.workplace import WAIT_SECONDS, Workplace
 from tickwork.app.invocation import HandlerEnded, Handling, current_handling
 from tickwork.core.message.body import decode_body
-from tickwork.service.worker import running
+from tickwork.service.worker import invocations
 from tickwork.service.worker.invoke import run_coroutine
 
 
@@ -113,7 +113,7 @@ async def test_a_handler_that_hangs_is_stopped_at_its_wall_limit(tmp_path: Path)
 async def test_who_will_not_be_cancelled_is_left_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "CANCEL_GRACE_SECONDS", 0.05)
+    monkeypatch.setattr(invocations, "CANCEL_GRACE_SECONDS", 0.05)
     place = Workplace(tmp_path, timeout_seconds=1)
     began, let_go, said = asyncio.Event(), asyncio.Event(), list[type[Exception]]()
 
@@ -195,7 +195,7 @@ async def test_what_was_said_before_the_limit_counts(tmp_path: Path) -> None:
 async def test_what_was_done_before_an_ack_and_the_limit_happens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_stubborn: bool
 ) -> None:
-    monkeypatch.setattr(running, "CANCEL_GRACE_SECONDS", 0.05)
+    monkeypatch.setattr(invocations, "CANCEL_GRACE_SECONDS", 0.05)
     place, let_go = Workplace(tmp_path, timeout_seconds=1), asyncio.Event()
     acked, refused = asyncio.Event(), list[type[Exception]]()
 
@@ -265,7 +265,7 @@ async def test_a_handler_that_blocks_the_loop_holds_the_others_up_and_no_more(
 async def test_stopping_the_worker_gives_back_what_does_not_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "CANCEL_GRACE_SECONDS", 0.1)
+    monkeypatch.setattr(invocations, "CANCEL_GRACE_SECONDS", 0.1)
     place = Workplace(tmp_path)
     begun, let_go = list[str](), asyncio.Event()
 

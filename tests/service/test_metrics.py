@@ -138,7 +138,7 @@ async def test_times_and_sizes_are_told_on_every_store(home: Home, numbers: Numb
 async def test_what_was_left_behind_and_what_was_killed_is_counted(
     tmp_path: Path, numbers: Numbers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tickwork.service.worker.running.CANCEL_GRACE_SECONDS", 0.05)
+    monkeypatch.setattr("tickwork.service.worker.invocations.CANCEL_GRACE_SECONDS", 0.05)
     work, over = Workplace(tmp_path, timeout_seconds=1), asyncio.Event()
 
     async def stubborn(_: Message[Any]) -> None:

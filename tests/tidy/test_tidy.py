@@ -78,7 +78,6 @@ STANDALONE = {
     "tickwork.core.when.time_texts": "short forms are turned into objects before they are parsed",
     "tickwork.entity.call_wait": "waiting is shared by all calls of a process",
     "tickwork.facade.access": "facade: a file per part of the app",
-    "tickwork.service.observe.repeats": "when a line is written, apart from what it says",
     "tickwork.service.scheduler.calendars": "a background job of the scheduler",
     "tickwork.store.workflow_contract": "part of the contract",
     "tickwork.store.entity_contract": "part of the contract",

@@ -14,7 +14,7 @@
   worker/prefetch      how many messages to claim before a permit is free
   worker/intake        what a handler gets of the claimed messages
   worker/permits       how many handlers may run, and starting them
-  worker/running       the handlers that run: stopping them, and waiting for them
+  worker/invocations   the handlers that run: stopping them, and waiting for them
   worker/invoke        one invocation of a handler, and its outcome
   worker/endings       how a message ends
   worker/settle        settles finished messages, many in one call

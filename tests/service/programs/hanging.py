@@ -14,7 +14,7 @@ from typing import Any
 from tickwork.facade.app import Tickwork
 from tickwork.facade.queue import Queue
 from tickwork.service import process_lifecycle
-from tickwork.service.worker import running
+from tickwork.service.worker import invocations
 
 app = Tickwork(f"sqlite:///{sys.argv[2]}/work.db")
 work: Queue[Any] = app.queue("work")
@@ -49,6 +49,6 @@ async def begin() -> None:
 
 
 if __name__ == "__main__":
-    running.CANCEL_GRACE_SECONDS = process_lifecycle.CLEANUP_SECONDS = 0.2
+    invocations.CANCEL_GRACE_SECONDS = process_lifecycle.CLEANUP_SECONDS = 0.2
     asyncio.run(begin())
     app.run(drain_seconds=0)

@@ -22,7 +22,7 @@ from types import FrameType
 from tickwork.clock import cpu_seconds, monotonic
 from tickwork.service.observe import BlockedEventLoop, Observer
 from tickwork.service.worker.consumer import QueueConsumer
-from tickwork.service.worker.running import Invocation
+from tickwork.service.worker.invocations import Invocation
 
 BLOCKED_SECONDS = 1.0
 """Seconds without a response after which the event loop counts as blocked."""

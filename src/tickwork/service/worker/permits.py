@@ -34,6 +34,12 @@ from tickwork.core.queue.rate_limit import (
 )
 from tickwork.service.isolation import auto_permits_max
 from tickwork.service.worker.claim import WorkerContext
+from tickwork.service.worker.invocations import (
+    CHECK_SECONDS,
+    RELEASED,
+    Invocation,
+    RunningInvocations,
+)
 from tickwork.service.worker.invoke import (
     CANCELLED_BY_HANDLER,
     HandlerArgument,
@@ -42,12 +48,6 @@ from tickwork.service.worker.invoke import (
     is_task_closing,
     report_safely,
     result_when_stopped,
-)
-from tickwork.service.worker.running import (
-    CHECK_SECONDS,
-    RELEASED,
-    Invocation,
-    RunningInvocations,
 )
 
 T = TypeVar("T")
