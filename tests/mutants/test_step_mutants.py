@@ -20,7 +20,7 @@ from tickwork.core.workflow.model import StepState
 from tickwork.core.workflow.recall import Recall
 from tickwork.facade.app import Tickwork
 from tickwork.testing import Harness, harness
-from tickwork.workflow import steps
+from tickwork.workflow import body_calls
 from tickwork.workflow.call import StepCall
 
 STEPS = ("one", "two")
@@ -108,13 +108,13 @@ STORIES = (crashed, restarted)
 
 def forgetful(monkeypatch: Patch) -> None:
     """A body gets no recorded result: each replay carries its steps out again."""
-    call = steps.Steps._call
-    monkeypatch.setattr(steps, "Recall", lambda *_: Recall([]))
+    call = body_calls.BodyCalls._call
+    monkeypatch.setattr(body_calls, "Recall", lambda *_: Recall([]))
 
     def call_anew(self: Any, *given: Any) -> tuple[StepCall[Any], None]:
         return call(self, *given)[0], None
 
-    monkeypatch.setattr(steps.Steps, "_call", call_anew)
+    monkeypatch.setattr(body_calls.BodyCalls, "_call", call_anew)
 
 
 class StepMutant(NamedTuple):

@@ -44,7 +44,7 @@ BROAD_CATCHERS = frozenset(
         "workflow/body_loop.py",
         "workflow/do_steps.py",
         "workflow/execution.py",
-        "workflow/steps.py",
+        "workflow/body_calls.py",
     )
 )
 """Modules that may catch any exception, because code of the app can raise anything.

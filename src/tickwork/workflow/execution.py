@@ -43,12 +43,13 @@ from tickwork.core.workflow.step_key import compensation_name
 from tickwork.errors import ClaimLost, StepFailed, StoreError, StoreUnavailable
 from tickwork.service.worker.invoke import describe
 from tickwork.store.contract import Store
+from tickwork.workflow.body_calls import BodyCalls
 from tickwork.workflow.body_loop import NO_STEP, OTHER_LOOP
 from tickwork.workflow.do_steps import CarryOut
 from tickwork.workflow.map_steps import OnMap
 from tickwork.workflow.record import RunRecord
 from tickwork.workflow.step import ContinueAs, Step
-from tickwork.workflow.steps import AtBoundary, Steps
+from tickwork.workflow.steps import AtBoundary
 from tickwork.workflow.work import (
     STEP_TIMEOUT_SECONDS,
     BodyHandling,
@@ -95,7 +96,8 @@ class Execution:
     ) -> None:
         self._message, self._declared = message, declared
         self._record = RunRecord(store, message.stored, history, monotonic)
-        self._steps = Steps(self._record, message, carry_out, at_boundary, on_map)
+        self._calls = BodyCalls(self._record, message, carry_out, at_boundary, on_map)
+        self._steps = self._calls.steps
         self._failed_compensations: list[str] = []
 
     async def execute(self) -> Outcome:
@@ -119,7 +121,7 @@ class Execution:
     async def _body(self) -> bytes:
         """Calls the function of the workflow; its result as JSON."""
         declared = self._declared
-        given: tuple[Any, ...] = (Step(self._steps),)
+        given: tuple[Any, ...] = (Step(self._calls),)
         if declared.takes_params:
             given += (declared.params.decode(self._record.run.params, ContentType.JSON),)
         try:
@@ -133,7 +135,7 @@ class Execution:
 
     async def _await_forgotten(self) -> None:
         """A step that nobody awaited ends before its run does."""
-        if forgotten := self._steps.forgotten():
+        if forgotten := self._calls.forgotten():
             keys = ", ".join(step.key for step in forgotten)
             _log.warning("run %s: nobody awaits the steps %s", self._record.run.id, keys)
             await asyncio.gather(*forgotten, return_exceptions=True)
@@ -148,11 +150,11 @@ class Execution:
             leave(before)
         while not steps.is_lost and not steps.is_broken:
             steps.changed.clear()
-            if self._record.run.diverged_at is not None and not steps.is_recalling:
+            if self._record.run.diverged_at is not None and not self._calls.is_recalling:
                 await self._record.converge()
             if steps.running or steps.loop.is_busy:
                 await self._wait_for_change()
-            elif task.done() or steps.is_recalling:  # It has diverged if it still recalls.
+            elif task.done() or self._calls.is_recalling:  # It has diverged if it still recalls.
                 break
             elif steps.wake_due():
                 continue
@@ -182,7 +184,7 @@ class Execution:
         steps.wake_due()
 
     async def _conclude(self, task: asyncio.Task[Any]) -> Outcome:
-        divergence = self._steps.divergence()
+        divergence = self._calls.divergence()
         if divergence is not None and self._record.run.control is not Control.CANCEL:
             raise Diverged(divergence)
         if divergence is not None:
@@ -236,7 +238,7 @@ class Execution:
         steps = self._steps
         steps.waiting.clear()
         self._check_compensations()
-        if steps.compensations:
+        if self._calls.compensations:
             steps.is_stopping, steps.is_compensating = self._record.run.paused, True
             task = await self._drive(self._undo())
             if not task.done():
@@ -250,7 +252,7 @@ class Execution:
         `Diverged`; if somebody accepts that, the step becomes part of a dead letter."""
         run = self._record.run
         for step in self._record.steps.values():
-            if step.args is None or step.key in self._steps.compensations:
+            if step.args is None or step.key in self._calls.compensations:
                 continue
             text = f"step {step.key!r} cannot be undone: this code has no compensation for it, or "
             text += "does not get to it"
@@ -261,14 +263,14 @@ class Execution:
     async def _undo(self) -> None:
         """Undoes the steps that have started, the last one first."""
         recorded = self._record.steps
-        started = [key for key in self._steps.compensations if key in recorded]
+        started = [key for key in self._calls.compensations if key in recorded]
         started.sort(key=lambda key: recorded[key].position, reverse=True)
         for key in started:
-            step, undo = recorded[key], self._steps.compensations[key]
+            step, undo = recorded[key], self._calls.compensations[key]
             args = (_recorded_output(step, undo.function), *_recorded_args(step, undo.args))
             work = Work(undo.compensate, args, undo.retries, STEP_TIMEOUT_SECONDS)
             try:
-                await self._steps.compensate(compensation_name(key), work)
+                await self._calls.compensate(compensation_name(key), work)
             except StepFailed as error:
                 self._failed_compensations.append(str(error))
 
@@ -320,8 +322,7 @@ class Execution:
 
     async def _drop(self) -> None:
         """Ends the tasks of a body that waits, and of steps whose claim is lost."""
-        steps = self._steps
-        left = steps.drop()
+        left = self._calls.drop()
         for task in left:
             task.cancel()
         if left:
@@ -329,7 +330,7 @@ class Execution:
         for task in left:
             if task.done() and not task.cancelled():
                 task.exception()  # What a dropped step raises says nothing.
-        await steps.loop.end(DROP_SECONDS_MAX)
+        await self._steps.loop.end(DROP_SECONDS_MAX)
 
 
 def _has_succeeded(task: asyncio.Task[Any]) -> bool:

@@ -17,10 +17,10 @@ from tickwork.core.model import SYSTEM, ContentType, Scope
 from tickwork.core.workflow.model import Run, RunHistory, RunSelection, RunStatus
 from tickwork.core.workflow.queue import workflow_of_queue
 from tickwork.store.contract import Store
+from tickwork.workflow.body_calls import BodyCalls
 from tickwork.workflow.execution import DROP_SECONDS_MAX
 from tickwork.workflow.record import RunRecord
 from tickwork.workflow.step import ContinueAs, Step
-from tickwork.workflow.steps import Steps
 from tickwork.workflow.work import BodyHandling, Work, carry_out
 
 PAGE_RUNS = 100
@@ -108,28 +108,29 @@ async def _replay_run(store: Store, scope: Scope, declared: Declared, run: Run) 
 
 async def replay(store: Store, history: RunHistory, declared: WorkflowDeclaration) -> str | None:
     """How a run diverges from its record on this code; None if it does not."""
-    async with _replayed(store, history, declared) as (steps, task):
-        return _divergence(history, declared, steps, task)
+    async with _replayed(store, history, declared) as (calls, task):
+        return _divergence(history, declared, calls, task)
 
 
 async def find_map(
     store: Store, history: RunHistory, declared: WorkflowDeclaration, step: str
 ) -> Work | None:
     """What the items of a map call; None if this code does not get to it."""
-    async with _replayed(store, history, declared) as (steps, _):
-        return steps.maps.works.get(step)
+    async with _replayed(store, history, declared) as (calls, _):
+        return calls.steps.maps.works.get(step)
 
 
 @asynccontextmanager
 async def _replayed(
     store: Store, history: RunHistory, declared: WorkflowDeclaration
-) -> AsyncIterator[tuple[Steps, asyncio.Future[Any]]]:
+) -> AsyncIterator[tuple[BodyCalls, asyncio.Future[Any]]]:
     """Calls the body, which goes as far as the record does."""
     record = _ReadRecord(store, history)
     await record.load_maps()
-    steps = Steps(record, cast(Any, None), carry_out)
+    calls = BodyCalls(record, cast(Any, None), carry_out)
+    steps = calls.steps
     steps.is_stopping = True  # So that no step starts.
-    given: tuple[Any, ...] = (Step(steps),)
+    given: tuple[Any, ...] = (Step(calls),)
     if declared.takes_params:
         given += (declared.params.decode(history.run.params, ContentType.JSON),)
     before = enter(BodyHandling())
@@ -142,16 +143,16 @@ async def _replayed(
         while steps.loop.is_busy:
             steps.changed.clear()
             await steps.changed.wait()
-        yield steps, task
+        yield calls, task
     finally:
-        steps.drop()
+        calls.drop()
         await steps.loop.end(DROP_SECONDS_MAX)
 
 
 def _divergence(
-    history: RunHistory, declared: WorkflowDeclaration, steps: Steps, task: asyncio.Future[Any]
+    history: RunHistory, declared: WorkflowDeclaration, calls: BodyCalls, task: asyncio.Future[Any]
 ) -> str | None:
-    divergence = steps.divergence()
+    divergence = calls.divergence()
     found = [] if divergence is None else [divergence]
     if not found and history.run.status is RunStatus.COMPLETED:
         found += _end_divergence(history, declared, task)
