@@ -170,7 +170,7 @@ class BodyCalls:
             return
         try:
             self._go_on()
-        except Exception as error:  # Else nobody would know that the body waits.
+        except Exception as error:  # Otherwise nobody would know that the body waits.
             self.steps.on_error(error)
             self.steps.changed.set()
 
@@ -195,7 +195,7 @@ class BodyCalls:
             self._recorded.pop(key)()
             return True
         if self._patches and self._recall.has_unasked():
-            # The record goes on beyond this point, by the old way.
+            # The record continues beyond this point, without the change.
             resolve_call(self._patches.pop(0), value=False)
             return True
         return False

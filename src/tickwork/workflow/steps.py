@@ -77,7 +77,7 @@ class Steps:
         return self._outer.time() < until
 
     def wake_due(self) -> bool:
-        """Lets steps go on whose time has come or whose event is there; whether there are any."""
+        """Continues steps whose time has come or whose event is there; whether there are any."""
         if self.is_stopping or not self.waiting:
             return False
         now, woken = self.record.now(), list[tuple[Waiting, RunEvent | None]]()
@@ -136,7 +136,7 @@ class Steps:
             self.changed.set()
         elif self._arrived:
             self.loop.run_after(self.deliver_arrived)
-        elif not self.running and not self.loop.is_busy:  # Else the body goes on with its result.
+        elif not self.running and not self.loop.is_busy:  # Otherwise the body continues.
             self.changed.set()
 
     def on_error(self, error: BaseException) -> None:
