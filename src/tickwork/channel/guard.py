@@ -30,7 +30,7 @@ from ipaddress import (
     ip_address,
     ip_network,
 )
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
@@ -127,8 +127,8 @@ class Guard:
         self._hosts: set[str] = set()
         self._lookups = _Lookups()
         self._fault_of = lru_cache(URLS_KEPT)(self._fault)
-        for each in allowed:
-            self._allow(each.strip())
+        for target in allowed:
+            self._allow(target.strip())
 
     def check_url(self, url: str, *, field: str = "url") -> None:
         """Raises `InvalidInput` for a URL that may not be requested, whatever its name resolves
@@ -195,29 +195,10 @@ class Guard:
 
     def _fault(self, url: str) -> str | None:
         """What is wrong with a URL, or None."""
-        from yarl import URL
-
-        if not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
-            return "must contain printable ASCII characters only, without spaces and backslashes"
-        try:
-            parsed = URL(url)
-            scheme, host, port = parsed.scheme, (parsed.raw_host or "").lower(), parsed.port
-            has_user = parsed.raw_user is not None or parsed.raw_password is not None
-        except ValueError as error:
-            return f"is not a URL: {error}"
-        if scheme not in ("https", "http"):
-            return "must start with https://"
-        if "://" not in url:
-            return "must start with https://"
-        authority = _AUTHORITY.split(url, 2)[1]
-        if has_user or "@" in authority:
-            return "must not contain a user or a password; use a header"
-        if port is None or not 0 < port < 65_536:
-            return "has no valid port"
-        address = _literal(host)
-        is_name = _NAME.match(host.rstrip(".")) and not _ends_in_number(host)
-        if address is None and (not is_name or "[" in authority):
-            return f"has no valid host: {host!r}"
+        target = _read_target(url)
+        if isinstance(target, str):
+            return target
+        scheme, host, port, address = target
         if self._is_allowed(host, address):
             return None
         if address is not None and not is_public(address):
@@ -290,9 +271,44 @@ def is_public(address: Address) -> bool:
     """Whether an address, and every address inside it, belongs to a public host."""
     if isinstance(address, IPv6Address) and address not in _GLOBAL_IPV6 and address not in _NAT64:
         return False
-    if any(address in each for each in _FORBIDDEN if each.version == address.version):
+    if any(address in network for network in _FORBIDDEN if network.version == address.version):
         return False
-    return all(is_public(each) for each in _inner(address))
+    return all(is_public(inner) for inner in _inner(address))
+
+
+class _Target(NamedTuple):
+    """Where a URL leads. `address` is None if the host is a name."""
+
+    scheme: str
+    host: str
+    port: int
+    address: Address | None
+
+
+def _read_target(url: str) -> _Target | str:
+    """The target of a URL, or what is wrong with its spelling."""
+    from yarl import URL
+
+    if not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
+        return "must contain printable ASCII characters only, without spaces and backslashes"
+    try:
+        parsed = URL(url)
+        host, port = (parsed.raw_host or "").lower(), parsed.port
+        has_user = parsed.raw_user is not None or parsed.raw_password is not None
+    except ValueError as error:
+        return f"is not a URL: {error}"
+    if parsed.scheme not in ("https", "http") or "://" not in url:
+        return "must start with https://"
+    authority = _AUTHORITY.split(url, 2)[1]
+    if has_user or "@" in authority:
+        return "must not contain a user or a password; use a header"
+    if port is None or not 0 < port < 65_536:
+        return "has no valid port"
+    address = _literal(host)
+    is_name = _NAME.match(host.rstrip(".")) and not _ends_in_number(host)
+    if address is None and (not is_name or "[" in authority):
+        return f"has no valid host: {host!r}"
+    return _Target(parsed.scheme, host, port, address)
 
 
 def _inner(address: Address) -> Iterator[IPv4Address]:
@@ -300,7 +316,7 @@ def _inner(address: Address) -> Iterator[IPv4Address]:
     if isinstance(address, IPv4Address):
         return
     bits = int(address)
-    if any(address in each for each in _IPV4_IN_LOW_BITS):
+    if any(address in network for network in _IPV4_IN_LOW_BITS):
         yield IPv4Address(bits & _LOW)
     if address.sixtofour is not None:
         yield address.sixtofour
