@@ -21,6 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from typing import assert_never
+from uuid import UUID
 
 from msgspec import structs
 
@@ -155,11 +156,8 @@ def _ending(
             return structs.replace(dead, run_end=end)
         case Permanent(error):
             return _dead(message, REASON_PERMANENT, clean_error(error))
-        case Snoozed(seconds, note, None):
-            return _released(message, seconds, note)
         case Snoozed(seconds, note, endpoint_id):
-            released = _released(message, seconds, note)
-            return structs.replace(released, endpoint_id=endpoint_id)
+            return _released(message, seconds, note, endpoint_id)
         case Suspended(seconds, signals, until, note):
             released = _released(message, seconds, note)
             return structs.replace(released, signals_seen=signals, wake_at=until)
@@ -285,12 +283,15 @@ def _too_many_hops(message: Message) -> Ending:
     return _dead(message, REASON_TOO_MANY_HOPS, f"the message has {message.hops} hops")
 
 
-def _released(message: Message, seconds: float, error: str | None = None) -> Ending:
+def _released(
+    message: Message, seconds: float, error: str | None = None, endpoint_id: UUID | None = None
+) -> Ending:
     return Ending(
         claim=message.current_claim,
         fate=Fate.RELEASE,
         delay_seconds=_clamped(seconds),
         error=error,
+        endpoint_id=endpoint_id,
     )
 
 

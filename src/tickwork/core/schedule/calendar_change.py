@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from msgspec import structs
 
@@ -82,24 +82,21 @@ def carry_over(
         return new
     kept_before = {_seconds(rolled.natural): rolled.slot for rolled in old.kept}
     spent_before = {_seconds(rolled.natural) for rolled in old.spent}
-    known = {*near, *kept_before, *spent_before}
-    # Several natural times may move to one slot.
-    targets = {new_days.rolled(naive) for naive in known}
-    known.update(*(new_days.rolled_from(target) for target in targets if target is not None))
+    known = _with_same_target({*near, *kept_before, *spent_before}, new_days)
     kept = dict[int, datetime]()
     spent = dict[int, datetime]()
     upcoming = set[datetime]()
     for natural in sorted(filter(times.has, known)):
-        old_slot = kept_before.get(natural) or times.instant(old_days.rolled(natural))
+        rolled = kept_before.get(natural) or times.instant(old_days.rolled(natural))
+        old_slot = _slot_of(old, rolled)
         new_slot = times.instant(new_days.rolled(natural))
-        was_slot = old_slot is not None and _has(old, old_slot)
-        is_done = was_slot and old_slot is not None and old_slot <= done_until and has_fired
+        is_done = has_fired and old_slot is not None and old_slot <= done_until
         if natural in spent_before or is_done:
-            if new_slot is not None and new_slot > min(now, done_until):
+            if _is_after(new_slot, min(now, done_until)):
                 spent[natural] = new_slot
-        elif new_slot is not None and new_slot > now:
+        elif _is_after(new_slot, now):
             upcoming.add(new_slot)
-        elif was_slot and old_slot is not None and old_slot > now:
+        elif _is_after(old_slot, now):
             kept[natural] = old_slot
     shared = upcoming.union(kept.values())
     return structs.replace(
@@ -110,6 +107,22 @@ def carry_over(
             for naive, slot in spent.items()
         ),
     )
+
+
+def _with_same_target(naturals: set[int], days: _Days) -> set[int]:
+    """These natural times, and all others that move to one of their slots."""
+    targets = {days.rolled(naive) for naive in naturals}
+    others = (days.rolled_from(target) for target in targets if target is not None)
+    return naturals.union(*others)
+
+
+def _slot_of(rule: Rule, instant: datetime | None) -> datetime | None:
+    """The instant, if it is a slot of the rule."""
+    return instant if instant is not None and _has(rule, instant) else None
+
+
+def _is_after(slot: datetime | None, at: datetime) -> TypeGuard[datetime]:
+    return slot is not None and slot > at
 
 
 def with_pending_slot(rule: Rule, slot: datetime) -> Rule:

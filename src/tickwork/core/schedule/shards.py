@@ -195,11 +195,7 @@ def hold_shards(
     """What a node writes to hold its shards; the arguments are as in `balance_shards`. It also
     notes since when shards of dead nodes are free."""
     facts = {fact.shard: fact for fact in shards}
-    since = {
-        shard: fact.freed_at or fact.lease_until or now
-        for shard, fact in facts.items()
-        if fact.leader not in living
-    }
+    since = _free_since(facts, living, now)
     free_before = now - timedelta(seconds=FREE_SECONDS)
     moves = balance_shards(
         node,
@@ -224,6 +220,17 @@ def hold_shards(
     }
     free = unnoted | dict.fromkeys(moves.give_up, now)
     return ShardWrites(free=free, take=take, gave_up=bool(moves.give_up))
+
+
+def _free_since(
+    facts: Mapping[int, ShardFacts], living: Collection[UUID], now: datetime
+) -> dict[int, datetime]:
+    """The shards without a living leader, and since when they have none."""
+    return {
+        shard: fact.freed_at or fact.lease_until or now
+        for shard, fact in facts.items()
+        if fact.leader not in living
+    }
 
 
 COUNTER_BITS = 47

@@ -216,13 +216,7 @@ def _recurrence(text: str, rule: Rule) -> list[str]:
     """A recurrence in words, or quoted if it is too complex."""
     parts = parse_parts(text)
     head = f"Every {_plural(parts.interval, _FREQUENCY_UNITS[parts.frequency])}"
-    numbers = [n for _, n in parts.weekdays if n is not None]
-    if (
-        parts.positions or parts.year_days or parts.week_numbers or parts.seconds
-        or (parts.frequency > Frequency.DAILY and (parts.hours or parts.minutes))
-        or any(n not in _ORDINALS for n in numbers)
-        or any(day < 0 and day != LAST for day in parts.month_days)
-    ):  # fmt: skip
+    if _is_complex(parts):
         return [f"{head} by the rule {text}"]
     days = DayPattern(
         months=frozenset(parts.months or range(1, 13)),
@@ -236,6 +230,18 @@ def _recurrence(text: str, rule: Rule) -> list[str]:
     if parts.until is not None:
         ends = [f"until {parts.until.moment:%Y-%m-%d}"]
     return [head, *_dates(days), *_clock_times(parts, rule), *ends]
+
+
+def _is_complex(parts: Parts) -> bool:
+    """Whether a recurrence says more than a sentence can."""
+    if parts.positions or parts.year_days or parts.week_numbers or parts.seconds:
+        return True
+    if parts.frequency > Frequency.DAILY and (parts.hours or parts.minutes):
+        return True
+    numbers = [number for _, number in parts.weekdays if number is not None]
+    return any(number not in _ORDINALS for number in numbers) or any(
+        day < 0 and day != LAST for day in parts.month_days
+    )
 
 
 def _clock_times(parts: Parts, rule: Rule) -> list[str]:

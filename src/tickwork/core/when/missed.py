@@ -85,9 +85,7 @@ def plan_missed(
     limit = 1 if is_fixed_delay(rule) else PLAN_SLOTS_MAX
     recent = slots_between(rule, missed_until, now, limit=limit)
     until = recent[-1] if len(recent) == PLAN_SLOTS_MAX else now
-    deadline = now - timedelta(seconds=policy.grace_seconds)
-    on_time = {slot for slot in recent if due_at(rule, slot) >= deadline}
-    late = [slot for slot in recent if slot not in on_time]
+    on_time, late = _by_grace(rule, recent, now - timedelta(seconds=policy.grace_seconds))
     older = count_between(rule, last_slot, missed_until)
 
     wanted = _wanted(policy, has_on_time=bool(on_time))
@@ -130,6 +128,14 @@ def _missed_until(rule: Rule, last_slot: datetime, now: datetime, policy: Missed
         return last_slot
     late_by = timedelta(seconds=policy.grace_seconds) + spread_max(rule)
     return max(last_slot, now - late_by - timedelta.resolution)
+
+
+def _by_grace(
+    rule: Rule, slots: Sequence[datetime], deadline: datetime
+) -> tuple[set[datetime], list[datetime]]:
+    """The slots that are due at the deadline or later, and those that are due before."""
+    on_time = {slot for slot in slots if due_at(rule, slot) >= deadline}
+    return on_time, [slot for slot in slots if slot not in on_time]
 
 
 def _wanted(policy: Missed, *, has_on_time: bool) -> int:

@@ -7,7 +7,7 @@ cannot do it now.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
@@ -165,29 +165,33 @@ def plan_restart(steps: Sequence[RunStep], from_step: str | None) -> Restart:
     steps_from = 0
     if from_step is not None:
         steps_from = _restart_position(positions, from_step)
-    undone = {
-        compensation_name(step.key): step.key
-        for step in steps
-        if compensation_name(step.key) in positions
-    }
+    undone = _compensated(positions)
     undoing = [step for step in steps if step.key in undone]
     forgotten = {step.key for step in undoing}
     forgotten |= {undone[step.key] for step in undoing if step.state is StepState.DONE}
     own = [step for step in steps if step.key not in undone]
     again = [step for step in own if step.position >= steps_from or step.key in forgotten]
-    kinds = (StepKind.DO, StepKind.MAP)
     return Restart(
         runs=tuple(step.key for step in again),
         repeats=tuple(
-            step.key
-            for step in again
-            if step.key not in forgotten and step.kind in kinds and step.state is StepState.DONE
+            step.key for step in again if step.key not in forgotten and _has_effects(step)
         ),
         keeps=tuple(step.key for step in own if step not in again),
         steps_from=None if from_step is None else steps_from,
         forgotten=tuple(sorted(forgotten)),
         undone=_count_undone(steps),
     )
+
+
+def _compensated(keys: Collection[str]) -> dict[str, str]:
+    """The keys of the compensations among these, and of the steps that they undo."""
+    names = {compensation_name(key): key for key in keys}
+    return {name: key for name, key in names.items() if name in keys}
+
+
+def _has_effects(step: RunStep) -> bool:
+    """Whether a step has done something outside its run."""
+    return step.kind in (StepKind.DO, StepKind.MAP) and step.state is StepState.DONE
 
 
 def _count_undone(steps: Sequence[RunStep]) -> Undone:
