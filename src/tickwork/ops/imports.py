@@ -8,6 +8,7 @@ is deleted. `undo_import` deletes them all.
 from __future__ import annotations
 
 from collections import Counter
+from datetime import datetime
 
 import msgspec
 from msgspec import Struct
@@ -92,7 +93,6 @@ async def import_entries(
         await create_many(context, new)
         for schedule_name in gone:
             await delete(context, known[schedule_name].id)
-    found = [differences(entry, now) for entry in read.entries]
     return ImportResult(
         name=name,
         queue=queue,
@@ -102,7 +102,7 @@ async def import_entries(
         ),
         deleted=tuple(_stored(known[schedule_name]) for schedule_name in gone),
         refused=read.refused,
-        differences=tuple(difference for difference in found if difference is not None),
+        differences=_differences(read.entries, now),
         notes=read.notes,
         is_done=is_done,
     )
@@ -131,6 +131,11 @@ def _check(name: str, queue: str, read: Read) -> None:
     if faults:
         raise InvalidInput(faults)
     check_queue(queue, QueueSettings())
+
+
+def _differences(entries: tuple[Entry, ...], now: datetime) -> tuple[Difference, ...]:
+    found = [differences(entry, now) for entry in entries]
+    return tuple(difference for difference in found if difference is not None)
 
 
 def _bodies(

@@ -83,9 +83,7 @@ def message_wait(facts: MessageFacts) -> Wait:
         if message.visible_at > facts.now:
             more = (f"its retry is due at {iso_second(message.visible_at)}",)
     elif facts.unread is not None and facts.unread.if_lost is not None:
-        code, until = UNREADABLE, message.visible_at if message.visible_at > facts.now else None
-        answer = f"{subject} waits: {facts.unread.what}"
-        then = f"workers try again when it is due; {facts.unread.remedy}{obstacles}"
+        code, answer, then, until = _unreadable(facts, facts.unread, subject)
     elif message.visible_at > facts.now and message.limited_by is not None:
         code, until = "limited", message.visible_at
         answer = f"{subject} waits for its turn: {message.limited_by}"
@@ -100,14 +98,29 @@ def message_wait(facts: MessageFacts) -> Wait:
         then = f"a worker runs it at {iso_second(until)}{obstacles}"
         if facts.is_pulled:
             then = f"a consumer can pull it at {iso_second(until)}{obstacles}"
-    elif facts.is_pulled:
-        code, answer = READY, f"{subject} is ready and waits for a consumer to pull it"
-        then = f"the next pull of its queue leases it{obstacles}"
     else:
-        code, answer = READY, f"{subject} is ready and waits for a worker"
-        needed = " with tickwork[delivery]" if facts.queue in HIDDEN_QUEUES else ""
-        then = f"a worker{needed} runs it as soon as one is free{obstacles}"
+        code, answer, then = _ready(facts, subject)
     return _message_answer(facts, code, answer, then, since=since, until=until, more=more)
+
+
+def _unreadable(
+    facts: MessageFacts, unread: Unread, subject: str
+) -> tuple[str, str, str, datetime | None]:
+    visible_at = facts.message.visible_at
+    answer = f"{subject} waits: {unread.what}"
+    obstacles = obstacles_text(facts.obstacles)
+    then = f"workers try again when it is due; {unread.remedy}{obstacles}"
+    return UNREADABLE, answer, then, visible_at if visible_at > facts.now else None
+
+
+def _ready(facts: MessageFacts, subject: str) -> tuple[str, str, str]:
+    obstacles = obstacles_text(facts.obstacles)
+    if facts.is_pulled:
+        then = f"the next pull of its queue leases it{obstacles}"
+        return READY, f"{subject} is ready and waits for a consumer to pull it", then
+    needed = " with tickwork[delivery]" if facts.queue in HIDDEN_QUEUES else ""
+    then = f"a worker{needed} runs it as soon as one is free{obstacles}"
+    return READY, f"{subject} is ready and waits for a worker", then
 
 
 def _stopped(facts: MessageFacts, endpoint: Endpoint) -> Wait:
