@@ -64,7 +64,25 @@ async def store_batches(
     copies that subscribers get of it. `Conflict` if the id of a batch or an item is in use. The
     caller stores the copies and writes the backlog change."""
     # Sorted, so that two transactions that store the same batches do not deadlock.
-    batches = [prepared for _, prepared in sorted(_by_id(batches).items())]
+    batches = await _store_new(
+        connection, now, [prepared for _, prepared in sorted(_by_id(batches).items())]
+    )
+    groups = [prepared.group for prepared in batches]
+    if not groups:
+        return [], []
+    items = {(group.tenant, item.id) for group in groups for item in group.messages}
+    stored = await sender.store(connection, groups, new_id(), backlog, returns_ids=True)
+    known = {(group.tenant, item.id) for group in stored for item in group.messages}
+    if known != items or len(items) < sum(len(group.messages) for group in groups):
+        raise Conflict("an item has the id of another message")
+    return stored, [copy for prepared in batches for copy in prepared.copies]
+
+
+async def _store_new(
+    connection: Connection, now: datetime | None, batches: Sequence[PreparedBatch]
+) -> list[PreparedBatch]:
+    """Stores batches without their items; returns those that are new and have items. `Conflict` if
+    the id of one is in use."""
     rows = await connection.fetch(
         SQL.store_whole_batches,
         now,
@@ -78,20 +96,11 @@ async def store_batches(
     if others:
         raise Conflict(f"batch id {', '.join(others)} is already in use by another batch")
     fresh = {(row["tenant"], row["id"]) for row in rows if row["is_new"]}
-    batches = [
+    return [
         prepared
         for prepared in batches
         if (prepared.group.tenant, prepared.id) in fresh and prepared.group.messages
     ]
-    groups = [prepared.group for prepared in batches]
-    if not groups:
-        return [], []
-    items = {(group.tenant, item.id) for group in groups for item in group.messages}
-    stored = await sender.store(connection, groups, new_id(), backlog, returns_ids=True)
-    known = {(group.tenant, item.id) for group in stored for item in group.messages}
-    if known != items or len(items) < sum(len(group.messages) for group in groups):
-        raise Conflict("an item has the id of another message")
-    return stored, [copy for prepared in batches for copy in prepared.copies]
 
 
 def _by_id(batches: Sequence[PreparedBatch]) -> dict[tuple[str, UUID], PreparedBatch]:

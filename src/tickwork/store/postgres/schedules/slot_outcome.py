@@ -193,11 +193,16 @@ class SlotOutcomes:
             planned = await take_planned(connection, stopped, now, keys=keys)
             await take_back(connection, planned, left)
             await _rewind(connection, planned, now)
-        ended = Counter(row["tenant"] for row in found if _has_ended(row))
-        if ended:
-            fewer = [-schedules for schedules in ended.values()]
-            await connection.execute(SQL.add_schedule_counts, list(ended), fewer)
+        await _count_ended(connection, found)
         return any(row["is_moved"] and row["status"] == "active" for row in found), stopped
+
+
+async def _count_ended(connection: Connection, changed: Iterable[asyncpg.Record]) -> None:
+    """Takes schedules that have ended off the counts of their tenants."""
+    ended = Counter(row["tenant"] for row in changed if _has_ended(row))
+    if ended:
+        fewer = [-schedules for schedules in ended.values()]
+        await connection.execute(SQL.add_schedule_counts, list(ended), fewer)
 
 
 def _has_ended(row: asyncpg.Record) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import compress
+from operator import attrgetter
 from typing import NamedTuple
 from uuid import UUID
 
@@ -27,6 +28,8 @@ from tickwork.store.sqlite.messages import rows
 
 TOOK_DIGITS = 15
 """Number of digits of a slot's duration in microseconds, in the text that joins them."""
+
+_BYTES = attrgetter("bytes")
 
 
 class PlainAcks(NamedTuple):
@@ -103,7 +106,7 @@ def plain_acks(
     rowids = [rowid for rowid in row_hints.take(ids) if rowid is not None]
     if len({*rowids}) < len(ids) or len(took) not in (0, len(ids)):
         return None
-    joined = b"".join([id_.bytes for id_ in ids])
+    joined = b"".join(map(_BYTES, ids))
     completing = [*compress(rowids, completes)]
     return PlainAcks(rowids, joined, tenant, claim, holder.bytes, took or None, completing)
 

@@ -197,7 +197,7 @@ def _carry_out(
     return PlanResult(
         done=tuple(sorted(done)),
         lost=tuple(index for index in range(len(prepared)) if index not in led),
-        stale=tuple(index for index in led if index not in done and index not in no_queue),
+        stale=tuple(sorted(led.keys() - done.keys() - {*no_queue})),
         no_queue=tuple(sorted(no_queue)),
     )
 
