@@ -1,9 +1,9 @@
 """Consumes one queue: claims messages, runs handlers, settles the results.
 
 ```
-  prefetch ──▶ a permit: one invocation ──▶ finished ──▶ settle, many at a time
-     ▲                                         │
-     └────── free permits, a wake-up ◀─────────┘
+  prefetch ──▶ intake ──▶ a permit: one invocation ──▶ endings ──▶ settle, many at a time
+     ▲                                                    │
+     └───────────── free permits, a wake-up ◀─────────────┘
 ```
 
 Claiming, handling and settling overlap. While the store has more messages than one claim returns,
