@@ -141,8 +141,6 @@ STATEMENTS: dict[Path, Listed] = {
             "queues/lock_own_queue",
             "endpoints/lock_endpoint",
             "tenants/lock_claim_quotas",
-            "tenants/lock_counted_quotas",
-            "tenants/lock_tenant_settings",
             "schedules/lock_schedule",
             "schedules/lock_schedules",
             "schedules/schedule_key",

@@ -11,6 +11,8 @@ from tickwork.core.limits import check_limit
 from tickwork.core.model import SYSTEM, IdKind, Meta, Scope
 from tickwork.errors import StoreError
 from tickwork.store.ids import Moment, database_time
+from tickwork.store.nouns.tenants import Tenants
+from tickwork.store.ports.asyncpg import AsyncpgPort
 from tickwork.store.postgres.api_keys import PostgresApiKeys
 from tickwork.store.postgres.audit import PostgresAudit
 from tickwork.store.postgres.endpoints.endpoints import PostgresEndpoints
@@ -50,7 +52,6 @@ from tickwork.store.postgres.secrets import PostgresSecrets
 from tickwork.store.postgres.sessions import PostgresSessions
 from tickwork.store.postgres.stats import PostgresStats
 from tickwork.store.postgres.stream import PostgresStream
-from tickwork.store.postgres.tenants import PostgresTenants
 from tickwork.store.postgres.traces import PostgresTraces
 from tickwork.store.postgres.workflows.workflows import PostgresWorkflows
 from tickwork.store.shared.counters import Counters
@@ -85,7 +86,8 @@ class PostgresStore:
         self._clock: Coalescer[None, datetime] = Coalescer(self._read_clock)
         counters = Counters()
         self.wakeups = PostgresWakeups(database, listen_url)
-        self.tenants = PostgresTenants(database, moment)
+        port = AsyncpgPort(database, moment, self.wakeups)
+        self.tenants = Tenants(port, moment)
         self.queues = queues = PostgresQueues(database, moment, self.wakeups)
         self.subscriptions = PostgresSubscriptions(database, moment, queues)
         self._sender = sender = Sender(

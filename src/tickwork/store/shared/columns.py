@@ -56,6 +56,7 @@ class Kind(StrEnum):
     """The type of a column, by its name in PostgreSQL."""
 
     TEXT = "text"
+    TEXTS = "text[]"
     ID = "uuid"
     TIME = "timestamptz"
     SMALL = "smallint"
@@ -215,9 +216,6 @@ PUBLISHED = (
 API_KEY = ApiKey.__struct_fields__
 """A stored API key, in the order of `ApiKey`."""
 
-TENANT = Tenant.__struct_fields__
-"""A stored tenant, in the order of `Tenant`."""
-
 RUN = Run.__struct_fields__
 """A stored run, in the order of `Run`."""
 
@@ -318,7 +316,7 @@ _LISTS = {
     "p.published": names(PUBLISHED, "p"),
     "api_key": names(API_KEY, "k"),
     "audit": names(AuditRecord.__struct_fields__, "a"),
-    "tenant": names(TENANT, "t"),
+    "tenant": names(Tenant.__struct_fields__, "t"),
     "attempt": names(Attempt.__struct_fields__, "a"),
     "run": names(RUN, "r"),
     "run_step": names(RunStep.__struct_fields__, "s"),
@@ -373,19 +371,6 @@ def settings_text(settings: QueueSettings, declared_by: str | None) -> str:
 def read_declared_by(text: str) -> str | None:
     """The app that declared stored settings, if one did."""
     return _DECLARED.decode(text).declared_by
-
-
-def tenant_values(tenant: Tenant) -> tuple[Any, ...]:
-    """The values of `TENANT`."""
-    *values, owner_targets = (getattr(tenant, name) for name in TENANT)
-    return (*values, msgspec.json.encode(owner_targets).decode())
-
-
-def read_tenant(values: Iterable[Any]) -> Tenant:
-    """A stored tenant from the values of `TENANT`."""
-    fields = dict(zip(TENANT, values, strict=True))
-    owner_targets = msgspec.json.decode(fields.pop("owner_targets"), type=tuple[str, ...])
-    return Tenant(**fields | {"suspended": bool(fields["suspended"])}, owner_targets=owner_targets)
 
 
 def audit_values(record: NewAuditRecord) -> tuple[Any, ...]:

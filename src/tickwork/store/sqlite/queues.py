@@ -19,7 +19,7 @@ from tickwork.core.tenant_limits import QUEUES_MAX, check_room
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.contract import CheckQueue
 from tickwork.store.ids import new_id
-from tickwork.store.shared.columns import read_tenant, settings_text
+from tickwork.store.shared.columns import settings_text
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
@@ -163,10 +163,10 @@ class SqliteQueues:
 
 def _check_room(transaction: Transaction, tenant: str) -> None:
     """Raises `TooMany` if the tenant may not have one more queue, `NotFound` if there is none."""
-    row = transaction.execute(SQL.get_tenant, (tenant,)).fetchone()
+    row = transaction.execute(SQL.lock_counted_quotas, (tenant,)).fetchone()
     if row is None:
         raise NotFound("tenant", tenant)
-    if (most := read_tenant(row).queues_max) is not None:
+    if (most := row[0]) is not None:
         (count,) = transaction.execute(SQL.count_queues, (tenant, QUEUES_MAX)).fetchone()
         check_room(tenant, "queues_max", count, most)
 

@@ -7,7 +7,6 @@ from tickwork.core.model import Scope
 from tickwork.core.session import Session
 from tickwork.core.tenant_limits import SESSIONS_MAX, check_room
 from tickwork.errors import NotFound
-from tickwork.store.shared.columns import read_tenant
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, microseconds
 from tickwork.store.sqlite.engine.work import Transaction
@@ -35,7 +34,7 @@ class SqliteSessions:
 
         def work(transaction: Transaction) -> Session:
             expires_at = transaction.now + microseconds(seconds)
-            row = transaction.execute(SQL.get_tenant, (tenant,)).fetchone()
+            row = transaction.execute(SQL.lock_counted_quotas, (tenant,)).fetchone()
             if row is None:
                 raise NotFound("tenant", tenant)
             if ends_others:
@@ -43,7 +42,7 @@ class SqliteSessions:
             if is_limited:
                 counted = (transaction.now, tenant, SESSIONS_MAX)
                 (count,) = transaction.execute(SQL.count_sessions, counted).fetchone()
-                check_room(tenant, "sessions_max", count, read_tenant(row).sessions_max)
+                check_room(tenant, "sessions_max", count, row[3])
             values = (session_id, key_id, secret_hash, expires_at, tenant)
             transaction.execute(SQL.start_session, values)
             return Session(

@@ -12,6 +12,8 @@ from tickwork.core.limits import check_limit
 from tickwork.core.model import SYSTEM, IdKind, Meta, Scope
 from tickwork.errors import StoreError
 from tickwork.store.ids import Moment, database_time
+from tickwork.store.nouns.tenants import Tenants
+from tickwork.store.ports.sqlite import SqlitePort
 from tickwork.store.shared.shard_layout import ShardLayout
 from tickwork.store.shared.watches import within
 from tickwork.store.sqlite.api_keys import SqliteApiKeys
@@ -44,7 +46,6 @@ from tickwork.store.sqlite.secrets import SqliteSecrets
 from tickwork.store.sqlite.sessions import SqliteSessions
 from tickwork.store.sqlite.stats import SqliteStats
 from tickwork.store.sqlite.stream import SqliteStream
-from tickwork.store.sqlite.tenants import SqliteTenants
 from tickwork.store.sqlite.traces import SqliteTraces
 from tickwork.store.sqlite.workflows.workflows import SqliteWorkflows
 
@@ -61,9 +62,9 @@ class SqliteStore:
 
     def __init__(self, database: Database, moment: Moment, file_watcher: FileWatcher) -> None:
         self._database, self._moment = database, moment
-        layout = ShardLayout()
+        layout, port = ShardLayout(), SqlitePort(database)
         self.wakeups = SqliteWakeups(database, file_watcher)
-        self.tenants = SqliteTenants(database, moment)
+        self.tenants = Tenants(port, moment)
         self.queues = SqliteQueues(database)
         self.messages = SqliteMessages(database, moment)
         self.progress = SqliteProgress(database)

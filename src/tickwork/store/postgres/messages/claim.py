@@ -38,7 +38,6 @@ from tickwork.store.postgres.limits import locked_limit
 from tickwork.store.postgres.messages import rows
 from tickwork.store.postgres.messages.settle import Settler
 from tickwork.store.postgres.queues import PostgresQueues
-from tickwork.store.postgres.tenants import claim_rooms
 from tickwork.store.shared.fair_shares import LANES_MAX, LOOKING_SHARE, Portion, Ring, TenantLane
 
 RINGS_MAX = 10_000
@@ -266,7 +265,7 @@ class Claimer:
                 repeatable=False,
             )
         if limited and limits.connection is not None:
-            rooms = await claim_rooms(limits.connection, sorted(limited))
+            rooms = await _claim_rooms(limits.connection, sorted(limited))
             portions = _within(portions, rooms)
             limits = limits._replace(cap=limits.cap or CLAIMED_MAX)
         shares = _shares(portions)
@@ -391,3 +390,13 @@ def _in_order(messages: Iterable[Message]) -> tuple[Message, ...]:
     ordered = sorted(messages, key=_VISIBLE_AND_ID)
     ordered.sort(key=_PRIORITY, reverse=True)  # The sort is stable.
     return tuple(ordered)
+
+
+async def _claim_rooms(connection: Connection, tenants: Sequence[str]) -> dict[str, int]:
+    """How many more messages of each of these tenants may be claimed; those without a quota are
+    left out. Locks the tenants until the end of the transaction."""
+    # Two statements, so that the second sees claims that committed while the first waited.
+    locked = await connection.fetch(SQL.lock_claim_quotas, tenants)
+    counted = await connection.fetch(SQL.count_claimed_of_tenants, [row["id"] for row in locked])
+    claimed = {row["tenant"]: row["messages"] for row in counted}
+    return {row["id"]: max(row["claimed_max"] - claimed.get(row["id"], 0), 0) for row in locked}

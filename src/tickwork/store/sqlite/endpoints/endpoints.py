@@ -39,7 +39,6 @@ from tickwork.core.tenant_limits import check_room
 from tickwork.errors import NotFound
 from tickwork.store.delivery_contract import CheckEndpoint
 from tickwork.store.ids import own_tenant
-from tickwork.store.shared.columns import read_tenant
 from tickwork.store.sqlite.endpoints import rows
 from tickwork.store.sqlite.endpoints.deliveries import Deliveries, begin_delivery, show_message
 from tickwork.store.sqlite.endpoints.publish import publish
@@ -318,16 +317,17 @@ def pull_probes(transaction: Transaction) -> None:
 
 
 def _create(transaction: Transaction, tenant: str, endpoint: Endpoint) -> Endpoint:
-    row = transaction.execute(SQL.get_tenant, (tenant,)).fetchone() if is_name(tenant) else None
-    if row is None:
+    quotas = None
+    if is_name(tenant):
+        quotas = transaction.execute(SQL.lock_counted_quotas, (tenant,)).fetchone()
+    if quotas is None:
         raise NotFound("tenant", tenant)
-    most = read_tenant(row).endpoints_max
     (count,) = transaction.execute(SQL.count_endpoints, (tenant,)).fetchone()
     text = msgspec.json.encode(endpoint.settings).decode()
     values = (endpoint.id.bytes, tenant, endpoint.name, text, transaction.now)
     is_new = transaction.execute(SQL.create_endpoint, values).rowcount == 1
     if is_new:
-        check_room(tenant, "endpoints_max", count, most)
+        check_room(tenant, "endpoints_max", count, quotas[1])
     row = transaction.execute(SQL.find_endpoint, (tenant, endpoint.name)).fetchone()
     stored = None if row is None else rows.endpoint(row)
     return check_same_endpoint(endpoint, stored)

@@ -8,7 +8,6 @@ from tickwork.core.limits import check_subscription, is_name
 from tickwork.core.message.subscription import Subscription, pattern_faults
 from tickwork.core.model import Scope
 from tickwork.core.tenant_limits import check_room
-from tickwork.store.shared.columns import read_tenant
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL
 from tickwork.store.sqlite.engine.work import Transaction
@@ -64,8 +63,6 @@ def _check_room(transaction: Transaction, tenant: str | None) -> None:
     """Raises `TooMany` if a tenant, or the system, has too many subscriptions with a new one."""
     most = None
     if tenant is not None:
-        most = read_tenant(
-            transaction.execute(SQL.get_tenant, (tenant,)).fetchone()
-        ).subscriptions_max
+        most = transaction.execute(SQL.lock_counted_quotas, (tenant,)).fetchone()[2]
     (count,) = transaction.execute(SQL.count_subscriptions, (tenant,)).fetchone()
     check_room(tenant, "subscriptions_max", count - 1, most)

@@ -26,4 +26,3 @@ ON CONFLICT (id) DO UPDATE SET
     sessions_max = excluded.sessions_max,
     owner_targets = excluded.owner_targets
 WHERE $20
-RETURNING TRUE

@@ -1,0 +1,1 @@
+"""The plain nouns of a store, each written once for all databases."""

@@ -1,0 +1,1 @@
+"""How one statement is run: a module per driver."""

@@ -1,0 +1,71 @@
+"""Runs the steps of nouns on PostgreSQL, by asyncpg."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from itertools import chain
+from typing import Any, TypeVar
+
+from tickwork.store.ids import Moment
+from tickwork.store.postgres.engine.database import Connection, Database
+from tickwork.store.postgres.engine.sql import SQL
+from tickwork.store.postgres.engine.wakeups import PostgresWakeups
+from tickwork.store.steps import NOW, Access, Run, Steps, Wake, Want, Way, attempts
+
+T = TypeVar("T")
+
+
+class AsyncpgPort:
+    """The pool of one database."""
+
+    def __init__(self, database: Database, moment: Moment, wakeups: PostgresWakeups) -> None:
+        self._database, self._moment, self._wakeups = database, moment, wakeups
+
+    async def run(self, make: Callable[[], Steps[T]], way: Way) -> T:
+        runs = attempts(make)
+        run = next(runs)
+        if run.is_over:
+            return run.finish()
+        again = chain([run], runs)
+
+        async def work(connection: Connection) -> T:
+            nonlocal run
+            run = next(again)
+            return await self._carry_out(connection, run)
+
+        enter = {Access.TRANSACTION: self._database.transact, Access.CHANGE: self._database.change}
+        await enter.get(way.access, self._database.run)(work, repeatable=way.repeatable)
+        return run.finish()
+
+    def inside(self, make: Callable[[], Steps[None]]) -> Callable[[Connection], Awaitable[None]]:
+        async def write(connection: Connection) -> None:
+            await self._carry_out(connection, Run(make()))
+
+        return write
+
+    async def _carry_out(self, connection: Connection, run: Run[T]) -> T:
+        while not run.is_over:
+            step = run.step
+            if isinstance(step, Wake):
+                run.after.append(partial(self._wakeups.notify, step.queue_ids))
+                run.advance(None)
+                continue
+            values = [self._moment() if value is NOW else value for value in step.values]
+            run.advance(
+                await _RUN[step.want](connection, getattr(SQL, step.statement.name), values)
+            )
+        return run.result
+
+
+async def _count(connection: Connection, sql: str, values: list[Any]) -> int:
+    """The driver returns `UPDATE 3`."""
+    return int((await connection.execute(sql, *values)).rpartition(" ")[2])
+
+
+_RUN: dict[Want, Callable[[Connection, str, list[Any]], Awaitable[Any]]] = {
+    Want.ROWS: lambda connection, sql, values: connection.fetch(sql, *values),
+    Want.ROW: lambda connection, sql, values: connection.fetchrow(sql, *values),
+    Want.VALUE: lambda connection, sql, values: connection.fetchval(sql, *values),
+    Want.COUNT: _count,
+}

@@ -1,0 +1,95 @@
+"""Runs the steps of nouns on a SQLite file, which stores ids as bytes, times as microseconds, flags
+as 0 or 1, and lists as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+from uuid import UUID
+
+import msgspec
+
+from tickwork.store.shared.columns import Kind
+from tickwork.store.sqlite.engine.database import Database
+from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, to_microseconds
+from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.steps import NOW, Access, Query, Run, Steps, Wake, Want, Way
+
+T = TypeVar("T")
+
+
+class SqlitePort:
+    """The writer and the readers of one file."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def run(self, make: Callable[[], Steps[T]], way: Way) -> T:
+        run = Run(make())
+        if run.is_over:
+            return run.finish()
+        if way.access is Access.READ:
+            await self._database.read(lambda transaction: _carry_out(transaction, run))
+        elif way.access is Access.CHANGE:
+            await self._database.change(lambda transaction: _carry_out(transaction, run))
+        else:
+            await self._database.write(lambda transaction: _carry_out(transaction, run))
+        return run.finish()
+
+    def inside(self, make: Callable[[], Steps[None]]) -> Callable[[Transaction], None]:
+        return lambda transaction: _carry_out(transaction, Run(make()))
+
+
+def _carry_out(transaction: Transaction, run: Run[T]) -> T:
+    while not run.is_over:
+        step = run.step
+        if isinstance(step, Wake):
+            transaction.queues_to_wake.update(step.queue_ids)
+            run.advance(None)
+        else:
+            run.advance(_answer(transaction, step))
+    return run.result
+
+
+def _answer(transaction: Transaction, query: Query) -> Any:
+    statement, want = query.statement, query.want
+    values = [_encode(transaction, value) for value in query.values]
+    cursor = transaction.execute(getattr(SQL, statement.name), values)
+    if want is Want.COUNT:
+        return cursor.rowcount
+    names = [column[0] for column in cursor.description]
+    if want is Want.ROWS:
+        return [_row(names, values, statement.kinds) for values in cursor]
+    found = cursor.fetchone()
+    row = None if found is None else _row(names, found, statement.kinds)
+    return row if want is Want.ROW or row is None else row[names[0]]
+
+
+def _encode(transaction: Transaction, value: Any) -> Any:
+    if value is NOW:
+        return transaction.now
+    if isinstance(value, datetime):
+        return to_microseconds(value)
+    if isinstance(value, UUID):
+        return value.bytes
+    if isinstance(value, list):
+        return msgspec.json.encode(value).decode()
+    return value
+
+
+_DECODE: dict[Kind, Callable[[Any], Any]] = {
+    Kind.ID: lambda value: UUID(bytes=value),
+    Kind.TIME: from_microseconds,
+    Kind.FLAG: bool,
+    Kind.TEXTS: msgspec.json.decode,
+}
+
+
+def _row(names: Sequence[str], values: Sequence[Any], kinds: dict[str, Kind]) -> dict[str, Any]:
+    row = dict(zip(names, values, strict=True))
+    for name, kind in kinds.items():
+        value = row.get(name)
+        if value is not None:
+            row[name] = _DECODE[kind](value)
+    return row
