@@ -11,7 +11,6 @@ from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Any
 
 import asyncpg
 import pytest
@@ -29,31 +28,21 @@ DECODED = {"uuid": Kind.ID, "timestamptz": Kind.TIME, "bool": Kind.FLAG, "text[]
 """Types of PostgreSQL, by the driver's names, that a file stores as something else."""
 
 
-def _statements() -> list[Statement]:
-    modules = [import_module(f"{nouns.__name__}.{module.name}") for module in _modules()]
-    return [
-        value
-        for module in modules
-        for value in vars(module).values()
-        if isinstance(value, Statement)
-    ]
-
-
-def _modules() -> list[Any]:
-    return [*iter_modules(nouns.__path__)]
-
-
-STATEMENTS = {statement.name: statement for statement in _statements()}
-EVERY = pytest.mark.parametrize("name", sorted(STATEMENTS))
+MODULES = [
+    import_module(f"{nouns.__name__}.{module.name}") for module in iter_modules(nouns.__path__)
+]
+STATEMENTS = {
+    value for module in MODULES for value in vars(module).values() if isinstance(value, Statement)
+}
 
 
 def test_every_statement_is_a_constant_of_its_module() -> None:
     """The other laws see only those."""
     texts = [path.read_text("utf-8") for path in Path(nouns.__path__[0]).glob("*.py")]
-    assert sum(len(re.findall(r"\bStatement\(", text)) for text in texts) == len(_statements())
+    assert sum(len(re.findall(r"\bStatement\(", text)) for text in texts) == len(STATEMENTS)
 
 
-@EVERY
+@pytest.mark.parametrize("name", sorted({statement.name for statement in STATEMENTS}))
 def test_a_statement_has_the_same_parameters_in_both_stores(name: str) -> None:
     numbers = re.findall(r"\$(\d+)", re.sub(r"--.*", "", getattr(POSTGRES, name)))
     assert parameters(getattr(SQLITE, name)) == max(map(int, numbers), default=0)
@@ -71,7 +60,8 @@ async def test_statements_have_the_same_columns_in_both_stores(
     server: asyncpg.Connection[asyncpg.Record], path: Path
 ) -> None:
     with closing(DatabaseFile(path).connect()) as file:
-        for name, statement in STATEMENTS.items():
+        for statement in STATEMENTS:
+            name = statement.name
             columns = (await server.prepare(getattr(POSTGRES, name))).get_attributes()
             names = [column.name for column in columns]
             types = {column.name: column.type.name for column in columns}

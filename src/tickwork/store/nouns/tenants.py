@@ -37,6 +37,8 @@ _RETURN_EMAILS = Statement("return_emails")
 _COUNT_MESSAGES = Statement("count_tenant_messages")
 _LOCK_RATE = Statement("lock_message_rate", messages_spent_until=Kind.TIME, now=Kind.TIME)
 _SPEND_RATE = Statement("spend_message_rate")
+LOCK_QUOTAS = Statement("lock_counted_quotas")
+"""How many of some nouns a tenant may have. Locks the tenant while they are counted and created."""
 
 
 class Tenants(Noun):

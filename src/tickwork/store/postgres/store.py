@@ -11,9 +11,11 @@ from tickwork.core.limits import check_limit
 from tickwork.core.model import SYSTEM, IdKind, Meta, Scope
 from tickwork.errors import StoreError
 from tickwork.store.ids import Moment, database_time
+from tickwork.store.nouns.api_keys import ApiKeys
+from tickwork.store.nouns.requests import Requests
+from tickwork.store.nouns.sessions import Sessions
 from tickwork.store.nouns.tenants import Tenants
 from tickwork.store.ports.asyncpg import AsyncpgPort
-from tickwork.store.postgres.api_keys import PostgresApiKeys
 from tickwork.store.postgres.audit import PostgresAudit
 from tickwork.store.postgres.endpoints.endpoints import PostgresEndpoints
 from tickwork.store.postgres.engine.database import Database
@@ -39,7 +41,6 @@ from tickwork.store.postgres.pruner import PostgresPruner
 from tickwork.store.postgres.queues import PostgresQueues
 from tickwork.store.postgres.readers import PostgresReaders
 from tickwork.store.postgres.reaper import PostgresReaper
-from tickwork.store.postgres.requests import PostgresRequests
 from tickwork.store.postgres.schedules.calendars import PostgresCalendars
 from tickwork.store.postgres.schedules.change import Changer
 from tickwork.store.postgres.schedules.create import Creator
@@ -49,7 +50,6 @@ from tickwork.store.postgres.schedules.schedules import PostgresSchedules
 from tickwork.store.postgres.schedules.shards import PostgresShards
 from tickwork.store.postgres.schedules.slot_copies import SlotCopies
 from tickwork.store.postgres.secrets import PostgresSecrets
-from tickwork.store.postgres.sessions import PostgresSessions
 from tickwork.store.postgres.stats import PostgresStats
 from tickwork.store.postgres.stream import PostgresStream
 from tickwork.store.postgres.traces import PostgresTraces
@@ -116,8 +116,8 @@ class PostgresStore:
         self.secrets = PostgresSecrets(database, moment)
         self.limits = PostgresLimits(database, moment)
         self.workflows = PostgresWorkflows(database, moment, sender)
-        self.keys = PostgresApiKeys(database, moment)
-        self.sessions = PostgresSessions(database, moment)
+        self.keys = ApiKeys(port)
+        self.sessions = Sessions(port)
         self.readers = PostgresReaders(database)
         self.audit = PostgresAudit(database, moment)
         self.stream = PostgresStream(database)
@@ -131,7 +131,7 @@ class PostgresStore:
         self.reaper = PostgresReaper(
             database, moment, ending_writer, removal, progress, self.entities, self.endpoints
         )
-        self.requests = PostgresRequests(database, moment)
+        self.requests = Requests(port)
         self.pruner = PostgresPruner(database, moment, counters)
 
     @classmethod

@@ -18,6 +18,7 @@ SQL files name a list by a placeholder:
 | `/*delivery*/` | a delivery, as `DELIVERY` lists it, and whether it is not dead (alias `d`) |
 | `/*published*/`, `/*p.published*/` | a published event (the latter with alias `p`) |
 | `/*api_key*/` | an API key, as `ApiKey` has it (alias `k`) |
+| `/*returned_api_key*/` | the same without an alias, which RETURNING of SQLite does not know |
 | `/*tenant*/` | a tenant, as `Tenant` has it (alias `t`) |
 | `/*audit*/` | a record of the audit log, as `AuditRecord` has it (alias `a`) |
 | `/*attempt*/` | an attempt, as `Attempt` has it (alias `a`) |
@@ -41,7 +42,6 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from tickwork.core.access import Permission
 from tickwork.core.api_key import ApiKey
 from tickwork.core.audit import AuditRecord, NewAuditRecord
 from tickwork.core.delivery.endpoint import Attempt, EndpointDelivery, Health
@@ -315,6 +315,7 @@ _LISTS = {
     "published": names(PUBLISHED),
     "p.published": names(PUBLISHED, "p"),
     "api_key": names(API_KEY, "k"),
+    "returned_api_key": names(API_KEY),
     "audit": names(AuditRecord.__struct_fields__, "a"),
     "tenant": names(Tenant.__struct_fields__, "t"),
     "attempt": names(Attempt.__struct_fields__, "a"),
@@ -398,13 +399,3 @@ def read_run(values: Iterable[Any]) -> Run:
     fields["status"], fields["paused"] = RunStatus(fields["status"]), bool(fields["paused"])
     fields["control"] = None if control is None else Control(control)
     return Run(**fields)
-
-
-def scopes_text(scopes: Iterable[Permission]) -> str:
-    """Encodes the scopes of an API key for storage."""
-    return ",".join(scopes)
-
-
-def read_scopes(text: str) -> tuple[Permission, ...]:
-    """The stored scopes of an API key."""
-    return tuple(Permission(part) for part in text.split(","))

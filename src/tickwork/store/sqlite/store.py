@@ -12,11 +12,13 @@ from tickwork.core.limits import check_limit
 from tickwork.core.model import SYSTEM, IdKind, Meta, Scope
 from tickwork.errors import StoreError
 from tickwork.store.ids import Moment, database_time
+from tickwork.store.nouns.api_keys import ApiKeys
+from tickwork.store.nouns.requests import Requests
+from tickwork.store.nouns.sessions import Sessions
 from tickwork.store.nouns.tenants import Tenants
 from tickwork.store.ports.sqlite import SqlitePort
 from tickwork.store.shared.shard_layout import ShardLayout
 from tickwork.store.shared.watches import within
-from tickwork.store.sqlite.api_keys import SqliteApiKeys
 from tickwork.store.sqlite.audit import SqliteAudit
 from tickwork.store.sqlite.endpoints.endpoints import SqliteEndpoints
 from tickwork.store.sqlite.engine.database import Database
@@ -37,13 +39,11 @@ from tickwork.store.sqlite.pruner import SqlitePruner
 from tickwork.store.sqlite.queues import SqliteQueues
 from tickwork.store.sqlite.readers import SqliteReaders
 from tickwork.store.sqlite.reaper import SqliteReaper
-from tickwork.store.sqlite.requests import SqliteRequests
 from tickwork.store.sqlite.schedules.calendars import SqliteCalendars
 from tickwork.store.sqlite.schedules.firings import SqliteFirings
 from tickwork.store.sqlite.schedules.schedules import SqliteSchedules
 from tickwork.store.sqlite.schedules.shards import SqliteShards
 from tickwork.store.sqlite.secrets import SqliteSecrets
-from tickwork.store.sqlite.sessions import SqliteSessions
 from tickwork.store.sqlite.stats import SqliteStats
 from tickwork.store.sqlite.stream import SqliteStream
 from tickwork.store.sqlite.traces import SqliteTraces
@@ -76,8 +76,8 @@ class SqliteStore:
         self.secrets = SqliteSecrets(database)
         self.limits = SqliteLimits(database)
         self.workflows = SqliteWorkflows(database)
-        self.keys = SqliteApiKeys(database)
-        self.sessions = SqliteSessions(database)
+        self.keys = ApiKeys(port)
+        self.sessions = Sessions(port)
         self.readers = SqliteReaders()
         self.audit = SqliteAudit(database)
         self.stream = SqliteStream(database)
@@ -87,7 +87,7 @@ class SqliteStore:
         self.shards = SqliteShards(database, layout)
         self.firings = SqliteFirings(database)
         self.stats = SqliteStats(database)
-        self.requests = SqliteRequests(database)
+        self.requests = Requests(port)
         self.pruner = SqlitePruner(database)
         self.nodes = SqliteNodes(database)
         self.reaper = SqliteReaper(database)

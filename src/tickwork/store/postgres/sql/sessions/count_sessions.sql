@@ -1,5 +1,5 @@
 -- How many sessions of a tenant have not expired, nor ended with their key, counted up to a limit.
-SELECT count(*) FROM (
+SELECT count(*) AS sessions FROM (
     SELECT FROM tickwork_sessions AS s
     JOIN tickwork_api_keys AS k ON k.id = s.key_id AND k.revoked_at IS NULL
     WHERE s.tenant = $2 AND s.expires_at > coalesce($1::timestamptz, clock_timestamp())
