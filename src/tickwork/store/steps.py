@@ -82,8 +82,7 @@ class After(NamedTuple):
     act: Callable[[], object]
 
 
-Step = Query | Wake
-Steps = Generator[Step | After, Any, T]
+Steps = Generator[Query | Wake | After, Any, T]
 """What a method of a noun yields; the return value is its result."""
 
 
@@ -205,32 +204,37 @@ def writes(
 
 
 class Run(Generic[T]):
-    """Steps on their way: `step` is the next one, until `is_over`."""
+    """Steps on their way: `query` is the next one to answer, until `is_over`. `woken` are the
+    queues to wake after the commit."""
 
-    __slots__ = ("_steps", "after", "is_over", "result", "step")
+    __slots__ = ("_after", "_steps", "is_over", "query", "result", "woken")
 
-    step: Step
+    query: Query
     result: T
 
     def __init__(self, steps: Steps[T]) -> None:
         self._steps, self.is_over = steps, False
-        self.after: list[Callable[[], object]] = []
+        self._after: list[Callable[[], object]] = []
+        self.woken: set[UUID] = set()
         self.advance(None)
 
     def advance(self, answer: object) -> None:
         """Gives the steps what they asked for."""
         try:
             step = self._steps.send(answer)
-            while isinstance(step, After):
-                self.after.append(step.act)
+            while not isinstance(step, Query):
+                if isinstance(step, After):
+                    self._after.append(step.act)
+                else:
+                    self.woken |= step.queue_ids
                 step = self._steps.send(None)
-            self.step = step
+            self.query = step
         except StopIteration as end:
             self.result, self.is_over = end.value, True
 
     def finish(self) -> T:
         """Does what was to be done after the commit, and returns the result."""
-        for act in self.after:
+        for act in self._after:
             act()
         return self.result
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -11,7 +10,7 @@ from tickwork.store.ids import Moment
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.engine.wakeups import PostgresWakeups
-from tickwork.store.steps import NOW, Access, Run, Steps, Wake, Want, Way, attempts
+from tickwork.store.steps import NOW, Access, Run, Steps, Want, Way, attempts
 
 T = TypeVar("T")
 
@@ -32,30 +31,28 @@ class AsyncpgPort:
         async def work(connection: Connection) -> T:
             nonlocal run
             run = next(again)
-            return await self._carry_out(connection, run)
+            return await carry_out(connection, self._moment, run)
 
         enter = {Access.TRANSACTION: self._database.transact, Access.CHANGE: self._database.change}
         await enter.get(way.access, self._database.run)(work, repeatable=way.repeatable)
+        if run.woken:
+            self._wakeups.notify(run.woken)
         return run.finish()
 
     def inside(self, make: Callable[[], Steps[None]]) -> Callable[[Connection], Awaitable[None]]:
         async def write(connection: Connection) -> None:
-            await self._carry_out(connection, Run(make()))
+            await carry_out(connection, self._moment, Run(make()))
 
         return write
 
-    async def _carry_out(self, connection: Connection, run: Run[T]) -> T:
-        while not run.is_over:
-            step = run.step
-            if isinstance(step, Wake):
-                run.after.append(partial(self._wakeups.notify, step.queue_ids))
-                run.advance(None)
-                continue
-            values = [self._moment() if value is NOW else value for value in step.values]
-            run.advance(
-                await _RUN[step.want](connection, getattr(SQL, step.statement.name), values)
-            )
-        return run.result
+
+async def carry_out(connection: Connection, moment: Moment, run: Run[T]) -> T:
+    """Runs steps on a connection."""
+    while not run.is_over:
+        statement, want, given = run.query
+        values = [moment() if value is NOW else value for value in given]
+        run.advance(await _RUN[want](connection, getattr(SQL, statement.name), values))
+    return run.result
 
 
 async def _count(connection: Connection, sql: str, values: list[Any]) -> int:

@@ -14,7 +14,7 @@ from tickwork.store.shared.columns import Kind
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
-from tickwork.store.steps import NOW, Access, Query, Run, Steps, Wake, Want, Way
+from tickwork.store.steps import NOW, Access, Query, Run, Steps, Want, Way
 
 T = TypeVar("T")
 
@@ -30,25 +30,22 @@ class SqlitePort:
         if run.is_over:
             return run.finish()
         if way.access is Access.READ:
-            await self._database.read(lambda transaction: _carry_out(transaction, run))
+            await self._database.read(lambda transaction: carry_out(transaction, run))
         elif way.access is Access.CHANGE:
-            await self._database.change(lambda transaction: _carry_out(transaction, run))
+            await self._database.change(lambda transaction: carry_out(transaction, run))
         else:
-            await self._database.write(lambda transaction: _carry_out(transaction, run))
+            await self._database.write(lambda transaction: carry_out(transaction, run))
         return run.finish()
 
     def inside(self, make: Callable[[], Steps[None]]) -> Callable[[Transaction], None]:
-        return lambda transaction: _carry_out(transaction, Run(make()))
+        return lambda transaction: carry_out(transaction, Run(make()))
 
 
-def _carry_out(transaction: Transaction, run: Run[T]) -> T:
+def carry_out(transaction: Transaction, run: Run[T]) -> T:
+    """Runs steps in a transaction that is open."""
     while not run.is_over:
-        step = run.step
-        if isinstance(step, Wake):
-            transaction.queues_to_wake.update(step.queue_ids)
-            run.advance(None)
-        else:
-            run.advance(_answer(transaction, step))
+        run.advance(_answer(transaction, run.query))
+    transaction.queues_to_wake |= run.woken
     return run.result
 
 

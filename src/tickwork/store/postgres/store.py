@@ -12,11 +12,14 @@ from tickwork.core.model import SYSTEM, IdKind, Meta, Scope
 from tickwork.errors import StoreError
 from tickwork.store.ids import Moment, database_time
 from tickwork.store.nouns.api_keys import ApiKeys
+from tickwork.store.nouns.audit import Audit
 from tickwork.store.nouns.requests import Requests
+from tickwork.store.nouns.secrets import Secrets
 from tickwork.store.nouns.sessions import Sessions
+from tickwork.store.nouns.stream import Stream
 from tickwork.store.nouns.tenants import Tenants
+from tickwork.store.nouns.traces import Traces
 from tickwork.store.ports.asyncpg import AsyncpgPort
-from tickwork.store.postgres.audit import PostgresAudit
 from tickwork.store.postgres.endpoints.endpoints import PostgresEndpoints
 from tickwork.store.postgres.engine.database import Database
 from tickwork.store.postgres.engine.migrate import check_version
@@ -49,10 +52,7 @@ from tickwork.store.postgres.schedules.plan import Planner
 from tickwork.store.postgres.schedules.schedules import PostgresSchedules
 from tickwork.store.postgres.schedules.shards import PostgresShards
 from tickwork.store.postgres.schedules.slot_copies import SlotCopies
-from tickwork.store.postgres.secrets import PostgresSecrets
 from tickwork.store.postgres.stats import PostgresStats
-from tickwork.store.postgres.stream import PostgresStream
-from tickwork.store.postgres.traces import PostgresTraces
 from tickwork.store.postgres.workflows.workflows import PostgresWorkflows
 from tickwork.store.shared.counters import Counters
 from tickwork.store.shared.group_commit import Coalescer
@@ -113,15 +113,15 @@ class PostgresStore:
             Planner(database, moment, self.wakeups, counters, copies, layout),
         )
         self.calendars = PostgresCalendars(database, moment)
-        self.secrets = PostgresSecrets(database, moment)
+        self.secrets = Secrets(port)
         self.limits = PostgresLimits(database, moment)
         self.workflows = PostgresWorkflows(database, moment, sender)
         self.keys = ApiKeys(port)
         self.sessions = Sessions(port)
         self.readers = PostgresReaders(database)
-        self.audit = PostgresAudit(database, moment)
-        self.stream = PostgresStream(database)
-        self.traces = PostgresTraces(database)
+        self.audit = Audit(port)
+        self.stream = Stream(port)
+        self.traces = Traces(port)
         self.endpoints = PostgresEndpoints(database, moment, sender, queues.purger)
         self.entities = PostgresEntities(database, moment, queues, removal, counters)
         self.shards = PostgresShards(database, moment, self.wakeups, layout)

@@ -43,7 +43,7 @@ import msgspec
 from msgspec import Struct
 
 from tickwork.core.api_key import ApiKey
-from tickwork.core.audit import AuditRecord, NewAuditRecord
+from tickwork.core.audit import AuditRecord
 from tickwork.core.delivery.endpoint import Attempt, EndpointDelivery, Health
 from tickwork.core.message.dead_letter import DeadLetter
 from tickwork.core.model import FORMAT_VERSION, ContentType, Message, QueueSettings, Tenant
@@ -372,19 +372,6 @@ def settings_text(settings: QueueSettings, declared_by: str | None) -> str:
 def read_declared_by(text: str) -> str | None:
     """The app that declared stored settings, if one did."""
     return _DECLARED.decode(text).declared_by
-
-
-def audit_values(record: NewAuditRecord) -> tuple[Any, ...]:
-    """What a record has besides its id, tenant and time."""
-    return record.actor, record.action, record.subject, record.before, record.after
-
-
-def read_audit(values: Iterable[Any]) -> AuditRecord:
-    """A stored record from the values of `AuditRecord`; its states are JSON."""
-    *known, before, after = values
-    states = [None if state is None else msgspec.json.decode(state) for state in (before, after)]
-    named = dict(zip(AuditRecord.__struct_fields__, (*known, *states), strict=True))
-    return AuditRecord(**named)
 
 
 def run_values(run: Run) -> tuple[Any, ...]:

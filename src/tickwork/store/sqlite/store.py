@@ -13,13 +13,16 @@ from tickwork.core.model import SYSTEM, IdKind, Meta, Scope
 from tickwork.errors import StoreError
 from tickwork.store.ids import Moment, database_time
 from tickwork.store.nouns.api_keys import ApiKeys
+from tickwork.store.nouns.audit import Audit
 from tickwork.store.nouns.requests import Requests
+from tickwork.store.nouns.secrets import Secrets
 from tickwork.store.nouns.sessions import Sessions
+from tickwork.store.nouns.stream import Stream
 from tickwork.store.nouns.tenants import Tenants
+from tickwork.store.nouns.traces import Traces
 from tickwork.store.ports.sqlite import SqlitePort
 from tickwork.store.shared.shard_layout import ShardLayout
 from tickwork.store.shared.watches import within
-from tickwork.store.sqlite.audit import SqliteAudit
 from tickwork.store.sqlite.endpoints.endpoints import SqliteEndpoints
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.file import BUSY_TIMEOUT_SECONDS, DatabaseFile, locate
@@ -43,10 +46,7 @@ from tickwork.store.sqlite.schedules.calendars import SqliteCalendars
 from tickwork.store.sqlite.schedules.firings import SqliteFirings
 from tickwork.store.sqlite.schedules.schedules import SqliteSchedules
 from tickwork.store.sqlite.schedules.shards import SqliteShards
-from tickwork.store.sqlite.secrets import SqliteSecrets
 from tickwork.store.sqlite.stats import SqliteStats
-from tickwork.store.sqlite.stream import SqliteStream
-from tickwork.store.sqlite.traces import SqliteTraces
 from tickwork.store.sqlite.workflows.workflows import SqliteWorkflows
 
 FLUSH_SECONDS_MAX = 3.0
@@ -73,15 +73,15 @@ class SqliteStore:
         self.subscriptions = SqliteSubscriptions(database)
         self.schedules = SqliteSchedules(database, layout)
         self.calendars = SqliteCalendars(database)
-        self.secrets = SqliteSecrets(database)
+        self.secrets = Secrets(port)
         self.limits = SqliteLimits(database)
         self.workflows = SqliteWorkflows(database)
         self.keys = ApiKeys(port)
         self.sessions = Sessions(port)
         self.readers = SqliteReaders()
-        self.audit = SqliteAudit(database)
-        self.stream = SqliteStream(database)
-        self.traces = SqliteTraces(database)
+        self.audit = Audit(port)
+        self.stream = Stream(port)
+        self.traces = Traces(port)
         self.endpoints = SqliteEndpoints(database)
         self.entities = SqliteEntities(database)
         self.shards = SqliteShards(database, layout)

@@ -17,6 +17,7 @@ from tickwork.core.message.system_events import (
     stream_event,
 )
 from tickwork.core.model import NewMessage, Scope
+from tickwork.core.stream import NewStreamEvent
 from tickwork.errors import NotFound
 from tickwork.store.ids import Moment, database_time, new_id, own_tenant
 from tickwork.store.postgres.endpoints import rows
@@ -27,7 +28,6 @@ from tickwork.store.postgres.messages.backlog import BacklogChange, change_backl
 from tickwork.store.postgres.messages.keys import Key
 from tickwork.store.postgres.messages.send import Group, Sender
 from tickwork.store.postgres.schedules.slot_outcome import Paused
-from tickwork.store.postgres.stream import add_stream_events
 
 
 class Receivers(NamedTuple):
@@ -112,7 +112,7 @@ async def event_groups(
     groups: list[Group] = []
     shown = [stream_event(new_id(), tenant, event) for tenant in events for event in events[tenant]]
     if shown:
-        await add_stream_events(connection, found.moment, shown)
+        await _add_stream_events(connection, found.moment, shown)
     for tenant, own in events.items():
         groups += _groups(tenant, own, found.subscribers)
         groups += await _delivery_groups(connection, tenant, own, found.endpoints)
@@ -173,4 +173,19 @@ def dead_message(row: Any) -> DeadMessage:
         idempotency_base=row["idempotency_base"],
         failed_at=row["failed_at"],
         body=row["body"],
+    )
+
+
+async def _add_stream_events(
+    connection: Connection, moment: Moment, events: Sequence[NewStreamEvent]
+) -> None:
+    """Stores system events for streams, in the transaction of what they report."""
+    await connection.execute(
+        SQL.add_stream_events,
+        moment(),
+        [event.id for event in events],
+        [event.tenant for event in events],
+        [event.schedule_id for event in events],
+        [event.type for event in events],
+        [event.data for event in events],
     )

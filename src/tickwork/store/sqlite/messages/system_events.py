@@ -15,6 +15,7 @@ from tickwork.core.message.system_events import (
     stream_event,
 )
 from tickwork.core.model import NewMessage, Scope
+from tickwork.core.stream import NewStreamEvent
 from tickwork.store.ids import new_id, own_tenant
 from tickwork.store.sqlite.endpoints import rows
 from tickwork.store.sqlite.endpoints.deliveries import store_deliveries
@@ -22,7 +23,6 @@ from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages.prepared_messages import send_exempt_copies
-from tickwork.store.sqlite.stream import add_stream_events
 
 
 async def publish(database: Database, scope: Scope, event: NewMessage) -> int:
@@ -35,7 +35,7 @@ def publish_events(transaction: Transaction, tenant: str, events: Sequence[NewMe
     """Publishes the events of a tenant; returns how many queues and new deliveries get them."""
     if not events:
         return 0
-    add_stream_events(transaction, [stream_event(new_id(), tenant, event) for event in events])
+    _add_stream_events(transaction, [stream_event(new_id(), tenant, event) for event in events])
     now = from_microseconds(transaction.now)
     deliveries = system_deliveries(events, _endpoints(transaction, tenant), now)
     stored = store_deliveries(transaction, tenant, deliveries, is_exempt=True)
@@ -97,3 +97,11 @@ def dead_message(transaction: Transaction, dead_letter_id: bytes) -> DeadMessage
         failed_at=from_microseconds(failed_at),
         body=body,
     )
+
+
+def _add_stream_events(transaction: Transaction, events: Sequence[NewStreamEvent]) -> None:
+    """Stores system events for streams, in the transaction of what they report."""
+    for event in events:
+        schedule = None if event.schedule_id is None else event.schedule_id.bytes
+        values = (event.id.bytes, event.tenant, schedule, transaction.now, event.type, event.data)
+        transaction.execute(SQL.add_stream_events, values)
