@@ -68,8 +68,7 @@ async def test_limits_are_put_listed_and_deleted(store: Store) -> None:
 async def test_a_tenant_has_a_maximum_number_of_limits(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for kind in KINDS:
-        monkeypatch.setattr(f"tickwork.store.{kind}.limits.LIMITS_MAX", 1)
+    monkeypatch.setattr("tickwork.store.nouns.limits.LIMITS_MAX", 1)
     await put(store, "a", rate=1.0)
     await put(store, "a", rate=2.0)
     with pytest.raises(TooMany):

@@ -126,10 +126,8 @@ STATEMENTS: dict[Path, Listed] = {
         ),
         "looks again after a call is stored; SQLite has one writer": ("entities/waiting_keys",),
         "takes a lock; SQLite has one writer": (
-            "calendars/lock_calendar",
             "messages/lock_keys",
             "messages/lock_or_create_keys",
-            "limits/lock_limit",
             "messages/lock_queue_for_claim",
             "messages/reserve_key_positions",
             "meta/lock_migrations",

@@ -31,7 +31,7 @@ class AsyncpgPort:
         async def work(connection: Connection) -> T:
             nonlocal run
             run = next(again)
-            return await carry_out(connection, self._moment, run)
+            return await _run_on(connection, self._moment, run)
 
         enter = {Access.TRANSACTION: self._database.transact, Access.CHANGE: self._database.change}
         await enter.get(way.access, self._database.run)(work, repeatable=way.repeatable)
@@ -41,13 +41,17 @@ class AsyncpgPort:
 
     def inside(self, make: Callable[[], Steps[None]]) -> Callable[[Connection], Awaitable[None]]:
         async def write(connection: Connection) -> None:
-            await carry_out(connection, self._moment, Run(make()))
+            await carry_out(connection, self._moment, make())
 
         return write
 
 
-async def carry_out(connection: Connection, moment: Moment, run: Run[T]) -> T:
-    """Runs steps on a connection."""
+async def carry_out(connection: Connection, moment: Moment, steps: Steps[T]) -> T:
+    """Runs steps on a connection, in its transaction if one is open."""
+    return await _run_on(connection, moment, Run(steps))
+
+
+async def _run_on(connection: Connection, moment: Moment, run: Run[T]) -> T:
     while not run.is_over:
         statement, want, given = run.query
         values = [moment() if value is NOW else value for value in given]

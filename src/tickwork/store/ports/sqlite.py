@@ -30,19 +30,23 @@ class SqlitePort:
         if run.is_over:
             return run.finish()
         if way.access is Access.READ:
-            await self._database.read(lambda transaction: carry_out(transaction, run))
+            await self._database.read(lambda transaction: _run_in(transaction, run))
         elif way.access is Access.CHANGE:
-            await self._database.change(lambda transaction: carry_out(transaction, run))
+            await self._database.change(lambda transaction: _run_in(transaction, run))
         else:
-            await self._database.write(lambda transaction: carry_out(transaction, run))
+            await self._database.write(lambda transaction: _run_in(transaction, run))
         return run.finish()
 
     def inside(self, make: Callable[[], Steps[None]]) -> Callable[[Transaction], None]:
-        return lambda transaction: carry_out(transaction, Run(make()))
+        return lambda transaction: carry_out(transaction, make())
 
 
-def carry_out(transaction: Transaction, run: Run[T]) -> T:
+def carry_out(transaction: Transaction, steps: Steps[T]) -> T:
     """Runs steps in a transaction that is open."""
+    return _run_in(transaction, Run(steps))
+
+
+def _run_in(transaction: Transaction, run: Run[T]) -> T:
     while not run.is_over:
         run.advance(_answer(transaction, run.query))
     transaction.queues_to_wake |= run.woken

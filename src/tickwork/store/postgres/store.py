@@ -13,6 +13,8 @@ from tickwork.errors import StoreError
 from tickwork.store.ids import Moment, database_time
 from tickwork.store.nouns.api_keys import ApiKeys
 from tickwork.store.nouns.audit import Audit
+from tickwork.store.nouns.calendars import Calendars
+from tickwork.store.nouns.limits import Limits
 from tickwork.store.nouns.requests import Requests
 from tickwork.store.nouns.secrets import Secrets
 from tickwork.store.nouns.sessions import Sessions
@@ -26,7 +28,6 @@ from tickwork.store.postgres.engine.migrate import check_version
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.engine.wakeups import PostgresWakeups
 from tickwork.store.postgres.entities.entities import PostgresEntities
-from tickwork.store.postgres.limits import PostgresLimits
 from tickwork.store.postgres.messages.batch_progress import BatchProgress
 from tickwork.store.postgres.messages.batches import PostgresBatches
 from tickwork.store.postgres.messages.dead_copies import bury_copies
@@ -44,7 +45,6 @@ from tickwork.store.postgres.pruner import PostgresPruner
 from tickwork.store.postgres.queues import PostgresQueues
 from tickwork.store.postgres.readers import PostgresReaders
 from tickwork.store.postgres.reaper import PostgresReaper
-from tickwork.store.postgres.schedules.calendars import PostgresCalendars
 from tickwork.store.postgres.schedules.change import Changer
 from tickwork.store.postgres.schedules.create import Creator
 from tickwork.store.postgres.schedules.firings import PostgresFirings
@@ -112,9 +112,9 @@ class PostgresStore:
             Changer(database, moment, removal, self.wakeups, counters, copies),
             Planner(database, moment, self.wakeups, counters, copies, layout),
         )
-        self.calendars = PostgresCalendars(database, moment)
+        self.calendars = Calendars(port)
         self.secrets = Secrets(port)
-        self.limits = PostgresLimits(database, moment)
+        self.limits = Limits(port)
         self.workflows = PostgresWorkflows(database, moment, sender)
         self.keys = ApiKeys(port)
         self.sessions = Sessions(port)

@@ -14,6 +14,8 @@ from tickwork.errors import StoreError
 from tickwork.store.ids import Moment, database_time
 from tickwork.store.nouns.api_keys import ApiKeys
 from tickwork.store.nouns.audit import Audit
+from tickwork.store.nouns.calendars import Calendars
+from tickwork.store.nouns.limits import Limits
 from tickwork.store.nouns.requests import Requests
 from tickwork.store.nouns.secrets import Secrets
 from tickwork.store.nouns.sessions import Sessions
@@ -31,7 +33,6 @@ from tickwork.store.sqlite.engine.migrate import check_version
 from tickwork.store.sqlite.engine.sql import SQL
 from tickwork.store.sqlite.engine.wakeups import SqliteWakeups
 from tickwork.store.sqlite.entities.entities import SqliteEntities
-from tickwork.store.sqlite.limits import SqliteLimits
 from tickwork.store.sqlite.messages.batches import SqliteBatches
 from tickwork.store.sqlite.messages.dead_letters import SqliteDeadLetters
 from tickwork.store.sqlite.messages.messages import SqliteMessages
@@ -42,7 +43,6 @@ from tickwork.store.sqlite.pruner import SqlitePruner
 from tickwork.store.sqlite.queues import SqliteQueues
 from tickwork.store.sqlite.readers import SqliteReaders
 from tickwork.store.sqlite.reaper import SqliteReaper
-from tickwork.store.sqlite.schedules.calendars import SqliteCalendars
 from tickwork.store.sqlite.schedules.firings import SqliteFirings
 from tickwork.store.sqlite.schedules.schedules import SqliteSchedules
 from tickwork.store.sqlite.schedules.shards import SqliteShards
@@ -72,9 +72,9 @@ class SqliteStore:
         self.batches = SqliteBatches(database)
         self.subscriptions = SqliteSubscriptions(database)
         self.schedules = SqliteSchedules(database, layout)
-        self.calendars = SqliteCalendars(database)
+        self.calendars = Calendars(port)
         self.secrets = Secrets(port)
-        self.limits = SqliteLimits(database)
+        self.limits = Limits(port)
         self.workflows = SqliteWorkflows(database)
         self.keys = ApiKeys(port)
         self.sessions = Sessions(port)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -32,9 +33,10 @@ from tickwork.core.model import (
 from tickwork.core.queue.rate_limit import allowance, spend
 from tickwork.errors import NodeExpired
 from tickwork.store.ids import Moment
+from tickwork.store.nouns.limits import lock_limit
+from tickwork.store.ports.asyncpg import carry_out
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
-from tickwork.store.postgres.limits import locked_limit
 from tickwork.store.postgres.messages import rows
 from tickwork.store.postgres.messages.settle import Settler
 from tickwork.store.postgres.queues import PostgresQueues
@@ -148,15 +150,16 @@ class Claimer:
             settings = rows.settings(row)
             now = row["now"]
             spent_until = row["spent_until"]
+            run = partial(carry_out, connection, self._moment)
             rate = settings.rate_per_second
             allowed = request.limit
             shared = None
             if rate is not None:
                 allowed = min(allowed, allowance(spent_until, now, rate))
             if settings.limit is not None:
-                shared = await locked_limit(connection, self._moment, queue.tenant, settings.limit)
+                shared = await run(lock_limit(queue.tenant, settings.limit))
             if shared is not None:
-                allowed = min(allowed, await shared.room(connection))
+                allowed = min(allowed, await run(shared.room()))
             if allowed == 0 or not settings.has_claim_limits:
                 return _Claimed()
             limits = _Limits(
@@ -164,7 +167,7 @@ class Claimer:
             )
             claimed = await claim(scope, queue.id, structs.replace(request, limit=allowed), limits)
             if shared is not None and claimed.messages:
-                await shared.spend(connection, len(claimed.messages))
+                await run(shared.spend(len(claimed.messages)))
             if rate is not None and claimed.messages:
                 spent = spend(spent_until, now, rate, len(claimed.messages))
                 await connection.execute(SQL.spend_rate, queue.id, spent)

@@ -21,12 +21,13 @@ from tickwork.core.queue import rate_limit as rate
 from tickwork.core.queue.stats import CounterName
 from tickwork.errors import NodeExpired
 from tickwork.store.ids import Moment
+from tickwork.store.nouns.limits import lock_limit
+from tickwork.store.ports.sqlite import carry_out
 from tickwork.store.shared.fair_shares import LANES_MAX, Portion, Ring, TenantLane
 from tickwork.store.shared.row_hints import RowHints
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, microseconds, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
-from tickwork.store.sqlite.limits import locked_limit
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.claim_rows import (
     ClaimedRow,
@@ -59,9 +60,9 @@ class ClaimBuilder:
             self._allowed = rate.allowance(self._spent_until, now, self._rate)
         self._is_counted, self._shared = settings.counts_claims, None
         if settings.limit is not None:
-            self._shared = locked_limit(transaction, queue.tenant, settings.limit)
+            self._shared = carry_out(transaction, lock_limit(queue.tenant, settings.limit))
         if self._shared is not None:
-            room = self._shared.room(transaction)
+            room = carry_out(transaction, self._shared.room())
             self._allowed = room if self._allowed is None else min(self._allowed, room)
 
     @property
@@ -117,7 +118,7 @@ class ClaimBuilder:
         """Charges the messages found to the queue's rate limit, and to the one that it shares."""
         taken = len(self.found) + self._duplicates
         if self._shared is not None and taken:
-            self._shared.spend(self.transaction, taken)
+            carry_out(self.transaction, self._shared.spend(taken))
         if self._rate is not None and taken:
             now = from_microseconds(self.transaction.now)
             until = rate.spend(self._spent_until, now, self._rate, taken)

@@ -17,4 +17,4 @@ SELECT (
     JOIN tickwork_queues AS q ON q.id = found.queue_id
     WHERE u.tenant = $1 AND u.name = $2 AND u.message_id IS DISTINCT FROM $3::uuid
         AND (q.tenant, q.settings ->> 'limit') IS DISTINCT FROM ($1, $2)
-)
+) AS messages

@@ -11,4 +11,4 @@ SELECT (
     CROSS JOIN tickwork_queues AS q ON q.id = m.queue_id
     WHERE u.tenant = ?1 AND u.name = ?2 AND u.message_id IS NOT ?3
         AND (q.tenant IS NOT ?1 OR q.settings ->> '$.limit' IS NOT ?2)
-)
+) AS messages
