@@ -127,7 +127,7 @@ class PostgresStore:
         self.shards = PostgresShards(database, moment, self.wakeups, layout)
         self.firings = PostgresFirings(database)
         self.stats = PostgresStats(database, moment, queues, counters)
-        self.nodes = PostgresNodes(database, moment, self.wakeups)
+        self.nodes = PostgresNodes(port, database, moment, self.wakeups)
         self.reaper = PostgresReaper(
             database, moment, ending_writer, removal, progress, self.entities, self.endpoints
         )

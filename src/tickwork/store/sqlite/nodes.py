@@ -1,67 +1,29 @@
-"""Nodes on SQLite. A claim and the expiry of its node cannot overlap, because both are writes."""
+"""What becomes of the messages of a node that leaves, on SQLite. A claim and the end of its node
+cannot overlap, because both are writes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-import msgspec
-
-from tickwork.core.limits import check_node, check_system, check_ttl
-from tickwork.core.model import Node, Scope
-from tickwork.errors import NodeExpired
+from tickwork.core.limits import check_system
+from tickwork.core.model import Scope
+from tickwork.store.nouns.nodes import Nodes
 from tickwork.store.sqlite.engine.database import Database
-from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, microseconds
+from tickwork.store.sqlite.engine.sql import SQL
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.schedules.shards import free_shards
+from tickwork.store.steps import Port
 
 
-class SqliteNodes:
+class SqliteNodes(Nodes):
     """Running processes and their leases."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, port: Port, database: Database) -> None:
+        super().__init__(port)
         self._database = database
-
-    async def join(
-        self,
-        scope: Scope,
-        node_id: UUID,
-        *,
-        name: str,
-        roles: Sequence[str],
-        ttl_seconds: float,
-        workflows: Sequence[tuple[str, str | None]] = (),
-    ) -> Node:
-        check_system(scope)
-        check_node(name, roles)
-        check_ttl(ttl_seconds)
-        roles_text = msgspec.json.encode(list(roles)).decode()
-        declared = msgspec.json.encode(list(workflows)).decode()
-
-        def work(transaction: Transaction) -> rows.Row:
-            now = transaction.now
-            expires_at = now + microseconds(ttl_seconds)
-            values = (node_id.bytes, name, roles_text, now, expires_at, declared)
-            row: rows.Row | None = transaction.execute(SQL.join_node, values).fetchone()
-            # The response to an earlier join was lost, or the id is used twice: a heartbeat
-            # decides.
-            return row or _renew(transaction, node_id, ttl_seconds, None)
-
-        return rows.node(await self._database.write(work))
-
-    async def heartbeat(
-        self, scope: Scope, node_id: UUID, ttl_seconds: float, hold_seconds: float | None = None
-    ) -> Node:
-        check_system(scope)
-        check_ttl(ttl_seconds)
-        return rows.node(
-            await self._database.write(
-                lambda transaction: _renew(transaction, node_id, ttl_seconds, hold_seconds)
-            )
-        )
 
     async def leave(self, scope: Scope, node_id: UUID) -> int:
         check_system(scope)
@@ -86,54 +48,6 @@ class SqliteNodes:
 
         return await self._database.write(work)
 
-    async def list(self, scope: Scope) -> tuple[Node, ...]:
-        check_system(scope)
-        found = await self._database.read(
-            lambda transaction: transaction.execute(SQL.list_nodes).fetchall()
-        )
-        return tuple(rows.node(row) for row in found)
-
-    async def claims(self, scope: Scope) -> dict[UUID, int]:
-        check_system(scope)
-        found = await self._database.read(
-            lambda transaction: transaction.execute(SQL.claims_of_holders).fetchall()
-        )
-        return {UUID(bytes=holder): claims for holder, claims in found}
-
-    async def pause_all(self, scope: Scope, *, is_paused: bool) -> datetime | None:
-        check_system(scope)
-
-        def work(transaction: Transaction) -> int | None:
-            values = (transaction.now, is_paused)
-            (since,) = transaction.execute(SQL.pause_all, values).fetchone()
-            return None if since is None else int(since)
-
-        return _time(await self._database.change(work))
-
-    async def paused_at(self, scope: Scope) -> datetime | None:
-        check_system(scope)
-        (since,) = await self._database.read(
-            lambda transaction: transaction.execute(SQL.paused_at).fetchone()
-        )
-        return _time(since)
-
-    async def widen(self, scope: Scope, seconds: int) -> None:
-        check_system(scope)
-        await self._database.change(
-            lambda transaction: transaction.execute(SQL.widen, (seconds,)).rowcount
-        )
-
-    async def widened_seconds(self, scope: Scope) -> int:
-        check_system(scope)
-        (seconds,) = await self._database.read(
-            lambda transaction: transaction.execute(SQL.widened_seconds).fetchone()
-        )
-        return int(seconds)
-
-
-def _time(since: int | None) -> datetime | None:
-    return None if since is None else from_microseconds(since)
-
 
 def release_messages(
     transaction: Transaction, statement: str, values: tuple[Any, ...]
@@ -142,15 +56,3 @@ def release_messages(
     back = transaction.execute(statement, values).fetchall()
     transaction.queues_to_wake.update(UUID(bytes=queue_id) for queue_id in {row[0] for row in back})
     return back
-
-
-def _renew(
-    transaction: Transaction, node_id: UUID, ttl_seconds: float, hold_seconds: float | None
-) -> rows.Row:
-    now = transaction.now
-    row: rows.Row | None = transaction.execute(
-        SQL.heartbeat, (node_id.bytes, now, now + microseconds(ttl_seconds), hold_seconds)
-    ).fetchone()
-    if row is None:
-        raise NodeExpired(node_id)
-    return row

@@ -89,7 +89,7 @@ class SqliteStore:
         self.stats = SqliteStats(database)
         self.requests = Requests(port)
         self.pruner = SqlitePruner(database)
-        self.nodes = SqliteNodes(database)
+        self.nodes = SqliteNodes(port, database)
         self.reaper = SqliteReaper(database)
 
     @classmethod

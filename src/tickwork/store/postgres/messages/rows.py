@@ -11,7 +11,6 @@ from tickwork.core.model import (
     FORMAT_VERSION,
     ContentType,
     Message,
-    Node,
     QueueSettings,
     State,
     StoredQueue,
@@ -53,18 +52,4 @@ def queue(row: Any) -> StoredQueue:
         settings=settings(row),
         paused=row["paused"],
         declared_by=read_declared_by(row["settings"]),
-    )
-
-
-_WORKFLOWS = msgspec.json.Decoder(tuple[tuple[str, str | None], ...])
-
-
-def node(row: Any) -> Node:
-    return Node(
-        row["id"],
-        row["name"],
-        tuple(row["roles"]),
-        row["started_at"],
-        row["expires_at"],
-        _WORKFLOWS.decode(row["workflows"]),
     )

@@ -16,7 +16,6 @@ from tickwork.core.model import (
     FORMAT_VERSION,
     ContentType,
     Message,
-    Node,
     QueueSettings,
     State,
     StoredQueue,
@@ -37,8 +36,6 @@ _ID, _PRIORITY, _VISIBLE_AT, _FORMAT = (
 _STATES = {str(state): state for state in State}
 _CONTENT_TYPES = {str(kind): kind for kind in ContentType}
 _SETTINGS = msgspec.json.Decoder(QueueSettings)
-_ROLES = msgspec.json.Decoder(tuple[str, ...])
-_WORKFLOWS = msgspec.json.Decoder(tuple[tuple[str, str | None], ...])
 _CHANNELS = msgspec.json.Decoder(tuple[ChannelOutcome, ...])
 _RESOLUTIONS = {str(resolution): resolution for resolution in Resolution}
 _SETTINGS_KEPT = 1_024
@@ -174,18 +171,6 @@ def queue(row: Row) -> StoredQueue:
         settings=settings(text),
         paused=paused == 1,
         declared_by=read_declared_by(text),
-    )
-
-
-def node(row: Row) -> Node:
-    id_, name, roles, started_at, expires_at, workflows = row
-    return Node(
-        UUID(bytes=id_),
-        name,
-        _ROLES.decode(roles),
-        from_microseconds(started_at),
-        from_microseconds(expires_at),
-        _WORKFLOWS.decode(workflows),
     )
 
 
