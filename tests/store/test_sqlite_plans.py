@@ -277,7 +277,7 @@ def test_what_people_ask_for_reads_indexes_and_no_bodies(connection: sqlite3.Con
 
 
 def test_a_queue_is_found_by_its_name(connection: sqlite3.Connection) -> None:
-    for name in ("get_queue", "get_shared_queue"):
+    for name in ("find_queue", "get_queue", "get_shared_queue"):
         assert (
             plan(connection, name)[0]
             == "SEARCH tickwork_queues USING INDEX tickwork_queues_name (<expr>=? AND name=?)"

@@ -134,9 +134,7 @@ STATEMENTS: dict[Path, Listed] = {
             "endpoints/lock_deliveries",
             "nodes/claim_expired",
             "nodes/lock_node",
-            "queues/lock_queue",
             "queues/lock_queues",
-            "queues/lock_own_queue",
             "endpoints/lock_endpoint",
             "tenants/lock_claim_quotas",
             "schedules/lock_schedule",
@@ -262,6 +260,7 @@ STATEMENTS: dict[Path, Listed] = {
             "messages/send_plain",
             "messages/stored_ids",
             "messages/stored_rows",
+            "queues/get_queue",
             "queues/get_shared_queue",
         ),
         "deletes what it finds, in one statement": (

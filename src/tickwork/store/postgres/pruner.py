@@ -37,6 +37,7 @@ from tickwork.core.schedule.model import DELETED_KEPT_SECONDS
 from tickwork.core.stream import STREAM_RETENTION_SECONDS
 from tickwork.core.workflow.model import RUN_RETENTION_SECONDS
 from tickwork.store.ids import Moment
+from tickwork.store.ports.asyncpg import carry_out
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.messages.backlog import recount_backlog
@@ -266,8 +267,8 @@ class PostgresPruner:
         self._last_capped = queues[-1]["id"] if len(queues) == QUEUES_PER_PASS else None
         for queue in queues:
             await self._database.transact(
-                lambda connection, queue_id=queue["id"]: recount_backlog(  # type: ignore[misc]
-                    connection, queue_id
+                lambda connection, queue_id=queue["id"]: carry_out(  # type: ignore[misc]
+                    connection, self._moment, recount_backlog(queue_id)
                 )
             )
 

@@ -88,7 +88,7 @@ class PostgresStore:
         self.wakeups = PostgresWakeups(database, listen_url)
         port = AsyncpgPort(database, moment, self.wakeups)
         self.tenants = Tenants(port, moment)
-        self.queues = queues = PostgresQueues(database, moment, self.wakeups)
+        self.queues = queues = PostgresQueues(port, database, moment)
         self.subscriptions = PostgresSubscriptions(database, moment, queues)
         self._sender = sender = Sender(
             database, moment, queues, self.subscriptions, self.wakeups, counters, bury_copies

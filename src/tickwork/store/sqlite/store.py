@@ -65,7 +65,7 @@ class SqliteStore:
         layout, port = ShardLayout(), SqlitePort(database)
         self.wakeups = SqliteWakeups(database, file_watcher)
         self.tenants = Tenants(port, moment)
-        self.queues = SqliteQueues(database)
+        self.queues = SqliteQueues(port, database)
         self.messages = SqliteMessages(database, moment)
         self.progress = SqliteProgress(database)
         self.dead_letters = SqliteDeadLetters(database)

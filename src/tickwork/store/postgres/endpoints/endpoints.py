@@ -39,6 +39,7 @@ from tickwork.core.tenant_limits import check_room
 from tickwork.errors import NotFound
 from tickwork.store.delivery_contract import CheckEndpoint
 from tickwork.store.ids import Moment, own_tenant
+from tickwork.store.nouns.queues import read_queue
 from tickwork.store.postgres.endpoints import rows
 from tickwork.store.postgres.endpoints.deliveries import Deliveries
 from tickwork.store.postgres.endpoints.publish import Publisher
@@ -46,7 +47,6 @@ from tickwork.store.postgres.endpoints.record import AttemptRecorder
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.messages.removal import Purger, bury_deliveries
-from tickwork.store.postgres.messages.rows import queue
 from tickwork.store.postgres.messages.send import Sender
 
 CHUNK_DELIVERIES = 1_000
@@ -170,7 +170,7 @@ class PostgresEndpoints:
         tenant = (await self.get(scope, endpoint_id)).tenant
         # Not those of slots: these become dead letters of their schedules, now.
         queue_id = await self._database.run(
-            lambda connection: connection.fetchval(SQL.get_queue, None, ENDPOINTS_QUEUE)
+            lambda connection: connection.fetchval(SQL.find_queue, None, ENDPOINTS_QUEUE)
         )
 
         async def work(connection: Connection) -> None:
@@ -232,7 +232,7 @@ class PostgresEndpoints:
             lambda connection: connection.fetch(SQL.pushing_queues, self._moment(), limit)
         )
         return tuple(
-            PushQueue(queue(row), row["has_endpoint"], row["is_disabled"], row["open_until"])
+            PushQueue(read_queue(row), row["has_endpoint"], row["is_disabled"], row["open_until"])
             for row in found
         )
 

@@ -55,7 +55,7 @@ class Publisher:
     async def queue_id(self, connection: Connection) -> UUID:
         """The id of the queue of deliveries, from the cache if possible."""
         if self._queue_id is None:
-            row = await connection.fetchrow(SQL.get_queue, None, ENDPOINTS_QUEUE)
+            row = await connection.fetchrow(SQL.find_queue, None, ENDPOINTS_QUEUE)
             if row is None:
                 raise NotFound("queue", ENDPOINTS_QUEUE)
             self._queue_id = row["id"]

@@ -13,6 +13,11 @@ from uuid import UUID
 from tickwork.errors import BacklogFull
 from tickwork.store.postgres.engine.database import Connection
 from tickwork.store.postgres.engine.sql import SQL, STRIPES
+from tickwork.store.steps import Statement, Steps
+
+_CREATE_STRIPES = Statement("create_backlog_stripes")
+_LOCK_STRIPES = Statement("lock_backlog_stripes")
+_RECOUNT = Statement("recount_backlog")
 
 
 class BacklogChange:
@@ -69,12 +74,12 @@ async def change_backlog(connection: Connection, change: BacklogChange) -> None:
         raise BacklogFull(change.names[queue_id], bytes_max)
 
 
-async def recount_backlog(connection: Connection, queue_id: UUID) -> None:
+def recount_backlog(queue_id: UUID) -> Steps[None]:
     """Recounts the backlog of a queue.
 
     It locks the stripes first. Transactions that changed a stripe have then committed and are
     counted. Others wait for the lock and change the stripe afterwards.
     """
-    await connection.execute(SQL.create_backlog_stripes, queue_id, STRIPES)
-    await connection.execute(SQL.lock_backlog_stripes, queue_id)
-    await connection.execute(SQL.recount_backlog, queue_id)
+    yield from _CREATE_STRIPES.execute(queue_id, STRIPES)
+    yield from _LOCK_STRIPES.fetch(queue_id)
+    yield from _RECOUNT.execute(queue_id)

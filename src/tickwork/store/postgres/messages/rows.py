@@ -13,10 +13,8 @@ from tickwork.core.model import (
     Message,
     QueueSettings,
     State,
-    StoredQueue,
 )
 from tickwork.errors import StoreBroken
-from tickwork.store.shared.columns import read_declared_by
 
 _STATE = Message.__struct_fields__.index("state")
 _CONTENT_TYPE = Message.__struct_fields__.index("content_type")
@@ -42,14 +40,3 @@ def messages(rows: Iterable[Any]) -> tuple[Message, ...]:
 
 def settings(row: Any) -> QueueSettings:
     return _SETTINGS.decode(row["settings"])
-
-
-def queue(row: Any) -> StoredQueue:
-    return StoredQueue(
-        id=row["id"],
-        tenant=row["tenant"],
-        name=row["name"],
-        settings=settings(row),
-        paused=row["paused"],
-        declared_by=read_declared_by(row["settings"]),
-    )

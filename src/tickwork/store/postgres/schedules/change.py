@@ -221,7 +221,7 @@ class Changer:
         queue_id: UUID = row["queue_id"]
         if name == row["queue"] and await connection.fetch(SQL.lock_queues, [queue_id]):
             return queue_id
-        found = await connection.fetchrow(SQL.get_queue, row["tenant"], name)
+        found = await connection.fetchrow(SQL.find_queue, row["tenant"], name)
         if found is None:
             if name != row["queue"]:
                 raise NotFound("queue", name)

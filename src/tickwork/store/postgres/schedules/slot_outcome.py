@@ -245,7 +245,7 @@ async def result_groups(
 
     async def add(tenant: str, owner: str | None, name: str, message: NewMessage) -> bool:
         if (owner, name) not in queues:
-            row = await connection.fetchrow(SQL.get_queue, owner, name)
+            row = await connection.fetchrow(SQL.find_queue, owner, name)
             queues[owner, name] = None if row is None else row["id"]
         if (queue_id := queues[owner, name]) is not None:
             groups.append(Group(tenant, queue_id, name, (message,), is_exempt=True))

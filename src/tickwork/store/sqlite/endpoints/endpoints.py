@@ -39,6 +39,7 @@ from tickwork.core.tenant_limits import check_room
 from tickwork.errors import NotFound
 from tickwork.store.delivery_contract import CheckEndpoint
 from tickwork.store.ids import own_tenant
+from tickwork.store.nouns.queues import read_queue
 from tickwork.store.sqlite.endpoints import rows
 from tickwork.store.sqlite.endpoints.deliveries import Deliveries, begin_delivery, show_message
 from tickwork.store.sqlite.endpoints.publish import publish
@@ -48,7 +49,7 @@ from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, microsecond
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages.queue_rows import find_queue
 from tickwork.store.sqlite.messages.removal import REMOVAL_CHUNK_MESSAGES, finish_removal
-from tickwork.store.sqlite.messages.rows import Row, queue
+from tickwork.store.sqlite.messages.rows import Row
 
 _Work = Callable[[Transaction, Sequence[Row], int], int]
 """Takes deliveries, and the sum of its results for those before them."""
@@ -190,8 +191,21 @@ class SqliteEndpoints:
             ).fetchall()
         )
         return tuple(
-            PushQueue(queue(row), has_endpoint == 1, is_disabled == 1, rows.time(open_until))
-            for *row, has_endpoint, is_disabled, open_until in found
+            PushQueue(
+                read_queue(
+                    {
+                        "id": UUID(bytes=id_),
+                        "tenant": tenant,
+                        "name": name,
+                        "settings": text,
+                        "paused": paused == 1,
+                    }
+                ),
+                has_endpoint == 1,
+                is_disabled == 1,
+                rows.time(open_until),
+            )
+            for id_, tenant, name, text, paused, has_endpoint, is_disabled, open_until in found
         )
 
     async def publish(self, scope: Scope, event: NewMessage, owner: str | None) -> Published:

@@ -18,11 +18,10 @@ from tickwork.core.model import (
     Message,
     QueueSettings,
     State,
-    StoredQueue,
 )
 from tickwork.core.schedule.firing import ChannelOutcome, FiringRecord, FiringStatus
 from tickwork.errors import StoreBroken
-from tickwork.store.shared.columns import DEAD_LETTER, MESSAGE, Kind, compiled, read_declared_by
+from tickwork.store.shared.columns import DEAD_LETTER, MESSAGE, Kind, compiled
 from tickwork.store.sqlite.engine.sql import from_microseconds
 
 Row = tuple[Any, ...]
@@ -160,18 +159,6 @@ def firing(row: Row) -> FiringRecord:
 def settings(text: str) -> QueueSettings:
     """A queue's settings from the text in its row."""
     return _SETTINGS.decode(text)
-
-
-def queue(row: Row) -> StoredQueue:
-    id_, tenant, name, text, paused = row
-    return StoredQueue(
-        id=UUID(bytes=id_),
-        tenant=tenant,
-        name=name,
-        settings=settings(text),
-        paused=paused == 1,
-        declared_by=read_declared_by(text),
-    )
 
 
 def as_json(rowids: Iterable[int]) -> str:

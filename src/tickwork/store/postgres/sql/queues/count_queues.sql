@@ -1,2 +1,2 @@
 -- How many queues a tenant has, counted up to a limit.
-SELECT count(*) FROM (SELECT FROM tickwork_queues WHERE tenant = $1 ORDER BY name LIMIT $2) AS counted
+SELECT count(*) AS queues FROM (SELECT FROM tickwork_queues WHERE tenant = $1 ORDER BY name LIMIT $2) AS counted

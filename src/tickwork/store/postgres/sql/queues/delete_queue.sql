@@ -9,4 +9,3 @@ WHERE id = $1
     AND NOT EXISTS (
         SELECT FROM tickwork_dead_letters WHERE queue_id = $1 AND resolution IS NULL
     )
-RETURNING id
