@@ -32,7 +32,8 @@ class ContentParams:
 @app.workflow(version="1")
 async def content(step: Step, params: ContentParams) -> str:
     """Write an article, have it reviewed, and announce it."""
-    brand, keyword, content_id = params.brand, params.keyword, params.content_id
+    brand, keyword = params.brand, params.keyword
+    content_id = params.content_id
     facts = await step.do("fetch-research", fetch_research, brand, keyword)
     title, html = await step.gather(
         step.do("write-title", outside.generate, f"a title about {keyword} for {brand}"),

@@ -23,7 +23,9 @@ from examples.streaky.app import NOON, app, start_day
 from examples.streaky.reminders import send_reminder
 from examples.streaky.users import User, users
 
-FETCH_SECONDS, COMPUTE_SECONDS, NOTIFY_SECONDS = 1.5, 0.5, 1.0
+FETCH_SECONDS = 1.5
+COMPUTE_SECONDS = 0.5
+NOTIFY_SECONDS = 1.0
 """Seconds that one user took in the original blog post."""
 
 POLL_SECONDS = 0.02

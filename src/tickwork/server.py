@@ -60,7 +60,7 @@ def build_api(
     the tenant and the payload types of the app in this process."""
     with server_extra("the HTTP API"):
         from tickwork.api import create_api
-        from tickwork.api.serving import AppTypes
+        from tickwork.api.server_state import AppTypes
     from tickwork.service.observe.metrics import registry_of_process
 
     start_tracing(settings)
@@ -248,7 +248,7 @@ async def _served(
         yield
         return
     from tickwork.api.serve import serving
-    from tickwork.api.serving import stop_streams
+    from tickwork.api.server_state import stop_streams
 
     api = build_api(settings, registry=registry, types=types)
     async with serving(

@@ -15,7 +15,7 @@ from tests.api.acts import make_queue, problem, pull, send
 from tests.kit.api import bearer, new_key
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
-from tickwork.api.serving import Serving
+from tickwork.api.server_state import ServerState
 from tickwork.core.model import DEFAULT
 from tickwork.ops.context import Context
 from tickwork.ops.keys import revoke_key
@@ -47,9 +47,9 @@ class OpenStream:
         return next(data for event, data in self.events if event == name)
 
 
-def serving_of(http: Http) -> Serving:
+def server_of(http: Http) -> ServerState:
     app: Any = http._transport.app  # type: ignore[attr-defined]
-    context: Serving = app.state.serving
+    context: ServerState = app.state.server
     return context
 
 
@@ -85,7 +85,7 @@ async def streaming(http: Http, **headers: str) -> AsyncIterator[OpenStream]:
 
 @pytest.fixture(autouse=True)
 def quick(http: Http, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving_of(http), "is_stopping", False)
+    monkeypatch.setattr(server_of(http), "is_stopping", False)
     monkeypatch.setattr("tickwork.ops.stream.LOOK_SECONDS", 0.02)
     monkeypatch.setattr("tickwork.api.routes.stream.WAKE_SECONDS", 0.05)
 
@@ -141,7 +141,7 @@ async def test_a_stream_is_closed_with_the_reason(
     async with streaming(http, authorization=bearer(token)["Authorization"]) as stream:
         await eventually(lambda: ": heartbeat" in stream.text, timeout_seconds=10)
         await revoke_key(Context(store, DEFAULT), token.split("_")[1])
-        serving_of(http).authenticator._cached.clear()  # type: ignore[union-attr]
+        server_of(http).authenticator._cached.clear()  # type: ignore[union-attr]
         assert (await stream.wait_for("closed"))["reason"] == "key_revoked"
     await store.close()
     with monkeypatch.context() as patched:
@@ -154,9 +154,9 @@ async def test_a_stream_is_closed_with_the_reason(
             await http.post("/v1/queues/q/pause")
             assert (await stream.wait_for("closed"))["reason"] == "behind"
     async with streaming(http) as stream:
-        monkeypatch.setattr(serving_of(http), "is_stopping", True)
+        monkeypatch.setattr(server_of(http), "is_stopping", True)
         assert (await stream.wait_for("closed"))["reason"] == "stopping"
-    assert not serving_of(http).streams._streams
+    assert not server_of(http).streams._streams
 
 
 async def test_a_stream_with_many_events_ends_with_its_key_too(
@@ -168,7 +168,7 @@ async def test_a_stream_with_many_events_ends_with_its_key_too(
     token = await new_key(store, scopes=["read"])
     async with streaming(http, authorization=bearer(token)["Authorization"]) as stream:
         await revoke_key(Context(store, DEFAULT), token.split("_")[1])
-        serving_of(http).authenticator._cached.clear()  # type: ignore[union-attr]
+        server_of(http).authenticator._cached.clear()  # type: ignore[union-attr]
         for _ in range(2_000):
             await http.post("/v1/queues/q/pause")
             if "closed" in [name for name, _ in stream.events]:

@@ -15,7 +15,7 @@ from tests.kit.api import bearer, in_process, new_key
 from tests.stores.home import Home
 from tickwork import Client, InvalidInput, Message, Tickwork, clock
 from tickwork.api import create_api
-from tickwork.api.serving import AppTypes
+from tickwork.api.server_state import AppTypes
 from tickwork.core import when
 from tickwork.facade.app import engine_of
 from tickwork.ops.tenants import create_tenant

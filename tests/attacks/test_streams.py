@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.test_stream import OpenStream, serving_of, streaming
+from tests.api.test_stream import OpenStream, server_of, streaming
 from tests.kit.api import bearer, new_key
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
@@ -22,14 +22,14 @@ Http = httpx.AsyncClient
 
 @pytest.fixture(autouse=True)
 def quick(http: Http, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving_of(http), "is_stopping", False)
+    monkeypatch.setattr(server_of(http), "is_stopping", False)
     monkeypatch.setattr("tickwork.ops.stream.LOOK_SECONDS", 0.05)
     monkeypatch.setattr("tickwork.api.routes.stream.WAKE_SECONDS", 0.05)
 
 
 def counted_reads(http: Http, monkeypatch: pytest.MonkeyPatch) -> Counter[str | None]:
     """How often the events of a tenant are read; None: of all."""
-    store: Any = serving_of(http).store
+    store: Any = server_of(http).store
     read, counts = store.stream.after, Counter[str | None]()
 
     async def after(scope: Scope, *given: Any) -> Any:

@@ -16,7 +16,7 @@ import uvicorn
 from tests.kit.api import bearer, new_key, outside_of
 from tickwork import clock
 from tickwork.api import create_api
-from tickwork.api.serving import stop_streams
+from tickwork.api.server_state import stop_streams
 from tickwork.core import when
 from tickwork.ops.workflows import ensure_workflow
 from tickwork.wiring import Settings, open_store

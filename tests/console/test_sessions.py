@@ -13,7 +13,7 @@ import pytest
 from tests.kit.api import ReusedApi, bearer, in_process, new_key
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.api.serving import Serving
+from tickwork.api.server_state import ServerState
 from tickwork.core.api_key import parse_token
 from tickwork.core.model import DEFAULT, SYSTEM, Scope, Tenant
 from tickwork.core.session import SESSION_SECONDS
@@ -30,7 +30,7 @@ class World(NamedTuple):
     client: httpx.AsyncClient
     store: Store
     clock: VirtualClock
-    context: Serving
+    context: ServerState
 
     async def sign_in(self, token: str) -> dict[str, Any]:
         """Signs in; the client keeps the cookie."""
@@ -63,7 +63,7 @@ async def world(
 ) -> AsyncIterator[World]:
     api = reused_api.on(home, clock)
     async with in_process(api) as client:
-        yield World(client, store, clock, api.state.serving)
+        yield World(client, store, clock, api.state.server)
 
 
 async def test_a_session_acts_as_its_key_and_ends_when_told(world: World) -> None:

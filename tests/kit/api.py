@@ -19,7 +19,7 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
 from tickwork import clock
 from tickwork.api import create_api
-from tickwork.api.serving import stop_streams
+from tickwork.api.server_state import stop_streams
 from tickwork.core import when
 from tickwork.core.access import Permission
 from tickwork.core.jwt_issuer import Issuer

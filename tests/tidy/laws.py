@@ -15,9 +15,18 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-MODULE_CODE_LINES_MAX = 350
 CRUMB_CODE_LINES_MAX = 60
 FUNCTION_LINES_MAX = 70
+COMPLEXITY_MAX = 20
+METHODS_MAX = 25
+NAMES_PACKED_MAX = 2
+
+_FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
+_DECISIONS = (
+    ast.If | ast.IfExp | ast.For | ast.AsyncFor | ast.While | ast.ExceptHandler | ast.match_case
+)
+_VAGUE = frozenset({"apart", "held", "place", "sightings", "tell", "told"})
+"""Words that the glossary replaces: locked or claimed, report or warn, position or path."""
 
 _CLOCKS = frozenset(
     {
@@ -114,13 +123,63 @@ def code_lines(text: str) -> int:
     return len(code - prose)
 
 
-def long_module(text: str) -> Iterator[Offence]:
-    """A module has at most 350 lines of code."""
-    if text.count("\n") < MODULE_CODE_LINES_MAX:
-        return  # Counting code takes a hundred times as long as counting lines.
-    lines = code_lines(text)
-    if lines > MODULE_CODE_LINES_MAX:
-        yield Offence(1, f"{lines} lines of code, at most {MODULE_CODE_LINES_MAX}")
+def complexity(function: ast.AST) -> int:
+    """How many ways lead through a function: one, and one more for every decision in it."""
+    ways = 1
+    for node in ast.walk(function):
+        if isinstance(node, _DECISIONS):
+            ways += 1
+        elif isinstance(node, ast.BoolOp):
+            ways += len(node.values) - 1
+        elif isinstance(node, ast.comprehension):
+            ways += 1 + len(node.ifs)
+    return ways
+
+
+def complex_functions(tree: ast.Module) -> Iterator[Offence]:
+    """A function has a complexity of at most 20."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            ways = complexity(node)
+            if ways > COMPLEXITY_MAX:
+                yield Offence(node.lineno, f"{node.name} has a complexity of {ways}")
+
+
+def large_classes(tree: ast.Module) -> Iterator[Offence]:
+    """A class has at most 25 methods."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            methods = sum(isinstance(part, _FUNCTIONS) for part in node.body)
+            if methods > METHODS_MAX:
+                yield Offence(node.lineno, f"{node.name} has {methods} methods")
+
+
+def packed_assignments(tree: ast.Module) -> Iterator[Offence]:
+    """At most two names are on the left of an `=` whose right side is written out."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple):
+            for target in node.targets:
+                if isinstance(target, ast.Tuple) and len(target.elts) > NAMES_PACKED_MAX:
+                    yield Offence(node.lineno, f"assigns {len(target.elts)} names at once")
+
+
+def vague_names(tree: ast.Module) -> Iterator[Offence]:
+    """No variable is called `each`, and no name has a word that means several things."""
+    for node in ast.walk(tree):
+        name = _name_defined(node)
+        words = {*name.lower().strip("_").split("_")}
+        if found := words & _VAGUE or {"each"} & {name}:
+            yield Offence(getattr(node, "lineno", 1), f"{name}: say what it is, not {min(found)}")
+
+
+def _name_defined(node: ast.AST) -> str:
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        return node.id
+    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+        return node.attr
+    if isinstance(node, ast.arg):
+        return node.arg
+    return node.name if isinstance(node, _FUNCTIONS | ast.ClassDef) else ""
 
 
 def long_functions(tree: ast.Module) -> Iterator[Offence]:

@@ -71,6 +71,12 @@ LOCKS_WITH_ADDRESSES = (
     "a @ file:///a.whl\n",
 )
 EVASIONS = ("time.sl" + "eep(1)", "@pytest.mark.sk" + "ipif(x)", "pytest.mark.xf" + "ail")
+TANGLED = "def f(a):\n" + "    if a and a: g()\n" * 10
+PACKED = ("a, b, c = 1, 2, 3", "self.a, self.b, self.c = a, b, c")
+NOT_PACKED = ("a, b = 1, 2", "a, b, c = row", "a = b = c = 0")
+VAGUE = ("for each in letters: pass", "def tell(): pass", "x._held_at = 1", "f = lambda place: 1")
+NOT_VAGUE = ("for letter in letters: pass", "store.told", "def replace(placement): pass")
+LARGE_CLASS = "class C:\n" + "    def m(self): pass\n" * (laws.METHODS_MAX + 1)
 LONG_FUNCTION = "def f():\n" + "    g()\n" * laws.FUNCTION_LINES_MAX
 
 
@@ -85,6 +91,14 @@ def on_tree(law: Callable[[ast.Module], Iterable[Offence]], source: str) -> list
         (laws.broad_catches, BROAD, NARROW),
         (laws.embedded_sql, SQL, NO_SQL),
         (laws.missing_docstring, ("x = 1", ""), ('"""Says something."""',)),
+        (laws.complex_functions, (TANGLED,), (TANGLED.replace(" and a", "", 1),)),
+        (laws.packed_assignments, PACKED, NOT_PACKED),
+        (laws.vague_names, VAGUE, NOT_VAGUE),
+        (
+            laws.large_classes,
+            (LARGE_CLASS,),
+            (LARGE_CLASS.replace("    def m(self): pass\n", "", 1),),
+        ),
         (laws.long_functions, (LONG_FUNCTION,), (LONG_FUNCTION.replace("    g()\n", "", 1),)),
     ],
 )
@@ -98,11 +112,6 @@ def test_a_law_of_syntax_catches_and_lets_pass(
 @pytest.mark.parametrize(
     ("law", "caught", "free"),
     [
-        (
-            laws.long_module,
-            ("x\n" * (laws.MODULE_CODE_LINES_MAX + 1),),
-            ("x\n" * 350, "# why\n\n" * 400 + "x\n"),
-        ),
         (laws.unfinished_marks, ("# TO" + "DO: all", "raise NotImplemented" + "Error"), ("todos",)),
         (
             laws.evasions,

@@ -56,7 +56,7 @@ def _changes_store(function: ast.expr) -> bool:
     if not isinstance(function, ast.Attribute) or function.attr not in CHANGES:
         return False
     owner = ast.unparse(function.value)
-    return owner.startswith(("store.", "self._store."))
+    return owner.startswith(("store.", "context.store.", "self._store."))
 
 
 def test_every_change_in_ops_is_recorded() -> None:
@@ -73,6 +73,7 @@ def test_every_change_in_ops_is_recorded() -> None:
     ("code", "is_found"),
     [
         ("async def verb(store): await store.queues.pause(1)", True),
+        ("async def verb(context): await context.store.queues.pause(1)", True),
         ("async def verb(store):\n async with recorded(store): await store.queues.pause(1)", False),
         ("async def verb(store): await store.queues.list(1)", False),
     ],

@@ -6,7 +6,7 @@ import ast
 import gc
 import inspect
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -92,11 +92,28 @@ STANDALONE = {
     "tickwork.store.sqlite.engine.wakeups": "the stores have one skeleton",
     "tickwork.store.sqlite.messages.dead_copies": "the stores have one skeleton",
     "tickwork.store.sqlite.messages.subscriptions": "the stores have one skeleton",
+    "tickwork.store.sqlite.queues": "the stores have one skeleton",
+    "tickwork.store.postgres.nodes": "the stores have one skeleton",
     "tickwork.testing.steps": "mocks and crashes of steps, which users see as h.steps",
     "tickwork.testing.store_setup": "where a test's store comes from, apart from what drives it",
     "tickwork.testing.recorded_cluster": "for users and the examples, which import it",
 }
 """Modules under 60 lines of code with a single importer, and why each is a file."""
+
+TANGLED = {
+    "core/schedule/change.py": "an update weighs times that were fired, moved and kept",
+    "store/postgres/workflows/workflows.py": "a start checks ids, keys and limits at once",
+    "store/sqlite/messages/settle_statements.py": "an ending carries the effects of every feature",
+}
+"""Modules with a function that has too many ways through it, and what they weigh."""
+
+LARGE = {
+    "core/fields.py": "a method for each kind of field",
+    "facade/engine.py": "what all calls of an app share",
+    "store/contract.py": "an attribute for each noun of a store",
+    "store/postgres/workflows/workflows.py": "the verbs of runs",
+}
+"""Modules with a class of too many methods, and what the methods have in common."""
 
 SLEEPERS = frozenset({ROOT / "tests" / "kit" / "waiting.py"})
 """Where tests wait: one poll loop, bounded, that stops as soon as its condition holds."""
@@ -160,14 +177,23 @@ def texts() -> Iterator[Path]:
 
 
 def keep(
-    law: Callable[[T], Iterable[Offence]], view: Callable[[Path], T], files: Iterable[Path]
+    law: Callable[[T], Iterable[Offence]],
+    view: Callable[[Path], T],
+    files: Iterable[Path],
+    *,
+    known: Mapping[str, str] | None = None,
 ) -> None:
-    """Fails with every offence against the law, one a line."""
+    """Fails with every offence against the law, one a line. `known` modules may offend it; one that
+    does not any more is no exception."""
+    offences = {path: [*law(view(path))] for path in files}
+    excused = {PACKAGE / name for name in known or ()}
     found = [
         f"{path.relative_to(ROOT)}:{offence.line} {offence.what}"
-        for path in files
-        for offence in law(view(path))
+        for path, some in offences.items()
+        if path not in excused
+        for offence in some
     ]
+    found += [f"{path.relative_to(ROOT)} keeps it now" for path in excused if not offences[path]]
     if found:
         pytest.fail("\n".join([inspect.getdoc(law) or "", *found]), pytrace=False)
 
@@ -178,8 +204,33 @@ def test_the_laws_have_something_to_judge() -> None:
     assert ROOT / "pyproject.toml" in shipped_files()
 
 
-def test_no_module_is_too_long() -> None:
-    keep(laws.long_module, read, written())
+def test_no_function_has_too_many_ways_through_it() -> None:
+    keep(laws.complex_functions, parse, written(), known=TANGLED)
+
+
+def test_no_class_has_too_many_methods() -> None:
+    keep(laws.large_classes, parse, written(), known=LARGE)
+
+
+def test_no_assignment_is_packed() -> None:
+    keep(laws.packed_assignments, parse, written())
+
+
+def test_a_name_says_what_it_is() -> None:
+    keep(laws.vague_names, parse, written())
+
+
+def test_no_class_name_stands_twice_in_a_layer() -> None:
+    modules_of: dict[tuple[str, str], list[str]] = {}
+    for path in modules():
+        layer, *rest = path.relative_to(PACKAGE).parts
+        if layer == "store" and rest[0] in ("nouns", "postgres", "sqlite"):
+            layer = f"store/{rest[0]}"  # The contract, and who keeps it.
+        for node in parse(path).body:
+            if isinstance(node, ast.ClassDef):
+                module = str(path.relative_to(PACKAGE))
+                modules_of.setdefault((layer, node.name), []).append(module)
+    assert {name: found for name, found in modules_of.items() if len(found) > 1} == {}
 
 
 def test_a_small_module_with_one_importer_says_why_it_stands_alone() -> None:

@@ -26,7 +26,7 @@ from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 from litestar.openapi.spec import SecurityScheme
 
 from tickwork.api.nul import refuse_nul
-from tickwork.api.serving import Serving
+from tickwork.api.server_state import ServerState
 from tickwork.core.access import Caller, Permission, check_access
 from tickwork.core.http.client_address import PROXY_HEADERS, names_loopback
 from tickwork.core.session import check_csrf
@@ -57,60 +57,60 @@ async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
     declared = handler.opt.get("permission")
     if declared == OPEN or connection.scope.get("method") == "OPTIONS":
         return  # OPTIONS says no more than the description of the API, which is open.
-    serving: Serving = connection.app.state.serving
-    if handler.opt.get("open_on_loopback") is True and is_from_here(serving, connection):
+    server: ServerState = connection.app.state.server
+    if handler.opt.get("open_on_loopback") is True and is_from_here(server, connection):
         return
-    caller = await authenticated(serving, connection)
+    caller = await authenticated(server, connection)
     check_access(
         caller, Permission(str(declared)), is_open_to_owners=handler.opt.get("owners") is True
     )
-    await check_rate(serving, caller)
+    await check_rate(server, caller)
     connection.scope["auth"] = caller
     ACTOR.set(caller.name)
 
 
-async def check_rate(serving: Serving, caller: Caller) -> None:
+async def check_rate(server: ServerState, caller: Caller) -> None:
     """Counts a request. Raises `RateExceeded` if its key, or all keys of its tenant together, make
     too many. The quota of a tenant does not hold for the operator, who can change it."""
-    if serving.gate is not None:
-        quota = None if caller.is_operator else await request_quota(serving.context(caller))
-        serving.gate.check(caller, quota)
+    if server.gate is not None:
+        quota = None if caller.is_operator else await request_quota(server.context(caller))
+        server.gate.check(caller, quota)
 
 
-async def authenticated(serving: Serving, connection: Connection) -> Caller:
+async def authenticated(server: ServerState, connection: Connection) -> Caller:
     """Who makes a request: the header `Authorization` says so, and without it the cookie of the
     console. A change with a cookie needs the CSRF token of its session."""
-    if serving.authenticator is None:
+    if server.authenticator is None:
         raise StoreUnavailable("this process has no database")
     authorization, tenant = (
         connection.headers.get(name) for name in ("Authorization", TENANT_HEADER)
     )
-    secret = connection.cookies.get(session_cookie(serving, connection))
+    secret = connection.cookies.get(session_cookie(server, connection))
     if authorization is not None or secret is None:
-        return await caller_with_key(serving, connection, authorization, tenant)
-    signed_in = await serving.authenticator.caller_of_session(secret, tenant)
+        return await caller_with_key(server, connection, authorization, tenant)
+    signed_in = await server.authenticator.caller_of_session(secret, tenant)
     if connection.scope.get("method") not in _READS:
         check_csrf(secret, connection.headers.get(CSRF_HEADER))
     return signed_in.caller
 
 
 async def caller_with_key(
-    serving: Serving,
+    server: ServerState,
     connection: Connection,
     authorization: str | None,
     tenant: str | None,
 ) -> Caller:
     """Who has this key. Wrong keys are counted by the address of the client, and refused with
     `RateExceeded` if there are too many."""
-    if serving.authenticator is None:
+    if server.authenticator is None:
         raise StoreUnavailable("this process has no database")
-    gate = serving.gate
+    gate = server.gate
     if gate is None:
-        return await serving.authenticator.caller(authorization, tenant)
-    host = client_of(serving, connection)
+        return await server.authenticator.caller(authorization, tenant)
+    host = client_of(server, connection)
     credential = None if authorization is None else _print_of(authorization)
     async with gate.guess(host, credential):
-        return await serving.authenticator.caller(authorization, tenant)
+        return await server.authenticator.caller(authorization, tenant)
 
 
 def _print_of(authorization: str) -> str:
@@ -118,42 +118,42 @@ def _print_of(authorization: str) -> str:
     return blake2b(authorization.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def is_direct(serving: Serving, connection: Connection) -> bool:
+def is_direct(server: ServerState, connection: Connection) -> bool:
     """Whether a request comes from this machine, and through no proxy: one on this machine may
     forward requests of others."""
     return (
-        serving.is_on_loopback
+        server.is_on_loopback
         and not any(name in connection.headers for name in PROXY_HEADERS)
-        and not serving.trusted_proxies.has(_peer(connection))
+        and not server.trusted_proxies.has(_peer(connection))
     )
 
 
-def is_from_here(serving: Serving, connection: Connection) -> bool:
+def is_from_here(server: ServerState, connection: Connection) -> bool:
     """Whether a request comes from a program on this machine, and not from a page of another site
     in a browser on it."""
-    return is_direct(serving, connection) and names_loopback(connection.headers.get("Host"))
+    return is_direct(server, connection) and names_loopback(connection.headers.get("Host"))
 
 
-def client_of(serving: Serving, connection: Connection) -> str:
+def client_of(server: ServerState, connection: Connection) -> str:
     """The address of the client, for logs and limits."""
     forwarded_for = connection.headers.get("X-Forwarded-For")
-    return serving.trusted_proxies.client(_peer(connection), forwarded_for) or "unknown"
+    return server.trusted_proxies.client(_peer(connection), forwarded_for) or "unknown"
 
 
-def session_cookie(serving: Serving, connection: Connection) -> str:
+def session_cookie(server: ServerState, connection: Connection) -> str:
     """The name of the console's cookie. With its prefix a browser takes it only over TLS, from this
     host and for all paths, so that no other host of the domain can set one."""
-    return SESSION_COOKIE if is_direct(serving, connection) else f"__Host-{SESSION_COOKIE}"
+    return SESSION_COOKIE if is_direct(server, connection) else f"__Host-{SESSION_COOKIE}"
 
 
-def check_origin(serving: Serving, connection: Connection) -> None:
+def check_origin(server: ServerState, connection: Connection) -> None:
     """Raises `Forbidden` for a request that a page of another site makes: a browser names that site
     in `Origin`. A program names none."""
     origin, host = (connection.headers.get(name) for name in ("Origin", "Host"))
     if origin is None:
         return
     own = {f"http://{host}", f"https://{host}"}
-    public_url = serving.outside.public_url()
+    public_url = server.outside.public_url()
     if public_url is not None:
         own.add("/".join(public_url.split("/")[:3]))
     if origin.lower() not in {address.lower() for address in own}:
@@ -166,7 +166,7 @@ def _peer(connection: Connection) -> str | None:
 
 
 def caller_of_request(request: Request[Any, Any, Any]) -> Caller:
-    """The dependency `caller`. It names `serving` so that one is provided after the other: Litestar
+    """The dependency `caller`. It names `server` so that one is provided after the other: Litestar
     starts a task for each of several dependencies that it can provide at once."""
     caller = request.auth
     assert isinstance(caller, Caller)

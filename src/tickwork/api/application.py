@@ -55,7 +55,7 @@ from tickwork.api.routes.subscriptions import SUBSCRIPTION_ROUTES
 from tickwork.api.routes.tenants import TENANT_ROUTES
 from tickwork.api.routes.why import WHY_ROUTES
 from tickwork.api.routes.workflows import WORKFLOW_ROUTES
-from tickwork.api.serving import AppTypes, Serving, context_of_request
+from tickwork.api.server_state import AppTypes, ServerState, context_of_request
 from tickwork.core import when
 from tickwork.core.http.client_address import TrustedProxies
 from tickwork.core.jwt_issuer import Issuer
@@ -142,7 +142,7 @@ def create_api(
     """
     check_jwt = JwtChecker(issuers, monotonic).caller if issuers else None
     metrics_registry = registry or CollectorRegistry()
-    serving = Serving(
+    server = ServerState(
         now=now,
         limits=limits,
         registry=metrics_registry,
@@ -155,20 +155,20 @@ def create_api(
 
     @asynccontextmanager
     async def with_store(_: Litestar) -> AsyncIterator[None]:
-        serving.is_stopping = False
-        if serving.gate is not None:
-            serving.gate.clear()
+        server.is_stopping = False
+        if server.gate is not None:
+            server.gate.clear()
         async with AsyncExitStack() as opened:
             if open_store is not None:
-                store = serving.opened = await open_store()
+                store = server.opened = await open_store()
                 opened.push_async_callback(store.close)
-                serving.authenticator = Authenticator(store, monotonic, check_jwt)
-                opened.push_async_callback(serving.authenticator.close)
+                server.authenticator = Authenticator(store, monotonic, check_jwt)
+                opened.push_async_callback(server.authenticator.close)
                 if beside is not None:
                     await opened.enter_async_context(beside(store))
             yield
 
-    api = _application(serving, with_store)
+    api = _application(server, with_store)
     api.state.documentation = documentation(api)
     check_declarations(api)
     api.asgi_handler = compress_answers(keep_slashes(api.asgi_handler))
@@ -176,18 +176,18 @@ def create_api(
 
 
 def _application(
-    serving: Serving, lifespan: Callable[[Litestar], AbstractAsyncContextManager[None]]
+    server: ServerState, lifespan: Callable[[Litestar], AbstractAsyncContextManager[None]]
 ) -> Litestar:
     return Litestar(
         lifespan=[lifespan],
         route_handlers=_ROUTES,
         dependencies={
-            "serving": Provide(lambda: serving, sync_to_thread=False),
+            "server": Provide(lambda: server, sync_to_thread=False),
             "caller": Provide(caller_of_request, sync_to_thread=False),
             "context": Provide(context_of_request, sync_to_thread=False),
         },
         guards=[guard],
-        state=State({"serving": serving}),
+        state=State({"server": server}),
         before_request=_refuse_unknown,
         before_send=[add_headers],
         middleware=[_trace_requests] if spans.is_on() else [],

@@ -132,7 +132,7 @@ def _listen(settings: Settings) -> socket.socket:
 
 def _serve(settings: Settings, listener: socket.socket, first_key: CreatedKey | None) -> None:
     from tickwork.api.serve import ServerWithStreams, server_config
-    from tickwork.api.serving import stop_streams
+    from tickwork.api.server_state import stop_streams
     from tickwork.ops.keys import first_key_text
     from tickwork.server import build_api, connection_limits, open_to_others
     from tickwork.service.observe.log_set_up import LogSetUp

@@ -22,7 +22,7 @@ from litestar.params import FromPath, HeaderParameter
 from tickwork.api.bodies import READS_BODY, read_object
 from tickwork.api.problems import described
 from tickwork.api.schedule_schemas import CompletedAnswer
-from tickwork.api.serving import Serving
+from tickwork.api.server_state import ServerState
 from tickwork.core.delivery.callback import STATUSES, TOKEN_HEADER
 from tickwork.core.public_id import Prefix, read_path_id
 from tickwork.core.schedule.firing import FiringStatus
@@ -79,7 +79,7 @@ class _Completion(Operation):
 async def complete(
     firing_id: FromPath[str],
     request: Request[Any, Any, Any],
-    serving: NamedDependency[Serving],
+    server: NamedDependency[ServerState],
     complete_token: Annotated[
         str | None, HeaderParameter(name=TOKEN_HEADER, description=_HEADER, required=False)
     ] = None,
@@ -97,7 +97,7 @@ async def complete(
     raw = await request.body()
     fields = read_object(raw) if raw.strip() else {}
     wanted = read_path_id(Prefix.FIRING, firing_id, "firing")
-    done = await complete_firing(serving.store, token, fields, firing_id=wanted)
+    done = await complete_firing(server.store, token, fields, firing_id=wanted)
     return CompletedAnswer.of(done)
 
 

@@ -13,7 +13,7 @@ from tickwork import __version__
 from tickwork.api.access import SECURITY_SCHEME
 from tickwork.api.problems import described
 from tickwork.api.schemas import Health, Readiness
-from tickwork.api.serving import Serving
+from tickwork.api.server_state import ServerState
 from tickwork.ops.cluster import roles_without_process
 
 
@@ -39,10 +39,10 @@ def healthz() -> Health:
     tags=["health"],
     responses=described(400, 503),
 )
-async def readyz(serving: NamedDependency[Serving]) -> Readiness:
+async def readyz(server: NamedDependency[ServerState]) -> Readiness:
     """Responds with 200 if the database answers, otherwise with 503. `missing` lists the roles that
     no live process has; this process serves requests without them."""
-    return Readiness(status="ready", missing=await roles_without_process(serving.store))
+    return Readiness(status="ready", missing=await roles_without_process(server.store))
 
 
 @get(
@@ -56,7 +56,7 @@ async def readyz(serving: NamedDependency[Serving]) -> Readiness:
     responses=described(400, 401, 403),
     sync_to_thread=True,
 )
-def metrics(serving: NamedDependency[Serving]) -> Response[bytes]:
+def metrics(server: NamedDependency[ServerState]) -> Response[bytes]:
     """Returns metrics in the Prometheus text format. Needs no key if the server listens on a
     loopback address, the request comes through no proxy, and its `Host` is this machine."""
-    return Response(generate_latest(serving.registry), media_type=CONTENT_TYPE_LATEST)
+    return Response(generate_latest(server.registry), media_type=CONTENT_TYPE_LATEST)

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from tickwork.api.operation import operation
 from tickwork.api.query import body_reader, finished
-from tickwork.api.serving import Serving
+from tickwork.api.server_state import ServerState
 from tickwork.core.access import Caller, Permission
 from tickwork.core.fields import Reader, shown
 from tickwork.core.limits import DELAY_SECONDS_MAX, LEASE_SECONDS_MAX
@@ -142,7 +142,7 @@ async def pull_messages(
     queue: FromPath[str],
     data: Annotated[dict[str, Any], Body(examples=_PULL)],
     context: NamedDependency[Context],
-    serving: NamedDependency[Serving],
+    server: NamedDependency[ServerState],
 ) -> PullAnswer:
     """Leases messages. Ack them, or they are handed out again when the lease has expired.
 
@@ -156,7 +156,7 @@ async def pull_messages(
     if reader.has("visibility_timeout_ms"):
         lease = reader.integer("visibility_timeout_ms", 0, LEASE_SECONDS_MAX * 1000)
     finished(reader)
-    pulled = await serving.puller.pull(
+    pulled = await server.puller.pull(
         context.store,
         context.scope,
         queue,

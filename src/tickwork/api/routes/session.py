@@ -30,7 +30,7 @@ from tickwork.api.access import (
 )
 from tickwork.api.bodies import Documented
 from tickwork.api.query import body_reader, finished, flag
-from tickwork.api.serving import Serving
+from tickwork.api.server_state import ServerState
 from tickwork.core.access import Caller, Permission
 from tickwork.core.session import SESSION_SECONDS, csrf_token, session_ended
 from tickwork.errors import StoreUnavailable, Unauthorized
@@ -67,28 +67,28 @@ _NOT_STORED = {"Cache-Control": "no-store"}
 async def sign_in(
     data: Annotated[dict[str, Any], Body()],
     request: Request[Any, Any, Any],
-    serving: NamedDependency[Serving],
+    server: NamedDependency[ServerState],
 ) -> Response[SessionAnswer]:
     """Starts a session and sets its cookie."""
-    check_origin(serving, request)
+    check_origin(server, request)
     if request.content_type[0].strip().lower() != "application/json":
         raise HTTPException(status_code=415)  # A form of another site could send anything else.
     reader = body_reader(data, "key", "end_others")
     token = (reader.text("key") or "").strip()
     ends_others = flag(reader, data, "end_others")
     finished(reader)
-    authenticator = _authenticator(serving)
+    authenticator = _authenticator(server)
     try:
-        caller = await caller_with_key(serving, request, f"Bearer {token}", None)
+        caller = await caller_with_key(server, request, f"Bearer {token}", None)
     except Unauthorized:
-        _log.warning("a sign-in from %s was refused", client_of(serving, request))
+        _log.warning("a sign-in from %s was refused", client_of(server, request))
         raise
-    await check_rate(serving, caller)
+    await check_rate(server, caller)
     ACTOR.set(caller.name)
-    started = await start_session(serving.store, caller, token, ends_others=ends_others)
+    started = await start_session(server.store, caller, token, ends_others=ends_others)
     if ends_others:
         authenticator.forget_sessions(caller.key_id)
-    cookie = _cookie(request, serving, started.secret, int(SESSION_SECONDS))
+    cookie = _cookie(request, server, started.secret, int(SESSION_SECONDS))
     return Response(
         _answer(caller, started.secret, started.session.expires_at),
         cookies=[cookie],
@@ -98,11 +98,11 @@ async def sign_in(
 
 @get(_PATH, **_OPEN)
 async def who(
-    request: Request[Any, Any, Any], serving: NamedDependency[Serving]
+    request: Request[Any, Any, Any], server: NamedDependency[ServerState]
 ) -> Response[SessionAnswer]:
     """Says who is signed in. An operator may name the tenant to act for."""
-    secret = _secret(request, serving)
-    signed_in = await _authenticator(serving).caller_of_session(
+    secret = _secret(request, server)
+    signed_in = await _authenticator(server).caller_of_session(
         secret, request.headers.get(TENANT_HEADER)
     )
     return Response(_answer(signed_in.caller, secret, signed_in.expires_at), headers=_NOT_STORED)
@@ -110,39 +110,41 @@ async def who(
 
 @delete(_PATH, status_code=204, **_OPEN)
 async def sign_out(
-    request: Request[Any, Any, Any], serving: NamedDependency[Serving]
+    request: Request[Any, Any, Any], server: NamedDependency[ServerState]
 ) -> Response[None]:
     """Ends the session and removes its cookie."""
-    secret = _secret(request, serving)
-    caller = await authenticated(serving, request)
+    secret = _secret(request, server)
+    caller = await authenticated(server, request)
     ACTOR.set(caller.name)
-    await end_session(serving.store, caller, secret)
-    _authenticator(serving).forget_session(secret)
-    return Response(None, cookies=[_cookie(request, serving, "", 0)], headers=_NOT_STORED)
+    await end_session(server.store, caller, secret)
+    _authenticator(server).forget_session(secret)
+    return Response(None, cookies=[_cookie(request, server, "", 0)], headers=_NOT_STORED)
 
 
-def _authenticator(serving: Serving) -> Authenticator:
-    if serving.authenticator is None:
+def _authenticator(server: ServerState) -> Authenticator:
+    if server.authenticator is None:
         raise StoreUnavailable("this process has no database")
-    return serving.authenticator
+    return server.authenticator
 
 
-def _secret(request: Request[Any, Any, Any], serving: Serving) -> str:
-    secret = request.cookies.get(session_cookie(serving, request))
+def _secret(request: Request[Any, Any, Any], server: ServerState) -> str:
+    secret = request.cookies.get(session_cookie(server, request))
     if secret is None:
         raise session_ended()
     return secret
 
 
-def _cookie(request: Request[Any, Any, Any], serving: Serving, value: str, seconds: int) -> Cookie:
+def _cookie(
+    request: Request[Any, Any, Any], server: ServerState, value: str, seconds: int
+) -> Cookie:
     return Cookie(
-        session_cookie(serving, request),
+        session_cookie(server, request),
         value=value,
         path="/",
         max_age=seconds,
         httponly=True,
         samesite="strict",
-        secure=not is_direct(serving, request),
+        secure=not is_direct(server, request),
     )
 
 

@@ -23,7 +23,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from tickwork.api.access import authenticated
 from tickwork.api.operation import operation
-from tickwork.api.serving import Serving
+from tickwork.api.server_state import ServerState
 from tickwork.clock import monotonic
 from tickwork.core.access import Caller, Permission
 from tickwork.core.stream import StreamEvent
@@ -75,17 +75,17 @@ LastEventId = Annotated[
 async def stream(
     request: Request[Any, Any, Any],
     context: NamedDependency[Context],
-    serving: NamedDependency[Serving],
+    server: NamedDependency[ServerState],
     caller: NamedDependency[Caller],
     last_event_id: LastEventId = None,
 ) -> Stream:
     """Sends system events such as `message.dead`, and changes such as `schedule.pause`, as they
     happen. Each is a hint to read again what it names."""
-    serving.streams.check_room(caller.tenant, caller.name)
+    server.streams.check_room(caller.tenant, caller.name)
     last_id = _read_id(last_event_id)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return Stream(
-        _pieces(context, serving, caller, request, last_id),
+        _pieces(context, server, caller, request, last_id),
         media_type="text/event-stream",
         headers=headers,
     )
@@ -93,7 +93,7 @@ async def stream(
 
 async def _pieces(
     context: Context,
-    serving: Serving,
+    server: ServerState,
     caller: Caller,
     request: Request[Any, Any, Any],
     last_id: UUID | None,
@@ -101,7 +101,7 @@ async def _pieces(
     """The text of the stream. Nothing is kept for a reader: the next events are taken when it has
     read the last ones."""
     yield f"retry: {RETRY_MILLISECONDS}\n\n"
-    streams, store = serving.streams, context.store
+    streams, store = server.streams, context.store
     try:
         stream = streams.opened(store, caller.tenant, caller.name, last_id)
     except TooMany:  # Others were opened since the request was let in.
@@ -110,7 +110,7 @@ async def _pieces(
     with stream as opened:
         heartbeat_at = check_at = monotonic() + HEARTBEAT_SECONDS
         while True:
-            piece, reason = "", "stopping" if serving.is_stopping else None
+            piece, reason = "", "stopping" if server.is_stopping else None
             opened.news.clear()
             try:
                 piece = "".join(map(_text, await opened.new_events()))
@@ -118,7 +118,7 @@ async def _pieces(
                 reason = "behind"
             if monotonic() >= check_at:
                 check_at = monotonic() + HEARTBEAT_SECONDS
-                if (refusal := await _refusal(serving, request)) is not None:
+                if (refusal := await _refusal(server, request)) is not None:
                     piece, reason = "", refusal
             if not piece and monotonic() >= heartbeat_at:
                 piece = ": heartbeat\n\n"
@@ -130,23 +130,23 @@ async def _pieces(
             if reason is not None:
                 yield _closed(reason)
                 return
-            await _wait(serving, opened.news, heartbeat_at)
+            await _wait(server, opened.news, heartbeat_at)
 
 
 def _closed(reason: str) -> str:
     return f'event: closed\ndata: {{"reason":"{reason}"}}\n\n'
 
 
-async def _wait(serving: Serving, news: asyncio.Event, until: float) -> None:
-    while not news.is_set() and not serving.is_stopping and monotonic() < until:
+async def _wait(server: ServerState, news: asyncio.Event, until: float) -> None:
+    while not news.is_set() and not server.is_stopping and monotonic() < until:
         with suppress(TimeoutError):
             await asyncio.wait_for(news.wait(), WAKE_SECONDS)
 
 
-async def _refusal(serving: Serving, request: Request[Any, Any, Any]) -> str | None:
+async def _refusal(server: ServerState, request: Request[Any, Any, Any]) -> str | None:
     """Why the caller may not read any more."""
     try:
-        await authenticated(serving, request)
+        await authenticated(server, request)
     except (Unauthorized, Forbidden) as error:
         return error.code
     return None

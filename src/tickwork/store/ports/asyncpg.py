@@ -19,7 +19,9 @@ class AsyncpgPort:
     """The pool of one database."""
 
     def __init__(self, database: Database, moment: Moment, wakeups: PostgresWakeups) -> None:
-        self._database, self._moment, self._wakeups = database, moment, wakeups
+        self._database = database
+        self._moment = moment
+        self._wakeups = wakeups
 
     async def run(self, make: Callable[[], Steps[T]], way: Way) -> T:
         runs = attempts(make)

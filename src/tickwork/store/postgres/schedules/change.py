@@ -60,7 +60,7 @@ NEAR = timedelta(seconds=5)
 """Time ahead within which a sleeping leader is woken."""
 
 
-class _Changed(NamedTuple):
+class _ChangedSchedule(NamedTuple):
     """A change that was carried out, and the work after the commit."""
 
     schedule: Schedule
@@ -134,7 +134,7 @@ class Changer:
         withdraw: WithdrawScope,
         decide: Decision,
         under: Grant | None,
-    ) -> _Changed:
+    ) -> _ChangedSchedule:
         seen = None
         if scope.tenant is None or is_name(scope.tenant):
             seen = await connection.fetchrow(SQL.get_schedule, [scope.tenant], [schedule_id])
@@ -182,7 +182,9 @@ class Changer:
                 await check_number(connection, limits, [seen["owner"]])
         left.free_bytes(room)
         after_commit = await self._removal.apply_effects(connection, left, room, keys)
-        return _Changed(schedule, after_commit, row["queue_id"], fires, row["type"], now, copies)
+        return _ChangedSchedule(
+            schedule, after_commit, row["queue_id"], fires, row["type"], now, copies
+        )
 
     async def _take_keys(self, connection: Connection, tenant: str, schedule_id: UUID) -> set[Key]:
         """Locks the keys of waiting slots, and the key that new slots would have."""
@@ -288,7 +290,7 @@ class Changer:
         )
         return schedule_rows.schedule(row)
 
-    async def _finish(self, changed: _Changed) -> None:
+    async def _finish(self, changed: _ChangedSchedule) -> None:
         """Counts messages and wakes consumers after the commit."""
         schedule = changed.schedule
         if changed.fires:

@@ -59,7 +59,7 @@ _BECOMES = {
 }
 
 
-class Recorded(Struct, frozen=True):
+class RecordedSlot(Struct, frozen=True):
     """A recorded attempt, and the last outcome of its schedule; None if it has no schedule."""
 
     firing_id: UUID
@@ -79,7 +79,7 @@ class EffectAndSlot(NamedTuple):
     effect: ScheduleEffect = NO_EFFECT
     slot: datetime | None = None
 
-    def after(self, ended: Recorded) -> EffectAndSlot:
+    def after(self, ended: RecordedSlot) -> EffectAndSlot:
         slot = ended.slot if ended.record.has_follow_up else self.slot
         return EffectAndSlot(self.effect.with_result(ended.record), slot)
 
@@ -103,7 +103,7 @@ class SlotOutcomes:
 
     async def record(
         self, connection: Connection, endings: Iterable[Ending]
-    ) -> dict[Claim, Recorded]:
+    ) -> dict[Claim, RecordedSlot]:
         """Records attempts at slots. Valid claims stay valid until the commit."""
         chosen = [(ending.claim, ending.firing) for ending in endings if ending.firing is not None]
         if not chosen:
@@ -126,10 +126,10 @@ class SlotOutcomes:
             once([_channels(firing) for firing in firings]),
             once([firing.is_attempt for firing in firings]),
         )
-        recorded: dict[Claim, Recorded] = {}
+        recorded: dict[Claim, RecordedSlot] = {}
         for number, schedule_id, slot, run, finished_at, count, error, status, attempt in rows:
             claim, firing = chosen[number - 1]
-            recorded[claim] = Recorded(
+            recorded[claim] = RecordedSlot(
                 ids[number - 1],
                 firing,
                 (claim.tenant, schedule_id),
@@ -142,7 +142,10 @@ class SlotOutcomes:
         return recorded
 
     async def forget(
-        self, connection: Connection, doubles: Iterable[Claim], recorded: Mapping[Claim, Recorded]
+        self,
+        connection: Connection,
+        doubles: Iterable[Claim],
+        recorded: Mapping[Claim, RecordedSlot],
     ) -> None:
         """Deletes the records of duplicate events."""
         known = [claim for claim in doubles if claim in recorded]
@@ -209,7 +212,7 @@ def _has_ended(row: asyncpg.Record) -> bool:
     return is_active(ScheduleStatus(row["old_status"])) > is_active(ScheduleStatus(row["status"]))
 
 
-def effects_of(recorded: Mapping[Claim, Recorded], counted: Iterable[Claim]) -> Effects:
+def effects_of(recorded: Mapping[Claim, RecordedSlot], counted: Iterable[Claim]) -> Effects:
     """The effects of counted outcomes on their schedules, in the order of slots; schedules that
     do not change are left out."""
     ended = [recorded[claim] for claim in counted if claim in recorded]
@@ -234,7 +237,7 @@ def effects_of(recorded: Mapping[Claim, Recorded], counted: Iterable[Claim]) -> 
 
 
 async def result_groups(
-    connection: Connection, recorded: Mapping[Claim, Recorded], counted: Iterable[Claim]
+    connection: Connection, recorded: Mapping[Claim, RecordedSlot], counted: Iterable[Claim]
 ) -> list[Group]:
     """Returns the results of counted outcomes as messages for those that their schedules name, and
     stores the deliveries among them. Store the messages in the same
@@ -280,7 +283,7 @@ async def result_groups(
 
 
 def paused_by(
-    recorded: Mapping[Claim, Recorded], effects: Effects, paused: Iterable[ScheduleKey]
+    recorded: Mapping[Claim, RecordedSlot], effects: Effects, paused: Iterable[ScheduleKey]
 ) -> list[Paused]:
     """What paused each schedule: of several slots the last one."""
     return [
@@ -297,7 +300,7 @@ def paused_by(
     ]
 
 
-def _is_usual(ended: Recorded) -> bool:
+def _is_usual(ended: RecordedSlot) -> bool:
     """Whether it is a success of a schedule whose last outcome was one."""
     return ended.record.is_plain_success and ended.shown == AFTER_SUCCESS
 

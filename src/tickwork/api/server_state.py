@@ -1,4 +1,4 @@
-"""What the application serves with, injected as `serving`; and the context of a caller's verbs."""
+"""What the application serves with, injected as `server`; and the context of a caller's verbs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class AppTypes:
 
 
 @dataclass
-class Serving:
+class ServerState:
     """The clock, the limits for schedules, the store and who checks keys while the application
     serves, and the metrics of this process. `is_on_loopback`: it listens on this machine only.
     What `trusted_proxies` say about their clients is believed. `is_stopping`: streams end, so that
@@ -74,13 +74,13 @@ class Serving:
 
 
 def context_of_request(
-    serving: NamedDependency[Serving], caller: NamedDependency[Caller]
+    server: NamedDependency[ServerState], caller: NamedDependency[Caller]
 ) -> Context:
     """The dependency `context`."""
-    return serving.context(caller)
+    return server.context(caller)
 
 
 def stop_streams(api: Litestar) -> None:
     """Ends the open streams, which would keep the server from stopping."""
-    serving: Serving = api.state.serving
-    serving.is_stopping = True
+    server: ServerState = api.state.server
+    server.is_stopping = True
