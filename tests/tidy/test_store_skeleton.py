@@ -60,7 +60,7 @@ CLASSES: dict[Path, Listed] = {
             "messages/settle_statements:Settled",
             "schedules/slot_messages:Planned",
             "schedules/slot_outcome:Paused",
-            "schedules/slot_outcome:Recorded",
+            "schedules/slot_outcome:RecordedSlot",
             "schedules/slot_outcome:EffectAndSlot",
         ),
         "messages of many callers in one statement": ("messages/send:Group",),
