@@ -246,10 +246,11 @@ async def test_endpoint(context: Context, reference: UUID | str) -> Attempt:
         headers=delivery_headers(event.id, attempt=1, fence=1),
         sent_at=now,
     )
+    sink = context.outside.webhook_sink()
     try:
-        return attempt_of(await context.outside.webhook_sink().deliver(request), 1, now)
+        return attempt_of(await sink.deliver(request), 1, now)
     finally:
-        await context.outside.webhook_sink().close()
+        await sink.close()
 
 
 async def disable_endpoint(context: Context, reference: UUID | str, reason: str) -> Endpoint:
