@@ -85,6 +85,10 @@ bench-peers: $(DEV_READY) browser ## install others in .venv-peers, and measure 
 	$(BUILT_IF_POSSIBLE)
 	$(BIN)/python -m bench.peers.install; $(BIN)/python -m bench --only worker,scheduler,delivery,durable,console
 
+.PHONY: house
+house: $(DEV_READY) ## print numbers of the tree: how often a noun is written
+	$(BIN)/python -m bench.house
+
 .PHONY: bench-large
 bench-large: $(DEV_READY) ## measure with ten million schedules; takes an hour or more
 	$(BIN)/python -m bench.large
