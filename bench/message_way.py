@@ -19,14 +19,12 @@ from pathlib import Path
 from types import CodeType, FrameType
 
 import tickwork
+from tests.kit.waiting import eventually
 from tickwork import Message, Tickwork
 
 PACKAGE = str(Path(tickwork.__file__).parent)
 IDLE_SECONDS = 3.0
 """Seconds for which an app that only waits is watched."""
-
-POLL_SECONDS = 0.01
-"""Seconds between two looks at what is left."""
 
 TIMEOUT_SECONDS = 30.0
 """Seconds that a message may take."""
@@ -64,22 +62,21 @@ async def follow(database: str) -> set[CodeType]:
     async def handle(_message: Message[int]) -> None:
         done.set()
 
-    async def left() -> int:
+    async def is_gone() -> bool:
         stats = await letters.stats()
-        return stats.counts.ready + stats.counts.claimed
+        return stats.counts.ready + stats.counts.claimed == 0
 
     async def send_one() -> None:
         done.clear()
         await letters.send(1)
         async with asyncio.timeout(TIMEOUT_SECONDS):
             await done.wait()
-            while await left():
-                await asyncio.sleep(POLL_SECONDS)
+            await eventually(is_gone, what="the message is gone")
 
     async with app.running():
         await send_one()
         waiting = await follower.during(lambda: asyncio.sleep(IDLE_SECONDS))
-        looking = await follower.during(left)
+        looking = await follower.during(is_gone)
         sending = await follower.during(send_one)
     follower.stop()
     return sending - waiting - looking

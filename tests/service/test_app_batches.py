@@ -307,7 +307,9 @@ async def test_a_bare_send_commits_when_the_handler_returns(
     async with harness(app, database=database) as h:
         await work.send_batch(["a", "b", "c"])
         await h.drain()
-        assert [message.body for message in await h.sent("out")] == ([] if is_failing else ["3 came"])
+        assert [message.body for message in await h.sent("out")] == (
+            [] if is_failing else ["3 came"]
+        )
 
 
 async def test_a_bare_send_belongs_to_a_message_that_was_acked(
