@@ -124,7 +124,7 @@ ID_PREFIXES = {
     "message": "msg",
     "schedule": "sch",
 }
-"""The prefix of an id by the kind of what does not exist: that of `core.public_id.Prefix`."""
+"""The prefix of an id by the kind of what does not exist: that of `core.answers.ids.Prefix`."""
 
 
 class NotFound(TickworkError):

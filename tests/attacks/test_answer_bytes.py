@@ -22,8 +22,8 @@ from tests.kit.api import new_key
 from tests.stores.clock import VirtualClock
 from tickwork import Client
 from tickwork.api.pages import PAGE_BYTES_MAX
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.model import DEFAULT, SYSTEM
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.workflow import control
 from tickwork.core.workflow.model import Checkpoint, NewEvent, RunStep, StepKind, StepState
 from tickwork.core.workflow.queue import runs_queue

@@ -7,9 +7,9 @@ from uuid import UUID
 import pytest
 
 from tests.cli.kit import Desk, kill
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import DEFAULT, NewMessage, QueueSettings
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.ops.batches import create_batch
 from tickwork.ops.context import Context
 from tickwork.store.contract import Store

@@ -30,6 +30,7 @@ from tests.conformance.acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.message.batch import (
     BATCH_COMPLETED,
     BATCH_RETENTION_SECONDS,
@@ -39,7 +40,6 @@ from tickwork.core.message.batch import (
     completion_event,
 )
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, Ending, Fate, SettleResult
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.stats import CounterName
 from tickwork.errors import BacklogFull, InvalidInput, NotFound
 from tickwork.store.contract import Store

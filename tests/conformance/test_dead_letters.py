@@ -23,6 +23,7 @@ from tests.conformance.acts import (
     settle,
 )
 from tests.stores.clock import VirtualClock
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.message.dead_letter import DeadGroup, DeadLetter, Pace, Resolution, Selection
 from tickwork.core.message.error_summary import fingerprint
 from tickwork.core.model import (
@@ -35,7 +36,6 @@ from tickwork.core.model import (
     Reaped,
     Scope,
 )
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import Conflict, InvalidInput, NotFound
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id

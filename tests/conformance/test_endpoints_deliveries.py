@@ -25,6 +25,7 @@ from tests.conformance.endpoint_acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.delivery.breaker import FAILURES_IN_ROW_MAX
 from tickwork.core.delivery.endpoint import (
     DELIVERY_RETENTION_SECONDS,
@@ -42,7 +43,6 @@ from tickwork.core.delivery.outcome import ErrorKind
 from tickwork.core.delivery.slot_delivery import SlotDelivery
 from tickwork.core.message.dead_letter import Pace, Resolution, Selection
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, Fate, Message
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id

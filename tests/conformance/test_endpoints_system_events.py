@@ -28,10 +28,10 @@ from tests.conformance.endpoint_acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE, read_endpoint_envelope
 from tickwork.core.message.system_events import shard_stalled_event
 from tickwork.core.model import DEFAULT, SYSTEM, Fate
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)

@@ -9,11 +9,11 @@ from tests.conformance.acts import ALL, claim_one, kill_holders, make_queue, pul
 from tests.conformance.schedule_acts import again, created_due, end_next, trigger
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.delivery.target import DELIVERIES_QUEUE, DELIVERIES_SETTINGS, read_envelope
 from tickwork.core.message import decide
 from tickwork.core.message.outcome import Failed, Outcome, Permanent, Snoozed, Succeeded
 from tickwork.core.model import DEFAULT, LOST_CLAIMS_MAX, SYSTEM, Message, QueueSettings
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.firing import ResultTarget
 from tickwork.core.schedule.model import Retry, Schedule
 from tickwork.store.contract import Store

@@ -25,9 +25,9 @@ from tests.conformance.acts import (
 from tests.conformance.test_sends import EVERYTHING
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.message.dead_letter import DeadLetter, Pace, Replayed, Resolution, Selection
 from tickwork.core.model import DEFAULT, Counts, State
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import InvalidInput
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id

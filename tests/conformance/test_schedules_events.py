@@ -15,9 +15,9 @@ from tests.conformance.schedule_acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.message.outcome import Permanent
 from tickwork.core.model import DEFAULT, SYSTEM, Counts
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.model import OnDead, ScheduleStatus
 from tickwork.core.when import iso
 from tickwork.store.contract import Store

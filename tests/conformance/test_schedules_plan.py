@@ -23,8 +23,8 @@ from tests.conformance.schedule_acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.model import DEFAULT, SYSTEM, ContentType, State
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.model import (
     FIRED_TYPE,
     OverlapPolicy,

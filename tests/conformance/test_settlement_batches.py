@@ -33,10 +33,10 @@ from tests.conformance.acts import (
 from tests.conformance.ledger import LedgerBroken, ledger_at
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.limits import ENDING_ITEMS_MAX
 from tickwork.core.message.batch import BATCH_COMPLETED, Batch, BatchStatus
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, Message, Settlement, SettleResult
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import BacklogFull, ClaimLost, Conflict, InvalidInput, NotFound
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id

@@ -25,6 +25,7 @@ from tests.conformance.acts import (
     settle,
 )
 from tests.stores.clock import VirtualClock
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.limits import BODY_BYTES_MAX
 from tickwork.core.message.system_events import SYSTEM_SOURCE, shard_stalled_event
 from tickwork.core.model import (
@@ -37,7 +38,6 @@ from tickwork.core.model import (
     Scope,
     Settlement,
 )
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import BacklogFull, ClaimLost
 from tickwork.store.contract import Store
 

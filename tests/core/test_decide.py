@@ -12,6 +12,7 @@ from msgspec import structs
 
 from tests.core.messages import claimed_message
 from tests.core.test_backoff import BACKOFFS
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.limits import (
     DELAY_SECONDS_MAX,
     ERROR_LENGTH_MAX,
@@ -36,7 +37,6 @@ from tickwork.core.message.outcome import (
     effective_outcome,
 )
 from tickwork.core.model import Ending, Fate, Message, NewMessage, QueueSettings, Send, Settlement
-from tickwork.core.public_id import Prefix, public_id
 
 ANY_TEXT = st.text(st.characters(), max_size=50)
 ANY_SECONDS = st.floats() | st.integers(-(10**30), 10**30).map(float)

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import asyncpg
 
-from tickwork.core.public_id import parse_public_id
+from tickwork.core.answers.ids import parse_public_id
 from tickwork.store.contract import Joined
 
 EFFECTS = "CREATE TABLE effects (input text NOT NULL, writer text NOT NULL)"

@@ -12,8 +12,8 @@ from tests.kit.api import bearer, new_key
 from tests.kit.process import Children
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
+from tickwork.core.answers.ids import parse_public_id
 from tickwork.core.model import DEFAULT, QueueSettings
-from tickwork.core.public_id import parse_public_id
 from tickwork.core.schedule.model import ScheduleSelection
 
 QUEUE, ALL = "orders", 1_000

@@ -26,6 +26,7 @@ from tests.kit.process import Arm, Child, Children
 from tests.kit.waiting import delay, eventually
 from tests.stores.home import Home
 from tickwork.clock import monotonic, now
+from tickwork.core.answers.ids import without_prefix
 from tickwork.core.delivery.endpoint import (
     ENDPOINTS_QUEUE,
     HEALTHY,
@@ -37,7 +38,6 @@ from tickwork.core.delivery.signature import is_signed, secret_key
 from tickwork.core.fields import read_id
 from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import DEFAULT
-from tickwork.core.public_id import without_prefix
 from tickwork.facade.app import Tickwork, engine_of
 from tickwork.store.contract import Store
 

@@ -22,10 +22,10 @@ from tests.conformance.acts import (
 from tests.conformance.schedule_acts import end_next, lead, look, plan_now, write
 from tests.kit.contexts import acting
 from tests.stores.clock import VirtualClock
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.delivery.target import DELIVERIES_QUEUE, DELIVERIES_SETTINGS
 from tickwork.core.message.outcome import Failed, Permanent
 from tickwork.core.model import DEFAULT, SYSTEM
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.firing import FiringResult, FiringStatus
 from tickwork.core.schedule.model import Schedule
 from tickwork.core.schedule.plan import park

@@ -10,13 +10,13 @@ from typing import Any, cast
 import pytest
 
 from tests.kit.contexts import acting
+from tickwork.core.answers.ids import Prefix, public_id, without_prefix
 from tickwork.core.delivery.outcome import Delivery, ErrorKind, answered, failed
 from tickwork.core.delivery.pace import Limit
 from tickwork.core.delivery.request import EmailRequest, WebhookRequest
 from tickwork.core.delivery.signature import is_signed, secret_key
 from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import DEFAULT, SYSTEM, NewMessage, Scope, Tenant
-from tickwork.core.public_id import Prefix, public_id, without_prefix
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.facade.app import Tickwork
 from tickwork.ops.webhook_secret import rotate_signing_secret, signing_secrets

@@ -12,9 +12,9 @@ from standardwebhooks.webhooks import Webhook
 
 from tests.conformance.acts import pull
 from tickwork import Conflict, InvalidInput, StoreUnavailable, Tickwork
+from tickwork.core.answers.ids import Prefix, public_id, without_prefix
 from tickwork.core.delivery.endpoint import DeliveryStatus
 from tickwork.core.model import SYSTEM
-from tickwork.core.public_id import Prefix, public_id, without_prefix
 from tickwork.ops.audit import list_audit
 from tickwork.ops.cluster import pause_all, resume_all
 from tickwork.ops.context import Context

@@ -13,11 +13,11 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from tickwork.channel.ed25519 import checker
+from tickwork.core.answers.ids import without_prefix
 from tickwork.core.delivery.endpoint import DeliveryStatus
 from tickwork.core.delivery.outcome import Delivery, answered
 from tickwork.core.delivery.signature import is_signed, secret_key
 from tickwork.core.model import DEFAULT, SettleResult
-from tickwork.core.public_id import without_prefix
 from tickwork.errors import Conflict, InvalidInput, NotFound
 from tickwork.facade.app import Tickwork
 from tickwork.ops.cluster import pause_all, resume_all

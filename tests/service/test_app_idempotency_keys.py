@@ -10,7 +10,7 @@ import pytest
 from tests.service.programs import virtual
 from tickwork.app.firing import Firing
 from tickwork.app.message import Message, Permanent
-from tickwork.core.public_id import without_prefix
+from tickwork.core.answers.ids import without_prefix
 from tickwork.facade.app import Tickwork
 from tickwork.testing import Harness, harness
 

@@ -10,6 +10,7 @@ import pytest
 from tests.service.own_rows import OwnRows
 from tickwork.app.invocation import BatchNotStored
 from tickwork.app.message import Message, MessageBatch
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.fields import read_id
 from tickwork.core.limits import ENDING_ITEMS_MAX
 from tickwork.core.message.backoff import Fixed
@@ -28,7 +29,6 @@ from tickwork.core.model import (
     SettleResult,
     Tenant,
 )
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import InvalidInput
 from tickwork.facade.app import Tickwork
 from tickwork.ops.batches import BatchHandle

@@ -10,8 +10,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from tickwork import InvalidInput, Message, NotFound, Permanent, Schedule, Tickwork
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.model import Scope
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.ops.audit import list_audit
 from tickwork.ops.context import Context
 from tickwork.testing import harness

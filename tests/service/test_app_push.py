@@ -17,12 +17,12 @@ from tests.channel.receiver import allow_local_deliveries, receiver
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork import Tickwork
+from tickwork.core.answers.ids import Prefix, parse_public_id, public_id
 from tickwork.core.delivery.outcome import Delivery, answered
 from tickwork.core.delivery.push import WAITING_SECONDS, push_outcome
 from tickwork.core.message.backoff import Fixed
 from tickwork.core.message.outcome import Delivered, Failed, Snoozed
 from tickwork.core.model import SYSTEM, NewMessage, QueueSettings, Scope, Tenant
-from tickwork.core.public_id import Prefix, parse_public_id, public_id
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.facade.app import engine_of
 from tickwork.service.worker.worker import Worker

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tickwork.app.message import Message
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.message.batch import Batch, BatchStatus, ItemStatus
 from tickwork.core.model import DEFAULT, ClaimRequest, Counts, Ending, Fate, Settlement
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import InvalidInput, StoreUnavailable
 from tickwork.facade.app import Tickwork
 from tickwork.store.ids import new_id

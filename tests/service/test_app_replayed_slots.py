@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tickwork import Firing, Message, Permanent
-from tickwork.core.public_id import without_prefix
+from tickwork.core.answers.ids import without_prefix
 from tickwork.facade.app import Tickwork
 from tickwork.testing import harness
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tickwork import Firing, InvalidInput, Message, Permanent, Step, Tickwork
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.model import SYSTEM, QueueSettings
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.testing import harness
 
 START = datetime(2026, 3, 2, 8, 30, tzinfo=UTC)

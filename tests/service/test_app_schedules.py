@@ -10,9 +10,9 @@ import pytest
 
 from tickwork.app.firing import Firing
 from tickwork.app.message import Message
+from tickwork.core.answers.ids import without_prefix
 from tickwork.core.model import DEFAULT
 from tickwork.core.options import QueueTargetFields
-from tickwork.core.public_id import without_prefix
 from tickwork.core.schedule.model import ScheduleStatus
 from tickwork.errors import InvalidInput
 from tickwork.facade.app import Tickwork

@@ -11,8 +11,8 @@ import pytest
 
 from tickwork import Entity, Message, NotFound, Permanent, Step, Tickwork
 from tickwork.channel.secrets import SecretBox, new_key
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.model import DEFAULT
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.facade.app import engine_of
 from tickwork.ops.context import Context

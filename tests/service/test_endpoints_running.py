@@ -19,10 +19,10 @@ from tests.channel.receiver import (
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork.clock import monotonic
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.delivery.endpoint import HEALTHY
 from tickwork.core.delivery.signature import is_signed, secret_key
 from tickwork.core.model import SYSTEM, Tenant
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.facade.app import Tickwork, engine_of
 
 EVENTS = 40

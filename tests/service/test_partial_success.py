@@ -12,11 +12,11 @@ import msgspec
 import pytest
 
 from tests.service.claims_made import ClaimsMade
+from tickwork.core.answers.ids import Prefix, public_id, without_prefix
 from tickwork.core.delivery.outcome import Delivery, answered
 from tickwork.core.delivery.request import EmailRequest, WebhookRequest
 from tickwork.core.message.backoff import Fixed, Listed
 from tickwork.core.model import DEFAULT, SYSTEM, Fate
-from tickwork.core.public_id import Prefix, public_id, without_prefix
 from tickwork.errors import InvalidInput, StoreUnavailable
 from tickwork.facade.app import Tickwork
 from tickwork.testing import Harness, harness

@@ -17,11 +17,11 @@ from urllib.parse import unquote
 import pytest
 
 from tests.service.claims_made import ClaimsMade
+from tickwork.core.answers.ids import without_prefix
 from tickwork.core.delivery.outcome import Delivery, answered
 from tickwork.core.delivery.request import EmailRequest, WebhookRequest
 from tickwork.core.message.backoff import Fixed
 from tickwork.core.model import DEFAULT, Claim, Fate, Scope
-from tickwork.core.public_id import without_prefix
 from tickwork.facade.app import Tickwork
 from tickwork.testing import Harness, harness
 

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from tickwork.core.answers.ids import Prefix, optional_id, public_id
 from tickwork.core.message.body import decode_body
 from tickwork.core.message.dead_letter import DeadGroup, DeadLetter, Resolution
 from tickwork.core.model import ContentType
-from tickwork.core.public_id import Prefix, optional_id, public_id
 
 
 class DeadLetterAnswer(Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from tickwork.api.schemas import RuleRequest
-from tickwork.core.public_id import Prefix, optional_id, public_id
+from tickwork.core.answers.ids import Prefix, optional_id, public_id
 from tickwork.core.schedule.firing import ChannelOutcome, FiringRecord, FiringStatus
 from tickwork.ops.schedules.complete import CompletedFiring
 from tickwork.ops.schedules.next_fires import UpcomingFire

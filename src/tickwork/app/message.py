@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypedDict, overload
 from uuid import UUID
 
 from tickwork.app.invocation import HandlerEnded, Handling, Rows, Written, keep
+from tickwork.core.answers.ids import Id, Prefix, public_id
 from tickwork.core.limits import DELAY_SECONDS_MAX
 from tickwork.core.message.dead_letter import Death, read_death
 from tickwork.core.message.outcome import Outcome, RetryRequested, Succeeded
 from tickwork.core.model import Message as Stored
 from tickwork.core.model import Send
 from tickwork.core.options import Given, SendOptions
-from tickwork.core.public_id import Id, Prefix, public_id
 
 if TYPE_CHECKING:
     # A default lets users write `Message` without a type argument. Type checkers know it from

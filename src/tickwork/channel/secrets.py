@@ -20,8 +20,8 @@ from uuid import UUID
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.delivery.secret_keys import KEY_BYTES, KEY_VARIABLE, read_keys
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import FieldError, InvalidInput, StoreBroken
 
 _NONCE_BYTES = 12

@@ -16,11 +16,11 @@ from uuid import UUID
 import msgspec
 
 from tickwork.client import answers, run_answers
+from tickwork.core.answers.ids import with_prefixes
 from tickwork.core.delivery.endpoint import Endpoint, EndpointDelivery
 from tickwork.core.message.batch import Batch, BatchItem
 from tickwork.core.message.subscription import Subscription
 from tickwork.core.model import StoredQueue
-from tickwork.core.public_id import with_prefixes
 from tickwork.core.queue.stats import QueueStats
 from tickwork.core.schedule.firing import FiringRecord
 from tickwork.core.schedule.model import Calendar

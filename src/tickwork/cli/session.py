@@ -155,8 +155,8 @@ def reference_of(
     """An id that must be given. On a database its last digits are enough."""
     if server_url(database) is not None:
         return id_text(value, name)
+    from tickwork.core.answers.ids import public_id
     from tickwork.core.model import IdKind
-    from tickwork.core.public_id import public_id
     from tickwork.ops.ids import PREFIX_OF_KIND
 
     found = identity(value, name, kind, database, scope_of(tenant, shared=shared))

@@ -14,7 +14,7 @@ import typer
 
 from tickwork.cli.options import CHOSEN_APP, CHOSEN_SERVER, OPTION_OF_FIELD
 from tickwork.cli.output import EXIT_BAD_USAGE, escape_controls, fail, print_error, refuse
-from tickwork.core.public_id import Prefix, public_id, with_prefixes
+from tickwork.core.answers.ids import Prefix, public_id, with_prefixes
 from tickwork.errors import InvalidInput, TickworkError
 from tickwork.ops.context import Context
 

@@ -45,9 +45,9 @@ from tickwork.client.run_answers import (
     Wait,
 )
 from tickwork.client.schedules import Calendars, Firings, Schedules
+from tickwork.core.answers.ids import Prefix
 from tickwork.core.health import HealthReport
 from tickwork.core.options import SendOptions
-from tickwork.core.public_id import Prefix
 from tickwork.core.trace import Trace
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.extras import client_extra

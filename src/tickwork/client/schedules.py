@@ -34,9 +34,9 @@ from tickwork.client.call import (
     part,
     verb,
 )
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.delivery.callback import TOKEN_HEADER, read_token
 from tickwork.core.options import RuleFields, ScheduleFields, SchedulePatch
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.firing import FiringStatus
 
 if TYPE_CHECKING:  # The rules of schedules take longer to import than the rest of the client.

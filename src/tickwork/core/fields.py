@@ -19,8 +19,8 @@ from types import NoneType
 from typing import Any, TypeAlias, TypeVar, get_args
 from uuid import UUID
 
+from tickwork.core.answers.ids import parse_public_id, without_prefix
 from tickwork.core.near_names import nearest
-from tickwork.core.public_id import parse_public_id, without_prefix
 from tickwork.errors import FieldError, InvalidInput, UnknownField
 
 Choice = TypeVar("Choice", bound=StrEnum)

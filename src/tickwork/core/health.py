@@ -22,6 +22,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE
 from tickwork.core.health_facts import (
     LISTED_MAX,
@@ -36,7 +37,6 @@ from tickwork.core.health_facts import (
 )
 from tickwork.core.limits import ENTITIES_PREFIX, RUNS_QUEUE_PREFIX, is_hidden
 from tickwork.core.message.error_summary import summary
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.stats import LATE_SECONDS
 
 NAMED_MAX = 5

@@ -30,9 +30,9 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.entity.model import EntityChange
 from tickwork.core.message.backoff import Backoff, Exponential
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.firing import FiringResult, slot_key
 from tickwork.core.workflow.model import Checkpoint, RunEnd
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.delivery.endpoint import ENDPOINTS_MAX
 from tickwork.core.limits import (
     BODY_BYTES_MAX,
@@ -21,7 +22,6 @@ from tickwork.core.limits import (
 from tickwork.core.message.subscription import SUBSCRIPTIONS_MAX
 from tickwork.core.model import Scope, Tenant
 from tickwork.core.owner_targets import check_owner_targets
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.rate_limit import (
     RATE_MAX,
     RATE_MIN,

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from tickwork.core.public_id import Prefix, public_id
+from tickwork.core.answers.ids import Prefix, public_id
 
 RECORDS_MAX = 1_000
 """Maximum number of records of a trace."""

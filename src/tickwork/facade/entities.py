@@ -8,6 +8,7 @@ from typing import Any, TypeVar, overload
 
 import msgspec
 
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.entity.call import (
     CALL_WAIT_SECONDS_MAX,
     check_idempotency_key,
@@ -19,7 +20,6 @@ from tickwork.core.entity.call import (
 from tickwork.core.entity.model import CountedType, EntityRecord
 from tickwork.core.fields import read_instant
 from tickwork.core.model import Send
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.entity.entity import Entity, EntityType
 from tickwork.entity.run import Runner
 from tickwork.errors import EntityBusy, FieldError, InvalidInput, NotFound

@@ -7,10 +7,10 @@ from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Any
 
 from tickwork.app.message import NamedQueue
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.message.body import Outgoing, is_collection
 from tickwork.core.model import ContentType
 from tickwork.core.options import SendOptions
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.stats import QueueStats
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.facade.engine import AppEngine

@@ -11,7 +11,7 @@ from functools import wraps
 from inspect import iscoroutinefunction
 from typing import Any, TypeVar
 
-from tickwork.core.public_id import with_prefixes, without_prefix
+from tickwork.core.answers.ids import with_prefixes, without_prefix
 
 Noun = TypeVar("Noun")
 

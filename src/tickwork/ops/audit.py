@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from uuid import UUID
 
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.audit import AuditRecord, NewAuditRecord, new_record
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.ops.context import Context
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id

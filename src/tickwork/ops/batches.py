@@ -26,6 +26,7 @@ from tickwork.app.handlers import name_of, shape_fault
 from tickwork.app.invocation import BatchNotStored, Handling, current_handling
 from tickwork.app.message import Message as HandlerMessage
 from tickwork.clock import monotonic
+from tickwork.core.answers.ids import Prefix, parse_public_id, public_id, with_prefixes
 from tickwork.core.fields import choice_error, read_id, type_faults
 from tickwork.core.limits import check_item, check_new_batch
 from tickwork.core.message.batch import (
@@ -38,7 +39,6 @@ from tickwork.core.message.batch import (
 from tickwork.core.message.body import GivenContentType, is_collection
 from tickwork.core.message.decide import caused_by
 from tickwork.core.model import BatchWithItems, ContentType, Message, NewMessage, Scope
-from tickwork.core.public_id import Prefix, parse_public_id, public_id, with_prefixes
 from tickwork.errors import FieldError, InvalidInput, NotFound, TickworkError
 from tickwork.ops.audit import recorded
 from tickwork.ops.context import Context

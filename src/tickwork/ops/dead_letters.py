@@ -28,6 +28,7 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.limits import (
     DELAY_SECONDS_MAX,
     LIST_LIMIT_MAX,
@@ -45,7 +46,6 @@ from tickwork.core.message.dead_letter import DeadLetter as StoredDeadLetter
 from tickwork.core.message.error_summary import summary
 from tickwork.core.message.message_list import LOOKED_AT_MAX
 from tickwork.core.model import Scope
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.errors import BacklogFull, FieldError, InvalidInput, NotFound
 from tickwork.ops.audit import recorded

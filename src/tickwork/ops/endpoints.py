@@ -17,6 +17,7 @@ from uuid import UUID
 import msgspec
 from msgspec import structs
 
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.delivery.endpoint import (
     ENDPOINTS_QUEUE,
     ENDPOINTS_SETTINGS,
@@ -45,7 +46,6 @@ from tickwork.core.delivery.signature import SECRET_PREFIX, V1, Sign, new_secret
 from tickwork.core.fields import shown
 from tickwork.core.limits import TEXT_LENGTH_MAX, text_faults
 from tickwork.core.model import NewMessage, Scope
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.fields import parse_id
 from tickwork.errors import (
     Conflict,

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from tickwork import spans
 from tickwork.app.invocation import Handling
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.delivery.endpoint import (
     RECOVER_RATE_PER_SECOND,
     RESENT_AT_ONCE_MAX,
@@ -23,7 +24,6 @@ from tickwork.core.limits import BODY_BYTES_MAX, LIST_LIMIT_MAX, check_message
 from tickwork.core.message.body import encode_json
 from tickwork.core.message.decide import caused_by
 from tickwork.core.model import NewMessage, Scope
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.core.schedule.model import FIRED_TYPE
 from tickwork.core.stable_hash import derived_id

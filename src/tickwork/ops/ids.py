@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from uuid import UUID
 
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.model import IdKind
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.ops.context import Context
 from tickwork.ops.schedules.lookup import get_schedule

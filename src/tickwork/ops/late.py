@@ -8,7 +8,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from tickwork.core.public_id import Prefix
+from tickwork.core.answers.ids import Prefix
 from tickwork.core.queue.stats import LATE_SECONDS
 from tickwork.core.schedule.model import ScheduleOrder, ScheduleSelection
 from tickwork.errors import FieldError, InvalidInput

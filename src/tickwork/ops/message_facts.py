@@ -8,12 +8,12 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.delivery.endpoint import Endpoint, EndpointDelivery
 from tickwork.core.entity.call import read_call
 from tickwork.core.limits import ENTITIES_PREFIX
 from tickwork.core.message.dead_letter import Death, read_death
 from tickwork.core.model import Message, QueueSettings, State
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.wait_estimate import WaitEstimate
 from tickwork.ops.schedules.why_answers import iso_second
 

@@ -9,11 +9,11 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
+from tickwork.core.answers.ids import Prefix, spellings
 from tickwork.core.message.body import decode_body
 from tickwork.core.message.dead_letter import Death, read_death
 from tickwork.core.message.message_list import LOOKED_AT_MAX, MessagePosition, MessageSelection
 from tickwork.core.model import SYSTEM, ContentType, Message, State
-from tickwork.core.public_id import Prefix, spellings
 from tickwork.errors import NotFound
 from tickwork.ops.audit import recorded
 from tickwork.ops.cluster import Node, list_nodes

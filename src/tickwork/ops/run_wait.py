@@ -8,9 +8,9 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.model import Node, State
 from tickwork.core.near_names import nearest
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.workflow.model import (
     Control,
     Run,

@@ -13,13 +13,13 @@ from tickwork import spans
 from tickwork.app.declarations import Registry
 from tickwork.app.invocation import Handling, Made, correlation_now, current_handling
 from tickwork.app.payloads import PayloadOf
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.fields import FAULTS_MAX, unknown_faults
 from tickwork.core.limits import check_not_hidden
 from tickwork.core.message.batch import NewBatch
 from tickwork.core.message.body import GivenContentType, Outgoing, encode_body, known_content_type
 from tickwork.core.model import ContentType, NewMessage, Send
 from tickwork.core.options import SendOptions, names_of
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.context import Context
 from tickwork.ops.quotas import admit, admit_items

@@ -11,12 +11,12 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.delivery.endpoint import DeliveryStatus, Endpoint, EndpointDelivery
 from tickwork.core.limits import FOREVER_SECONDS, HIDDEN_QUEUES
 from tickwork.core.message.dead_letter import DeadLetter, Death, read_death
 from tickwork.core.message.error_summary import summary_line
 from tickwork.core.model import Message, QueueSettings, State
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.wait_estimate import WaitEstimate, estimate_words
 from tickwork.ops.message_facts import (
     MessageFacts,

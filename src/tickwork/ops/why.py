@@ -17,6 +17,7 @@ from uuid import UUID
 import msgspec
 from msgspec import structs
 
+from tickwork.core.answers.ids import Prefix, parse_public_id, public_id
 from tickwork.core.delivery.endpoint import (
     ENDPOINTS_QUEUE,
     DeliveryStatus,
@@ -39,7 +40,6 @@ from tickwork.core.fields import shown
 from tickwork.core.limits import text_faults
 from tickwork.core.message.message_list import MessageSelection
 from tickwork.core.model import SYSTEM, IdKind, Message, QueueSettings, Scope, State, StoredQueue
-from tickwork.core.public_id import Prefix, parse_public_id, public_id
 from tickwork.core.schedule.slot_outcome import settings_for
 from tickwork.core.workflow.model import NO_STEPS, RUN_ID_LENGTH_MAX, Run
 from tickwork.core.workflow.queue import runs_queue, workflow_of_queue

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from tickwork.core.public_id import Prefix, public_id
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.workflow.children import read_map
 from tickwork.core.workflow.control import Restart
 from tickwork.core.workflow.model import (

@@ -25,11 +25,11 @@ from typing import Any, NamedTuple
 
 from tickwork.app.handlers import check_queue_name
 from tickwork.assembly import Assembly, assemble
+from tickwork.core.answers.ids import with_prefixes
 from tickwork.core.limits import DELAY_SECONDS_MAX, LIST_LIMIT_MAX, TTL_SECONDS_MAX
 from tickwork.core.message.body import shown_body
 from tickwork.core.message.dead_letter import DEAD_LETTERS_AT_ONCE_MAX, Selection
 from tickwork.core.model import SYSTEM, Message, Scope, StoredQueue
-from tickwork.core.public_id import with_prefixes
 from tickwork.core.topology import Topology, parse
 from tickwork.errors import FieldError, InvalidInput, NodeExpired, NotFound
 from tickwork.facade.app import Tickwork, engine_of

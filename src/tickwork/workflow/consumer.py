@@ -12,12 +12,12 @@ from msgspec import structs
 from tickwork.app.declarations import Consumer
 from tickwork.app.message import ClaimedMessage, Message
 from tickwork.app.workflows import WorkflowDeclaration
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.message.batch import BATCH_COMPLETED, CompletedBatch
 from tickwork.core.message.outcome import Outcome, RunEnded, Snoozed, Succeeded, Suspended
 from tickwork.core.message.system_events import run_diverged_event
 from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.model import Message as Stored
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.firing import slot_key
 from tickwork.core.schedule.result_message import is_result, result_run
 from tickwork.core.workflow.children import ChildCall, child_uid, map_batch_id

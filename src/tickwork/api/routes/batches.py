@@ -27,9 +27,9 @@ from tickwork.api.pages import (
 from tickwork.api.query import body_reader, finished, flag
 from tickwork.api.routes.messages import SendRequest
 from tickwork.core.access import Caller, Permission
+from tickwork.core.answers.ids import Prefix, public_id, read_path_id
 from tickwork.core.fields import shown
 from tickwork.core.message.batch import Batch, BatchItem, BatchStatus, ItemStatus
-from tickwork.core.public_id import Prefix, public_id, read_path_id
 from tickwork.ops import batches
 from tickwork.ops.context import Context
 from tickwork.ops.queues import check_visible, queue_names

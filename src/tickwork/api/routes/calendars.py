@@ -14,7 +14,7 @@ from tickwork.api.operation import operation
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
 from tickwork.api.query import body_reader, finished
 from tickwork.core.access import Permission
-from tickwork.core.public_id import Prefix, public_id
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.schedule.model import Calendar
 from tickwork.ops.context import Context
 from tickwork.ops.schedules import calendars

@@ -30,6 +30,7 @@ from tickwork.api.pages import (
 )
 from tickwork.api.query import body_reader, finished
 from tickwork.core.access import Permission
+from tickwork.core.answers.ids import Prefix, read_path_id
 from tickwork.core.fields import Reader, read_id, read_instant
 from tickwork.core.message.dead_letter import (
     DEAD_LETTERS_AT_ONCE_MAX,
@@ -37,7 +38,6 @@ from tickwork.core.message.dead_letter import (
     MatchingDeadLetters,
     Selection,
 )
-from tickwork.core.public_id import Prefix, read_path_id
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.errors import NotFound
 from tickwork.ops import dead_letters

@@ -20,6 +20,7 @@ from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cu
 from tickwork.api.query import body_reader, finished
 from tickwork.api.versions import IfMatch, check_match, etag_of, with_etag
 from tickwork.core.access import Caller, Permission
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.delivery.endpoint import (
     RECOVER_RATE_PER_SECOND,
     Attempt,
@@ -28,7 +29,6 @@ from tickwork.core.delivery.endpoint import (
     Health,
 )
 from tickwork.core.fields import read_instant
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.ops import endpoints, events
 from tickwork.ops.context import Context

@@ -26,6 +26,7 @@ from tickwork.api.pages import (
 )
 from tickwork.api.query import body_reader, finished
 from tickwork.core.access import Caller, Permission
+from tickwork.core.answers.ids import Prefix, public_id, read_path_id
 from tickwork.core.delivery.endpoint import (
     Attempt,
     DeliverySelection,
@@ -34,7 +35,6 @@ from tickwork.core.delivery.endpoint import (
     Published,
 )
 from tickwork.core.fields import read_instant
-from tickwork.core.public_id import Prefix, public_id, read_path_id
 from tickwork.ops import endpoints, events
 from tickwork.ops.context import Context
 

@@ -23,8 +23,8 @@ from tickwork.api.bodies import READS_BODY, read_object
 from tickwork.api.problems import described
 from tickwork.api.schedule_schemas import CompletedAnswer
 from tickwork.api.server_state import ServerState
+from tickwork.core.answers.ids import Prefix, read_path_id
 from tickwork.core.delivery.callback import STATUSES, TOKEN_HEADER
-from tickwork.core.public_id import Prefix, read_path_id
 from tickwork.core.schedule.firing import FiringStatus
 from tickwork.errors import Unauthorized
 from tickwork.ops.schedules.complete import complete_firing

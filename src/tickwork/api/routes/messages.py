@@ -25,10 +25,10 @@ from tickwork.api.pages import (
 )
 from tickwork.api.query import body_reader, finished
 from tickwork.core.access import Caller, Permission
+from tickwork.core.answers.ids import Prefix, optional_id, public_id, read_path_id
 from tickwork.core.limits import DELAY_SECONDS_MAX
 from tickwork.core.message.message_list import MessagePosition, MessageSelection, ShownState
 from tickwork.core.model import ContentType
-from tickwork.core.public_id import Prefix, optional_id, public_id, read_path_id
 from tickwork.errors import NotFound
 from tickwork.ops import messages, queues, requests, send
 from tickwork.ops.context import Context

@@ -14,11 +14,11 @@ from tickwork.api.operation import operation
 from tickwork.api.query import body_reader, finished
 from tickwork.api.server_state import ServerState
 from tickwork.core.access import Caller, Permission
+from tickwork.core.answers.ids import Prefix, optional_id, public_id
 from tickwork.core.fields import Reader, shown
 from tickwork.core.limits import DELAY_SECONDS_MAX, LEASE_SECONDS_MAX
 from tickwork.core.message.body import decode_body
 from tickwork.core.model import ContentType, Message
-from tickwork.core.public_id import Prefix, optional_id, public_id
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops import pull, queues
 from tickwork.ops.context import Context

@@ -9,8 +9,8 @@ from msgspec import Struct
 from tickwork.api.operation import operation
 from tickwork.api.routes.workflows import named_workflow
 from tickwork.core.access import Permission
+from tickwork.core.answers.ids import Prefix, read_path_id
 from tickwork.core.delivery.request import read_delivery_id
-from tickwork.core.public_id import Prefix, read_path_id
 from tickwork.core.trace import Trace
 from tickwork.ops import why
 from tickwork.ops.context import Context

@@ -24,6 +24,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.delivery.outcome import excerpt
 from tickwork.core.delivery.target import (
     COMPLETE_WITHIN_SECONDS,
@@ -35,7 +36,6 @@ from tickwork.core.fields import Reader, iso
 from tickwork.core.limits import is_name
 from tickwork.core.message.outcome import Delivered, Failed, Snoozed, Succeeded
 from tickwork.core.model import WAITING_SINCE, Message, State
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import FieldError, InvalidInput
 
 URL_HEADER, TOKEN_HEADER = "Tickwork-Complete-Url", "Tickwork-Complete-Token"

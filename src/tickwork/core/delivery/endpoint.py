@@ -16,10 +16,10 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.delivery.outcome import ErrorKind
 from tickwork.core.delivery.signature import V1
 from tickwork.core.model import Claim, NewMessage, QueueSettings
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import Conflict, FieldError, InvalidInput
 
 ENDPOINTS_QUEUE = "tickwork.endpoints"

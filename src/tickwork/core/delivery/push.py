@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.delivery.endpoint import EndpointSettings
 from tickwork.core.delivery.endpoint_request import Keys, endpoint_request
 from tickwork.core.delivery.outcome import Delivery
@@ -36,7 +37,6 @@ from tickwork.core.model import (
     Message,
     StoredQueue,
 )
-from tickwork.core.public_id import Prefix, public_id
 
 PUSH_QUEUES_MAX = 1_000
 """Maximum number of queues that a node pushes."""

@@ -11,6 +11,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.delivery.headers import percent_encoded
 from tickwork.core.delivery.sealed import secrets_in
 from tickwork.core.delivery.signature import signature_headers
@@ -23,7 +24,6 @@ from tickwork.core.delivery.target import (
 )
 from tickwork.core.delivery.templates import fill_in, shortened
 from tickwork.core.model import Message
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.stable_hash import derived_bytes
 
 EMAIL_DOMAIN = "tickwork.invalid"

@@ -23,8 +23,8 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct, structs
 
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.model import NewMessage
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.stable_hash import derived_id
 
 BATCH_ITEMS_MAX = 1_000_000

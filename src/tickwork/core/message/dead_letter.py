@@ -21,10 +21,10 @@ from uuid import UUID
 
 from msgspec import Struct, field, json
 
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.message.error_summary import summary
 from tickwork.core.message.message_list import END_OF_TIME, LAST_ID, NO_ID
 from tickwork.core.model import ContentType, NewMessage
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.firing import slot_key
 
 DEAD_LETTERS_AT_ONCE_MAX = 1_000

@@ -25,6 +25,7 @@ from uuid import UUID
 
 from msgspec import structs
 
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.limits import DELAY_SECONDS_MAX, ERROR_LENGTH_MAX, HOPS_MAX
 from tickwork.core.message.backoff import delay_seconds
 from tickwork.core.message.error_summary import OMITTED_MARK
@@ -62,7 +63,6 @@ from tickwork.core.model import (
     QueueSettings,
     Send,
 )
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.slot_outcome import settings_for, with_delivery, with_firing_result
 from tickwork.core.stable_hash import stable_hash
 

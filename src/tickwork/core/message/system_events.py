@@ -26,6 +26,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
+from tickwork.core.answers.ids import Prefix, parse_public_id, public_id
 from tickwork.core.delivery.breaker import HealthChange, HealthEvent
 from tickwork.core.delivery.endpoint import Endpoint
 from tickwork.core.entity.call import Call, read_call
@@ -33,7 +34,6 @@ from tickwork.core.limits import ENTITIES_PREFIX, HOPS_MAX
 from tickwork.core.message.dead_letter import Death
 from tickwork.core.message.error_summary import summary
 from tickwork.core.model import REASON_TOO_MANY_HOPS, NewMessage
-from tickwork.core.public_id import Prefix, parse_public_id, public_id
 from tickwork.core.schedule.firing import slot_key
 from tickwork.core.stable_hash import derived_id
 from tickwork.core.stream import NewStreamEvent

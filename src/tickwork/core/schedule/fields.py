@@ -15,6 +15,7 @@ import msgspec
 from msgspec import structs
 
 from tickwork.core import when
+from tickwork.core.answers.ids import parse_public_id
 from tickwork.core.delivery.sealed import masked
 from tickwork.core.delivery.target import (
     AT_MOST_ONCE,
@@ -32,7 +33,6 @@ from tickwork.core.limits import TEXT_LENGTH_MAX, hidden_queue_faults, text_faul
 from tickwork.core.message.backoff import Backoff, backoff_faults, read_backoff
 from tickwork.core.message.body import decode_body, encode_json
 from tickwork.core.options import QueueTargetFields, RetryOptions, ScheduleFields, names_of
-from tickwork.core.public_id import parse_public_id
 from tickwork.core.schedule.entity_target import (
     TARGET_ENTITY,
     entity_body,

@@ -9,8 +9,8 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from tickwork.core.answers.ids import Prefix, without_prefix
 from tickwork.core.fields import iso
-from tickwork.core.public_id import Prefix, without_prefix
 
 FIRINGS_KEPT_SECONDS = 30 * 86_400
 """Seconds that firing records are kept."""

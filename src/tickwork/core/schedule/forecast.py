@@ -25,8 +25,8 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.limits import ENTITIES_PREFIX, RUNS_QUEUE_PREFIX
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.due_times import NOBODY, due_times, spread_shares
 from tickwork.core.schedule.model import depends_on_id
 from tickwork.core.when import (

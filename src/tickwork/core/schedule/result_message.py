@@ -14,12 +14,12 @@ from uuid import UUID
 import msgspec
 from msgspec import structs
 
+from tickwork.core.answers.ids import Prefix, parse_public_id, public_id
 from tickwork.core.delivery.publish import published
 from tickwork.core.delivery.target import EndpointTarget, Envelope, LostQueueTarget
 from tickwork.core.fields import Reader, iso, shown
 from tickwork.core.limits import hidden_queue_faults, text_faults
 from tickwork.core.model import Message, NewMessage, Send
-from tickwork.core.public_id import Prefix, parse_public_id, public_id
 from tickwork.core.schedule.firing import FiringResult, FiringStatus, ResultTarget
 from tickwork.core.stable_hash import derived_id
 from tickwork.core.workflow.model import WORKFLOW_NAME_LENGTH_MAX, NewRun

@@ -16,9 +16,9 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from tickwork.core import when
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.fields import Reader
 from tickwork.core.model import Scope
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule import change, tzdata_change
 from tickwork.core.schedule.change import Decision
 from tickwork.core.schedule.clock_change import anchor_after_update

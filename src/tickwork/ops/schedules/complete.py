@@ -10,6 +10,7 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
+from tickwork.core.answers.ids import Prefix, optional_id, parse_public_id, public_id
 from tickwork.core.delivery.callback import (
     ACCEPTED,
     CompletionToken,
@@ -25,7 +26,6 @@ from tickwork.core.delivery.slot_delivery import slot_delivery
 from tickwork.core.delivery.target import DELIVERIES_QUEUE, EndpointTarget, read_envelope
 from tickwork.core.message import decide
 from tickwork.core.model import SYSTEM, Fate, Message, Scope, Settlement, State
-from tickwork.core.public_id import Prefix, optional_id, parse_public_id, public_id
 from tickwork.core.schedule.firing import FiringStatus
 from tickwork.errors import Conflict, InvalidInput, NotFound
 from tickwork.ops.audit import recorded

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import structs
 
 from tickwork.core import when
+from tickwork.core.answers.ids import Prefix, parse_public_id, public_id
 from tickwork.core.delivery.endpoint import ENDPOINTS_MAX
 from tickwork.core.entity.call import queue_of
 from tickwork.core.fields import FAULTS_MAX, no_queue, shown
@@ -21,7 +22,6 @@ from tickwork.core.message.body import decode_body
 from tickwork.core.model import SYSTEM, ContentType, QueueSettings, Scope
 from tickwork.core.near_names import nearest
 from tickwork.core.owner_targets import check_target
-from tickwork.core.public_id import Prefix, parse_public_id, public_id
 from tickwork.core.schedule.change import Change
 from tickwork.core.schedule.entity_target import entity_named
 from tickwork.core.schedule.fields import RESULT_FIELDS, parse_id, render_definition

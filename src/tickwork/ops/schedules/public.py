@@ -10,8 +10,8 @@ from uuid import UUID
 from msgspec import Struct, field, to_builtins
 
 from tickwork.core import when
+from tickwork.core.answers.ids import Prefix
 from tickwork.core.delivery.target import AT_LEAST_ONCE
-from tickwork.core.public_id import Prefix
 from tickwork.core.schedule.fields import render_definition
 from tickwork.core.schedule.model import Schedule as StoredSchedule
 from tickwork.core.schedule.model import ScheduleStatus

@@ -11,9 +11,9 @@ import msgspec
 from msgspec import Struct
 
 from tickwork.core import when
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.limits import LIST_LIMIT_MAX, check_limit
 from tickwork.core.model import Message
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.fields import render_definition
 from tickwork.core.schedule.firing import (
     SPREAD_MAX,

@@ -13,9 +13,9 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from tickwork.core import when
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.fields import Reader
 from tickwork.core.model import SYSTEM, Message
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.firing import FiringRecord
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.core.schedule.plan import EXCLUDED

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from tickwork.clock import monotonic
+from tickwork.core.answers.ids import Prefix, optional_id, public_id
 from tickwork.core.message.error_summary import summary
 from tickwork.core.model import Fate, Message, SettleResult, StoredQueue
-from tickwork.core.public_id import Prefix, optional_id, public_id
 from tickwork.service.observe import DUPLICATE, OUTCOMES, REFUSED, ClockOffset, Observer
 from tickwork.service.observe.log_events import MULTILINE_FIELD, LogEvent, repeated_fields
 from tickwork.service.observe.repeats import Repeated, RepeatedLines

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from tickwork.core.public_id import Prefix, public_id
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.service.observe import Observer
 from tickwork.service.observe.log_events import (
     LogEvent,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 
+from tickwork.core.answers.ids import parse_public_id
 from tickwork.core.delivery.callback import NO_PUBLIC_URL, callback_target
 from tickwork.core.delivery.channels import outcome_of, result_row, retry_terms
 from tickwork.core.delivery.endpoint import DeliveryStatus, Endpoint
@@ -24,7 +25,6 @@ from tickwork.core.delivery.target import (
 )
 from tickwork.core.message.outcome import Delivered, Failed, Outcome, Snoozed, Succeeded
 from tickwork.core.model import Message, Scope
-from tickwork.core.public_id import parse_public_id
 from tickwork.errors import ClaimLost, NotFound, StoreUnavailable
 from tickwork.service.worker.deliver_endpoint import (
     NO_KEYS_SECONDS,

@@ -28,10 +28,10 @@ from tickwork.app.message import (
     single_error,
 )
 from tickwork.app.payloads import PayloadInvalid
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.message import outcome as outcomes
 from tickwork.core.message.outcome import Failed, Outcome, RetryRequested, Snoozed, Succeeded
 from tickwork.core.model import Message as Stored
-from tickwork.core.public_id import Prefix, public_id
 
 TRACEBACK_FRAMES_MAX = 20
 """Maximum number of frames in a stored traceback."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from uuid import UUID
 
-from tickwork.core.public_id import Prefix, public_id
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.queue.stats import CounterName
 
 COUNTERS_MAX = 10_000

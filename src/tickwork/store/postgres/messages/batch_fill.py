@@ -17,10 +17,10 @@ from uuid import UUID
 import asyncpg
 from msgspec import structs
 
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.limits import check_item, check_item_count
 from tickwork.core.message.batch import NewBatch
 from tickwork.core.model import NewMessage, StoredQueue
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import Moment, new_id
 from tickwork.store.postgres.engine.database import Connection, Database

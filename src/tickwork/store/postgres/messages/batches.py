@@ -15,6 +15,7 @@ from uuid import UUID
 
 import asyncpg
 
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.limits import check_limit, check_new_batch, is_name
 from tickwork.core.message.batch import (
     BATCH_ITEMS_MAX,
@@ -28,7 +29,6 @@ from tickwork.core.message.batch import (
     with_errors,
 )
 from tickwork.core.model import NewMessage, Scope
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.stats import CounterName
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import Moment, own_tenant

@@ -16,6 +16,7 @@ from uuid import UUID
 import asyncpg
 from msgspec import structs
 
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE, delivery_of
 from tickwork.core.limits import check_body, check_limit, check_pace, check_selection, is_name
 from tickwork.core.message.dead_letter import (
@@ -37,7 +38,6 @@ from tickwork.core.message.message_list import (
     START_OF_TIME,
 )
 from tickwork.core.model import ContentType, NewMessage, Scope
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.stats import CounterName
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import Moment, new_id

@@ -17,9 +17,9 @@ from uuid import UUID
 import asyncpg
 from msgspec import structs
 
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.limits import is_name
 from tickwork.core.model import Scope
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.change import Change, Decision
 from tickwork.core.schedule.model import OverlapPolicy, Schedule, ScheduleStatus, ordering_key

@@ -14,9 +14,9 @@ from itertools import islice
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.limits import check_limit, check_system
 from tickwork.core.model import Scope
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.model import ordering_key, read_rule, read_terms
 from tickwork.core.schedule.plan import DueSchedule, Plan, PlanResult

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from uuid import UUID
 
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.limits import check_item, check_item_count
 from tickwork.core.message.batch import (
     Batch,
@@ -13,7 +14,6 @@ from tickwork.core.message.batch import (
     NewBatch,
 )
 from tickwork.core.model import BatchWithItems, NewMessage, Scope
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import own_tenant
 from tickwork.store.sqlite.engine.database import Database

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from msgspec import structs
 
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE, delivery_of
 from tickwork.core.limits import check_body, check_limit, check_pace, check_selection, is_name
 from tickwork.core.message.dead_letter import (
@@ -27,7 +28,6 @@ from tickwork.core.message.dead_letter import (
 from tickwork.core.message.error_summary import fingerprint
 from tickwork.core.message.message_list import END_OF_TIME, LAST_ID, LOOKED_AT_MAX
 from tickwork.core.model import ContentType, NewMessage, Scope
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.queue.stats import CounterName
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import new_id

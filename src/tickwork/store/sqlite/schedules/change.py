@@ -11,8 +11,8 @@ from uuid import UUID
 
 from msgspec import structs
 
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.model import Scope
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.change import Change, Decision
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.core.schedule.plan import UNFINISHED_MAX

@@ -12,9 +12,9 @@ from itertools import chain
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.limits import EXCERPT_LENGTH_MAX, check_limit, check_system
 from tickwork.core.model import Scope
-from tickwork.core.public_id import Prefix, public_id
 from tickwork.core.schedule.model import ScheduleStatus, read_terms
 from tickwork.core.schedule.plan import DueSchedule, Plan, PlanResult
 from tickwork.core.schedule.shards import Grant

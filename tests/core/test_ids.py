@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 from msgspec import Struct
 
-from tickwork.core.public_id import (
+from tickwork.core.answers.ids import (
     Id,
     Prefix,
     parse_public_id,
