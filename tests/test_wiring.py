@@ -13,9 +13,9 @@ from litestar.testing import TestClient
 
 from tests.kit.api import bearer, new_key_of
 from tickwork import InvalidInput
-from tickwork.deliveries import webhook_deliveries
-from tickwork.server import build_api
 from tickwork.wiring import Role, Settings, load_settings
+from tickwork.wiring.deliveries import webhook_deliveries
+from tickwork.wiring.server import build_api
 
 FILE = """
 [server]

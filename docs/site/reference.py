@@ -43,7 +43,7 @@ _SEVERAL = ("oneOf", "anyOf", "allOf")
 
 def openapi() -> dict[str, Any]:
     """The OpenAPI document of the server."""
-    from tickwork.server import build_api
+    from tickwork.wiring.server import build_api
 
     schema: dict[str, Any] = build_api(settings.Settings()).openapi_schema.to_schema()
     return schema

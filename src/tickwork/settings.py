@@ -84,6 +84,10 @@ SETTINGS_FILE = "tickwork.toml"
 SECTION = "server"
 JWT_SECTION = "jwt"
 VARIABLES = "TICKWORK_"
+
+POSTGRES_SCHEMES = ("postgresql://", "postgres://")
+"""How the URL of a PostgreSQL server begins."""
+
 MISSPELLED_LIKENESS = 0.75
 """Likeness to one of our variables from which on another is taken for a misspelling of it."""
 
@@ -246,11 +250,6 @@ def read_topology(folder: Path) -> Topology:
         return Topology()
 
 
-def is_postgres(url: str) -> bool:
-    """Whether a URL is that of a PostgreSQL server."""
-    return url.startswith(("postgresql://", "postgres://"))
-
-
 def _variable(name: str) -> str:
     return f"{VARIABLES}{name.upper()}"
 
@@ -339,7 +338,7 @@ def _database(reader: Reader, name: str) -> str | None:
         scheme, found, rest = value.partition("://")
         if found and scheme == "sqlite" and rest.startswith("/") and rest.strip("/"):
             return value
-        if found and is_postgres(value) and rest.strip("/"):
+        if value.startswith(POSTGRES_SCHEMES) and rest.strip("/"):
             return f"postgresql://{rest}"  # `postgres://` is the same, as for the server's tools.
     reader.fault(name, "must be sqlite:///path/to/file.db or postgresql://user@host/name")
     return None
@@ -347,7 +346,7 @@ def _database(reader: Reader, name: str) -> str | None:
 
 def _direct(reader: Reader, name: str) -> str | None:
     value = reader.value(name)
-    if isinstance(value, str) and is_postgres(value):
+    if isinstance(value, str) and value.startswith(POSTGRES_SCHEMES):
         return _database(reader, name)
     reader.fault(name, "must be postgresql://user@host/name, of the server and not of its pooler")
     return None

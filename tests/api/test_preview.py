@@ -14,8 +14,8 @@ from litestar.testing import TestClient
 
 from tests.kit.api import bearer, new_key_of
 from tickwork import Tickwork
-from tickwork.server import build_api
 from tickwork.wiring import Role, Settings
+from tickwork.wiring.server import build_api
 
 Client = TestClient[Litestar]
 URL = "/v1/schedules/preview"

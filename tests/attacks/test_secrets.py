@@ -39,9 +39,9 @@ from tickwork.core.delivery.request import EmailRequest, WebhookRequest
 from tickwork.core.delivery.sealed import secrets_in
 from tickwork.core.delivery.target import ChatTarget, WebhookTarget
 from tickwork.ops.keys import create_first_key
-from tickwork.server import build_api
 from tickwork.store.shared.archive import Archive, open_archive
 from tickwork.wiring import Settings, examine, open_store, secret_box
+from tickwork.wiring.server import build_api
 
 AT = datetime(2027, 1, 1, tzinfo=UTC)
 KEY = "sk_live_4eC39HqLyjWDarjtT1zdp7dc"

@@ -17,9 +17,9 @@ from tickwork.channel.channels import EmailSink
 from tickwork.core.delivery.email_provider import PROVIDERS
 from tickwork.core.delivery.outcome import ErrorKind
 from tickwork.core.delivery.request import EmailRequest
-from tickwork.deliveries import email_sink
 from tickwork.errors import InvalidInput
 from tickwork.settings import EMAIL_PROVIDERS, Settings
+from tickwork.wiring.deliveries import email_sink
 
 KEY = "key-0123456789"
 FROM = "Shop <shop@example.com>"

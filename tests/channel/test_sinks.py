@@ -58,22 +58,22 @@ from tickwork.core.http.call import service_call
 from tickwork.core.message.outcome import Delivered, Succeeded
 from tickwork.core.message.system_events import MESSAGE_DEAD
 from tickwork.core.model import DEFAULT, SYSTEM, NewMessage, QueueSettings, Scope, Tenant
-from tickwork.deliveries import (
+from tickwork.errors import InvalidInput
+from tickwork.facade.app import Tickwork, engine_of
+from tickwork.ops import endpoints
+from tickwork.ops.alerts import FIELD, OWNER
+from tickwork.settings import Settings
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+from tickwork.wiring import open_store
+from tickwork.wiring.deliveries import (
     OpenDeliveries,
     email_sink,
     open_deliveries,
     remote_service,
     secret_box,
 )
-from tickwork.errors import InvalidInput
-from tickwork.facade.app import Tickwork, engine_of
-from tickwork.ops import endpoints
-from tickwork.ops.alerts import FIELD, OWNER
-from tickwork.server import build_api
-from tickwork.settings import Settings
-from tickwork.store.contract import Store
-from tickwork.store.ids import new_id
-from tickwork.wiring import open_store
+from tickwork.wiring.server import build_api
 
 ALLOWED, DELIVERED = "localhost", "delivered"
 SPELLINGS_MIN = 500

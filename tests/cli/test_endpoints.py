@@ -16,9 +16,9 @@ from tickwork.channel.secrets import new_key
 from tickwork.core.delivery.breaker import FAILURES_IN_ROW_MAX
 from tickwork.facade.app import Tickwork
 from tickwork.ops.schedules.why_answers import iso_second
-from tickwork.server import build_api
 from tickwork.settings import Settings
 from tickwork.store.contract import Store
+from tickwork.wiring.server import build_api
 
 URL = "https://example.com/hook"
 RECOVER = ("deliveries", "recover", "billing", "--since", "2020-01-01T00:00:00Z", "--yes")

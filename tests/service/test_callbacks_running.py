@@ -22,8 +22,8 @@ from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork.core.delivery.signature import is_signed, secret_key
 from tickwork.facade.app import Tickwork, engine_of
-from tickwork.server import build_api
 from tickwork.wiring import Settings
+from tickwork.wiring.server import build_api
 
 PAST = "2026-01-01T00:00:00Z"
 

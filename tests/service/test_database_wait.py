@@ -16,10 +16,10 @@ import pytest
 from tests.kit.proxy import TcpProxy
 from tests.kit.waiting import eventually
 from tickwork.errors import StoreUnavailable
-from tickwork.server import wait_for_database
 from tickwork.service.process_lifecycle import listen
 from tickwork.settings import Settings
 from tickwork.wiring import migrate
+from tickwork.wiring.server import wait_for_database
 
 NOWHERE = ("127.0.0.1", 1)
 """An address at which nothing listens."""

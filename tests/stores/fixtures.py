@@ -13,11 +13,9 @@ from tests.stores.home import KINDS, Home
 from tests.stores.open_homes import Homes
 from tests.stores.postgres_home import KeptPools, opened_with
 from tests.stores.sqlite_home import SqliteHomes
-from tickwork import wiring
-from tickwork.settings import Settings, is_postgres
 from tickwork.store.contract import Store
 from tickwork.store.shared.sql_files import Migration
-from tickwork.store.sqlite.engine.file import locate
+from tickwork.wiring.backend import SqliteBackend
 
 OWN_CONNECTIONS = frozenset(
     {
@@ -54,17 +52,16 @@ def homes(postgres_server: PostgresHost, sqlite_homes: SqliteHomes) -> Iterator[
 def migrated_files(sqlite_homes: SqliteHomes) -> Iterator[None]:
     """A new SQLite file of an app or a command is a copy of one that is migrated: migrating
     takes longer than most tests."""
-    migrate = wiring.migrate
+    migrate = SqliteBackend.migrate
 
-    async def copy_and_migrate(settings: Settings) -> tuple[Migration, ...]:
-        if sqlite_homes.is_copying and not is_postgres(settings.database):
-            path = locate(settings.database)
-            if path.parent.exists() and not path.exists():
-                sqlite_homes.copy_to(path)
-        return await migrate(settings)
+    async def copy_and_migrate(backend: SqliteBackend) -> tuple[Migration, ...]:
+        path = backend.path
+        if sqlite_homes.is_copying and path.parent.exists() and not path.exists():
+            sqlite_homes.copy_to(path)
+        return await migrate(backend)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wiring, "migrate", copy_and_migrate)
+        patch.setattr(SqliteBackend, "migrate", copy_and_migrate)
         yield
 
 

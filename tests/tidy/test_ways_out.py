@@ -38,7 +38,8 @@ MADE = {
     "WebhookChannel(guard(settings))": ("webhook_channel",),
     "RemoteService(name, url, guard(settings))": ("remote_service",),
 }
-"""How guards and what they protect are made, and the functions of `deliveries.py` that do it."""
+"""How guards and what they protect are made, and the functions of `wiring/deliveries.py` that do
+it."""
 
 OUT = (
     "import aiohttp",
@@ -111,7 +112,7 @@ def test_only_deliveries_makes_guards_and_sinks_from_the_allow_list(call: str) -
                     for node in ast.walk(function)
                     if isinstance(node, ast.Call) and _name(node.func) == name
                 ]
-    assert made_in == [(f"deliveries.py: {maker}", call) for maker in MADE[call]]
+    assert made_in == [(f"wiring/deliveries.py: {maker}", call) for maker in MADE[call]]
 
 
 def _name(node: ast.expr) -> str | None:

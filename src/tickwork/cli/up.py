@@ -99,9 +99,9 @@ def _prepare_database(settings: Settings, listener: socket.socket) -> CreatedKey
     import asyncio
 
     from tickwork.ops.keys import create_first_key
-    from tickwork.server import wait_for_database
     from tickwork.service.observe.log_set_up import LogSetUp
     from tickwork.wiring import open_store
+    from tickwork.wiring.server import wait_for_database
 
     LogSetUp(settings.log_format, settings.log_level).apply()
 
@@ -134,9 +134,9 @@ def _serve(settings: Settings, listener: socket.socket, first_key: CreatedKey | 
     from tickwork.api.serve import ServerWithStreams, server_config
     from tickwork.api.server_state import stop_streams
     from tickwork.ops.keys import first_key_text
-    from tickwork.server import build_api, connection_limits, open_to_others
     from tickwork.service.observe.log_set_up import LogSetUp
     from tickwork.service.process_lifecycle import shown_url
+    from tickwork.wiring.server import build_api, connection_limits, open_to_others
 
     LogSetUp(settings.log_format, settings.log_level).apply()
     api = build_api(settings)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from tickwork import clock, server, wiring
+from tickwork import clock, wiring
 from tickwork.app.declarations import Consumer, Registry
 from tickwork.app.handlers import check_queue_name
 from tickwork.app.invocation import check_read, step_out
@@ -61,6 +61,7 @@ from tickwork.service.process_lifecycle import (
     run_until_stopped,
 )
 from tickwork.service.worker.entities import entity_consumer
+from tickwork.wiring import server
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -45,5 +45,5 @@
   observe/watchdog          a thread that notices a blocked event loop
 ```
 
-`assembly.assemble` puts these parts together.
+`wiring.assembly.assemble` puts these parts together.
 """

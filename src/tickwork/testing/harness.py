@@ -24,7 +24,6 @@ from reprlib import repr as shortened
 from typing import Any, NamedTuple
 
 from tickwork.app.handlers import check_queue_name
-from tickwork.assembly import Assembly, assemble
 from tickwork.core.answers.ids import with_prefixes
 from tickwork.core.limits import DELAY_SECONDS_MAX, LIST_LIMIT_MAX, TTL_SECONDS_MAX
 from tickwork.core.message.body import shown_body
@@ -51,6 +50,7 @@ from tickwork.testing.errors_seen import HarnessObserver, NeverEnds
 from tickwork.testing.next_due import Upcoming, earliest
 from tickwork.testing.steps import HarnessSteps
 from tickwork.testing.store_setup import open_empty_store
+from tickwork.wiring.assembly import Assembly, assemble
 
 PUBLIC_URL = "https://tickwork.example"
 """Where receivers complete firings, unless the app has a public URL."""

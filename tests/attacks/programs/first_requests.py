@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry
 
 from tests.attacks.loop_holds import loop_holds
 from tests.kit.api import bearer, in_process, new_key
-from tickwork.server import build_api
 from tickwork.wiring import Settings, open_store
+from tickwork.wiring.server import build_api
 
 KEY = b64encode(bytes(32)).decode()
 

@@ -1,4 +1,4 @@
-"""Builds running parts from settings; with `deliveries`, the only module that knows all of them."""
+"""Builds the worker of a process from settings, with its logs, metrics and watchdog."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from collections.abc import (
     Awaitable,
     Callable,
     Iterable,
-    Mapping,
     Sequence,
 )
 from contextlib import (
@@ -23,31 +22,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import structs
 
 from tickwork import clock, spans
-from tickwork.assembly import assemble
 from tickwork.core.model import Scope
-from tickwork.deliveries import (
-    guard,
-    lease_pager,
-    open_deliveries,
-    outside_of,
-    remote_service,
-    secret_box,
-    webhook_sink,
-)
-from tickwork.errors import FieldError, InvalidInput
-from tickwork.extras import delivery_extra, otel_extra, postgres_extra, server_extra
+from tickwork.extras import otel_extra
 from tickwork.ops.context import Context
-from tickwork.settings import (
-    RUN_ROLES,
-    Role,
-    Settings,
-    is_postgres,
-    load_settings,
-    read_topology,
-)
-from tickwork.store.ids import Moment, database_time
+from tickwork.settings import Role, Settings, read_topology
 from tickwork.store.shared.archive import open_archive
-from tickwork.store.shared.database_url import without_password as without_password
+from tickwork.wiring.assembly import assemble
+from tickwork.wiring.database import open_store
+from tickwork.wiring.deliveries import lease_pager, open_deliveries, outside_of
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -56,83 +38,15 @@ if TYPE_CHECKING:
     from tickwork.app.declarations import Consumer, Registry
     from tickwork.app.message import Composer
     from tickwork.channel.channels import Channels
-    from tickwork.ops.copy import CopiedRows, Progress
     from tickwork.service.maintenance import MaintenanceTask
     from tickwork.service.observe import ClockOffset, Observer
     from tickwork.service.observe.watchdog import Watchdog
     from tickwork.service.worker.worker import Worker
     from tickwork.store.contract import Store
-    from tickwork.store.shared.doctor import Finding
-    from tickwork.store.shared.sql_files import Migration
     from tickwork.workflow.consumer import WorkflowConsumers
-
-__all__ = [
-    "RUN_ROLES",
-    "Role",
-    "Settings",
-    "build_worker",
-    "copy",
-    "database_identity",
-    "delivery_extra",
-    "examine",
-    "guard",
-    "is_postgres",
-    "load_settings",
-    "migrate",
-    "node_name",
-    "open_store",
-    "postgres_extra",
-    "read_topology",
-    "remote_service",
-    "secret_box",
-    "server_extra",
-    "shown_database",
-    "thaw_database",
-    "webhook_sink",
-]
 
 _HOST_LENGTH_MAX = 100
 """Characters of the host in the name of a node."""
-
-
-async def open_store(
-    settings: Settings,
-    *,
-    moment: Moment = database_time,
-    create: bool = True,
-    is_temporary: bool = False,
-) -> Store:
-    """Opens the store of these settings. Migrates a SQLite file, but not a server, because other
-    nodes may still use the old schema. `moment` may be a virtual clock. Without `create`, a missing
-    file is refused. With `is_temporary`, commits are not synced to disk."""
-    if is_postgres(settings.database):
-        with postgres_extra():
-            from tickwork.store.postgres import PostgresStore
-
-        return await PostgresStore.open(
-            settings.database, moment=moment, direct_url=settings.database_direct
-        )
-    from tickwork.store.sqlite import SqliteStore
-    from tickwork.store.sqlite.engine.file import locate
-
-    if create or locate(settings.database).exists():
-        await migrate(settings)
-    return await SqliteStore.open(settings.database, moment=moment, is_temporary=is_temporary)
-
-
-def database_identity(settings: Settings, *, environ: Mapping[str, str]) -> object:
-    """Identifies the database of these settings: equal for all spellings of its URL."""
-    if is_postgres(settings.database):
-        with postgres_extra():
-            from tickwork.store.postgres.engine.identity import identity_of as identity_of_postgres
-
-        try:
-            return identity_of_postgres(settings.database, environ)
-        except ValueError:  # Opening it reports the error.
-            return settings.database
-    from tickwork.store.sqlite.engine.file import locate
-
-    return locate(settings.database).resolve()
 
 
 class ObservedWorker(NamedTuple):
@@ -292,85 +206,3 @@ def _consumers(registry: Registry, runs: Iterable[Consumer], folder: Path) -> li
         structs.replace(consumer, operator_concurrency=concurrency.get(consumer.queue.name))
         for consumer in (*registry.consumers(), *runs)
     ]
-
-
-def shown_database(settings: Settings) -> str:
-    """The database of these settings for people: a URL without a password; of a file with its
-    absolute path."""
-    if is_postgres(settings.database):
-        return without_password(settings.database)
-    from tickwork.store.sqlite.engine.file import locate
-
-    return f"sqlite:///{locate(settings.database).absolute()}"
-
-
-async def migrate(settings: Settings) -> tuple[Migration, ...]:
-    """Migrates the schema; returns the migrations that were applied."""
-    if is_postgres(settings.database):
-        with postgres_extra():
-            from tickwork.store.postgres.engine.migrate import migrate as migrate_postgres
-
-        return await migrate_postgres(settings.database_direct or settings.database)
-    from tickwork.store.sqlite.engine.migrate import migrate as migrate_sqlite
-
-    return await migrate_sqlite(settings.database)
-
-
-async def copy(
-    source: str, target: str, *, on_progress: Progress | None = None
-) -> tuple[CopiedRows, ...]:
-    """Copies a SQLite file to an empty PostgreSQL database, or continues a copy."""
-    from tickwork.ops.copy import copy_database
-    from tickwork.store.sqlite.engine.file import locate
-    from tickwork.store.sqlite.engine.tables import SqliteTables
-
-    if is_postgres(source) or not is_postgres(target):
-        fault = "copies a SQLite file to a PostgreSQL database, not the other way"
-        raise InvalidInput([FieldError("copy", fault)])
-    with postgres_extra():
-        from tickwork.store.postgres.engine.tables import open_tables
-
-    target_name, source_file = without_password(target), locate(source).resolve()
-    await migrate(Settings(database=target))
-    async with open_tables(target) as tables:
-        return await copy_database(
-            SqliteTables(source),
-            tables,
-            source_name=str(source_file),
-            note=f"it was copied to {target_name}, or a copy is running; use that database, or run "
-            f"tickwork copy --thaw sqlite:///{source_file}",
-            on_progress=on_progress,
-        )
-
-
-async def thaw_database(source: str) -> bool:
-    """Lets processes write to a file again that a copy froze. False if it was not frozen."""
-    from tickwork.store.sqlite.engine.tables import SqliteTables
-
-    return await SqliteTables(source).thaw()
-
-
-async def examine(settings: Settings) -> tuple[Finding, ...]:
-    """Checks the database's configuration, and which processes run on it."""
-    from tickwork.ops.cluster import examine_processes
-    from tickwork.store.shared.doctor import Level
-
-    found = await _examine_database(settings)
-    if any(finding.level is Level.BAD for finding in found):
-        return found
-    store = await open_store(settings)
-    try:
-        return (*found, *await examine_processes(store))
-    finally:
-        await store.close()
-
-
-async def _examine_database(settings: Settings) -> tuple[Finding, ...]:
-    if is_postgres(settings.database):
-        with postgres_extra():
-            from tickwork.store.postgres.engine.doctor import examine as examine_postgres
-
-        return await examine_postgres(settings.database)
-    from tickwork.store.sqlite.engine.doctor import examine as examine_sqlite
-
-    return await examine_sqlite(settings.database)

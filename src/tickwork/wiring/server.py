@@ -21,19 +21,15 @@ from tickwork.app.payloads import PayloadOf
 from tickwork.core.http.client_address import is_loopback
 from tickwork.core.model import SYSTEM
 from tickwork.core.request_rate import RequestRates
-from tickwork.deliveries import outside_of
 from tickwork.errors import FieldError, InvalidInput, StoreUnavailable
 from tickwork.extras import has_delivery_extra, server_extra
 from tickwork.service.not_ready import answer_not_ready
 from tickwork.service.process_lifecycle import listen
 from tickwork.settings import Role, Settings
-from tickwork.wiring import (
-    build_worker,
-    guard,
-    is_postgres,
-    open_store,
-    start_tracing,
-)
+from tickwork.wiring.backend import backend_of
+from tickwork.wiring.database import open_store
+from tickwork.wiring.deliveries import guard, outside_of
+from tickwork.wiring.worker import build_worker, start_tracing
 
 if TYPE_CHECKING:
     from litestar import Litestar
@@ -154,7 +150,7 @@ async def wait_for_database(
 
     With `listen_there`, it meanwhile answers requests at that socket: this process is not ready.
     """
-    if not is_postgres(settings.database):
+    if not backend_of(settings).can_be_away:
         return
     started_at, logged_at = clock.monotonic(), None
     async with AsyncExitStack() as not_ready:

@@ -17,7 +17,8 @@ from tickwork.core.delivery.pace import EMAIL_CONCURRENCY, Limit, Shares
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.extras import INSTALL_DELIVERY, NO_DELIVERY, delivery_extra, has_delivery_extra
 from tickwork.ops.outside import Outside
-from tickwork.settings import Settings, is_postgres
+from tickwork.settings import Settings
+from tickwork.wiring.backend import backend_of
 
 if TYPE_CHECKING:
     from tickwork.app.declarations import Consumer
@@ -50,13 +51,10 @@ def secret_box(settings: Settings, *, make_key: bool = True) -> SecretBox:
 
     if settings.secret_key is not None:
         return SecretBox.from_text(settings.secret_key)
-    if is_postgres(settings.database):
+    path = backend_of(settings).key_file()
+    if path is None:
         fault = "is missing; set it to 32 random bytes in base64, the same on every machine"
         raise InvalidInput([FieldError("TICKWORK_SECRET_KEY", fault)])
-    from tickwork.store.sqlite.engine.file import locate
-
-    path = locate(settings.database)
-    path = path.with_name(f"{path.name}.key")
     return SecretBox.from_text(key_in_file(path, make_key=make_key), f"the key file {path.name}")
 
 
