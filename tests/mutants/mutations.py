@@ -248,7 +248,7 @@ MUTANTS = (
         scenarios.take_over,
         saying(
             {"heartbeat": [("WHERE id = $2 AND expires_at > now", "WHERE id = $2")]},
-            {"heartbeat": [("WHERE id = ?1 AND expires_at > ?2", "WHERE id = ?1 AND ?2 > 0")]},
+            {"heartbeat": [("WHERE id = ?2 AND expires_at > ?1", "WHERE id = ?2")]},
         ),
     ),
     Mutant(

@@ -33,7 +33,7 @@ SEARCHES = {
     "count_owner_schedules": {"tickwork_schedules_owned"},
     "complete_schedules": {BY_PLACE, BY_KEY},
     "end_planning": {BY_PLACE},
-    "delete_calendar": {"tickwork_schedules_calendar"},
+    "lock_calendar": {"tickwork_schedules_calendar"},
     "due_schedules": {"tickwork_schedules_look", BY_PLACE},
     "end_schedule": {BY_PLACE},
     "find_schedule": {"tickwork_schedules_name"},
