@@ -403,8 +403,7 @@ async def test_what_a_disabled_endpoint_kept_comes_at_its_own_rate(
 ) -> None:
     # Also over the ends of chunks; a dead delivery leaves no gap. Each would come back by itself,
     # the newest first.
-    monkeypatch.setattr("tickwork.store.postgres.endpoints.endpoints.CHUNK_DELIVERIES", 3)
-    monkeypatch.setattr("tickwork.store.sqlite.endpoints.endpoints.REMOVAL_CHUNK_MESSAGES", 3)
+    monkeypatch.setattr("tickwork.store.nouns.endpoints.CHUNK_DELIVERIES", 3)
     endpoint = await make_endpoint(store, rate_per_second=rate)
     published = []
     for _ in range(9):

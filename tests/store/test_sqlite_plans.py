@@ -119,7 +119,7 @@ SEARCHES = {
 SEARCHES |= {
     name: {BY_KEY}
     for name in (
-        *("claimed_attempts", "deliveries_to_resend", "bury_claimed_deliveries"),
+        *("claimed_attempts", "deliveries_to_resend", "waiting_deliveries"),
         *("prune_deliveries", "show_messages", "choose_probe", "put_back_probe", "wake_enabled"),
     )
 }

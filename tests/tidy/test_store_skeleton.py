@@ -43,7 +43,6 @@ CLASSES: dict[Path, Listed] = {
     POSTGRES: {
         "objects that keep the pool and the clock; on SQLite functions of a transaction": (
             "endpoints/publish:Publisher",
-            "endpoints/record:AttemptRecorder",
             "messages/batch_progress:BatchProgress",
             "messages/removal:Purger",
             "messages/removal:Removal",
@@ -131,11 +130,9 @@ STATEMENTS: dict[Path, Listed] = {
             "messages/lock_queue_for_claim",
             "messages/reserve_key_positions",
             "meta/lock_migrations",
-            "endpoints/lock_deliveries",
             "nodes/claim_expired",
             "nodes/lock_node",
             "queues/lock_queues",
-            "endpoints/lock_endpoint",
             "tenants/lock_claim_quotas",
             "schedules/lock_schedule",
             "schedules/lock_schedules",
@@ -331,7 +328,6 @@ STATEMENTS: dict[Path, Listed] = {
             "schedules/schedules_without_name",
         ),
         "counters and checks that PostgreSQL has in the statement that writes": (
-            "endpoints/bury_claimed_deliveries",
             "endpoints/bury_resent_deliveries",
             "endpoints/choose_probe",
             "endpoints/claimed_attempts",

@@ -20,7 +20,7 @@ what it needs: `reads`, `writes` or `changes`. A generator takes what it shares 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Sequence
 from datetime import datetime
 from enum import Enum
 from functools import cache, wraps
@@ -60,14 +60,24 @@ class Want(Enum):
     ROW = "row"
     VALUE = "value"
     COUNT = "count"
+    EACH = "each"
 
 
 class Query(NamedTuple):
-    """A statement to run, with its values."""
+    """A statement to run, with its values. For `Want.EACH` these are followed by those of each of
+    the `rows`."""
 
     statement: Statement
     want: Want
     values: tuple[object, ...]
+    rows: Sequence[tuple[object, ...]] = ()
+
+
+class Native(NamedTuple):
+    """A step that is written for its database: it gets the transaction of SQLite, or the connection
+    of PostgreSQL, where it returns an awaitable. Its result is the answer."""
+
+    work: Callable[[Any], Any]
 
 
 class Wake(NamedTuple):
@@ -77,12 +87,13 @@ class Wake(NamedTuple):
 
 
 class After(NamedTuple):
-    """Something to do in this process after the commit, and only then."""
+    """Something to do in this process after the commit, and only then. On PostgreSQL it may be a
+    coroutine."""
 
     act: Callable[[], object]
 
 
-Steps = Generator[Query | Wake | After, Any, T]
+Steps = Generator[Query | Native | Wake | After, Any, T]
 """What a method of a noun yields; the return value is its result."""
 
 
@@ -118,6 +129,16 @@ class Statement:
         count: int = yield Query(self, Want.COUNT, values)
         return count
 
+    def fetch_each(self, rows: Sequence[tuple[object, ...]], *values: object) -> Steps[list[Row]]:
+        """All rows of running it for each of some rows, whose values follow the others.
+
+        PostgreSQL runs it once, and gets each column of the rows as an array.
+        """
+        if not rows:
+            return []
+        found: list[Row] = yield Query(self, Want.EACH, values, rows)
+        return found
+
 
 _KINDS: dict[Any, Kind] = {UUID: Kind.ID, datetime: Kind.TIME, bool: Kind.FLAG}
 
@@ -138,6 +159,8 @@ class Access(Enum):
 
     READ = "read"
     """Reads, on any connection."""
+    SEARCH = "search"
+    """Reads, with plans for the values that are given: for statements with optional filters."""
     STATEMENT = "statement"
     """One statement that writes, which is a transaction of its own."""
     TRANSACTION = "transaction"
@@ -188,10 +211,20 @@ def reads(function: Function[N, P, T]) -> Method[N, P, T]:
     return _method(function, Way(Access.READ))
 
 
+def searches(function: Function[N, P, T]) -> Method[N, P, T]:
+    """A method that only reads, by statements whose plan depends on their values."""
+    return _method(function, Way(Access.SEARCH))
+
+
 def changes(function: Function[N, P, T]) -> Method[N, P, T]:
     """A method that makes a change in one transaction, with the writes that the caller joins to
     it: an audit record, or the answer of a request."""
     return _method(function, Way(Access.CHANGE))
+
+
+def changes_once(function: Function[N, P, T]) -> Method[N, P, T]:
+    """The same, of a change that must not be repeated after a lost answer."""
+    return _method(function, Way(Access.CHANGE, repeatable=False))
 
 
 def writes(
@@ -204,17 +237,17 @@ def writes(
 
 
 class Run(Generic[T]):
-    """Steps on their way: `query` is the next one to answer, until `is_over`. `woken` are the
-    queues to wake after the commit."""
+    """Steps on their way: `query` is the next one to answer, until `is_over`. After the commit,
+    `after` is done and the queues `woken` are woken."""
 
-    __slots__ = ("_after", "_steps", "is_over", "query", "result", "woken")
+    __slots__ = ("_steps", "after", "is_over", "query", "result", "woken")
 
-    query: Query
+    query: Query | Native
     result: T
 
     def __init__(self, steps: Steps[T]) -> None:
         self._steps, self.is_over = steps, False
-        self._after: list[Callable[[], object]] = []
+        self.after: list[Callable[[], object]] = []
         self.woken: set[UUID] = set()
         self.advance(None)
 
@@ -222,9 +255,9 @@ class Run(Generic[T]):
         """Gives the steps what they asked for."""
         try:
             step = self._steps.send(answer)
-            while not isinstance(step, Query):
+            while not isinstance(step, Query | Native):
                 if isinstance(step, After):
-                    self._after.append(step.act)
+                    self.after.append(step.act)
                 else:
                     self.woken |= step.queue_ids
                 step = self._steps.send(None)
@@ -234,7 +267,7 @@ class Run(Generic[T]):
 
     def finish(self) -> T:
         """Does what was to be done after the commit, and returns the result."""
-        for act in self._after:
+        for act in self.after:
             act()
         return self.result
 

@@ -10,6 +10,7 @@ import msgspec
 
 from tickwork.core.audit import AuditRecord, NewAuditRecord
 from tickwork.core.limits import check_limit, is_name
+from tickwork.core.message.message_list import LAST_ID
 from tickwork.core.model import Scope
 from tickwork.store.ids import own_tenant
 from tickwork.store.nouns.tenants import check_exists
@@ -18,8 +19,6 @@ from tickwork.store.steps import NOW, Noun, Row, Statement, Steps, reads, writes
 
 _ADD = Statement("add_audit_record")
 _LIST = Statement("list_audit", AuditRecord)
-
-_AFTER_ALL = UUID(int=2**128 - 1)
 
 
 class Audit(Noun):
@@ -48,7 +47,7 @@ class Audit(Noun):
         tenant = own_tenant(scope)
         if not is_name(tenant):
             return ()
-        rows = yield from _LIST.fetch(tenant, before or _AFTER_ALL, limit)
+        rows = yield from _LIST.fetch(tenant, before or LAST_ID, limit)
         return tuple(map(_record, rows))
 
 

@@ -13,8 +13,8 @@ _GET = Statement("get_secrets")
 _PUT = Statement("put_secret")
 _DROP_PREVIOUS = Statement("drop_previous_secret")
 _RETIRE = Statement("retire_secret")
-_DELETE = Statement("delete_secrets")
 _TOUCH_ENDPOINT = Statement("touch_endpoint")
+DELETE_SECRETS = Statement("delete_secrets")
 
 
 class Secrets(Noun):
@@ -49,7 +49,7 @@ class Secrets(Noun):
 
     @changes
     def delete(self, scope: Scope, owner: str) -> Steps[None]:
-        yield from _DELETE.execute(own_tenant(scope), owner)
+        yield from DELETE_SECRETS.execute(own_tenant(scope), owner)
 
 
 def _put(tenant: str, owner: str, field: str, value: bytes) -> Steps[None]:

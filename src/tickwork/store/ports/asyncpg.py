@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from inspect import isawaitable
 from itertools import chain
 from typing import Any, TypeVar
 
 from tickwork.store.ids import Moment
 from tickwork.store.postgres.engine.database import Connection, Database
-from tickwork.store.postgres.engine.sql import SQL
+from tickwork.store.postgres.engine.sql import CUSTOM_PLAN, SQL
 from tickwork.store.postgres.engine.wakeups import PostgresWakeups
-from tickwork.store.steps import NOW, Access, Run, Steps, Want, Way, attempts
+from tickwork.store.steps import NOW, Access, Native, Run, Steps, Want, Way, attempts
 
 T = TypeVar("T")
 
@@ -33,13 +34,22 @@ class AsyncpgPort:
         async def work(connection: Connection) -> T:
             nonlocal run
             run = next(again)
+            if way.access is Access.SEARCH:
+                await connection.execute(CUSTOM_PLAN)
             return await _run_on(connection, self._moment, run)
 
-        enter = {Access.TRANSACTION: self._database.transact, Access.CHANGE: self._database.change}
+        enter = {
+            Access.SEARCH: self._database.transact,
+            Access.TRANSACTION: self._database.transact,
+            Access.CHANGE: self._database.change,
+        }
         await enter.get(way.access, self._database.run)(work, repeatable=way.repeatable)
         if run.woken:
             self._wakeups.notify(run.woken)
-        return run.finish()
+        for act in run.after:
+            if isawaitable(done := act()):
+                await done
+        return run.result
 
     def inside(self, make: Callable[[], Steps[None]]) -> Callable[[Connection], Awaitable[None]]:
         async def write(connection: Connection) -> None:
@@ -55,9 +65,12 @@ async def carry_out(connection: Connection, moment: Moment, steps: Steps[T]) -> 
 
 async def _run_on(connection: Connection, moment: Moment, run: Run[T]) -> T:
     while not run.is_over:
-        statement, want, given = run.query
-        values = [moment() if value is NOW else value for value in given]
-        run.advance(await _RUN[want](connection, getattr(SQL, statement.name), values))
+        if isinstance(query := run.query, Native):
+            run.advance(await query.work(connection))
+            continue
+        values = [moment() if value is NOW else value for value in query.values]
+        values += map(list, zip(*query.rows, strict=True))
+        run.advance(await _RUN[query.want](connection, getattr(SQL, query.statement.name), values))
     return run.result
 
 
@@ -71,4 +84,5 @@ _RUN: dict[Want, Callable[[Connection, str, list[Any]], Awaitable[Any]]] = {
     Want.ROW: lambda connection, sql, values: connection.fetchrow(sql, *values),
     Want.VALUE: lambda connection, sql, values: connection.fetchval(sql, *values),
     Want.COUNT: _count,
+    Want.EACH: lambda connection, sql, values: connection.fetch(sql, *values),
 }

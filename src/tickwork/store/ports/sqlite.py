@@ -14,7 +14,7 @@ from tickwork.store.shared.columns import Kind
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
-from tickwork.store.steps import NOW, Access, Query, Run, Steps, Want, Way
+from tickwork.store.steps import NOW, Access, Native, Query, Run, Steps, Want, Way
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ class SqlitePort:
         run = Run(make())
         if run.is_over:
             return run.finish()
-        if way.access is Access.READ:
+        if way.access in (Access.READ, Access.SEARCH):
             await self._database.read(lambda transaction: _run_in(transaction, run))
         elif way.access is Access.CHANGE:
             await self._database.change(lambda transaction: _run_in(transaction, run))
@@ -53,7 +53,11 @@ def _run_in(transaction: Transaction, run: Run[T]) -> T:
     return run.result
 
 
-def _answer(transaction: Transaction, query: Query) -> Any:
+def _answer(transaction: Transaction, query: Query | Native) -> Any:
+    if isinstance(query, Native):
+        return query.work(transaction)
+    if query.want is Want.EACH:
+        return _for_each(transaction, query)
     statement, want = query.statement, query.want
     values = [_encode(transaction, value) for value in query.values]
     cursor = transaction.execute(getattr(SQL, statement.name), values)
@@ -65,6 +69,18 @@ def _answer(transaction: Transaction, query: Query) -> Any:
     found = cursor.fetchone()
     row = None if found is None else _row(names, found, statement.kinds)
     return row if want is Want.ROW or row is None else row[names[0]]
+
+
+def _for_each(transaction: Transaction, query: Query) -> list[dict[str, Any]]:
+    sql = getattr(SQL, query.statement.name)
+    values = [_encode(transaction, value) for value in query.values]
+    found: list[dict[str, Any]] = []
+    for row in query.rows:
+        own = [_encode(transaction, value) for value in row]
+        cursor = transaction.execute(sql, values + own)
+        names = [column[0] for column in cursor.description or ()]
+        found += [_row(names, answer, query.statement.kinds) for answer in cursor]
+    return found
 
 
 def _encode(transaction: Transaction, value: Any) -> Any:

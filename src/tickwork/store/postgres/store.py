@@ -23,11 +23,13 @@ from tickwork.store.nouns.tenants import Tenants
 from tickwork.store.nouns.traces import Traces
 from tickwork.store.ports.asyncpg import AsyncpgPort
 from tickwork.store.postgres.endpoints.endpoints import PostgresEndpoints
+from tickwork.store.postgres.endpoints.publish import Publisher
 from tickwork.store.postgres.engine.database import Database
 from tickwork.store.postgres.engine.migrate import check_version
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.engine.wakeups import PostgresWakeups
 from tickwork.store.postgres.entities.entities import PostgresEntities
+from tickwork.store.postgres.hot_paths import PostgresHotPaths
 from tickwork.store.postgres.messages.batch_progress import BatchProgress
 from tickwork.store.postgres.messages.batches import PostgresBatches
 from tickwork.store.postgres.messages.dead_copies import bury_copies
@@ -99,6 +101,7 @@ class PostgresStore:
         )
         removal = Removal(moment, progress, self.wakeups, counters)
         queues.purger = Purger(database, moment, removal)
+        paths = PostgresHotPaths(moment, sender, removal)
         ending_writer = EndingWriter(moment, sender, removal, counters)
         self._settler = Settler(database, sender, ending_writer)
         self.messages = PostgresMessages(database, moment, queues, sender, self._settler)
@@ -122,7 +125,7 @@ class PostgresStore:
         self.audit = Audit(port)
         self.stream = Stream(port)
         self.traces = Traces(port)
-        self.endpoints = PostgresEndpoints(database, moment, sender, queues.purger)
+        self.endpoints = PostgresEndpoints(port, paths, Publisher(database, moment, sender))
         self.entities = PostgresEntities(database, moment, queues, removal, counters)
         self.shards = PostgresShards(database, moment, self.wakeups, layout)
         self.firings = PostgresFirings(database)

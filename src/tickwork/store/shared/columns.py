@@ -15,6 +15,7 @@ SQL files name a list by a placeholder:
 | `/*schedule*/` | a schedule and its definition (alias `s`) |
 | `/*new_schedule*/`, `/*new_schedule_arrays $2*/`, `/*new_schedule_values*/` | a new schedule |
 | `/*endpoint*/` | an endpoint, as `ENDPOINT` lists it (alias `e`) |
+| `/*returned_endpoint*/` | the same without an alias |
 | `/*delivery*/` | a delivery, as `DELIVERY` lists it, and whether it is not dead (alias `d`) |
 | `/*published*/`, `/*p.published*/` | a published event (the latter with alias `p`) |
 | `/*api_key*/` | an API key, as `ApiKey` has it (alias `k`) |
@@ -311,7 +312,8 @@ _LISTS = {
     "schedule": names(SCHEDULE, "s"),
     "new_schedule": names(_NEW_SCHEDULE),
     "endpoint": names(ENDPOINT, "e"),
-    "delivery": f"{names(DELIVERY, 'd')}, d.dead_at IS NULL",
+    "returned_endpoint": names(ENDPOINT),
+    "delivery": f"{names(DELIVERY, 'd')}, d.dead_at IS NULL AS is_alive",
     "published": names(PUBLISHED),
     "p.published": names(PUBLISHED, "p"),
     "api_key": names(API_KEY, "k"),

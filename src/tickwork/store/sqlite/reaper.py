@@ -19,6 +19,7 @@ from tickwork.core.model import (
 from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.slot_outcome import LEASE_RAN_OUT, max_retries_for
 from tickwork.core.workflow.control import RUN_LOST
+from tickwork.store.ports.sqlite import carry_out
 from tickwork.store.sqlite.endpoints.endpoints import pull_probes
 from tickwork.store.sqlite.engine.counters import CountedMessages
 from tickwork.store.sqlite.engine.database import Database
@@ -65,7 +66,7 @@ class SqliteReaper:
         expired = await self._database.write(lambda transaction: _bury_expired(transaction, limit))
         unseen = [*retired, expired]
         batches = await self._database.write(lambda transaction: _end_batches(transaction, limit))
-        await self._database.write(pull_probes)
+        await self._database.write(lambda transaction: carry_out(transaction, pull_probes()))
         return Reaped(
             nodes.nodes,
             nodes.released + released,

@@ -33,6 +33,7 @@ from tickwork.store.sqlite.engine.migrate import check_version
 from tickwork.store.sqlite.engine.sql import SQL
 from tickwork.store.sqlite.engine.wakeups import SqliteWakeups
 from tickwork.store.sqlite.entities.entities import SqliteEntities
+from tickwork.store.sqlite.hot_paths import SqliteHotPaths
 from tickwork.store.sqlite.messages.batches import SqliteBatches
 from tickwork.store.sqlite.messages.dead_letters import SqliteDeadLetters
 from tickwork.store.sqlite.messages.messages import SqliteMessages
@@ -63,6 +64,7 @@ class SqliteStore:
     def __init__(self, database: Database, moment: Moment, file_watcher: FileWatcher) -> None:
         self._database, self._moment = database, moment
         layout, port = ShardLayout(), SqlitePort(database)
+        paths = SqliteHotPaths()
         self.wakeups = SqliteWakeups(database, file_watcher)
         self.tenants = Tenants(port, moment)
         self.queues = SqliteQueues(port, database)
@@ -82,7 +84,7 @@ class SqliteStore:
         self.audit = Audit(port)
         self.stream = Stream(port)
         self.traces = Traces(port)
-        self.endpoints = SqliteEndpoints(database)
+        self.endpoints = SqliteEndpoints(port, paths, database)
         self.entities = SqliteEntities(database)
         self.shards = SqliteShards(database, layout)
         self.firings = SqliteFirings(database)

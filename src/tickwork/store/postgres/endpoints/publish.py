@@ -18,7 +18,7 @@ from tickwork.core.delivery.publish import (
 from tickwork.core.model import NewMessage
 from tickwork.errors import NotFound
 from tickwork.store.ids import Moment, new_id
-from tickwork.store.postgres.endpoints import rows
+from tickwork.store.nouns.endpoint_rows import published_values, read_published, read_settings
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.messages.backlog import BacklogChange, change_backlog
@@ -77,7 +77,7 @@ class Publisher:
             is_repeat = False
             if found:
                 now = found[0]["now"]
-                settings = ((row["id"], rows.settings(row["settings"])) for row in found)
+                settings = ((row["id"], read_settings(row["settings"])) for row in found)
                 sent = published(event, now)
                 deliveries = new_deliveries(sent, settings, owner)
                 endpoints = len(deliveries)
@@ -88,7 +88,7 @@ class Publisher:
             if event.event_id is not None:
                 # After the insert, which waits for others that publish it.
                 known = await connection.fetchrow(SQL.find_published, tenant, event.id)
-                check_same_event(event, None if known is None else rows.published(known))
+                check_same_event(event, None if known is None else read_published(known))
             stored, backlog = list[Group](), BacklogChange()
             if groups:
                 stored += await self._sender.store(connection, groups, receipt, backlog)
@@ -134,7 +134,7 @@ async def record_deliveries(
     if not deliveries:
         return []
     events = {delivery.event.id: delivery.event for delivery in deliveries}
-    columns = zip(*map(rows.published_values, events.values()), strict=True)
+    columns = zip(*map(published_values, events.values()), strict=True)
     await connection.execute(SQL.record_published, tenant, now, *columns)
     found = await connection.fetch(
         SQL.record_deliveries,

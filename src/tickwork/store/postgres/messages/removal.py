@@ -111,6 +111,7 @@ class Removal:
         wakeups: PostgresWakeups,
         counters: Counters,
     ) -> None:
+        self._moment = moment
         self._batches = batches
         self._wakeups = wakeups
         self._counters = counters
@@ -155,6 +156,23 @@ class Removal:
         await change_backlog(connection, backlog)
         batches = frozenset((item.tenant, item.batch_id) for item in ended)
         return AfterCommit(removed.counts, frozenset(queues), batches)
+
+    async def remove(
+        self, connection: Connection, waiting: Sequence[Any], reason: str
+    ) -> AfterCommit:
+        """Deletes the given messages (rows with `tenant`, `queue_id`, `id` and `key`), unless they
+        were claimed since."""
+        await self.lock_keys(connection, waiting)
+        rows = await connection.fetch(
+            SQL.delete_messages, [row["tenant"] for row in waiting], [row["id"] for row in waiting]
+        )
+        delivery_queues = {row["id"] for row in await connection.fetch(SQL.delivery_queues)}
+        gone = [row for row in rows if row["queue_id"] in delivery_queues]
+        await bury_deliveries(connection, self._moment, gone)
+        removed, backlog = RemovedMessages(), BacklogChange()
+        removed.add(rows, CounterName.PURGED, reason)
+        removed.free_bytes(backlog)
+        return await self.apply_effects(connection, removed, backlog)
 
     async def finish(self, after_commit: AfterCommit) -> None:
         """Counts, wakes consumers and completes batches, after the commit. The reaper repeats a
@@ -230,16 +248,6 @@ class Purger:
         )
         return affected > 0
 
-    async def delete_all(self, waiting: Sequence[Any], reason: str) -> int:
-        """Deletes the given messages (rows with `tenant`, `queue_id`, `id` and `key`), unless they
-        are claimed; returns how many."""
-
-        async def find(_connection: Connection) -> Sequence[Any]:
-            return waiting
-
-        _, affected = await self._delete(find, reason)
-        return affected
-
     async def _delete(
         self, find: Callable[[Connection], Awaitable[Sequence[Any]]], reason: str
     ) -> tuple[int, int]:
@@ -248,17 +256,7 @@ class Purger:
 
         async def work(connection: Connection) -> tuple[int, AfterCommit]:
             found = await find(connection)
-            await self._removal.lock_keys(connection, found)
-            rows = await connection.fetch(
-                SQL.delete_messages, [row["tenant"] for row in found], [row["id"] for row in found]
-            )
-            delivery_queues = {row["id"] for row in await connection.fetch(SQL.delivery_queues)}
-            gone = [row for row in rows if row["queue_id"] in delivery_queues]
-            await bury_deliveries(connection, self._moment, gone)
-            removed, backlog = RemovedMessages(), BacklogChange()
-            removed.add(rows, CounterName.PURGED, reason)
-            removed.free_bytes(backlog)
-            return len(found), await self._removal.apply_effects(connection, removed, backlog)
+            return len(found), await self._removal.remove(connection, found, reason)
 
         found, after_commit = await self._database.change(work, repeatable=False)
         await self._removal.finish(after_commit)

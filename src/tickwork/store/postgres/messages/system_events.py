@@ -20,7 +20,7 @@ from tickwork.core.model import NewMessage, Scope
 from tickwork.core.stream import NewStreamEvent
 from tickwork.errors import NotFound
 from tickwork.store.ids import Moment, database_time, new_id, own_tenant
-from tickwork.store.postgres.endpoints import rows
+from tickwork.store.nouns.endpoint_rows import read_settings
 from tickwork.store.postgres.endpoints.publish import record_deliveries
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
@@ -43,7 +43,7 @@ class Receivers(NamedTuple):
         return {
             Key(row["tenant"], row["queue_id"], row["id"].hex)
             for row in self.endpoints
-            if rows.settings(row["settings"]).is_ordered
+            if read_settings(row["settings"]).is_ordered
         }
 
 
@@ -126,7 +126,7 @@ async def _delivery_groups(
     if not known:
         return []
     now, queue_id = known[0]["now"], known[0]["queue_id"]
-    settings = [(row["id"], rows.settings(row["settings"])) for row in known]
+    settings = [(row["id"], read_settings(row["settings"])) for row in known]
     deliveries = system_deliveries(events, settings, now)
     messages = await record_deliveries(connection, tenant, now, deliveries)
     if not messages:

@@ -34,8 +34,8 @@ from tickwork.core.schedule.slot_outcome import (
 from tickwork.core.schedule.withdraw import Withdrawn
 from tickwork.core.tenant_limits import is_active
 from tickwork.store.ids import Moment, new_id
+from tickwork.store.nouns.endpoint_rows import read_settings
 from tickwork.store.postgres.endpoints.publish import record_deliveries
-from tickwork.store.postgres.endpoints.rows import settings as endpoint_settings
 from tickwork.store.postgres.engine.database import Connection
 from tickwork.store.postgres.engine.sql import SQL, once
 from tickwork.store.postgres.messages.keys import Key
@@ -271,7 +271,7 @@ async def result_groups(
         if (name := queue_for(target)) is not None:
             is_lost = not await add(tenant, tenant, name, message)
         elif row := await connection.fetchrow(SQL.find_endpoint, tenant, target.endpoint):
-            settings = endpoint_settings(row["settings"])
+            settings = read_settings(row["settings"])
             delivery = direct_delivery(message, row["id"], settings, now)
             for record_delivery in await record_deliveries(connection, tenant, now, [delivery]):
                 await add(tenant, None, ENDPOINTS_QUEUE, record_delivery)

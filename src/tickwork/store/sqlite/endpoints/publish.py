@@ -15,12 +15,17 @@ from tickwork.core.delivery.publish import (
     published,
 )
 from tickwork.core.model import NewMessage
-from tickwork.store.sqlite.endpoints import rows
+from tickwork.store.nouns.endpoint_rows import read_published, read_settings
+from tickwork.store.ports.sqlite import carry_out
+from tickwork.store.shared.columns import Kind
 from tickwork.store.sqlite.endpoints.deliveries import store_deliveries
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages.send import send_copies
+from tickwork.store.steps import Statement
+
+_FIND = Statement("find_published", id=Kind.ID)
 
 
 async def publish(
@@ -31,11 +36,11 @@ async def publish(
 
     def work(transaction: Transaction) -> Published:
         if event.event_id is not None:
-            known = transaction.execute(SQL.find_published, (tenant, event.id.bytes)).fetchone()
-            check_same_event(event, None if known is None else rows.published(known))
+            known = carry_out(transaction, _FIND.fetch_row(tenant, event.id))
+            check_same_event(event, None if known is None else read_published(known))
         found = transaction.execute(SQL.endpoint_settings, (tenant,)).fetchall()
         sent = published(event, from_microseconds(transaction.now))
-        endpoints = ((UUID(bytes=id_), rows.settings(text)) for id_, text in found)
+        endpoints = ((UUID(bytes=id_), read_settings(text)) for id_, text in found)
         deliveries = new_deliveries(sent, endpoints, owner)
         made = store_deliveries(transaction, tenant, deliveries)
         queues = send_copies(transaction, tenant, [event])

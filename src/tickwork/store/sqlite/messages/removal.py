@@ -92,7 +92,9 @@ def _finish_except_batches(
 ) -> set[BatchName]:
     """All but the completion of batches; returns the batches that may be complete."""
     if removed and counter not in (None, CounterName.DONE):
-        _bury_deliveries(transaction, removed)
+        queue_ids = {queue_id for (queue_id,) in transaction.execute(SQL.delivery_queues)}
+        gone = [(row[TENANT], row[ID]) for row in removed if row[QUEUE_ID] in queue_ids]
+        bury_deliveries(transaction, gone)
     for kind, messages in Counter(map(_kind, removed)).items():
         if counter is None:
             break
@@ -117,15 +119,12 @@ def _finish_except_batches(
     return end_items(transaction, ended) if ended else set()
 
 
-def _bury_deliveries(transaction: Transaction, removed: Sequence[Gone]) -> None:
-    """Marks the deliveries of removed messages as dead, unless they are delivered."""
-    queue_ids = {queue_id for (queue_id,) in transaction.execute(SQL.delivery_queues)}
-    gone = [
-        (row[TENANT], row[ID], transaction.now) for row in removed if row[QUEUE_ID] in queue_ids
-    ]
+def bury_deliveries(transaction: Transaction, gone: Sequence[tuple[str, bytes]]) -> None:
+    """Marks the deliveries of messages (tenant and id) as dead, unless they are delivered."""
     if gone:
-        transaction.connection.executemany(SQL.bury_deliveries, gone)
-        transaction.connection.executemany(SQL.bury_resent_deliveries, gone)
+        values = [(*name, transaction.now) for name in gone]
+        transaction.connection.executemany(SQL.bury_deliveries, values)
+        transaction.connection.executemany(SQL.bury_resent_deliveries, values)
 
 
 def unblock(

@@ -17,7 +17,7 @@ from tickwork.core.message.system_events import (
 from tickwork.core.model import NewMessage, Scope
 from tickwork.core.stream import NewStreamEvent
 from tickwork.store.ids import new_id, own_tenant
-from tickwork.store.sqlite.endpoints import rows
+from tickwork.store.nouns.endpoint_rows import read_settings
 from tickwork.store.sqlite.endpoints.deliveries import store_deliveries
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds
@@ -67,7 +67,7 @@ def publish_pause(
 def _endpoints(transaction: Transaction, tenant: str) -> list[tuple[UUID, EndpointSettings]]:
     """The endpoints of a tenant that name a system event."""
     found = transaction.execute(SQL.system_event_endpoints, (tenant,)).fetchall()
-    return [(UUID(bytes=id_), rows.settings(text)) for id_, text in found]
+    return [(UUID(bytes=id_), read_settings(text)) for id_, text in found]
 
 
 def dead_message(transaction: Transaction, dead_letter_id: bytes) -> DeadMessage:

@@ -30,8 +30,9 @@ from tickwork.core.schedule.slot_outcome import (
 from tickwork.core.schedule.withdraw import WithdrawScope
 from tickwork.errors import NotFound
 from tickwork.store.ids import SCHEDULES_TOPIC
+from tickwork.store.nouns.endpoints import find_endpoint
+from tickwork.store.ports.sqlite import carry_out
 from tickwork.store.sqlite.endpoints.deliveries import store_deliveries
-from tickwork.store.sqlite.endpoints.rows import endpoint as read_endpoint
 from tickwork.store.sqlite.engine.sql import (
     SQL,
     for_rows,
@@ -148,9 +149,8 @@ def _send_result(
             PreparedMessages([message]).store(transaction, tenant, queue, is_exempt=True)
             return
     else:
-        row = transaction.execute(SQL.find_endpoint, (tenant, target.endpoint)).fetchone()
-        if row is not None:
-            endpoint = read_endpoint(row)
+        endpoint = carry_out(transaction, find_endpoint(tenant, target.endpoint))
+        if endpoint is not None:
             delivery = direct_delivery(message, endpoint.id, endpoint.settings, now)
             store_deliveries(transaction, tenant, [delivery], is_exempt=True)
             return

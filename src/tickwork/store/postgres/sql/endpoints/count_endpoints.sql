@@ -1,2 +1,2 @@
 -- The number of endpoints of a tenant.
-SELECT count(*) FROM tickwork_endpoints WHERE tenant = $1
+SELECT count(*) AS count FROM tickwork_endpoints WHERE tenant = $1

@@ -1,7 +1,7 @@
 -- Deliveries of an endpoint, newest first, before a given one: all, delivered (`$6` true) or undelivered (`$6`
 -- false) ones, and of the latter waiting (`$7` true) or dead ones. (IS NOT DISTINCT FROM keeps the planner
 -- from reading all deliveries of the tenant.)
-SELECT /*delivery*/ AS is_alive FROM tickwork_deliveries AS d
+SELECT /*delivery*/ FROM tickwork_deliveries AS d
 WHERE d.endpoint_id = $2 AND d.tenant IS NOT DISTINCT FROM $1
     AND d.published_at >= coalesce($5::timestamptz, '-infinity')
     AND (d.published_at, d.id) < (coalesce($3::timestamptz, 'infinity'), $4::uuid)

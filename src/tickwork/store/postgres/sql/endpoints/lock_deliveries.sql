@@ -1,5 +1,5 @@
 -- Locks deliveries of one tenant or any. In a fixed order, so that concurrent transactions do not deadlock.
 SELECT id FROM tickwork_deliveries
-WHERE id = ANY ($1::uuid[]) AND ($2::text IS NULL OR tenant = $2)
+WHERE id = ANY ($2::uuid[]) AND ($1::text IS NULL OR tenant = $1)
 ORDER BY id
 FOR NO KEY UPDATE

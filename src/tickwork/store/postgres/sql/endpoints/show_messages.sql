@@ -1,4 +1,4 @@
--- Makes messages that wait visible after some seconds, unless they wait for their completion.
+-- Makes messages that wait visible after some seconds, unless they wait for their completion. Returns their queues.
 -- (IS NOT DISTINCT FROM keeps the planner from reading all messages that wait.)
 UPDATE tickwork_messages AS m SET visible_at = given.visible_at
 FROM (
@@ -10,3 +10,4 @@ FROM (
 ) AS given
 WHERE m.ctid = given.at AND m.state IS NOT DISTINCT FROM 'ready'
     AND coalesce(m.last_error, '') NOT LIKE /*waiting_since*/
+RETURNING m.queue_id

@@ -1,5 +1,5 @@
 -- How many of the newest dead deliveries of a tenant died after a time, up to a limit, and when the first did.
-SELECT count(*), min(dead_at)
+SELECT count(*) AS dead, min(dead_at) AS since
 FROM (
     SELECT dead_at FROM (
         SELECT dead_at FROM tickwork_deliveries

@@ -2,5 +2,6 @@
 UPDATE tickwork_endpoints
 SET disabled_at = NULL, disabled_reason = NULL, failures_in_row = 0, failing_since = NULL,
     open_until = NULL, openings = 0, notices = 0, probe_at = NULL, probe_message_id = NULL, probe_back_at = NULL,
-    updated_at = ?3
-WHERE id = ?1 AND (?2 IS NULL OR tenant = ?2)
+    updated_at = ?1
+WHERE id = ?2 AND (?3 IS NULL OR tenant = ?3)
+RETURNING /*returned_endpoint*/

@@ -1,0 +1,52 @@
+"""What nouns use of the hot paths, on PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tickwork.core.model import NewMessage, StoredQueue
+from tickwork.store.ids import Moment, new_id
+from tickwork.store.postgres.engine.database import Connection
+from tickwork.store.postgres.messages.backlog import BacklogChange, change_backlog
+from tickwork.store.postgres.messages.removal import Removal, bury_deliveries
+from tickwork.store.postgres.messages.send import Group, Sender
+from tickwork.store.postgres.messages.system_events import event_groups, receivers
+from tickwork.store.steps import After, Native, Row, Steps
+
+
+class PostgresHotPaths:
+    """Steps of a transaction that writes messages."""
+
+    def __init__(self, moment: Moment, sender: Sender, removal: Removal) -> None:
+        self._moment = moment
+        self._sender, self._removal = sender, removal
+
+    def send(self, queue: StoredQueue, messages: Mapping[str, Sequence[NewMessage]]) -> Steps[None]:
+        groups = [Group(tenant, queue.id, queue.name, (*own,)) for tenant, own in messages.items()]
+        stored = yield Native(lambda connection: self._store(connection, groups))
+        yield After(lambda: self._sender.after_commit(stored))
+
+    def publish_events(self, events: Mapping[str, Sequence[NewMessage]]) -> Steps[None]:
+        async def work(connection: Connection) -> list[Group]:
+            found = await receivers(connection, self._moment, events)
+            return await self._store(connection, await event_groups(connection, events, found))
+
+        stored = yield Native(work)
+        yield After(lambda: self._sender.after_commit(stored))
+
+    def remove(self, waiting: Sequence[Row], reason: str) -> Steps[int]:
+        after = yield Native(lambda connection: self._removal.remove(connection, waiting, reason))
+        yield After(lambda: self._removal.finish(after))
+        count: int = after.counts.total()
+        return count
+
+    def bury_deliveries(self, gone: Sequence[Row]) -> Steps[None]:
+        yield Native(lambda connection: bury_deliveries(connection, self._moment, gone))
+
+    async def _store(self, connection: Connection, groups: Sequence[Group]) -> list[Group]:
+        if not groups:
+            return []
+        backlog = BacklogChange()
+        stored = await self._sender.store(connection, groups, new_id(), backlog)
+        await change_backlog(connection, backlog)
+        return stored
