@@ -33,9 +33,9 @@ from bench.memory import rss_bytes_max
 from tickwork.clock import now
 from tickwork.core.delivery.signature import signature_headers
 from tickwork.facade.app import Tickwork
+from tickwork.service.delivery.deliver import Deliverer
+from tickwork.service.delivery.endpoints import EndpointDeliverer
 from tickwork.service.node import Node
-from tickwork.service.worker.deliver import Deliverer
-from tickwork.service.worker.deliver_endpoint import EndpointDeliverer
 from tickwork.store.ids import new_id
 
 PAYLOAD = {"to": "a@example.com", "template": "welcome", "n": 1}

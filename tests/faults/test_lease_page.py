@@ -32,7 +32,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """A short lease, and alerts that wait for no others."""
     allow_local_deliveries(monkeypatch)
     monkeypatch.setattr(node, "Node", partial(node.Node, ttl_seconds=TTL_SECONDS))
-    for module in ("tickwork.ops.alerts", "tickwork.service.worker.alert"):
+    for module in ("tickwork.ops.alerts", "tickwork.service.delivery.alerts"):
         monkeypatch.setattr(f"{module}.ALERTS_SETTINGS", QUICK)
 
 

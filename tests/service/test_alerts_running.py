@@ -41,7 +41,7 @@ async def app(
     """An app that may deliver to this machine, and whose worker runs."""
     assert mailbox.emails == []
     allow_local_deliveries(monkeypatch)
-    for module in ("tickwork.ops.alerts", "tickwork.service.worker.alert"):
+    for module in ("tickwork.ops.alerts", "tickwork.service.delivery.alerts"):
         monkeypatch.setattr(f"{module}.ALERTS_SETTINGS", QUICK)
     app = Tickwork(home.url)
     async with app.running(drain_seconds=0.0):

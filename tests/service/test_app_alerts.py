@@ -22,7 +22,7 @@ from tickwork.core.model import Message as Stored
 from tickwork.errors import InvalidInput, StoreUnavailable
 from tickwork.facade.app import Tickwork
 from tickwork.ops.alerts import FIELD, OWNER, set_alerts
-from tickwork.service.worker.alert import Alerter
+from tickwork.service.delivery.alerts import Alerter
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 from tickwork.testing import Harness, harness

@@ -16,7 +16,7 @@ from tickwork.core.model import DEFAULT, SYSTEM
 from tickwork.core.schedule.model import ScheduleSelection
 from tickwork.errors import StoreBroken
 from tickwork.facade.app import engine_of
-from tickwork.service.worker import deliver
+from tickwork.service.delivery import deliver
 from tickwork.testing import Harness, harness
 from tickwork.testing.deliveries import PlainBox
 

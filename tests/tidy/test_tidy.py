@@ -27,7 +27,7 @@ BROAD_CATCHERS = frozenset(
     for name in (
         "service/loop.py",
         "service/http_application.py",
-        "service/worker/entities.py",
+        "entity/consumer.py",
         "service/worker/invoke.py",
         "service/worker/settle_retry.py",
         "service/worker/permits.py",

@@ -417,3 +417,33 @@ def _handler_faults(handler: HandlerDeclaration) -> Iterator[FieldError]:
         yield FieldError(handler.name, f"max_concurrency must be from 1 to {CONCURRENCY_MAX}")
     for limit in limit_faults(handler.cpu_seconds, handler.memory_bytes):
         yield FieldError(handler.name, f"{limit.field} {limit.message}")
+
+
+def hidden_consumer(
+    name: str,
+    settings: QueueSettings,
+    handle: Callable[..., Any],
+    max_concurrency: int | None = None,
+    *,
+    is_batch: bool = False,
+    body_type: Any = Any,
+) -> Consumer:
+    """The built-in consumer of a hidden queue. For deliveries its concurrency is fixed: automatic
+    concurrency grows as handlers finish, and those that wait for a slow host do not. A handler that
+    decodes the stored body by itself has the `body_type` Raw, so that it is decoded once."""
+    queue = QueueDeclaration(
+        name=name,
+        settings=settings,
+        payload=Payload[Any](Any),
+        is_shared=True,
+        has_settings=True,
+    )
+    handler = HandlerDeclaration(
+        queue=name,
+        function=handle,
+        payload=Payload[Any](body_type),
+        is_batch=is_batch,
+        max_concurrency=max_concurrency,
+    )
+    by_type: dict[str | None, HandlerDeclaration] = {} if is_batch else {None: handler}
+    return Consumer(queue, handler if is_batch else None, by_type, is_built_in=True)

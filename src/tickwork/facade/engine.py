@@ -36,6 +36,7 @@ from tickwork.core.model import SYSTEM, NewMessage, Scope, Send
 from tickwork.core.when import Limits
 from tickwork.core.workflow.queue import runs_queue
 from tickwork.entity.caller import Caller, CallNode
+from tickwork.entity.consumer import entity_consumer
 from tickwork.entity.entity import EntityType
 from tickwork.errors import FieldError, InvalidInput, NotFound, TickworkError
 from tickwork.ops.audit import act_as
@@ -60,7 +61,6 @@ from tickwork.service.process_lifecycle import (
     print_once,
     run_until_stopped,
 )
-from tickwork.service.worker.entities import entity_consumer
 from tickwork.wiring import server
 
 if TYPE_CHECKING:

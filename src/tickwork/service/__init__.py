@@ -20,6 +20,8 @@
   worker/settle        settles finished messages, many in one call
   worker/settle_retry  retries settlements while the store is unavailable
 
+  delivery             the built-in consumers that deliver outside; its docstring lists them
+
   isolation            runs a handler in a task, a thread or a process
   isolation/threads            threads for plain functions; abandoned handlers
   isolation/process_pool       handler processes: reused, killed, replaced

@@ -22,12 +22,12 @@ from tickwork.ops.alerts import ensure_alerts
 from tickwork.ops.endpoints import ensure_endpoints
 from tickwork.ops.quotas import EmailQuotas
 from tickwork.ops.schedules.outside import ensure_deliveries
-from tickwork.service.worker.alert import Alerter, alerts_consumer
-from tickwork.service.worker.deliver import Deliverer, deliveries_consumer
-from tickwork.service.worker.deliver_endpoint import EndpointDeliverer, endpoints_consumer
-from tickwork.service.worker.deliver_slot import SlotDeliverer
+from tickwork.service.delivery.alerts import Alerter, alerts_consumer
+from tickwork.service.delivery.deliver import Deliverer, deliveries_consumer
+from tickwork.service.delivery.endpoints import EndpointDeliverer, endpoints_consumer
+from tickwork.service.delivery.push import Pusher
+from tickwork.service.delivery.slots import SlotDeliverer
 from tickwork.service.worker.found_consumers import FindConsumers
-from tickwork.service.worker.push import Pusher
 from tickwork.store.contract import Store
 from tickwork.testing.clock import START, VirtualClock
 

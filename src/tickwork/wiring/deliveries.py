@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tickwork.channel.secrets import SecretBox
     from tickwork.channel.services import RemoteService
     from tickwork.channel.webhook import WebhookChannel
-    from tickwork.service.lease_pager import LeasePager
+    from tickwork.service.delivery.lease_pager import LeasePager
     from tickwork.service.worker.found_consumers import FindConsumers
     from tickwork.store.contract import Store
 
@@ -165,7 +165,7 @@ def lease_pager(settings: Settings) -> LeasePager | None:
     if not has_delivery_extra():
         return None
     from tickwork.channel.channels import Channels
-    from tickwork.service.lease_pager import LeasePager
+    from tickwork.service.delivery.lease_pager import LeasePager
 
     webhooks = webhook_sink(settings)
     channels = Channels(webhooks, email_sink(settings), sender=settings.email_from, clock=clock.now)
@@ -181,11 +181,11 @@ def webhook_deliveries(store: Store, settings: Settings) -> OpenDeliveries | Non
     from tickwork.channel.guard import Guard
     from tickwork.channel.host_limits import HostLimits
     from tickwork.ops.quotas import EmailQuotas
-    from tickwork.service.worker.alert import Alerter, alerts_consumer
-    from tickwork.service.worker.deliver import Deliverer, deliveries_consumer
-    from tickwork.service.worker.deliver_endpoint import EndpointDeliverer, endpoints_consumer
-    from tickwork.service.worker.deliver_slot import SlotDeliverer
-    from tickwork.service.worker.push import Pusher
+    from tickwork.service.delivery.alerts import Alerter, alerts_consumer
+    from tickwork.service.delivery.deliver import Deliverer, deliveries_consumer
+    from tickwork.service.delivery.endpoints import EndpointDeliverer, endpoints_consumer
+    from tickwork.service.delivery.push import Pusher
+    from tickwork.service.delivery.slots import SlotDeliverer
 
     Guard(settings.allow_targets)  # Refuses invalid ones now.
     webhooks = webhook_sink(settings)

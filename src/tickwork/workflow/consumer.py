@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import structs
 
-from tickwork.app.declarations import Consumer
+from tickwork.app.declarations import Consumer, hidden_consumer
 from tickwork.app.message import ClaimedMessage, Message
 from tickwork.app.workflows import WorkflowDeclaration
 from tickwork.core.answers.ids import Prefix, public_id
@@ -33,7 +33,6 @@ from tickwork.core.workflow.queue import RUNS_SETTINGS, runs_queue
 from tickwork.errors import Conflict, NotFound, StoreUnavailable
 from tickwork.ops.schedules.lookup import ensure_hidden_queue
 from tickwork.service.observe import Observer
-from tickwork.service.worker.deliver import hidden_consumer
 from tickwork.service.worker.found_consumers import FindConsumers
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id

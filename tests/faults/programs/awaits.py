@@ -12,8 +12,8 @@ from functools import wraps
 from typing import Any
 
 from tests.kit.points import reach
+from tickwork.entity.consumer import EntityHandler
 from tickwork.service import process_lifecycle
-from tickwork.service.worker.entities import EntityHandler
 from tickwork.workflow.consumer import Runner
 
 POINT = "await"

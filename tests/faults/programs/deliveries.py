@@ -25,7 +25,7 @@ from tickwork.core.delivery.outcome import Delivery
 from tickwork.core.delivery.target import DELIVERIES_SETTINGS
 from tickwork.core.message.backoff import Fixed
 from tickwork.facade.app import Tickwork
-from tickwork.service.worker import deliver
+from tickwork.service.delivery import deliver
 from tickwork.store.postgres.messages.progress import PostgresProgress
 from tickwork.store.sqlite.messages.progress import SqliteProgress
 

@@ -23,8 +23,8 @@ from tests.faults.programs.exactly_once import (
 from tickwork.channel.channels import LateSink
 from tickwork.core.delivery import breaker, endpoint_request, pace
 from tickwork.facade.app import Tickwork
-from tickwork.service.worker import deliver_endpoint
-from tickwork.service.worker.deliver_endpoint import EndpointDeliverer
+from tickwork.service.delivery import endpoints as endpoint_deliveries
+from tickwork.service.delivery.endpoints import EndpointDeliverer
 from tickwork.store.postgres.endpoints import endpoints as postgres_endpoints
 from tickwork.store.postgres.reaper import PostgresReaper
 from tickwork.store.sqlite.endpoints import endpoints as sqlite_endpoints
@@ -76,7 +76,7 @@ def open_for_moments() -> None:
                 "PROBE_GRACE_SECONDS": PROBE_SECONDS - TIMEOUT_SECONDS,
             },
         ),
-        (deliver_endpoint, {"ENDPOINT_KEPT_SECONDS": 0.05}),
+        (endpoint_deliveries, {"ENDPOINT_KEPT_SECONDS": 0.05}),
         (pace, {"RETURN_SECONDS_MIN": 0.02}),
         (sqlite_endpoints, {"PULLED_AGAIN_SECONDS": 0.2}),
         (postgres_endpoints, {"PULLED_AGAIN_SECONDS": 0.2}),

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from tickwork.app.declarations import Consumer
+from tickwork.app.declarations import Consumer, hidden_consumer
 from tickwork.app.message import ClaimedMessage, Message
 from tickwork.core.entity.call import (
     ALARM_METHOD,
@@ -47,7 +47,6 @@ from tickwork.errors import (
 from tickwork.ops.context import Context
 from tickwork.ops.entities import put_entity_schedule
 from tickwork.ops.obstacles import WORKER_ROLE
-from tickwork.service.worker.deliver import hidden_consumer
 from tickwork.service.worker.invoke import describe
 from tickwork.store.contract import Store
 

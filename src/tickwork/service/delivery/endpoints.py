@@ -24,7 +24,7 @@ from uuid import UUID
 
 import msgspec
 
-from tickwork.app.declarations import Consumer
+from tickwork.app.declarations import Consumer, hidden_consumer
 from tickwork.app.message import ClaimedMessage, Message
 from tickwork.channel.channels import WebhookSink
 from tickwork.channel.host_limits import HostLimits
@@ -57,7 +57,7 @@ from tickwork.core.queue.named_limit import NamedLimit
 from tickwork.errors import InvalidInput, NotFound, StoreBroken, StoreUnavailable
 from tickwork.ops.endpoints import endpoint_keys
 from tickwork.ops.outside import Box
-from tickwork.service.worker.deliver import IN_FLIGHT_MAX, hidden_consumer
+from tickwork.service.delivery.deliver import IN_FLIGHT_MAX
 from tickwork.service.worker.kept_values import KeptValues
 from tickwork.store.contract import Store
 from tickwork.store.shared.group_commit import Coalescer

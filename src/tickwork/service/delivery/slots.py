@@ -26,12 +26,12 @@ from tickwork.core.delivery.target import (
 from tickwork.core.message.outcome import Delivered, Failed, Outcome, Snoozed, Succeeded
 from tickwork.core.model import Message, Scope
 from tickwork.errors import ClaimLost, NotFound, StoreUnavailable
-from tickwork.service.worker.deliver_endpoint import (
+from tickwork.service.delivery.endpoints import (
     NO_KEYS_SECONDS,
     UNAVAILABLE_SECONDS,
     EndpointDeliverer,
 )
-from tickwork.service.worker.delivery_progress import DeliveryProgress
+from tickwork.service.delivery.progress import DeliveryProgress
 from tickwork.store.contract import Store
 
 

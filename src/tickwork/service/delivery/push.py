@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from tickwork.app.declarations import hidden_consumer
 from tickwork.app.message import ClaimedMessage, Message
 from tickwork.core.delivery.endpoint import HEALTHY, Endpoint
 from tickwork.core.delivery.endpoint_request import spread
@@ -28,8 +29,8 @@ from tickwork.core.message.outcome import Outcome, Snoozed
 from tickwork.core.model import SYSTEM, Scope, StoredQueue
 from tickwork.core.model import Message as Stored
 from tickwork.errors import NotFound, StoreUnavailable
-from tickwork.service.worker.deliver import IN_FLIGHT_MAX, hidden_consumer
-from tickwork.service.worker.deliver_endpoint import (
+from tickwork.service.delivery.deliver import IN_FLIGHT_MAX
+from tickwork.service.delivery.endpoints import (
     NO_KEYS_SECONDS,
     UNAVAILABLE_SECONDS,
     EndpointDeliverer,

@@ -13,9 +13,8 @@ from typing import Any
 
 import msgspec
 
-from tickwork.app.declarations import Consumer, HandlerDeclaration, QueueDeclaration
+from tickwork.app.declarations import Consumer, hidden_consumer
 from tickwork.app.message import ClaimedMessage, Message
-from tickwork.app.payloads import Payload
 from tickwork.channel.channels import Channels, names_schedule
 from tickwork.channel.host_limits import NO_LIMIT, HostLimits
 from tickwork.clock import monotonic
@@ -53,7 +52,7 @@ from tickwork.core.delivery.target import (
 )
 from tickwork.core.message.outcome import Delivered, Failed, Outcome, Permanent, Snoozed, Succeeded
 from tickwork.core.model import Message as Stored
-from tickwork.core.model import QueueSettings, Scope
+from tickwork.core.model import Scope
 from tickwork.core.schedule.result_message import found_result
 from tickwork.core.workflow.queue import workflow_of_queue
 from tickwork.errors import ClaimLost, InvalidInput, NotFound, StoreBroken, StoreUnavailable
@@ -61,7 +60,7 @@ from tickwork.ops.context import Context
 from tickwork.ops.outside import Box, Outside
 from tickwork.ops.schedules.lookup import get_schedule, has_queue
 from tickwork.ops.webhook_secret import signing_keys
-from tickwork.service.worker.delivery_progress import DeliveryProgress
+from tickwork.service.delivery.progress import DeliveryProgress
 from tickwork.service.worker.kept_values import KeptValues
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -277,33 +276,3 @@ def deliveries_consumer(deliverer: Deliverer, max_concurrency: int = IN_FLIGHT_M
         max_concurrency,
         body_type=msgspec.Raw,
     )
-
-
-def hidden_consumer(
-    name: str,
-    settings: QueueSettings,
-    handle: Callable[..., Any],
-    max_concurrency: int | None = None,
-    *,
-    is_batch: bool = False,
-    body_type: Any = Any,
-) -> Consumer:
-    """The built-in consumer of a hidden queue. For deliveries its concurrency is fixed: automatic
-    concurrency grows as handlers finish, and those that wait for a slow host do not. A handler that
-    decodes the stored body by itself has the `body_type` Raw, so that it is decoded once."""
-    queue = QueueDeclaration(
-        name=name,
-        settings=settings,
-        payload=Payload[Any](Any),
-        is_shared=True,
-        has_settings=True,
-    )
-    handler = HandlerDeclaration(
-        queue=name,
-        function=handle,
-        payload=Payload[Any](body_type),
-        is_batch=is_batch,
-        max_concurrency=max_concurrency,
-    )
-    by_type: dict[str | None, HandlerDeclaration] = {} if is_batch else {None: handler}
-    return Consumer(queue, handler if is_batch else None, by_type, is_built_in=True)

@@ -1,9 +1,9 @@
 """Tells the operator that a node is about to lose its lease, without the database.
 
-An alert goes through a queue of the database (`service.worker.alert`). A node that cannot renew its
-lease usually cannot reach that queue. So it keeps where the operator's alerts go, and the secrets
-that sign them, in memory: it reads them while the database answers, and sends the alert itself when
-a third of the lease is left. Nothing of it is written to disk or to the log.
+An alert goes through a queue of the database (`service.delivery.alerts`). A node that cannot renew
+its lease usually cannot reach that queue. So it keeps where the operator's alerts go, and the
+secrets that sign them, in memory: it reads them while the database answers, and sends the alert
+itself when a third of the lease is left. Nothing of it is written to disk or to the log.
 
 The operator is the tenant `default`. A node sends at most one such alert in fifteen minutes. The
 system event that it publishes when the database answers again says that the alert was delivered;

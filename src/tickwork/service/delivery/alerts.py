@@ -27,7 +27,7 @@ from typing import Any
 
 import msgspec
 
-from tickwork.app.declarations import Consumer
+from tickwork.app.declarations import Consumer, hidden_consumer
 from tickwork.app.message import ClaimedBatch, ClaimedMessage, MessageBatch
 from tickwork.channel.channels import Channels
 from tickwork.core.delivery.alert import (
@@ -50,7 +50,6 @@ from tickwork.ops.alerts import get_alerts
 from tickwork.ops.context import Context
 from tickwork.ops.outside import Box, Outside
 from tickwork.ops.webhook_secret import signing_keys
-from tickwork.service.worker.deliver import hidden_consumer
 from tickwork.store.contract import Store
 
 WORK = "tickwork.alerts"
