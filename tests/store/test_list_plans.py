@@ -264,12 +264,13 @@ ANY_TIME = "'-infinity', 'infinity'"
 MESSAGES = f"md5('queue')::uuid, 'tenant-1', NULL, NULL, {LIMIT}"
 OF_NO_TYPE = f"md5('queue')::uuid, 'tenant-1', 'none', NULL, {LIMIT}"
 ALL_DEAD = f"'-infinity', {NOTHING}", f"'infinity', {LAST}"
-DEAD = f"md5('queue')::uuid, {ALL_DEAD[0]}, NULL, NULL, NULL, {LIMIT}, {ALL_DEAD[1]}, false"
+DEAD = f"{ALL_DEAD[0]}, {ALL_DEAD[1]}, NULL, NULL, NULL, false, {LIMIT}"
 DEAD_OF_NO_REASON = (
-    f"md5('queue')::uuid, '2026-01-01 02:00Z', {NOTHING}, 'none', NULL, NULL, {LIMIT}, "
-    f"'2026-01-01 02:00:30Z', {LAST}, false"
+    f"'2026-01-01 02:00Z', {NOTHING}, '2026-01-01 02:00:30Z', {LAST}, 'none', NULL, NULL, false, "
+    f"{LIMIT}"
 )
-DEAD_WINDOW = f"md5('queue')::uuid, {LIMIT}, {', '.join(ALL_DEAD)}"
+DEAD_WINDOW = f"{LIMIT}, {', '.join(ALL_DEAD)}"
+ALL_TENANTS, ONE_TENANT = "md5('queue')::uuid, NULL", "md5('queue')::uuid, 'tenant-1'"
 LISTS = {
     "list_api_keys": f"'tenant-7', '', {LIMIT}",
     "list_all_api_keys": f"'5', {LIMIT}",
@@ -303,12 +304,12 @@ LISTS = {
     "count_sessions": f"NULL, 'tenant-7', {ROWS}",
     "count_subscriptions": "'tenant-7'",
     "end_sessions_of_key": "'tenant-7', 'none'",
-    "pick_dead_letters": DEAD,
-    "pick_dead_letters of few": DEAD_OF_NO_REASON,
-    "dead_letters_window_end": DEAD_WINDOW,
-    "pick_tenant_dead_letters": f"{DEAD}, 'tenant-1'",
-    "pick_tenant_dead_letters of few": f"{DEAD_OF_NO_REASON}, 'tenant-1'",
-    "tenant_dead_letters_window_end": f"{DEAD_WINDOW}, 'tenant-1'",
+    "pick_dead_letters": f"{ALL_TENANTS}, {DEAD}",
+    "pick_dead_letters of few": f"{ALL_TENANTS}, {DEAD_OF_NO_REASON}",
+    "dead_letters_window_end": f"{ALL_TENANTS}, {DEAD_WINDOW}",
+    "pick_tenant_dead_letters": f"{ONE_TENANT}, {DEAD}",
+    "pick_tenant_dead_letters of few": f"{ONE_TENANT}, {DEAD_OF_NO_REASON}",
+    "tenant_dead_letters_window_end": f"{ONE_TENANT}, {DEAD_WINDOW}",
     "list_stream": f"'tenant-7', {NOTHING}, {LIMIT}",
     "troubled_schedules": f"'tenant-1', {LIMIT}",
     "list_whole_stream": f"'7fffffff-0000-0000-0000-000000000000', {LIMIT}",

@@ -81,7 +81,7 @@ IN_ORDER = ("ended_items", "uncompleted_batches", "pending_items", "waiting_item
 """These read as many rows as they return, in index order."""
 
 QUEUE = "md5('queue 1')::uuid"
-PICKED = (("pick_dead_letters", "", "open"), ("pick_tenant_dead_letters", ", 'tenant-6'", "own"))
+PICKED = (("pick_dead_letters", "NULL", "open"), ("pick_tenant_dead_letters", "'tenant-6'", "own"))
 """Dead letters are selected by a plan made for each selection."""
 
 TABLES = sorted({table for ways in WAYS.values() for table in ways})
@@ -183,9 +183,10 @@ async def test_every_statement_finds_its_rows_by_an_index(connection: Connection
 @pytest.mark.parametrize("lock", ["", " FOR UPDATE SKIP LOCKED"])
 async def test_dead_letters_are_read_in_index_order(connection: Connection, lock: str) -> None:
     await connection.execute("SET plan_cache_mode = force_custom_plan")
-    for name, more, index in PICKED:
+    for name, tenant, index in PICKED:
         await connection.execute(f"PREPARE {name} AS {getattr(SQL, name)}{lock}")
-        values = f"{QUEUE}, now(), {QUEUE}, NULL, NULL, NULL, 5, 'infinity', {QUEUE}, false{more}"
+        span = f"now(), {QUEUE}, 'infinity', {QUEUE}"
+        values = f"{QUEUE}, {tenant}, {span}, NULL, NULL, NULL, false, 5"
         plan = await plan_of(connection, f"EXECUTE {name} ({values})")
         assert ways_to(LETTERS, plan) == {f"{LETTERS}_{index}"}
         assert not has_sort(plan), f"{name} reads more than it gives, to sort it"
@@ -214,7 +215,7 @@ async def test_dead_letters_are_counted_by_queue_also_if_one_has_all_of_them(
 async def test_dead_letters_are_found_by_their_ids(connection: Connection) -> None:
     await connection.execute("SET plan_cache_mode = force_custom_plan")
     await connection.execute(f"PREPARE chosen AS {SQL.pick_dead_letters_by_id}")
-    span = f"'-infinity', {QUEUE}, NULL, NULL, NULL, 100, 'infinity', {QUEUE}, false"
-    values = f"{QUEUE}, {span}, NULL, ARRAY [{QUEUE}, {QUEUE}]"
+    span = f"'-infinity', {QUEUE}, 'infinity', {QUEUE}"
+    values = f"{QUEUE}, NULL, {span}, NULL, NULL, NULL, false, 100, ARRAY [{QUEUE}, {QUEUE}]"
     plan = await plan_of(connection, f"EXECUTE chosen ({values})")
     assert ways_to(LETTERS, plan) == {f"{LETTERS}_id"}

@@ -35,6 +35,7 @@ MODULES: dict[Path, Listed] = {
             "messages/plain_acks",
         ),
         "values made before the writer's turn": ("messages/prepared_messages",),
+        "makes dead letters in several statements": ("messages/dead_letters",),
         "looks up queues in every transaction; PostgreSQL caches them": ("messages/queue_rows",),
     },
 }
@@ -82,8 +83,6 @@ CLASSES: dict[Path, Listed] = {
         ),
         "rows and results between the statements of one transaction": (
             "messages/claim:ClaimBuilder",
-            "messages/dead_letters:DeadLetterCounts",
-            "messages/dead_letters:NewDeadLetter",
             "schedules/rows:StoredSchedule",
             "schedules/slot_messages:SourceSchedule",
             "schedules/slot_outcome:DyingMessage",
@@ -207,7 +206,6 @@ STATEMENTS: dict[Path, Listed] = {
             "schedules/all_schedules_by_due",
             "batches/seal_abandoned_batches",
             "batches/uncompleted_batches",
-            "dead_letters/get_dead_letter",
             "stats/oldest_visible",
         ),
         "subscriptions are cached": (

@@ -65,12 +65,13 @@ class Want(Enum):
 
 class Query(NamedTuple):
     """A statement to run, with its values. For `Want.EACH` these are followed by those of each of
-    the `rows`."""
+    the `rows`. One that `locks` takes the rows that no other transaction has locked."""
 
     statement: Statement
     want: Want
     values: tuple[object, ...]
     rows: Sequence[tuple[object, ...]] = ()
+    locks: bool = False
 
 
 class Native(NamedTuple):
@@ -86,6 +87,10 @@ class Wake(NamedTuple):
     queue_ids: frozenset[UUID]
 
 
+class Clock(NamedTuple):
+    """Asks for the time of the transaction, which is the virtual one if there is one."""
+
+
 class After(NamedTuple):
     """Something to do in this process after the commit, and only then. On PostgreSQL it may be a
     coroutine."""
@@ -93,7 +98,7 @@ class After(NamedTuple):
     act: Callable[[], object]
 
 
-Steps = Generator[Query | Native | Wake | After, Any, T]
+Steps = Generator[Query | Native | Clock | Wake | After, Any, T]
 """What a method of a noun yields; the return value is its result."""
 
 
@@ -110,9 +115,9 @@ class Statement:
         self.name, self.named = name, kinds
         self.kinds = {**(_kinds_of(record) if record else {}), **kinds}
 
-    def fetch(self, *values: object) -> Steps[list[Row]]:
-        """All rows."""
-        rows: list[Row] = yield Query(self, Want.ROWS, values)
+    def fetch(self, *values: object, locks: bool = False) -> Steps[list[Row]]:
+        """All rows; with `locks` those that no other transaction has locked."""
+        rows: list[Row] = yield Query(self, Want.ROWS, values, locks=locks)
         return rows
 
     def fetch_row(self, *values: object) -> Steps[Row | None]:
@@ -129,15 +134,24 @@ class Statement:
         count: int = yield Query(self, Want.COUNT, values)
         return count
 
-    def fetch_each(self, rows: Sequence[tuple[object, ...]], *values: object) -> Steps[list[Row]]:
-        """All rows of running it for each of some rows, whose values follow the others.
+    def fetch_each(
+        self, rows: Sequence[tuple[object, ...]], *values: object, locks: bool = False
+    ) -> Steps[list[Row]]:
+        """All rows of running it for each of some rows, whose values follow the others; with
+        `locks` as for `fetch`.
 
         PostgreSQL runs it once, and gets each column of the rows as an array.
         """
         if not rows:
             return []
-        found: list[Row] = yield Query(self, Want.EACH, values, rows)
+        found: list[Row] = yield Query(self, Want.EACH, values, rows, locks)
         return found
+
+
+def read_clock() -> Steps[datetime]:
+    """The time of the transaction."""
+    now: datetime = yield Clock()
+    return now
 
 
 _KINDS: dict[Any, Kind] = {UUID: Kind.ID, datetime: Kind.TIME, bool: Kind.FLAG}
@@ -242,7 +256,7 @@ class Run(Generic[T]):
 
     __slots__ = ("_steps", "after", "is_over", "query", "result", "woken")
 
-    query: Query | Native
+    query: Query | Native | Clock
     result: T
 
     def __init__(self, steps: Steps[T]) -> None:
@@ -255,7 +269,7 @@ class Run(Generic[T]):
         """Gives the steps what they asked for."""
         try:
             step = self._steps.send(answer)
-            while not isinstance(step, Query | Native):
+            while not isinstance(step, Query | Native | Clock):
                 if isinstance(step, After):
                     self.after.append(step.act)
                 else:

@@ -54,8 +54,9 @@ _TO_RESEND = Statement(
     has_message=Kind.FLAG,
 )
 _SHOW = Statement("show_messages", queue_id=Kind.ID)
-_RESEND = Statement("resend_deliveries")
 _RESOLVE = Statement("resolve_dead_letters")
+RESEND_DELIVERIES = Statement("resend_deliveries")
+"""Gives deliveries other messages: they are waiting again."""
 
 
 class Deliveries(Noun, ABC):
@@ -157,7 +158,7 @@ class Deliveries(Noun, ABC):
             ]
         )
         new = [(row, _message(row, delay)) for row, delay in delayed if not row["has_message"]]
-        yield from _RESEND.fetch_each(
+        yield from RESEND_DELIVERIES.fetch_each(
             [(row["delivery_id"], message.id, row["tenant"]) for row, message in new]
         )
         yield from _RESOLVE.fetch_each(

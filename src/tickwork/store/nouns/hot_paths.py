@@ -1,16 +1,25 @@
-"""What nouns use of the hot paths, which each store has written for its database."""
+"""What nouns use that each store has written for its database."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
+from uuid import UUID
 
-from tickwork.core.model import NewMessage, StoredQueue
+from tickwork.core.model import NewMessage, Scope, StoredQueue
+from tickwork.core.queue.stats import CounterName
 from tickwork.store.steps import Row, Steps
+
+MessageKind = tuple[str, str | None, str | None]
+"""The tenant, type and source of a message: by these it is counted."""
 
 
 class HotPaths(Protocol):
     """Steps of a transaction that writes messages."""
+
+    def tenants(self, scope: Scope) -> Steps[Sequence[str | None]]:
+        """The tenants to ask a statement for, one after the other. On PostgreSQL a statement
+        without a tenant reads the first rows of each; SQLite has no lateral joins."""
 
     def send(self, queue: StoredQueue, messages: Mapping[str, Sequence[NewMessage]]) -> Steps[None]:
         """Stores messages, given by tenant, in a queue."""
@@ -22,6 +31,11 @@ class HotPaths(Protocol):
     def remove(self, waiting: Sequence[Row], reason: str) -> Steps[int]:
         """Deletes messages (rows with `tenant`, `queue_id`, `id` and `key`), unless they are
         claimed; returns how many."""
+
+    def count(
+        self, queue_id: UUID, counter: CounterName, kinds: Sequence[MessageKind]
+    ) -> Steps[None]:
+        """Counts messages after the commit."""
 
     def bury_deliveries(self, gone: Sequence[Row]) -> Steps[None]:
         """Marks the deliveries of messages (rows with `tenant` and `id`) as dead, unless they are

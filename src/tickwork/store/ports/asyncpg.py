@@ -11,9 +11,11 @@ from tickwork.store.ids import Moment
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import CUSTOM_PLAN, SQL
 from tickwork.store.postgres.engine.wakeups import PostgresWakeups
-from tickwork.store.steps import NOW, Access, Native, Run, Steps, Want, Way, attempts
+from tickwork.store.steps import NOW, Access, Clock, Native, Run, Steps, Want, Way, attempts
 
 T = TypeVar("T")
+
+_SKIP_LOCKED = " FOR UPDATE SKIP LOCKED"
 
 
 class AsyncpgPort:
@@ -68,9 +70,13 @@ async def _run_on(connection: Connection, moment: Moment, run: Run[T]) -> T:
         if isinstance(query := run.query, Native):
             run.advance(await query.work(connection))
             continue
+        if isinstance(query, Clock):
+            run.advance(moment() or await connection.fetchval(SQL.read_clock))
+            continue
         values = [moment() if value is NOW else value for value in query.values]
         values += map(list, zip(*query.rows, strict=True))
-        run.advance(await _RUN[query.want](connection, getattr(SQL, query.statement.name), values))
+        sql = getattr(SQL, query.statement.name) + (_SKIP_LOCKED if query.locks else "")
+        run.advance(await _RUN[query.want](connection, sql, values))
     return run.result
 
 

@@ -14,7 +14,7 @@ from tickwork.store.shared.columns import Kind
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
-from tickwork.store.steps import NOW, Access, Native, Query, Run, Steps, Want, Way
+from tickwork.store.steps import NOW, Access, Clock, Native, Query, Run, Steps, Want, Way
 
 T = TypeVar("T")
 
@@ -53,9 +53,11 @@ def _run_in(transaction: Transaction, run: Run[T]) -> T:
     return run.result
 
 
-def _answer(transaction: Transaction, query: Query | Native) -> Any:
+def _answer(transaction: Transaction, query: Query | Native | Clock) -> Any:
     if isinstance(query, Native):
         return query.work(transaction)
+    if isinstance(query, Clock):
+        return from_microseconds(transaction.now)
     if query.want is Want.EACH:
         return _for_each(transaction, query)
     statement, want = query.statement, query.want

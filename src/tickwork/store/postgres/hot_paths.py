@@ -1,25 +1,36 @@
-"""What nouns use of the hot paths, on PostgreSQL."""
+"""What nouns use that is written for PostgreSQL."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from uuid import UUID
 
-from tickwork.core.model import NewMessage, StoredQueue
+from tickwork.core.model import NewMessage, Scope, StoredQueue
+from tickwork.core.queue.stats import CounterName
 from tickwork.store.ids import Moment, new_id
+from tickwork.store.nouns.hot_paths import MessageKind
 from tickwork.store.postgres.engine.database import Connection
 from tickwork.store.postgres.messages.backlog import BacklogChange, change_backlog
 from tickwork.store.postgres.messages.removal import Removal, bury_deliveries
 from tickwork.store.postgres.messages.send import Group, Sender
 from tickwork.store.postgres.messages.system_events import event_groups, receivers
+from tickwork.store.shared.counters import CounterKey, Counters
 from tickwork.store.steps import After, Native, Row, Steps
 
 
 class PostgresHotPaths:
     """Steps of a transaction that writes messages."""
 
-    def __init__(self, moment: Moment, sender: Sender, removal: Removal) -> None:
+    def __init__(
+        self, moment: Moment, sender: Sender, removal: Removal, counters: Counters
+    ) -> None:
         self._moment = moment
         self._sender, self._removal = sender, removal
+        self._counters = counters
+
+    def tenants(self, scope: Scope) -> Steps[Sequence[str | None]]:
+        yield from ()
+        return [scope.tenant]
 
     def send(self, queue: StoredQueue, messages: Mapping[str, Sequence[NewMessage]]) -> Steps[None]:
         groups = [Group(tenant, queue.id, queue.name, (*own,)) for tenant, own in messages.items()]
@@ -39,6 +50,15 @@ class PostgresHotPaths:
         yield After(lambda: self._removal.finish(after))
         count: int = after.counts.total()
         return count
+
+    def count(
+        self, queue_id: UUID, counter: CounterName, kinds: Sequence[MessageKind]
+    ) -> Steps[None]:
+        keys = [
+            CounterKey(queue_id, tenant, counter, type_ or "", source or "")
+            for tenant, type_, source in kinds
+        ]
+        yield After(lambda: self._counters.add_all(keys))
 
     def bury_deliveries(self, gone: Sequence[Row]) -> Steps[None]:
         yield Native(lambda connection: bury_deliveries(connection, self._moment, gone))

@@ -14,6 +14,7 @@ from tickwork.store.ids import Moment, database_time
 from tickwork.store.nouns.api_keys import ApiKeys
 from tickwork.store.nouns.audit import Audit
 from tickwork.store.nouns.calendars import Calendars
+from tickwork.store.nouns.dead_letters import DeadLetters
 from tickwork.store.nouns.limits import Limits
 from tickwork.store.nouns.requests import Requests
 from tickwork.store.nouns.secrets import Secrets
@@ -33,7 +34,6 @@ from tickwork.store.postgres.hot_paths import PostgresHotPaths
 from tickwork.store.postgres.messages.batch_progress import BatchProgress
 from tickwork.store.postgres.messages.batches import PostgresBatches
 from tickwork.store.postgres.messages.dead_copies import bury_copies
-from tickwork.store.postgres.messages.dead_letters import PostgresDeadLetters
 from tickwork.store.postgres.messages.keys import Keys
 from tickwork.store.postgres.messages.messages import PostgresMessages
 from tickwork.store.postgres.messages.progress import PostgresProgress
@@ -101,12 +101,12 @@ class PostgresStore:
         )
         removal = Removal(moment, progress, self.wakeups, counters)
         queues.purger = Purger(database, moment, removal)
-        paths = PostgresHotPaths(moment, sender, removal)
+        paths = PostgresHotPaths(moment, sender, removal, counters)
         ending_writer = EndingWriter(moment, sender, removal, counters)
         self._settler = Settler(database, sender, ending_writer)
         self.messages = PostgresMessages(database, moment, queues, sender, self._settler)
         self.progress = PostgresProgress(database, moment)
-        self.dead_letters = PostgresDeadLetters(database, moment, queues, sender, counters)
+        self.dead_letters = DeadLetters(port, paths)
         layout = ShardLayout()
         copies = SlotCopies(sender, self.subscriptions)
         self.schedules = PostgresSchedules(

@@ -1,26 +1,36 @@
-"""What nouns use of the hot paths, on SQLite."""
+"""What nouns use that is written for SQLite."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from uuid import UUID
 
-from tickwork.core.model import SYSTEM, NewMessage, StoredQueue
+from tickwork.core.model import NewMessage, Scope, StoredQueue
 from tickwork.core.queue.stats import CounterName
+from tickwork.store.nouns.hot_paths import MessageKind
+from tickwork.store.sqlite.engine.counters import CountedMessages
 from tickwork.store.sqlite.engine.sql import SQL
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages.prepared_messages import PreparedMessages
 from tickwork.store.sqlite.messages.queue_rows import find_queue
 from tickwork.store.sqlite.messages.removal import bury_deliveries, finish_removal
 from tickwork.store.sqlite.messages.system_events import publish_events
-from tickwork.store.steps import Native, Row, Steps
+from tickwork.store.steps import Native, Row, Statement, Steps
+
+_ALL_TENANTS = Statement("all_tenants")
 
 
 class SqliteHotPaths:
     """Steps of a transaction that writes messages."""
 
+    def tenants(self, scope: Scope) -> Steps[Sequence[str | None]]:
+        if not scope.is_system:
+            return [scope.tenant]
+        return [row["id"] for row in (yield from _ALL_TENANTS.fetch())]
+
     def send(self, queue: StoredQueue, messages: Mapping[str, Sequence[NewMessage]]) -> Steps[None]:
         def work(transaction: Transaction) -> None:
-            found = find_queue(transaction, SYSTEM, queue.name)
+            found = find_queue(transaction, Scope(queue.tenant), queue.name)
             for tenant, own in messages.items():
                 PreparedMessages(own).store(transaction, tenant, found)
 
@@ -47,6 +57,15 @@ class SqliteHotPaths:
 
         count: int = yield Native(work)
         return count
+
+    def count(
+        self, queue_id: UUID, counter: CounterName, kinds: Sequence[MessageKind]
+    ) -> Steps[None]:
+        counted = [
+            CountedMessages(queue_id.bytes, tenant, counter, type_, source, 1)
+            for tenant, type_, source in kinds
+        ]
+        yield Native(lambda transaction: transaction.counted.extend(counted))
 
     def bury_deliveries(self, gone: Sequence[Row]) -> Steps[None]:
         names = [(row["tenant"], row["id"].bytes) for row in gone]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 from msgspec import structs
 
@@ -14,7 +15,7 @@ from tickwork.core.delivery.endpoint import (
 from tickwork.core.entity.call import RESULT_RETENTION_SECONDS
 from tickwork.core.limits import check_limit, check_system
 from tickwork.core.message.batch import BATCH_RETENTION_SECONDS
-from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS
+from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS, DeadLetter
 from tickwork.core.message.progress import PROGRESS_KEPT_SECONDS
 from tickwork.core.model import EVENT_RETENTION_SECONDS, Pruned, Scope
 from tickwork.core.queue.stats import COUNTER_RETENTION_SECONDS, CounterName
@@ -23,6 +24,8 @@ from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS
 from tickwork.core.schedule.model import DELETED_KEPT_SECONDS
 from tickwork.core.stream import STREAM_RETENTION_SECONDS
 from tickwork.core.workflow.model import RUN_RETENTION_SECONDS
+from tickwork.store.nouns.dead_letters import read_dead_letter
+from tickwork.store.ports.sqlite import carry_out
 from tickwork.store.shared.archive import (
     ARCHIVE_BATCH_MAX,
     DEAD_LETTERS,
@@ -35,6 +38,9 @@ from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, microseconds, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
+from tickwork.store.steps import Statement
+
+_TAKE = Statement("take_dead_letters", DeadLetter)
 
 
 class SqlitePruner:
@@ -97,9 +103,9 @@ def _archive_firings(transaction: Transaction, limit: int, archive: Archive) -> 
 
 def _archive_letters(transaction: Transaction, limit: int, archive: Archive) -> int:
     hour = hour_of(from_microseconds(transaction.now))
-    until = to_microseconds(hour) - microseconds(DEAD_LETTER_RETENTION_SECONDS)
-    values = (until, min(limit, ARCHIVE_BATCH_MAX))
-    letters = rows.dead_letters(transaction.execute(SQL.take_dead_letters, values).fetchall())
+    until = hour - timedelta(seconds=DEAD_LETTER_RETENTION_SECONDS)
+    taken = carry_out(transaction, _TAKE.fetch(until, min(limit, ARCHIVE_BATCH_MAX)))
+    letters = [*map(read_dead_letter, taken)]
     if letters:
         archive.write(DEAD_LETTERS, hour, letters)
     _count(

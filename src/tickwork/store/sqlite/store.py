@@ -15,6 +15,7 @@ from tickwork.store.ids import Moment, database_time
 from tickwork.store.nouns.api_keys import ApiKeys
 from tickwork.store.nouns.audit import Audit
 from tickwork.store.nouns.calendars import Calendars
+from tickwork.store.nouns.dead_letters import DeadLetters
 from tickwork.store.nouns.limits import Limits
 from tickwork.store.nouns.requests import Requests
 from tickwork.store.nouns.secrets import Secrets
@@ -35,7 +36,6 @@ from tickwork.store.sqlite.engine.wakeups import SqliteWakeups
 from tickwork.store.sqlite.entities.entities import SqliteEntities
 from tickwork.store.sqlite.hot_paths import SqliteHotPaths
 from tickwork.store.sqlite.messages.batches import SqliteBatches
-from tickwork.store.sqlite.messages.dead_letters import SqliteDeadLetters
 from tickwork.store.sqlite.messages.messages import SqliteMessages
 from tickwork.store.sqlite.messages.progress import SqliteProgress
 from tickwork.store.sqlite.messages.subscriptions import SqliteSubscriptions
@@ -70,7 +70,7 @@ class SqliteStore:
         self.queues = SqliteQueues(port, database)
         self.messages = SqliteMessages(database, moment)
         self.progress = SqliteProgress(database)
-        self.dead_letters = SqliteDeadLetters(database)
+        self.dead_letters = DeadLetters(port, paths)
         self.batches = SqliteBatches(database)
         self.subscriptions = SqliteSubscriptions(database)
         self.schedules = SqliteSchedules(database, layout)

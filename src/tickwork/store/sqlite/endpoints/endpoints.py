@@ -29,8 +29,7 @@ from tickwork.store.nouns.hot_paths import HotPaths
 from tickwork.store.shared.columns import Kind
 from tickwork.store.sqlite.endpoints.publish import publish
 from tickwork.store.sqlite.engine.database import Database
-from tickwork.store.sqlite.engine.sql import from_microseconds
-from tickwork.store.steps import NOW, Native, Port, Statement, Steps, writes
+from tickwork.store.steps import NOW, Port, Statement, Steps, read_clock, writes
 
 _BEGIN = Statement("begin_delivery")
 _RECORD_PUBLISHED = Statement("record_published")
@@ -84,7 +83,7 @@ class SqliteEndpoints(Endpoints):
     def _store_attempts(
         self, records: Sequence[AttemptRecord]
     ) -> Steps[tuple[dict[int, bool], datetime]]:
-        now: datetime = yield Native(lambda transaction: from_microseconds(transaction.now))
+        now = yield from read_clock()
         valid: dict[int, bool] = {}
         for index, record in enumerate(records):
             claim, attempt = record.claim, record.attempt
@@ -107,7 +106,7 @@ class SqliteEndpoints(Endpoints):
 
 def pull_probes() -> Steps[None]:
     """Makes a waiting delivery of each endpoint visible whose breaker may be probed."""
-    now: datetime = yield Native(lambda transaction: from_microseconds(transaction.now))
+    now = yield from read_clock()
     again = now + timedelta(seconds=PULLED_AGAIN_SECONDS)
     for due in (yield from _DUE_PROBES.fetch(now, PULLED_AT_ONCE_MAX)):
         tenant, last_id = due["tenant"], due["probe_message_id"]

@@ -11,7 +11,6 @@ from uuid import UUID
 import msgspec
 
 from tickwork.core.message.batch import Batch, BatchStatus
-from tickwork.core.message.dead_letter import DeadLetter, Resolution
 from tickwork.core.model import (
     FORMAT_VERSION,
     ContentType,
@@ -21,7 +20,7 @@ from tickwork.core.model import (
 )
 from tickwork.core.schedule.firing import ChannelOutcome, FiringRecord, FiringStatus
 from tickwork.errors import StoreBroken
-from tickwork.store.shared.columns import DEAD_LETTER, MESSAGE, Kind, compiled
+from tickwork.store.shared.columns import MESSAGE, Kind, compiled
 from tickwork.store.sqlite.engine.sql import from_microseconds
 
 Row = tuple[Any, ...]
@@ -36,7 +35,6 @@ _STATES = {str(state): state for state in State}
 _CONTENT_TYPES = {str(kind): kind for kind in ContentType}
 _SETTINGS = msgspec.json.Decoder(QueueSettings)
 _CHANNELS = msgspec.json.Decoder(tuple[ChannelOutcome, ...])
-_RESOLUTIONS = {str(resolution): resolution for resolution in Resolution}
 _SETTINGS_KEPT = 1_024
 
 
@@ -73,7 +71,6 @@ def _decoder(record: type, kinds: Mapping[str, Kind], **others: str) -> Callable
         record=record,
         states=_STATES,
         content_types=_CONTENT_TYPES,
-        resolutions=_RESOLUTIONS,
     )
 
 
@@ -83,13 +80,6 @@ _messages = _decoder(
     id="id_",
     state="states[state]",
     content_type="content_types[content_type]",
-)
-_dead_letters = _decoder(
-    DeadLetter,
-    dict(DEAD_LETTER),
-    id="id_",
-    content_type="content_types[content_type]",
-    resolution="resolutions.get(resolution)",
 )
 
 
@@ -115,14 +105,6 @@ def known_messages(rows: Sequence[Row]) -> tuple[Message, ...]:
                 "a newer version wrote it; update this installation"
             )
     return messages(rows)
-
-
-def dead_letters(rows: Iterable[Row]) -> tuple[DeadLetter, ...]:
-    """Rows of a rowid and a dead letter's columns, as dead letters."""
-    found = list(rows)
-    ids = msgspec.convert([row[1] for row in found], list[UUID])
-    made: tuple[DeadLetter, ...] = _dead_letters(found, ids, Uuids(), Times())
-    return made
 
 
 def batch(row: Row) -> Batch:

@@ -1,5 +1,5 @@
 -- How many open dead letters of a queue, of one tenant or of all, match a filter.
-SELECT count(*)
+SELECT count(*) AS count
 FROM tickwork_dead_letters
 WHERE queue_id = $1 AND ($2::text IS NULL OR tenant = $2) AND resolution IS NULL
     AND ($3::text IS NULL OR reason = $3)

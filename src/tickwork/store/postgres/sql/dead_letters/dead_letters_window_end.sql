@@ -2,10 +2,10 @@
 SELECT looked_at.failed_at, looked_at.id, count(*) OVER () AS number
 FROM (
     SELECT failed_at, id FROM tickwork_dead_letters
-    WHERE queue_id = $1 AND resolution IS NULL
-        AND (failed_at, id) > ($3, $4) AND (failed_at, id) <= ($5, $6)
+    WHERE queue_id = $1 AND $2::text IS NULL AND resolution IS NULL
+        AND (failed_at, id) > ($4, $5) AND (failed_at, id) <= ($6, $7)
     ORDER BY failed_at, id
-    LIMIT $2
+    LIMIT $3
 ) AS looked_at
 ORDER BY looked_at.failed_at DESC, looked_at.id DESC
 LIMIT 1

@@ -1,6 +1,6 @@
 -- The newest open dead letters of all queues, of one tenant or of all for the system, before one of them; and whether
 -- they match a filter.
-SELECT newest.tenant, newest.id, newest.is_selected
+SELECT newest.tenant, newest.failed_at, newest.id, newest.is_selected
 FROM (
     SELECT id FROM tickwork_tenants WHERE $1::text IS NULL
     UNION ALL

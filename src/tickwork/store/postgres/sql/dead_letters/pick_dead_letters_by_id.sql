@@ -1,12 +1,12 @@
 -- Of the given dead letters, those that are open, belong to the queue and the tenant (or any tenant), and
 -- match a filter.
-SELECT tenant, id
+SELECT tenant, id, failed_at
 FROM tickwork_dead_letters
-WHERE id = ANY ($12::uuid[]) AND queue_id = $1 AND ($11::text IS NULL OR tenant = $11)
+WHERE id = ANY ($12::uuid[]) AND queue_id = $1 AND ($2::text IS NULL OR tenant = $2)
     AND resolution IS NULL
-    AND (failed_at, id) > ($2, $3) AND (failed_at, id) <= ($8, $9)
-    AND ($4::text IS NULL OR reason = $4)
-    AND ($5::text IS NULL OR fingerprint = $5)
-    AND ($6::text IS NULL OR type = $6) AND (NOT $10::boolean OR type IS NULL)
+    AND (failed_at, id) > ($3, $4) AND (failed_at, id) <= ($5, $6)
+    AND ($7::text IS NULL OR reason = $7)
+    AND ($8::text IS NULL OR fingerprint = $8)
+    AND ($9::text IS NULL OR type = $9) AND (NOT $10::boolean OR type IS NULL)
 ORDER BY failed_at, id
-LIMIT $7
+LIMIT $11

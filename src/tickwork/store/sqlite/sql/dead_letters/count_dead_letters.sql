@@ -1,6 +1,6 @@
 -- How many open dead letters of a queue, of one tenant or of all, match a filter. (Every text sorts
 -- before an empty blob.)
-SELECT count(*)
+SELECT count(*) AS count
 FROM tickwork_dead_letters INDEXED BY tickwork_dead_letters_group
 WHERE queue_id = ?1 AND resolution IS NULL
     AND tenant >= coalesce(?2, '') AND tenant <= coalesce(?2, x'')

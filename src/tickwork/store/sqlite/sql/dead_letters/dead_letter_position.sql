@@ -1,3 +1,3 @@
--- The rowid of a dead letter, and when it failed.
-SELECT place, failed_at FROM tickwork_dead_letters
-WHERE id = ?1 AND (?2 IS NULL OR tenant = ?2)
+-- When a dead letter failed: its position in the list.
+SELECT failed_at FROM tickwork_dead_letters
+WHERE id = ?2 AND (?1 IS NULL OR tenant = ?1)

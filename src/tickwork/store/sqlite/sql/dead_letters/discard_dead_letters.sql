@@ -1,4 +1,4 @@
--- Resolves open dead letters without sending them again.
-UPDATE tickwork_dead_letters SET resolution = 'discarded', resolved_at = ?2
-WHERE place IN (SELECT value FROM json_each(?1)) AND resolution IS NULL
-RETURNING queue_id, tenant, type, source
+-- Resolves an open dead letter without sending it again.
+UPDATE tickwork_dead_letters SET resolution = 'discarded', resolved_at = ?1
+WHERE tenant = ?2 AND id = ?3 AND resolution IS NULL
+RETURNING tenant, type, source

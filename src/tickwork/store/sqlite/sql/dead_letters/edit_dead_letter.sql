@@ -1,3 +1,4 @@
 -- Replaces the body of an open dead letter.
-UPDATE tickwork_dead_letters SET body = ?2, content_type = ?3, edited_at = ?4
-WHERE place = ?1 AND resolution IS NULL
+UPDATE tickwork_dead_letters SET body = ?4, content_type = ?5, edited_at = ?1
+WHERE tenant = ?2 AND id = ?3 AND resolution IS NULL
+RETURNING /*returned_dead_letter*/

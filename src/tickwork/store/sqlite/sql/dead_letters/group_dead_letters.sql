@@ -1,6 +1,7 @@
 -- The open dead letters of a queue grouped by cause, the largest group first. They are counted by tenant
 -- first, in the order of the index. (Every text sorts before an empty blob.)
-SELECT reason, fingerprint, type, sum(letters), min(first), max(last)
+SELECT reason, fingerprint, type, sum(letters) AS dead_letters, min(first) AS first_failed_at,
+    max(last) AS last_failed_at
 FROM (
     SELECT reason, fingerprint, type, count(*) AS letters, min(failed_at) AS first, max(failed_at) AS last
     FROM tickwork_dead_letters INDEXED BY tickwork_dead_letters_group

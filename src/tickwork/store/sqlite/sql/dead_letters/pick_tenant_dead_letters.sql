@@ -1,9 +1,8 @@
--- The rowids of the open dead letters of a tenant in a queue that match a filter, oldest first, between
--- two of them.
-SELECT place FROM tickwork_dead_letters
+-- The oldest open dead letters of a tenant in a queue that match a filter, between two of them.
+SELECT tenant, id FROM tickwork_dead_letters
 WHERE queue_id = ?1 AND tenant = ?2 AND resolution IS NULL
-    AND (?3 IS NULL OR reason = ?3) AND (?4 IS NULL OR fingerprint = ?4) AND (?5 IS NULL OR type = ?5)
-    AND (NOT ?6 OR type IS NULL)
-    AND (failed_at, id) > (?7, ?8) AND (failed_at, id) <= (?9, ?10)
+    AND (failed_at, id) > (?3, ?4) AND (failed_at, id) <= (?5, ?6)
+    AND (?7 IS NULL OR reason = ?7) AND (?8 IS NULL OR fingerprint = ?8) AND (?9 IS NULL OR type = ?9)
+    AND (NOT ?10 OR type IS NULL)
 ORDER BY failed_at, id
 LIMIT ?11

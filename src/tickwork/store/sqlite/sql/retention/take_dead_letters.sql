@@ -2,4 +2,4 @@
 DELETE FROM tickwork_dead_letters WHERE place IN (
     SELECT place FROM tickwork_dead_letters WHERE failed_at <= ?1 ORDER BY failed_at LIMIT ?2
 )
-RETURNING place, /*returned_dead_letter*/
+RETURNING /*returned_dead_letter*/

@@ -1,4 +1,4 @@
--- Counts a new run of a schedule that is not deleted, and returns its number.
-UPDATE tickwork_schedules SET runs = runs + 1
+-- Counts new runs of a schedule that is not deleted, and returns how many it has then.
+UPDATE tickwork_schedules SET runs = runs + ?3
 WHERE tenant = ?1 AND id = ?2 AND status <> 'deleted'
-RETURNING runs
+RETURNING tenant, id, runs
