@@ -335,7 +335,7 @@ async def test_a_call_that_is_stored_after_its_connection_broke_frees_its_entity
     app = Tickwork(proxy.url)
     app.entities.register(Door)
     assert await app.entity(Door, "a").pass_by() == "passed"
-    caller = app._engine.caller(await app._engine.open())
+    caller = app._engine.entities.caller(await app._engine.open())
     try:
         async with barriers.barrier(home.url, before=barriers.SEND) as barrier:
             calling = asyncio.ensure_future(app.entity(Door, "a").pass_by())

@@ -266,7 +266,7 @@ async def test_a_caller_that_lost_its_node_changes_nothing(app: Tickwork, h: Har
                 others.append(await another)
             return await super().add(number)
 
-    engine_types = app._engine.entity_types
+    engine_types = app._engine.entities.types
     engine_types["Counter"].cls = Frozen
     with pytest.raises(EntityMoved, match="nothing was written"):
         await counter.add(100)

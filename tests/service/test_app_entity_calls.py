@@ -217,7 +217,7 @@ async def test_an_app_closes_although_the_database_does_not_end_its_calls(
     monkeypatch.setattr(h.store.messages, "settle", fail)
     with pytest.raises(TypeError):
         await app.entity(Gate, "a").fail()
-    caller = app._engine.caller(h.store)
+    caller = app._engine.entities.caller(h.store)
     await asyncio.wait_for(caller.close(), 10)
     await eventually(lambda: not caller._ending)
 

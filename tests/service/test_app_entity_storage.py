@@ -363,7 +363,7 @@ async def test_a_send_of_a_method_that_a_node_does_not_have_waits_for_one_that_h
     join = h.store.nodes.join
     await join(SYSTEM, newer, name="newer", roles=["worker"], ttl_seconds=3_600)
     await app.entity(Deployed, "a").send.note("new")
-    methods = app._engine.entity_types["Deployed"].methods
+    methods = app._engine.entities.types["Deployed"].methods
     note = methods.pop("note")  # A node with older code takes it.
     await h.advance(minutes=5)
     (wait,) = await why_entity(Context(h.store, DEFAULT), "Deployed", "a")

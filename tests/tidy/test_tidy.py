@@ -97,6 +97,7 @@ STANDALONE = {
     "tickwork.store.sqlite.messages.subscriptions": "the stores have one skeleton",
     "tickwork.store.sqlite.queues": "the stores have one skeleton",
     "tickwork.store.postgres.nodes": "the stores have one skeleton",
+    "tickwork.engine.process": "what only a process of its own needs",
     "tickwork.testing.steps": "mocks and crashes of steps, which users see as h.steps",
     "tickwork.testing.store_setup": "where a test's store comes from, apart from what drives it",
     "tickwork.testing.recorded_cluster": "for users and the examples, which import it",
@@ -112,7 +113,6 @@ TANGLED = {
 
 LARGE = {
     "core/fields.py": "a method for each kind of field",
-    "facade/engine.py": "what all calls of an app share",
     "store/contract.py": "an attribute for each noun of a store",
     "store/postgres/workflows/workflows.py": "the verbs of runs",
 }

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tickwork.core.model import Scope
-    from tickwork.facade.engine import AppEngine
+    from tickwork.engine.app_engine import AppEngine
     from tickwork.ops.stores import Store
     from tickwork.wiring import Settings
 

@@ -13,7 +13,7 @@ from tickwork.core.api_key import ROTATION_SECONDS, ApiKey
 from tickwork.core.audit import AuditRecord
 from tickwork.core.model import SYSTEM, Tenant
 from tickwork.core.options import TenantLimits
-from tickwork.facade.engine import AppEngine
+from tickwork.engine.app_engine import AppEngine
 from tickwork.ops import audit, keys, tenants
 from tickwork.ops.keys import CreatedKey
 

@@ -29,10 +29,11 @@ from tickwork.app.payloads import Payload, declared_payload
 from tickwork.app.services import AsgiApp, declared_service
 from tickwork.app.workflows import declared_workflow
 from tickwork.core.options import FunctionFields, RequestOptions, RunOptions
+from tickwork.engine.app_engine import AppEngine
+from tickwork.engine.process import run
 from tickwork.entity.entity import Entity
 from tickwork.facade.access import Audit, Keys, Tenants
 from tickwork.facade.endpoints import Deliveries, Endpoints, Events, Limits
-from tickwork.facade.engine import AppEngine
 from tickwork.facade.entities import Entities, EntityHandle, entity_handle
 from tickwork.facade.handlers import DeclaresWorkflow, OnFiring, OnRequest
 from tickwork.facade.operate import (
@@ -332,7 +333,7 @@ class Tickwork(QueueApp):
         `log_format`, `log_level`, `metrics_host`, `metrics_port`, `drain_seconds`,
         `wait_seconds`.
         """
-        self._engine.run(on_started, {**options})
+        run(self._engine, on_started, {**options})
 
 
 def engine_of(app: Tickwork) -> AppEngine:

@@ -23,8 +23,8 @@ from tickwork.core.delivery.endpoint import (
 from tickwork.core.fields import choice_error, read_id, read_instant
 from tickwork.core.options import EndpointFields, EndpointOptions
 from tickwork.core.queue.named_limit import NamedLimit
+from tickwork.engine.app_engine import AppEngine
 from tickwork.errors import FieldError, InvalidInput
-from tickwork.facade.engine import AppEngine
 from tickwork.facade.shown_ids import shows_ids
 from tickwork.ops import endpoints, events, limits
 from tickwork.ops.endpoints import CreatedEndpoint

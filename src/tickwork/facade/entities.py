@@ -20,10 +20,10 @@ from tickwork.core.entity.call import (
 from tickwork.core.entity.model import CountedType, EntityRecord
 from tickwork.core.fields import read_instant
 from tickwork.core.model import Send
+from tickwork.engine.app_engine import AppEngine
 from tickwork.entity.entity import Entity, EntityType
 from tickwork.entity.run import Runner
 from tickwork.errors import EntityBusy, FieldError, InvalidInput, NotFound
-from tickwork.facade.engine import AppEngine
 from tickwork.ops import entities as ops
 from tickwork.ops import entity_edits
 from tickwork.ops.context import Context
@@ -55,7 +55,7 @@ class Entities:
         if cls is None:
             return lambda given: self.register(given, name=name)
         engine = self._engine
-        declared, types = EntityType(cls, name, engine.limits), engine.entity_types
+        declared, types = EntityType(cls, name, engine.limits), engine.entities.types
         if declared.name in types and types[declared.name].cls is not cls:
             fault = f"{declared.name} is declared already; give one of them another name"
             raise InvalidInput([FieldError("entity", fault)])
@@ -118,7 +118,7 @@ class Entities:
         when = read_instant("at", at)
         if when is None:
             raise InvalidInput([FieldError("at", "is missing; such as 2027-01-01T09:00:00Z")])
-        if (known := self._engine.entity_types.get(entity)) is not None:
+        if (known := self._engine.entities.types.get(entity)) is not None:
             known.check_alarm()
         context = await self._engine.context()
         await entity_edits.set_alarm(context, entity, key, when)
@@ -189,14 +189,14 @@ class EntityHandle:
 
         async def call(*args: Any, **kwargs: Any) -> Any:
             engine, type_ = self._engine, self._type
-            store, handling = await engine.entity_store(type_.name), engine.composer.handling()
+            store, handling = await engine.entities.store(type_.name), engine.composer.handling()
             idempotency_key = self._idempotency_key
             if idempotency_key is None and handling is not None:
                 idempotency_key = handling.next_call_key()
             named = ops.new_call(type_.name, self._key, method, args, kwargs, idempotency_key)
             # As a send would carry it, so that both get the same values.
             called = read_call(encode_call(named))
-            caller = engine.caller(store)
+            caller = engine.entities.caller(store)
             return msgspec.json.decode(
                 await caller.call(engine.scope, Runner(store, type_), called)
             )
@@ -220,7 +220,7 @@ class SendHandle:
 
         async def send(*args: Any, **kwargs: Any) -> str:
             engine, type_ = self._engine, self._type
-            store = await engine.entity_store(type_.name)
+            store = await engine.entities.store(type_.name)
             call = ops.new_call(type_.name, self._key, method, args, kwargs, self._idempotency_key)
             Runner(store, type_).check(call)
             handling = engine.composer.handling()
@@ -239,7 +239,7 @@ def entity_handle(
     engine: AppEngine, entity: type[Entity] | str, key: str, idempotency_key: str | None
 ) -> EntityHandle:
     """The handle of an entity; `InvalidInput` for a class that is not registered."""
-    types = engine.entity_types
+    types = engine.entities.types
     found = [
         type_
         for name, type_ in types.items()

@@ -28,8 +28,8 @@ from tickwork.core.message.subscription import Subscription
 from tickwork.core.model import ContentType, StoredQueue
 from tickwork.core.options import QueueOptions
 from tickwork.core.queue.stats import QueueStats
+from tickwork.engine.app_engine import AppEngine
 from tickwork.errors import FieldError, InvalidInput, NotFound
-from tickwork.facade.engine import AppEngine
 from tickwork.facade.shown_ids import shows_ids
 from tickwork.ops import alerts, batches, cluster, dead_letters, messages, queues, subscriptions
 from tickwork.ops.cluster import Node

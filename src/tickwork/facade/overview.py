@@ -7,7 +7,7 @@ from collections.abc import Collection
 from tickwork.core.health import HealthReport
 from tickwork.core.topology import Topology
 from tickwork.core.trace import Trace
-from tickwork.facade.engine import AppEngine
+from tickwork.engine.app_engine import AppEngine
 from tickwork.ops.cluster import ClusterView, describe_cluster
 from tickwork.ops.cluster import pause_all as pause_cluster
 from tickwork.ops.cluster import resume_all as resume_cluster

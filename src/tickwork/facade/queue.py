@@ -12,8 +12,8 @@ from tickwork.core.message.body import Outgoing, is_collection
 from tickwork.core.model import ContentType
 from tickwork.core.options import SendOptions
 from tickwork.core.queue.stats import QueueStats
+from tickwork.engine.app_engine import AppEngine
 from tickwork.errors import FieldError, InvalidInput
-from tickwork.facade.engine import AppEngine
 from tickwork.ops.queues import queue_stats
 from tickwork.ops.send import check_one_event
 
@@ -69,5 +69,5 @@ class Queue(NamedQueue[T]):
     async def stats(self) -> QueueStats:
         """How many messages wait, run and died, and how old the oldest is."""
         context = await self._engine.context()
-        scope = self._engine.scope_of(self.name)
+        scope = self._engine.declared.scope_of(self.name)
         return await queue_stats(context.within(scope), self.name)

@@ -22,8 +22,8 @@ from tickwork.core.schedule.firing import FiringRecord, FiringStatus
 from tickwork.core.schedule.forecast import FORECAST_HOURS, Forecast
 from tickwork.core.schedule.model import Calendar, ScheduleOrder, ScheduleSelection, ScheduleStatus
 from tickwork.core.schedule.model import Schedule as StoredSchedule
+from tickwork.engine.app_engine import AppEngine
 from tickwork.errors import FieldError, InvalidInput
-from tickwork.facade.engine import AppEngine
 from tickwork.facade.shown_ids import shows_ids
 from tickwork.ops.context import Context
 from tickwork.ops.forecast import forecast
@@ -256,7 +256,7 @@ class Schedules:
         if not isinstance(fields, Mapping):
             return
         target = fields.get("target")
-        known = self._engine.entity_types.get(entity_named(fields) or "")
+        known = self._engine.entities.types.get(entity_named(fields) or "")
         if known is None or not isinstance(target, Mapping):
             return
         method = target.get("method")

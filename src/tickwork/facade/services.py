@@ -10,7 +10,7 @@ from tickwork.core.http.call import TIMEOUT_SECONDS
 from tickwork.core.http.message import HttpResponse
 
 if TYPE_CHECKING:
-    from tickwork.facade.engine import AppEngine
+    from tickwork.engine.app_engine import AppEngine
     from tickwork.ops.services import ServiceCaller
 
 

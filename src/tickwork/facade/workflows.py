@@ -15,8 +15,8 @@ from tickwork.core.fields import shown
 from tickwork.core.model import ContentType
 from tickwork.core.options import Given, OnConflict, StartOptions
 from tickwork.core.workflow.model import STEPS_MAX
+from tickwork.engine.app_engine import AppEngine
 from tickwork.errors import FieldError, InvalidInput
-from tickwork.facade.engine import AppEngine
 from tickwork.ops import workflows
 from tickwork.ops.workflow_views import RestartPlan, RunView, restart_plan
 from tickwork.ops.workflows import RunStart

@@ -30,9 +30,9 @@ from tickwork.core.message.body import shown_body
 from tickwork.core.message.dead_letter import DEAD_LETTERS_AT_ONCE_MAX, Selection
 from tickwork.core.model import SYSTEM, Message, Scope, StoredQueue
 from tickwork.core.topology import Topology, parse
+from tickwork.engine.app_engine import AppEngine
 from tickwork.errors import FieldError, InvalidInput, NodeExpired, NotFound
 from tickwork.facade.app import Tickwork, engine_of
-from tickwork.facade.engine import AppEngine
 from tickwork.facade.services import client_of
 from tickwork.ops.context import Context
 from tickwork.ops.dead_letters import DeadLetter, show_dead_letter
@@ -370,7 +370,7 @@ class Harness:
 
     def _scope(self, queue: str) -> Scope:
         declared = self._engine.registry.queues.get(queue)
-        return SYSTEM if declared and declared.is_shared else self._engine.scope_of(queue)
+        return SYSTEM if declared and declared.is_shared else self._engine.declared.scope_of(queue)
 
 
 @asynccontextmanager
@@ -426,14 +426,14 @@ async def _on_store(
         built_in, find = await recording_consumers(store, recorded, clock, public_url)
         steps = HarnessSteps()
         runs = steps.consumers(store, engine.registry, clock, observer)
-        built_in += [*runs.consumers, *await engine.entity_consumers(store)]
+        built_in += [*runs.consumers, *await engine.entities.consumers(store)]
         consumers = [*engine.registry.consumers(), *built_in]
         assembly = await assemble(
             store,
             engine.registry,
             Observers(schedule_metrics, observer, ScheduleLog(observer.repeats)),
             compose=engine.composer,
-            scope_of=engine.scope_of,
+            scope_of=engine.declared.scope_of,
             consumers=observer.recording(consumers) if options.raise_errors else consumers,
             roles=ROLES,
             open_node_store=_never_opened,
@@ -455,7 +455,7 @@ async def _on_store(
         async with assembly.isolator:
             await made.join()
             try:
-                calling = engine.calling(store, assembly.node, made.drain)
+                calling = engine.entities.joined(store, assembly.node, made.drain)
                 async with calling:
                     with engine.registry.served():
                         yield made

@@ -6,67 +6,47 @@ is stored when it returns. Inside one it is kept, and commits when the message i
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import (
-    AbstractAsyncContextManager,
     AsyncExitStack,
     asynccontextmanager,
-    suppress,
 )
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 from tickwork import clock, wiring
-from tickwork.app.declarations import Consumer, Registry
+from tickwork.app.declarations import Registry
 from tickwork.app.handlers import check_queue_name
 from tickwork.app.invocation import check_read, step_out
 from tickwork.app.services import AsgiApp, ServiceDeclaration
 from tickwork.channel.asgi import AsgiService
 from tickwork.channel.channels import WebhookSink
-from tickwork.core.entity.call import queue_of
 from tickwork.core.http.call import ServiceTarget
 from tickwork.core.limits import check_batch
-from tickwork.core.model import SYSTEM, NewMessage, Scope, Send
+from tickwork.core.model import NewMessage, Scope, Send
 from tickwork.core.when import Limits
-from tickwork.core.workflow.queue import runs_queue
-from tickwork.entity.caller import Caller, CallNode
-from tickwork.entity.consumer import entity_consumer
-from tickwork.entity.entity import EntityType
-from tickwork.errors import FieldError, InvalidInput, NotFound, TickworkError
+from tickwork.engine.declared import Declared
+from tickwork.engine.entity_calls import EntityCalls
+from tickwork.entity.caller import CallNode
+from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.ops.audit import act_as
 from tickwork.ops.batches import BatchMaker
 from tickwork.ops.context import Context
-from tickwork.ops.entities import ensure_entity_type
-from tickwork.ops.keys import create_first_key, first_key_text
 from tickwork.ops.outside import Box, Outside
-from tickwork.ops.queues import declare_queue, get_queue, queue_names, with_nearest
-from tickwork.ops.schedules.declare import declare_schedules
-from tickwork.ops.schedules.next_fires import upcoming
+from tickwork.ops.queues import get_queue, with_nearest
 from tickwork.ops.send import RegistryComposer, send_batch
 from tickwork.ops.services import ServiceCaller
 from tickwork.ops.stores import LoopStores, Store
 from tickwork.ops.webhook_secret import rotate_signing_secret, signing_secret
-from tickwork.ops.workflows import ensure_workflow
 from tickwork.service.http_application import HttpApplication
-from tickwork.service.process_lifecycle import (
-    ShutdownReport,
-    announce,
-    print_on_terminal,
-    print_once,
-    run_until_stopped,
-)
-from tickwork.wiring import server
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from tickwork.service.node import Node
     from tickwork.service.worker.worker import Worker
 
 
@@ -82,19 +62,17 @@ class AppEngine:
         self.own_scope = Scope(tenant)
         self.registry = Registry(app_name)
         self.registry.home = self._home
-        self.registry.on_unknown = self._read_queues_soon
+        self.declared = Declared(self.registry, self.open, self._own_scope, self.limits)
+        self.registry.on_unknown = self.declared.read_names_soon
         self.composer = RegistryComposer(self.registry)
-        self.stores = LoopStores(self._open, self._end_calls)
-        self.entity_types: dict[str, EntityType] = {}
-        self._callers: dict[Store, tuple[Caller, CallNode | None]] = {}
-        self.batch_maker = BatchMaker(self.stores, self.ensure_queue, self.composer)
+        self.stores = LoopStores(self._open, lambda store: self.entities.end(store))
+        self.entities = EntityCalls(self.registry, self.composer, self.open, self._call_node)
+        self.batch_maker = BatchMaker(self.stores, self.declared.ensure_queue, self.composer)
         self.service_caller = ServiceCaller(self._open_service)
         self.http_application = HttpApplication(self.registry.http_handlers, self.open, tenant)
         self.stand_ins: dict[str, AsgiApp] = {}
         """What answers for services under the test harness, by name."""
         self._is_running = False
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._reading_queues: asyncio.Task[None] | None = None
         self.now: Callable[[], datetime] = clock.now
         self.secret_box: Callable[[], Box] = lambda: wiring.secret_box(self.settings())
         self.secret_reader: Callable[[], Box] = lambda: wiring.secret_box(
@@ -114,9 +92,7 @@ class AppEngine:
         """The store, with every queue that is declared by now."""
         check_read()
         store = await self.open()
-        for name in [*self.registry.queues]:
-            await self.ensure_queue(name)
-        await self._declare_workflows(store)
+        await self.declared.create_late(store)
         return store
 
     async def context(self, queue: str | None = None) -> Context:
@@ -166,9 +142,9 @@ class AppEngine:
         self.webhook_sink, self.public_url = webhook_sink or own[2], public_url or own[3]
         act_as(store, self._actor)
         try:
-            await self._declare_queues(store)
+            await self.declared.create_queues(store)
             with self.stores.using(store):
-                await self._declare_schedules(store)
+                await self.declared.create_schedules(store)
                 yield
         finally:
             await self.service_caller.close()
@@ -177,14 +153,9 @@ class AppEngine:
             self.now = clock.now
             self.secret_box, self.secret_reader, self.webhook_sink, self.public_url = own
 
-    async def ensure_queue(self, name: str) -> None:
-        """Creates a queue that was declared after the store was opened."""
-        for queue in self.registry.missing(name):
-            await self._declare_queue(await self.open(), queue)
-
     async def send(self, queue: str, messages: Sequence[NewMessage]) -> None:
         """Sends composed messages: now, or inside a handler when its message is settled."""
-        await self.ensure_queue(queue)
+        await self.declared.ensure_queue(queue)
         handling = self.composer.handling()
         if handling is None:
             await send_batch(Context(await self.open(), self.scope), queue, messages)
@@ -200,12 +171,6 @@ class AppEngine:
         handling = self.composer.handling()
         cause = None if handling is None else handling.cause
         return self.own_scope if cause is None else Scope(cause.tenant)
-
-    def scope_of(self, name: str, *, is_owner: bool = False) -> Scope:
-        """The scope of a queue. The system owns shared queues: it creates them and claims from
-        them."""
-        declared = self.registry.queues.get(name)
-        return SYSTEM if is_owner and declared and declared.is_shared else self.own_scope
 
     def limits(self) -> Limits:
         """The limits of this installation."""
@@ -248,55 +213,6 @@ class AppEngine:
             ]
             raise InvalidInput(named) from None
 
-    # Entities
-
-    async def entity_store(self, type_name: str) -> Store:
-        """The store, with the hidden queue of a type of entities."""
-        store, queue = await self.open(), queue_of(type_name)
-        if queue not in self.registry.created:
-            await ensure_entity_type(store, type_name)
-            self.registry.created.add(queue)
-        return store
-
-    def caller(self, store: Store) -> Caller:
-        """Makes direct calls on a store. This process joins as a node with the first one."""
-        if store not in self._callers:
-            node = CallNode(lambda: wiring.open_store(self.settings()), wiring.node_name())
-            self._callers[store] = Caller(store, node.id, self.composer, _report), node
-        return self._callers[store][0]
-
-    @asynccontextmanager
-    async def calling(
-        self, store: Store, node: Node, on_blocked: Callable[[], Awaitable[None]]
-    ) -> AsyncIterator[None]:
-        """Makes direct calls on a store as a node that another keeps alive, as the test harness
-        does. `on_blocked` runs before a call waits for its entity."""
-
-        async def holder() -> UUID:
-            return node.id
-
-        caller = Caller(store, holder, self.composer, _report, on_blocked=on_blocked)
-        self._callers[store] = caller, None
-        try:
-            yield
-        finally:
-            del self._callers[store]
-            await caller.close()
-
-    async def entity_consumers(self, store: Store) -> list[Consumer]:
-        """What handles the messages of this app's entities."""
-        for name in self.entity_types:
-            await self.entity_store(name)
-        caller = partial(self.caller, store)
-        return [entity_consumer(store, type_, caller) for type_ in self.entity_types.values()]
-
-    async def _end_calls(self, store: Store) -> None:
-        caller, node = self._callers.pop(store, (None, None))
-        if caller is not None:
-            await caller.close()
-        if node is not None:
-            await node.stop()
-
     # Services
 
     def _open_service(self, service: ServiceDeclaration) -> ServiceTarget:
@@ -338,19 +254,19 @@ class AppEngine:
         self._is_running = True
         try:
             store = await self.ready()
-            await self._declare_schedules(store)
+            await self.declared.create_schedules(store)
             if on_declared is not None:
                 await on_declared(store)
             watched = await wiring.build_worker(
                 store,
                 self.registry,
                 settings,
-                self.scope_of,
+                self.declared.scope_of,
                 self.composer,
                 folder=Path.cwd(),
                 serves=chosen_roles is not None and "api" in chosen_roles,
-                declare_again=partial(self._declare_again, store),
-                entities=await self.entity_consumers(store),
+                declare_again=partial(self.declared.create_again, store),
+                entities=await self.entities.consumers(store),
             )
             run = watched.running(drain_seconds=settings.drain_seconds, registry=registry)
             with self.registry.served():
@@ -360,45 +276,12 @@ class AppEngine:
             self._is_running = False
             await self.close()
 
-    def run(self, on_started: Callable[[], None], options: dict[str, Any]) -> None:
-        """Runs this process until SIGTERM or SIGINT, then drains."""
-        chosen = self.settings(**options)
-        opening = [f"version {_version()}, database {wiring.shown_database(chosen)}"]
-
-        async def look_ahead(store: Store) -> None:
-            if coming := (await upcoming(Context(store, self.own_scope), limit=1)).fires:
-                at, name = coming[0].due_at.astimezone(), coming[0].name or coming[0].schedule_id
-                opening.append(f"next tick {at:%Y-%m-%d %H:%M:%S %Z}: {name}")
-
-        async def report_first_key(url: str) -> None:
-            made = await create_first_key(await self.open(), chosen.admin_key)
-            if made is not None:
-                print_once(first_key_text(made, url, is_chosen=chosen.admin_key is not None))
-
-        def started() -> None:
-            for line in opening:
-                print_on_terminal(line, chosen.log_format)
-            handled = [handler.queue for handler in self.registry.handlers]
-            announce(handled, chosen.roles, chosen.log_format)
-            on_started()
-
-        def hosted() -> AbstractAsyncContextManager[Worker]:
-            types = self.tenant, self.registry.payload_sent
-            return server.hosted(chosen, running, self.http_application, report_first_key, types)
-
-        drain_seconds = chosen.drain_seconds
-        running = partial(
-            self.running, drain_seconds=drain_seconds, roles=chosen.roles, on_declared=look_ahead
-        )
-        report = ShutdownReport(chosen.log_format, drain_seconds)
-        run_until_stopped(hosted, started, report, partial(server.prepare, chosen))
-
     async def _open(self) -> Store:
         async with AsyncExitStack() as failed:
             store = await wiring.open_store(self.settings())
             failed.push_async_callback(store.close)
             act_as(store, self._actor)
-            await self._declare_queues(store)
+            await self.declared.create_queues(store)
             failed.pop_all()
         return store
 
@@ -410,68 +293,8 @@ class AppEngine:
     def _home(self) -> object:
         return wiring.database_identity(self.settings(), environ=os.environ), self.tenant
 
-    async def _declare_queues(self, store: Store) -> None:
-        for name in [*self.registry.queues]:
-            await self._declare_queue(store, name)
-        await self._declare_workflows(store)
-        self._loop = asyncio.get_running_loop()
-        await self._read_queues(store)
+    def _own_scope(self) -> Scope:
+        return self.own_scope
 
-    async def _read_queues(self, store: Store) -> None:
-        names = await queue_names(Context(store, self.own_scope))
-        self.registry.stored = frozenset(names.values())
-
-    def _read_queues_soon(self) -> None:
-        """Reads the names of the stored queues again, from any thread."""
-
-        def start() -> None:
-            self._reading_queues = asyncio.create_task(read())
-
-        async def read() -> None:
-            with suppress(TickworkError):  # The next unknown name tries again.
-                await self._read_queues(await self.open())
-
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(start)
-
-    async def _declare_queue(self, store: Store, name: str) -> None:
-        """A queue declared without settings keeps the stored ones."""
-        declared, scope = self.registry.queues[name], self.scope_of(name, is_owner=True)
-        await declare_queue(
-            Context(store, scope),
-            name,
-            declared.settings,
-            app=self.registry.app_name,
-            has_settings=declared.has_settings,
-            has_handlers=any(handler.queue == name for handler in self.registry.handlers),
-        )
-        self.registry.created.add(name)
-
-    async def _declare_workflows(self, store: Store) -> None:
-        for name, versions in self.registry.workflows.items():
-            for version in (None, *versions):
-                if (queue := runs_queue(name, version)) not in self.registry.created:
-                    pin = bool(version) and versions[version].pin
-                    await ensure_workflow(store, name, version, pin=pin)
-                    self.registry.created.add(queue)
-
-    async def _declare_again(self, store: Store) -> None:
-        """Somebody deleted a declared queue, or created the database anew."""
-        _log.warning("declared queues are gone: creating the app's queues and schedules again")
-        await self._declare_queues(store)
-        await self._declare_schedules(store)
-
-    async def _declare_schedules(self, store: Store) -> None:
-        declared = self.registry.schedules.values()
-        context = Context(store, self.own_scope, self.limits)
-        await declare_schedules(context, declared, app=self.registry.app_name)
-
-
-def _report(activity: str, error: Exception) -> None:
-    _log.warning("%s: %s", activity, error)
-
-
-def _version() -> str:
-    from tickwork import __version__  # It imports us.
-
-    return __version__
+    def _call_node(self) -> CallNode:
+        return CallNode(lambda: wiring.open_store(self.settings()), wiring.node_name())
