@@ -81,7 +81,7 @@ class Life:
     def change(self, now: datetime, closed: frozenset[date], **fields: Any) -> None:
         """Changes the excluded days and the bounds of the rule."""
         old, self.closed = self.rule, closed
-        said = structs.replace(self.schedule.definition.rule, kept=(), spent=(), **fields)
+        said = structs.replace(self.schedule.definition.rule, pinned=(), **fields)
         definition = structs.replace(self.schedule.definition, rule=said)
         new = structs.replace(said, holidays=closed)
         self._take(update(definition, None, old, new), now)
@@ -227,9 +227,10 @@ def test_a_spent_slot_is_not_a_slot_of_the_rule() -> None:
     life = Life(frozenset(), **MONTHLY, timezone="UTC")
     life.run(datetime(2027, 3, 26, 14, tzinfo=UTC))
     life.change(datetime(2027, 3, 26, 14, tzinfo=UTC), frozenset({FRIDAY}))
-    (spent,) = life.rule.spent
-    assert spent.slot is not None
-    assert when.count_between(life.rule, spent.slot - HOUR, spent.slot) == 0
+    (spent,) = life.rule.pinned
+    assert spent.moved_to is None
+    saturday = datetime(2027, 3, 27, 13, tzinfo=UTC)
+    assert when.count_between(life.rule, saturday - HOUR, saturday) == 0
     assert life.schedule.next_slot == datetime(2027, 4, 26, 13, tzinfo=UTC)
 
 
@@ -250,7 +251,7 @@ def test_a_pending_slot_computed_under_other_days_fires_once(
     assert len(life.fired) == 2
 
 
-def test_a_slot_that_no_excluded_day_explains_is_not_kept() -> None:
+def test_a_slot_that_no_excluded_day_explains_is_not_pinned() -> None:
     """It may come from other tzdata, and another slot stands for its natural time."""
     rule = Life(frozenset(), **MONTHLY, timezone="Europe/Berlin").rule
     slot = datetime(2027, 3, 26, 11, tzinfo=UTC)
@@ -259,7 +260,7 @@ def test_a_slot_that_no_excluded_day_explains_is_not_kept() -> None:
     assert with_pending_slot(rule, slot + DAY + HOUR) is not rule
 
 
-def test_a_rule_with_very_many_times_carries_nothing_over() -> None:
+def test_a_rule_with_very_many_times_pins_none() -> None:
     life = Life(frozenset(DAYS), cron_expr="* * * * *", timezone="UTC", roll="next_day")
     life.change(datetime(2027, 3, 30, 12, tzinfo=UTC), frozenset(DAYS[:-1]))
-    assert life.rule.kept == life.rule.spent == ()
+    assert life.rule.pinned == ()

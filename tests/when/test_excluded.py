@@ -36,6 +36,10 @@ FIRST: Fields = {"monthly_time": {**NINE, "day": 1}}
 LAST: Fields = {"monthly_time": {**NINE, "day": "last"}}
 TWICE: Fields = {"cron_expr": "0 9,15 * * MON"}
 BIWEEKLY: Fields = {"rrule": "FREQ=WEEKLY;INTERVAL=2", "start_at": "2027-01-04T09:00:00Z"}
+UNEVEN: Fields = {
+    "rrule": "FREQ=WEEKLY;BYDAY=SA,MO;BYHOUR=8,12;BYSETPOS=2,3", "start_at": "2026-12-28T00:00:00Z"
+}  # fmt: skip
+"""Saturday 12:00 and Monday 08:00."""
 ONCE: Fields = {"once_at": "2027-01-04T09:00:00Z"}
 
 #: (timing, excluded days, roll, days to look at, the slots); 4 January 2027 is a Monday
@@ -58,6 +62,7 @@ JANUARY = [
     (BIWEEKLY, dates("2027-01-18"), "next_day", 31, "01-04T09 01-19T09"),
     (BIWEEKLY, dates("2027-01-17", 2), "previous_day", 31, "01-04T09 01-16T09"),
     (BIWEEKLY, dates("2027-01-04", 15), "next_day", 31, "01-19T09"),
+    (UNEVEN, dates("2027-01-02", 2), "next_day", 7, "01-04T08 01-04T12"),
     (ONCE, dates("2027-01-05"), "next_day", 31, "01-04T09"),
     (ONCE, dates("2027-01-04"), "next_day", 31, "01-05T09"),
     (ONCE, dates("2027-01-04", 9), "next_day", 31, "01-13T09"),

@@ -9,17 +9,17 @@ whichever day it moves to:
   new days:    Mon 13:00 ──▶ …             is in the past, or in the future
 ```
 
-If it is pending and its new day is in the past, it stays where it is (`Rule.kept`). If it has fired
-and its new day is in the future, it does not fire again (`Rule.spent`). Only natural times near now
-can be either: those on today and on the excluded days next to it. Together, `kept` and `spent` are
-the rule's *carry-over*.
+If it is pending and its new day is in the past, it stays where it is. If it has fired and its new
+day is in the future, it does not fire again. Either way it is *pinned*: the rule has it in
+`Rule.pinned`. Only natural times near now can be: those on today and on the excluded days next to
+it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
-from typing import NamedTuple, TypeGuard
+from datetime import datetime
+from typing import NamedTuple
 
 from msgspec import structs
 
@@ -34,16 +34,16 @@ from tickwork.core.when import (
 )
 from tickwork.core.when.calendar_rule import DAY_SECONDS, EPOCH_ORDINAL
 from tickwork.core.when.excluded_days import ROLL_DAYS_MAX
-from tickwork.core.when.model import RolledSlot
+from tickwork.core.when.model import PinnedTime
 from tickwork.core.when.slot_sources import naive_rule
 from tickwork.core.when.wall_clock import AROUND_THE_CLOCK_DST, resolve
-from tickwork.core.when.zone import instant_of, naive_seconds, seconds_of, timeline
+from tickwork.core.when.zone import instant_of, naive_seconds, timeline
 
 TIMES_MAX = 10_000
 """Maximum number of natural times near now that are compared.
 
 A rule with more fires every few minutes and has a slot wherever one could move, so nothing is
-carried over."""
+pinned."""
 
 
 def can_roll(rule: Rule) -> bool:
@@ -52,25 +52,23 @@ def can_roll(rule: Rule) -> bool:
     return rule.roll is not Roll.SKIP and not has_no_wall
 
 
-def without_carry_over(rule: Rule) -> Rule:
-    """The rule as the user defined it, with nothing kept or spent."""
-    if not rule.kept and not rule.spent:
-        return rule
-    return structs.replace(rule, kept=(), spent=())
+def without_pins(rule: Rule) -> Rule:
+    """The rule as the user defined it."""
+    return structs.replace(rule, pinned=()) if rule.pinned else rule
 
 
-def carry_over(
+def pin_rolled(
     old: Rule, new: Rule, now: datetime, *, done_until: datetime, has_fired: bool = True
 ) -> Rule:
-    """The new rule with its carry-over, if only its excluded days and bounds changed.
+    """The new rule with its pinned times, if only its excluded days and bounds changed.
 
     The old rule's slots are done up to `done_until`, and none after it.
     """
-    new = without_carry_over(new)
+    new = without_pins(new)
     if not can_roll(new) or _natural(old) != _natural(new):
         return new
     if old.excluded_days == new.excluded_days:
-        return structs.replace(new, kept=old.kept, spent=old.spent)
+        return structs.replace(new, pinned=old.pinned)
     times = _NaturalTimes(old)
     old_days = _days_of(old)
     new_days = _days_of(new)
@@ -80,40 +78,20 @@ def carry_over(
     near = times.of_days(*days)
     if near is None:
         return new
-    kept_before = {_seconds(rolled.natural): rolled.slot for rolled in old.kept}
-    spent_before = {_seconds(rolled.natural) for rolled in old.spent}
-    known = _with_same_target({*near, *kept_before, *spent_before}, new_days)
-    kept = dict[int, datetime]()
-    spent = dict[int, datetime]()
-    upcoming = set[datetime]()
-    for natural in sorted(filter(times.has, known)):
-        rolled = kept_before.get(natural) or times.instant(old_days.rolled(natural))
-        old_slot = _slot_of(old, rolled)
+    pinned_before = {time.natural: time.moved_to for time in old.pinned}
+    pinned = list[PinnedTime]()
+    for natural in sorted(filter(times.has, {*near, *pinned_before})):
+        moved_to = pinned_before[natural] if natural in pinned_before else old_days.rolled(natural)
+        is_spent = natural in pinned_before and moved_to is None
+        old_slot = _slot_of(old, times.instant(moved_to))
         new_slot = times.instant(new_days.rolled(natural))
         is_done = has_fired and old_slot is not None and old_slot <= done_until
-        if natural in spent_before or is_done:
+        if is_spent or is_done:
             if _is_after(new_slot, min(now, done_until)):
-                spent[natural] = new_slot
-        elif _is_after(new_slot, now):
-            upcoming.add(new_slot)
-        elif _is_after(old_slot, now):
-            kept[natural] = old_slot
-    shared = upcoming.union(kept.values())
-    return structs.replace(
-        new,
-        kept=tuple(RolledSlot(_local_time(naive), slot) for naive, slot in kept.items()),
-        spent=tuple(
-            RolledSlot(_local_time(naive), None if slot in shared else slot)
-            for naive, slot in spent.items()
-        ),
-    )
-
-
-def _with_same_target(naturals: set[int], days: _Days) -> set[int]:
-    """These natural times, and all others that move to one of their slots."""
-    targets = {days.rolled(naive) for naive in naturals}
-    others = (days.rolled_from(target) for target in targets if target is not None)
-    return naturals.union(*others)
+                pinned.append(PinnedTime(natural, None))
+        elif _is_after(old_slot, now) and not _is_after(new_slot, now):
+            pinned.append(PinnedTime(natural, moved_to))
+    return structs.replace(new, pinned=tuple(pinned))
 
 
 def _slot_of(rule: Rule, instant: datetime | None) -> datetime | None:
@@ -121,7 +99,7 @@ def _slot_of(rule: Rule, instant: datetime | None) -> datetime | None:
     return instant if instant is not None and _has(rule, instant) else None
 
 
-def _is_after(slot: datetime | None, at: datetime) -> TypeGuard[datetime]:
+def _is_after(slot: datetime | None, at: datetime) -> bool:
     return slot is not None and slot > at
 
 
@@ -133,17 +111,12 @@ def with_pending_slot(rule: Rule, slot: datetime) -> Rule:
     """
     if not can_roll(rule) or _has(rule, slot):
         return rule
-    times, days = _NaturalTimes(rule), _days_of(rule)
-    natural = next(filter(times.has, days.may_roll_from(times.local_seconds(slot))), None)
+    times = _NaturalTimes(rule)
+    moved_to = times.local_seconds(slot)
+    natural = next(filter(times.has, _days_of(rule).may_roll_from(moved_to)), None)
     if natural is None:
         return rule
-    kept, there = RolledSlot(_local_time(natural), slot), days.rolled(natural)
-    rule = structs.replace(rule, kept=(*rule.kept, kept))
-    if there is None or [*filter(times.has, days.rolled_from(there))] != [natural]:
-        return rule
-    return structs.replace(
-        rule, spent=(*rule.spent, RolledSlot(_local_time(natural), times.instant(there)))
-    )
+    return structs.replace(rule, pinned=(*rule.pinned, PinnedTime(natural, moved_to)))
 
 
 class _Days(NamedTuple):
@@ -163,13 +136,6 @@ class _Days(NamedTuple):
     def may_roll_from(self, naive: int) -> Iterator[int]:
         """The natural times that some excluded days could move here, the nearest first."""
         return (naive - self.step * distance * DAY_SECONDS for distance in range(ROLL_DAYS_MAX + 1))
-
-    def rolled_from(self, naive: int) -> Iterator[int]:
-        """The natural times that these excluded days move here."""
-        for natural in self.may_roll_from(naive):
-            if natural != naive and natural // DAY_SECONDS not in self.closed:
-                return
-            yield natural
 
 
 def _with_adjacent_excluded(old: _Days, new: _Days, first: int, last: int) -> tuple[int, int]:
@@ -231,11 +197,3 @@ def _has(rule: Rule, slot: datetime) -> bool:
     if rule.max_firings is not None:
         rule = structs.replace(rule, max_firings=None)
     return next_after(rule, just_before(slot)) == slot
-
-
-def _local_time(naive: int) -> datetime:
-    return instant_of(naive).replace(tzinfo=None)
-
-
-def _seconds(wall: datetime) -> int:
-    return seconds_of(wall.replace(tzinfo=UTC))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, structs
 
-from tickwork.core.schedule.calendar_change import carry_over, without_carry_over
+from tickwork.core.schedule.calendar_change import pin_rolled, without_pins
 from tickwork.core.schedule.model import Definition, Schedule, ScheduleStatus
 from tickwork.core.schedule.next_slot import (
     first_slot_or_excluded,
@@ -99,7 +99,7 @@ def _next_slot_under(
     """
     is_same = old.timing == new.timing
     is_unmoved = is_same and is_fixed_delay(new) and not _is_raised(old, new, fired)
-    if without_carry_over(new) == without_carry_over(old) or is_unmoved:
+    if without_pins(new) == without_pins(old) or is_unmoved:
         return min(waiting, default=None)
     if isinstance(new.timing, Once) and not is_same:
         first = first_slot_or_excluded(new, now)
@@ -216,7 +216,7 @@ def update(definition: Definition, name: str | None, old_rule: Rule, new_rule: R
         old = structs.replace(old_rule, seed=new_rule.seed)
         withdrawn_slots = [planned_slot.slot for planned_slot in withdrawn]
         has_new_timing = old.timing != new_rule.timing
-        has_new_rule = without_carry_over(old) != without_carry_over(new_rule)
+        has_new_rule = without_pins(old) != without_pins(new_rule)
         is_parked = schedule.status is ScheduleStatus.PARKED
         # A new rule unparks a schedule, unless planning failed for its only known slot.
         stays = is_parked and (
@@ -240,7 +240,7 @@ def update(definition: Definition, name: str | None, old_rule: Rule, new_rule: R
         if not ignores_old_rule:
             done_until = just_before(waiting[0]) if waiting else since
             has_fired = schedule.last_slot is not None or bool(due_slots.fires)
-            rule = carry_over(old, new_rule, now, done_until=done_until, has_fired=has_fired)
+            rule = pin_rolled(old, new_rule, now, done_until=done_until, has_fired=has_fired)
         if not stays and not _awaits_running_slot(
             schedule, old, new_rule, withdrawn_slots=withdrawn_slots
         ):
@@ -260,7 +260,7 @@ def update(definition: Definition, name: str | None, old_rule: Rule, new_rule: R
             status = ScheduleStatus.COMPLETED
         times = None if slot is None else slot_times(rule, definition.overlap, slot)
         is_active = status is ScheduleStatus.ACTIVE
-        stored_rule = structs.replace(definition.rule, kept=rule.kept, spent=rule.spent)
+        stored_rule = structs.replace(definition.rule, pinned=rule.pinned)
         return structs.replace(
             _unchanged(schedule),
             status=status,

@@ -404,7 +404,7 @@ def _normal(alike: AlikeSchedules, span: _Span) -> _Times:
         isinstance(timing, Interval)
         and timing.mode is IntervalMode.FIXED_RATE
         and not (has_days_off(rule) or rule.end_at or rule.jitter_seconds)
-        and not (rule.max_firings or rule.fire_window_seconds or rule.kept or rule.spent)
+        and not (rule.max_firings or rule.fire_window_seconds)
     )
     if not is_regular or alike.next_slot is None or alike.next_slot <= span.now:
         return times

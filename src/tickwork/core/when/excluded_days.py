@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from typing import NamedTuple
 
 from tickwork.core.when.calendar_rule import DAY_SECONDS, EPOCH_ORDINAL, CalendarRule, Days
-from tickwork.core.when.model import Roll
+from tickwork.core.when.model import PinnedTime, Roll
 from tickwork.core.when.wall_clock import NaiveRule
 
 EXCLUDED_DAYS_MAX = 10_000
@@ -23,8 +23,14 @@ ROLL_DAYS_MAX = 366
 """Maximum number of days that a slot rolls. Without an open day in reach it is skipped."""
 
 
-def exclude_days(rule: NaiveRule, excluded: frozenset[date], roll: Roll) -> NaiveRule:
-    """The rule with slots on excluded days removed or rolled."""
+def exclude_days(
+    rule: NaiveRule, excluded: frozenset[date], roll: Roll, pinned: Sequence[PinnedTime] = ()
+) -> NaiveRule:
+    """The rule with slots on excluded days removed or rolled, except for the pinned ones."""
+    if pinned:
+        unpinned = _TimesWithout(rule, {time.natural for time in pinned})
+        moved = {time.moved_to for time in pinned if time.moved_to is not None}
+        return _TimesWith(OpenTimes(unpinned, excluded, roll), moved)
     if isinstance(rule, CalendarRule):
         return CalendarRule(OpenDays(rule.days, excluded, roll), rule.times)
     return OpenTimes(rule, excluded, roll)
@@ -168,6 +174,45 @@ class OpenTimes:
                 time for time in times if not self._base.count_naive(time, time + 1)
             )
         return self._moved[at]
+
+
+class _TimesWithout:
+    """A rule without some of its times."""
+
+    __slots__ = ("_base", "_removed")
+
+    def __init__(self, base: NaiveRule, removed: Iterable[int]) -> None:
+        self._base = base
+        self._removed = {time for time in removed if base.count_naive(time, time + 1)}
+
+    def next_naive(self, after: int) -> int | None:
+        naive = self._base.next_naive(after)
+        while naive is not None and naive in self._removed:
+            naive = self._base.next_naive(naive)
+        return naive
+
+    def count_naive(self, start: int, end: int) -> int:
+        removed = sum(start <= time < end for time in self._removed)
+        return self._base.count_naive(start, end) - removed
+
+
+class _TimesWith:
+    """A rule with some more times."""
+
+    __slots__ = ("_added", "_base")
+
+    def __init__(self, base: NaiveRule, added: Iterable[int]) -> None:
+        self._base = base
+        self._added = sorted(time for time in added if not base.count_naive(time, time + 1))
+
+    def next_naive(self, after: int) -> int | None:
+        naive, index = self._base.next_naive(after), bisect_right(self._added, after)
+        later = [*self._added[index : index + 1], *([] if naive is None else [naive])]
+        return min(later, default=None)
+
+    def count_naive(self, start: int, end: int) -> int:
+        added = sum(start <= time < end for time in self._added)
+        return self._base.count_naive(start, end) + added
 
 
 def _start_of(ordinal: int) -> int:

@@ -149,15 +149,15 @@ class Limits(Struct, frozen=True):
         return self.min_interval_seconds < 60
 
 
-class RolledSlot(Struct, frozen=True):
-    """A natural time of a rule with `roll`, and the slot that stands for it.
+class PinnedTime(Struct, frozen=True):
+    """A natural time of a rule with `roll` that does not follow its excluded days.
 
-    `natural` is the local time without excluded days. `slot` is None if another natural time needs
-    the same slot.
+    `natural` is the local time without excluded days, in naive seconds. It fires at the local time
+    `moved_to`, or if that is None, never: it has fired already.
     """
 
-    natural: datetime
-    slot: datetime | None
+    natural: int
+    moved_to: int | None
 
 
 class Rule(Struct, frozen=True, cache_hash=True, kw_only=True):
@@ -167,9 +167,8 @@ class Rule(Struct, frozen=True, cache_hash=True, kw_only=True):
     `holidays` are the dates of the named calendar at the time of parsing. `is_exact`: it was given
     the fire window 0, and no operator may widen it.
 
-    `kept` and `spent` are set after the excluded days of a rule with `roll` changed (see
-    `core.schedule.calendar_change`): `kept` are additional slots, `spent` are slots that do not
-    fire because the times they stand for have fired already.
+    `pinned` is set after the excluded days of a rule with `roll` changed (see
+    `core.schedule.calendar_change`).
     """
 
     timing: Timing
@@ -188,8 +187,7 @@ class Rule(Struct, frozen=True, cache_hash=True, kw_only=True):
     is_exact: bool = False
     anchor: datetime = EPOCH
     seed: str = ""
-    kept: tuple[RolledSlot, ...] = ()
-    spent: tuple[RolledSlot, ...] = ()
+    pinned: tuple[PinnedTime, ...] = ()
 
     @property
     def excluded_days(self) -> frozenset[date]:

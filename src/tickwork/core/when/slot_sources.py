@@ -106,8 +106,8 @@ def source_of(rule: Rule) -> SlotSource:
     if isinstance(timing, Once):
         return OnceSource(_once(timing.at, line, rule))
     naive, around_the_clock = naive_rule(rule, line)
-    if excluded:
-        naive = exclude_days(naive, excluded, rule.roll)
+    if excluded or rule.pinned:
+        naive = exclude_days(naive, excluded, rule.roll, rule.pinned)
     return WallClockSource(naive, line, AROUND_THE_CLOCK_DST if around_the_clock else rule.dst)
 
 

@@ -61,9 +61,6 @@ def count_between(rule: Rule, after: datetime, until: datetime, *, fired: int = 
     low = after if rule.start_at is None else max(after, just_before(rule.start_at))
     high = until if rule.end_at is None else min(until, rule.end_at)
     count = source_of(rule).count_between(low, high) if low < high else 0
-    if rule.kept or rule.spent:
-        count += sum(low < slot <= high for slot in _kept(rule))
-        count -= sum(low < slot <= high for slot in _spent(rule))
     if rule.max_firings is not None:
         count = min(count, max(rule.max_firings - fired, 0))
     return count
@@ -106,31 +103,9 @@ def _next(rule: Rule, after: datetime) -> datetime | None:
     if rule.start_at is not None and after < rule.start_at:
         after = just_before(rule.start_at)
     slot = source_of(rule).next_after(after)
-    if rule.kept or rule.spent:
-        spent = _spent(rule)
-        while slot in spent:
-            slot = source_of(rule).next_after(slot)
-        found = [slot, *(extra for extra in _kept(rule) if extra > after)]
-        slot = min((candidate for candidate in found if candidate is not None), default=None)
     if slot is not None and rule.end_at is not None and slot > rule.end_at:
         return None
     return slot
-
-
-def _kept(rule: Rule) -> set[datetime]:
-    """The rule's additional slots that its source lacks."""
-    kept = {rolled.slot for rolled in rule.kept if rolled.slot is not None}
-    return {slot for slot in kept if not _is_of_source(rule, slot)}
-
-
-def _spent(rule: Rule) -> set[datetime]:
-    """The slots of the rule's source that must not fire."""
-    spent = {rolled.slot for rolled in rule.spent if rolled.slot is not None}
-    return {slot for slot in spent if _is_of_source(rule, slot)}
-
-
-def _is_of_source(rule: Rule, slot: datetime) -> bool:
-    return source_of(rule).next_after(just_before(slot)) == slot
 
 
 _MILLISECOND = timedelta(milliseconds=1)
