@@ -105,7 +105,6 @@ STANDALONE = {
 """Modules under 60 lines of code with a single importer, and why each is a file."""
 
 TANGLED = {
-    "core/schedule/change.py": "an update weighs times that were fired, moved and kept",
     "store/postgres/workflows/workflows.py": "a start checks ids, keys and limits at once",
     "store/sqlite/messages/settle_statements.py": "an ending carries the effects of every feature",
 }

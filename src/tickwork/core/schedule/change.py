@@ -51,65 +51,6 @@ from tickwork.core.when import (
 )
 
 
-def _awaits_running_slot(
-    schedule: Schedule, old: Rule, new: Rule, *, withdrawn_slots: Sequence[datetime]
-) -> bool:
-    """Whether the next slot is counted from a run that has not finished, under both rules."""
-    if _is_raised(old, new, schedule.fired):
-        return False  # The unfinished run was to be the last one and sets no next slot.
-    is_live = schedule.status in (ScheduleStatus.ACTIVE, ScheduleStatus.PAUSED)
-    has_no_slot = schedule.next_slot is None and not withdrawn_slots
-    return is_live and has_no_slot and is_fixed_delay(old) and is_fixed_delay(new)
-
-
-def _is_raised(old: Rule, new: Rule, fired: int) -> bool:
-    """Whether `max_firings` stops the old rule but not the new one."""
-    return _is_used_up(old, fired) and not _is_used_up(new, fired)
-
-
-def _is_used_up(rule: Rule, fired: int) -> bool:
-    return rule.max_firings is not None and fired >= rule.max_firings
-
-
-def _done_until(
-    schedule: Schedule, rule: Rule, now: datetime, *, withdrawn_slots: Sequence[datetime]
-) -> datetime:
-    """The instant up to which no slot may fire again, even if the clock went back."""
-    last, old = schedule.last_slot, schedule.definition.rule
-    if isinstance(rule.timing, Interval) and rule.timing != old.timing and rule.start_at is None:
-        return now  # A new interval counts from now and shares no slot with the old one.
-    if last is not None and withdrawn_slots:
-        last = min(last, just_before(min(withdrawn_slots)))
-    return now if last is None else max(now, last)
-
-
-def _next_slot_under(
-    old: Rule,
-    new: Rule,
-    now: datetime,
-    *,
-    waiting: Sequence[datetime],
-    since: datetime,
-    fired: int,
-) -> datetime | None:
-    """The next slot under the new rule.
-
-    If the new rule has a withdrawn or unplanned slot of the old one, that slot comes first, also if
-    it is on an excluded day. Otherwise it is the first future slot.
-    """
-    is_same = old.timing == new.timing
-    is_unmoved = is_same and is_fixed_delay(new) and not _is_raised(old, new, fired)
-    if without_pins(new) == without_pins(old) or is_unmoved:
-        return min(waiting, default=None)
-    if isinstance(new.timing, Once) and not is_same:
-        first = first_slot_or_excluded(new, now)
-        return first if first is None or not now < first == since else first + timedelta.resolution
-    for slot in waiting:
-        if slot <= now and next_slot_or_excluded(new, just_before(slot), fired=fired) == slot:
-            return slot
-    return next_slot_or_excluded(new, since, fired=fired)
-
-
 class Change(Struct, frozen=True, kw_only=True):
     """The state of a schedule after a change. `fires` use its old definition."""
 
@@ -210,54 +151,29 @@ def update(definition: Definition, name: str | None, old_rule: Rule, new_rule: R
 
     `old_rule` and `new_rule` include the days of their calendars.
     """
+    # A seed is stored only where something depends on it.
+    rules = _RuleChange(structs.replace(old_rule, seed=new_rule.seed), new_rule)
 
     def decide(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> Change:
-        # A seed is stored only where something depends on it.
-        old = structs.replace(old_rule, seed=new_rule.seed)
-        withdrawn_slots = [planned_slot.slot for planned_slot in withdrawn]
-        has_new_timing = old.timing != new_rule.timing
-        has_new_rule = without_pins(old) != without_pins(new_rule)
-        is_parked = schedule.status is ScheduleStatus.PARKED
-        # A new rule unparks a schedule, unless planning failed for its only known slot.
-        stays = is_parked and (
-            not has_new_rule or (has_one_known_slot(new_rule) and not has_new_timing)
-        )
-        failed = schedule.next_slot if is_parked else None
-        ignores_old_rule = False
-        if failed is not None:
-            # The rule may have failed because its zone is gone: then nothing is computed from it.
-            ignores_old_rule = stays or has_one_known_slot(old) or old.timezone != new_rule.timezone
-            passed_from = None if ignores_old_rule else failed
-            due_slots = _account_after_failed(schedule, old_rule, passed_from, withdrawn, now)
-            waiting, since = [], max(now, failed)
-        else:
+        failed = schedule.next_slot if schedule.status is ScheduleStatus.PARKED else None
+        if failed is None:
             due_slots = _plan_due_slots(schedule, old_rule, now)
-            waiting = [*withdrawn_slots, *([due_slots.then] if due_slots.then else [])]
-            since = _done_until(schedule, new_rule, now, withdrawn_slots=withdrawn_slots)
-        waiting.sort()
+            before = _slots_before(schedule, new_rule, withdrawn, due_slots, now)
+        else:
+            passed_from = failed if rules.can_read_old else None
+            due_slots = _account_after_failed(schedule, old_rule, passed_from, withdrawn, now)
+            before = _SlotsBefore((), max(now, failed))
         fired = schedule.fired - len(withdrawn) + len(due_slots.fires)
-        slot, rule = failed, new_rule
-        if not ignores_old_rule:
-            done_until = just_before(waiting[0]) if waiting else since
+        rule = new_rule
+        if failed is None or rules.can_read_old:
             has_fired = schedule.last_slot is not None or bool(due_slots.fires)
-            rule = pin_rolled(old, new_rule, now, done_until=done_until, has_fired=has_fired)
-        if not stays and not _awaits_running_slot(
-            schedule, old, new_rule, withdrawn_slots=withdrawn_slots
-        ):
-            slot = _next_slot_under(old, rule, now, waiting=waiting, since=since, fired=fired)
-        status = schedule.status
-        has_more = slot is not None and has_new_rule
-        is_ended = status is ScheduleStatus.COMPLETED or (is_parked and not stays)
-        if (has_new_timing or has_more) and is_ended:
-            status = ScheduleStatus.ACTIVE
+            done_until = before.done_until
+            rule = pin_rolled(rules.old, rule, now, done_until=done_until, has_fired=has_fired)
+        slot = failed
+        if not rules.keeps_next_slot(schedule, withdrawn):
+            slot = _next_slot_under(rules._replace(new=rule), before, now, fired=fired)
         is_over = slot is None and not due_slots.fires and not withdrawn
-        if (
-            status is ScheduleStatus.ACTIVE
-            and has_new_timing
-            and is_over
-            and not is_fixed_delay(new_rule)
-        ):
-            status = ScheduleStatus.COMPLETED
+        status = _status_after(rules, schedule.status, has_slot=slot is not None, is_over=is_over)
         times = None if slot is None else slot_times(rule, definition.overlap, slot)
         is_active = status is ScheduleStatus.ACTIVE
         stored_rule = structs.replace(definition.rule, pinned=rule.pinned)
@@ -275,6 +191,114 @@ def update(definition: Definition, name: str | None, old_rule: Rule, new_rule: R
         )
 
     return decide
+
+
+class _RuleChange(NamedTuple):
+    """The rules before and after an update, with the days of their calendars."""
+
+    old: Rule
+    new: Rule
+
+    @property
+    def has_new_timing(self) -> bool:
+        return self.old.timing != self.new.timing
+
+    @property
+    def has_new_rule(self) -> bool:
+        return without_pins(self.old) != without_pins(self.new)
+
+    @property
+    def stays_parked(self) -> bool:
+        """Whether a parked schedule stays parked: its rule stays, or its only known slot failed."""
+        return not self.has_new_rule or (has_one_known_slot(self.new) and not self.has_new_timing)
+
+    @property
+    def can_read_old(self) -> bool:
+        """Whether the old rule of a parked schedule may be used: its zone may be gone."""
+        is_same_zone = self.old.timezone == self.new.timezone
+        return is_same_zone and not self.stays_parked and not has_one_known_slot(self.old)
+
+    def is_raised(self, fired: int) -> bool:
+        """Whether `max_firings` stops the old rule but not the new one."""
+        return _is_used_up(self.old, fired) and not _is_used_up(self.new, fired)
+
+    def keeps_next_slot(self, schedule: Schedule, withdrawn: Sequence[Withdrawn]) -> bool:
+        """Whether the next slot stays as it is: that of a schedule that stays parked, and that of
+        a fixed delay under both rules, which is counted from a run that has not finished."""
+        if schedule.status is ScheduleStatus.PARKED:
+            return self.stays_parked
+        if self.is_raised(schedule.fired):
+            return False  # The unfinished run was to be the last one and sets no next slot.
+        is_live = schedule.status in (ScheduleStatus.ACTIVE, ScheduleStatus.PAUSED)
+        has_no_slot = schedule.next_slot is None and not withdrawn
+        return is_live and has_no_slot and is_fixed_delay(self.old) and is_fixed_delay(self.new)
+
+
+def _is_used_up(rule: Rule, fired: int) -> bool:
+    return rule.max_firings is not None and fired >= rule.max_firings
+
+
+class _SlotsBefore(NamedTuple):
+    """The slots of the old rule that the new rule may still have, in order, and the instant up to
+    which no other slot may fire, even if the clock went back."""
+
+    waiting: tuple[datetime, ...]
+    since: datetime
+
+    @property
+    def done_until(self) -> datetime:
+        return just_before(self.waiting[0]) if self.waiting else self.since
+
+
+def _slots_before(
+    schedule: Schedule,
+    rule: Rule,
+    withdrawn: Sequence[Withdrawn],
+    due_slots: _DueSlots,
+    now: datetime,
+) -> _SlotsBefore:
+    slots = [planned_slot.slot for planned_slot in withdrawn]
+    waiting = tuple(sorted([*slots, *([due_slots.then] if due_slots.then else [])]))
+    last, old = schedule.last_slot, schedule.definition.rule
+    if isinstance(rule.timing, Interval) and rule.timing != old.timing and rule.start_at is None:
+        return _SlotsBefore(waiting, now)  # It counts from now and shares no slot with the old one.
+    if last is not None and slots:
+        last = min(last, just_before(min(slots)))
+    return _SlotsBefore(waiting, now if last is None else max(now, last))
+
+
+def _next_slot_under(
+    rules: _RuleChange, before: _SlotsBefore, now: datetime, *, fired: int
+) -> datetime | None:
+    """The next slot under the new rule.
+
+    If the new rule has a withdrawn or unplanned slot of the old one, that slot comes first, also if
+    it is on an excluded day. Otherwise it is the first future slot.
+    """
+    new, since = rules.new, before.since
+    is_unmoved = is_fixed_delay(new) and not rules.has_new_timing and not rules.is_raised(fired)
+    if not rules.has_new_rule or is_unmoved:
+        return min(before.waiting, default=None)
+    if isinstance(new.timing, Once) and rules.has_new_timing:
+        first = first_slot_or_excluded(new, now)
+        return first if first is None or not now < first == since else first + timedelta.resolution
+    for slot in before.waiting:
+        if slot <= now and next_slot_or_excluded(new, just_before(slot), fired=fired) == slot:
+            return slot
+    return next_slot_or_excluded(new, since, fired=fired)
+
+
+def _status_after(
+    rules: _RuleChange, status: ScheduleStatus, *, has_slot: bool, is_over: bool
+) -> ScheduleStatus:
+    """The status after an update. `is_over`: no slot is left, and none is on its way."""
+    has_ended = status is ScheduleStatus.COMPLETED or (
+        status is ScheduleStatus.PARKED and not rules.stays_parked
+    )
+    if has_ended and (rules.has_new_timing or (has_slot and rules.has_new_rule)):
+        status = ScheduleStatus.ACTIVE
+    ends = is_over and rules.has_new_timing and not is_fixed_delay(rules.new)
+    return ScheduleStatus.COMPLETED if status is ScheduleStatus.ACTIVE and ends else status
 
 
 def trigger(schedule: Schedule, _: Sequence[Withdrawn], now: datetime) -> Change:
