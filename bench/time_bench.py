@@ -127,7 +127,7 @@ def preview() -> Iterator[Result]:
 def cli_startup() -> Iterator[Result]:
     """From the shell's prompt to the answer, against importing the CLI library alone."""
     command = [str(Path(sys.executable).with_name("tickwork")), "next", "0 9 * * *"]
-    imports = [sys.executable, "-c", "import typer, zoneinfo"]
+    imports = [sys.executable, "-c", "import click, zoneinfo"]
 
     def run(command: list[str]) -> None:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

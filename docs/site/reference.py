@@ -129,7 +129,6 @@ def _type(schema: Mapping[str, Any]) -> str:
 
 
 def command_lines() -> Iterator[str]:
-    import typer.main
 
     from tickwork.cli import app
 
@@ -137,7 +136,7 @@ def command_lines() -> Iterator[str]:
     yield ""
     yield "Every command has `--help`, and `--json` where it prints data."
     yield "Exit codes: 0 success, 1 failure, 2 bad usage."
-    yield from _commands("tickwork", typer.main.get_command(app), depth=2)
+    yield from _commands("tickwork", app, depth=2)
 
 
 def _commands(words: str, command: Any, *, depth: int) -> Iterator[str]:

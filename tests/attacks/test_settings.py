@@ -7,7 +7,7 @@ from base64 import b64encode
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from tickwork.cli import app
 from tickwork.errors import InvalidInput

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from tickwork import wiring
 from tickwork.cli import app

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from tests.cli.kit import Desk
 from tickwork.cli import app
@@ -48,7 +47,7 @@ def commands() -> Iterator[tuple[str, Any]]:
         for name, value in getattr(command, "commands", {}).items():
             yield from walk(f"{words} {name}", value)
 
-    return walk("tickwork", typer.main.get_command(app))
+    return walk("tickwork", app)
 
 
 def options(command: Any) -> set[str]:

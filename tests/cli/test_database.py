@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from tests.kit.postgres import PostgresServer
 from tickwork import tzdata_version

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.main import get_command
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from tickwork.cli import app, session
 
@@ -75,7 +74,7 @@ def commands() -> Iterator[tuple[str, Any]]:
         for name in inner:
             yield from walk(inner[name], (*path, name))
 
-    yield from walk(get_command(app), ())
+    yield from walk(app, ())
 
 
 EVERY = dict(commands())

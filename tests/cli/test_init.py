@@ -10,7 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from tickwork.cli import app
 from tickwork.wiring import load_settings

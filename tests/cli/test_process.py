@@ -151,14 +151,14 @@ def test_bad_settings_are_one_line(words: list[str], says: str, tmp_path: Path) 
 )
 def test_a_shell_completes_commands_and_options(typed: str, completed: str) -> None:
     environ = os.environ | {
-        "_TICKWORK_COMPLETE": "complete_bash",
+        "_TICKWORK_COMPLETE": "bash_complete",
         "COMP_WORDS": typed,
         "COMP_CWORD": str(len(typed.split()) - 1),
     }
     script = "import sys; sys.argv = ['tickwork']; from tickwork.cli import main; main()"
     command = [sys.executable, "-c", script]
     ended = subprocess.run(command, capture_output=True, text=True, env=environ)
-    assert (ended.returncode, ended.stdout.split(), ended.stderr) == (0, [completed], "")
+    assert (ended.returncode, ended.stdout.split(), ended.stderr) == (0, [f"plain,{completed}"], "")
 
 
 async def test_the_operator_may_choose_the_first_key(children: Children, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 import httpx
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from tests.kit.process import Child, Children
 from tests.kit.waiting import eventually

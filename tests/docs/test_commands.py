@@ -12,16 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
-import typer
-from typer.main import get_command
 
 from tests.cli.test_every_command import EVERY
 from tests.docs.test_links import PAGES, ROOT
 from tickwork.cli import app
 
 SOURCES = sorted((ROOT / "src" / "tickwork").rglob("*.py"))
-COMMAND_LINE: Any = get_command(app)
+COMMAND_LINE: Any = app
 
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`(tickwork(?: [^`]*)?)`")
@@ -77,7 +76,7 @@ def fault(text: str) -> str | None:
     words = words[: next((n for n, word in enumerate(words) if word in _ENDS), len(words))]
     try:
         _parse(command, path, [word for word in words if word not in ("--help", "-h")])
-    except typer.TyperException as error:
+    except click.ClickException as error:
         return f"{path}: {error.format_message()}"
     return None
 
@@ -89,7 +88,7 @@ def _parse(command: Any, path: str, words: list[str]) -> None:
     if hasattr(command, "commands"):
         unknown = [word for word in words if word.startswith("-") and word not in known]
         if unknown:
-            raise typer.BadParameter(f"No such option: {unknown[0]}")
+            raise click.BadParameter(f"No such option {unknown[0]!r}")
         return
     command.make_context(path, words)
 
@@ -120,12 +119,12 @@ def test_every_command_that_a_help_text_names_exists() -> None:
 @pytest.mark.parametrize(
     ("page", "refused"),
     [
-        ("`tickwork next '@daily' --count 3`", "No such option: --count"),
+        ("`tickwork next '@daily' --count 3`", "No such option '--count'"),
         ("```sh\n$ tickwork queues lst | cat\n```", "tickwork queues has no command lst"),
-        ("`tickwork keys\nrevoke ID --url URL`", "No such option: --url"),
-        ("`tickwork queues pause | resume QUEUE --tz UTC`", "No such option: --tz"),
+        ("`tickwork keys\nrevoke ID --url URL`", "No such option '--url'"),
+        ("`tickwork queues pause | resume QUEUE --tz UTC`", "No such option '--tz'"),
         ("`tickwork queues pause a b`", "unexpected extra argument"),
-        ("`tickwork topology --fromat mermaid`", "No such option: --fromat"),
+        ("`tickwork topology --fromat mermaid`", "No such option '--fromat'"),
         ("`tickwork queues list --database … --json`", None),
         ("```console\n$ tickwork next '@daily' --limit \\\n  3  # three\n```", None),
     ],

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml  # type: ignore[import-untyped]
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from docs.site.reference import metrics
 from tickwork.cli import app

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
 
 import tickwork
 from docs.site.build import ROOT, SITE, add_diagrams, collect, from_others
@@ -58,7 +57,7 @@ def test_every_command_is_in_the_reference(pages: dict[str, str]) -> None:
             inner for name in children for inner in commands(f"{words} {name}", children[name])
         ]
 
-    _, *found = commands("tickwork", typer.main.get_command(app))
+    _, *found = commands("tickwork", app)
     assert [command for command in found if f"# `{command}`\n" not in pages["command-line"]] == []
 
 

@@ -64,6 +64,7 @@ STANDALONE = {
     "tickwork.api.routes.operations": "routes: a file per noun",
     "tickwork.channel.guarded_connector": "the guard's only use of aiohttp, which is optional",
     "tickwork.cli.audit": "a file per command group",
+    "tickwork.cli.completion": "only two options of the root need it, so it is imported late",
     "tickwork.cli.copy": "a file per command group",
     "tickwork.service.isolation.stoppable": "stops a thread, which nothing else here can",
     "tickwork.service.not_ready": "answers HTTP without a framework, before the API can start",

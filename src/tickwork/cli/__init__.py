@@ -7,100 +7,119 @@ bug. To start fast, commands import what they need when they run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from collections.abc import Callable
 
-import typer
+import click
 
 from tickwork import __version__
+from tickwork.cli.command import Group, LateCommands
 from tickwork.cli.output import EXIT_BAD_USAGE
-from tickwork.cli.typer_commands import RootGroup
 
 __all__ = ["app", "main"]
 
 
-class _Commands(RootGroup):
-    """Where each command or group of commands is; it is imported when it is used."""
-
-    where: ClassVar[Mapping[str, str]] = {
-        "next": "next:next_command",
-        "explain": "next:explain_command",
-        "init": "init:init_command",
-        "config": "config:app",
-        "up": "up:up_command",
-        "run": "run:run_command",
-        "migrate": "database:migrate_command",
-        "doctor": "database:doctor_command",
-        "why": "why:why_command",
-        "trace": "why:trace_command",
-        "status": "cluster:status_command",
-        "stats": "cluster:stats_command",
-        "usage": "cluster:usage_command",
-        "top": "top:top_command",
-        "late": "cluster:late_command",
-        "forecast": "forecast:forecast_command",
-        "copy": "copy:copy_command",
-        "import": "imports:app",
-        "upcoming": "firings:upcoming_all_command",
-        "nodes": "cluster:nodes_command",
-        "cluster": "cluster:app",
-        "audit": "audit:audit_command",
-        "listen": "webhooks:listen_command",
-        "schedules": "firings:app",  # It adds commands to that group.
-        "firings": "firings:firings",
-        "calendars": "calendars:app",
-        "topology": "topology:app",
-        "queues": "queues:app",
-        "messages": "messages:app",
-        "subscriptions": "subscriptions:app",
-        "dead": "dead:app",
-        "batches": "batches:app",
-        "workflows": "workflows:app",
-        "webhooks": "webhooks:app",
-        "events": "deliveries:events",
-        "endpoints": "endpoints:app",
-        "deliveries": "deliveries:app",
-        "alerts": "alerts:app",
-        "limits": "limits:app",
-        "entities": "entities:app",
-        "services": "services:app",
-        "keys": "keys:app",
-        "readers": "readers:app",
-        "tenants": "tenants:app",
-    }
+COMMANDS = {
+    "next": "next:next_command",
+    "explain": "next:explain_command",
+    "init": "init:init_command",
+    "config": "config:app",
+    "up": "up:up_command",
+    "run": "run:run_command",
+    "migrate": "database:migrate_command",
+    "doctor": "database:doctor_command",
+    "why": "why:why_command",
+    "trace": "why:trace_command",
+    "status": "cluster:status_command",
+    "stats": "cluster:stats_command",
+    "usage": "cluster:usage_command",
+    "top": "top:top_command",
+    "late": "cluster:late_command",
+    "forecast": "forecast:forecast_command",
+    "copy": "copy:copy_command",
+    "import": "imports:app",
+    "upcoming": "firings:upcoming_all_command",
+    "nodes": "cluster:nodes_command",
+    "cluster": "cluster:app",
+    "audit": "audit:audit_command",
+    "listen": "webhooks:listen_command",
+    "schedules": "firings:app",  # It adds commands to that group.
+    "firings": "firings:firings",
+    "calendars": "calendars:app",
+    "topology": "topology:app",
+    "queues": "queues:queues",
+    "messages": "messages:app",
+    "subscriptions": "subscriptions:app",
+    "dead": "dead:app",
+    "batches": "batches:app",
+    "workflows": "workflows:app",
+    "webhooks": "webhooks:app",
+    "events": "deliveries:events",
+    "endpoints": "endpoints:endpoints",
+    "deliveries": "deliveries:app",
+    "alerts": "alerts:app",
+    "limits": "limits:app",
+    "entities": "entities:app",
+    "services": "services:app",
+    "keys": "keys:app",
+    "readers": "readers:app",
+    "tenants": "tenants:app",
+}
+"""Where each command or group of commands is; it is imported when it is used."""
 
 
-app = typer.Typer(
-    name="tickwork",
-    cls=_Commands,
-    help="Manage Tickwork schedules, queues and workers.",
-    add_completion=True,
-    # Plain help and errors: importing rich takes longer than most commands.
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
-
-
-def _show_version(asked: bool) -> None:
+def _show_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked:
-        typer.echo(f"tickwork {__version__}")
-        raise typer.Exit
+        click.echo(f"tickwork {__version__}")
+        context.exit()
 
 
-@app.callback(invoke_without_command=True)
-def _options(
-    context: typer.Context,
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", help="Show the version and exit.", callback=_show_version, is_eager=True
-        ),
-    ] = False,
-) -> None:
-    assert not version  # Its callback exits.
+def _show_completion(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        from tickwork.cli.completion import completion_script
+
+        click.echo(completion_script(app))
+        context.exit()
+
+
+def _install_completion(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        from tickwork.cli.completion import install_completion
+
+        click.echo(install_completion())
+        context.exit()
+
+
+def _option(name: str, callback: Callable[..., None], text: str) -> click.Option:
+    return click.Option(
+        [name], is_flag=True, is_eager=True, expose_value=False, callback=callback, help=text
+    )
+
+
+@click.pass_context
+def _help(context: click.Context) -> None:
     if context.invoked_subcommand is None:
-        typer.echo(context.get_help(), err=True)
-        raise typer.Exit(EXIT_BAD_USAGE)
+        click.echo(context.get_help(), err=True)
+        context.exit(EXIT_BAD_USAGE)
+
+
+app = Group(
+    "Manage Tickwork schedules, queues and workers.",
+    name="tickwork",
+    invoke_without_command=True,
+    callback=_help,
+    params=[
+        _option("--version", _show_version, "Show the version and exit."),
+        _option(
+            "--install-completion", _install_completion, "Install completion for the current shell."
+        ),
+        _option(
+            "--show-completion",
+            _show_completion,
+            "Show completion for the current shell, to copy it or customize the installation.",
+        ),
+    ],
+)
+app.commands = LateCommands(COMMANDS)  # type: ignore[assignment]  # click only reads it.
 
 
 def main() -> None:

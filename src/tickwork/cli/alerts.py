@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
-from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Tenant
+from tickwork.cli.command import Group
+from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Option, Tenant
 from tickwork.cli.output import EXIT_BAD_USAGE, fail, print_json
 from tickwork.cli.store_session import report_errors, scope_of, with_context
-from tickwork.cli.typer_commands import Command, Group
 from tickwork.ops.context import Context
 
 if TYPE_CHECKING:
     from tickwork.core.delivery.alert import AlertTarget
 
-app = typer.Typer(cls=Group, help="Alerts: who is told of dead letters and disabled endpoints.")
+app = Group(help="Alerts: who is told of dead letters and disabled endpoints.")
 
-Email = Annotated[
-    list[str] | None, typer.Option(metavar="ADDRESS", help="Email address; repeatable.")
-]
-Webhook = Annotated[str | None, typer.Option(metavar="URL", help="URL of a webhook.")]
-Slack = Annotated[str | None, typer.Option(metavar="URL", help="Incoming webhook of Slack.")]
-Discord = Annotated[str | None, typer.Option(metavar="URL", help="Webhook of Discord.")]
+Email = Annotated[list[str] | None, Option(metavar="ADDRESS", help="Email address; repeatable.")]
+Webhook = Annotated[str | None, Option(metavar="URL", help="URL of a webhook.")]
+Slack = Annotated[str | None, Option(metavar="URL", help="Incoming webhook of Slack.")]
+Discord = Annotated[str | None, Option(metavar="URL", help="Webhook of Discord.")]
 
 _OPTIONS = OPTION_OF_FIELD | {
     "email": "--email",
@@ -32,7 +30,7 @@ _OPTIONS = OPTION_OF_FIELD | {
 }
 
 
-@app.command("set", cls=Command)
+@app.plain_command("set")
 def set_command(
     email: Email = None,
     webhook: Webhook = None,
@@ -60,7 +58,7 @@ def set_command(
     _print(target, as_json=as_json)
 
 
-@app.command("show", cls=Command)
+@app.plain_command("show")
 def show_command(database: Database = None, tenant: Tenant = None, as_json: Json = False) -> None:
     """Show where alerts go."""
     from tickwork.ops.alerts import get_alerts
@@ -73,7 +71,7 @@ def show_command(database: Database = None, tenant: Tenant = None, as_json: Json
     _print(with_context(database, scope, work), as_json=as_json)
 
 
-@app.command("clear", cls=Command)
+@app.plain_command("clear")
 def clear_command(database: Database = None, tenant: Tenant = None, as_json: Json = False) -> None:
     """Send no more alerts."""
     from tickwork.ops.alerts import clear_alerts
@@ -87,6 +85,6 @@ def _print(target: AlertTarget | None, *, as_json: bool) -> None:
     if as_json:
         print_json(None if target is None else {"way": target.way, "to": target.shown})
     elif target is None:
-        typer.echo("alerts go nowhere; set them with tickwork alerts set --email ADDRESS")
+        click.echo("alerts go nowhere; set them with tickwork alerts set --email ADDRESS")
     else:
-        typer.echo(f"alerts go by {target.way} to {', '.join(target.shown)}")
+        click.echo(f"alerts go by {target.way} to {', '.join(target.shown)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tickwork.cli.options import Database, Json, Limit, Tenant
+from tickwork.cli.options import Database, Json, LimitText, Tenant
 from tickwork.cli.output import print_json, print_table
 from tickwork.cli.session import ask
 from tickwork.cli.store_session import whole_number
@@ -11,7 +11,7 @@ LISTED = 50
 
 
 def audit_command(
-    limit: Limit = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
+    limit: LimitText = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
 ) -> None:
     """List changes by the API and the command line, newest first."""
     most = whole_number(limit, "--limit", LISTED)

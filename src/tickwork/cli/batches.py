@@ -16,16 +16,17 @@ from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import typer
-
+from tickwork.cli.command import Group
 from tickwork.cli.options import (
     OPTION_OF_FIELD,
     After,
+    Argument,
     BatchId,
     Database,
     Json,
-    Limit,
-    QueueName,
+    LimitText,
+    Option,
+    QueueText,
     Tenant,
     Yes,
 )
@@ -41,7 +42,6 @@ from tickwork.cli.output import (
 )
 from tickwork.cli.session import after_of, ask, chosen_types, reference_of
 from tickwork.cli.store_session import confirm, number, required, scope_of, whole_number
-from tickwork.cli.typer_commands import Command, Group
 from tickwork.clock import monotonic
 from tickwork.errors import FieldError, InvalidInput
 
@@ -150,13 +150,13 @@ def _print_progress(look: Progress, *, as_json: bool) -> None:
         print_lines([sentence(look)])
 
 
-app = typer.Typer(cls=Group, help="Batches: create, list, show, watch, items, cancel.")
+app = Group(help="Batches: create, list, show, watch, items, cancel.")
 
 LISTED = 100
 
 Status = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="STATUS",
         help="Status of the items: pending, processing, completed, failed (default).",
     ),
@@ -164,8 +164,8 @@ Status = Annotated[
 
 Timeout = Annotated[
     str | None,
-    typer.Option(
-        "--timeout-seconds",
+    Option(
+        name="--timeout-seconds",
         metavar="SECONDS",
         help="Seconds to watch; default until it is completed.",
     ),
@@ -173,13 +173,13 @@ Timeout = Annotated[
 
 Lines = Annotated[
     str | None,
-    typer.Argument(metavar="FILE|-", help="File of JSON lines, one body each; - reads stdin."),
+    Argument(metavar="FILE|-", help="File of JSON lines, one body each; - reads stdin."),
 ]
 MessageType = Annotated[
-    str | None, typer.Option("--type", metavar="TYPE", help="Type of the messages.")
+    str | None, Option(name="--type", metavar="TYPE", help="Type of the messages.")
 ]
 CompletionQueue = Annotated[
-    str | None, typer.Option(metavar="QUEUE", help="Queue that is told when it is completed.")
+    str | None, Option(metavar="QUEUE", help="Queue that is told when it is completed.")
 ]
 
 PROGRESS_ITEMS = 1_000
@@ -200,9 +200,9 @@ _COLUMNS = {
 }
 
 
-@app.command("create", cls=Command)
+@app.plain_command("create")
 def create_command(
-    queue: QueueName = None,
+    queue: QueueText = None,
     lines: Lines = None,
     message_type: MessageType = None,
     completion_queue: CompletionQueue = None,
@@ -284,9 +284,9 @@ def _source(path: str) -> str:
     return "stdin" if path == "-" else path
 
 
-@app.command("list", cls=Command)
+@app.plain_command("list")
 def list_command(
-    limit: Limit = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
+    limit: LimitText = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
 ) -> None:
     """List the latest batches, newest first."""
     most = whole_number(limit, "--limit", LISTED)
@@ -297,7 +297,7 @@ def list_command(
         print_table([*_COLUMNS], _rows(batches), none="there are no batches")
 
 
-@app.command("show", cls=Command)
+@app.plain_command("show")
 def show_command(
     batch: BatchId = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
 ) -> None:
@@ -306,7 +306,7 @@ def show_command(
     _print(ask(database, tenant, lambda client: client.batches.get(batch_id)), as_json=as_json)
 
 
-@app.command("watch", cls=Command)
+@app.plain_command("watch")
 def watch_command(
     batch: BatchId = None,
     timeout: Timeout = None,
@@ -335,11 +335,11 @@ def watch_command(
         fail(f"{last.failed} of {last.total} items failed; see `tickwork batches items {batch_id}`")
 
 
-@app.command("items", cls=Command)
+@app.plain_command("items")
 def items_command(
     batch: BatchId = None,
     status: Status = None,
-    limit: Limit = None,
+    limit: LimitText = None,
     after: After = None,
     database: Database = None,
     tenant: Tenant = None,
@@ -368,7 +368,7 @@ def items_command(
     print_table(heading, rows, none=f"no item is {wanted}")
 
 
-@app.command("cancel", cls=Command)
+@app.plain_command("cancel")
 def cancel_command(
     batch: BatchId = None,
     yes: Yes = False,

@@ -6,13 +6,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from tickwork.cli.options import Database, Json, Tenant
+from tickwork.cli.command import Group
+from tickwork.cli.options import Argument, Database, Json, Tenant
 from tickwork.cli.output import fail, print_json, print_lines, print_table
 from tickwork.cli.session import ask, server_url
 from tickwork.cli.store_session import required, scope_of, with_context
-from tickwork.cli.typer_commands import Command, Group
 from tickwork.ops.context import Context
 
 if TYPE_CHECKING:
@@ -23,18 +21,16 @@ if TYPE_CHECKING:
 
 LISTED = 1_000
 
-app = typer.Typer(cls=Group, help="Calendars: days off that schedules share.")
+app = Group(help="Calendars: days off that schedules share.")
 
-Name = Annotated[str | None, typer.Argument(metavar="NAME", help="Name of the calendar.")]
+Name = Annotated[str | None, Argument(metavar="NAME", help="Name of the calendar.")]
 File = Annotated[
     str | None,
-    typer.Argument(
-        metavar="FILE", help='ICS file, or file with one date per line; "-" reads stdin.'
-    ),
+    Argument(metavar="FILE", help='ICS file, or file with one date per line; "-" reads stdin.'),
 ]
 
 
-@app.command("put", cls=Command)
+@app.plain_command("put")
 def put_command(
     name: Name = None,
     file: File = None,
@@ -81,7 +77,7 @@ def _put_on_server(
         print_lines([f"{made.name} has {len(made.days)} days"])
 
 
-@app.command("list", cls=Command)
+@app.plain_command("list")
 def list_command(database: Database = None, tenant: Tenant = None, as_json: Json = False) -> None:
     """List the calendars of a tenant."""
     found = ask(database, tenant, lambda client: client.calendars.list(limit=LISTED))
@@ -100,7 +96,7 @@ def list_command(database: Database = None, tenant: Tenant = None, as_json: Json
     print_table(("calendar", "days", "first", "last"), rows, none="there are no calendars")
 
 
-@app.command("show", cls=Command)
+@app.plain_command("show")
 def show_command(
     name: Name = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
 ) -> None:
@@ -113,7 +109,7 @@ def show_command(
         print_lines(found.days or ["no days"])
 
 
-@app.command("delete", cls=Command)
+@app.plain_command("delete")
 def delete_command(
     name: Name = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
 ) -> None:

@@ -7,9 +7,19 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
-import typer
+import click
 
-from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Limit, Tenant, Watch
+from tickwork.cli.command import Group
+from tickwork.cli.options import (
+    OPTION_OF_FIELD,
+    Argument,
+    Database,
+    Json,
+    LimitText,
+    Option,
+    Tenant,
+    Watch,
+)
 from tickwork.cli.output import (
     EXIT_FAILED,
     field_lines,
@@ -21,29 +31,26 @@ from tickwork.cli.output import (
 )
 from tickwork.cli.session import ask
 from tickwork.cli.store_session import number, required, scope_of, whole_number, with_context
-from tickwork.cli.typer_commands import Command, Group
 from tickwork.cli.watch import watched
 
 if TYPE_CHECKING:
     from tickwork.core.health import HealthReport
     from tickwork.ops.late import Late
 
-app = typer.Typer(
-    cls=Group, help="All processes of the database: show, pause, resume, widen, narrow, reshard."
-)
+app = Group(help="All processes of the database: show, pause, resume, widen, narrow, reshard.")
 
 LISTED = 100
 
 Seconds = Annotated[
     str | None,
-    typer.Option(metavar="N", help="Seconds after which something counts as late; default 60."),
+    Option(metavar="N", help="Seconds after which something counts as late; default 60."),
 ]
 
 
 Checks = Annotated[
     list[str] | None,
-    typer.Option(
-        "--check",
+    Option(
+        name="--check",
         metavar="NAME",
         help="Only this check, such as queues, schedules, endpoints or runs; repeatable.",
     ),
@@ -75,7 +82,7 @@ def status_command(
 
     watched(show, watch)
     if any(problem.severity is Severity.ERROR for health in found for problem in health.problems):
-        raise typer.Exit(EXIT_FAILED)
+        raise click.exceptions.Exit(EXIT_FAILED)
 
 
 def _lines(health: HealthReport) -> Iterator[str]:
@@ -108,7 +115,7 @@ def _print_nodes(database: str | None, *, as_json: bool) -> None:
     print_table(heading, rows, none="no process runs on this database")
 
 
-@app.command("show", cls=Command)
+@app.plain_command("show")
 def cluster_command(watch: Watch = None, database: Database = None, as_json: Json = False) -> None:
     """Show the schema, the number of nodes, and the shards without a leader."""
 
@@ -169,7 +176,7 @@ def usage_command(database: Database = None, tenant: Tenant = None, as_json: Jso
 
 def late_command(
     seconds: Seconds = None,
-    limit: Limit = None,
+    limit: LimitText = None,
     database: Database = None,
     tenant: Tenant = None,
     as_json: Json = False,
@@ -226,7 +233,7 @@ def _print_late(found: Late) -> None:
         print_lines(["nothing is late"])
 
 
-@app.command("pause", cls=Command)
+@app.plain_command("pause")
 def pause_command(database: Database = None, as_json: Json = False) -> None:
     """Pause everything: no message of any tenant is handled until you resume. What runs
     finishes."""
@@ -237,7 +244,7 @@ def pause_command(database: Database = None, as_json: Json = False) -> None:
         print_lines([f"everything is paused since {found.paused_at:%Y-%m-%dT%H:%M:%SZ}"])
 
 
-@app.command("resume", cls=Command)
+@app.plain_command("resume")
 def resume_command(database: Database = None, as_json: Json = False) -> None:
     """Handle messages again after a pause."""
     found = ask(database, None, lambda client: client.resume_all())
@@ -247,10 +254,10 @@ def resume_command(database: Database = None, as_json: Json = False) -> None:
         print_lines(["resumed"])
 
 
-@app.command("widen", cls=Command)
+@app.plain_command("widen")
 def widen_command(
     seconds: Annotated[
-        str | None, typer.Argument(metavar="SECONDS", help="Length of the window, up to a day.")
+        str | None, Argument(metavar="SECONDS", help="Length of the window, up to a day.")
     ] = None,
     database: Database = None,
     as_json: Json = False,
@@ -260,7 +267,7 @@ def widen_command(
     _widen(whole_number(required(seconds, "SECONDS"), "SECONDS", 0), database, as_json=as_json)
 
 
-@app.command("narrow", cls=Command)
+@app.plain_command("narrow")
 def narrow_command(database: Database = None, as_json: Json = False) -> None:
     """End what `widen` did: schedules have their own windows again."""
     _widen(0, database, as_json=as_json)
@@ -280,10 +287,10 @@ def _windows(widened_seconds: int) -> str:
     return f"fire windows: at least {widened_seconds} s"
 
 
-@app.command("reshard", cls=Command)
+@app.plain_command("reshard")
 def reshard_command(
     shards: Annotated[
-        str | None, typer.Argument(metavar="N", help="Number of shards: a power of two up to 256.")
+        str | None, Argument(metavar="N", help="Number of shards: a power of two up to 256.")
     ] = None,
     database: Database = None,
     as_json: Json = False,

@@ -7,8 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
+from tickwork.cli.command import Group
 from tickwork.cli.options import CHOSEN_APP, Database, Json
 from tickwork.cli.output import print_json, print_table, refuse
 from tickwork.cli.run import (
@@ -24,23 +23,17 @@ from tickwork.cli.run import (
     WaitSeconds,
 )
 from tickwork.cli.store_session import chosen_engine, load_settings, warn_of_variables
-from tickwork.cli.typer_commands import Command, Group
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tickwork.settings import Settings
 
-app = typer.Typer(cls=Group, help="Settings: show.")
+app = Group(help="Settings: show.")
 
 _MASKED = "(hidden)"
 
 
-@app.callback()
-def _config() -> None:
-    """Settings: show."""
-
-
-@app.command("show", cls=Command)
+@app.plain_command("show")
 def show_command(
     database: Database = None,
     host: Host = None,

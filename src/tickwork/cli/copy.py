@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from tickwork.cli.options import Json
+from tickwork.cli.options import Argument, Json, Option
 from tickwork.cli.output import EXIT_BAD_USAGE, bar, fail, print_json, print_lines, print_table
 from tickwork.cli.store_session import report_errors, required
 
 Source = Annotated[
-    str | None, typer.Argument(metavar="SOURCE", help="Database to copy: sqlite:///tickwork.db.")
+    str | None, Argument(metavar="SOURCE", help="Database to copy: sqlite:///tickwork.db.")
 ]
-Target = Annotated[
-    str | None, typer.Argument(metavar="TARGET", help="Empty database: postgresql://…")
-]
+Target = Annotated[str | None, Argument(metavar="TARGET", help="Empty database: postgresql://…")]
 Thaw = Annotated[
-    bool, typer.Option("--thaw", help="Copy nothing; let processes write to SOURCE again.")
+    bool, Option(name="--thaw", help="Copy nothing; let processes write to SOURCE again.")
 ]
 
 

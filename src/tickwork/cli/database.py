@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from tickwork.cli.options import Database, Json
 from tickwork.cli.output import EXIT_FAILED, escape_controls, print_json, print_lines
@@ -45,12 +45,12 @@ def doctor_command(database: Database = None, as_json: Json = False) -> None:
     else:
         _print_findings(findings)
     if any(finding.level is Level.BAD for finding in findings):
-        raise typer.Exit(EXIT_FAILED)
+        raise click.exceptions.Exit(EXIT_FAILED)
 
 
 def _print_findings(findings: tuple[Finding, ...]) -> None:
     width = max(len(finding.check) for finding in findings)
     for finding in findings:
-        typer.echo(f"{finding.level:7}  {finding.check:{width}}  {escape_controls(finding.says)}")
+        click.echo(f"{finding.level:7}  {finding.check:{width}}  {escape_controls(finding.says)}")
         if finding.advice:
-            typer.echo(f"{'':7}  {'':{width}}  → {escape_controls(finding.advice)}")
+            click.echo(f"{'':7}  {'':{width}}  → {escape_controls(finding.advice)}")

@@ -7,15 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+import click
 
+from tickwork.cli.command import Group
 from tickwork.cli.options import (
     After,
     Database,
     Json,
     LetterId,
-    Limit,
-    QueueName,
+    LimitText,
+    Option,
+    QueueText,
     Shared,
     Tenant,
     Watch,
@@ -35,7 +37,6 @@ from tickwork.cli.output import (
 )
 from tickwork.cli.session import after_of, ask, is_remote, reference_of
 from tickwork.cli.store_session import confirm, number, required, whole_number
-from tickwork.cli.typer_commands import Command, Group
 from tickwork.cli.watch import watched
 
 if TYPE_CHECKING:
@@ -45,45 +46,45 @@ if TYPE_CHECKING:
     from tickwork.client.client import Client
     from tickwork.core.model import ContentType
 
-app = typer.Typer(cls=Group, help="Dead letters: list, group, show, edit, replay, discard.")
+app = Group(help="Dead letters: list, group, show, edit, replay, discard.")
 
 LISTED = 100
 
 Reason = Annotated[
-    str | None, typer.Option(metavar="REASON", help="Only with this reason, such as max_retries.")
+    str | None, Option(metavar="REASON", help="Only with this reason, such as max_retries.")
 ]
-Fingerprint = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="Only of this group of errors.")
-]
+Fingerprint = Annotated[str | None, Option(metavar="TEXT", help="Only of this group of errors.")]
 Type = Annotated[
-    str | None, typer.Option("--type", metavar="TYPE", help="Only of this message type.")
+    str | None, Option(name="--type", metavar="TYPE", help="Only of this message type.")
 ]
-NoType = Annotated[bool, typer.Option("--no-type", help="Only those without a message type.")]
+NoType = Annotated[bool, Option(name="--no-type", help="Only those without a message type.")]
 FailedBefore = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Only those that failed at this time or before."),
+    Option(metavar="TIME", help="Only those that failed at this time or before."),
 ]
 Ids = Annotated[
     list[str] | None,
-    typer.Option("--id", metavar="ID", help="Only the one with this id; repeatable."),
+    Option(name="--id", metavar="ID", help="Only the one with this id; repeatable."),
 ]
 Canary = Annotated[
     str | None,
-    typer.Option(metavar="N", help="Replay N first, and the rest only after they were handled."),
+    Option(metavar="N", help="Replay N first, and the rest only after they were handled."),
 ]
 CanaryTimeout = Annotated[
     str | None,
-    typer.Option(metavar="SECONDS", help="Seconds to wait for the canaries; default 300."),
+    Option(metavar="SECONDS", help="Seconds to wait for the canaries; default 300."),
 ]
-Rate = Annotated[str | None, typer.Option(metavar="N", help="Number of messages per second.")]
+Rate = Annotated[str | None, Option(metavar="N", help="Number of messages per second.")]
 Body = Annotated[
     str | None,
-    typer.Option(metavar="TEXT", help="New body (bytes as base64); @FILE reads a file, @- stdin."),
+    Option(metavar="TEXT", help="New body (bytes as base64); @FILE reads a file, @- stdin."),
 ]
 Content = Annotated[
     str | None,
-    typer.Option(
-        "--content-type", metavar="json|text|bytes", help="New content type; default unchanged."
+    Option(
+        name="--content-type",
+        metavar="json|text|bytes",
+        help="New content type; default unchanged.",
     ),
 ]
 
@@ -94,15 +95,15 @@ _STOPPED = {
 }
 
 
-@app.command("list", cls=Command)
+@app.plain_command("list")
 def list_command(
-    name: QueueName = None,
+    name: QueueText = None,
     reason: Reason = None,
     fingerprint: Fingerprint = None,
     kind: Type = None,
     no_type: NoType = False,
     failed_before: FailedBefore = None,
-    limit: Limit = None,
+    limit: LimitText = None,
     after: After = None,
     database: Database = None,
     tenant: Tenant = None,
@@ -126,10 +127,10 @@ def list_command(
     print_table(heading, _rows(letters), none="there are no dead letters")
 
 
-@app.command("groups", cls=Command)
+@app.plain_command("groups")
 def groups_command(
-    name: QueueName = None,
-    limit: Limit = None,
+    name: QueueText = None,
+    limit: LimitText = None,
     watch: Watch = None,
     database: Database = None,
     tenant: Tenant = None,
@@ -162,7 +163,7 @@ def groups_command(
     watched(show, watch)
 
 
-@app.command("show", cls=Command)
+@app.plain_command("show")
 def show_command(
     letter: LetterId = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
 ) -> None:
@@ -175,7 +176,7 @@ def show_command(
         print_lines(field_lines(shown))
 
 
-@app.command("edit", cls=Command)
+@app.plain_command("edit")
 def edit_command(
     letter: LetterId = None,
     body: Body = None,
@@ -201,19 +202,19 @@ def edit_command(
     if as_json:
         print_json(edited)
     else:
-        typer.echo(f"{edited.id} has a new body; `tickwork dead replay` sends it")
+        click.echo(f"{edited.id} has a new body; `tickwork dead replay` sends it")
 
 
-@app.command("replay", cls=Command)
+@app.plain_command("replay")
 def replay_command(
-    name: QueueName = None,
+    name: QueueText = None,
     ids: Ids = None,
     reason: Reason = None,
     fingerprint: Fingerprint = None,
     kind: Type = None,
     no_type: NoType = False,
     failed_before: FailedBefore = None,
-    limit: Limit = None,
+    limit: LimitText = None,
     canary: Canary = None,
     canary_timeout_seconds: CanaryTimeout = None,
     rate_per_second: Rate = None,
@@ -253,16 +254,16 @@ def replay_command(
     _print_summary(summary, as_json=as_json)
 
 
-@app.command("discard", cls=Command)
+@app.plain_command("discard")
 def discard_command(
-    name: QueueName = None,
+    name: QueueText = None,
     ids: Ids = None,
     reason: Reason = None,
     fingerprint: Fingerprint = None,
     kind: Type = None,
     no_type: NoType = False,
     failed_before: FailedBefore = None,
-    limit: Limit = None,
+    limit: LimitText = None,
     yes: Yes = False,
     database: Database = None,
     tenant: Tenant = None,
@@ -290,7 +291,7 @@ def discard_command(
     if as_json:
         print_json({"discarded": discarded})
     else:
-        typer.echo(f"{discarded} discarded")
+        click.echo(f"{discarded} discarded")
 
 
 async def _count(
@@ -350,10 +351,10 @@ def _print_summary(summary: ReplaySummary, *, as_json: bool) -> None:
     if as_json:
         print_json(summary)
     else:
-        typer.echo(f"{summary.replayed} replayed")
+        click.echo(f"{summary.replayed} replayed")
     if summary.stopped is not None:
         print_error(_STOPPED[summary.stopped])
-        raise typer.Exit(EXIT_FAILED)
+        raise click.exceptions.Exit(EXIT_FAILED)
 
 
 def _rows(letters: Iterable[DeadLetterAnswer]) -> Iterator[Sequence[object]]:

@@ -7,9 +7,19 @@ from datetime import datetime
 from secrets import token_hex
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
-from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Limit, Tenant, Yes
+from tickwork.cli.command import Group
+from tickwork.cli.options import (
+    OPTION_OF_FIELD,
+    Argument,
+    Database,
+    Json,
+    LimitText,
+    Option,
+    Tenant,
+    Yes,
+)
 from tickwork.cli.output import (
     EXIT_BAD_USAGE,
     counted,
@@ -23,7 +33,6 @@ from tickwork.cli.output import (
 from tickwork.cli.schedule_output import choice, instant_of, json_of
 from tickwork.cli.session import ask, reference_of
 from tickwork.cli.store_session import confirm, number, required, whole_number
-from tickwork.cli.typer_commands import Command, Group
 
 if TYPE_CHECKING:
     from tickwork.client.answers import DeliveryAnswer
@@ -31,8 +40,8 @@ if TYPE_CHECKING:
     from tickwork.client.run_answers import Wait
     from tickwork.core.delivery.endpoint import Attempt
 
-events = typer.Typer(cls=Group, help="Events: publish to queues and endpoints.")
-app = typer.Typer(cls=Group, help="Deliveries of events to endpoints: list, show, send again.")
+events = Group(help="Events: publish to queues and endpoints.")
+app = Group(help="Deliveries of events to endpoints: list, show, send again.")
 
 LISTED = 100
 NAMED = 1_000
@@ -40,32 +49,30 @@ NAMED = 1_000
 STATUSES = ("waiting", "delivered", "dead")
 
 EventType = Annotated[
-    str | None, typer.Argument(metavar="TYPE", help="Type of the event, such as order.paid.")
+    str | None, Argument(metavar="TYPE", help="Type of the event, such as order.paid.")
 ]
-Data = Annotated[str | None, typer.Argument(metavar="DATA", help="The event's data as JSON.")]
-Key = Annotated[str | None, typer.Option(metavar="KEY", help="Key that orders it in queues.")]
+Data = Annotated[str | None, Argument(metavar="DATA", help="The event's data as JSON.")]
+Key = Annotated[str | None, Option(metavar="KEY", help="Key that orders it in queues.")]
 EventId = Annotated[
-    str | None, typer.Option("--event-id", metavar="ID", help="Publish it once with this id.")
+    str | None, Option(name="--event-id", metavar="ID", help="Publish it once with this id.")
 ]
-Owner = Annotated[str | None, typer.Option(metavar="OWNER", help="Owner of the event.")]
-DeliveryId = Annotated[str | None, typer.Argument(metavar="ID", help="Id of the delivery.")]
+Owner = Annotated[str | None, Option(metavar="OWNER", help="Owner of the event.")]
+DeliveryId = Annotated[str | None, Argument(metavar="ID", help="Id of the delivery.")]
 OfEndpoint = Annotated[
-    str | None, typer.Option("--endpoint", metavar="NAME", help="Only of this endpoint.")
+    str | None, Option(name="--endpoint", metavar="NAME", help="Only of this endpoint.")
 ]
-Status = Annotated[
-    str | None, typer.Option(metavar="|".join(STATUSES), help="Only with this status.")
-]
+Status = Annotated[str | None, Option(metavar="|".join(STATUSES), help="Only with this status.")]
 Undelivered = Annotated[
-    bool, typer.Option("--undelivered", help="Only what did not arrive: waiting or dead.")
+    bool, Option(name="--undelivered", help="Only what did not arrive: waiting or dead.")
 ]
-Since = Annotated[str | None, typer.Option(metavar="TIME", help="Published at or after this time.")]
-Until = Annotated[str | None, typer.Option(metavar="TIME", help="Published before this time.")]
+Since = Annotated[str | None, Option(metavar="TIME", help="Published at or after this time.")]
+Until = Annotated[str | None, Option(metavar="TIME", help="Published before this time.")]
 Rate = Annotated[
     str | None,
-    typer.Option("--rate-per-second", metavar="N", help="Deliveries per second; default 10."),
+    Option(name="--rate-per-second", metavar="N", help="Deliveries per second; default 10."),
 ]
 EndpointName = Annotated[
-    str | None, typer.Argument(metavar="ENDPOINT", help="Name or id of the endpoint.")
+    str | None, Argument(metavar="ENDPOINT", help="Name or id of the endpoint.")
 ]
 
 _OPTIONS = OPTION_OF_FIELD | {
@@ -78,7 +85,7 @@ _OPTIONS = OPTION_OF_FIELD | {
 }
 
 
-@events.command("publish", cls=Command)
+@events.plain_command("publish")
 def publish_command(
     event_type: EventType = None,
     data: Data = None,
@@ -108,14 +115,14 @@ def publish_command(
         print_lines([line + (again if made.is_repeat else "")])
 
 
-@app.command("list", cls=Command)
+@app.plain_command("list")
 def list_command(
     endpoint: OfEndpoint = None,
     status: Status = None,
     undelivered: Undelivered = False,
     since: Since = None,
     until: Until = None,
-    limit: Limit = None,
+    limit: LimitText = None,
     database: Database = None,
     tenant: Tenant = None,
     as_json: Json = False,
@@ -148,7 +155,7 @@ def list_command(
     print_table(heading, _rows(found, names), none="there are no such deliveries")
 
 
-@app.command("show", cls=Command)
+@app.plain_command("show")
 def show_command(
     delivery: DeliveryId = None,
     database: Database = None,
@@ -173,7 +180,7 @@ def show_command(
         print_lines(_lines(found, name))
 
 
-@app.command("resend", cls=Command)
+@app.plain_command("resend")
 def resend_command(
     delivery: DeliveryId = None,
     database: Database = None,
@@ -192,12 +199,12 @@ def resend_command(
     if as_json:
         print_json({"delivery": sent.id, "resent": True} | _wait_fields(wait))
     elif wait is None:
-        typer.echo(f"{sent.id} is sent again")
+        click.echo(f"{sent.id} is sent again")
     else:
-        typer.echo(f"{sent.id} waits. {wait.answer} {wait.next}")
+        click.echo(f"{sent.id} waits. {wait.answer} {wait.next}")
 
 
-@app.command("recover", cls=Command)
+@app.plain_command("recover")
 def recover_command(
     name: EndpointName = None,
     since: Since = None,
@@ -230,10 +237,10 @@ def recover_command(
         print_json({"endpoint": which, "resent": sent} | _wait_fields(wait))
     elif wait is None:
         verb = "is" if sent == 1 else "are"
-        typer.echo(f"{_deliveries(sent)} {verb} sent again, {pace:g} a second")
+        click.echo(f"{_deliveries(sent)} {verb} sent again, {pace:g} a second")
     else:
         verb = "waits" if sent == 1 else "wait"
-        typer.echo(f"{_deliveries(sent)} {verb}. {wait.answer} {wait.next}")
+        click.echo(f"{_deliveries(sent)} {verb}. {wait.answer} {wait.next}")
 
 
 async def _wait(client: Client, endpoint_id: str) -> Wait | None:

@@ -2,355 +2,146 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from msgspec import Struct
 
-from tickwork.cli.endpoint_options import (
-    Concurrency,
-    EndpointName,
-    Fields,
-    FirstByte,
-    Header,
-    NamedLimit,
-    NoTypes,
-    Ordered,
-    Owner,
-    RatePerSecond,
-    Reason,
-    SecretHeader,
-    Signature,
-    Timeout,
-    Types,
-    Url,
-    fields_of,
-)
-from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Limit, Tenant, Yes
+from tickwork.cli.command import Group
+from tickwork.cli.options import Argument, Limit, Option, Yes
 from tickwork.cli.output import (
     EXIT_BAD_USAGE,
     EXIT_FAILED,
+    Report,
+    columns,
     counted,
     fail,
     field_lines,
     local_time,
-    print_json,
-    print_lines,
-    print_table,
+    refuse,
     shortened,
 )
-from tickwork.cli.session import ask
-from tickwork.cli.store_session import (
-    confirm,
-    required,
-    scope_of,
-    whole_number,
-    with_context,
-)
-from tickwork.cli.typer_commands import Command, Group
+from tickwork.cli.store_session import confirm
+from tickwork.cli.values import given, json_object, pairs
+from tickwork.errors import FieldError, InvalidInput
 
 if TYPE_CHECKING:
     from tickwork.client.answers import EndpointAnswer
     from tickwork.client.client import Client
     from tickwork.core.delivery.endpoint import EndpointStats, Health
+    from tickwork.ops.context import Context
 
-T = TypeVar("T")
-
-app = typer.Typer(cls=Group, help="Endpoints: addresses that receive published events.")
+endpoints = Group("Endpoints: addresses that receive published events.")
 
 LISTED = 100
 
-_OPTIONS = OPTION_OF_FIELD | {
-    "name": "ENDPOINT",
-    "endpoint": "ENDPOINT",
-    "url": "--url",
-    "types": "--type",
-    "owner": "--owner",
-    "concurrency": "--concurrency",
-    "reason": "--reason",
-    "signature": "--signature",
-}
+EndpointName = Annotated[
+    str, Argument("Name or id of the endpoint.", "ENDPOINT", fields=("name", "endpoint"))
+]
+Url = Annotated[str | None, Option("Address that receives the events.", "URL")]
+Types = Annotated[
+    list[str] | None,
+    Option(
+        "Type of published events, such as order.*, or * for all; repeatable.",
+        "TYPE",
+        name="--type",
+    ),
+]
+NoTypes = Annotated[
+    bool, Option("No published events; only schedules and queues that name it send to it.")
+]
+Owner = Annotated[str | None, Option("Receive only events of this owner.", "OWNER")]
+Headers = Annotated[
+    list[str] | None,
+    Option("Header of every delivery; repeatable.", "NAME=VALUE", name="--header", read=pairs),
+]
+SecretHeaders = Annotated[
+    list[str] | None,
+    Option(
+        "The same, stored encrypted; repeatable.", "NAME=VALUE", name="--secret-header", read=pairs
+    ),
+]
+Ordered = Annotated[
+    bool | None,
+    Option("Deliver one after the other, oldest first.", name="--ordered/--unordered"),
+]
+RatePerSecond = Annotated[float | None, Option("Deliveries per second on each node.", "N")]
+Concurrency = Annotated[int | None, Option("Deliveries at a time on each node.", "N")]
+NamedLimit = Annotated[str | None, Option("Share this named limit with others.", "LIMIT")]
+Timeout = Annotated[int | None, Option("Seconds for one delivery; default 30.", "SECONDS")]
+FirstByte = Annotated[
+    int | None, Option("Seconds until an answer begins; default --timeout-seconds.", "SECONDS")
+]
+Signature = Annotated[
+    str | None, Option("Sign with a shared secret (v1, default) or a private key (v1a).", "v1|v1a")
+]
+Fields = Annotated[
+    dict[str, Any] | None,
+    Option(
+        'Further fields of the API, such as {"retry_seconds": [5, 60]}; null: the default.',
+        "JSON",
+        read=json_object('{"retry_seconds": [5, 60]}'),
+    ),
+]
+Reason = Annotated[str, Option("Why; shown with the endpoint.", "TEXT")]
 
 
-@app.command("list", cls=Command)
-def list_command(
-    limit: Limit = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
-) -> None:
-    """List endpoints by name, with their health."""
-    most = whole_number(limit, "--limit", LISTED)
-    found = _run(database, tenant, lambda client: client.endpoints.list(limit=most))
-    if as_json:
-        print_json(found)
-        return
-    heading = ("endpoint", "status", "types", "failures", "url")
-    print_table(heading, _rows(found), none="there are no endpoints")
+class EndpointOptions(Struct, frozen=True, kw_only=True):
+    """The settings of an endpoint that have an option, by their fields."""
+
+    url: Url = None
+    types: Types = None
+    no_types: NoTypes = False
+    owner: Owner = None
+    headers: Headers = None
+    secret_headers: SecretHeaders = None
+    ordered: Ordered = None
+    rate_per_second: RatePerSecond = None
+    concurrency: Concurrency = None
+    limit: NamedLimit = None
+    timeout_seconds: Timeout = None
+    first_byte_seconds: FirstByte = None
+    signature: Signature = None
+
+    def chosen(self, further: dict[str, Any] | None) -> dict[str, Any]:
+        """The fields that were given by options and by --fields; exits if --fields has one that
+        there is not, or that an option gives, too."""
+        from tickwork.core.fields import Reader
+        from tickwork.core.options import EndpointFields, names_of
+
+        if self.types and self.no_types:
+            fail("give either --type or --no-types", code=EXIT_BAD_USAGE)
+        chosen, further = given(self), further or {}
+        if chosen.pop("no_types"):
+            chosen["types"] = []
+        faults: list[FieldError] = []
+        reader = Reader(further, faults)
+        hints = {"name": "the name of an endpoint stays; it is the argument ENDPOINT"}
+        reader.refuse_unknown({*names_of(EndpointFields)}, hints)
+        for name in further.keys() & chosen.keys():
+            reader.fault(name, "is given by an option and in --fields; give it once")
+        if faults:
+            refuse(InvalidInput(faults), {})
+        return chosen | further
 
 
-@app.command("show", cls=Command)
-def show_command(
-    name: EndpointName = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """Show an endpoint: its settings, its health, and why it is disabled."""
-    which = required(name, "ENDPOINT")
-    _show(_run(database, tenant, lambda client: client.endpoints.get(which)), as_json=as_json)
+def _status(endpoint: EndpointAnswer) -> str:
+    if endpoint.disabled_at is not None:
+        return "disabled"
+    return "active" if endpoint.health.open_until is None else "failing"
 
 
-@app.command("create", cls=Command)
-def create_command(
-    name: EndpointName = None,
-    url: Url = None,
-    types: Types = None,
-    no_types: NoTypes = False,
-    owner: Owner = None,
-    header: Header = None,
-    secret_header: SecretHeader = None,
-    ordered: Ordered = None,
-    rate: RatePerSecond = None,
-    concurrency: Concurrency = None,
-    limit: NamedLimit = None,
-    timeout: Timeout = None,
-    first_byte: FirstByte = None,
-    signature: Signature = None,
-    fields: Fields = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """Create an endpoint and print its signing secret, which is not shown again, or its public
-    key."""
-    which = required(name, "ENDPOINT")
-    given = fields_of(
-        url=url,
-        types=types,
-        no_types=no_types,
-        owner=owner,
-        header=header,
-        secret_header=secret_header,
-        ordered=ordered,
-        rate=rate,
-        concurrency=concurrency,
-        limit=limit,
-        timeout=timeout,
-        first_byte=first_byte,
-        signature=signature,
-        fields=fields,
-    )
-    if "types" not in given:
-        types_or_none = "give --type, --type '*' for all published events, or --no-types for none"
-        fail(types_or_none, code=EXIT_BAD_USAGE)
-    made = _run(
-        database,
-        tenant,
-        lambda client: client.endpoints.create(which, **{"url": None, **given}),
-        create=True,
-    )
-    if as_json:
-        print_json(made)
-        return
-    shown = "signing secret, shown once" if made.signature == "v1" else "public key"
-    print_lines([
-        f"created {made.name}; its {shown}:",
-        made.secret or "",
-    ])  # fmt: skip
+def _types(endpoint: EndpointAnswer) -> str:
+    return shortened(", ".join(endpoint.types), 40) or "none"
 
 
-@app.command("update", cls=Command)
-def update_command(
-    name: EndpointName = None,
-    url: Url = None,
-    types: Types = None,
-    no_types: NoTypes = False,
-    owner: Owner = None,
-    header: Header = None,
-    secret_header: SecretHeader = None,
-    ordered: Ordered = None,
-    rate: RatePerSecond = None,
-    concurrency: Concurrency = None,
-    limit: NamedLimit = None,
-    timeout: Timeout = None,
-    first_byte: FirstByte = None,
-    signature: Signature = None,
-    fields: Fields = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """Change the given settings of an endpoint; the others stay."""
-    which = required(name, "ENDPOINT")
-    given = fields_of(
-        url=url,
-        types=types,
-        no_types=no_types,
-        owner=owner,
-        header=header,
-        secret_header=secret_header,
-        ordered=ordered,
-        rate=rate,
-        concurrency=concurrency,
-        limit=limit,
-        timeout=timeout,
-        first_byte=first_byte,
-        signature=signature,
-        fields=fields,
-    )
-    if not given:
-        fail("nothing to change; give an option, see --help", code=EXIT_BAD_USAGE)
-    changed = _run(database, tenant, lambda client: client.endpoints.update(which, **given))
-    _show(changed, as_json=as_json)
-
-
-@app.command("rotate-secret", cls=Command)
-def rotate_command(
-    name: EndpointName = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """Replace the signing secret and print the new one; the one before stays valid for a day.
-
-    Rotate twice to end a leaked secret at once: only the last two are valid."""
-    which = required(name, "ENDPOINT")
-    secret = _run(database, tenant, lambda client: client.endpoints.rotate_secret(which))
-    if as_json:
-        print_json({"endpoint": which, "secret": secret})
-    else:
-        typer.echo(secret)
-
-
-@app.command("public-keys", cls=Command)
-def public_keys_command(
-    name: EndpointName = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """Print the public keys of an endpoint with the signature v1a, the current one first."""
-    which = required(name, "ENDPOINT")
-    from tickwork.ops.endpoints import public_keys
-
-    scope = scope_of(tenant)
-    keys = with_context(
-        database,
-        scope,
-        lambda context: public_keys(context, which),
-        names=_OPTIONS,
-    )
-    if as_json:
-        print_json({"endpoint": which, "public_keys": keys})
-    else:
-        print_lines(keys)
-
-
-@app.command("test", cls=Command)
-def try_command(
-    name: EndpointName = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """Send one event of type endpoint.test now, and show the answer; changes nothing else."""
-    which = required(name, "ENDPOINT")
-    attempt = _run(database, tenant, lambda client: client.endpoints.test(which))
-    if as_json:
-        print_json(attempt)
-    elif attempt.is_delivered:
-        typer.echo(f"delivered: {attempt.code} in {attempt.took_seconds:.2f} s")
-    else:
-        typer.echo(f"not delivered: {attempt.error}")
-    if not attempt.is_delivered:
-        raise typer.Exit(EXIT_FAILED)
-
-
-@app.command("disable", cls=Command)
-def disable_command(
-    name: EndpointName = None,
-    reason: Reason = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """Stop deliveries to an endpoint; what is published meanwhile is kept."""
-    which = required(name, "ENDPOINT")
-    why = reason or "disabled by hand"
-    changed = _run(database, tenant, lambda client: client.endpoints.disable(which, why))
-    _show(changed, as_json=as_json)
-
-
-@app.command("enable", cls=Command)
-def enable_command(
-    name: EndpointName = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """Go on with deliveries to an endpoint, oldest first; closes an open breaker, too."""
-    which = required(name, "ENDPOINT")
-    changed = _run(database, tenant, lambda client: client.endpoints.enable(which))
-    _show(changed, as_json=as_json)
-
-
-@app.command("delete", cls=Command)
-def delete_command(
-    name: EndpointName = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    yes: Yes = False,
-    as_json: Json = False,
-) -> None:
-    """Delete an endpoint and the deliveries that wait for it."""
-    which = required(name, "ENDPOINT")
-    stats = _run(database, tenant, lambda client: client.endpoints.stats(which))
-    confirm(f"Delete {which} and {_waiting(stats.waiting)}?", yes=yes)
-    waited = _run(database, tenant, lambda client: client.endpoints.delete(which))
-    if as_json:
-        print_json({"endpoint": which, "deleted": True, "waiting": waited})
-    else:
-        typer.echo(f"{which} is deleted, with {_waiting(waited)}")
-
-
-@app.command("stats", cls=Command)
-def stats_command(
-    name: EndpointName = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """Show the deliveries and attempts of an endpoint in the last seven days."""
-    which = required(name, "ENDPOINT")
-    stats = _run(database, tenant, lambda client: client.endpoints.stats(which))
-    if as_json:
-        print_json(stats)
-    else:
-        print_lines(field_lines(_rounded(stats)))
-
-
-def _rounded(stats: EndpointStats) -> EndpointStats:
-    """The numbers with times in milliseconds."""
+def _rounded(stats: EndpointStats) -> Iterator[str]:
+    """The numbers, with times in milliseconds."""
     from msgspec import structs
 
     times = {name: getattr(stats, name) for name in ("p50_seconds", "p95_seconds")}
     known = {name: round(time, 3) for name, time in times.items() if time is not None}
-    return structs.replace(stats, **known)
-
-
-def _run(
-    database: str | None,
-    tenant: str | None,
-    work: Callable[[Client], Awaitable[T]],
-    *,
-    create: bool = False,
-) -> T:
-    return ask(database, tenant, work, names=_OPTIONS, create=create)
-
-
-def _show(endpoint: EndpointAnswer, *, as_json: bool) -> None:
-    if as_json:
-        print_json(endpoint)
-    else:
-        print_lines(_lines(endpoint))
+    return field_lines(structs.replace(stats, **known))
 
 
 def _lines(endpoint: EndpointAnswer) -> Iterator[str]:
@@ -407,13 +198,109 @@ def _failing_since(health: Health) -> str:
     return "" if at is None else f", failing since {at:%Y-%m-%d %H:%M} UTC"
 
 
-def _rows(endpoints: Iterable[EndpointAnswer]) -> Iterator[tuple[object, ...]]:
-    for endpoint in endpoints:
-        types = shortened(", ".join(endpoint.types), 40) or "none"
-        yield endpoint.name, _status(endpoint), types, endpoint.health.failures_in_row, endpoint.url
+@endpoints.client_command(
+    "list",
+    show=columns(
+        ("endpoint", "name"),
+        ("status", _status),
+        ("types", _types),
+        ("failures", "health.failures_in_row"),
+        "url",
+        none="there are no endpoints",
+    ),
+)
+async def list_endpoints(client: Client, limit: Limit = LISTED) -> tuple[EndpointAnswer, ...]:
+    """List endpoints by name, with their health."""
+    return await client.endpoints.list(limit=limit)
 
 
-def _status(endpoint: EndpointAnswer) -> str:
-    if endpoint.disabled_at is not None:
-        return "disabled"
-    return "active" if endpoint.health.open_until is None else "failing"
+@endpoints.client_command("show", show=_lines)
+async def show_endpoint(client: Client, name: EndpointName) -> EndpointAnswer:
+    """Show an endpoint: its settings, its health, and why it is disabled."""
+    return await client.endpoints.get(name)
+
+
+@endpoints.client_command("create", create=True)
+async def create_endpoint(
+    client: Client,
+    name: EndpointName,
+    settings: EndpointOptions,
+    fields: Fields = None,
+) -> Report:
+    """Create an endpoint and print its signing secret, which is not shown again, or its public
+    key."""
+    chosen = settings.chosen(fields)
+    if "types" not in chosen:
+        types_or_none = "give --type, --type '*' for all published events, or --no-types for none"
+        fail(types_or_none, code=EXIT_BAD_USAGE)
+    made = await client.endpoints.create(name, **{"url": None, **chosen})
+    shown = "signing secret, shown once" if made.signature == "v1" else "public key"
+    return Report(made, f"created {made.name}; its {shown}:", made.secret or "")
+
+
+@endpoints.client_command("update", show=_lines)
+async def update_endpoint(
+    client: Client, name: EndpointName, settings: EndpointOptions, fields: Fields = None
+) -> EndpointAnswer:
+    """Change the given settings of an endpoint; the others stay."""
+    chosen = settings.chosen(fields)
+    if not chosen:
+        fail("nothing to change; give an option, see --help", code=EXIT_BAD_USAGE)
+    return await client.endpoints.update(name, **chosen)
+
+
+@endpoints.client_command("rotate-secret")
+async def rotate_secret(client: Client, name: EndpointName) -> Report:
+    """Replace the signing secret and print the new one; the one before stays valid for a day.
+
+    Rotate twice to end a leaked secret at once: only the last two are valid."""
+    secret = await client.endpoints.rotate_secret(name)
+    return Report({"endpoint": name, "secret": secret}, secret)
+
+
+@endpoints.database_command("public-keys")
+async def public_keys(context: Context, name: EndpointName) -> Report:
+    """Print the public keys of an endpoint with the signature v1a, the current one first."""
+    from tickwork.ops import endpoints as verbs
+
+    keys = await verbs.public_keys(context, name)
+    return Report({"endpoint": name, "public_keys": keys}, *keys)
+
+
+@endpoints.client_command("test")
+async def send_test_event(client: Client, name: EndpointName) -> Report:
+    """Send one event of type endpoint.test now, and show the answer; changes nothing else."""
+    attempt = await client.endpoints.test(name)
+    if attempt.is_delivered:
+        return Report(attempt, f"delivered: {attempt.code} in {attempt.took_seconds:.2f} s")
+    return Report(attempt, f"not delivered: {attempt.error}", exit_code=EXIT_FAILED)
+
+
+@endpoints.client_command("disable", show=_lines)
+async def disable_endpoint(
+    client: Client, name: EndpointName, reason: Reason = "disabled by hand"
+) -> EndpointAnswer:
+    """Stop deliveries to an endpoint; what is published meanwhile is kept."""
+    return await client.endpoints.disable(name, reason)
+
+
+@endpoints.client_command("enable", show=_lines)
+async def enable_endpoint(client: Client, name: EndpointName) -> EndpointAnswer:
+    """Resume deliveries to an endpoint, oldest first; closes an open breaker, too."""
+    return await client.endpoints.enable(name)
+
+
+@endpoints.client_command("delete")
+async def delete_endpoint(client: Client, name: EndpointName, yes: Yes = False) -> Report:
+    """Delete an endpoint and the deliveries that wait for it."""
+    stats = await client.endpoints.stats(name)
+    confirm(f"Delete {name} and {_waiting(stats.waiting)}?", yes=yes)
+    waited = await client.endpoints.delete(name)
+    answer = {"endpoint": name, "deleted": True, "waiting": waited}
+    return Report(answer, f"{name} is deleted, with {_waiting(waited)}")
+
+
+@endpoints.client_command("stats", show=_rounded)
+async def show_stats(client: Client, name: EndpointName) -> EndpointStats:
+    """Show the deliveries and attempts of an endpoint in the last seven days."""
+    return await client.endpoints.stats(name)

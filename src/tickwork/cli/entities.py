@@ -6,9 +6,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Tenant
+from tickwork.cli.command import Group
+from tickwork.cli.options import OPTION_OF_FIELD, Argument, Database, Json, Option, Tenant
 from tickwork.cli.output import (
     EXIT_BAD_USAGE,
     fail,
@@ -19,7 +18,6 @@ from tickwork.cli.output import (
 )
 from tickwork.cli.session import ask
 from tickwork.cli.store_session import required, whole_number
-from tickwork.cli.typer_commands import Command, Group
 from tickwork.cli.why import wait_lines
 
 if TYPE_CHECKING:
@@ -28,31 +26,27 @@ if TYPE_CHECKING:
 
 LISTED = 100
 
-app = typer.Typer(
-    cls=Group, help="Entities: list, show, why, call, put, delete-value, alarm, delete."
-)
+app = Group(help="Entities: list, show, why, call, put, delete-value, alarm, delete.")
 
-Type = Annotated[str | None, typer.Argument(metavar="TYPE", help="Type of the entity: its class.")]
-Key = Annotated[str | None, typer.Argument(metavar="KEY", help="Key of the entity.")]
-Name = Annotated[str | None, typer.Argument(metavar="NAME", help="Key in the storage.")]
-Value = Annotated[str | None, typer.Argument(metavar="VALUE", help="The value, as JSON.")]
-Prefix = Annotated[str, typer.Option(metavar="TEXT", help="Only keys that begin with it.")]
-Limit = Annotated[str | None, typer.Option(metavar="N", help="Maximum number; default 100.")]
+Type = Annotated[str | None, Argument(metavar="TYPE", help="Type of the entity: its class.")]
+Key = Annotated[str | None, Argument(metavar="KEY", help="Key of the entity.")]
+Name = Annotated[str | None, Argument(metavar="NAME", help="Key in the storage.")]
+Value = Annotated[str | None, Argument(metavar="VALUE", help="The value, as JSON.")]
+Prefix = Annotated[str, Option(metavar="TEXT", help="Only keys that begin with it.")]
+LimitText = Annotated[str | None, Option(metavar="N", help="Maximum number; default 100.")]
 At = Annotated[
-    str | None, typer.Option(metavar="TIME", help="Set it to this time, such as 2027-01-01T09:00Z.")
+    str | None, Option(metavar="TIME", help="Set it to this time, such as 2027-01-01T09:00Z.")
 ]
-Method = Annotated[str | None, typer.Argument(metavar="METHOD", help="Method with @exposed.")]
+Method = Annotated[str | None, Argument(metavar="METHOD", help="Method with @exposed.")]
 Arguments = Annotated[
     str | None,
-    typer.Option(
-        "--args", metavar="JSON", help="Arguments: a list by position, an object by name."
-    ),
+    Option(name="--args", metavar="JSON", help="Arguments: a list by position, an object by name."),
 ]
 IdempotencyKey = Annotated[
     str | None,
-    typer.Option(metavar="TEXT", help="A repeat with the same key returns the same result."),
+    Option(metavar="TEXT", help="A repeat with the same key returns the same result."),
 ]
-Delete = Annotated[bool, typer.Option("--delete", help="Delete it.")]
+Delete = Annotated[bool, Option(name="--delete", help="Delete it.")]
 
 _OPTIONS = OPTION_OF_FIELD | {
     "entity": "TYPE",
@@ -65,11 +59,11 @@ _OPTIONS = OPTION_OF_FIELD | {
 }
 
 
-@app.command("list", cls=Command)
+@app.plain_command("list")
 def list_command(
     type_name: Type = None,
     prefix: Prefix = "",
-    limit: Limit = None,
+    limit: LimitText = None,
     database: Database = None,
     tenant: Tenant = None,
     as_json: Json = False,
@@ -99,12 +93,12 @@ def list_command(
     print_table(("key", "bytes", "alarm_at", "updated_at"), rows, none="there are none")
 
 
-@app.command("show", cls=Command)
+@app.plain_command("show")
 def show_command(
     type_name: Type = None,
     key: Key = None,
     prefix: Prefix = "",
-    limit: Limit = None,
+    limit: LimitText = None,
     database: Database = None,
     tenant: Tenant = None,
     as_json: Json = False,
@@ -138,7 +132,7 @@ def show_command(
         print_lines([f"and more keys than these {count}: --limit shows more, --prefix others"])
 
 
-@app.command("call", cls=Command)
+@app.plain_command("call")
 def call_command(
     type_name: Type = None,
     key: Key = None,
@@ -171,7 +165,7 @@ def call_command(
         print_lines([json_text(result)])
 
 
-@app.command("put", cls=Command)
+@app.plain_command("put")
 def put_command(
     type_name: Type = None,
     key: Key = None,
@@ -194,7 +188,7 @@ def put_command(
     _say(f"{stored} is stored", {"name": stored, "value": parsed}, as_json=as_json)
 
 
-@app.command("delete-value", cls=Command)
+@app.plain_command("delete-value")
 def delete_value_command(
     type_name: Type = None,
     key: Key = None,
@@ -215,7 +209,7 @@ def delete_value_command(
     _say(f"{gone} is deleted", {"name": gone, "deleted": True}, as_json=as_json)
 
 
-@app.command("alarm", cls=Command)
+@app.plain_command("alarm")
 def alarm_command(
     type_name: Type = None,
     key: Key = None,
@@ -241,7 +235,7 @@ def alarm_command(
     _say(f"alarm: {alarm_at or 'none'}", {"alarm_at": alarm_at}, as_json=as_json)
 
 
-@app.command("why", cls=Command)
+@app.plain_command("why")
 def why_command(
     type_name: Type = None,
     key: Key = None,
@@ -261,7 +255,7 @@ def why_command(
         print_lines([f"{which} {whose} is free: no alarm is set, and no call runs or waits"])
 
 
-@app.command("delete", cls=Command)
+@app.plain_command("delete")
 def delete_command(
     type_name: Type = None,
     key: Key = None,

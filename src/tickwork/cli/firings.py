@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Limit, ScheduleName, Tenant
+from tickwork.cli.command import Group
+from tickwork.cli.options import (
+    OPTION_OF_FIELD,
+    Database,
+    Json,
+    LimitText,
+    Option,
+    ScheduleName,
+    Tenant,
+)
 from tickwork.cli.output import (
     EXIT_BAD_USAGE,
     fail,
@@ -21,7 +28,6 @@ from tickwork.cli.schedule_output import choice, instant_of
 from tickwork.cli.schedules import LISTED, app
 from tickwork.cli.session import ask, named_schedule
 from tickwork.cli.store_session import required, whole_number
-from tickwork.cli.typer_commands import Command, Group
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -29,7 +35,7 @@ if TYPE_CHECKING:
     from tickwork.client.answers import FiringAnswer, ScheduleAnswer, UpcomingAnswer
     from tickwork.client.client import Client
 
-firings = typer.Typer(cls=Group, help="Firings that their receivers complete.")
+firings = Group(help="Firings that their receivers complete.")
 
 UPCOMING = 10
 
@@ -38,45 +44,45 @@ MORNING_HOUR = 6
 
 FiringStatusOption = Annotated[
     str | None,
-    typer.Option(
-        "--status", metavar="STATUS", help="Only this status, such as running, failed or skipped."
+    Option(
+        name="--status",
+        metavar="STATUS",
+        help="Only this status, such as running, failed or skipped.",
     ),
 ]
 Since = Annotated[
     str | None,
-    typer.Option("--from", metavar="ISO", help="First slot of the range, with an offset."),
+    Option(name="--from", metavar="ISO", help="First slot of the range, with an offset."),
 ]
 Until = Annotated[
-    str | None, typer.Option("--to", metavar="ISO", help="Last slot of the range, with an offset.")
+    str | None, Option(name="--to", metavar="ISO", help="Last slot of the range, with an offset.")
 ]
-Force = Annotated[bool, typer.Option("--force", help="Include slots that succeeded.")]
+Force = Annotated[bool, Option(name="--force", help="Include slots that succeeded.")]
 FireLimit = Annotated[
-    str | None, typer.Option("--limit", metavar="N", help="Maximum number of fires; default 100.")
+    str | None, Option(name="--limit", metavar="N", help="Maximum number of fires; default 100.")
 ]
 Tonight = Annotated[
-    bool, typer.Option("--tonight", help="Only until 06:00, in the time zone of this machine.")
+    bool, Option(name="--tonight", help="Only until 06:00, in the time zone of this machine.")
 ]
 UpTo = Annotated[
     str | None,
-    typer.Option("--until", metavar="ISO", help="Only before this time, with an offset."),
+    Option(name="--until", metavar="ISO", help="Only before this time, with an offset."),
 ]
 OfOwner = Annotated[
-    str | None, typer.Option("--owner", metavar="OWNER", help="Only schedules of this user.")
+    str | None, Option(name="--owner", metavar="OWNER", help="Only schedules of this user.")
 ]
 CompletionToken = Annotated[
     str | None,
-    typer.Option("--token", metavar="TOKEN", help="The value of Tickwork-Complete-Token."),
+    Option(name="--token", metavar="TOKEN", help="The value of Tickwork-Complete-Token."),
 ]
-Failed = Annotated[bool, typer.Option("--failed", help="The attempt failed; it is retried.")]
+Failed = Annotated[bool, Option(name="--failed", help="The attempt failed; it is retried.")]
 ErrorText = Annotated[
-    str | None, typer.Option("--error", metavar="TEXT", help="Why it failed; with --failed.")
+    str | None, Option(name="--error", metavar="TEXT", help="Why it failed; with --failed.")
 ]
-NextLimit = Annotated[
-    str | None, typer.Option(metavar="N", help="Maximum number of fires; default 10.")
-]
+NextLimit = Annotated[str | None, Option(metavar="N", help="Maximum number of fires; default 10.")]
 
 
-@app.command("backfill", cls=Command)
+@app.plain_command("backfill")
 def backfill_command(
     schedule: ScheduleName = None,
     since: Since = None,
@@ -104,11 +110,11 @@ def backfill_command(
         print_lines([f"{len(slots)} slots backfilled", *map(iso, slots[:LISTED])])
 
 
-@app.command("firings", cls=Command)
+@app.plain_command("firings")
 def firings_command(
     schedule: ScheduleName = None,
     status: FiringStatusOption = None,
-    limit: Limit = None,
+    limit: LimitText = None,
     database: Database = None,
     tenant: Tenant = None,
     as_json: Json = False,
@@ -157,7 +163,7 @@ def _cell(firing: FiringAnswer, name: str, zone: str | None) -> object:
     return value if zone is None else in_zone(value, zone)
 
 
-@firings.command("complete", cls=Command)
+@firings.plain_command("complete")
 def complete_command(
     token: CompletionToken = None,
     failed: Failed = False,
@@ -179,7 +185,7 @@ def complete_command(
         print_lines([f"attempt {done.attempt} of firing {done.id}: {done.status}"])
 
 
-@app.command("upcoming", cls=Command)
+@app.plain_command("upcoming")
 def upcoming_command(
     schedule: ScheduleName = None,
     limit: NextLimit = None,

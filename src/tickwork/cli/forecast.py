@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Tenant
+from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Option, Tenant
 from tickwork.cli.output import (
     EXIT_BAD_USAGE,
     fail,
@@ -28,17 +26,17 @@ _LINE_LENGTH = 72
 _ROWS_MAX = 10
 
 Hours = Annotated[
-    str | None, typer.Option(metavar="N", help="Hours to look ahead, 1 to 168; default 24.")
+    str | None, Option(metavar="N", help="Hours to look ahead, 1 to 168; default 24.")
 ]
 Window = Annotated[
     str | None,
-    typer.Option(
-        "--window-seconds",
+    Option(
+        name="--window-seconds",
         metavar="SECONDS",
         help="Also show the effect of a fire window of this length.",
     ),
 ]
-AllTenants = Annotated[bool, typer.Option("--all-tenants", help="Count the schedules of all.")]
+AllTenants = Annotated[bool, Option(name="--all-tenants", help="Count the schedules of all.")]
 
 
 def forecast_command(

@@ -7,9 +7,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
-from tickwork.cli.options import Database, Json, Tenant
+from tickwork.cli.command import Group
+from tickwork.cli.options import Argument, Database, Json, Option, Tenant
 from tickwork.cli.output import (
     EXIT_BAD_USAGE,
     EXIT_FAILED,
@@ -19,48 +20,47 @@ from tickwork.cli.output import (
     print_lines,
 )
 from tickwork.cli.store_session import load_settings, required, scope_of, with_context
-from tickwork.cli.typer_commands import Command, Group
 from tickwork.ops.context import Context
 
 if TYPE_CHECKING:
     from tickwork.core.imports import Read
     from tickwork.ops.imports import ImportResult
 
-app = typer.Typer(cls=Group, help="Import schedules: crontab, celery-beat, apscheduler; undo.")
+app = Group(help="Import schedules: crontab, celery-beat, apscheduler; undo.")
 
 _SYSTEM_PLACES = ("/etc/crontab", "/etc/cron.d/")
 
-File = Annotated[str | None, typer.Argument(metavar="FILE", help='Crontab; "-" reads stdin.')]
+File = Annotated[str | None, Argument(metavar="FILE", help='Crontab; "-" reads stdin.')]
 CelerySource = Annotated[
     str | None,
-    typer.Argument(
+    Argument(
         metavar="SOURCE", help="MODULE:APP, the file of beat, or the URL of a Django database."
     ),
 ]
 JobSource = Annotated[
     str | None,
-    typer.Argument(metavar="SOURCE", help="MODULE:SCHEDULER, or the URL of its job store."),
+    Argument(metavar="SOURCE", help="MODULE:SCHEDULER, or the URL of its job store."),
 ]
 ImportName = Annotated[
-    str | None, typer.Option("--name", metavar="NAME", help="Name of the import.")
+    str | None, Option(name="--name", metavar="NAME", help="Name of the import.")
 ]
-UndoName = Annotated[str | None, typer.Argument(metavar="NAME", help="Name of the import.")]
+UndoName = Annotated[str | None, Argument(metavar="NAME", help="Name of the import.")]
 Queue = Annotated[
-    str | None, typer.Option("--queue", metavar="QUEUE", help="Queue of the messages.")
+    str | None, Option(name="--queue", metavar="QUEUE", help="Queue of the messages.")
 ]
 Zone = Annotated[
-    str | None, typer.Option("--timezone", metavar="ZONE", help="Zone of the file; default UTC.")
+    str | None, Option(name="--timezone", metavar="ZONE", help="Zone of the file; default UTC.")
 ]
 System = Annotated[
-    bool, typer.Option("--system", help="Lines have a user, as in /etc/crontab and /etc/cron.d.")
+    bool, Option(name="--system", help="Lines have a user, as in /etc/crontab and /etc/cron.d.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing; show what would happen.")]
+DryRun = Annotated[bool, Option(name="--dry-run", help="Change nothing; show what would happen.")]
 Skip = Annotated[
-    bool, typer.Option("--skip-refused", help="Import the rest if entries are refused.")
+    bool, Option(name="--skip-refused", help="Import the rest if entries are refused.")
 ]
 
 
-@app.command("crontab", cls=Command)
+@app.plain_command("crontab")
 def crontab_command(
     file: File = None,
     timezone: Zone = None,
@@ -89,7 +89,7 @@ def crontab_command(
     )
 
 
-@app.command("celery-beat", cls=Command)
+@app.plain_command("celery-beat")
 def celery_command(
     source: CelerySource = None,
     name: ImportName = None,
@@ -115,7 +115,7 @@ def celery_command(
     )
 
 
-@app.command("apscheduler", cls=Command)
+@app.plain_command("apscheduler")
 def apscheduler_command(
     source: JobSource = None,
     name: ImportName = None,
@@ -141,7 +141,7 @@ def apscheduler_command(
     )
 
 
-@app.command("undo", cls=Command)
+@app.plain_command("undo")
 def undo_command(
     name: UndoName = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
 ) -> None:
@@ -200,7 +200,7 @@ def _run(
         if not is_dry_run:
             advice = "change these entries, or pass --skip-refused"
             print_error(f"nothing was imported: {len(result.refused)} refused; {advice}")
-        raise typer.Exit(EXIT_FAILED)
+        raise click.exceptions.Exit(EXIT_FAILED)
 
 
 def _text(path: str) -> str:

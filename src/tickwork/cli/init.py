@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from tickwork.cli.options import Json
+from tickwork.cli.options import Argument, Json
 from tickwork.cli.output import fail, print_json, print_lines
 
 Folder = Annotated[
     str | None,
-    typer.Argument(metavar="FOLDER", help="Folder to write to; default this one."),
+    Argument(metavar="FOLDER", help="Folder to write to; default this one."),
 ]
 
 _APP = '''\

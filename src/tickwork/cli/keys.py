@@ -4,44 +4,44 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+import click
 
-from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Tenant, Yes
+from tickwork.cli.command import Group
+from tickwork.cli.options import OPTION_OF_FIELD, Argument, Database, Json, Option, Tenant, Yes
 from tickwork.cli.output import EXIT_BAD_USAGE, fail, print_json, print_table
 from tickwork.cli.session import ask
 from tickwork.cli.store_session import confirm, number, required
-from tickwork.cli.typer_commands import Command, Group
 
 if TYPE_CHECKING:
     from tickwork.client.run_answers import CreatedKey
     from tickwork.core.api_key import ApiKey
 
-app = typer.Typer(cls=Group, help="API keys: what programs send with each HTTP request.")
+app = Group(help="API keys: what programs send with each HTTP request.")
 
-KeyId = Annotated[str | None, typer.Argument(metavar="KEY", help="Id of the key.")]
-KeyName = Annotated[str | None, typer.Argument(metavar="NAME", help="What the key is for.")]
+KeyId = Annotated[str | None, Argument(metavar="KEY", help="Id of the key.")]
+KeyName = Annotated[str | None, Argument(metavar="NAME", help="What the key is for.")]
 Scopes = Annotated[
     list[str] | None,
-    typer.Option(
-        "--scope", metavar="SCOPE", help="read, send, consume, manage or admin; repeatable."
+    Option(
+        name="--scope", metavar="SCOPE", help="read, send, consume, manage or admin; repeatable."
     ),
 ]
 Owner = Annotated[
     str | None,
-    typer.Option(metavar="OWNER", help="One user, whose schedules the key is limited to."),
+    Option(metavar="OWNER", help="One user, whose schedules the key is limited to."),
 ]
 Expires = Annotated[
     str | None,
-    typer.Option(
-        "--expires-at",
+    Option(
+        name="--expires-at",
         metavar="TIME",
         help="When the key stops working, such as 2027-01-31T00:00:00Z.",
     ),
 ]
 Keep = Annotated[
     str | None,
-    typer.Option(
-        "--keep-seconds",
+    Option(
+        name="--keep-seconds",
         metavar="SECONDS",
         help="How long the old secret works; default 86400, a day.",
     ),
@@ -58,7 +58,7 @@ _OPTIONS = OPTION_OF_FIELD | {
 }
 
 
-@app.command("create", cls=Command)
+@app.plain_command("create")
 def create_command(
     name: KeyName = None,
     scope: Scopes = None,
@@ -84,7 +84,7 @@ def create_command(
     _print_token(made, as_json=as_json)
 
 
-@app.command("list", cls=Command)
+@app.plain_command("list")
 def list_command(database: Database = None, tenant: Tenant = None, as_json: Json = False) -> None:
     """List keys, oldest first, without their secrets."""
     found = ask(database, tenant, lambda client: client.keys.list(limit=LISTED))
@@ -102,7 +102,7 @@ def list_command(database: Database = None, tenant: Tenant = None, as_json: Json
     print_table(heading, rows, none="there are no keys")
 
 
-@app.command("rotate", cls=Command)
+@app.plain_command("rotate")
 def rotate_command(
     key: KeyId = None,
     keep: Keep = None,
@@ -124,7 +124,7 @@ def rotate_command(
     _print_token(made, as_json=as_json)
 
 
-@app.command("revoke", cls=Command)
+@app.plain_command("revoke")
 def revoke_command(
     key: KeyId = None,
     database: Database = None,
@@ -139,7 +139,7 @@ def revoke_command(
     if as_json:
         print_json(revoked)
     else:
-        typer.echo(f"revoked {revoked.id}")
+        click.echo(f"revoked {revoked.id}")
 
 
 def _status(key: ApiKey) -> str:
@@ -152,4 +152,4 @@ def _print_token(made: CreatedKey, *, as_json: bool) -> None:
     if as_json:
         print_json(made)
     else:
-        typer.echo(made.token)
+        click.echo(made.token)

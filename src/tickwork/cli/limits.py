@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Shared, Tenant
+from tickwork.cli.command import Group
+from tickwork.cli.options import OPTION_OF_FIELD, Argument, Database, Json, Option, Shared, Tenant
 from tickwork.cli.output import print_json, print_lines, print_table
 from tickwork.cli.session import ask
 from tickwork.cli.store_session import number, required, whole_number
-from tickwork.cli.typer_commands import Command, Group
 
-app = typer.Typer(cls=Group, help="Limits that queues and endpoints share: list, put, delete.")
+app = Group(help="Limits that queues and endpoints share: list, put, delete.")
 
-LimitName = Annotated[str | None, typer.Argument(metavar="LIMIT", help="Name of the limit.")]
-Rate = Annotated[str | None, typer.Option(metavar="N", help="Messages in a period.")]
+LimitName = Annotated[str | None, Argument(metavar="LIMIT", help="Name of the limit.")]
+Rate = Annotated[str | None, Option(metavar="N", help="Messages in a period.")]
 Period = Annotated[
     str | None,
-    typer.Option("--period-seconds", metavar="SECONDS", help="Seconds of a period; default 1."),
+    Option(name="--period-seconds", metavar="SECONDS", help="Seconds of a period; default 1."),
 ]
-Concurrency = Annotated[str | None, typer.Option(metavar="N", help="Messages at a time.")]
+Concurrency = Annotated[str | None, Option(metavar="N", help="Messages at a time.")]
 
 LISTED = 1_000
 
@@ -32,7 +30,7 @@ _OPTIONS = OPTION_OF_FIELD | {
 }
 
 
-@app.command("list", cls=Command)
+@app.plain_command("list")
 def list_command(
     database: Database = None, tenant: Tenant = None, shared: Shared = False, as_json: Json = False
 ) -> None:
@@ -46,7 +44,7 @@ def list_command(
     print_table(heading, rows, none="there are no limits")
 
 
-@app.command("put", cls=Command)
+@app.plain_command("put")
 def put_command(
     name: LimitName = None,
     rate: Rate = None,
@@ -78,7 +76,7 @@ def put_command(
         print_lines([f"{which} is set"])
 
 
-@app.command("delete", cls=Command)
+@app.plain_command("delete")
 def delete_command(
     name: LimitName = None,
     database: Database = None,

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from tickwork.cli.options import Database, Json, Limit, QueueName, Tenant
-from tickwork.cli.output import field_lines, local_time, print_json, print_lines
-from tickwork.cli.queues import print_messages
+from tickwork.cli.command import Group
+from tickwork.cli.options import Argument, Database, Json, LimitText, Option, QueueText, Tenant
+from tickwork.cli.output import (
+    Report,
+    field_lines,
+    local_time,
+    print_json,
+    print_lines,
+    print_report,
+)
+from tickwork.cli.queues import message_table
 from tickwork.cli.schedule_output import choice
 from tickwork.cli.session import ask, is_remote, reference_of
 from tickwork.cli.store_session import (
@@ -20,7 +26,6 @@ from tickwork.cli.store_session import (
     whole_number,
     with_context,
 )
-from tickwork.cli.typer_commands import Command, Group
 
 if TYPE_CHECKING:
     from tickwork.client.answers import MessageAnswer
@@ -28,32 +33,32 @@ if TYPE_CHECKING:
     from tickwork.client.run_answers import Wait
     from tickwork.ops.messages import MessageLocation
 
-app = typer.Typer(cls=Group, help="Messages that are not settled yet: list, show, delete.")
+app = Group(help="Messages that are not settled yet: list, show, delete.")
 
 LISTED = 100
 
 State = Annotated[
-    str | None, typer.Option(metavar="STATE", help="Only ready, delayed, claimed or blocked ones.")
+    str | None, Option(metavar="STATE", help="Only ready, delayed, claimed or blocked ones.")
 ]
-Type = Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Only of this type.")]
+Type = Annotated[str | None, Option(name="--type", metavar="TYPE", help="Only of this type.")]
 KeyOption = Annotated[
-    str | None, typer.Option("--key", metavar="KEY", help="Only with this key, which orders them.")
+    str | None, Option(name="--key", metavar="KEY", help="Only with this key, which orders them.")
 ]
 Correlation = Annotated[
     str | None,
-    typer.Option("--correlation-id", metavar="ID", help="Only with this correlation id."),
+    Option(name="--correlation-id", metavar="ID", help="Only with this correlation id."),
 ]
 OlderThan = Annotated[
     str | None,
-    typer.Option("--older-than", metavar="N", help="Only sent at least so many seconds ago."),
+    Option(name="--older-than", metavar="N", help="Only sent at least so many seconds ago."),
 ]
-MessageId = Annotated[str | None, typer.Argument(metavar="ID", help="Id of the message.")]
+MessageId = Annotated[str | None, Argument(metavar="ID", help="Id of the message.")]
 Queue = Annotated[
-    str | None, typer.Option(metavar="QUEUE", help="Queue of the message; default all queues.")
+    str | None, Option(metavar="QUEUE", help="Queue of the message; default all queues.")
 ]
 
 
-@app.command("show", cls=Command)
+@app.plain_command("show")
 def show_command(
     message: MessageId = None,
     queue: Queue = None,
@@ -93,15 +98,15 @@ def _show_on_server(
         print_lines([wait.answer, "", *field_lines(found)])
 
 
-@app.command("list", cls=Command)
+@app.plain_command("list")
 def list_command(
-    name: QueueName = None,
+    name: QueueText = None,
     state: State = None,
     kind: Type = None,
     key: KeyOption = None,
     correlation: Correlation = None,
     older_than: OlderThan = None,
-    limit: Limit = None,
+    limit: LimitText = None,
     database: Database = None,
     tenant: Tenant = None,
     as_json: Json = False,
@@ -125,12 +130,13 @@ def list_command(
             limit=most,
         ),
     )
-    print_messages(found, none="there are no such messages", as_json=as_json)
+    report = Report(found, *message_table(found, "there are no such messages"))
+    print_report(report, as_json=as_json)
 
 
-@app.command("delete", cls=Command)
+@app.plain_command("delete")
 def delete_command(
-    name: QueueName = None,
+    name: QueueText = None,
     message: MessageId = None,
     database: Database = None,
     tenant: Tenant = None,

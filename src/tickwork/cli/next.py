@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
 from tickwork.cli import timing_options
-from tickwork.cli.options import Json
+from tickwork.cli.options import Json, Option
 from tickwork.cli.output import EXIT_FAILED, print_error, print_json, print_lines, refuse
 from tickwork.errors import InvalidInput
 
@@ -24,7 +24,7 @@ MIN_INTERVAL_SECONDS = 1
 _TOUCHED_SHOWN_MAX = 10
 
 PreviewLimit = Annotated[
-    str | None, typer.Option(metavar="N", help="Maximum number of fires, 1-1000; default 5.")
+    str | None, Option(metavar="N", help="Maximum number of fires, 1-1000; default 5.")
 ]
 
 
@@ -44,7 +44,7 @@ def next_command(
         print_error(f"note: {warning}")
     if not preview.fires:
         print_error(f"it will not fire again: {preview.description}")
-        raise typer.Exit(EXIT_FAILED)
+        raise click.exceptions.Exit(EXIT_FAILED)
 
 
 @timing_options.timed()

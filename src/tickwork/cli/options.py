@@ -1,11 +1,56 @@
-"""Options and arguments that several commands share."""
+"""Options and arguments of commands: how one is declared, and those that several commands share.
+
+A parameter of a verb is an option or an argument by its annotation:
+
+    Limit = Annotated[int, Option(metavar="N", help="Maximum number of results.")]
+
+`command.py` makes the option of the command line from it. Its type says how its text is read, its
+default whether it must be given.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-import typer
+from msgspec import Struct
+
+IdKindName = Literal["message", "dead letter", "batch", "schedule", "delivery"]
+NamedKind = IdKindName | Literal["schedule name"]
+"""What has ids that may be given by their last digits; of a schedule also the name."""
+
+
+class Declared(Struct, frozen=True):
+    """What options and arguments have. `fields` are names of it in errors, besides the name of the
+    parameter. `read` turns its text and its name into a value, if the type does not say how. With
+    `id_of` it is an id, which on a database may be given by its last digits."""
+
+    help: str
+    metavar: str | None = None
+    fields: tuple[str, ...] = ()
+    read: Callable[[Any, str], Any] | None = None
+    id_of: NamedKind | None = None
+    name: str | None = None
+    database_only: str | None = None
+
+
+class Option(Declared, frozen=True):
+    """An option. `name` is `--` and the name of the parameter, unless it is given. What only works
+    on a database says in `database_only` what to do on a server."""
+
+
+class Argument(Declared, frozen=True):
+    """An argument, by position; errors name it by its metavar."""
+
+
+class Connection(NamedTuple):
+    """Where a command works and for whom, as it was given."""
+
+    database: str | None = None
+    tenant: str | None = None
+    shared: bool = False
+
 
 CHOSEN_APP: ContextVar[str | None] = ContextVar("chosen_app", default=None)
 """The value of --app while a command runs."""
@@ -22,35 +67,24 @@ NO_SERVER = ChosenServer()
 CHOSEN_SERVER: ContextVar[ChosenServer] = ContextVar("chosen_server", default=NO_SERVER)
 """The values of --server and --api-key while a command runs."""
 
-Database = Annotated[
-    str | None, typer.Option(metavar="URL", help="Database to use; default sqlite:///tickwork.db.")
-]
-"""Every command with this option also has --app, --server and --api-key (`typer_commands`)."""
+Yes = Annotated[bool, Option("Skip the confirmation.")]
+Limit = Annotated[int, Option("Maximum number of results.", "N")]
+QueueName = Annotated[str, Argument("Name of the queue.", "QUEUE", fields=("queue", "name"))]
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Tenant = Annotated[
-    str | None, typer.Option(metavar="TENANT", help='Tenant to act for; default "default".')
-]
-Shared = Annotated[
-    bool, typer.Option("--shared", help="Use the shared queue, with the messages of all tenants.")
-]
-Yes = Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")]
-Limit = Annotated[str | None, typer.Option(metavar="N", help="Maximum number of results.")]
-After = Annotated[str | None, typer.Option(metavar="ID", help="Start after this id.")]
-
+# Of commands that are not declared yet.
+Database = Annotated[str | None, Option("Database to use; default sqlite:///tickwork.db.", "URL")]
+Json = Annotated[bool, Option("Print JSON.", name="--json")]
+Tenant = Annotated[str | None, Option('Tenant to act for; default "default".', "TENANT")]
+Shared = Annotated[bool, Option("Use the shared queue, with the messages of all tenants.")]
+LimitText = Annotated[str | None, Option("Maximum number of results.", "N")]
+After = Annotated[str | None, Option("Start after this id.", "ID")]
 Watch = Annotated[
-    str | None,
-    typer.Option(
-        "--watch", metavar="SECONDS", help="Show it again and again, with this pause, until Ctrl-C."
-    ),
+    str | None, Option("Show it again and again, with this pause, until Ctrl-C.", "SECONDS")
 ]
-
-QueueName = Annotated[str | None, typer.Argument(metavar="QUEUE", help="Name of the queue.")]
-LetterId = Annotated[str | None, typer.Argument(metavar="ID", help="Id of the dead letter.")]
-ScheduleName = Annotated[
-    str | None, typer.Argument(metavar="SCHEDULE", help="Id or name of the schedule.")
-]
-BatchId = Annotated[str | None, typer.Argument(metavar="ID", help="Id of the batch.")]
+QueueText = Annotated[str | None, Argument("Name of the queue.", "QUEUE")]
+LetterId = Annotated[str | None, Argument("Id of the dead letter.", "ID")]
+ScheduleName = Annotated[str | None, Argument("Id or name of the schedule.", "SCHEDULE")]
+BatchId = Annotated[str | None, Argument("Id of the batch.", "ID")]
 
 OPTION_OF_FIELD = {
     "database": "--database",

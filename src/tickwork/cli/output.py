@@ -13,10 +13,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NoReturn
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 from uuid import UUID
 
-import typer
+import click
 
 from tickwork.cli.options import CHOSEN_SERVER
 from tickwork.errors import InvalidInput
@@ -24,22 +25,85 @@ from tickwork.errors import InvalidInput
 if TYPE_CHECKING:
     from msgspec import Struct
 
+T = TypeVar("T")
+
 _CONTROL_CHARACTERS = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 """Control characters, line separators, direction marks and lone surrogates."""
 
 
+class Table(NamedTuple):
+    """A table to print; `none` is what to print if it has no rows."""
+
+    heading: Sequence[str]
+    rows: Iterable[Sequence[object]]
+    none: str = ""
+
+
+Shown = Iterable[str | Table]
+"""What people see: lines and tables."""
+
+Show = Callable[[T], Shown]
+
+
+class Report:
+    """What a command answers: a value for --json, otherwise lines and tables; and how it ends."""
+
+    def __init__(
+        self, value: object, *shown: str | Table, exit_code: int = 0, error: str | None = None
+    ) -> None:
+        self.value, self.shown = value, shown
+        self.exit_code, self.error = exit_code, error
+
+
+Cell = str | Callable[[Any], object]
+"""What is in a column: an attribute of the record, such as `counts.ready`, or what a function makes
+of the record."""
+
+
+def columns(*cells: str | tuple[str, Cell], none: str) -> Show[Iterable[Any]]:
+    """Shows records as a table: the heading of each column and its cells, which are the attribute
+    of that name unless they are given."""
+    pairs = [(cell, cell) if isinstance(cell, str) else cell for cell in cells]
+    heading = [name for name, _ in pairs]
+    values = [attrgetter(cell) if isinstance(cell, str) else cell for _, cell in pairs]
+
+    def show(records: Iterable[Any]) -> Shown:
+        return [Table(heading, [[value(record) for value in values] for record in records], none)]
+
+    return show
+
+
+def print_report(report: Report, *, as_json: bool) -> None:
+    """Prints a report: its value or what people see, and its error."""
+    if as_json:
+        print_json(report.value)
+    else:
+        print_shown(report.shown)
+    if report.error is not None:
+        print_error(report.error)
+
+
+def print_shown(shown: Shown) -> None:
+    """Prints lines and tables."""
+    for part in shown:
+        if isinstance(part, Table):
+            print_table(part.heading, part.rows, none=part.none)
+        else:
+            print_lines([part])
+
+
 def print_json(value: object) -> None:
     """Prints a value as indented JSON."""
     import msgspec
 
-    typer.echo(msgspec.json.format(json_text(value)))
+    click.echo(msgspec.json.format(json_text(value)))
 
 
 def print_json_line(value: object) -> None:
     """Prints a value as JSON on one line."""
-    typer.echo(json_text(value))
+    click.echo(json_text(value))
 
 
 def json_text(value: object) -> str:
@@ -55,7 +119,7 @@ def json_text(value: object) -> str:
 
 def print_lines(lines: Iterable[str]) -> None:
     """Prints lines with control characters escaped."""
-    typer.echo("\n".join(map(escape_controls, lines)))
+    click.echo("\n".join(map(escape_controls, lines)))
 
 
 def escape_controls(text: str) -> str:
@@ -77,7 +141,7 @@ def print_table(heading: Sequence[str], rows: Iterable[Sequence[object]], *, non
     else:
         paint = _plain if os.environ.get("NO_COLOR") else _coloured
         # The cells are escaped already; colours must not be.
-        typer.echo("\n".join(table(heading, with_short_ids(rows), paint)))
+        click.echo("\n".join(table(heading, with_short_ids(rows), paint)))
 
 
 def with_short_ids(rows: Sequence[Sequence[object]]) -> list[list[object]]:
@@ -123,9 +187,9 @@ def _plain(text: str, _value: str | None) -> str:
 def _coloured(text: str, value: str | None) -> str:
     """Returns a padded cell in the colour of its value; a heading has none and is bold."""
     if value is None:
-        return typer.style(text, bold=True)
+        return click.style(text, bold=True)
     colour = _COLOURS.get(value)
-    return text if colour is None else typer.style(text, fg=colour)
+    return text if colour is None else click.style(text, fg=colour)
 
 
 _ID_DIGITS_MIN = 8
@@ -245,24 +309,25 @@ def _cell(value: object) -> str:
 
 EXIT_FAILED = 1
 EXIT_BAD_USAGE = 2
+EXIT_INTERRUPTED = 130
 
 
 def print_error(sentence: str) -> None:
     """Prints one line on stderr."""
-    typer.echo(f"tickwork: {escape_controls(' '.join(sentence.split()))}", err=True)
+    click.echo(f"tickwork: {escape_controls(' '.join(sentence.split()))}", err=True)
 
 
 def fail(sentence: str, *, code: int = EXIT_FAILED) -> NoReturn:
     """Prints the reason and exits."""
     print_error(sentence)
-    raise typer.Exit(code)
+    raise click.exceptions.Exit(code)
 
 
 def refuse(error: InvalidInput, names: Mapping[str, str]) -> NoReturn:
     """Prints every fault under the name of its option and exits."""
     for sentence in _sentences(error, names):
         print_error(sentence)
-    raise typer.Exit(EXIT_BAD_USAGE)
+    raise click.exceptions.Exit(EXIT_BAD_USAGE)
 
 
 def _sentences(error: InvalidInput, names: Mapping[str, str]) -> Iterable[str]:

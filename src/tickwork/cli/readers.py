@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Tenant
+from tickwork.cli.command import Group
+from tickwork.cli.options import OPTION_OF_FIELD, Argument, Database, Json, Tenant
 from tickwork.cli.output import print_json, print_lines, print_table
 from tickwork.cli.store_session import required, with_context
-from tickwork.cli.typer_commands import Command, Group
 
-app = typer.Typer(
-    cls=Group, help="Roles of PostgreSQL that read one tenant, for reports: list, grant, revoke."
-)
+app = Group(help="Roles of PostgreSQL that read one tenant, for reports: list, grant, revoke.")
 
 RoleName = Annotated[
-    str | None, typer.Argument(metavar="ROLE", help="Name of a role of the PostgreSQL server.")
+    str | None, Argument(metavar="ROLE", help="Name of a role of the PostgreSQL server.")
 ]
 
 _OPTIONS = OPTION_OF_FIELD | {"role": "ROLE", "tenant": "--tenant"}
 
 
-@app.command("list", cls=Command)
+@app.plain_command("list")
 def list_command(database: Database = None, as_json: Json = False) -> None:
     """List the roles, and the tenant that each may read."""
     from tickwork.core.model import SYSTEM
@@ -38,7 +34,7 @@ def list_command(database: Database = None, as_json: Json = False) -> None:
         print_table(("role", "tenant"), rows, none="there are no readers")
 
 
-@app.command("grant", cls=Command)
+@app.plain_command("grant")
 def grant_command(
     role: RoleName = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
 ) -> None:
@@ -56,7 +52,7 @@ def grant_command(
         print_lines([f"{which} may read tenant {whose}"])
 
 
-@app.command("revoke", cls=Command)
+@app.plain_command("revoke")
 def revoke_command(role: RoleName = None, database: Database = None, as_json: Json = False) -> None:
     """Take from a role what it may read."""
     from tickwork.core.model import SYSTEM

@@ -13,8 +13,9 @@ from shutil import which
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
-import typer
+import click
 
+from tickwork.cli.options import Argument, Option
 from tickwork.cli.output import EXIT_BAD_USAGE, EXIT_FAILED, fail, refuse
 from tickwork.cli.store_session import warn_of_variables
 from tickwork.errors import InvalidInput, TickworkError
@@ -29,57 +30,53 @@ DEBUG_VARIABLE = "TICKWORK_DEBUG"
 
 Target = Annotated[
     str | None,
-    typer.Argument(metavar="MODULE:APP", help="Import path of the app, such as shop:app."),
+    Argument(metavar="MODULE:APP", help="Import path of the app, such as shop:app."),
 ]
 Roles = Annotated[
     str | None,
-    typer.Option(
-        metavar="ROLES", help="Roles: api, http, scheduler, worker; default scheduler,worker."
-    ),
+    Option(metavar="ROLES", help="Roles: api, http, scheduler, worker; default scheduler,worker."),
 ]
 Host = Annotated[
     str | None,
-    typer.Option(metavar="ADDRESS", help="Address the API listens on; default 127.0.0.1."),
+    Option(metavar="ADDRESS", help="Address the API listens on; default 127.0.0.1."),
 ]
 Port = Annotated[
-    str | None, typer.Option(metavar="N", help="Port of the API, with the role api; default 8080.")
+    str | None, Option(metavar="N", help="Port of the API, with the role api; default 8080.")
 ]
 HttpPort = Annotated[
     str | None,
-    typer.Option(metavar="N", help="Port of HTTP handlers, with the role http; default 8090."),
+    Option(metavar="N", help="Port of HTTP handlers, with the role http; default 8090."),
 ]
 LogFormat = Annotated[
     str | None,
-    typer.Option(
-        metavar="FORMAT", help="Log format: json or console; default console on a terminal."
-    ),
+    Option(metavar="FORMAT", help="Log format: json or console; default console on a terminal."),
 ]
 LogLevel = Annotated[
     str | None,
-    typer.Option(metavar="LEVEL", help="Log level: debug, info, warning, error; default info."),
+    Option(metavar="LEVEL", help="Log level: debug, info, warning, error; default info."),
 ]
 MetricsPort = Annotated[
     str | None,
-    typer.Option(metavar="N", help="Port to serve metrics on; 0 for any free port; default off."),
+    Option(metavar="N", help="Port to serve metrics on; 0 for any free port; default off."),
 ]
 MetricsHost = Annotated[
     str | None,
-    typer.Option(metavar="ADDRESS", help="Address to serve metrics on; default 127.0.0.1."),
+    Option(metavar="ADDRESS", help="Address to serve metrics on; default 127.0.0.1."),
 ]
 DrainSeconds = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="N", help="Seconds running handlers may take to finish on shutdown; default 30."
     ),
 ]
 WaitSeconds = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="N", help="Seconds to wait for a database that is away; default: until it is back."
     ),
 ]
 Debug = Annotated[
-    bool, typer.Option("--debug", help="Show the traceback of a module that cannot be imported.")
+    bool, Option(name="--debug", help="Show the traceback of a module that cannot be imported.")
 ]
 
 
@@ -146,7 +143,7 @@ def fail_start(error: TickworkError, settings: Settings) -> NoReturn:
     LogSetUp(settings.log_format, settings.log_level).apply()
     event = LogEvent("the process could not start", error=str(error), code=error.code)
     logging.getLogger("tickwork").error(event)
-    raise typer.Exit(EXIT_FAILED)
+    raise click.exceptions.Exit(EXIT_FAILED)
 
 
 def _print_commands(app: Tickwork, target: str, settings: Settings) -> None:
@@ -208,7 +205,7 @@ def _import(name: str, debug: bool, debug_option: str) -> ModuleType:
         if isinstance(error, ModuleNotFoundError) and _is_missing(error, name):
             fail(f"MODULE:APP: there is no module {name}", code=EXIT_BAD_USAGE)
         if debug:
-            typer.echo("".join(traceback.format_exception(error)), nl=False, err=True)
+            click.echo("".join(traceback.format_exception(error)), nl=False, err=True)
         what = f"{type(error).__name__}: {error}".removesuffix(": ")
         hint = "" if debug else f"; {debug_option} shows the traceback"
         fault = f"importing {name} failed: {what}{error_location(error)}{hint}"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from tickwork.cli import timing_options
-from tickwork.cli.options import After, Database, Json, Limit, ScheduleName, Tenant, Yes
+from tickwork.cli.command import Group
+from tickwork.cli.options import After, Database, Json, LimitText, Option, ScheduleName, Tenant, Yes
 from tickwork.cli.output import (
     EXIT_BAD_USAGE,
     fail,
@@ -21,7 +20,6 @@ from tickwork.cli.output import (
 from tickwork.cli.schedule_output import choice, json_of, object_of, show
 from tickwork.cli.session import after_of, ask, is_remote, named_schedule
 from tickwork.cli.store_session import confirm, whole_number
-from tickwork.cli.typer_commands import Command, Group
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -29,8 +27,7 @@ if TYPE_CHECKING:
     from tickwork.client.client import Client
 
 
-app = typer.Typer(
-    cls=Group,
+app = Group(
     help="Schedules: list, create, update, pause, resume, trigger, backfill, firings.",
 )
 
@@ -38,52 +35,48 @@ LISTED = 100
 
 Status = Annotated[
     str | None,
-    typer.Option(
-        metavar="STATUS", help="Only this status: active, paused, completed, parked, deleted."
-    ),
+    Option(metavar="STATUS", help="Only this status: active, paused, completed, parked, deleted."),
 ]
 By = Annotated[
     str | None,
-    typer.Option(
-        "--order", metavar="ORDER", help="Sort order: created (default), name, next_due_at."
+    Option(
+        name="--order", metavar="ORDER", help="Sort order: created (default), name, next_due_at."
     ),
 ]
-Queue = Annotated[
-    str | None, typer.Option(metavar="QUEUE", help="Queue that receives its messages.")
-]
+Queue = Annotated[str | None, Option(metavar="QUEUE", help="Queue that receives its messages.")]
 Url = Annotated[
     str | None,
-    typer.Option("--target-url", metavar="URL", help="URL that receives its webhooks, signed."),
+    Option(name="--target-url", metavar="URL", help="URL that receives its webhooks, signed."),
 ]
 ToEndpoint = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Endpoint that receives its webhooks.")
+    str | None, Option(metavar="NAME", help="Endpoint that receives its webhooks.")
 ]
 MessageType = Annotated[
-    str | None, typer.Option("--message-type", metavar="TYPE", help="Type of its messages.")
+    str | None, Option(name="--message-type", metavar="TYPE", help="Type of its messages.")
 ]
-Payload = Annotated[str | None, typer.Option(metavar="JSON", help="Body of its messages.")]
-Name = Annotated[str | None, typer.Option(metavar="NAME", help="Unique name of the schedule.")]
-Owner = Annotated[str | None, typer.Option(metavar="OWNER", help="Only schedules of this user.")]
+Payload = Annotated[str | None, Option(metavar="JSON", help="Body of its messages.")]
+Name = Annotated[str | None, Option(metavar="NAME", help="Unique name of the schedule.")]
+Owner = Annotated[str | None, Option(metavar="OWNER", help="Only schedules of this user.")]
 NamePrefix = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="Only schedules whose name starts with this.")
+    str | None, Option(metavar="TEXT", help="Only schedules whose name starts with this.")
 ]
 Metadata = Annotated[
-    str | None, typer.Option(metavar="JSON", help="Only schedules with these metadata values.")
+    str | None, Option(metavar="JSON", help="Only schedules with these metadata values.")
 ]
 Fields = Annotated[
     str | None,
-    typer.Option(metavar="JSON", help="Further fields of the API; null removes a field."),
+    Option(metavar="JSON", help="Further fields of the API; null removes a field."),
 ]
 
 
-@app.command("list", cls=Command)
+@app.plain_command("list")
 def list_command(
     status: Status = None,
     order: By = None,
     owner: Owner = None,
     name_prefix: NamePrefix = None,
     metadata: Metadata = None,
-    limit: Limit = None,
+    limit: LimitText = None,
     after: After = None,
     database: Database = None,
     tenant: Tenant = None,
@@ -117,7 +110,7 @@ def list_command(
     print_table(heading, _rows(found), none="there are no schedules")
 
 
-@app.command("show", cls=Command)
+@app.plain_command("show")
 def show_command(
     schedule: ScheduleName = None,
     database: Database = None,
@@ -129,7 +122,7 @@ def show_command(
     show(database, tenant, lambda client: client.schedules.get(reference), as_json=as_json)
 
 
-@app.command("create", cls=Command)
+@app.plain_command("create")
 @timing_options.timed(without="begin")
 def create_command(
     options: timing_options.TimingOptions = timing_options.NO_OPTIONS,
@@ -162,7 +155,7 @@ def create_command(
     )
 
 
-@app.command("update", cls=Command)
+@app.plain_command("update")
 @timing_options.timed(without="begin")
 def update_command(
     schedule: ScheduleName = None,
@@ -201,7 +194,6 @@ def update_command(
 def _register(operation: str, help_text: str) -> None:
     """Registers a command that runs one verb on a schedule and shows the result."""
 
-    @app.command(operation, cls=Command, help=help_text)
     def command(
         schedule: ScheduleName = None,
         database: Database = None,
@@ -216,13 +208,16 @@ def _register(operation: str, help_text: str) -> None:
             as_json=as_json,
         )
 
+    command.__doc__ = help_text
+    app.plain_command(operation)(command)
+
 
 _register("pause", "Pause a schedule and withdraw the slots that no worker has started.")
 _register("resume", "Resume a paused or parked schedule from now on.")
 _register("trigger", "Fire a schedule once, now, as an extra run.")
 
 
-@app.command("delete", cls=Command)
+@app.plain_command("delete")
 def delete_command(
     schedule: ScheduleName = None,
     yes: Yes = False,

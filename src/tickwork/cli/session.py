@@ -10,15 +10,15 @@ import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import typer
+import click
 
-from tickwork.cli.options import CHOSEN_APP, CHOSEN_SERVER, OPTION_OF_FIELD
+from tickwork.cli.options import CHOSEN_APP, CHOSEN_SERVER, OPTION_OF_FIELD, IdKindName
 from tickwork.cli.output import EXIT_BAD_USAGE, fail
 from tickwork.cli.store_session import (
-    IdKindName,
     chosen_engine,
     id_text,
     identity,
@@ -34,8 +34,11 @@ if TYPE_CHECKING:
     from tickwork.app.payloads import PayloadOf
     from tickwork.client.client import Client
     from tickwork.core.model import Scope
+    from tickwork.ops.context import Context
 
 T = TypeVar("T")
+
+_LOCAL: ContextVar[Context | None] = ContextVar("local", default=None)
 
 RETRY_SECONDS = 5.0
 """Seconds for which a command tries to reach its server."""
@@ -87,6 +90,7 @@ async def client_of(
 async def _app_on(database: str | None, scope: Scope, *, create: bool) -> AsyncIterator[Client]:
     from tickwork.cli.local import as_client
     from tickwork.facade.app import Tickwork, engine_of
+    from tickwork.ops.context import Context
 
     settings = load_settings(database)
     app = Tickwork(
@@ -98,8 +102,14 @@ async def _app_on(database: str | None, scope: Scope, *, create: bool) -> AsyncI
     engine.own_scope = scope
     engine.registry.types_of_others = chosen_types(scope)
     async with opened_store(settings, scope, create=create) as store:
+        _LOCAL.set(Context(store, scope))
         with engine.stores.using(store):
             yield as_client(app)
+
+
+def local_context() -> Context | None:
+    """The context of the database that the client of `ask` works on; None on a server."""
+    return _LOCAL.get()
 
 
 def chosen_types(scope: Scope) -> PayloadOf:
@@ -132,7 +142,7 @@ def api_key() -> str | None:
     given = CHOSEN_SERVER.get().key or os.environ.get("TICKWORK_KEY")
     if given == KEY_PROMPT:
         if sys.stdin.isatty():
-            text: str = typer.prompt("API key", hide_input=True, err=True)
+            text: str = click.prompt("API key", hide_input=True, err=True)
             return text.strip()
         return sys.stdin.readline().strip()
     if given is None or not given.startswith("@"):

@@ -8,27 +8,26 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import typer
+import click
 
-from tickwork.cli.options import CHOSEN_APP, CHOSEN_SERVER, OPTION_OF_FIELD
+from tickwork.cli.options import CHOSEN_APP, CHOSEN_SERVER, OPTION_OF_FIELD, IdKindName, NamedKind
 from tickwork.cli.output import EXIT_BAD_USAGE, escape_controls, fail, print_error, refuse
 from tickwork.core.answers.ids import Prefix, public_id, with_prefixes
 from tickwork.errors import InvalidInput, TickworkError
-from tickwork.ops.context import Context
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from tickwork.core.model import Scope
     from tickwork.engine.app_engine import AppEngine
+    from tickwork.ops.context import Context
     from tickwork.ops.stores import Store
     from tickwork.wiring import Settings
 
 T = TypeVar("T")
 
-IdKindName = Literal["message", "dead letter", "batch", "schedule", "delivery"]
 
 _WHOLE_ID_DIGITS = 32
 _SETTINGS_OF_AN_APP = ("database", "database_direct", "min_interval_seconds")
@@ -105,6 +104,7 @@ async def opened_store(
     """The store of these settings, while the block runs. Changes are recorded as those of the
     user of this machine."""
     from tickwork.ops.audit import ACTOR
+    from tickwork.ops.context import Context
     from tickwork.ops.tenants import get_tenant
     from tickwork.wiring import open_store
 
@@ -202,6 +202,23 @@ def identity(
     )
 
 
+async def whole_id(context: Context | None, kind: NamedKind, text: str, name: str) -> str:
+    """The id that a text names, as users write ids. On a database its last digits are enough, and
+    fit one thing; a server gets the text. Exits if the text is no id."""
+    from tickwork.core.model import IdKind
+    from tickwork.ops.ids import PREFIX_OF_KIND, find_id, find_schedule_id, parse_short_id
+
+    if kind == "schedule name":
+        digits = parse_short_id(text)
+        if context is None or digits is None or len(digits) == _WHOLE_ID_DIGITS:
+            return text
+        return public_id(Prefix.SCHEDULE, await find_schedule_id(context, text))
+    if context is None:
+        return id_text(text, name)
+    found = await find_id(context, IdKind(kind), id_text(text, name))
+    return public_id(PREFIX_OF_KIND[IdKind(kind)], found)
+
+
 def schedule_reference(value: str | None, database: str | None, scope: Scope) -> str:
     """Returns the name or id of a schedule that must be given. The last digits of an id become the
     whole id."""
@@ -239,10 +256,10 @@ def confirm(question: str, *, yes: bool) -> None:
     """Asks on stderr for confirmation and exits unless the answer is yes."""
     if yes:
         return
-    typer.echo(f"{escape_controls(question)} [y/N] ", nl=False, err=True)
+    click.echo(f"{escape_controls(question)} [y/N] ", nl=False, err=True)
     answer = sys.stdin.readline()
     if not answer:
-        typer.echo(err=True)
+        click.echo(err=True)
         fail("nothing was done; pass --yes to skip the question")
     if answer.strip().lower() not in ("y", "yes"):
         fail("nothing was done")

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, QueueName, Tenant
+from tickwork.cli.command import Group
+from tickwork.cli.options import OPTION_OF_FIELD, Argument, Database, Json, QueueText, Tenant
 from tickwork.cli.output import print_json, print_lines, print_table
 from tickwork.cli.session import ask
 from tickwork.cli.store_session import required
-from tickwork.cli.typer_commands import Command, Group
 
-app = typer.Typer(cls=Group, help="Subscriptions of queues to types: list, create, delete.")
+app = Group(help="Subscriptions of queues to types: list, create, delete.")
 
 LISTED = 1_000
 
 Types = Annotated[
     str | None,
-    typer.Argument(metavar="TYPES", help="A type, a prefix such as order.*, or * for all."),
+    Argument(metavar="TYPES", help="A type, a prefix such as order.*, or * for all."),
 ]
 
 _OPTIONS = OPTION_OF_FIELD | {"types": "TYPES", "queue": "QUEUE"}
 
 
-@app.command("list", cls=Command)
+@app.plain_command("list")
 def list_command(database: Database = None, tenant: Tenant = None, as_json: Json = False) -> None:
     """List the subscriptions by types and queue."""
     found = ask(database, tenant, lambda client: client.subscriptions.list(limit=LISTED))
@@ -35,10 +33,10 @@ def list_command(database: Database = None, tenant: Tenant = None, as_json: Json
     print_table(("types", "queue"), rows, none="there are no subscriptions")
 
 
-@app.command("create", cls=Command)
+@app.plain_command("create")
 def create_command(
     types: Types = None,
-    name: QueueName = None,
+    name: QueueText = None,
     database: Database = None,
     tenant: Tenant = None,
     as_json: Json = False,
@@ -54,10 +52,10 @@ def create_command(
         print_lines([f"{queue} gets copies of {which}"])
 
 
-@app.command("delete", cls=Command)
+@app.plain_command("delete")
 def delete_command(
     types: Types = None,
-    name: QueueName = None,
+    name: QueueText = None,
     database: Database = None,
     tenant: Tenant = None,
     as_json: Json = False,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+import click
 
-from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Yes
+from tickwork.cli.command import Group
+from tickwork.cli.options import OPTION_OF_FIELD, Argument, Database, Json, Option, Yes
 from tickwork.cli.output import field_lines, print_json, print_lines, print_table
 from tickwork.cli.session import ask
 from tickwork.cli.store_session import confirm, number, required, whole_number
-from tickwork.cli.typer_commands import Command, Group
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -18,78 +18,80 @@ if TYPE_CHECKING:
     from tickwork.client.client import Client
     from tickwork.core.model import Tenant
 
-app = typer.Typer(cls=Group, help="Tenants: who shares this database.")
+app = Group(help="Tenants: who shares this database.")
 
-TenantId = Annotated[str | None, typer.Argument(metavar="TENANT", help="Id of the tenant.")]
+TenantId = Annotated[str | None, Argument(metavar="TENANT", help="Id of the tenant.")]
 Weight = Annotated[
-    str | None, typer.Option(metavar="N", help="Share of shared queues, 1 to 1000; default 1.")
+    str | None, Option(metavar="N", help="Share of shared queues, 1 to 1000; default 1.")
 ]
 MinInterval = Annotated[
     str | None,
-    typer.Option(
-        "--min-interval-seconds", metavar="SECONDS", help="Shortest interval of a schedule."
+    Option(
+        name="--min-interval-seconds", metavar="SECONDS", help="Shortest interval of a schedule."
     ),
 ]
 OwnerMinInterval = Annotated[
     str | None,
-    typer.Option(
-        "--owner-min-interval-seconds",
+    Option(
+        name="--owner-min-interval-seconds",
         metavar="SECONDS",
         help="Shortest interval of a schedule that has an owner.",
     ),
 ]
-SchedulesMax = Annotated[str | None, typer.Option(metavar="N", help="Most schedules it may have.")]
+SchedulesMax = Annotated[str | None, Option(metavar="N", help="Most schedules it may have.")]
 OwnerSchedulesMax = Annotated[
-    str | None, typer.Option(metavar="N", help="Most schedules that one owner may have.")
+    str | None, Option(metavar="N", help="Most schedules that one owner may have.")
 ]
 SchedulesRate = Annotated[
     str | None,
-    typer.Option(
-        "--schedules-per-second", metavar="N", help="Most schedules it may create a second."
+    Option(
+        name="--schedules-per-second", metavar="N", help="Most schedules it may create a second."
     ),
 ]
 MessagesRate = Annotated[
     str | None,
-    typer.Option("--messages-per-second", metavar="N", help="Most messages it may send a second."),
+    Option(name="--messages-per-second", metavar="N", help="Most messages it may send a second."),
 ]
 RequestsRate = Annotated[
     str | None,
-    typer.Option(
-        "--requests-per-second", metavar="N", help="Most HTTP requests its keys may make a second."
+    Option(
+        name="--requests-per-second",
+        metavar="N",
+        help="Most HTTP requests its keys may make a second.",
     ),
 ]
 PayloadMax = Annotated[
     str | None,
-    typer.Option("--payload-bytes-max", metavar="BYTES", help="Largest body it may send."),
+    Option(name="--payload-bytes-max", metavar="BYTES", help="Largest body it may send."),
 ]
 BacklogMax = Annotated[
-    str | None, typer.Option(metavar="N", help="Most messages it may have in all queues.")
+    str | None, Option(metavar="N", help="Most messages it may have in all queues.")
 ]
 ClaimedMax = Annotated[
-    str | None, typer.Option(metavar="N", help="Most messages that may run at a time.")
+    str | None, Option(metavar="N", help="Most messages that may run at a time.")
 ]
 EmailsPerDay = Annotated[
-    str | None, typer.Option(metavar="N", help="Most emails it may send in a day of UTC.")
+    str | None, Option(metavar="N", help="Most emails it may send in a day of UTC.")
 ]
-QueuesMax = Annotated[str | None, typer.Option(metavar="N", help="Most queues it may have.")]
+QueuesMax = Annotated[str | None, Option(metavar="N", help="Most queues it may have.")]
 EndpointsMax = Annotated[
-    str | None, typer.Option(metavar="N", help="Most endpoints it may have; default 1000.")
+    str | None, Option(metavar="N", help="Most endpoints it may have; default 1000.")
 ]
 SubscriptionsMax = Annotated[
-    str | None, typer.Option(metavar="N", help="Most subscriptions it may have; default 1000.")
+    str | None, Option(metavar="N", help="Most subscriptions it may have; default 1000.")
 ]
 SessionsMax = Annotated[
     str | None,
-    typer.Option(metavar="N", help="Most sessions of the console; default 10000."),
+    Option(metavar="N", help="Most sessions of the console; default 10000."),
 ]
 OwnerTarget = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         metavar="TARGET", help="Target its owners may use, such as queue:reminders; repeatable."
     ),
 ]
 Unlimited = Annotated[
-    bool, typer.Option("--reset", help="Remove the limits that are not given, instead of keeping.")
+    bool, Option(name="--reset", help="Remove the limits that are not given, instead of keeping.")
 ]
 
 LISTED = 1_000
@@ -116,7 +118,7 @@ _OPTIONS = OPTION_OF_FIELD | {
 }
 
 
-@app.command("create", cls=Command)
+@app.plain_command("create")
 def create_command(
     tenant: TenantId = None,
     weight: Weight = None,
@@ -172,7 +174,7 @@ def create_command(
     )
 
 
-@app.command("list", cls=Command)
+@app.plain_command("list")
 def list_command(database: Database = None, as_json: Json = False) -> None:
     """List tenants by id."""
     found = ask(database, None, lambda client: client.tenants.list(limit=LISTED))
@@ -192,7 +194,7 @@ def list_command(database: Database = None, as_json: Json = False) -> None:
     print_table(heading, rows, none="there are no tenants")
 
 
-@app.command("show", cls=Command)
+@app.plain_command("show")
 def show_command(tenant: TenantId = None, database: Database = None, as_json: Json = False) -> None:
     """Show a tenant and its limits."""
     tenant_id = required(tenant, "TENANT")
@@ -203,7 +205,7 @@ def show_command(tenant: TenantId = None, database: Database = None, as_json: Js
         print_lines(field_lines(found))
 
 
-@app.command("limits", cls=Command)
+@app.plain_command("limits")
 def limits_command(
     tenant: TenantId = None,
     weight: Weight = None,
@@ -257,7 +259,7 @@ def limits_command(
     )  # fmt: skip
 
 
-@app.command("suspend", cls=Command)
+@app.plain_command("suspend")
 def suspend_command(
     tenant: TenantId = None, database: Database = None, yes: Yes = False, as_json: Json = False
 ) -> None:
@@ -267,7 +269,7 @@ def suspend_command(
     _run(database, lambda client: client.tenants.suspend(tenant_id), "suspended", as_json=as_json)
 
 
-@app.command("resume", cls=Command)
+@app.plain_command("resume")
 def resume_command(
     tenant: TenantId = None, database: Database = None, as_json: Json = False
 ) -> None:
@@ -302,4 +304,4 @@ def _run(
     if as_json:
         print_json(tenant)
     else:
-        typer.echo(f"{done} {tenant.id}")
+        click.echo(f"{done} {tenant.id}")

@@ -12,57 +12,53 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Annotated, Any, get_type_hints
 
-import typer
 from msgspec import Struct, structs
 
+from tickwork.cli.options import Argument, Option
 from tickwork.errors import FieldError, InvalidInput
 
 Expr = Annotated[
     list[str] | None,
-    typer.Argument(metavar="EXPR", help='Cron expression in quotes, such as "0 9 * * 1-5".'),
+    Argument(metavar="EXPR", help='Cron expression in quotes, such as "0 9 * * 1-5".'),
 ]
 Zone = Annotated[
     str | None,
-    typer.Option("--timezone", metavar="ZONE", help="IANA time zone of the rule; default UTC."),
+    Option(name="--timezone", metavar="ZONE", help="IANA time zone of the rule; default UTC."),
 ]
 From = Annotated[
     str | None,
-    typer.Option("--from", metavar="ISO", help="Show fires after this time; default now."),
+    Option(name="--from", metavar="ISO", help="Show fires after this time; default now."),
 ]
 DstGap = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="run_after|shift|skip",
         help="What to do when a local time is skipped; default run_after.",
     ),
 ]
 DstOverlap = Annotated[
     str | None,
-    typer.Option(
-        metavar="first|last|both", help="Which one to use when a local time occurs twice."
-    ),
+    Option(metavar="first|last|both", help="Which one to use when a local time occurs twice."),
 ]
-IntervalSeconds = Annotated[str | None, typer.Option(metavar="N", help="Fire every N seconds.")]
-DailyTime = Annotated[
-    str | None, typer.Option(metavar="HH:MM", help="Fire every day at this time.")
-]
+IntervalSeconds = Annotated[str | None, Option(metavar="N", help="Fire every N seconds.")]
+DailyTime = Annotated[str | None, Option(metavar="HH:MM", help="Fire every day at this time.")]
 WeeklyTime = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="'DAY HH:MM'",
         help="Fire every week; DAY is MON, MON-FRI, MON,THU or 0-6 (0 is Sunday).",
     ),
 ]
 MonthlyTime = Annotated[
-    str | None, typer.Option(metavar="'DAY HH:MM'", help="Fire every month; DAY is 1-31 or last.")
+    str | None, Option(metavar="'DAY HH:MM'", help="Fire every month; DAY is 1-31 or last.")
 ]
-OnceAt = Annotated[str | None, typer.Option(metavar="ISO", help="Fire once at this time.")]
+OnceAt = Annotated[str | None, Option(metavar="ISO", help="Fire once at this time.")]
 Rrule = Annotated[
-    str | None, typer.Option(metavar="RULE", help="Fire by an RFC 5545 rule; needs --start-at.")
+    str | None, Option(metavar="RULE", help="Fire by an RFC 5545 rule; needs --start-at.")
 ]
 StartAt = Annotated[
     str | None,
-    typer.Option(metavar="ISO", help="First possible fire; intervals and rules count from it."),
+    Option(metavar="ISO", help="First possible fire; intervals and rules count from it."),
 ]
 
 OPTION_NAMES = {

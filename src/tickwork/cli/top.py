@@ -9,10 +9,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from msgspec import Struct
 
-from tickwork.cli.options import Database, Json, Tenant
+from tickwork.cli.options import Database, Json, Option, Tenant
 from tickwork.cli.output import EXIT_BAD_USAGE, fail, print_json
 from tickwork.cli.session import ask
 from tickwork.cli.store_session import number
@@ -33,7 +32,7 @@ GROUPS_MAX = 5
 """Queues whose dead letters are shown, and groups of each."""
 
 Every = Annotated[
-    str | None, typer.Option("--every", metavar="SECONDS", help="Seconds between looks; default 2.")
+    str | None, Option(name="--every", metavar="SECONDS", help="Seconds between looks; default 2.")
 ]
 
 

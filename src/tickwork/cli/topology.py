@@ -6,56 +6,47 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
-from tickwork.cli.options import Database, Json, Tenant
+from tickwork.cli.command import Group
+from tickwork.cli.options import Database, Json, Option, Tenant
 from tickwork.cli.output import EXIT_BAD_USAGE, fail, print_json, print_lines, print_table
 from tickwork.cli.store_session import report_errors, scope_of, with_context
-from tickwork.cli.typer_commands import Command, Group
 
 if TYPE_CHECKING:
     from tickwork.core.topology import Topology
     from tickwork.ops.topology import Step
 
-app = typer.Typer(
-    cls=Group,
+app = Group(
     invoke_without_command=True,
     help="Topology: display, check, compare with the database, apply.",
 )
 
 FORMATS = ("table", "json", "mermaid")
 
-File = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Topology file; default tickwork.toml.")
-]
+File = Annotated[str | None, Option(metavar="FILE", help="Topology file; default tickwork.toml.")]
 App = Annotated[
     str | None,
-    typer.Option(
-        "--app", metavar="MODULE:APP", help="Show what this app declares, instead of a file."
+    Option(
+        name="--app", metavar="MODULE:APP", help="Show what this app declares, instead of a file."
     ),
 ]
 Format = Annotated[
     str | None,
-    typer.Option("--format", metavar="|".join(FORMATS), help="Output format; default table."),
+    Option(name="--format", metavar="|".join(FORMATS), help="Output format; default table."),
 ]
 
 _HEADING = ("queue", "shared", "producers", "events", "consumers", "dead_letter_queue")
 
 
-@app.callback()
+@app.default()
 def topology_command(
-    context: typer.Context,
     file: File = None,
     target: App = None,
     kind: Format = None,
     as_json: Json = False,
 ) -> None:
     """Show a topology: queues with their producers, events and consumers."""
-    if context.invoked_subcommand is not None:
-        if file or target or kind or as_json:
-            fault = f"give options after {context.invoked_subcommand}, not before it"
-            fail(fault, code=EXIT_BAD_USAGE)
-        return
     if kind is not None and kind not in FORMATS:
         from tickwork.core.fields import choice_error
 
@@ -73,7 +64,7 @@ def topology_command(
         print_table(_HEADING, _rows(topology), none="there are no queues")
 
 
-@app.command("check", cls=Command)
+@app.plain_command("check")
 def check_command(file: File = None, as_json: Json = False) -> None:
     """Check the file without a database."""
     topology = _read(file)
@@ -81,10 +72,10 @@ def check_command(file: File = None, as_json: Json = False) -> None:
     if as_json:
         print_json(sizes)
     else:
-        typer.echo("valid: " + ", ".join(f"{size} {name}" for name, size in sizes.items()))
+        click.echo("valid: " + ", ".join(f"{size} {name}" for name, size in sizes.items()))
 
 
-@app.command("show", cls=Command)
+@app.plain_command("show")
 def show_command(
     file: File = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
 ) -> None:
@@ -98,7 +89,7 @@ def show_command(
     )
 
 
-@app.command("stored", cls=Command)
+@app.plain_command("stored")
 def stored_command(database: Database = None, tenant: Tenant = None, as_json: Json = False) -> None:
     """Show the topology that is in the database."""
     from tickwork.ops.topology import stored_topology
@@ -111,7 +102,7 @@ def stored_command(database: Database = None, tenant: Tenant = None, as_json: Js
         print_table(_HEADING, _rows(topology), none="there are no queues")
 
 
-@app.command("apply", cls=Command)
+@app.plain_command("apply")
 def apply_command(
     file: File = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
 ) -> None:

@@ -6,9 +6,9 @@ import signal
 import socket
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
-from tickwork.cli.options import Database
+from tickwork.cli.options import Database, Option
 from tickwork.cli.output import EXIT_BAD_USAGE, fail
 from tickwork.cli.run import LogFormat, WaitSeconds, fail_start
 from tickwork.cli.store_session import load_settings, warn_of_variables
@@ -25,20 +25,20 @@ USUAL_LOG_LEVEL = "warning"
 """Log level of the server unless it is set: a terminal shows the URL and the first key."""
 
 Host = Annotated[
-    str | None, typer.Option(metavar="ADDRESS", help="Address to listen on; default 127.0.0.1.")
+    str | None, Option(metavar="ADDRESS", help="Address to listen on; default 127.0.0.1.")
 ]
 # A text: the settings parse it, so that errors read the same wherever it was set.
 Port = Annotated[
     str | None,
-    typer.Option(metavar="N", help="Port to listen on; 0 for any free port; default 8080."),
+    Option(metavar="N", help="Port to listen on; 0 for any free port; default 8080."),
 ]
 Roles = Annotated[
     str | None,
-    typer.Option(metavar="ROLES", help="Roles of the server; default api,scheduler,worker."),
+    Option(metavar="ROLES", help="Roles of the server; default api,scheduler,worker."),
 ]
 LogLevel = Annotated[
     str | None,
-    typer.Option(metavar="LEVEL", help="Log level: debug, info, warning, error; default warning."),
+    Option(metavar="LEVEL", help="Log level: debug, info, warning, error; default warning."),
 ]
 
 
@@ -152,10 +152,10 @@ def _serve(settings: Settings, listener: socket.socket, first_key: CreatedKey | 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     base = shown_url(*listener.getsockname()[:2])
-    typer.echo(f"Tickwork listens on {base}\n  {base}/docs  API documentation")
+    click.echo(f"Tickwork listens on {base}\n  {base}/docs  API documentation")
     if (warning := open_to_others(settings.host, listener.getsockname()[1])) is not None:
-        typer.echo(warning, err=True)
+        click.echo(warning, err=True)
     if first_key is not None:
-        typer.echo(first_key_text(first_key, base, is_chosen=settings.admin_key is not None))
-    typer.echo("Press Ctrl-C to stop.")
+        click.echo(first_key_text(first_key, base, is_chosen=settings.admin_key is not None))
+    click.echo("Press Ctrl-C to stop.")
     server.run(sockets=[listener])

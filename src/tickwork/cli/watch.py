@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-import typer
+import click
 
 from tickwork.cli.output import EXIT_BAD_USAGE, fail
 from tickwork.cli.store_session import number
@@ -29,7 +29,7 @@ def watched(show: Callable[[], None], every: str | None) -> None:
     with suppress(KeyboardInterrupt):
         while True:
             if sys.stdout.isatty():
-                typer.echo(_CLEAR, nl=False)
+                click.echo(_CLEAR, nl=False)
             show()
             sys.stdout.flush()
             time.sleep(seconds)

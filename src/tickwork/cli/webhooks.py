@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
-from tickwork.cli.options import Database, Json, Tenant
+from tickwork.cli.command import Group
+from tickwork.cli.options import Database, Json, Option, Tenant
 from tickwork.cli.output import EXIT_BAD_USAGE, fail, print_json
 from tickwork.cli.store_session import (
     report_errors,
@@ -16,39 +17,35 @@ from tickwork.cli.store_session import (
     whole_number,
     with_context,
 )
-from tickwork.cli.typer_commands import Command, Group
 from tickwork.ops.context import Context
 
 if TYPE_CHECKING:
     pass
 
-app = typer.Typer(cls=Group, help="Webhooks: the secret they are signed with.")
+app = Group(help="Webhooks: the secret they are signed with.")
 
 LISTEN_PORT = 9_000
 
 Rotate = Annotated[
     bool,
-    typer.Option(
-        "--rotate", help="Replace it; the one before stays valid for a day. Twice ends it at once."
+    Option(
+        name="--rotate",
+        help="Replace it; the one before stays valid for a day. Twice ends it at once.",
     ),
 ]
 LostKey = Annotated[
     bool,
-    typer.Option("--lost-key", help="Replace it although its TICKWORK_SECRET_KEY is lost."),
+    Option(name="--lost-key", help="Replace it although its TICKWORK_SECRET_KEY is lost."),
 ]
-Port = Annotated[str | None, typer.Option(metavar="PORT", help="Port to listen on (9000).")]
-Forward = Annotated[
-    str | None, typer.Option(metavar="URL", help="Also send each webhook to this URL.")
-]
+Port = Annotated[str | None, Option(metavar="PORT", help="Port to listen on (9000).")]
+Forward = Annotated[str | None, Option(metavar="URL", help="Also send each webhook to this URL.")]
 Secret = Annotated[
     str | None,
-    typer.Option(
-        metavar="SECRET", help="Secret whsec_… or public key whpk_…; default the app's secret."
-    ),
+    Option(metavar="SECRET", help="Secret whsec_… or public key whpk_…; default the app's secret."),
 ]
 
 
-@app.command("secret", cls=Command)
+@app.plain_command("secret")
 def secret_command(
     rotate: Rotate = False,
     lost_key: LostKey = False,
@@ -70,7 +67,7 @@ def secret_command(
     if as_json:
         print_json({"secret": secret})
     else:
-        typer.echo(secret)
+        click.echo(secret)
 
 
 def listen_command(
@@ -105,10 +102,10 @@ def _listen(port: int, secrets: Sequence[str], forward: str | None) -> None:
 
     with delivery_extra("tickwork listen"):
         from tickwork.channel.listener import Listener
-    listener = Listener(secrets, typer.echo, forward=forward)
+    listener = Listener(secrets, click.echo, forward=forward)
 
     def started(at: int) -> None:
-        typer.echo(f"listening on http://127.0.0.1:{at}; Ctrl-C stops")
+        click.echo(f"listening on http://127.0.0.1:{at}; Ctrl-C stops")
 
     with suppress(KeyboardInterrupt):
         asyncio.run(listener.serve(port, started))

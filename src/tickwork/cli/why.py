@@ -6,9 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Tenant
+from tickwork.cli.options import OPTION_OF_FIELD, Argument, Database, Json, Option, Tenant
 from tickwork.cli.output import local_time, print_json, print_lines
 from tickwork.cli.schedule_output import instant_of
 from tickwork.cli.session import ask, server_url
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 
 Reference = Annotated[
     str | None,
-    typer.Argument(
+    Argument(
         metavar="ID",
         help="Name or id of a schedule or endpoint; id of a message, dead letter, delivery or run;"
         " webhook-id.",
@@ -30,11 +28,11 @@ Reference = Annotated[
 ]
 At = Annotated[
     str | None,
-    typer.Option(metavar="ISO", help="Time of a schedule to explain; default the latest slot."),
+    Option(metavar="ISO", help="Time of a schedule to explain; default the latest slot."),
 ]
 Correlation = Annotated[
     str | None,
-    typer.Argument(metavar="ID", help="Correlation id, or id of a message, dead letter or run."),
+    Argument(metavar="ID", help="Correlation id, or id of a message, dead letter or run."),
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from tickwork.cli.options import CHOSEN_APP
 from tickwork.cli.output import (
@@ -86,4 +86,4 @@ def replay(database: str | None, tenant: str | None, *, as_json: bool, **which: 
         text = f"there are running runs of workflow {name}, which {target} does not declare"
         print_error(f"warning: {text}: they wait until an app that declares it runs")
     if any(run.divergence is not None for run in found):
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+import click
 
+from tickwork.cli.command import Group
 from tickwork.cli.options import (
     OPTION_OF_FIELD,
+    Argument,
     Database,
     Json,
-    Limit,
+    LimitText,
+    Option,
     Tenant,
     Watch,
     Yes,
@@ -32,7 +35,6 @@ from tickwork.cli.store_session import (
     required,
     whole_number,
 )
-from tickwork.cli.typer_commands import Command, Group
 from tickwork.cli.watch import watched
 from tickwork.cli.workflow_plans import print_restart, replay, restart_plan
 
@@ -42,62 +44,57 @@ if TYPE_CHECKING:
     from tickwork.client.run_answers import RunView
     from tickwork.client.runs import Run
 
-app = typer.Typer(
-    cls=Group,
+app = Group(
     help="Runs of workflows: list, show, events, start, send, pause, resume, cancel, terminate, "
     "restart, accept, check, replay.",
 )
 
 LISTED = 100
 
-RunId = Annotated[str | None, typer.Argument(metavar="RUN", help="Id of the run.")]
-WorkflowName = Annotated[
-    str | None, typer.Argument(metavar="WORKFLOW", help="Name of the workflow.")
-]
+RunId = Annotated[str | None, Argument(metavar="RUN", help="Id of the run.")]
+WorkflowName = Annotated[str | None, Argument(metavar="WORKFLOW", help="Name of the workflow.")]
 OfWorkflow = Annotated[
-    str | None, typer.Option("--workflow", metavar="NAME", help="Only runs of this workflow.")
+    str | None, Option(name="--workflow", metavar="NAME", help="Only runs of this workflow.")
 ]
 OfParent = Annotated[
-    str | None, typer.Option("--parent", metavar="RUN", help="Only the items of this run's maps.")
+    str | None, Option(name="--parent", metavar="RUN", help="Only the items of this run's maps.")
 ]
 Status = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="STATUS",
         help="Only runs with this status: running, diverged, completed, failed, cancelled or "
         "terminated.",
     ),
 ]
 NewId = Annotated[
-    str | None, typer.Option("--id", metavar="ID", help="Id of the run; default a new one.")
+    str | None, Option(name="--id", metavar="ID", help="Id of the run; default a new one.")
 ]
-Params = Annotated[
-    str | None, typer.Option(metavar="JSON", help="Params of the run; default null.")
-]
+Params = Annotated[str | None, Option(metavar="JSON", help="Params of the run; default null.")]
 Data = Annotated[
-    str | None, typer.Argument(metavar="DATA", help="The event's data as JSON; default null.")
+    str | None, Argument(metavar="DATA", help="The event's data as JSON; default null.")
 ]
 OnConflict = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="POLICY",
         help="If the id exists: error (default), use_existing, restart_if_finished.",
     ),
 ]
 Deadline = Annotated[
     str | None,
-    typer.Option(
-        "--deadline-seconds",
+    Option(
+        name="--deadline-seconds",
         metavar="SECONDS",
         help="Seconds after which the run fails if it has not ended.",
     ),
 ]
-EventType = Annotated[str | None, typer.Argument(metavar="TYPE", help="Type of the event.")]
-Compensate = Annotated[bool, typer.Option("--compensate", help="Undo the steps first.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would run again.")]
+EventType = Annotated[str | None, Argument(metavar="TYPE", help="Type of the event.")]
+Compensate = Annotated[bool, Option(name="--compensate", help="Undo the steps first.")]
+DryRun = Annotated[bool, Option(name="--dry-run", help="Only say what would run again.")]
 FromStep = Annotated[
     str | None,
-    typer.Option(metavar="STEP", help="Step to start from; default the beginning."),
+    Option(metavar="STEP", help="Step to start from; default the beginning."),
 ]
 
 _OPTIONS = OPTION_OF_FIELD | {
@@ -112,12 +109,12 @@ _OPTIONS = OPTION_OF_FIELD | {
 }
 
 
-@app.command("list", cls=Command)
+@app.plain_command("list")
 def list_command(
     workflow: OfWorkflow = None,
     status: Status = None,
     parent: OfParent = None,
-    limit: Limit = None,
+    limit: LimitText = None,
     database: Database = None,
     tenant: Tenant = None,
     as_json: Json = False,
@@ -142,7 +139,7 @@ def list_command(
     print_table(heading, rows, none="there are no runs")
 
 
-@app.command("show", cls=Command)
+@app.plain_command("show")
 def show_command(
     run: RunId = None,
     watch: Watch = None,
@@ -172,7 +169,7 @@ def _show(database: str | None, tenant: str | None, which: str, *, as_json: bool
     print_table(heading, rows, none="it has recorded no steps")
 
 
-@app.command("events", cls=Command)
+@app.plain_command("events")
 def events_command(
     run: RunId = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
 ) -> None:
@@ -188,7 +185,7 @@ def events_command(
     print_table(("type", "id", "sent_at", "step"), rows, none="it has no events")
 
 
-@app.command("start", cls=Command)
+@app.plain_command("start")
 def start_command(
     workflow: WorkflowName = None,
     run_id: NewId = None,
@@ -217,14 +214,14 @@ def start_command(
         print_lines([made.id])
 
 
-@app.command("send", cls=Command)
+@app.plain_command("send")
 def send_command(
     run: RunId = None,
     type_: EventType = None,
     data: Data = None,
     event_id: Annotated[
         str | None,
-        typer.Option("--id", metavar="ID", help="Id of the event; the run takes it once."),
+        Option(name="--id", metavar="ID", help="Id of the event; the run takes it once."),
     ] = None,
     database: Database = None,
     tenant: Tenant = None,
@@ -242,7 +239,7 @@ def send_command(
     )
 
 
-@app.command("pause", cls=Command)
+@app.plain_command("pause")
 def pause_command(
     run: RunId = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
 ) -> None:
@@ -250,7 +247,7 @@ def pause_command(
     _change(lambda handle: handle.pause(), run, database, tenant, said="is paused", as_json=as_json)
 
 
-@app.command("resume", cls=Command)
+@app.plain_command("resume")
 def resume_command(
     run: RunId = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
 ) -> None:
@@ -258,7 +255,7 @@ def resume_command(
     _change(lambda handle: handle.resume(), run, database, tenant, said="goes on", as_json=as_json)
 
 
-@app.command("cancel", cls=Command)
+@app.plain_command("cancel")
 def cancel_command(
     run: RunId = None,
     compensate: Compensate = False,
@@ -279,7 +276,7 @@ def cancel_command(
     )
 
 
-@app.command("terminate", cls=Command)
+@app.plain_command("terminate")
 def terminate_command(
     run: RunId = None,
     yes: Yes = False,
@@ -299,7 +296,7 @@ def terminate_command(
     )
 
 
-@app.command("restart", cls=Command)
+@app.plain_command("restart")
 def restart_command(
     run: RunId = None,
     from_step: FromStep = None,
@@ -330,7 +327,7 @@ def restart_command(
     _change(restart, run, database, tenant, said="starts again", as_json=as_json)
 
 
-@app.command("accept", cls=Command)
+@app.plain_command("accept")
 def accept_command(
     run: RunId = None,
     yes: Yes = False,
@@ -346,7 +343,7 @@ def accept_command(
     which = required(run, "RUN")
     if not yes:
         found = ask(database, tenant, lambda client: client.workflows.get(which).status())
-        typer.echo(f"run {which}: {found.divergence or 'has not diverged'}", err=True)
+        click.echo(f"run {which}: {found.divergence or 'has not diverged'}", err=True)
     confirm(f"accept today's code for run {which}? What is not recorded runs.", yes=yes)
     _change(
         lambda handle: handle.accept(),
@@ -358,7 +355,7 @@ def accept_command(
     )
 
 
-@app.command("check", cls=Command)
+@app.plain_command("check")
 def check_command(
     workflow: OfWorkflow = None,
     database: Database = None,
@@ -373,11 +370,11 @@ def check_command(
     replay(database, tenant, as_json=as_json, workflow=workflow, is_running=True)
 
 
-@app.command("replay", cls=Command)
+@app.plain_command("replay")
 def replay_command(
     run: RunId = None,
     workflow: OfWorkflow = None,
-    limit: Limit = None,
+    limit: LimitText = None,
     database: Database = None,
     tenant: Tenant = None,
     as_json: Json = False,
