@@ -140,8 +140,6 @@ STATEMENTS: dict[Path, Listed] = {
             "shards/lock_all_shards",
             "shards/lock_grant",
             "shards/lock_shards",
-            "workflows/lock_run",
-            "workflows/lock_run_message",
         ),
         "finds rows first, then deletes those that no other transaction took": (
             "batches/cancel_items",
@@ -196,9 +194,7 @@ STATEMENTS: dict[Path, Listed] = {
             "shards/follow_clock",
             "shards/move_shards",
             "workflows/adopt_runs",
-            "workflows/create_runs",
             "workflows/end_runs",
-            "workflows/find_runs",
             "workflows/record_checkpoints",
             "workflows/wake_signalled_runs",
         ),
@@ -247,7 +243,6 @@ STATEMENTS: dict[Path, Listed] = {
             "workflows/fail_dead_run",
             "workflows/forget_received_events",
             "workflows/forgive_lost_claims",
-            "workflows/run_message_queue",
             "workflows/run_signals",
         ),
         "part of a send": (

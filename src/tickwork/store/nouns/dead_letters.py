@@ -42,7 +42,6 @@ from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import new_id
 from tickwork.store.nouns.deliveries import RESEND_DELIVERIES
 from tickwork.store.nouns.hot_paths import HotPaths
-from tickwork.store.nouns.queues import find_queue
 from tickwork.store.shared.columns import Kind
 from tickwork.store.steps import (
     NOW,
@@ -106,7 +105,7 @@ class DeadLetters(Noun):
         looked_at_max: int = LOOKED_AT_MAX,
     ) -> Steps[DeadLetterPage]:
         check_selection(selection)
-        queue_id = (yield from find_queue(scope, queue)).id
+        queue_id = (yield from self._paths.queue(scope, queue)).id
         limit = selection.limit
         one_more = structs.replace(selection, limit=limit + 1)
         names, end = yield from _select(
@@ -156,14 +155,14 @@ class DeadLetters(Noun):
     @searches
     def groups(self, scope: Scope, queue: str, limit: int) -> Steps[tuple[DeadGroup, ...]]:
         check_limit(limit)
-        queue_id = (yield from find_queue(scope, queue)).id
+        queue_id = (yield from self._paths.queue(scope, queue)).id
         rows = yield from _GROUPS.fetch(queue_id, scope.tenant, limit)
         return tuple(DeadGroup(**row) for row in rows)
 
     @searches
     def count(self, scope: Scope, queue: str, selection: Selection) -> Steps[int]:
         check_selection(selection)
-        queue_id = (yield from find_queue(scope, queue)).id
+        queue_id = (yield from self._paths.queue(scope, queue)).id
         if not _is_findable(selection):
             return 0
         until = selection.failed_before or END_OF_TIME
@@ -189,7 +188,7 @@ class DeadLetters(Noun):
     ) -> Steps[tuple[Replayed, ...]]:
         check_selection(selection)
         check_pace(pace, selection.limit)
-        target = yield from find_queue(scope, queue)
+        target = yield from self._paths.queue(scope, queue)
         names, _ = yield from _select(scope, target.id, selection, locks=True)
         rows = yield from _REPLAY.fetch_each([(*name, new_id()) for name in names], NOW)
         letters = _oldest_first(rows)
@@ -214,7 +213,7 @@ class DeadLetters(Noun):
     @changes_once
     def discard(self, scope: Scope, queue: str, selection: Selection) -> Steps[int]:
         check_selection(selection)
-        queue_id = (yield from find_queue(scope, queue)).id
+        queue_id = (yield from self._paths.queue(scope, queue)).id
         names, _ = yield from _select(scope, queue_id, selection, locks=True)
         rows = yield from _DISCARD.fetch_each(names, NOW)
         kinds = [(row["tenant"], row["type"], row["source"]) for row in rows]

@@ -28,7 +28,6 @@ from tickwork.store.nouns.endpoint_rows import (
     read_settings,
 )
 from tickwork.store.nouns.hot_paths import HotPaths
-from tickwork.store.nouns.queues import find_queue
 from tickwork.store.shared.columns import Kind
 from tickwork.store.steps import (
     NOW,
@@ -141,7 +140,7 @@ class Deliveries(Noun, ABC):
         check_resend(len(ids), rate_per_second, first_after_seconds)
         if scope.tenant is not None and not is_name(scope.tenant):
             return 0
-        queue = yield from find_queue(SYSTEM, ENDPOINTS_QUEUE)
+        queue = yield from self._paths.queue(SYSTEM, ENDPOINTS_QUEUE)
         # Two statements, so that the second sees what was written while the first waited.
         locked = yield from _LOCK.fetch_each([(id_,) for id_ in ids], scope.tenant)
         rows = yield from _TO_RESEND.fetch_each([(row["id"],) for row in locked])

@@ -39,7 +39,7 @@ from tickwork.store.delivery_contract import CheckEndpoint
 from tickwork.store.ids import own_tenant
 from tickwork.store.nouns.deliveries import Deliveries, show_messages
 from tickwork.store.nouns.endpoint_rows import ENDPOINT_KINDS, read_endpoint
-from tickwork.store.nouns.queues import find_queue, read_queue
+from tickwork.store.nouns.queues import read_queue
 from tickwork.store.nouns.secrets import DELETE_SECRETS
 from tickwork.store.nouns.tenants import LOCK_QUOTAS
 from tickwork.store.shared.columns import HEALTH, Kind
@@ -278,7 +278,7 @@ class Endpoints(Deliveries):
 
     @reads
     def _queue_id(self) -> Steps[UUID]:
-        return (yield from find_queue(SYSTEM, ENDPOINTS_QUEUE)).id
+        return (yield from self._paths.queue(SYSTEM, ENDPOINTS_QUEUE)).id
 
     @writes(repeatable=False)
     def _remove_all(self, rows: Sequence[Row]) -> Steps[int]:

@@ -21,6 +21,10 @@ class HotPaths(Protocol):
         """The tenants to ask a statement for, one after the other. On PostgreSQL a statement
         without a tenant reads the first rows of each; SQLite has no lateral joins."""
 
+    def queue(self, scope: Scope, name: str) -> Steps[StoredQueue]:
+        """The queue of a name, which PostgreSQL remembers for a moment; `NotFound` if there is
+        none."""
+
     def send(self, queue: StoredQueue, messages: Mapping[str, Sequence[NewMessage]]) -> Steps[None]:
         """Stores messages, given by tenant, in a queue."""
 

@@ -14,6 +14,7 @@ from tickwork.store.postgres.messages.backlog import BacklogChange, change_backl
 from tickwork.store.postgres.messages.removal import Removal, bury_deliveries
 from tickwork.store.postgres.messages.send import Group, Sender
 from tickwork.store.postgres.messages.system_events import event_groups, receivers
+from tickwork.store.postgres.queues import PostgresQueues
 from tickwork.store.shared.counters import CounterKey, Counters
 from tickwork.store.steps import After, Native, Row, Steps
 
@@ -22,15 +23,23 @@ class PostgresHotPaths:
     """Steps of a transaction that writes messages."""
 
     def __init__(
-        self, moment: Moment, sender: Sender, removal: Removal, counters: Counters
+        self,
+        moment: Moment,
+        queues: PostgresQueues,
+        sender: Sender,
+        removal: Removal,
+        counters: Counters,
     ) -> None:
-        self._moment = moment
+        self._moment, self._queues = moment, queues
         self._sender, self._removal = sender, removal
         self._counters = counters
 
     def tenants(self, scope: Scope) -> Steps[Sequence[str | None]]:
         yield from ()
         return [scope.tenant]
+
+    def queue(self, scope: Scope, name: str) -> Steps[StoredQueue]:
+        return (yield from self._queues.find(scope, name))
 
     def send(self, queue: StoredQueue, messages: Mapping[str, Sequence[NewMessage]]) -> Steps[None]:
         groups = [Group(tenant, queue.id, queue.name, (*own,)) for tenant, own in messages.items()]

@@ -10,7 +10,7 @@ from uuid import UUID
 from tickwork.clock import monotonic
 from tickwork.core.model import Counts, QueueSettings, Scope, StoredQueue
 from tickwork.store.ids import Moment
-from tickwork.store.nouns.queues import Queues, queue_values
+from tickwork.store.nouns.queues import Queues, find_queue, queue_values
 from tickwork.store.postgres.engine.database import Database
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.messages.backlog import recount_backlog
@@ -51,15 +51,27 @@ class PostgresQueues(Queues):
 
     async def remembered(self, scope: Scope, name: str) -> StoredQueue:
         """Returns a queue from the cache if possible: every send and claim needs one."""
-        now, is_virtual = monotonic(), self._moment() is not None
+        return self._recall(scope, name) or self._remember(scope, name, await self.get(scope, name))
+
+    def find(self, scope: Scope, name: str) -> Steps[StoredQueue]:
+        """The same as steps of a transaction."""
+        queue = self._recall(scope, name)
+        if queue is None:
+            queue = self._remember(scope, name, (yield from find_queue(scope, name)))
+        return queue
+
+    def _recall(self, scope: Scope, name: str) -> StoredQueue | None:
         found = self._known.get((scope.tenant, name))
-        if found is None or is_virtual or found.until_monotonic < now:
-            queue = await self.get(scope, name)
-            if len(self._known) >= QUEUES_REMEMBERED_MAX:
-                self._known.clear()
-            found = _Remembered(queue, now + QUEUES_REMEMBERED_SECONDS)
-            self._known[scope.tenant, name] = found
+        if found is None or self._moment() is not None or found.until_monotonic < monotonic():
+            return None
         return found.queue
+
+    def _remember(self, scope: Scope, name: str, queue: StoredQueue) -> StoredQueue:
+        if len(self._known) >= QUEUES_REMEMBERED_MAX:
+            self._known.clear()
+        until = monotonic() + QUEUES_REMEMBERED_SECONDS
+        self._known[scope.tenant, name] = _Remembered(queue, until)
+        return queue
 
     def forget(self, queue_ids: set[UUID]) -> None:
         """Removes queues from the cache that were deleted or changed."""

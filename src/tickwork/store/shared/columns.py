@@ -50,7 +50,7 @@ from tickwork.core.message.dead_letter import DeadLetter
 from tickwork.core.model import FORMAT_VERSION, ContentType, Message, QueueSettings, Tenant
 from tickwork.core.schedule.firing import FiringRecord
 from tickwork.core.schedule.model import Definition, NewSchedule, bucket_of, stored_texts
-from tickwork.core.workflow.model import Control, Run, RunEvent, RunStatus, RunStep
+from tickwork.core.workflow.model import Run, RunEvent, RunStep
 
 
 class Kind(StrEnum):
@@ -379,12 +379,3 @@ def read_declared_by(text: str) -> str | None:
 def run_values(run: Run) -> tuple[Any, ...]:
     """The values of `RUN_CHANGED`."""
     return tuple(getattr(run, name) for name in RUN_CHANGED)
-
-
-def read_run(values: Iterable[Any]) -> Run:
-    """A stored run from the values of `RUN`."""
-    fields = dict(zip(RUN, values, strict=True))
-    control = fields["control"]
-    fields["status"], fields["paused"] = RunStatus(fields["status"]), bool(fields["paused"])
-    fields["control"] = None if control is None else Control(control)
-    return Run(**fields)

@@ -8,6 +8,7 @@ from uuid import UUID
 from tickwork.core.model import NewMessage, Scope, StoredQueue
 from tickwork.core.queue.stats import CounterName
 from tickwork.store.nouns.hot_paths import MessageKind
+from tickwork.store.nouns.queues import find_queue as find_stored_queue
 from tickwork.store.sqlite.engine.counters import CountedMessages
 from tickwork.store.sqlite.engine.sql import SQL
 from tickwork.store.sqlite.engine.work import Transaction
@@ -27,6 +28,9 @@ class SqliteHotPaths:
         if not scope.is_system:
             return [scope.tenant]
         return [row["id"] for row in (yield from _ALL_TENANTS.fetch())]
+
+    def queue(self, scope: Scope, name: str) -> Steps[StoredQueue]:
+        return (yield from find_stored_queue(scope, name))
 
     def send(self, queue: StoredQueue, messages: Mapping[str, Sequence[NewMessage]]) -> Steps[None]:
         def work(transaction: Transaction) -> None:

@@ -77,7 +77,7 @@ class SqliteStore:
         self.calendars = Calendars(port)
         self.secrets = Secrets(port)
         self.limits = Limits(port)
-        self.workflows = SqliteWorkflows(database)
+        self.workflows = SqliteWorkflows(port, paths, database)
         self.keys = ApiKeys(port)
         self.sessions = Sessions(port)
         self.readers = SqliteReaders()

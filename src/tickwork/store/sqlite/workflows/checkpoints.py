@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from msgspec import Struct
 
 from tickwork.core.model import Claim, Ending
-from tickwork.core.workflow.model import Checkpoint, Run, RunEvent, RunStep, StepKind, StepState
-from tickwork.store.shared.columns import RUN, RUN_STEP, Kind, compiled, read_run
-from tickwork.store.sqlite.engine.sql import CONVERSIONS, SQL, from_microseconds, to_microseconds
+from tickwork.core.workflow.model import Checkpoint
+from tickwork.store.shared.columns import RUN_STEP, Kind, compiled
+from tickwork.store.sqlite.engine.sql import SQL, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 
 _STORED = {
@@ -25,9 +24,6 @@ _step_values = compiled(
     to_microseconds=to_microseconds,
 )
 """The values of a step, as the file stores them."""
-
-_RUN_TIMES = ("deadline_at", "created_at", "finished_at", "diverged_at")
-_RUN_IDS = ("uid", "message_id")
 
 
 class Fenced(Struct, frozen=True):
@@ -75,42 +71,3 @@ def claimed(transaction: Transaction, claim: Claim, uid: UUID) -> tuple[int, int
     fence = (claim.tenant, claim.id.bytes, claim.number, claim.holder.bytes, uid.bytes)
     found: tuple[int, int] | None = transaction.execute(SQL.claimed_run, fence).fetchone()
     return found
-
-
-def run(row: Any) -> Run:
-    """A row of `RUN`."""
-    fields = dict(zip(RUN, row, strict=True))
-    for name in _RUN_TIMES:
-        fields[name] = _time(fields[name])
-    for name in _RUN_IDS:
-        fields[name] = UUID(bytes=fields[name])
-    return read_run(fields.values())
-
-
-def run_step(row: Any) -> RunStep:
-    """A row with the columns of `RunStep`."""
-    fields: dict[str, Any] = {
-        name: _time(value) if kind is Kind.TIME else value
-        for (name, kind), value in zip(RUN_STEP, row, strict=True)
-    }
-    fields["kind"], fields["state"] = StepKind(fields["kind"]), StepState(fields["state"])
-    return RunStep(**fields)
-
-
-def run_event(row: Any) -> RunEvent:
-    """A row with the columns of `RunEvent`."""
-    fields = dict(zip(RunEvent.__struct_fields__, row, strict=True))
-    return RunEvent(**{**fields, "sent_at": from_microseconds(fields["sent_at"])})
-
-
-def stored(value: Any) -> Any:
-    """A value as the file stores it."""
-    if isinstance(value, UUID):
-        return value.bytes
-    if isinstance(value, datetime):
-        return CONVERSIONS[Kind.TIME](value)
-    return str(value) if isinstance(value, str) else value
-
-
-def _time(value: int | None) -> datetime | None:
-    return None if value is None else from_microseconds(value)

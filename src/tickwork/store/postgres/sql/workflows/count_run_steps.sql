@@ -1,2 +1,2 @@
 -- Returns the number of steps of a run.
-SELECT count(*) FROM tickwork_run_steps WHERE uid = $1
+SELECT count(*) AS count FROM tickwork_run_steps WHERE uid = $1

@@ -1,7 +1,6 @@
--- Stores a new run, unless its id exists.
+-- Stores the run that a message stands for, unless its id exists.
 INSERT INTO tickwork_runs (
-    tenant, id, uid, message_id, workflow, version, status, signals, correlation_id, deadline_at, created_at, params,
-    parent_id, parent_step
+    tenant, message_id, id, uid, workflow, version, status, correlation_id, created_at, params, parent_id, parent_step
 )
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'running', ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+VALUES (?2, ?3, ?4, ?5, ?6, ?7, 'running', ?8, ?1, ?9, ?10, ?11)
 ON CONFLICT (tenant, id) DO NOTHING

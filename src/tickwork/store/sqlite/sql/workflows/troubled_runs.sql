@@ -1,5 +1,5 @@
 -- Runs of a tenant that diverged, or failed after a time: by workflow, up to a limit of each kind.
-SELECT workflow, status, count(*), min(coalesce(finished_at, created_at))
+SELECT workflow, status, count(*) AS runs, min(coalesce(finished_at, created_at)) AS since
 FROM (
     SELECT * FROM (
         SELECT workflow, status, finished_at, created_at FROM tickwork_runs
