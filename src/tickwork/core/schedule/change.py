@@ -160,8 +160,10 @@ def update(definition: Definition, name: str | None, old_rule: Rule, new_rule: R
             due_slots = _plan_due_slots(schedule, old_rule, now)
             before = _slots_before(schedule, new_rule, withdrawn, due_slots, now)
         else:
-            passed_from = failed if rules.can_read_old else None
-            due_slots = _account_after_failed(schedule, old_rule, passed_from, withdrawn, now)
+            skips = skips_of(sorted(planned_slot.slot for planned_slot in withdrawn), PAUSED)
+            if rules.can_read_old:
+                skips += _skips_after_failed(schedule, old_rule, failed, now)
+            due_slots = _DueSlots(skips=tuple(skips))
             before = _SlotsBefore((), max(now, failed))
         fired = schedule.fired - len(withdrawn) + len(due_slots.fires)
         rule = new_rule
@@ -174,21 +176,17 @@ def update(definition: Definition, name: str | None, old_rule: Rule, new_rule: R
             slot = _next_slot_under(rules._replace(new=rule), before, now, fired=fired)
         is_over = slot is None and not due_slots.fires and not withdrawn
         status = _status_after(rules, schedule.status, has_slot=slot is not None, is_over=is_over)
-        times = None if slot is None else slot_times(rule, definition.overlap, slot)
-        is_active = status is ScheduleStatus.ACTIVE
         stored_rule = structs.replace(definition.rule, pinned=rule.pinned)
-        return structs.replace(
+        changed = structs.replace(
             _unchanged(schedule),
             status=status,
             name=name,
             definition=structs.replace(definition, rule=stored_rule),
-            next_slot=slot,
-            due_at=None if times is None else times.due_at,
-            look_at=max(times.look_at, now) if times is not None and is_active else None,
             fired=fired,
             fires=due_slots.fires,
             skips=due_slots.skips,
         )
+        return with_next_slot(changed, rule, slot, now)
 
     return decide
 
@@ -339,16 +337,19 @@ def _unchanged(schedule: Schedule) -> Change:
 
 
 def _continue_at(schedule: Schedule, rule: Rule, slot: datetime | None, now: datetime) -> Change:
-    times = None if slot is None else slot_times(rule, schedule.definition.overlap, slot)
-    return structs.replace(
-        _unchanged(schedule),
-        status=ScheduleStatus.ACTIVE,
-        next_slot=slot,
-        due_at=None if times is None else times.due_at,
-        look_at=None if times is None else max(times.look_at, now),
-        error_count=0,
-        last_error=None,
+    active = structs.replace(
+        _unchanged(schedule), status=ScheduleStatus.ACTIVE, error_count=0, last_error=None
     )
+    return with_next_slot(active, rule, slot, now)
+
+
+def with_next_slot(change: Change, rule: Rule, slot: datetime | None, now: datetime) -> Change:
+    """The change with this next slot. Leaders look only at active schedules."""
+    if slot is None:
+        return structs.replace(change, next_slot=None, due_at=None, look_at=None)
+    times = slot_times(rule, change.definition.overlap, slot)
+    look_at = max(times.look_at, now) if change.status is ScheduleStatus.ACTIVE else None
+    return structs.replace(change, next_slot=slot, due_at=times.due_at, look_at=look_at)
 
 
 def _restart(schedule: Schedule, rule: Rule, slot: datetime, now: datetime) -> Change:
@@ -453,21 +454,15 @@ def _plan_up_to_now(due: DueSchedule, now: datetime) -> _DueSlots:
     return _DueSlots(tuple(fires), tuple(skips), then)
 
 
-def _account_after_failed(
-    schedule: Schedule,
-    rule: Rule,
-    failed: datetime | None,
-    withdrawn: Sequence[Withdrawn],
-    now: datetime,
-) -> _DueSlots:
-    """Accounts for the slots after one whose planning failed and which is already recorded.
+def _skips_after_failed(
+    schedule: Schedule, rule: Rule, failed: datetime, now: datetime
+) -> tuple[Skip, ...]:
+    """Records, as on resume, for the slots that have passed after one whose planning failed.
 
-    Slots up to the failed one do not fire again. Slots after it that have passed are recorded, as
-    on resume. With `failed` None nothing is computed from the old rule.
+    That one is recorded already.
     """
-    skips = skips_of(sorted(planned_slot.slot for planned_slot in withdrawn), PAUSED)
-    slot = None if failed is None else next_slot_or_excluded(rule, failed, fired=schedule.fired)
-    if slot is not None and due_at(rule, slot) <= now:
-        slot, passed = _skip_passed(rule, slot, now, schedule.fired)
-        skips += passed
-    return _DueSlots((), tuple(skips), slot)
+    slot = next_slot_or_excluded(rule, failed, fired=schedule.fired)
+    if slot is None or due_at(rule, slot) > now:
+        return ()
+    _, passed = _skip_passed(rule, slot, now, schedule.fired)
+    return passed

@@ -21,9 +21,9 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
-from tickwork.core.schedule.change import Change, update
+from tickwork.core.schedule.change import Change, update, with_next_slot
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
-from tickwork.core.schedule.next_slot import next_slot_or_excluded, slot_times
+from tickwork.core.schedule.next_slot import next_slot_or_excluded
 from tickwork.core.schedule.withdraw import Withdrawn
 from tickwork.core.when import (
     Interval,
@@ -147,18 +147,8 @@ def _with_next_slot(change: Change, rule: Rule, then: datetime | None, now: date
     definition = change.definition
     # The stored rule does not contain the days of its calendar.
     definition = structs.replace(definition, rule=with_current_instant(definition.rule))
-    if then is None:
-        return structs.replace(
-            change, definition=definition, next_slot=None, due_at=None, look_at=None
-        )
-    found = slot_times(with_current_instant(rule), definition.overlap, then)
-    return structs.replace(
-        change,
-        definition=definition,
-        next_slot=then,
-        due_at=found.due_at,
-        look_at=max(found.look_at, now),
-    )
+    change = structs.replace(change, definition=definition)
+    return with_next_slot(change, with_current_instant(rule), then, now)
 
 
 def _next_slot_now(found: WaitingSchedule, rule: Rule, now: datetime) -> datetime | None:

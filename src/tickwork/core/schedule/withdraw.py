@@ -74,21 +74,25 @@ def split_withdrawn(
         # Only one slot is known at a time: the next one or the last one.
         kept = candidates[-1:] if next_slot is None else []
     else:
-        kept, following = (
-            [candidate for candidate in candidates if candidate.due_at > now],
-            next_slot,
-        )
-        if kept:
-            following = kept[0].slot
-        for candidate in reversed(
-            [candidate for candidate in candidates if candidate.due_at <= now]
-        ):
-            if not _is_followed_by(rule, candidate.slot, following):
-                break
-            kept.append(candidate)
-            following = candidate.slot
+        kept = _not_due_or_before(rule, next_slot, candidates, now)
     dropped = sorted(planned_slot for planned_slot in withdrawn if planned_slot not in kept)
     return SplitWithdrawn(min(kept, default=None), tuple(dropped))
+
+
+def _not_due_or_before(
+    rule: Rule, next_slot: datetime | None, candidates: Sequence[Withdrawn], now: datetime
+) -> list[Withdrawn]:
+    """The slots that are not due, and the due ones without a gap before them."""
+    kept = [candidate for candidate in candidates if candidate.due_at > now]
+    following = kept[0].slot if kept else next_slot
+    for candidate in reversed(candidates):
+        if candidate.due_at > now:
+            continue
+        if not _is_followed_by(rule, candidate.slot, following):
+            break
+        kept.append(candidate)
+        following = candidate.slot
+    return kept
 
 
 def _is_followed_by(rule: Rule, slot: datetime, following: datetime | None) -> bool:
