@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tickwork.core.limits import HOPS_MAX
 from tickwork.ops.entities import ENTITIES_COUNTED_MAX
 from tickwork.ops.queues import COUNTED_MAX, COUNTED_OF_QUEUE_MIN
+from tickwork.service.node import TTL_SECONDS
+from tickwork.service.scheduler.leadership import HOLD_SECONDS
 from tickwork.service.worker.settle import HOPS_WARNED
 from tickwork.settings import RUN_ROLES, SERVER_ROLES, Settings
 
@@ -25,6 +28,10 @@ def default(setting: str) -> str:
     ("page", "sentence"),
     [
         ("examples/brand_engine/README.md", f"more than {HOPS_WARNED} hops"),
+        ("docs/dead-letters.md", f"a chain of {HOPS_MAX} messages led to it"),
+        ("docs/glossary.md", f"With {HOPS_MAX} it becomes a dead letter"),
+        ("docs/deploy.md", f"takes over within {TTL_SECONDS + HOLD_SECONDS:g} seconds"),
+        ("docs/leases.md", f"lead its shards within {TTL_SECONDS + HOLD_SECONDS:g} s"),
         ("docs/console.md", f"at {COUNTED_MAX:,} messages of a state in one queue"),
         ("docs/console.md", f"but at least {COUNTED_OF_QUEUE_MIN:,} for each"),
         ("docs/console.md", f"and at {ENTITIES_COUNTED_MAX:,} entities of a type"),
