@@ -25,6 +25,7 @@ from tickwork.core.health_facts import (
     RunFacts,
     ScheduleFacts,
 )
+from tickwork.core.limits import HIDDEN_QUEUES
 
 SINCE = NOON - timedelta(hours=1)
 WELL = Facts(
@@ -102,11 +103,21 @@ def test_each_trouble_is_one_problem_that_says_what_to_do(
 
 
 def test_the_deliveries_of_endpoints_are_counted_once() -> None:
-    hidden = (QueueFacts(name=ENDPOINTS_QUEUE, dead=3, ready=9, oldest_age_seconds=999.0),)
+    hidden = (QueueFacts(name=ENDPOINTS_QUEUE, dead=3),)
     assert judge(facts(queues=hidden, deliveries=DeliveryFacts(3, SINCE))).problems[0].code == (
         "delivery_dead"
     )
     assert judge(facts(queues=hidden)).ok
+
+
+@pytest.mark.parametrize("name", sorted(HIDDEN_QUEUES))
+def test_deliveries_that_no_worker_makes_are_reported(name: str) -> None:
+    waits: dict[str, Any] = {"name": name, "ready": 9, "oldest_age_seconds": 61.0}
+    (problem,) = judge(facts(queues=(QueueFacts(**waits),))).problems
+    assert (problem.code, problem.name) == ("no_consumer", name)
+    assert "tickwork[delivery]" in problem.action
+    for busy in ({"claimed": 1}, {"taken": 1}):
+        assert judge(facts(queues=(QueueFacts(**waits, **busy),))).ok
 
 
 def test_while_everything_stands_still_waiting_messages_are_no_trouble_of_their_own() -> None:

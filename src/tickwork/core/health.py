@@ -35,7 +35,7 @@ from tickwork.core.health_facts import (
     RunFacts,
     ScheduleFacts,
 )
-from tickwork.core.limits import ENTITIES_PREFIX, RUNS_QUEUE_PREFIX, is_hidden
+from tickwork.core.limits import HIDDEN_QUEUES, is_hidden
 from tickwork.core.message.error_summary import summary
 from tickwork.core.queue.stats import LATE_SECONDS
 
@@ -220,8 +220,8 @@ def _of_queue(queue: QueueFacts, now: datetime, *, is_stopped: bool) -> Iterator
     age = queue.oldest_age_seconds or 0
     is_late = age > LATE_SECONDS and not queue.paused and not is_stopped
     if is_hidden(name):
-        is_ours = name.startswith((RUNS_QUEUE_PREFIX, ENTITIES_PREFIX))
-        if is_late and is_ours and not queue.claimed and not queue.taken:
+        # What waits for its receiver is delayed, so it is never late.
+        if is_late and not queue.claimed and not queue.taken:
             yield _waiting(queue, now - timedelta(seconds=age))
         return
     if queue.paused:
@@ -256,6 +256,8 @@ def _waiting(queue: QueueFacts, since: datetime) -> HealthProblem:
     else:
         code, what = "no_consumer", f"{messages}, and nobody takes them."
         action = "Start what consumes it: tickwork run your.module:app, or a pull consumer."
+        if name in HIDDEN_QUEUES:
+            action = "Deliveries need a worker with the extra: pip install 'tickwork[delivery]'."
     return _problem(
         code, what, action, "queue", name, count=queue.ready, at_least=is_bounded, since=since
     )
