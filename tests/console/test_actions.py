@@ -168,6 +168,24 @@ def test_a_compensation_is_no_place_to_restart_from(tabs: Tabs, tmp_path: Path) 
         tab.check()
 
 
+def test_every_quota_of_the_api_can_be_set(operator: Tab) -> None:
+    tab, page, http = operator, operator.page, operator.server.http
+    tenant = make(http, "POST", "/v1/tenants", {"id": "quotas"})
+    about = {"id", "suspended", "created_at", "weight", "owner_targets"}
+    tab.open("/console/settings/quotas")
+    press(tab, "Change quotas")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("emails per day").fill("500")
+    fields = {field.get_attribute("name") for field in dialog.locator("input").all()}
+    assert fields == tenant.keys() - about
+    dialog.get_by_role("button", name="Save the quotas").click()
+    page.get_by_text("Saved.").wait_for()
+    assert make(http, "GET", "/v1/tenants/quotas")["emails_per_day"] == 500
+    tab.open("/console/settings")
+    page.get_by_text("emails per day: 500").wait_for()
+    tab.check()
+
+
 def test_a_diverged_run_says_why_and_can_be_accepted(operator: Tab, normal: Normal) -> None:
     tab, page, http = operator, operator.page, operator.server.http
     run = make(http, "GET", "/v1/workflows/content/runs/run")
