@@ -73,6 +73,8 @@ interface Options<P extends keyof paths, M extends Method> {
   body?: unknown
   raw?: string
   version?: string
+  /** Makes something, and changes nothing that exists. */
+  isNew?: boolean
   signal?: AbortSignal
 }
 
@@ -118,7 +120,7 @@ async function call<P extends keyof paths, M extends Method>(method: M, path: P,
   }
   if (query.size) url += `?${query}`
   const body = options.raw ?? (options.body === undefined ? undefined : stringify(options.body))
-  const more: Record<string, string> = options.version ? { 'If-Match': options.version } : {}
+  const more: Record<string, string> = options.version ? { 'If-Match': options.version } : options.isNew ? { 'If-None-Match': '*' } : {}
   const answer = await send(method.toUpperCase(), url, body, more, options.signal)
   return answer as { value: Answer<Operation<P, M>>; version: string }
 }

@@ -164,16 +164,22 @@ class OlderCode(Conflict):
 
 
 class PreconditionFailed(TickworkError):
-    """It was changed since the caller read it. Nothing was changed."""
+    """It was changed since the caller read it, or it was to be new and exists. Nothing was
+    changed."""
 
     code = "precondition_failed"
 
-    def __init__(self, kind: str, name: object) -> None:
-        self.kind, self.name = kind, name
-        super().__init__(f"{kind} {name} was changed since you read it; read it and try again")
+    def __init__(
+        self,
+        kind: str,
+        name: object,
+        what: str = "was changed since you read it; read it and try again",
+    ) -> None:
+        self.kind, self.name, self.what = kind, name, what
+        super().__init__(f"{kind} {name} {what}")
 
     def _init_args(self) -> tuple[object, ...]:
-        return self.kind, self.name
+        return self.kind, self.name, self.what
 
 
 class BacklogFull(TickworkError):

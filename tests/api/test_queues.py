@@ -58,6 +58,20 @@ async def test_a_change_of_another_version_is_refused(http: Http) -> None:
     problem(new, 412, "precondition_failed")
 
 
+async def test_a_queue_that_was_to_be_new_is_not_changed_if_it_exists(http: Http) -> None:
+    new = {"If-None-Match": "*"}
+    made = await http.put("/v1/queues/q", json={"max_retries": 1}, headers=new)
+    assert made.status_code == 201
+    for given in ("*", made.headers["etag"]):
+        body = {"max_retries": 2, "dead_letter_queue": "q-dead"}
+        refused = await http.put("/v1/queues/q", json=body, headers={"If-None-Match": given})
+        assert "q exists already" in problem(refused, 412, "precondition_failed")["detail"]
+    assert (await http.get("/v1/queues/q?counts=false")).json() == made.json()
+    problem(await http.get("/v1/queues/q-dead"), 404, "not_found")
+    other = await http.put("/v1/queues/q", json={}, headers={"If-None-Match": '"other"'})
+    assert other.json()["max_retries"] == 3
+
+
 async def test_wrong_settings_are_named_with_the_nearest_field(http: Http) -> None:
     unknown = await http.put("/v1/queues/q", json={"max_retry": 1})
     told = problem(unknown, 400, "unknown_field")

@@ -168,6 +168,24 @@ def test_a_compensation_is_no_place_to_restart_from(tabs: Tabs, tmp_path: Path) 
         tab.check()
 
 
+def test_a_new_queue_changes_none_that_exists(operator: Tab) -> None:
+    tab, page, http = operator, operator.page, operator.server.http
+    before = make(http, "PUT", "/v1/queues/careful", {"max_retries": 7})
+    tab.open("/console/queues")
+    press(tab, "New queue")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("careful")
+    dialog.get_by_role("button", name="Create the queue").click()
+    dialog.get_by_role("alert").get_by_text("queue careful exists already").wait_for()
+    assert make(http, "GET", "/v1/queues/careful?counts=false") == before
+    dialog.get_by_label("Name").fill("careless")
+    dialog.get_by_role("button", name="Create the queue").click()
+    dialog.wait_for(state="hidden")
+    assert make(http, "GET", "/v1/queues/careless?counts=false")["max_retries"] == 3
+    tab.wrong.remove(next(text for text in tab.wrong if "412" in text))
+    tab.check()
+
+
 def test_every_quota_of_the_api_can_be_set(operator: Tab) -> None:
     tab, page, http = operator, operator.page, operator.server.http
     tenant = make(http, "POST", "/v1/tenants", {"id": "quotas"})

@@ -31,7 +31,7 @@ export function Queues() {
               fields: <Input label="Name" name="name" required maxLength={120} />,
               act: 'Create the queue',
               run: async ({ name }) => {
-                await put('/v1/queues/{queue}', { path: { queue: name ?? '' }, body: {} })
+                await put('/v1/queues/{queue}', { path: { queue: name ?? '' }, body: {}, isNew: true })
                 say('Created.')
                 loaded.reload()
               },

@@ -26,6 +26,15 @@ IfMatch = Annotated[
 ]
 
 
+IfNoneMatch = Annotated[
+    str | None,
+    HeaderParameter(
+        name="If-None-Match",
+        description="`*`: create it; if it exists already, change nothing and answer 412.",
+    ),
+]
+
+
 def etag_of(*parts: object) -> str:
     """The ETag of something that has these parts."""
     digest = blake2b(msgspec.json.encode(parts, order="sorted"), digest_size=12).hexdigest()
@@ -39,6 +48,16 @@ def check_match(if_match: str | None, etag: str, kind: str, name: object) -> Non
     given = [part.strip().removeprefix("W/") for part in if_match.split(",")]
     if etag not in given:
         raise PreconditionFailed(kind, name)
+
+
+def check_none_match(if_none_match: str | None, etag: str | None, kind: str, name: object) -> None:
+    """Raises `PreconditionFailed` if the caller wants to create something that exists, or to change
+    any version but this one. `etag` is None if there is none."""
+    if if_none_match is None or etag is None:
+        return
+    given = [part.strip().removeprefix("W/") for part in if_none_match.split(",")]
+    if given == ["*"] or etag in given:
+        raise PreconditionFailed(kind, name, "exists already; nothing was changed")
 
 
 def version_etag(version: int) -> str:

@@ -37,7 +37,7 @@ _BY_CODE: dict[str, tuple[type[TickworkError], str]] = {
     "not_held": (errors.ClaimLost, ""),
     "precondition_failed": (
         errors.PreconditionFailed,
-        r"(?P<kind>\w+) (?P<name>.+) was changed since .*",
+        r"(?P<kind>\w+) (?P<name>.+) (?P<what>(?:was changed since|exists already).*)",
     ),
     "entity_busy": (errors.EntityBusy, r"(?P<entity>\S+) '(?P<key>.*?)' (?P<text>.*)"),
     "entity_moved": (errors.EntityMoved, r"(?P<entity>\S+) '(?P<key>.*?)' (?P<text>.*)"),

@@ -162,6 +162,8 @@ async def _put(
     if there is none."""
     onward = settings.dead_letter_queue
     if onward is not None and not await has_queue(context, onward):
+        if check is not None:
+            check(before)  # What is refused makes no queue.
         async with recorded(context, "queue.put", onward, after=QueueSettings()):
             await context.store.queues.put(context.scope, onward, QueueSettings())
     known = None if before is None else before.settings

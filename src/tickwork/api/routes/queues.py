@@ -14,7 +14,14 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from tickwork.api.operation import operation
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
-from tickwork.api.versions import IfMatch, check_match, etag_of, with_etag
+from tickwork.api.versions import (
+    IfMatch,
+    IfNoneMatch,
+    check_match,
+    check_none_match,
+    etag_of,
+    with_etag,
+)
 from tickwork.core.access import Permission
 from tickwork.core.message.backoff import Backoff
 from tickwork.core.model import Counts, QueuePosition, StoredQueue
@@ -128,6 +135,20 @@ def _matching(if_match: str | None, name: str) -> Callable[[StoredQueue | None],
     return lambda known: check_match(if_match, "" if known is None else _etag(known), "queue", name)
 
 
+def _fitting(
+    if_match: str | None, if_none_match: str | None, name: str
+) -> Callable[[StoredQueue | None], None]:
+    """A check that the queue is the version that the caller has read, or that there is none."""
+    matches = _matching(if_match, name)
+
+    def check(known: StoredQueue | None) -> None:
+        if matches is not None:
+            matches(known)
+        check_none_match(if_none_match, None if known is None else _etag(known), "queue", name)
+
+    return check
+
+
 def _etag(queue: StoredQueue) -> str:
     return etag_of(queue.id, msgspec.to_builtins(queue.settings), queue.paused)
 
@@ -177,13 +198,14 @@ async def put_queue(
     data: Annotated[dict[str, Any], Body(examples=_EXAMPLES)],
     context: NamedDependency[Context],
     if_match: IfMatch = None,
+    if_none_match: IfNoneMatch = None,
 ) -> Response[QueueAnswer]:
     """Creates a queue for consumers that pull (201), or replaces all its settings (200).
 
     A queue that an app declares has its settings there: 409.
     """
 
-    check = _matching(if_match, queue)
+    check = _fitting(if_match, if_none_match, queue)
     stored, is_new = await queues.put_queue(context, queue, data, check=check)
     return with_etag(QueueAnswer.of(stored), _etag(stored), 201 if is_new else 200)
 
