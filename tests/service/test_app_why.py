@@ -12,7 +12,7 @@ import pytest
 from tickwork import Entity, Message, NotFound, Permanent, Step, Tickwork
 from tickwork.channel.secrets import SecretBox, new_key
 from tickwork.core.answers.ids import Prefix, public_id
-from tickwork.core.model import DEFAULT
+from tickwork.core.model import DEFAULT, SYSTEM
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.facade.app import engine_of
 from tickwork.ops.context import Context
@@ -119,6 +119,34 @@ async def test_a_waiting_message_says_what_is_ahead_and_when_it_starts(
         paused = (await ask(app, last)).estimate
         assert paused is not None
         assert (paused.limited_by, paused.expected_at) == ("paused", None)
+
+
+async def test_a_burst_in_a_queue_that_is_mostly_empty_is_not_told_to_take_long(
+    database: str | None,
+) -> None:
+    app = Tickwork()
+    jobs = app.queue("jobs", rate_per_second=1)
+
+    @app.on("jobs")
+    async def handle(message: Message[Any]) -> None: ...
+
+    async with harness(app, database=database) as h:
+        for _ in range(3):
+            await jobs.send("alone")
+            await h.drain()
+            await h.store.stats.flush(SYSTEM)
+            await h.advance(minutes=1)
+        for _ in range(50):
+            await jobs.send("work")
+        last = await jobs.send("work")
+        for seconds in (0, 12):
+            await h.advance(seconds=seconds)
+            found = (await ask(app, last)).estimate
+            assert found is not None
+            assert found.limited_by == "rate_limit"
+            assert found.expected_at is not None
+            left = (found.expected_at - h.now).total_seconds()
+            assert 0.7 * found.ahead <= left <= 1.4 * found.ahead
 
 
 @pytest.mark.parametrize(

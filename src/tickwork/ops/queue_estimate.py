@@ -31,7 +31,7 @@ async def estimate_wait(
     return estimate(
         ahead=await store.messages.ahead(scope, queue.name, message, AHEAD_MAX),
         claimed=stats.counts.claimed,
-        rate_per_second=measured_rate(stats.minutes, now),
+        rate_per_second=measured_rate(stats.minutes, now, stats.oldest_age_seconds),
         caps=await _caps(Context(store, scope), queue, stats.counts.claimed),
         obstacles=obstacles,
         visible_at=message.visible_at,

@@ -6,6 +6,7 @@ no more than what was measured, or if as many messages are claimed as it allows.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
@@ -15,7 +16,13 @@ from tickwork.core.fields import iso
 from tickwork.core.queue.stats import CounterName, MinuteCount
 
 RATE_SECONDS = 300.0
-"""Seconds over which the current rate of a queue is measured."""
+"""Seconds over which the current rate of a queue is measured at most."""
+
+BUSY_SECONDS_MIN = 10.0
+"""Seconds for which messages have waited before the rate is measured: counters are stored a moment
+late."""
+
+_MINUTE = timedelta(minutes=1)
 
 AHEAD_MAX = 50_000
 """Maximum number of messages ahead that are counted."""
@@ -59,17 +66,32 @@ class WaitEstimate(Struct, frozen=True, kw_only=True):
     expected_at: datetime | None = None
 
 
-def measured_rate(minutes: Sequence[MinuteCount], now: datetime) -> float | None:
-    """Handled messages per second of the last minutes; None if there were none."""
-    since = now - timedelta(seconds=RATE_SECONDS)
-    recent = [
-        counted for counted in minutes if counted.minute > since and counted.counter in _HANDLED
-    ]
-    handled = sum(counted.messages for counted in recent)
-    if not handled:
+def measured_rate(
+    minutes: Sequence[MinuteCount], now: datetime, waiting_seconds: float | None
+) -> float | None:
+    """Handled messages per second since messages have waited: a queue that was empty before could
+    have handled more. `waiting_seconds` is the age of the oldest waiting message. None if they have
+    not waited for long, or nothing was handled."""
+    busy_seconds = min(RATE_SECONDS, waiting_seconds or 0.0)
+    if busy_seconds < BUSY_SECONDS_MIN:
         return None
-    start = max(since, min(counted.minute for counted in recent))
-    return handled / max((now - start).total_seconds(), 1.0)
+    since = now - timedelta(seconds=busy_seconds)
+    first = since.replace(second=0, microsecond=0)
+    handled = Counter[datetime]()
+    for counted in minutes:
+        if counted.counter in _HANDLED:
+            handled[counted.minute] += counted.messages
+    busy = {minute: messages for minute, messages in handled.items() if minute >= first}
+    if not busy:
+        return None
+    total: float = sum(busy.values())
+    if first in busy:
+        # A part of this minute is left out. Before the wait the queue was as fast as a minute ago.
+        alike = first if busy_seconds == RATE_SECONDS else first - _MINUTE
+        total -= handled[alike] * ((since - first) / _MINUTE)
+    # While nothing was handled, the queue was paused or had no worker.
+    start = max(since, min(busy))
+    return total / max((now - start).total_seconds(), 1.0) if total > 0 else None
 
 
 def estimate(
