@@ -68,6 +68,38 @@ async def handle(message): ...
 
 
 @pytest.mark.parametrize(
+    ("command", "status", "error"),
+    [
+        (["up"], 1, "address already in use"),
+        (["up", "--roles", "worker"], 2, "must include api"),
+        (["run", "shop:app", "--roles", "api,worker"], 2, "address already in use"),
+        (["run", "broken:app"], 2, "importing broken failed: ZeroDivisionError"),
+        (["run", "shop:other"], 2, "shop has no 'other'"),
+    ],
+)
+def test_whatever_ends_a_start_with_a_json_log_is_json(
+    tmp_path: Path, command: list[str], status: int, error: str
+) -> None:
+    database = f"sqlite:///{tmp_path}/shop.db"
+    (tmp_path / "shop.py").write_text(APP.replace("postgresql://nobody@127.0.0.1:1/none", database))
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    with listen("127.0.0.1", 0) as taken:
+        port = str(taken.getsockname()[1])
+        ended = subprocess.run(
+            [sys.executable, "-m", "tickwork", *command, "--log-format", "json", "--port", port],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            timeout=60,
+            env=os.environ | {"TICKWORK_DATABASE": database},
+        )
+    assert ended.returncode == status
+    lines = [json.loads(line) for line in ended.stderr.splitlines()]
+    assert lines[-1]["event"] == "the process could not start"
+    assert error in lines[-1]["error"]
+
+
+@pytest.mark.parametrize(
     ("command", "log_format"),
     [
         (["run", "shop:app"], "json"),

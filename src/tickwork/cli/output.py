@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
@@ -312,8 +313,24 @@ EXIT_BAD_USAGE = 2
 EXIT_INTERRUPTED = 130
 
 
+_WRITE_ERROR: ContextVar[Callable[[str], None] | None] = ContextVar("write_error", default=None)
+
+
+@contextmanager
+def errors_written_by(write: Callable[[str], None]) -> Iterator[None]:
+    """Inside, errors are written by a function instead of being printed: as lines of a log."""
+    token = _WRITE_ERROR.set(write)
+    try:
+        yield
+    finally:
+        _WRITE_ERROR.reset(token)
+
+
 def print_error(sentence: str) -> None:
     """Prints one line on stderr."""
+    if (write := _WRITE_ERROR.get()) is not None:
+        write(sentence)
+        return
     click.echo(f"tickwork: {escape_controls(' '.join(sentence.split()))}", err=True)
 
 

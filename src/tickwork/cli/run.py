@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import traceback
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import click
 
 from tickwork.cli.options import Argument, Option
-from tickwork.cli.output import EXIT_BAD_USAGE, EXIT_FAILED, fail, refuse
+from tickwork.cli.output import EXIT_BAD_USAGE, errors_written_by, fail, refuse
 from tickwork.cli.store_session import warn_of_variables
 from tickwork.errors import InvalidInput, TickworkError
 
@@ -113,9 +114,14 @@ def run_command(
     }
     warn_of_variables()
     settings = _settings(flags)
+    with errors_as_the_log(settings):
+        _run(target or "", settings, flags, debug=debug)
+
+
+def _run(target: str, settings: Settings, flags: dict[str, Any], *, debug: bool) -> None:
     from tickwork.facade.app import engine_of
 
-    app = load_app(target or "", debug=debug)
+    app = load_app(target, debug=debug)
     try:
         registry = engine_of(app).registry
         registry.check()
@@ -123,7 +129,7 @@ def run_command(
         is_idle = not registry.handlers and not registry.workflows
         if registry.needs_handlers and is_idle and "worker" in settings.roles:
             fail(f"{target} has no handlers; declare one with @app.on(…) or @app.consumer(…)")
-        app.run(on_started=partial(_print_commands, app, str(target), settings), **flags)
+        app.run(on_started=partial(_print_commands, app, target, settings), **flags)
     except InvalidInput as error:
         refuse(
             error, {"metrics_port": "--metrics-port", "port": "--port", "http_port": "--http-port"}
@@ -132,18 +138,30 @@ def run_command(
         fail_start(error, settings)
 
 
+def errors_as_the_log(settings: Settings) -> AbstractContextManager[None]:
+    """Inside, an error is a line of the log if that was asked to be JSON."""
+    if settings.log_format != "json":
+        return nullcontext()
+    return errors_written_by(partial(_write_error, settings))
+
+
 def fail_start(error: TickworkError, settings: Settings) -> NoReturn:
     """Ends a start with its error: a sentence on a terminal, otherwise a line of the log."""
-    from tickwork.service.observe.log_events import LogEvent
-    from tickwork.service.observe.log_set_up import LogSetUp
     from tickwork.service.process_lifecycle import is_console
 
     if is_console(settings.log_format):
         fail(str(error))
+    with errors_written_by(partial(_write_error, settings, code=error.code)):
+        fail(str(error))
+
+
+def _write_error(settings: Settings, sentence: str, code: str | None = None) -> None:
+    from tickwork.service.observe.log_events import LogEvent
+    from tickwork.service.observe.log_set_up import LogSetUp
+
     LogSetUp(settings.log_format, settings.log_level).apply()
-    event = LogEvent("the process could not start", error=str(error), code=error.code)
+    event = LogEvent("the process could not start", error=sentence, code=code)
     logging.getLogger("tickwork").error(event)
-    raise click.exceptions.Exit(EXIT_FAILED)
 
 
 def _print_commands(app: Tickwork, target: str, settings: Settings) -> None:

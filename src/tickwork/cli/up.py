@@ -10,7 +10,7 @@ import click
 
 from tickwork.cli.options import Database, Option
 from tickwork.cli.output import EXIT_BAD_USAGE, fail
-from tickwork.cli.run import LogFormat, WaitSeconds, fail_start
+from tickwork.cli.run import LogFormat, WaitSeconds, errors_as_the_log, fail_start
 from tickwork.cli.store_session import load_settings, warn_of_variables
 from tickwork.errors import InvalidInput, MissingExtra, TickworkError
 
@@ -57,8 +57,6 @@ def up_command(
     of tickwork.toml. Options take precedence over the environment, and the environment over the
     file.
     """
-    from tickwork.wiring import Role
-
     warn_of_variables()
     settings = load_settings(
         database,
@@ -70,6 +68,13 @@ def up_command(
         log_level=log_level,
         wait_seconds=wait_seconds,
     )
+    with errors_as_the_log(settings):
+        _up(settings)
+
+
+def _up(settings: Settings) -> None:
+    from tickwork.wiring import Role
+
     if Role.API not in settings.roles:
         fail("--roles: must include api; to run without it use `tickwork run`", code=EXIT_BAD_USAGE)
     if Role.HTTP in settings.roles:
