@@ -36,6 +36,14 @@ def resource():
 
 def test_of_a_fixture(resource) -> None: ...
 """
+IS_SKIPPED_THEN = (
+    FAILS_FIRST
+    + """
+    else:
+        import pytest
+        pytest.skip("not again")
+"""
+)
 CANNOT_BE_IMPORTED_FIRST = f"import nothing_of_this_name\n{FAILS_FIRST}"
 CRASHES = "import os\n\ndef test_crashes() -> None: os._exit(1)"
 
@@ -102,6 +110,12 @@ def test_a_run_whose_failures_are_all_flaky_succeeds(tmp_path: Path, source: str
     status, lines = run(tmp_path, source, PASSES)
     assert (status, len(flaky(lines))) == (0, 1), lines
     assert "2 passed, 0 failed" in lines
+
+
+def test_a_test_that_is_skipped_alone_has_not_passed(tmp_path: Path) -> None:
+    status, lines = run(tmp_path, IS_SKIPPED_THEN, PASSES)
+    assert (status, flaky(lines)) == (1, []), lines
+    assert "1 passed, 1 failed" in lines
 
 
 def test_a_run_without_failures_repeats_nothing(tmp_path: Path) -> None:
