@@ -116,7 +116,8 @@ def test_deliveries_that_no_worker_makes_are_reported(name: str) -> None:
     (problem,) = judge(facts(queues=(QueueFacts(**waits),))).problems
     assert (problem.code, problem.name) == ("no_consumer", name)
     assert "tickwork[delivery]" in problem.action
-    for busy in ({"claimed": 1}, {"taken": 1}):
+    for state in ("claimed", "taken"):
+        busy: dict[str, Any] = {state: 1}
         assert judge(facts(queues=(QueueFacts(**waits, **busy),))).ok
 
 

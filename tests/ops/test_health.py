@@ -20,6 +20,7 @@ from tests.conformance.schedule_acts import MINUTE, created_due, end_next, lead,
 from tests.conformance.test_workflows import QUEUE, new_run, start
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
+from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE
 from tickwork.core.health import Check
 from tickwork.core.message.outcome import Failed
 from tickwork.core.model import DEFAULT, SYSTEM, Fate, Scope
@@ -139,6 +140,17 @@ async def test_endpoints_that_are_disabled_and_deliveries_that_died_lately_are_r
     assert (code, str(name).removeprefix("end_")) == ("endpoint_disabled", made.id.hex)
     clock.advance(seconds=86_401)
     assert await codes(store, "deliveries") == []
+
+
+async def test_deliveries_that_no_worker_takes_are_reported(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_endpoint(store)
+    await publish(store)
+    clock.advance(seconds=61)
+    assert await codes(store, "queues") == [("no_consumer", ENDPOINTS_QUEUE)]
+    await claimed_one(store)
+    assert await codes(store, "queues") == []
 
 
 async def test_runs_that_failed_lately_and_runs_that_diverged_are_reported(
