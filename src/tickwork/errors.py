@@ -175,7 +175,8 @@ class PreconditionFailed(TickworkError):
         name: object,
         what: str = "was changed since you read it; read it and try again",
     ) -> None:
-        self.kind, self.name, self.what = kind, name, what
+        self.kind, self.name = kind, name
+        self.what = what
         super().__init__(f"{kind} {name} {what}")
 
     def _init_args(self) -> tuple[object, ...]:

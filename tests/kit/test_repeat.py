@@ -40,8 +40,8 @@ IS_SKIPPED_THEN = (
     FAILS_FIRST
     + """
     else:
-        import pytest
-        pytest.skip("not again")
+        import unittest
+        raise unittest.SkipTest("not again")
 """
 )
 CANNOT_BE_IMPORTED_FIRST = f"import nothing_of_this_name\n{FAILS_FIRST}"
