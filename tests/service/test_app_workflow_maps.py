@@ -274,3 +274,65 @@ async def test_a_map_of_ten_thousand_items_takes_little_memory(
             tracemalloc.stop()
         assert await run.result() == sum(range(10_000))
         assert most < 100_000_000
+
+
+def paged(notes: list[str], code: str) -> Tickwork:
+    """An app whose workflow maps three pages, one at a time; and the same with one edit."""
+    made = Tickwork()
+
+    async def publish(page: int) -> int:
+        notes.append(f"page {page}")
+        if notes == ["page 0"]:
+            raise ValueError("not yet")
+        return page
+
+    async def print_out(page: int) -> int:
+        notes.append(f"printed {page}")
+        return page
+
+    @made.workflow(name="report")
+    async def report(step: Step) -> list[int]:
+        if code != "removed":
+            await step.do("first", len, "ab")
+        function = print_out if code == "other function" else publish
+        items = [0, 1, 2, 3] if code == "another item" else [0, 1, 2]
+        again = Retries(1, delay_seconds=60)
+        return await step.map("pages", function, items, concurrency=1, retries=again)
+
+    return made
+
+
+@pytest.mark.parametrize("code", ["removed", "other function", "another item"])
+async def test_no_item_of_a_map_runs_on_code_from_which_its_run_diverges(
+    database: str | None, code: str
+) -> None:
+    notes: list[str] = []
+    old, new, back = paged(notes, "old"), paged(notes, code), paged(notes, "old")
+    async with harness(old, database=database) as h:
+        await old.workflows.start("report", id="r-1")
+        await h.drain()
+        async with h.deploy(new) as h2:
+            await h2.advance(minutes=10)
+            status = await new.workflows.get("r-1").status()
+            assert (status.status, notes) == ("diverged", ["page 0"])
+        async with h.deploy(back) as h3:
+            await h3.advance(minutes=10)
+            assert await back.workflows.get("r-1").result() == [0, 1, 2]
+    assert notes == ["page 0", "page 0", "page 1", "page 2"]
+
+
+async def test_the_items_of_a_map_go_on_when_somebody_accepts_the_code_of_their_run(
+    database: str | None,
+) -> None:
+    notes: list[str] = []
+    old, new = paged(notes, "old"), paged(notes, "removed")
+    async with harness(old, database=database) as h:
+        await old.workflows.start("report", id="r-1")
+        await h.drain()
+        async with h.deploy(new) as h2:
+            await h2.advance(minutes=10)
+            run = new.workflows.get("r-1")
+            await run.accept()
+            await h2.advance(minutes=1)
+            assert await run.result() == [0, 1, 2]
+    assert notes == ["page 0", "page 0", "page 1", "page 2"]

@@ -44,15 +44,14 @@ from tickwork.workflow.execution import (
     Execution,
 )
 from tickwork.workflow.maps import MapFunctions, child_declaration
-from tickwork.workflow.replay import find_map
+from tickwork.workflow.replay import FoundMap, find_map
 from tickwork.workflow.versions import VERSION_GRACE_SECONDS, OrphanedVersions, own_queues
-from tickwork.workflow.work import Work
 
 IN_FLIGHT_MAX = 1_000
 """Number of runs of a workflow that a node executes at a time, unless it is set."""
 
 PAUSED_SECONDS = 10.0
-"""Seconds until an item of a map whose run is paused looks again."""
+"""Seconds until an item of a map looks again whose run is paused or has diverged."""
 
 _log = logging.getLogger("tickwork")
 
@@ -208,10 +207,15 @@ class Runner:
             end = RunEnd(uid=uid, status=RunStatus.CANCELLED, error="its parent does not wait")
             return RunEnded(end)
         declared = self._declared(parent.version)
-        if parent.paused or not self._is_code_of(parent, queue):
-            return Suspended(PAUSED_SECONDS, adopted.run.signals)
+        waiting = Suspended(PAUSED_SECONDS, adopted.run.signals)
+        if parent.paused or parent.is_diverged or not self._is_code_of(parent, queue):
+            return waiting
+        work, divergence = await self._find(scope, call, declared)
+        if divergence is not None:
+            # Its run waits for its items and would not notice: it wakes, and says so.
+            await self._store.workflows.change(scope, call.run_id, children_ended)
+            return waiting
         history = await self._revived(scope, stored, adopted)
-        work = self._functions.get(call.batch_id) or await self._find(scope, call, declared)
         if work is None:
             text = f"this code does not call step.map({call.name!r}, …) any more"
             return await self._diverged(message, history.run, text)
@@ -219,13 +223,15 @@ class Runner:
 
     async def _find(
         self, scope: Scope, call: ChildCall, declared: WorkflowDeclaration
-    ) -> Work | None:
-        """What the items of a map call, found by replaying its run."""
+    ) -> FoundMap:
+        """What the items of a map call: known to this node, or found by replaying its run."""
+        if (known := self._functions.get(call.batch_id)) is not None:
+            return FoundMap(known, None)
         history = await self._store.workflows.history(scope, call.run_id)
-        work = await find_map(self._store, history, declared, call.step)
-        if work is not None:
-            self._functions.note(call.batch_id, work)
-        return work
+        found = await find_map(self._store, history, declared, call.step)
+        if found.work is not None and found.divergence is None:
+            self._functions.note(call.batch_id, found.work)
+        return found
 
     async def _history(self, stored: Stored, body: object) -> RunHistory | None:
         """The record of the run that a message stands for. The message of a slot, or of the

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 from msgspec import Struct
@@ -37,6 +37,14 @@ class ReplayedRun(Struct, frozen=True):
     workflow: str
     status: str
     steps: int
+    divergence: str | None
+
+
+class FoundMap(NamedTuple):
+    """What the items of a map call; None if the code does not get to it. `divergence` says how the
+    run of the map diverges from its record on this code."""
+
+    work: Work | None
     divergence: str | None
 
 
@@ -114,10 +122,10 @@ async def replay(store: Store, history: RunHistory, declared: WorkflowDeclaratio
 
 async def find_map(
     store: Store, history: RunHistory, declared: WorkflowDeclaration, step: str
-) -> Work | None:
-    """What the items of a map call; None if this code does not get to it."""
+) -> FoundMap:
+    """What the items of a map call on this code."""
     async with _replayed(store, history, declared) as (calls, _):
-        return calls.steps.maps.works.get(step)
+        return FoundMap(calls.steps.maps.works.get(step), calls.divergence())
 
 
 @asynccontextmanager
