@@ -221,9 +221,7 @@ class Runner:
             return await self._diverged(message, history.run, text)
         return await self._run(message, history, child_declaration(declared, call, work))
 
-    async def _find(
-        self, scope: Scope, call: ChildCall, declared: WorkflowDeclaration
-    ) -> FoundMap:
+    async def _find(self, scope: Scope, call: ChildCall, declared: WorkflowDeclaration) -> FoundMap:
         """What the items of a map call: known to this node, or found by replaying its run."""
         if (known := self._functions.get(call.batch_id)) is not None:
             return FoundMap(known, None)
