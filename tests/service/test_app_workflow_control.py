@@ -104,10 +104,19 @@ async def test_a_body_that_does_more_than_call_steps_fails_and_says_so(app: Tick
     async def reading(step: Step) -> None:  # noqa: ARG001
         await app.workflows.list()
 
+    @app.workflow()
+    async def sleeping(step: Step) -> None:  # noqa: ARG001
+        await asyncio.sleep(0.01)
+
+    wanted = {
+        threading: "awaits only its steps",
+        reading: "uses the database",
+        sleeping: r"cannot await asyncio\.sleep.*use step\.sleep",
+    }
     async with harness(app) as h:
-        runs = [await app.workflows.start(workflow) for workflow in (threading, reading)]
+        runs = [await app.workflows.start(workflow) for workflow in wanted]
         await h.drain()
-        for run, text in zip(runs, ("awaits only its steps", "uses the database"), strict=True):
+        for run, text in zip(runs, wanted.values(), strict=True):
             with pytest.raises(RunFailed, match=f"the body of .* workflow.*{text}"):
                 await run.result()
 

@@ -24,8 +24,16 @@ TURNS_MAX = 200
 
 NO_STEP = "the body of a workflow awaits only its steps; do this in step.do(…)"
 
+NO_ASYNCIO_SLEEP = (
+    "the body of a workflow cannot await asyncio.sleep: its end is not recorded; use step.sleep(…), "
+    "or sleep inside a step"
+)
+
 OTHER_LOOP = "attached to a different loop"
 """What asyncio says when a body awaits something that runs in the loop of the worker."""
+
+_END_OF_SLEEP = "_set_result_unless_cancelled"
+"""The name of the callback with which `asyncio.sleep` ends."""
 
 
 class Dropped(BaseException):
@@ -183,6 +191,10 @@ class BodyLoop:
         *args: Any,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
+        if getattr(callback, "__name__", "") == _END_OF_SLEEP:
+            # The body would wait for what is no step, and could not be told from one that diverges.
+            raise NoStepError(NO_ASYNCIO_SLEEP)
+
         def run() -> None:
             self.call_soon(callback, *args, context=context)
 
