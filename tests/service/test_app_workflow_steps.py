@@ -599,3 +599,50 @@ async def test_a_step_that_takes_too_long_is_stopped_and_a_timeout_of_its_own_is
             "the step took longer than 0.01 seconds",
             "the bank does not answer",
         ]
+
+
+NAN = float("nan")
+
+
+async def test_nan_and_infinity_are_refused_in_arguments_and_params_with_their_path(
+    app: Tickwork, database: str | None
+) -> None:
+    notes: list[str] = []
+
+    async def charge(*_: Any) -> None:
+        notes.append("charge")
+
+    async def refund(*_: Any) -> None:
+        notes.append("refund")
+
+    @app.workflow()
+    async def order(step: Step, params: Any) -> None:
+        match params:
+            case "charge":
+                await step.do("charge", charge, 7, {"price": [NAN, None]})
+            case "refund":
+                await step.do("charge", charge, NAN, compensate=refund)
+            case "store":
+                await step.transaction("store", charge, -float("inf"))
+            case "what is not JSON":
+                await step.do("other", charge, object(), {1: None}, {None})
+            case "continue":
+                await step.do("charge", charge, 7, compensate=refund)
+                step.continue_as({"price": NAN})
+
+    wanted = {
+        "charge": r"step 'charge': has nan at args\[1\]\.price\[0\]",
+        "refund": r"step 'charge': has nan at args\[0\]",
+        "store": r"step 'store': has -inf at args\[0\]",
+        "continue": r"step\.continue_as cannot go on with these params: .* has nan at",
+    }
+    async with harness(app, database=database) as h:
+        for params, text in wanted.items():
+            run = await app.workflows.start(order, params)
+            await h.drain()
+            with pytest.raises(RunFailed, match=text):
+                await run.result()
+        assert notes == ["charge", "refund"]
+        run = await app.workflows.start(order, "what is not JSON")
+        await h.drain()
+        assert await run.result() is None

@@ -29,7 +29,7 @@ from tickwork.workflow.map_steps import Mapped, OnMap
 from tickwork.workflow.record import RunRecord
 from tickwork.workflow.steps import AtBoundary, Steps
 from tickwork.workflow.wait_steps import Waits, decoded
-from tickwork.workflow.work import Work, encode_args, name_call
+from tickwork.workflow.work import Work, check_args, encode_args, name_call
 
 
 class Compensation(NamedTuple):
@@ -78,6 +78,7 @@ class BodyCalls:
 
     def do(self, name: object, key: object, work: Work) -> StepCall[Any]:
         arguments = encode_args(work.args)
+        check_args(name, work.args, arguments)
         called = name_call(work.function, arguments)
         call, known = self._call(name, StepKind.DO, key, called)
         if work.compensate is not None:

@@ -40,7 +40,7 @@ from tickwork.core.workflow.model import (
     StepState,
 )
 from tickwork.core.workflow.step_key import compensation_name
-from tickwork.errors import ClaimLost, StepFailed, StoreError, StoreUnavailable
+from tickwork.errors import ClaimLost, InvalidInput, StepFailed, StoreError, StoreUnavailable
 from tickwork.service.worker.invoke import describe
 from tickwork.store.contract import Store
 from tickwork.workflow.body_calls import BodyCalls
@@ -303,8 +303,12 @@ class Execution:
         return Permanent(f"run {self._record.run.id} {status}" + (f": {error}" if error else ""))
 
     async def _continue_as(self, params: object) -> Outcome:
-        encoded = self._declared.params.encode(params)
-        check_size("the params of the run", encoded)
+        try:
+            encoded = self._declared.params.encode(params)
+            check_size("the params of the run", encoded)
+        except InvalidInput as error:
+            text = f"step.continue_as cannot go on with these params: {error}"
+            return await self._undo_and_end(RunStatus.FAILED, text)
         await self._record.continue_as(encoded)
         return Suspended(0.0, self._record.run.signals)
 

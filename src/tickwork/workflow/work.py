@@ -6,6 +6,7 @@ import asyncio
 import functools
 import inspect
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from hashlib import blake2b
 from typing import Any, NoReturn, TypeVar
 from uuid import UUID
@@ -17,6 +18,7 @@ from tickwork.app.invocation import Handling, Made, Rows, Written, enter, leave
 from tickwork.app.message import ClaimedMessage, Permanent
 from tickwork.app.payloads import PayloadInvalid
 from tickwork.app.workflows import result_payload
+from tickwork.core.message.body import check_finite
 from tickwork.core.model import BatchWithItems, ContentType, Send
 from tickwork.core.stable_hash import derived_id
 from tickwork.core.workflow.model import OUTPUT_BYTES_MAX
@@ -78,6 +80,13 @@ def encode_args(args: object) -> bytes:
         return _ARGS.encode(args)
     except (TypeError, ValueError, RecursionError):
         return _ARGS.encode(_with_text_keys(args, ARGS_DEPTH_MAX))
+
+
+def check_args(name: object, args: tuple[Any, ...], encoded: bytes) -> None:
+    """Raises `InvalidInput` for a NaN or an infinity in the arguments of a step: in the record they
+    would be null."""
+    with suppress(TypeError, ValueError, RecursionError):  # They are told apart by their type.
+        check_finite(args, encoded, f"step {name!r}", root="args", plain=_as_json)
 
 
 def _with_text_keys(value: object, depth: int) -> object:
