@@ -25,8 +25,8 @@ TURNS_MAX = 200
 NO_STEP = "the body of a workflow awaits only its steps; do this in step.do(…)"
 
 NO_ASYNCIO_SLEEP = (
-    "the body of a workflow cannot await asyncio.sleep: its end is not recorded; use step.sleep(…), "
-    "or sleep inside a step"
+    "the body of a workflow cannot await asyncio.sleep, whose end is not recorded; use "
+    "step.sleep(…), or sleep inside a step"
 )
 
 OTHER_LOOP = "attached to a different loop"
