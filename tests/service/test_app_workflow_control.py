@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -12,6 +14,7 @@ from tests.conformance.acts import claim
 from tests.kit.waiting import eventually
 from tickwork import (
     Conflict,
+    EventTimedOut,
     InvalidInput,
     Permanent,
     Retries,
@@ -25,6 +28,7 @@ from tickwork.ops.context import Context
 from tickwork.ops.why import why_run
 from tickwork.store.ids import new_id
 from tickwork.testing import harness
+from tickwork.workflow.replay import replay_runs
 
 NO_RETRIES = Retries(0)
 
@@ -682,3 +686,86 @@ async def test_arguments_with_other_keys_than_texts_are_compared(database: str |
             await h2.advance(minutes=2)
             assert (await new.workflows.get(run.id).status()).status == "diverged"
     assert notes == ["pay"]
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ("result", "the recorded result of step 'charge' does not fit this code: .*`cents`"),
+        ("results of a map", r"the recorded result of step 'pages' does not fit this code: "),
+        ("params", "not asked for by this code: charge .*; this code raises .*: .*`cents`"),
+        ("error", "not asked for by this code: charge .*; this code raises KeyError: 'lamp'"),
+        ("end", "not asked for by this code: charge .*; this code ends before"),
+    ],
+)
+async def test_a_run_diverges_instead_of_failing_if_the_code_cannot_read_what_is_recorded(
+    database: str | None, change: str, text: str
+) -> None:
+    notes: list[str] = []
+    old, new = receipts(notes, "nothing"), receipts(notes, change)
+    back = receipts(notes, "nothing")
+    async with harness(old, database=database) as h:
+        await old.workflows.start("order", Receipt("lamp"), id="o-1")
+        await h.drain()
+        async with h.deploy(new) as h2:
+            await h2.advance(minutes=20)
+            status = await new.workflows.get("o-1").status()
+            assert status.status == "diverged"
+            assert re.search(text, str(status.divergence))
+            (found,) = await replay_runs(
+                h2.store, DEFAULT, new._engine.registry.workflows, is_running=True
+            )
+            assert found.divergence == status.divergence
+        assert notes == ["charge", "page"]
+        async with h.deploy(back) as h3:
+            await h3.advance(minutes=20)
+            assert await back.workflows.get("o-1").result() == "shipped"
+    assert notes == ["charge", "page", "ship"]
+
+
+class Receipt(msgspec.Struct):
+    id: str
+
+
+class NewReceipt(msgspec.Struct):
+    id: str
+    cents: int
+
+
+def receipts(notes: list[str], change: str) -> Tickwork:
+    """An app whose workflow has recorded its results, and cannot ship yet; and one changed type of
+    it, or an error."""
+    made = Tickwork()
+
+    async def charge(id_: str) -> Receipt:
+        notes.append("charge")
+        return Receipt(id_)
+
+    async def page(_: int) -> int:
+        notes.append("page")
+        return 1
+
+    async def ship() -> str:
+        notes.append("ship")
+        return "shipped"
+
+    if change == "result":
+        charge.__annotations__["return"] = NewReceipt
+    if change == "results of a map":
+        page.__annotations__["return"] = list[str]
+
+    async def order(step: Step, params: Any) -> str:
+        if change == "error":
+            raise KeyError("lamp")
+        if change == "end":
+            return "nothing to do"
+        await step.do("charge", charge, params.id, compensate=noting(notes, "refund"))
+        await step.map("pages", page, [1])
+        with_event = step.wait_for_event("approval", type="approved", timeout_seconds=600)
+        with suppress(EventTimedOut):
+            await with_event
+        return await step.do("ship", ship)
+
+    order.__annotations__["params"] = NewReceipt if change == "params" else Receipt
+    made.workflow(name="order")(order)
+    return made

@@ -11,6 +11,7 @@ import asyncio
 import weakref
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 from msgspec import structs
@@ -21,9 +22,9 @@ from tickwork.core.workflow.model import RunStep, StepKind, StepState
 from tickwork.core.workflow.recall import Recall
 from tickwork.core.workflow.retries import Retries
 from tickwork.core.workflow.step_key import StepKeys, is_compensation
-from tickwork.errors import FieldError, InvalidInput
+from tickwork.errors import FieldError, InvalidInput, StepFailed
 from tickwork.workflow.body_loop import BodyLoop, Dropped
-from tickwork.workflow.call import StepCall, resolve_call, step_failed
+from tickwork.workflow.call import StepCall, Unfit, resolve_call, step_failed
 from tickwork.workflow.do_steps import CarryOut, Dos, resolve_recorded
 from tickwork.workflow.map_steps import Mapped, OnMap
 from tickwork.workflow.record import RunRecord
@@ -85,7 +86,8 @@ class BodyCalls:
             undo = Compensation(work.compensate, work.function, work.args, work.retries)
             self.compensations[call.key] = undo
         if known is not None and known.state.is_final:
-            self._give(call, lambda: resolve_recorded(call, work.function, known))
+            give = partial(resolve_recorded, call, work.function, known)
+            self._give(call, lambda: self._resolve(call, known, give))
         elif known is None:
             args = None if work.compensate is None else arguments
             if self.is_recalling:
@@ -103,8 +105,10 @@ class BodyCalls:
     def compensate(self, name: str, work: Work) -> StepCall[Any]:
         """Calls the step that undoes another one."""
         call, known = self._call(name, StepKind.DO)
-        if known is not None and known.state.is_final:
-            resolve_recorded(call, work.function, known)
+        if known is not None and known.state is StepState.FAILED:
+            resolve_call(call, error=step_failed(known))
+        elif known is not None and known.state is StepState.DONE:
+            resolve_call(call)  # Nobody asks what a compensation returned.
         elif known is None:
             self._begin(call, lambda: self._dos.begin(call, work, None, None))
         else:
@@ -156,10 +160,20 @@ class BodyCalls:
         mapped = Mapped(str(name), called, work, items, concurrency)
         self._maps.works[call.key] = work
         if known is not None and known.state.is_final:
-            self._give(call, lambda: self._maps.resolve(call, mapped, known))
+            give = partial(self._maps.resolve, call, mapped, known)
+            self._give(call, lambda: self._resolve(call, known, give))
         else:
             self._begin(call, lambda: self._maps.begin(call, mapped, known))
         return call
+
+    def _resolve(self, call: StepCall[Any], known: RunStep, give: Callable[[], None]) -> None:
+        """Gives the body a recorded result. One that this code cannot read is a divergence, and an
+        error of the step once somebody has accepted this code."""
+        try:
+            give()
+        except Unfit as error:
+            if not self._recall.differ(known, str(error)):
+                resolve_call(call, error=StepFailed(call.key, error.error_type, str(error)))
 
     # What it gets of its record
 

@@ -57,6 +57,14 @@ class StepCall(Coroutine[Any, Any, T]):
         return self._iterator
 
 
+class Unfit(Exception):
+    """A recorded result does not fit the type that the code declares today."""
+
+    def __init__(self, key: str, error: Exception) -> None:
+        self.key, self.error_type = key, type(error).__name__
+        super().__init__(f"the recorded result of step {key!r} does not fit this code: {error}")
+
+
 class Waiting(NamedTuple):
     """A step that waits: until a time, or for an event of a type, or both."""
 

@@ -113,19 +113,19 @@ class Runner:
     ) -> Outcome:
         try:
             return await self._execution(message, history, declared).execute()
-        except Diverged as diverged:
-            divergence = str(diverged)
+        except Diverged as error:
+            diverged = error
         run, scope = history.run, Scope(history.run.tenant)
         try:
             if not declared.accepts_divergence:
-                return await self._diverged(message, run, divergence)
-            accept = accept_divergence(divergence)
+                return await self._diverged(message, run, diverged)
+            accept = accept_divergence(str(diverged))
             run = await self._store.workflows.change(scope, run.id, accept)
-            _log.warning("run %s goes on although it diverges: %s", run.id, divergence)
+            _log.warning("run %s goes on although it diverges: %s", run.id, diverged)
             accepted = await self._store.workflows.history(scope, run.id)
             return await self._execution(message, accepted, declared).execute()
-        except Diverged as diverged:
-            return await self._diverged(message, run, str(diverged))
+        except Diverged as error:
+            return await self._diverged(message, run, error)
         except StoreUnavailable:
             return Snoozed(AGAIN_SECONDS)
 
@@ -142,10 +142,13 @@ class Runner:
             **self._options,
         )
 
-    async def _diverged(self, message: ClaimedMessage[Any], run: Run, divergence: str) -> Outcome:
+    async def _diverged(
+        self, message: ClaimedMessage[Any], run: Run, diverged: Diverged
+    ) -> Outcome:
         """The run waits until a node has code that agrees, or somebody accepts this code."""
-        claim, is_new = message.stored.current_claim, run.diverged_at is None
-        if is_new or run.divergence != divergence:
+        claim, divergence = message.stored.current_claim, str(diverged)
+        is_new = run.diverged_at is None
+        if is_new or not str(run.divergence).startswith(diverged.difference):
             # The event first: a repeat has the same id, and is sent once.
             event = run_diverged_event(run, divergence)
             await self._store.messages.notify(Scope(run.tenant), event)
@@ -218,7 +221,7 @@ class Runner:
         history = await self._revived(scope, stored, adopted)
         if work is None:
             text = f"this code does not call step.map({call.name!r}, …) any more"
-            return await self._diverged(message, history.run, text)
+            return await self._diverged(message, history.run, Diverged(text))
         return await self._run(message, history, child_declaration(declared, call, work))
 
     async def _find(self, scope: Scope, call: ChildCall, declared: WorkflowDeclaration) -> FoundMap:

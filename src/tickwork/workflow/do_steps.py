@@ -15,9 +15,9 @@ from tickwork.app.workflows import result_payload
 from tickwork.core.message.decide import clean_error
 from tickwork.core.model import ContentType
 from tickwork.core.workflow.model import RunEvent, RunStep, StepError, StepKind, StepState
-from tickwork.errors import ClaimLost, StepFailed, StoreError, StoreUnavailable
+from tickwork.errors import ClaimLost, StoreError, StoreUnavailable
 from tickwork.service.worker.invoke import describe
-from tickwork.workflow.call import StepCall, resolve_call, step_failed
+from tickwork.workflow.call import StepCall, Unfit, resolve_call, step_failed
 from tickwork.workflow.work import Done, Identity, Work
 
 if TYPE_CHECKING:
@@ -147,13 +147,12 @@ def _limited(work: Work, seconds: float) -> Work:
 
 
 def resolve_recorded(call: StepCall[Any], function: Callable[..., Any], step: RunStep) -> None:
-    """Gives the body a recorded result, as the type that the function declares."""
+    """Gives the body a recorded result, as the type that the function declares. Raises `Unfit`."""
     if step.state is StepState.FAILED:
         resolve_call(call, error=step_failed(step))
         return
     try:
         value = result_payload(function).decode(step.output or b"null", ContentType.JSON)
-    except Exception as error:  # The function declares another type than when it was recorded.
-        resolve_call(call, error=StepFailed(call.key, type(error).__name__, str(error)))
-    else:
-        resolve_call(call, value)
+    except Exception as error:  # A type of the app may raise anything.
+        raise Unfit(call.key, error) from None
+    resolve_call(call, value)

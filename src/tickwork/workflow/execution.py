@@ -76,6 +76,9 @@ time for which it has diverged, within these bounds."""
 UNDONE = "its steps were undone, so its changed code did not go on; restart it"
 """Why a run failed whose body failed before, and would not any more."""
 
+ERROR_SHOWN_MAX = 500
+"""Maximum number of characters of an error that a divergence shows."""
+
 _log = logging.getLogger("tickwork")
 
 
@@ -186,7 +189,7 @@ class Execution:
     async def _conclude(self, task: asyncio.Task[Any]) -> Outcome:
         divergence = self._calls.divergence()
         if divergence is not None and self._record.run.control is not Control.CANCEL:
-            raise Diverged(divergence)
+            raise Diverged(divergence, how_ended(task))
         if divergence is not None:
             return self._end(RunStatus.CANCELLED)
         control = self._record.run.control
@@ -345,7 +348,24 @@ def _has_succeeded(task: asyncio.Task[Any]) -> bool:
 
 
 class Diverged(Exception):
-    """The code of a run does not agree with its record. Nothing was done."""
+    """The code of a run does not agree with its record. Nothing was done. `difference` is the same
+    whenever this code is tried; what it raised may not be."""
+
+    def __init__(self, difference: str, ended: str = "") -> None:
+        self.difference = difference
+        super().__init__(f"{difference}; {ended}" if ended else difference)
+
+
+def how_ended(body: asyncio.Future[Any]) -> str:
+    """How a body has ended before it asked for its whole record; nothing for one that waits."""
+    if not body.done() or body.cancelled():
+        return ""
+    error = body.exception()
+    if error is None or isinstance(error, ContinueAs):
+        return "this code ends before"
+    cause = single_error(error)
+    text = clean_error(f"{type(cause).__name__}: {cause}")
+    return f"this code raises {text[:ERROR_SHOWN_MAX]}"
 
 
 def _recorded_output(step: RunStep, function: Callable[..., Any]) -> Any:

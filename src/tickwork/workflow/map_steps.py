@@ -25,8 +25,8 @@ from tickwork.core.workflow.model import (
     StepKind,
     StepState,
 )
-from tickwork.errors import Conflict, StepFailed
-from tickwork.workflow.call import StepCall, resolve_call, step_failed
+from tickwork.errors import Conflict
+from tickwork.workflow.call import StepCall, Unfit, resolve_call, step_failed
 from tickwork.workflow.maps import failed_items, results_in_order
 from tickwork.workflow.work import Work
 
@@ -161,27 +161,25 @@ class Maps:
         except Permanent as error:  # All results together are too large.
             await self._steps.fail(call, step, StepError("TooLarge", str(error)))
         else:
-            self._steps.arrive(number, call, *self._results(call, mapped))
+            self._steps.arrive(number, call, self._results(call, mapped))
 
     def resolve(self, call: StepCall[list[Any]], mapped: Mapped, known: RunStep) -> None:
-        """Gives the body the recorded result of a map."""
+        """Gives the body the recorded result of a map. Raises `Unfit`."""
         if known.state is StepState.FAILED:
             resolve_call(call, error=step_failed(known))
         else:
-            resolve_call(call, *self._results(call, mapped))
+            resolve_call(call, self._results(call, mapped))
 
-    def _results(
-        self, call: StepCall[list[Any]], mapped: Mapped
-    ) -> tuple[list[Any] | None, StepFailed | None]:
-        """The results of a map that is done, or why they cannot be read."""
+    def _results(self, call: StepCall[list[Any]], mapped: Mapped) -> list[Any]:
+        """The results of a map that is done."""
         children, function = self._children(call.key), mapped.work.function
         try:
-            return results_in_order(call.key, mapped.items, children, function), None
+            return results_in_order(call.key, mapped.items, children, function)
         except KeyError as error:
             text = f"item {error.args[0]} is not in the record of the map"
-            return None, StepFailed(call.key, "Diverged", text)
-        except Exception as error:  # The function declares another type than when it was recorded.
-            return None, StepFailed(call.key, type(error).__name__, str(error))
+            raise Unfit(call.key, LookupError(text)) from None
+        except Exception as error:  # A type of the app may raise anything.
+            raise Unfit(call.key, error) from None
 
 
 def _forget(_batch_id: UUID, _work: Work) -> None:

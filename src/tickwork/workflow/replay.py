@@ -18,7 +18,7 @@ from tickwork.core.workflow.model import Run, RunHistory, RunSelection, RunStatu
 from tickwork.core.workflow.queue import workflow_of_queue
 from tickwork.store.contract import Store
 from tickwork.workflow.body_calls import BodyCalls
-from tickwork.workflow.execution import DROP_SECONDS_MAX
+from tickwork.workflow.execution import DROP_SECONDS_MAX, Diverged, how_ended
 from tickwork.workflow.record import RunRecord
 from tickwork.workflow.step import ContinueAs, Step
 from tickwork.workflow.work import BodyHandling, Work, carry_out
@@ -138,12 +138,9 @@ async def _replayed(
     calls = BodyCalls(record, cast(Any, None), carry_out)
     steps = calls.steps
     steps.is_stopping = True  # So that no step starts.
-    given: tuple[Any, ...] = (Step(calls),)
-    if declared.takes_params:
-        given += (declared.params.decode(history.run.params, ContentType.JSON),)
     before = enter(BodyHandling())
     try:
-        task = steps.loop.start(declared.function(*given))
+        task = steps.loop.start(_call(declared, history.run, Step(calls)))
     finally:
         leave(before)
     try:
@@ -157,11 +154,19 @@ async def _replayed(
         await steps.loop.end(DROP_SECONDS_MAX)
 
 
+async def _call(declared: WorkflowDeclaration, run: Run, step: Step) -> Any:
+    """Calls the function of a workflow. Params that it cannot read are an error of its body."""
+    given: tuple[Any, ...] = (step,)
+    if declared.takes_params:
+        given += (declared.params.decode(run.params, ContentType.JSON),)
+    return await declared.function(*given)
+
+
 def _divergence(
     history: RunHistory, declared: WorkflowDeclaration, calls: BodyCalls, task: asyncio.Future[Any]
 ) -> str | None:
     divergence = calls.divergence()
-    found = [] if divergence is None else [divergence]
+    found = [] if divergence is None else [str(Diverged(divergence, how_ended(task)))]
     if not found and history.run.status is RunStatus.COMPLETED:
         found += _end_divergence(history, declared, task)
     return "; ".join(found) or None

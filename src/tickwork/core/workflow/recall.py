@@ -74,6 +74,13 @@ class Recall:
             self._late.append(key)
         return known
 
+    def differ(self, step: RunStep, text: str) -> bool:
+        """Notes that the code cannot go on with a recorded step; False if the step is accepted."""
+        if step.position <= self._accepted:
+            return False
+        self.mismatch = self.mismatch or text
+        return True
+
     def next(self, now: datetime, *, may_pass: bool = True) -> str | None:
         """The key of the step whose result the body gets next; None if there is no more, if it has
         not asked for the next one, or if it has asked for a step otherwise than it is recorded.
