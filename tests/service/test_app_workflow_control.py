@@ -769,3 +769,36 @@ def receipts(notes: list[str], change: str) -> Tickwork:
     order.__annotations__["params"] = NewReceipt if change == "params" else Receipt
     made.workflow(name="order")(order)
     return made
+
+
+async def test_why_says_which_version_a_run_needs_and_who_has_it(database: str | None) -> None:
+    notes: list[str] = []
+    old, new = Tickwork(), Tickwork()
+
+    @old.workflow(name="order", version="1")
+    async def order(step: Step) -> None:
+        await step.do("charge", noting(notes, "charge"))
+        await step.sleep("rest", 60)
+
+    @new.workflow(name="order", version="2")
+    async def renamed(step: Step) -> None:
+        await step.do("bill", noting(notes, "charge"))
+        await step.sleep("rest", 60)
+
+    async with harness(old, database=database) as h:
+        await old.workflows.start("order", id="o-1")
+        await h.drain()
+        async with h.deploy(new, beside=True) as h2:
+            await h2.advance(minutes=2)  # Its own node has the run, and does nothing here.
+            why = await why_run(Context(h2.store, DEFAULT), "o-1")
+            assert why.code == "ready"
+            who = "node harness has version 1; node harness has version 2"
+            assert f"it needs version 1: {who}" in why.details
+        await h.stop()
+        await h.store.nodes.leave(SYSTEM, h._node.id)
+        async with h.deploy(new) as h3:
+            await h3.advance(minutes=20)
+            why = await why_run(Context(h3.store, DEFAULT), "o-1")
+            assert why.code == "diverged"
+            assert why.details[-1].startswith("it needs version 1: node harness has version 2")
+    assert notes == ["charge"]

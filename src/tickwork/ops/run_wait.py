@@ -123,7 +123,7 @@ def _answer(facts: RunFacts) -> _Answer:
     if facts.is_due and facts.without_version():
         return _without_version(name, facts, since)
     if run.is_diverged:
-        return _diverged(name, run)
+        return _diverged(name, facts)
     if run.control is not None:
         answer = f"{name} is to end ({_control_words(run.control)})"
         then = "a worker ends it as soon as one is free"
@@ -150,33 +150,45 @@ def _running(name: str, run: Run, facts: MessageFacts) -> _Answer:
     return _Answer(code=code, answer=answer, next=then, since=message.since or facts.now)
 
 
-def _diverged(name: str, run: Run) -> _Answer:
+def _diverged(name: str, facts: RunFacts) -> _Answer:
+    run = facts.page.run
     options = "accept it, restart it, cancel it with its compensations, or terminate it"
     return _Answer(
         code="diverged",
         answer=f"{name} has diverged: {run.divergence}",
         next=f"it goes on when a node has code that agrees with its record; or {options}",
         since=run.diverged_at or run.created_at,
+        more=_version_words(facts),
     )
 
 
 def _without_version(name: str, facts: RunFacts, since: datetime) -> _Answer:
     run = facts.page.run
-    others = [
-        f"{node.name} has version {version}"
-        for node in facts.nodes
-        for workflow, version in node.workflows
-        if workflow == run.workflow
-    ]
-    who = "; ".join(others[:NODES_SHOWN_MAX]) or f"no live node declares {run.workflow}"
     return _Answer(
         code="no_version",
         answer=f"{name} waits for a node that declares version {run.version}",
         next="it goes on there; other code takes it after version_grace_seconds, unless it is "
         "declared with pin=True",
         since=since,
-        more=(who,),
+        more=(_who_has_versions(facts),),
     )
+
+
+def _version_words(facts: RunFacts) -> tuple[str, ...]:
+    """Which version a run needs, and who has it; nothing for a run without one."""
+    version = facts.page.run.version
+    return () if version is None else (f"it needs version {version}: {_who_has_versions(facts)}",)
+
+
+def _who_has_versions(facts: RunFacts) -> str:
+    name = facts.page.run.workflow
+    found = [
+        f"node {node.name} has " + ("none" if version is None else f"version {version}")
+        for node in facts.nodes
+        for workflow, version in node.workflows
+        if workflow == name
+    ]
+    return "; ".join(found[:NODES_SHOWN_MAX]) or f"no live node declares {name}"
 
 
 def _waiting(name: str, run: Run, steps: Sequence[RunStep], since: datetime) -> _Answer:
@@ -209,6 +221,7 @@ def _ready(name: str, facts: RunFacts, since: datetime) -> _Answer:
             answer=f"{name} is ready and waits for a worker",
             next=f"a worker resumes it as soon as one is free{obstacles}",
             since=since,
+            more=_version_words(facts),
         )
     until, error = message.message.visible_at, message.message.last_error
     return _Answer(
