@@ -13,6 +13,7 @@ from tests.kit.process import Child, Children
 from tests.kit.soak import is_soak
 from tests.kit.waiting import delay, eventually
 from tests.stores.home import Home
+from tickwork.core.message.system_events import RUN_DIVERGED
 from tickwork.core.model import DEFAULT, QueueSettings
 from tickwork.core.workflow.model import RunSelection, RunStatus
 from tickwork.ops.context import Context
@@ -23,6 +24,7 @@ RUNS = 200 if is_soak() else 20
 ROUNDS = 8 if is_soak() else 2
 ROUND_SECONDS = 1.0
 END_SECONDS = 180.0
+DIVERGED = "diverged"
 CODES = {"1": "charge", "2": "bill"}
 
 
@@ -46,7 +48,9 @@ async def test_two_versions_side_by_side_do_each_effect_once(
         return children.spawn(deploys.PROGRAM, home.url, CODES[version], declared)
 
     async with opened(home.url) as store:
-        await store.queues.put(DEFAULT, deploys.EFFECTS, QueueSettings())
+        for queue in (deploys.EFFECTS, DIVERGED):
+            await store.queues.put(DEFAULT, queue, QueueSettings())
+        await store.subscriptions.put(DEFAULT, RUN_DIVERGED, DIVERGED)
         for version in (None, *CODES):
             await ensure_workflow(store, deploys.WORKFLOW, version)
         nodes = {version: spawn(version) for version in CODES}
@@ -77,3 +81,5 @@ async def test_two_versions_side_by_side_do_each_effect_once(
         assert await effects_of(store) == wanted
         ended = await store.workflows.list(DEFAULT, RunSelection(), RUNS)
         assert {run.status for run in ended} == {RunStatus.COMPLETED}
+        if is_versioned:  # No run meets the code of the other version.
+            assert await store.messages.peek(DEFAULT, DIVERGED, 1) == ()
