@@ -148,7 +148,7 @@ async def test_messages_are_listed_with_a_plan_for_their_filters_on_postgres(
             await store.queues.put(DEFAULT, "q", QueueSettings())
             for _ in range(3):
                 await store.messages.list(DEFAULT, "q", MessageSelection(), 10)
-            database: Database = vars(store.messages)["_database"]
+            database: Database = vars(store)["_database"]
             rows = await database.run(lambda connection: connection.fetch(_PLANS_MADE))
         finally:
             await store.close()

@@ -226,7 +226,7 @@ async def test_a_page_of_firings_costs_the_same_at_any_offset(
 async def test_finding_the_last_slot_reads_one_record_of_each_day(connection: Connection) -> None:
     await connection.execute("SET plan_cache_mode = force_generic_plan")
     await connection.execute(f"PREPARE last AS {SQL.last_due_slots}")
-    values = "ARRAY['tenant-7'], ARRAY[md5('schedule 7')::uuid], now()"
+    values = "now(), ARRAY['tenant-7'], ARRAY[md5('schedule 7')::uuid]"
     found = await connection.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE last ({values})")
     plan = json.loads(found)[0]["Plan"]
     assert plan["Actual Rows"] == 1

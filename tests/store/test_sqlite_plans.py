@@ -32,6 +32,7 @@ SEARCHES = {
     "find_claimable_suspects": {"tickwork_messages_suspect", "tickwork_messages_counted"},
     "suspects": {"tickwork_messages_suspect"},
     "with_ready": {"tickwork_messages_ready"},
+    "waiting_message": {BY_KEY},
     "count_claimed": {"tickwork_messages_counted"},
     "count_limited": {"tickwork_messages_counted", BY_KEY},
     "claimed_run": {BY_KEY},

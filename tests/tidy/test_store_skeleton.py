@@ -143,7 +143,6 @@ STATEMENTS: dict[Path, Listed] = {
         ),
         "finds rows first, then deletes those that no other transaction took": (
             "batches/cancel_items",
-            "messages/waiting_message",
             "messages/waiting_messages",
             "schedules/count_withdrawable_slots",
             "schedules/delete_withdrawn",
@@ -312,7 +311,6 @@ STATEMENTS: dict[Path, Listed] = {
             "endpoints/endpoint_undelivered",
             "endpoints/tenant_dead",
             "endpoints/tenant_undelivered",
-            "firings/skipped_runs_covering",
             "queues/all_tenants",
             "schedules/get_tenant_schedule",
             "schedules/schedules_of_owner",

@@ -91,6 +91,8 @@ STANDALONE = {
     "tickwork.store.shared.constants": "the constants of core that statements use, in one place",
     "tickwork.store.postgres.endpoints.deliveries": "the stores have one skeleton",
     "tickwork.store.sqlite.workflows.workflows": "the stores have one skeleton",
+    "tickwork.store.postgres.messages.messages": "the stores have one skeleton",
+    "tickwork.store.sqlite.messages.messages": "the stores have one skeleton",
     "tickwork.store.sqlite.hot_paths": "the stores have one skeleton",
     "tickwork.store.sqlite.endpoints.publish": "the stores have one skeleton",
     "tickwork.store.sqlite.engine.wakeups": "the stores have one skeleton",

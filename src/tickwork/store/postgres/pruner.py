@@ -38,11 +38,11 @@ from tickwork.core.stream import STREAM_RETENTION_SECONDS
 from tickwork.core.workflow.model import RUN_RETENTION_SECONDS
 from tickwork.store.ids import Moment
 from tickwork.store.nouns.dead_letters import read_dead_letter
+from tickwork.store.nouns.firings import read_firing
 from tickwork.store.ports.asyncpg import carry_out
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.messages.backlog import recount_backlog
-from tickwork.store.postgres.schedules.firings import read_firing
 from tickwork.store.shared.archive import (
     ARCHIVE_BATCH_MAX,
     DEAD_LETTERS,

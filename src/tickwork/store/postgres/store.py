@@ -15,6 +15,7 @@ from tickwork.store.nouns.api_keys import ApiKeys
 from tickwork.store.nouns.audit import Audit
 from tickwork.store.nouns.calendars import Calendars
 from tickwork.store.nouns.dead_letters import DeadLetters
+from tickwork.store.nouns.firings import Firings
 from tickwork.store.nouns.limits import Limits
 from tickwork.store.nouns.requests import Requests
 from tickwork.store.nouns.secrets import Secrets
@@ -33,6 +34,7 @@ from tickwork.store.postgres.entities.entities import PostgresEntities
 from tickwork.store.postgres.hot_paths import PostgresHotPaths
 from tickwork.store.postgres.messages.batch_progress import BatchProgress
 from tickwork.store.postgres.messages.batches import PostgresBatches
+from tickwork.store.postgres.messages.claim import Claimer
 from tickwork.store.postgres.messages.dead_copies import bury_copies
 from tickwork.store.postgres.messages.keys import Keys
 from tickwork.store.postgres.messages.messages import PostgresMessages
@@ -49,7 +51,6 @@ from tickwork.store.postgres.readers import PostgresReaders
 from tickwork.store.postgres.reaper import PostgresReaper
 from tickwork.store.postgres.schedules.change import Changer
 from tickwork.store.postgres.schedules.create import Creator
-from tickwork.store.postgres.schedules.firings import PostgresFirings
 from tickwork.store.postgres.schedules.plan import Planner
 from tickwork.store.postgres.schedules.schedules import PostgresSchedules
 from tickwork.store.postgres.schedules.shards import PostgresShards
@@ -97,14 +98,17 @@ class PostgresStore:
         )
         progress = BatchProgress(database, moment, queues, sender, self.subscriptions)
         self.batches = PostgresBatches(
-            database, moment, queues, sender, progress, Keys(moment), counters
+            port, database, moment, queues, sender, progress, Keys(moment), counters
         )
         removal = Removal(moment, progress, self.wakeups, counters)
         queues.purger = Purger(database, moment, removal)
         paths = PostgresHotPaths(moment, queues, sender, removal, counters)
         ending_writer = EndingWriter(moment, sender, removal, counters)
         self._settler = Settler(database, sender, ending_writer)
-        self.messages = PostgresMessages(database, moment, queues, sender, self._settler)
+        claimer = Claimer(database, moment, queues, self._settler)
+        self.messages = PostgresMessages(
+            port, paths, sender, claimer, self._settler, database, moment
+        )
         self.progress = PostgresProgress(database, moment)
         self.dead_letters = DeadLetters(port, paths)
         layout = ShardLayout()
@@ -128,7 +132,7 @@ class PostgresStore:
         self.endpoints = PostgresEndpoints(port, paths, Publisher(database, moment, sender))
         self.entities = PostgresEntities(database, moment, queues, removal, counters)
         self.shards = PostgresShards(database, moment, self.wakeups, layout)
-        self.firings = PostgresFirings(database)
+        self.firings = Firings(port, paths)
         self.stats = PostgresStats(database, moment, queues, counters)
         self.nodes = PostgresNodes(port, database, moment, self.wakeups)
         self.reaper = PostgresReaper(

@@ -20,11 +20,12 @@ from tickwork.core.message.progress import PROGRESS_KEPT_SECONDS
 from tickwork.core.model import EVENT_RETENTION_SECONDS, Pruned, Scope
 from tickwork.core.queue.stats import COUNTER_RETENTION_SECONDS, CounterName
 from tickwork.core.request import REQUEST_RETENTION_SECONDS
-from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS
+from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS, FiringRecord
 from tickwork.core.schedule.model import DELETED_KEPT_SECONDS
 from tickwork.core.stream import STREAM_RETENTION_SECONDS
 from tickwork.core.workflow.model import RUN_RETENTION_SECONDS
 from tickwork.store.nouns.dead_letters import read_dead_letter
+from tickwork.store.nouns.firings import read_firing
 from tickwork.store.ports.sqlite import carry_out
 from tickwork.store.shared.archive import (
     ARCHIVE_BATCH_MAX,
@@ -35,12 +36,13 @@ from tickwork.store.shared.archive import (
 )
 from tickwork.store.sqlite.engine.counters import CountedMessages
 from tickwork.store.sqlite.engine.database import Database
-from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, microseconds, to_microseconds
+from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.steps import Statement
 
 _TAKE = Statement("take_dead_letters", DeadLetter)
+_TAKE_FIRINGS = Statement("take_firings", FiringRecord)
 
 
 class SqlitePruner:
@@ -94,10 +96,10 @@ class SqlitePruner:
 
 def _archive_firings(transaction: Transaction, limit: int, archive: Archive) -> int:
     hour = hour_of(from_microseconds(transaction.now))
-    values = (to_microseconds(hour) - microseconds(FIRINGS_KEPT_SECONDS), limit)
-    taken = transaction.execute(SQL.take_firings, values).fetchall()
+    until = hour - timedelta(seconds=FIRINGS_KEPT_SECONDS)
+    taken = carry_out(transaction, _TAKE_FIRINGS.fetch(until, limit))
     if taken:
-        archive.write(FIRINGS, hour, map(rows.firing, taken))
+        archive.write(FIRINGS, hour, map(read_firing, taken))
     return len(taken)
 
 

@@ -16,6 +16,7 @@ from tickwork.store.nouns.api_keys import ApiKeys
 from tickwork.store.nouns.audit import Audit
 from tickwork.store.nouns.calendars import Calendars
 from tickwork.store.nouns.dead_letters import DeadLetters
+from tickwork.store.nouns.firings import Firings
 from tickwork.store.nouns.limits import Limits
 from tickwork.store.nouns.requests import Requests
 from tickwork.store.nouns.secrets import Secrets
@@ -44,7 +45,6 @@ from tickwork.store.sqlite.pruner import SqlitePruner
 from tickwork.store.sqlite.queues import SqliteQueues
 from tickwork.store.sqlite.readers import SqliteReaders
 from tickwork.store.sqlite.reaper import SqliteReaper
-from tickwork.store.sqlite.schedules.firings import SqliteFirings
 from tickwork.store.sqlite.schedules.schedules import SqliteSchedules
 from tickwork.store.sqlite.schedules.shards import SqliteShards
 from tickwork.store.sqlite.stats import SqliteStats
@@ -68,10 +68,10 @@ class SqliteStore:
         self.wakeups = SqliteWakeups(database, file_watcher)
         self.tenants = Tenants(port, moment)
         self.queues = SqliteQueues(port, database)
-        self.messages = SqliteMessages(database, moment)
+        self.messages = SqliteMessages(port, paths, database, moment)
         self.progress = SqliteProgress(database)
         self.dead_letters = DeadLetters(port, paths)
-        self.batches = SqliteBatches(database)
+        self.batches = SqliteBatches(port, database)
         self.subscriptions = SqliteSubscriptions(database)
         self.schedules = SqliteSchedules(database, layout)
         self.calendars = Calendars(port)
@@ -87,7 +87,7 @@ class SqliteStore:
         self.endpoints = SqliteEndpoints(port, paths, database)
         self.entities = SqliteEntities(database)
         self.shards = SqliteShards(database, layout)
-        self.firings = SqliteFirings(database)
+        self.firings = Firings(port, paths)
         self.stats = SqliteStats(database)
         self.requests = Requests(port)
         self.pruner = SqlitePruner(database)

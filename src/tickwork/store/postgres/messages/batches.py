@@ -1,4 +1,4 @@
-"""Batches on PostgreSQL: create, read, list and cancel.
+"""Batches on PostgreSQL: fill and cancel them.
 
 An item is a message until it ends. The transaction that removes the message stores the item as a
 row and counts it in a stripe of its batch. After the commit, the caller checks whether all items
@@ -9,29 +9,24 @@ sweep completes the batch.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-import asyncpg
-
 from tickwork.core.answers.ids import Prefix, public_id
-from tickwork.core.limits import check_limit, check_new_batch, is_name
+from tickwork.core.limits import check_new_batch
 from tickwork.core.message.batch import (
     BATCH_ITEMS_MAX,
     REASON_CANCELLED,
     Batch,
-    BatchItem,
     BatchStatus,
     ItemStatus,
     NewBatch,
-    death_span,
-    with_errors,
 )
 from tickwork.core.model import NewMessage, Scope
 from tickwork.core.queue.stats import CounterName
-from tickwork.errors import Conflict, NotFound
+from tickwork.errors import Conflict
 from tickwork.store.ids import Moment, own_tenant
+from tickwork.store.nouns.batches import Batches
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.messages.backlog import BacklogChange, change_backlog
@@ -41,18 +36,17 @@ from tickwork.store.postgres.messages.keys import Key, Keys
 from tickwork.store.postgres.messages.send import Sender
 from tickwork.store.postgres.queues import PostgresQueues
 from tickwork.store.shared.counters import CounterKey, Counters
+from tickwork.store.steps import Port
 
 PIECES_MAX = BATCH_ITEMS_MAX // PIECE_ITEMS + 1
 
 
-_END_OF_TIME = (datetime(9999, 1, 1, tzinfo=UTC), UUID(int=0))
-
-
-class PostgresBatches:
+class PostgresBatches(Batches):
     """Batches of messages with exact progress."""
 
     def __init__(
         self,
+        port: Port,
         database: Database,
         moment: Moment,
         queues: PostgresQueues,
@@ -61,6 +55,7 @@ class PostgresBatches:
         keys: Keys,
         counters: Counters,
     ) -> None:
+        super().__init__(port)
         self._database, self._moment = database, moment
         self._queues = queues
         self._sender = sender
@@ -100,70 +95,6 @@ class PostgresBatches:
             )
             await self._progress.complete([(tenant, batch_id)])
         return await self.get(scope, batch_id)
-
-    async def get(self, scope: Scope, batch_id: UUID) -> Batch:
-        row = None
-        if is_name(tenant := own_tenant(scope)):
-            row = await self._database.run(
-                lambda connection: connection.fetchrow(SQL.get_batch, tenant, batch_id)
-            )
-        if row is None:
-            raise NotFound("batch", batch_id)
-        return _batch(row)
-
-    async def list(
-        self, scope: Scope, limit: int, *, before: tuple[datetime, UUID] | None = None
-    ) -> tuple[Batch, ...]:
-        check_limit(limit)
-        position = before or _END_OF_TIME
-        if not is_name(tenant := own_tenant(scope)):
-            return ()
-        found = await self._database.run(
-            lambda connection: connection.fetch(SQL.list_batches, tenant, limit, *position)
-        )
-        return tuple(_batch(row) for row in found)
-
-    async def items(
-        self,
-        scope: Scope,
-        batch_id: UUID,
-        status: ItemStatus,
-        limit: int,
-        *,
-        after: UUID | None = None,
-    ) -> tuple[BatchItem, ...]:
-        check_limit(limit)
-        batch = await self.get(scope, batch_id)
-        wanted = (own_tenant(scope), batch_id, after, limit)
-
-        async def work(connection: Connection) -> list[asyncpg.Record]:
-            if status is ItemStatus.PENDING:
-                return await connection.fetch(SQL.pending_items, *wanted)
-            if status is ItemStatus.PROCESSING:
-                return await connection.fetch(SQL.processing_items, *wanted)
-            return await connection.fetch(SQL.ended_items, *wanted, status)
-
-        found = [
-            BatchItem(
-                *(row["id"], status, row["reason"], row["ended_at"], row["attempts"]),
-                *(row["error"], row["started_at"]),
-            )
-            for row in await self._database.run(work)
-        ]
-        if status is not ItemStatus.FAILED or not found:
-            return tuple(found)
-        span = death_span(found)
-        dead = await self._database.run(
-            lambda connection: connection.fetch(
-                SQL.dead_items,
-                batch.queue_id,
-                *wanted[:2],
-                *(span.start, span.end, found[0].id, found[-1].id),
-            )
-        )
-        return with_errors(
-            found, {row["message_id"]: (row["attempts"], row["error"]) for row in dead}
-        )
 
     async def cancel(self, scope: Scope, batch_id: UUID, *, publish_event: bool = True) -> Batch:
         await self.get(scope, batch_id)
@@ -225,25 +156,3 @@ class PostgresBatches:
         if queues_to_wake:
             self._sender.wake(queues_to_wake)
         return waiting[-1]["id"] if len(waiting) == PIECE_ITEMS else None
-
-
-def _batch(row: Any) -> Batch:
-    total = row["stored"] if row["total"] is None else row["total"]
-    status = BatchStatus.RUNNING
-    if row["completed_at"] is not None:
-        status = BatchStatus.COMPLETED
-    elif row["total"] is None:
-        status = BatchStatus.FILLING
-    return Batch(
-        id=row["id"],
-        tenant=row["tenant"],
-        queue_id=row["queue_id"],
-        status=status,
-        total=total,
-        pending=total - row["processing"] - row["completed"] - row["failed"],
-        processing=row["processing"],
-        completed=row["completed"],
-        failed=row["failed"],
-        created_at=row["created_at"],
-        completed_at=row["completed_at"],
-    )

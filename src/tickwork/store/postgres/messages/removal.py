@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from tickwork.core.message.batch import REASON_DELETED, REASON_PURGED, ItemStatus
+from tickwork.core.message.batch import REASON_PURGED, ItemStatus
 from tickwork.core.model import Scope
 from tickwork.core.queue.stats import CounterName, was_handled
 from tickwork.errors import StoreError
@@ -237,16 +237,6 @@ class Purger:
             purged += affected
             if found < PURGED_AT_ONCE:
                 return purged
-
-    async def delete(self, scope: Scope, queue_id: UUID, message_id: UUID) -> bool:
-        """Deletes a message that is not claimed."""
-        _, affected = await self._delete(
-            lambda connection: connection.fetch(
-                SQL.waiting_message, queue_id, message_id, scope.tenant
-            ),
-            REASON_DELETED,
-        )
-        return affected > 0
 
     async def _delete(
         self, find: Callable[[Connection], Awaitable[Sequence[Any]]], reason: str

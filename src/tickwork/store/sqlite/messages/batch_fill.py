@@ -14,15 +14,16 @@ from tickwork.core.message.batch import (
     NewBatch,
 )
 from tickwork.core.model import BatchWithItems, NewMessage, Scope
-from tickwork.errors import Conflict, NotFound
+from tickwork.errors import Conflict
 from tickwork.store.ids import own_tenant
+from tickwork.store.nouns.batches import get_batch
+from tickwork.store.ports.sqlite import carry_out
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, for_rows, in_chunks
 from tickwork.store.sqlite.engine.work import Transaction
-from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.batch_progress import BatchName, seal
 from tickwork.store.sqlite.messages.prepared_messages import PreparedMessages
-from tickwork.store.sqlite.messages.queue_rows import QueueRow, find_queue, is_storable
+from tickwork.store.sqlite.messages.queue_rows import QueueRow, find_queue
 from tickwork.store.sqlite.messages.send import Sent, send_copies
 
 PIECE_ITEMS = 1_000
@@ -70,10 +71,10 @@ class BatchFiller:
             check_item(item, index)
 
         def work(transaction: Transaction) -> Batch:
-            stored = get_batch(transaction, scope, batch.id).total
+            stored = carry_out(transaction, get_batch(scope, batch.id)).total
             check_item_count(stored + len(items))
             _Piece(scope, batch, items, stored).store(transaction)
-            return get_batch(transaction, scope, batch.id)
+            return carry_out(transaction, get_batch(scope, batch.id))
 
         return await self._database.write(work, rows=len(items))
 
@@ -159,7 +160,7 @@ def _open(transaction: Transaction, scope: Scope, batch: NewBatch) -> Batch:
     queue = find_queue(transaction, scope, batch.queue)
     values = (own_tenant(scope), batch.id.bytes, queue.id, batch.completion_queue, transaction.now)
     transaction.execute(SQL.open_batch, (*values, batch.run_id))
-    opened = get_batch(transaction, scope, batch.id)
+    opened = carry_out(transaction, get_batch(scope, batch.id))
     if opened.queue_id.bytes != queue.id:
         raise Conflict(f"batch {public_id(Prefix.BATCH, batch.id)} belongs to another queue")
     return opened
@@ -168,7 +169,7 @@ def _open(transaction: Transaction, scope: Scope, batch: NewBatch) -> Batch:
 def _seal(transaction: Transaction, scope: Scope, batch_id: UUID, stored: int) -> Batch:
     """Seals the batch; `Conflict` if it does not have this many items."""
     seal(transaction, own_tenant(scope), batch_id.bytes)
-    sealed = get_batch(transaction, scope, batch_id)
+    sealed = carry_out(transaction, get_batch(scope, batch_id))
     if sealed.total != stored:
         raise Conflict(
             f"batch {public_id(Prefix.BATCH, batch_id)} is sealed with {sealed.total} items"
@@ -187,12 +188,3 @@ def _has_ended(
         if known:
             return True
     return False
-
-
-def get_batch(transaction: Transaction, scope: Scope, batch_id: UUID) -> Batch:
-    tenant, row = own_tenant(scope), None
-    if is_storable(tenant):
-        row = transaction.execute(SQL.get_batch, (tenant, batch_id.bytes)).fetchone()
-    if row is None:
-        raise NotFound("batch", batch_id)
-    return rows.batch(row)

@@ -10,7 +10,6 @@ from uuid import UUID
 
 import msgspec
 
-from tickwork.core.message.batch import Batch, BatchStatus
 from tickwork.core.model import (
     FORMAT_VERSION,
     ContentType,
@@ -18,7 +17,7 @@ from tickwork.core.model import (
     QueueSettings,
     State,
 )
-from tickwork.core.schedule.firing import ChannelOutcome, FiringRecord, FiringStatus
+from tickwork.core.schedule.firing import ChannelOutcome
 from tickwork.errors import StoreBroken
 from tickwork.store.shared.columns import MESSAGE, Kind, compiled
 from tickwork.store.sqlite.engine.sql import from_microseconds
@@ -91,11 +90,6 @@ def messages(rows: Sequence[Row]) -> tuple[Message, ...]:
     return made
 
 
-def in_order(rows: Iterable[Row]) -> list[Row]:
-    """Rows of messages, highest priority first, and within a priority the oldest visible first."""
-    return sorted(rows, key=lambda row: (-row[_PRIORITY], row[_VISIBLE_AT], row[_ID]))
-
-
 def known_messages(rows: Sequence[Row]) -> tuple[Message, ...]:
     """Rows as messages; `StoreBroken` if a newer version of Tickwork wrote one of them."""
     for row in rows:
@@ -105,36 +99,6 @@ def known_messages(rows: Sequence[Row]) -> tuple[Message, ...]:
                 "a newer version wrote it; update this installation"
             )
     return messages(rows)
-
-
-def batch(row: Row) -> Batch:
-    id_, tenant, queue_id, total, stored, processing, completed, failed, created_at, ended_at = row
-    status = BatchStatus.FILLING if total is None else BatchStatus.RUNNING
-    return Batch(
-        id=UUID(bytes=id_),
-        tenant=tenant,
-        queue_id=UUID(bytes=queue_id),
-        status=status if ended_at is None else BatchStatus.COMPLETED,
-        total=stored,
-        pending=stored - processing - completed - failed,
-        processing=processing,
-        completed=completed,
-        failed=failed,
-        created_at=from_microseconds(created_at),
-        completed_at=None if ended_at is None else from_microseconds(ended_at),
-    )
-
-
-def firing(row: Row) -> FiringRecord:
-    id_, tenant, schedule_id, slot, run, attempt, status, reason, *rest = row
-    due_at, started_at, finished_at, result_code, excerpt, channels, catch_up, *run_of = rest
-    count, last_slot = run_of
-    return FiringRecord(
-        UUID(bytes=id_), tenant, UUID(bytes=schedule_id), from_microseconds(slot), run, attempt,
-        FiringStatus(status), reason, from_microseconds(due_at), from_microseconds(started_at),
-        from_microseconds(finished_at), result_code, excerpt, _CHANNELS.decode(channels),
-        catch_up == 1, count, None if last_slot is None else from_microseconds(last_slot),
-    )  # fmt: skip
 
 
 @lru_cache(_SETTINGS_KEPT)

@@ -1,11 +1,11 @@
 -- For each schedule, its last slot that is due by then or was processed, of those that have a message or a
 -- record.
 SELECT given.id, greatest(waiting.slot, handled.slot) AS slot
-FROM unnest($1::text[], $2::uuid[]) AS given (tenant, id)
+FROM unnest($2::text[], $3::uuid[]) AS given (tenant, id)
 LEFT JOIN LATERAL (
     SELECT m.slot FROM tickwork_messages AS m
     WHERE m.tenant = given.tenant AND m.schedule_id = given.id AND m.schedule_id IS NOT NULL
-        AND m.run = 0 AND coalesce(m.due_at, m.visible_at) <= $3
+        AND m.run = 0 AND coalesce(m.due_at, m.visible_at) <= $1
     ORDER BY m.slot DESC
     LIMIT 1
 ) AS waiting ON true

@@ -1,5 +1,5 @@
 -- How many ready messages of a tenant a claim takes before one, up to a limit.
-SELECT count(*) FROM (
+SELECT count(*) AS count FROM (
     SELECT 1 FROM tickwork_messages AS m
     WHERE m.queue_id = $1 AND m.tenant = $2 AND m.state = 'ready'
         AND (

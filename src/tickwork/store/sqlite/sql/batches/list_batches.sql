@@ -1,10 +1,9 @@
 -- The latest batches of a tenant and their progress, newest first, before a given one.
-SELECT b.id, b.tenant, b.queue_id, b.total, b.stored,
+SELECT b.tenant, b.id, b.queue_id, b.stored, b.total, b.created_at, b.completed_at, b.completed, b.failed,
     (
         SELECT count(*) FROM tickwork_messages AS m
         WHERE m.tenant = b.tenant AND m.batch_id = b.id AND m.state = 'claimed'
-    ),
-    b.completed, b.failed, b.created_at, b.completed_at
+    ) AS processing
 FROM tickwork_batches AS b WHERE b.tenant = ?1 AND (b.created_at, b.id) < (?3, ?4)
 ORDER BY b.created_at DESC, b.id DESC
 LIMIT ?2

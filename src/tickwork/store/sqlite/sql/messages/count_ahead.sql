@@ -1,7 +1,7 @@
 -- How many ready messages of a tenant a claim takes before one, up to a limit.
-SELECT count(*) FROM (
+SELECT count(*) AS count FROM (
     SELECT 1 FROM tickwork_messages AS m
     WHERE m.queue_id = ?1 AND m.tenant = ?2 AND m.state = 'ready'
-        AND (m.priority > ?3 AND m.visible_at <= ?4 OR m.priority = ?3 AND (m.visible_at, m.id) < (?5, ?6))
+        AND (m.priority > ?3 AND m.visible_at <= max(?4, ?5) OR m.priority = ?3 AND (m.visible_at, m.id) < (?5, ?6))
     LIMIT ?7
 )

@@ -1,5 +1,5 @@
 -- Messages of one tenant and correlation id that match a filter, between two ids.
-SELECT m.place, /*columns*/ FROM tickwork_messages AS m INDEXED BY tickwork_messages_correlation
+SELECT /*columns*/, m.place FROM tickwork_messages AS m INDEXED BY tickwork_messages_correlation
 WHERE m.tenant = ?2 AND m.correlation_id = ?9 AND m.id > ?11 AND m.id <= ?12
     AND m.queue_id = ?1
     AND (?3 IS NULL OR m.type = ?3)

@@ -1,5 +1,5 @@
 -- Messages of one tenant and key that match a filter, between two of them, as they wait in line.
-SELECT m.place, /*columns*/ FROM tickwork_messages AS m INDEXED BY tickwork_messages_key
+SELECT /*columns*/, m.place FROM tickwork_messages AS m INDEXED BY tickwork_messages_key
 WHERE m.queue_id = ?1 AND m.tenant = ?2 AND m.key = ?9 AND m.place > ?10 AND m.place <= ?11
     AND (?3 IS NULL OR m.type = ?3)
     AND (?4 IS NULL OR m.sent_at <= ?4)

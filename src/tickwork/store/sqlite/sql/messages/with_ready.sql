@@ -1,2 +1,3 @@
--- Whether a queue has ready messages, visible now or later.
-SELECT EXISTS (SELECT 1 FROM tickwork_messages WHERE queue_id = ?1 AND state = 'ready')
+-- A queue, if it has ready messages, visible now or later.
+SELECT q.id FROM tickwork_queues AS q
+WHERE q.id = ?1 AND EXISTS (SELECT 1 FROM tickwork_messages AS m WHERE m.queue_id = ?1 AND m.state = 'ready')
