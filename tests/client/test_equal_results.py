@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-import msgspec
 import pytest
 
 from tests.client.kit import InProcess
@@ -19,6 +18,7 @@ from tests.kit.api import ReusedApi, bearer, in_process, new_key
 from tests.stores.home import Home
 from tickwork import Client, Outgoing, Tickwork
 from tickwork.cli.local import as_client
+from tickwork.core.answers.ids import ENCODER
 from tickwork.core.model import ClaimRequest, Ending, Fate, Scope, Settlement
 from tickwork.errors import TickworkError
 from tickwork.ops.tenants import create_tenant
@@ -299,7 +299,7 @@ def _plain(value: Any, tenant: str) -> Any:
     """A result as text, without what differs by nature."""
     if hasattr(value, "progress"):
         return "a batch"
-    text = msgspec.json.encode(value).decode()
+    text = ENCODER.encode(value).decode()
     text = text.replace(f'"{tenant}"', '"tenant"').replace(f"of-{tenant}", "of-tenant")
     text = re.sub(r'"(id|key_id)":"[0-9a-f]{20}"', '"id":"key"', text)
     text = re.sub(r"tenant (one|two)\b", "tenant it", text)

@@ -8,11 +8,13 @@ from typing import ClassVar
 from uuid import UUID, uuid4
 
 import pytest
-from msgspec import Struct
+from msgspec import Struct, ValidationError
 
 from tickwork.core.answers.ids import (
+    ENCODER,
     Id,
     Prefix,
+    decoder_of,
     parse_public_id,
     public_id,
     spellings,
@@ -42,12 +44,24 @@ def test_an_id_is_written_with_its_prefix_and_equals_its_uuid() -> None:
     assert (str(own), f"{own}", repr(own)) == (SHOWN, SHOWN, f"Id({SHOWN!r})")
     assert own == PLAIN
     assert own == PLAIN
-    assert {PLAIN: 1}[own] == 1
+    assert {PLAIN: 1, own: 2} == {own: 2}
     assert (own.bytes, own.hex, own < uuid4() or own > uuid4()) == (PLAIN.bytes, PLAIN.hex, True)
     for same in (copy.deepcopy(own), pickle.loads(pickle.dumps(own))):  # noqa: S301  our own
         assert (type(same), str(same)) == (Id, SHOWN)
     assert type(without_prefix(own)) is UUID
     assert without_prefix("text") == "text"
+
+
+def test_json_has_an_id_with_its_prefix() -> None:
+    class Answer(Struct, frozen=True):
+        id: Id
+
+    answer = Answer(Id(Prefix.MESSAGE, PLAIN))
+    written = ENCODER.encode(answer)
+    assert written.decode() == f'{{"id":"{SHOWN}"}}'
+    assert decoder_of(Answer).decode(written) == answer
+    with pytest.raises(ValidationError):
+        decoder_of(Answer).decode(b'{"id":"msg_1"}')
 
 
 @pytest.mark.parametrize("text", [SHOWN, PLAIN.hex, str(PLAIN), str(PLAIN).upper()])

@@ -57,6 +57,7 @@ from tickwork.api.routes.why import WHY_ROUTES
 from tickwork.api.routes.workflows import WORKFLOW_ROUTES
 from tickwork.api.server_state import AppTypes, ServerState, context_of_request
 from tickwork.core import when
+from tickwork.core.answers.ids import Id
 from tickwork.core.http.client_address import TrustedProxies
 from tickwork.core.jwt_issuer import Issuer
 from tickwork.core.problem import BODY_BYTES_MAX
@@ -192,6 +193,7 @@ def _application(
         before_send=[add_headers],
         middleware=[_trace_requests] if spans.is_on() else [],
         exception_handlers=handlers(),
+        type_encoders={Id: str},
         request_max_body_size=BODY_BYTES_MAX,
         openapi_config=_documentation(),
         logging_config=None,

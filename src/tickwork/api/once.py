@@ -17,6 +17,7 @@ from litestar import Request, Response
 from litestar.params import HeaderParameter
 
 from tickwork.core.access import Caller
+from tickwork.core.answers.ids import ENCODER
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops import requests
 from tickwork.ops.context import Context
@@ -59,7 +60,7 @@ async def once(
     finally:
         if answer is None:
             await requests.forget(context, name, begun.seed)
-    body = msgspec.json.encode(kept(answer))
+    body = ENCODER.encode(kept(answer))
     await requests.finish(context, name, begun.seed, body)
     return Response(answer, status_code=201)
 
@@ -94,7 +95,7 @@ async def change_once(
         if not is_done:
             await requests.forget(context, name, begun.seed)
     answer = await show(result)
-    await requests.finish(context, name, begun.seed, msgspec.json.encode(answer))
+    await requests.finish(context, name, begun.seed, ENCODER.encode(answer))
     return Response(answer, status_code=201)
 
 

@@ -15,6 +15,7 @@ import msgspec
 from litestar.params import QueryParameter
 from msgspec import Meta, Struct
 
+from tickwork.core.answers.ids import ENCODER
 from tickwork.errors import FieldError, InvalidInput
 
 T = TypeVar("T")
@@ -67,7 +68,7 @@ class _Items(Generic[Item]):
         """Adds an item; returns whether there was room for it."""
         if len(self.encoded) >= self._limit:
             return False
-        encoded = msgspec.json.encode(self._shown(item))
+        encoded = ENCODER.encode(self._shown(item))
         if self.encoded and self._bytes + len(encoded) > PAGE_BYTES_MAX:
             return False
         self.encoded.append(msgspec.Raw(encoded))
@@ -161,7 +162,7 @@ async def read_filtered(
 
 def write_cursor(position: object) -> str:
     """A cursor for a position."""
-    return urlsafe_b64encode(msgspec.json.encode(position)).decode().rstrip("=")
+    return urlsafe_b64encode(ENCODER.encode(position)).decode().rstrip("=")
 
 
 def read_cursor(cursor: str | None, kind: type[Position] | Any) -> Position | None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, overload
-from uuid import UUID
 
 from tickwork.app.invocation import HandlerEnded, Handling, Rows, Written, keep
 from tickwork.core.answers.ids import Id, Prefix, public_id
@@ -42,8 +41,8 @@ class MessageMetadata(TypedDict, total=False):
     """What a message belongs to. `run` is 0 for the slot itself, and counts its triggered,
     backfilled and replayed runs."""
 
-    batch_id: UUID
-    schedule_id: UUID
+    batch_id: Id
+    schedule_id: Id
     slot: datetime
     run: int
     catch_up: bool

@@ -16,7 +16,7 @@ from uuid import UUID
 import msgspec
 
 from tickwork.client import answers, run_answers
-from tickwork.core.answers.ids import with_prefixes
+from tickwork.core.answers.ids import Id, plain_id, with_prefixes
 from tickwork.core.delivery.endpoint import Endpoint, EndpointDelivery
 from tickwork.core.message.batch import Batch, BatchItem
 from tickwork.core.message.subscription import Subscription
@@ -150,7 +150,7 @@ def answer_of(value: Any, queues: Mapping[UUID, str] | None = None) -> Any:
         for name in kind.__struct_fields__
         if name in given or _has(value, name)
     }
-    return msgspec.convert(msgspec.to_builtins(fields), kind)
+    return msgspec.convert(msgspec.to_builtins(fields, enc_hook=plain_id), kind)
 
 
 def stats_answer(queue: StoredQueue, stats: QueueStats) -> answers.QueueView:
@@ -185,4 +185,4 @@ def _field(value: Any, name: str) -> Any:
 
 
 def _shown(value: Any) -> Any:
-    return str(value) if isinstance(value, UUID) else value
+    return str(value) if isinstance(value, Id | UUID) else value

@@ -109,13 +109,9 @@ def print_json_line(value: object) -> None:
 
 def json_text(value: object) -> str:
     """Returns a value as JSON on one line, with ids as they are written."""
-    import json
+    from tickwork.core.answers.ids import ENCODER
 
-    import msgspec
-
-    # msgspec alone writes an `Id` without its prefix.
-    plain = msgspec.to_builtins(value, builtin_types=(UUID,), str_keys=True)
-    return json.dumps(plain, default=str, ensure_ascii=False, separators=(",", ":"))
+    return ENCODER.encode(value).decode()
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -172,7 +168,9 @@ def _short_ids(column: Sequence[object]) -> Sequence[object]:
 
 def _hex_of(value: object) -> str | None:
     """The digits of an id, which may have a prefix; None for anything else."""
-    if isinstance(value, UUID):
+    from tickwork.core.answers.ids import Id
+
+    if isinstance(value, Id | UUID):
         return value.hex
     found = _PUBLIC_ID.fullmatch(value) if isinstance(value, str) else None
     return None if found is None else found[1]

@@ -31,10 +31,10 @@ from types import MethodType
 from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, overload
 from urllib.parse import quote
 
-import msgspec
 from msgspec import UNSET
 
 from tickwork.client.answers import Page
+from tickwork.core.answers.ids import decoder_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -126,27 +126,18 @@ def at(*parts: str) -> str:
 
 def answer(kind: type[T]) -> Callable[[bytes], T]:
     """Reads an answer of this kind."""
-    decode: Callable[[bytes], T] = _decoder(kind).decode
+    decode: Callable[[bytes], T] = decoder_of(kind).decode
     return decode
 
 
 def part(kind: type[S], pick: Callable[[S], T]) -> Callable[[bytes], T]:
     """Reads an answer of this kind, and returns a part of it."""
-    decode = _decoder(kind).decode
+    decode = decoder_of(kind).decode
     return lambda raw: pick(decode(raw))
 
 
 def nothing(_: bytes) -> None:
     """Reads an answer without a body."""
-
-
-_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
-
-
-def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    if kind not in _decoders:
-        _decoders[kind] = msgspec.json.Decoder(kind)
-    return _decoders[kind]
 
 
 class Runner(Protocol):

@@ -413,10 +413,8 @@ def read_instant(field: str, value: object) -> datetime | None:
 def read_id(field: str, value: object) -> UUID:
     """A UUID, also as text, with or without the prefix that names its kind. Raises `InvalidInput`
     for anything else."""
-    found = without_prefix(value) if isinstance(value, UUID) else None
-    if isinstance(value, str):
-        found = parse_public_id(value)
-    if found is None:
+    found = parse_public_id(value) if isinstance(value, str) else without_prefix(value)
+    if not isinstance(found, UUID):
         raise InvalidInput([FieldError(field, f"must be an id, not {shown(value)}")])
     return found
 

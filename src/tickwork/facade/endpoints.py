@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Unpack
-from uuid import UUID
 
+from tickwork.core.answers.ids import GivenId
 from tickwork.core.delivery.endpoint import (
     RECOVER_RATE_PER_SECOND,
     Attempt,
@@ -29,8 +29,6 @@ from tickwork.facade.shown_ids import shows_ids
 from tickwork.ops import endpoints, events, limits
 from tickwork.ops.endpoints import CreatedEndpoint
 from tickwork.ops.events import DeliveryHistory
-
-Id = UUID | str
 
 
 class Events:
@@ -101,7 +99,7 @@ class Endpoints:
             context, name, {"url": url, "types": types, **options}
         )
 
-    async def get(self, name: Id) -> Endpoint:
+    async def get(self, name: GivenId) -> Endpoint:
         """One endpoint with its settings and its health. Raises `NotFound`."""
         return await endpoints.get_endpoint(await self._engine.context(), name)
 
@@ -111,40 +109,40 @@ class Endpoints:
             await self._engine.context(), limit=limit, after=after
         )
 
-    async def update(self, name: Id, **fields: Unpack[EndpointFields]) -> Endpoint:
+    async def update(self, name: GivenId, **fields: Unpack[EndpointFields]) -> Endpoint:
         """Changes the given fields; None means the default again. What waits is delivered with the
         new ones. `secret_headers` replaces all of them."""
         return await endpoints.update_endpoint(await self._engine.context(), name, {**fields})
 
-    async def rotate_secret(self, name: Id) -> str:
+    async def rotate_secret(self, name: GivenId) -> str:
         """Replaces the signing secret and returns the new one; with `signature="v1a"`, its public
         key. The one before stays valid for a day: until then deliveries carry both signatures.
         Only the last two are valid: rotate twice to end a leaked one at once."""
         return await endpoints.rotate_secret(await self._engine.context(), name)
 
-    async def public_keys(self, name: Id) -> tuple[str, ...]:
+    async def public_keys(self, name: GivenId) -> tuple[str, ...]:
         """The public keys of an endpoint with `signature="v1a"`, the current one first; the one
         before it stays valid for a day after a rotation."""
         return await endpoints.public_keys(await self._engine.context(), name)
 
-    async def test(self, name: Id) -> Attempt:
+    async def test(self, name: GivenId) -> Attempt:
         """Sends an event of type `endpoint.test` at once and returns the attempt: its `code`, or
         its `error`. Nothing is stored, and the result changes nothing: it closes no breaker."""
         return await endpoints.test_endpoint(await self._engine.context(), name)
 
-    async def disable(self, name: Id, reason: str = "disabled by hand") -> Endpoint:
+    async def disable(self, name: GivenId, reason: str = "disabled by hand") -> Endpoint:
         """Stops deliveries. What waits, and what is published meanwhile, is kept."""
         return await endpoints.disable_endpoint(await self._engine.context(), name, reason)
 
-    async def enable(self, name: Id) -> Endpoint:
+    async def enable(self, name: GivenId) -> Endpoint:
         """Resumes deliveries, oldest first; also at once, if the breaker is open."""
         return await endpoints.enable_endpoint(await self._engine.context(), name)
 
-    async def delete(self, name: Id) -> int:
+    async def delete(self, name: GivenId) -> int:
         """Deletes an endpoint, its secrets and what waits for it; returns how many waited."""
         return await endpoints.delete_endpoint(await self._engine.context(), name)
 
-    async def stats(self, name: Id, *, since: datetime | str | None = None) -> EndpointStats:
+    async def stats(self, name: GivenId, *, since: datetime | str | None = None) -> EndpointStats:
         """Deliveries and attempts since a time, by default of the last 7 days."""
         start = read_instant("since", since)
         return await endpoints.endpoint_stats(await self._engine.context(), name, since=start)
@@ -193,13 +191,13 @@ class Deliveries:
     async def list(
         self,
         *,
-        endpoint: Id | None = None,
+        endpoint: GivenId | None = None,
         status: DeliveryStatus | str | None = None,
         undelivered: bool = False,
         since: datetime | str | None = None,
         until: datetime | str | None = None,
         limit: int = 100,
-        before: Id | None = None,
+        before: GivenId | None = None,
     ) -> tuple[EndpointDelivery, ...]:
         """Deliveries, newest first. `status` is waiting, delivered or dead; `undelivered` selects
         those that are waiting or dead. The next page: `before=deliveries[-1].id`."""
@@ -217,12 +215,12 @@ class Deliveries:
             before=None if before is None else read_id("before", before),
         )
 
-    async def get(self, delivery_id: Id) -> DeliveryHistory:
+    async def get(self, delivery_id: GivenId) -> DeliveryHistory:
         """One delivery with its attempts, `.history`. Raises `NotFound`."""
         wanted = read_id("delivery_id", delivery_id)
         return await events.get_delivery(await self._engine.context(), wanted)
 
-    async def resend(self, delivery_id: Id) -> None:
+    async def resend(self, delivery_id: GivenId) -> None:
         """Sends a delivery again with the same id, also a delivered one. Raises `NotFound`, and
         `Conflict` for one that is sent at most once."""
         wanted = read_id("delivery_id", delivery_id)
@@ -230,7 +228,7 @@ class Deliveries:
 
     async def recover(
         self,
-        endpoint: Id,
+        endpoint: GivenId,
         *,
         since: datetime | str,
         until: datetime | str | None = None,

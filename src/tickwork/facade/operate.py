@@ -14,6 +14,7 @@ from uuid import UUID
 from msgspec import structs
 
 from tickwork.app.handlers import check_queue_name
+from tickwork.core.answers.ids import GivenId, Id
 from tickwork.core.delivery.alert import AlertTarget, read_alert_target
 from tickwork.core.fields import choice_error, read_id, read_instant, shown
 from tickwork.core.message.batch import Batch, BatchItem, ItemStatus
@@ -36,8 +37,6 @@ from tickwork.ops.cluster import Node
 from tickwork.ops.dead_letter_edits import edit_with_value
 from tickwork.ops.dead_letters import DeadLetter, ReplaySummary, show_dead_letter
 from tickwork.ops.messages import StoredMessage
-
-Id = UUID | str
 
 
 class Queues:
@@ -97,7 +96,7 @@ class Messages:
     def __init__(self, engine: AppEngine) -> None:
         self._engine = engine
 
-    async def get(self, message_id: Id, *, queue: str | None = None) -> StoredMessage:
+    async def get(self, message_id: GivenId, *, queue: str | None = None) -> StoredMessage:
         """One message. Raises `NotFound` when it is settled, expired or deleted."""
         wanted = read_id("message_id", message_id)
         context = await self._engine.context(queue)
@@ -135,7 +134,7 @@ class Messages:
         )
         return await messages.first_messages(context, queue, selection, limit=limit)
 
-    async def delete(self, queue: str, message_id: Id) -> None:
+    async def delete(self, queue: str, message_id: GivenId) -> None:
         """Deletes a message that no worker has claimed. Raises `NotFound`."""
         context, wanted = await self._engine.context(queue), read_id("message_id", message_id)
         if not await messages.delete_message(context, queue, wanted):
@@ -181,7 +180,7 @@ class Batches:
     def __init__(self, engine: AppEngine) -> None:
         self._engine = engine
 
-    async def get(self, batch_id: Id) -> Batch:
+    async def get(self, batch_id: GivenId) -> Batch:
         """A batch with its exact counts. Raises `NotFound`."""
         context, wanted = await self._engine.context(), read_id("batch_id", batch_id)
         return await batches.get_batch(context, wanted)
@@ -193,11 +192,11 @@ class Batches:
 
     async def items(
         self,
-        batch_id: Id,
+        batch_id: GivenId,
         status: ItemStatus | str,
         *,
         limit: int = 100,
-        after: Id | None = None,
+        after: GivenId | None = None,
     ) -> tuple[BatchItem, ...]:
         """The items of a batch that have a status: pending, processing, completed or failed."""
         context, wanted = await self._engine.context(), read_id("batch_id", batch_id)
@@ -209,7 +208,7 @@ class Batches:
             after=None if after is None else read_id("after", after),
         )
 
-    async def cancel(self, batch_id: Id) -> Batch:
+    async def cancel(self, batch_id: GivenId) -> Batch:
         """Deletes the items that no worker has claimed; they count as failed."""
         context, wanted = await self._engine.context(), read_id("batch_id", batch_id)
         return await batches.cancel_batch(context, wanted)
@@ -232,7 +231,7 @@ class DeadLetters:
         no_type: bool = False,
         failed_before: datetime | str | None = None,
         limit: int = 100,
-        after: Id | None = None,
+        after: GivenId | None = None,
     ) -> tuple[DeadLetter, ...]:
         """Open dead letters of a queue, oldest first; without a queue those of all queues, newest
         first. The next page: `after=letters[-1].id`.
@@ -269,14 +268,18 @@ class DeadLetters:
         context = await self._engine.context(queue)
         return await dead_letters.count_dead_letters(context, queue, which)
 
-    async def get(self, dead_letter_id: Id) -> DeadLetter:
+    async def get(self, dead_letter_id: GivenId) -> DeadLetter:
         """One dead letter, open or resolved. Raises `NotFound`."""
         context, wanted = await self._engine.context(), read_id("dead_letter_id", dead_letter_id)
         found = await dead_letters.get_dead_letter(context, wanted)
         return show_dead_letter(found)
 
     async def edit(
-        self, dead_letter_id: Id, body: Any, *, content_type: GivenContentType = ContentType.JSON
+        self,
+        dead_letter_id: GivenId,
+        body: Any,
+        *,
+        content_type: GivenContentType = ContentType.JSON,
     ) -> DeadLetter:
         """Replaces the body of an open dead letter; a replay sends the new one."""
         kind = known_content_type(content_type)
@@ -288,7 +291,7 @@ class DeadLetters:
         self,
         queue: str,
         *,
-        ids: Sequence[Id] | None = None,
+        ids: Sequence[GivenId] | None = None,
         reason: str | None = None,
         fingerprint: str | None = None,
         type: str | None = None,  # noqa: A002  the name of the field
@@ -326,7 +329,7 @@ class DeadLetters:
         self,
         queue: str,
         *,
-        ids: Sequence[Id] | None = None,
+        ids: Sequence[GivenId] | None = None,
         reason: str | None = None,
         fingerprint: str | None = None,
         type: str | None = None,  # noqa: A002  the name of the field
@@ -407,14 +410,14 @@ class Nodes:
 
 
 def _selection(
-    ids: Sequence[Id] | None,
+    ids: Sequence[GivenId] | None,
     reason: str | None,
     fingerprint: str | None,
     type_: str | None,
     no_type: bool,
     failed_before: datetime | str | None,
 ) -> Selection:
-    if isinstance(ids, str | UUID) or not isinstance(ids, Iterable | None):
+    if isinstance(ids, str | UUID | Id) or not isinstance(ids, Iterable | None):
         raise InvalidInput([FieldError("ids", f"must be a list of ids, not {shown(ids)}")])
     wanted = None if ids is None else tuple(read_id("ids", id_) for id_ in ids)
     return Selection(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, Unpack, overload
-from uuid import UUID
 
 from tickwork.app.declarations import HandlerDeclaration, QueueDeclaration
 from tickwork.app.handlers import check_own_queue, check_type_name, queue_settings
 from tickwork.app.isolation import handler_options
 from tickwork.app.message import Message, MessageBatch, queue_name
 from tickwork.app.payloads import Payload, declared_payload
+from tickwork.core.answers.ids import GivenId
 from tickwork.core.fields import read_id
 from tickwork.core.message.batch import BATCH_COMPLETED
 from tickwork.core.message.body import Outgoing
@@ -181,7 +181,7 @@ class QueueApp(Overview):
         items: Iterable[Given[T | Outgoing[T]]],
         *,
         completion_queue: Queue[Any] | str | None = None,
-        batch_id: UUID | str | None = None,
+        batch_id: GivenId | None = None,
         detached: bool = False,
         **options: Unpack[SendOptions],
     ) -> BatchHandle: ...
@@ -193,7 +193,7 @@ class QueueApp(Overview):
         items: Iterable[object],
         *,
         completion_queue: Queue[Any] | str | None = None,
-        batch_id: UUID | str | None = None,
+        batch_id: GivenId | None = None,
         detached: bool = False,
         **options: Unpack[SendOptions],
     ) -> BatchHandle: ...
@@ -204,7 +204,7 @@ class QueueApp(Overview):
         items: Iterable[object],
         *,
         completion_queue: Queue[Any] | str | None = None,
-        batch_id: UUID | str | None = None,
+        batch_id: GivenId | None = None,
         detached: bool = False,
         **options: Unpack[SendOptions],
     ) -> BatchHandle:

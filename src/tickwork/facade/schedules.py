@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from typing import Any, TypeVar, Unpack
-from uuid import UUID
 
 from tickwork.app.declarations import ScheduleDeclaration
 from tickwork.app.payloads import Payload
 from tickwork.core import when
+from tickwork.core.answers.ids import GivenId
 from tickwork.core.fields import Choice, Reader, read_id, read_instant, shown
 from tickwork.core.options import RuleFields, ScheduleFields, SchedulePatch
 from tickwork.core.schedule.entity_target import entity_named
@@ -37,8 +37,8 @@ from tickwork.ops.schedules.public import Schedule, show_stored
 from tickwork.ops.schedules.views import Position
 from tickwork.ops.schedules.why import Why, why
 
-Reference = UUID | str
-OptionalReference = TypeVar("OptionalReference", UUID | str, UUID | str | None)
+Reference = GivenId
+OptionalReference = TypeVar("OptionalReference", GivenId, GivenId | None)
 
 
 @shows_ids

@@ -26,7 +26,7 @@ from tickwork.app.handlers import name_of, shape_fault
 from tickwork.app.invocation import BatchNotStored, Handling, current_handling
 from tickwork.app.message import Message as HandlerMessage
 from tickwork.clock import monotonic
-from tickwork.core.answers.ids import Prefix, parse_public_id, public_id, with_prefixes
+from tickwork.core.answers.ids import Id, Prefix, parse_public_id, public_id, with_prefixes
 from tickwork.core.fields import choice_error, read_id, type_faults
 from tickwork.core.limits import check_item, check_new_batch
 from tickwork.core.message.batch import (
@@ -247,7 +247,7 @@ def check_batch_arguments(items: object, batch_id: object) -> None:
         )
         faults.append(FieldError("items", fault))
     is_text = isinstance(batch_id, str) and parse_public_id(batch_id, Prefix.BATCH) is not None
-    if not is_text and not isinstance(batch_id, UUID | None):
+    if not is_text and not isinstance(batch_id, Id | UUID | None):
         fault = (
             f"must be a UUID, such as uuid.uuid4(), or the id of a batch, not {shortened(batch_id)}"
         )

@@ -17,7 +17,7 @@ from uuid import UUID
 import msgspec
 from msgspec import structs
 
-from tickwork.core.answers.ids import Prefix, public_id
+from tickwork.core.answers.ids import GivenId, Prefix, public_id, without_prefix
 from tickwork.core.delivery.endpoint import (
     ENDPOINTS_QUEUE,
     ENDPOINTS_SETTINGS,
@@ -122,18 +122,18 @@ async def create_endpoint(
     return CreatedEndpoint(**values, secret=_for_receiver(secret))
 
 
-async def get_endpoint(context: Context, reference: UUID | str) -> Endpoint:
+async def get_endpoint(context: Context, reference: GivenId) -> Endpoint:
     """One endpoint by its name or id. Raises `NotFound`."""
-    given: object = reference
+    given: object = without_prefix(reference)
     if not isinstance(given, UUID | str):
         fault = f"must be the name or id of an endpoint, not {shown(given)}"
         raise InvalidInput([FieldError("endpoint", fault)])
-    endpoint_id = reference if isinstance(reference, UUID) else parse_id(reference)
-    return await context.store.endpoints.get(context.scope, endpoint_id or reference)
+    found = parse_id(given) if isinstance(given, str) else None
+    return await context.store.endpoints.get(context.scope, found or given)
 
 
 async def select_endpoint(
-    context: Context, selection: DeliverySelection, reference: UUID | str | None
+    context: Context, selection: DeliverySelection, reference: GivenId | None
 ) -> DeliverySelection:
     """The selection, of one endpoint if one is given."""
     if reference is None:
@@ -151,7 +151,7 @@ async def list_endpoints(
 
 async def update_endpoint(
     context: Context,
-    reference: UUID | str,
+    reference: GivenId,
     fields: Mapping[str, object],
     *,
     check: CheckEndpoint | None = None,
@@ -192,7 +192,7 @@ def _unchanged(known: Endpoint, check: CheckEndpoint | None) -> CheckEndpoint:
     return refuse
 
 
-async def rotate_secret(context: Context, reference: UUID | str) -> str:
+async def rotate_secret(context: Context, reference: GivenId) -> str:
     """Replaces the signing secret and returns the new one, or its public key. For a day deliveries
     carry the signatures of both. Raises `Conflict` if the key does not read the current one."""
     box = context.outside.secret_box()
@@ -215,7 +215,7 @@ async def rotate_secret(context: Context, reference: UUID | str) -> str:
     return _for_receiver(secret)
 
 
-async def public_keys(context: Context, reference: UUID | str) -> tuple[str, ...]:
+async def public_keys(context: Context, reference: GivenId) -> tuple[str, ...]:
     """The public keys with which the signatures `v1a` of an endpoint can be checked, the current
     one first. Raises `NotFound` if it has none."""
     box = context.outside.secret_box()
@@ -230,7 +230,7 @@ async def public_keys(context: Context, reference: UUID | str) -> tuple[str, ...
     return found
 
 
-async def test_endpoint(context: Context, reference: UUID | str) -> Attempt:
+async def test_endpoint(context: Context, reference: GivenId) -> Attempt:
     """Sends one event of type `endpoint.test` at once, also to a disabled endpoint, and returns the
     attempt. Nothing is stored, and a failure changes nothing."""
     box = context.outside.secret_box()
@@ -253,7 +253,7 @@ async def test_endpoint(context: Context, reference: UUID | str) -> Attempt:
         await sink.close()
 
 
-async def disable_endpoint(context: Context, reference: UUID | str, reason: str) -> Endpoint:
+async def disable_endpoint(context: Context, reference: GivenId, reason: str) -> Endpoint:
     """Stops deliveries; what waits, and what is published meanwhile, is kept."""
     given: object = reason
     if not isinstance(given, str):
@@ -265,7 +265,7 @@ async def disable_endpoint(context: Context, reference: UUID | str, reason: str)
         return await context.store.endpoints.disable(context.scope, stored.id, reason)
 
 
-async def enable_endpoint(context: Context, reference: UUID | str) -> Endpoint:
+async def enable_endpoint(context: Context, reference: GivenId) -> Endpoint:
     """Resumes deliveries, oldest first, at the rate of the endpoint or 20 a second, and closes
     the breaker."""
     stored = await get_endpoint(context, reference)
@@ -274,7 +274,7 @@ async def enable_endpoint(context: Context, reference: UUID | str) -> Endpoint:
 
 
 async def delete_endpoint(
-    context: Context, reference: UUID | str, *, check: CheckEndpoint | None = None
+    context: Context, reference: GivenId, *, check: CheckEndpoint | None = None
 ) -> int:
     """Deletes an endpoint, its secrets and what waits for it; returns how many waited. `check` as
     for `update_endpoint`."""
@@ -296,7 +296,7 @@ def _shown(endpoint: Endpoint) -> object:
 
 
 async def endpoint_stats(
-    context: Context, reference: UUID | str, *, since: datetime | None
+    context: Context, reference: GivenId, *, since: datetime | None
 ) -> EndpointStats:
     """The numbers of an endpoint since a time."""
     stored = await get_endpoint(context, reference)

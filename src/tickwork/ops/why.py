@@ -17,7 +17,7 @@ from uuid import UUID
 import msgspec
 from msgspec import structs
 
-from tickwork.core.answers.ids import Prefix, parse_public_id, public_id
+from tickwork.core.answers.ids import GivenId, Prefix, parse_public_id, public_id
 from tickwork.core.delivery.endpoint import (
     ENDPOINTS_QUEUE,
     DeliveryStatus,
@@ -204,7 +204,7 @@ def _is_sent_once(body: bytes) -> bool:
     return False
 
 
-async def why_endpoint(context: Context, reference: UUID | str) -> Wait:
+async def why_endpoint(context: Context, reference: GivenId) -> Wait:
     """Answers for an endpoint, by its name or id: whether it takes deliveries."""
     endpoint = await get_endpoint(context, reference)
     return endpoint_wait(

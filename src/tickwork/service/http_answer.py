@@ -6,8 +6,7 @@ import logging
 from collections.abc import Mapping
 from http import HTTPStatus
 
-import msgspec
-
+from tickwork.core.answers.ids import ENCODER
 from tickwork.core.http.message import JSON, HttpResponse
 from tickwork.core.message.body import check_finite
 from tickwork.core.problem import MEDIA_TYPE, Problem, problem, problem_of
@@ -24,7 +23,7 @@ def answer_of(returned: object) -> HttpResponse:
         return returned
     if returned is None:
         return HttpResponse(status=HTTPStatus.NO_CONTENT)
-    body = msgspec.json.encode(returned)
+    body = ENCODER.encode(returned)
     try:
         check_finite(returned, body, "answer")
     except InvalidInput as error:  # The fault of the handler, not of who called it.

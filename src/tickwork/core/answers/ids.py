@@ -2,19 +2,21 @@
 
 `sch_0199…` sorts as the id does. Wherever an id is given, its prefix may be left out.
 
-Inside, an id is a plain UUID: rows, hashes, keys and wire formats are made of it. It gets its
-prefix where it leaves: as text by `public_id`, or as an `Id` in the records that an app returns
-(`with_prefixes`). `without_prefix` makes it plain again where it comes back.
+Inside, an id is a plain UUID: rows, hashes and keys are made of it. What users see, the structs
+of `core.answers`, have an `Id`. `without_prefix` and `read_id` make it plain where it comes back.
+`ENCODER` writes answers as JSON, and `decoder_of` reads them: msgspec alone knows no `Id`.
 """
 
 from __future__ import annotations
 
+import builtins
 import re
 from enum import StrEnum
-from functools import cache
-from typing import Any, TypeVar
+from functools import cache, total_ordering
+from typing import Any, TypeAlias, TypeVar, overload
 from uuid import UUID
 
+import msgspec
 from msgspec import Struct, structs
 
 from tickwork.errors import NotFound
@@ -39,27 +41,97 @@ _PREFIXES = re.compile(rf"({'|'.join(Prefix)})_")
 _DIGITS = 32
 
 
-class Id(UUID):
-    """A UUID that is written with the prefix of its kind. It equals the plain UUID."""
+@total_ordering
+class Id:
+    """An id that is written with the prefix of its kind. It equals its UUID, and hashes and sorts
+    as that. It is no subclass of UUID: msgspec would write those without a prefix."""
 
-    __slots__ = ("prefix",)
-
-    prefix: Prefix
+    __slots__ = ("prefix", "uuid")
 
     def __init__(self, prefix: Prefix, value: UUID) -> None:
-        super().__init__(int=value.int)
-        object.__setattr__(self, "prefix", prefix)  # A UUID lets nobody set its fields.
+        self.prefix, self.uuid = prefix, value
+
+    @property
+    def hex(self) -> str:
+        """The 32 digits."""
+        return self.uuid.hex
+
+    @property
+    def bytes(self) -> builtins.bytes:
+        """The 16 bytes, by which drivers of databases store it."""
+        return self.uuid.bytes
+
+    def __eq__(self, other: object) -> bool:
+        return self.uuid == without_prefix(other)
+
+    def __lt__(self, other: Id | UUID) -> bool:
+        return self.uuid < without_prefix(other)
+
+    def __hash__(self) -> int:
+        return hash(self.uuid)
 
     def __str__(self) -> str:
-        return f"{self.prefix}_{self.hex}"
+        return public_id(self.prefix, self.uuid)
+
+    def __repr__(self) -> str:
+        return f"Id({str(self)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Id, (self.prefix, without_prefix(self))
+        return Id, (self.prefix, self.uuid)
 
 
-def without_prefix(value: T) -> T:
+GivenId: TypeAlias = Id | UUID | str
+"""An id as callers may give it: as they got it, without its prefix, or as text."""
+
+
+@overload
+def without_prefix(value: Id | UUID) -> UUID: ...
+
+
+@overload
+def without_prefix(value: T) -> T: ...
+
+
+def without_prefix(value: Any) -> Any:
     """The plain UUID of an `Id`; any other value as it is."""
-    return UUID(int=value.int) if isinstance(value, Id) else value  # type: ignore[return-value]
+    return value.uuid if isinstance(value, Id) else value
+
+
+def parse_id(text: str) -> Id:
+    """The id in a text with a prefix. Raises `ValueError` if it is none."""
+    found = _PREFIXES.match(text)
+    value = parse_public_id(text)
+    if found is None or value is None:
+        raise ValueError(f"{text!r} is no id")
+    return Id(Prefix(found[1]), value)
+
+
+def plain_id(value: object) -> str:
+    """What msgspec writes for an `Id`: its text."""
+    if isinstance(value, Id):
+        return str(value)
+    raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
+
+
+def _read_id(kind: type[Any], value: Any) -> Id:
+    if kind is Id and isinstance(value, str):
+        return parse_id(value)
+    raise TypeError(f"there is nothing that reads {kind.__name__}")
+
+
+ENCODER = msgspec.json.Encoder(enc_hook=plain_id)
+"""Writes answers as JSON."""
+
+
+def decoder_of(kind: type[T]) -> msgspec.json.Decoder[T]:
+    """What reads an answer of a kind."""
+    known: Any = kind
+    return _decoder(known)
+
+
+@cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind, dec_hook=_read_id)
 
 
 def public_id(prefix: Prefix, value: UUID) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Final, Generic, Literal, TypeVar, Unpack
 
 import msgspec
 
+from tickwork.core.answers.ids import plain_id
 from tickwork.core.fields import choice_error
 from tickwork.core.model import ContentType
 from tickwork.core.options import SendOptions
@@ -33,7 +34,7 @@ _AS_LISTS = bytes.maketrans(b"{}", b"[]")
 _NO_QUOTED_MARKS = bytes(byte for byte in range(256) if byte not in b'[]{}:"')
 
 _JSON: Final = ContentType.JSON  # An enum lookup costs as much as encoding a small body.
-_ENCODER = msgspec.json.Encoder()
+_ENCODER = msgspec.json.Encoder(enc_hook=plain_id)
 _DECODER = msgspec.json.Decoder()
 
 
@@ -133,7 +134,7 @@ def check_finite(
     field: str = "",
     *,
     root: str | None = None,
-    plain: Callable[[Any], Any] | None = None,
+    plain: Callable[[Any], Any] = plain_id,
 ) -> None:
     """Raises `InvalidInput` for a NaN or an infinity in a value, and names its path. msgspec
     encodes both as null, so only a value with a null in its JSON is searched. `plain` converts
@@ -171,9 +172,7 @@ def _loses_keys(value: dict[object, object]) -> bool:
     return len(names) < len(value) or any(map(_has_equal_keys, value.values()))
 
 
-def _non_finite(
-    value: object, plain: Callable[[Any], Any] | None
-) -> tuple[float, list[str]] | None:
+def _non_finite(value: object, plain: Callable[[Any], Any]) -> tuple[float, list[str]] | None:
     """The first NaN or infinity in a value, and the steps of its path from the last to the
     first: a path is written only if there is one."""
     if isinstance(value, _WITHOUT_FLOATS):

@@ -16,7 +16,7 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from tickwork.core import when
-from tickwork.core.answers.ids import Prefix, public_id
+from tickwork.core.answers.ids import GivenId, Prefix, public_id
 from tickwork.core.fields import Reader
 from tickwork.core.model import Scope
 from tickwork.core.schedule import change, tzdata_change
@@ -73,7 +73,7 @@ BACKFILL_SLOTS_MAX = 10_000
 
 async def update(
     context: Context,
-    reference: UUID | str,
+    reference: GivenId,
     patch: Mapping[str, object],
     *,
     version: int | None = None,
@@ -194,7 +194,7 @@ def fields_of(schedule: Schedule) -> dict[str, object]:
     return {**render_definition(schedule.definition), "name": schedule.name}
 
 
-async def pause(context: Context, reference: UUID | str) -> Schedule:
+async def pause(context: Context, reference: GivenId) -> Schedule:
     """Pauses a schedule and withdraws the slots that no worker has claimed. Idempotent."""
     known = await get_schedule(context, reference)
 
@@ -211,7 +211,7 @@ async def pause(context: Context, reference: UUID | str) -> Schedule:
     return await _change(context, "pause", known, WithdrawScope.UNCLAIMED, decide)
 
 
-async def resume(context: Context, reference: UUID | str) -> Schedule:
+async def resume(context: Context, reference: GivenId) -> Schedule:
     """Resumes a schedule; slots missed during the pause are recorded as paused. Idempotent."""
     known = await get_schedule(context, reference)
     holidays = await holidays_among(context, [{"calendar": calendar_of(known)}])
@@ -233,9 +233,7 @@ async def resume(context: Context, reference: UUID | str) -> Schedule:
     return await _change(context, "resume", known, WithdrawScope.NOTHING, decide)
 
 
-async def delete(
-    context: Context, reference: UUID | str, *, version: int | None = None
-) -> Schedule:
+async def delete(context: Context, reference: GivenId, *, version: int | None = None) -> Schedule:
     """Deletes a schedule and withdraws the slots and extra runs that no worker has started. Its
     firings are kept for their retention."""
     known = await get_schedule(context, reference)
@@ -272,7 +270,7 @@ async def _change(
         return await context.store.schedules.change(context.scope, known.id, withdraw, decided)
 
 
-async def trigger(context: Context, reference: UUID | str) -> Schedule:
+async def trigger(context: Context, reference: GivenId) -> Schedule:
     """Fires a schedule once, now, as an extra run, whatever its status. It counts as a message
     that the caller sends: `TooMany` if that exceeds a quota."""
     known = await get_schedule(context, reference)
@@ -282,7 +280,7 @@ async def trigger(context: Context, reference: UUID | str) -> Schedule:
 
 async def backfill(
     context: Context,
-    reference: UUID | str,
+    reference: GivenId,
     *,
     since: datetime,
     until: datetime,

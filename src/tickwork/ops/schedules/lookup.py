@@ -13,7 +13,7 @@ import msgspec
 from msgspec import structs
 
 from tickwork.core import when
-from tickwork.core.answers.ids import Prefix, parse_public_id, public_id
+from tickwork.core.answers.ids import GivenId, Prefix, parse_public_id, public_id, without_prefix
 from tickwork.core.delivery.endpoint import ENDPOINTS_MAX
 from tickwork.core.entity.call import queue_of
 from tickwork.core.fields import FAULTS_MAX, no_queue, shown
@@ -52,16 +52,16 @@ LIST_LIMIT = 100
 """Number of schedules that a list returns unless the caller gives a limit."""
 
 
-async def get_schedule(context: Context, reference: UUID | str) -> Schedule:
+async def get_schedule(context: Context, reference: GivenId) -> Schedule:
     """Returns the schedule with this id or name; raises `NotFound` if there is none."""
-    given: object = reference
+    given: object = without_prefix(reference)
     if not isinstance(given, UUID | str):
         fault = f"must be the id or name of a schedule, not {shown(given)}"
         raise InvalidInput([FieldError("schedule", fault)])
-    schedule_id = reference if isinstance(reference, UUID) else parse_id(reference)
+    schedule_id = given if isinstance(given, UUID) else parse_id(given)
     if schedule_id is not None:
         return await context.store.schedules.get(context.scope, schedule_id)
-    found = await context.store.schedules.find(context.scope, str(reference))
+    found = await context.store.schedules.find(context.scope, str(given))
     if found is None:
         raise NotFound("schedule", reference)
     return found

@@ -13,6 +13,7 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from tickwork.core import when
+from tickwork.core.answers.ids import GivenId
 from tickwork.core.limits import LIST_LIMIT_MAX
 from tickwork.core.model import Scope
 from tickwork.core.schedule.firing import PlannedSlot
@@ -63,7 +64,7 @@ class UpcomingFires(NamedTuple):
 
 async def upcoming(
     context: Context,
-    reference: UUID | str | None = None,
+    reference: GivenId | None = None,
     *,
     limit: int = UPCOMING_LIMIT,
     since: datetime | None = None,

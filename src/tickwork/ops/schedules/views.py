@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from tickwork.core import when
-from tickwork.core.answers.ids import Prefix, public_id
+from tickwork.core.answers.ids import GivenId, Prefix, public_id
 from tickwork.core.limits import LIST_LIMIT_MAX, check_limit
 from tickwork.core.model import Message
 from tickwork.core.schedule.fields import render_definition
@@ -253,7 +253,7 @@ OPEN = frozenset({FiringStatus.PLANNED, FiringStatus.RUNNING})
 
 async def list_firings(
     context: Context,
-    reference: UUID | str,
+    reference: GivenId,
     *,
     limit: int = LIST_LIMIT,
     status: FiringStatus | None = None,

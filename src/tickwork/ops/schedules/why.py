@@ -13,7 +13,7 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from tickwork.core import when
-from tickwork.core.answers.ids import Prefix, public_id
+from tickwork.core.answers.ids import GivenId, Prefix, public_id
 from tickwork.core.fields import Reader
 from tickwork.core.model import SYSTEM, Message
 from tickwork.core.schedule.firing import FiringRecord
@@ -88,7 +88,7 @@ class Why(Struct, frozen=True, kw_only=True):
         }
 
 
-async def why(context: Context, reference: UUID | str, at: datetime | None = None) -> Why:
+async def why(context: Context, reference: GivenId, at: datetime | None = None) -> Why:
     """Answers why the schedule fired, or did not, at an instant.
 
     Without an instant it answers for the latest slot, or for the first one if none was due yet, and
@@ -150,7 +150,7 @@ async def _latest_triggered(
     return None
 
 
-async def _get_schedule(context: Context, reference: UUID | str) -> Schedule:
+async def _get_schedule(context: Context, reference: GivenId) -> Schedule:
     """As `get_schedule`, with a hint: a deleted schedule is found by its id only."""
     try:
         return await get_schedule(context, reference)
