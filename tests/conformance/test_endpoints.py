@@ -61,7 +61,7 @@ async def waiting(store: Store) -> int:
 async def test_an_endpoint_is_found_by_its_name_and_its_id(
     store: Store, clock: VirtualClock
 ) -> None:
-    made = await make_endpoint(store, "shop", headers={"X-Team": "a"}, is_ordered=True)
+    made = await make_endpoint(store, "shop", headers={"X-Team": "a"}, ordered=True)
     assert (made.tenant, made.health, made.disabled_at) == ("default", HEALTHY, None)
     assert made.created_at == made.updated_at == clock.now()
     for scope in (DEFAULT, SYSTEM):
@@ -138,7 +138,7 @@ async def test_an_event_makes_one_delivery_for_each_endpoint_that_receives_its_t
 ) -> None:
     exact = await make_endpoint(store, "exact", types=("order.paid",))
     prefix = await make_endpoint(store, "prefix", types=("user.*", "order.*"))
-    every = await make_endpoint(store, "every", types=("*",), is_ordered=True)
+    every = await make_endpoint(store, "every", types=("*",), ordered=True)
     await make_endpoint(store, "none", types=("order.paid.late", "orders"))
     event = new_event(event_id="evt-1", source="shop", priority=6, correlation_id="story")
     published = await store.endpoints.publish(DEFAULT, event, None)
@@ -249,7 +249,7 @@ async def test_another_event_with_the_same_id_is_refused_and_reaches_nobody(stor
 
 async def test_concurrent_publishers_of_one_event_make_each_delivery_once(store: Store) -> None:
     for name in ("a", "b", "c"):
-        await make_endpoint(store, name, is_ordered=name == "b")
+        await make_endpoint(store, name, ordered=name == "b")
     event = new_event()
     await asyncio.gather(*(store.endpoints.publish(DEFAULT, event, None) for _ in range(8)))
     assert len(await deliveries(store)) == 3
@@ -434,7 +434,7 @@ def assert_spaced(messages: Sequence[Message], seconds: float) -> None:
 async def test_deleting_an_endpoint_deletes_its_secrets_and_what_waits_for_it(
     store: Store, clock: VirtualClock
 ) -> None:
-    endpoint = await make_endpoint(store, is_ordered=True)
+    endpoint = await make_endpoint(store, ordered=True)
     other = await make_endpoint(store, "other")
     for _ in range(3):
         clock.advance(seconds=1)

@@ -319,7 +319,7 @@ async def test_a_tenant_sees_only_its_deliveries(store: Store) -> None:
 async def test_resending_makes_what_waits_visible_and_sends_the_rest_again(
     store: Store, clock: VirtualClock
 ) -> None:
-    endpoint = await make_endpoint(store, is_ordered=False)
+    endpoint = await make_endpoint(store, ordered=False)
     delivered, dead, waiting, gone = await published(store, clock, 4)
     await attempt(store, delivered)
     await record(store, attempt_of(dead, code=500))
@@ -399,7 +399,7 @@ async def test_resending_at_a_rate_spreads_deliveries_oldest_first(
 
 
 async def test_concurrent_resends_send_a_delivery_once(store: Store) -> None:
-    await make_endpoint(store, is_ordered=True)
+    await make_endpoint(store, ordered=True)
     await publish(store)
     message = await claimed_one(store)
     await die(store, message)

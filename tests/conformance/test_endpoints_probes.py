@@ -171,7 +171,7 @@ async def test_nothing_is_pulled_forward_for_a_disabled_endpoint_or_one_without_
 
 
 async def test_a_blocked_delivery_is_not_pulled_forward(store: Store, clock: VirtualClock) -> None:
-    await make_endpoint(store, types=("shop.*",), is_ordered=True)
+    await make_endpoint(store, types=("shop.*",), ordered=True)
     for _ in range(3):
         await publish(store, "shop.new")
         clock.advance(seconds=1)

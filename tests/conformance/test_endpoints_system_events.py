@@ -88,7 +88,7 @@ async def test_every_dead_letter_of_a_settlement_makes_a_delivery_for_every_endp
 ) -> None:
     await make_queue(store)
     plain = await make_endpoint(store, "plain", types=("message.dead",))
-    ordered = await make_endpoint(store, "ordered", types=("message.dead",), is_ordered=True)
+    ordered = await make_endpoint(store, "ordered", types=("message.dead",), ordered=True)
     for _ in range(30):
         await send(store)
     await kill_all(store)
@@ -112,7 +112,7 @@ async def test_the_health_of_an_endpoint_is_told_to_others_and_not_to_itself(sto
     types = ("order.*", "endpoint.failing", "endpoint.disabled")
     down = await make_endpoint(store, "down", types=types)
     await publish(store)
-    other = await make_endpoint(store, "other", types=types[1:], is_ordered=True)
+    other = await make_endpoint(store, "other", types=types[1:], ordered=True)
     for _ in range(5):
         await attempt(store, await claimed_one(store), code=500)
     assert (await store.endpoints.get(DEFAULT, down.id)).health.failures_in_row == 5
@@ -134,7 +134,7 @@ async def test_a_system_event_that_cannot_be_delivered_publishes_nothing(store: 
 
 async def test_expired_messages_are_told_to_endpoints(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
-    named = await make_endpoint(store, types=("message.dead",), is_ordered=True)
+    named = await make_endpoint(store, types=("message.dead",), ordered=True)
     for _ in range(3):
         await send(store, expires_after_seconds=60)
     clock.advance(seconds=61)
@@ -154,7 +154,7 @@ async def test_without_the_queue_of_deliveries_a_message_dies_all_the_same(store
 async def test_deaths_and_events_for_an_ordered_endpoint_do_not_block_each_other(
     store: Store,
 ) -> None:
-    await make_endpoint(store, types=("order.*", "message.dead"), is_ordered=True)
+    await make_endpoint(store, types=("order.*", "message.dead"), ordered=True)
     for number in range(4):
         await make_queue(store, f"work{number}")
         for _ in range(5):

@@ -45,7 +45,7 @@ class History(NamedTuple):
     after_success: Sequence[int]
     stats: EndpointStats
     failures_in_row: int
-    is_ordered: bool = False
+    ordered: bool = False
     retry_seconds: Sequence[float] | None = None
     tolerance_seconds: float = 0.0
 
@@ -55,7 +55,7 @@ def faults_of(history: History) -> list[str]:
     faults = [*_lost(history), *_wrong_numbers(history)]
     if history.after_success:
         faults.append(f"sent after their success was recorded: {history.after_success}")
-    if history.is_ordered:
+    if history.ordered:
         current = [request.event for request in _current(history.requests)]
         faults += [
             f"{after} came after {event}" for event, after in pairwise(current) if after < event

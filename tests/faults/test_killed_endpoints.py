@@ -277,8 +277,8 @@ class Campaign:
         dead = await self._dead()
         for name, options in ENDPOINTS.items():
             endpoint = await self._app.endpoints.get(name)
-            found = await self._deliveries(endpoint.id)
-            types = endpoint.settings.types
+            found = await self._deliveries(endpoint.id.uuid)
+            types = endpoint.types
             is_judged = name != "switched"  # Enabling an endpoint calls its retries earlier.
             history = History(
                 published=[
@@ -299,8 +299,8 @@ class Campaign:
                 after_success=self.receiver.after_success[name],
                 stats=await self._app.endpoints.stats(name),
                 failures_in_row=endpoint.health.failures_in_row,
-                is_ordered="ordered" in options,
-                retry_seconds=endpoint.settings.retry_seconds if is_judged else None,
+                ordered="ordered" in options,
+                retry_seconds=endpoint.retry_seconds if is_judged else None,
                 tolerance_seconds=endpoints.TOLERANCE_SECONDS + RECORD_SECONDS_MAX,
             )
             assert (name, faults_of(history)) == (name, [])
@@ -407,7 +407,7 @@ GOOD = History(
     after_success=[],
     stats=EndpointStats(delivered=1, dead=2, attempts=6, failed_attempts=5),
     failures_in_row=3,
-    is_ordered=True,
+    ordered=True,
     retry_seconds=[1.0],
 )
 FIRST, SECOND, THIRD = GOOD.deliveries

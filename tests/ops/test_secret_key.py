@@ -20,7 +20,7 @@ from tickwork.ops.endpoints import (
     create_endpoint,
     delete_endpoint,
     endpoint_keys,
-    get_endpoint,
+    find_endpoint,
     rotate_secret,
     update_endpoint,
 )
@@ -48,7 +48,7 @@ async def make(store: Store, box: SecretBox, name: str = "shop") -> None:
 async def test_a_rotation_with_another_key_is_refused_and_changes_nothing(store: Store) -> None:
     await make(store, RIGHT)
     secret = await signing_secret(acting(store, DEFAULT, box=RIGHT))
-    shop = await get_endpoint(Context(store, DEFAULT), "shop")
+    shop = await find_endpoint(Context(store, DEFAULT), "shop")
     with pytest.raises(Conflict, match=r"secret of endpoint shop was not rotated: .*SECRET_KEY"):
         await rotate_secret(acting(store, DEFAULT, box=WRONG), "shop")
     with pytest.raises(Conflict, match=r"tenant's webhook secret was not rotated: .*SECRET_KEY"):
@@ -95,7 +95,7 @@ async def test_an_unreadable_previous_secret_stops_no_delivery(
 ) -> None:
     await make(store, RIGHT)
     first = await signing_secret(acting(store, DEFAULT, box=RIGHT))
-    shop = await get_endpoint(Context(store, DEFAULT), "shop")
+    shop = await find_endpoint(Context(store, DEFAULT), "shop")
     for owner in (OWNER, secrets_owner(shop.id)):
         sealed = WRONG.encrypt(first, shop.tenant, owner, SIGNING)
         keep: Any = {"keep_seconds": ROTATION_SECONDS}

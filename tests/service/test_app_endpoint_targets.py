@@ -215,7 +215,7 @@ async def test_a_target_names_an_endpoint_that_exists_and_nothing_besides(
         await app.schedules.create_bulk(
             [{"daily_time": "09:00", "target": {"type": "webhook", "endpoint": "shob"}}]
         )
-    by_id: Any = {"type": "webhook", "endpoint": public_id(Prefix.ENDPOINT, shop.id)}
+    by_id: Any = {"type": "webhook", "endpoint": str(shop.id)}
     await app.schedules.create_bulk([{"daily_time": "09:00", "target": by_id, "name": "by-id"}])
     await h.advance(hours=1)
     assert (await app.schedules.get("by-id")).last_status == "succeeded"

@@ -270,7 +270,7 @@ async def test_an_endpoint_may_be_signed_with_a_private_key(app: Tickwork, h: Ha
     ):
         at = datetime.fromtimestamp(int(request.headers["webhook-timestamp"]), UTC)
         assert is_signed([checker(key)], request.headers, request.body, at) is is_valid
-    assert (await app.endpoints.get("shop")).settings.signature == "v1a"
+    assert (await app.endpoints.get("shop")).signature == "v1a"
 
 
 async def test_another_kind_of_signature_begins_with_the_next_secret(
@@ -331,7 +331,7 @@ async def test_secrets_are_shown_once_and_found_nowhere_else(
     assert made.secret.startswith("whsec_")
     assert made.secret.removeprefix("whsec_") not in text
     assert "t0ken" not in text
-    assert (await app.endpoints.get("shop")).settings.secret_headers == ("Authorization",)
+    assert (await app.endpoints.get("shop")).secret_headers == ("Authorization",)
 
 
 # Retries, order and the breaker
@@ -670,9 +670,9 @@ async def test_an_update_changes_only_what_it_names(app: Tickwork, h: Harness) -
     changed = await app.endpoints.update(
         made.id, url=BILLING, secret_headers={"Authorization": "Bearer new"}, timeout_seconds=None
     )
-    assert (changed.settings.url, changed.settings.timeout_seconds) == (BILLING, 30)
-    assert changed.settings.is_ordered
-    assert changed.settings.headers == {"X-Shop": "a"}
+    assert (changed.url, changed.timeout_seconds) == (BILLING, 30)
+    assert changed.ordered
+    assert changed.headers == {"X-Shop": "a"}
     await app.endpoints.enable("shop")
     await h.drain()
     (request,) = h.deliveries.webhooks
@@ -742,7 +742,7 @@ async def test_an_endpoint_with_a_fault_is_refused(
 
 async def test_every_request_says_how_soon_its_answer_must_begin(app: Tickwork, h: Harness) -> None:
     made = await app.endpoints.create("shop", url=SHOP, types=["*"], first_byte_seconds=5)
-    assert made.settings.first_byte_seconds == 5
+    assert made.first_byte_seconds == 5
     with pytest.raises(InvalidInput, match=r"first_byte_seconds: must be at most .* \(4\), not 5"):
         await app.endpoints.update("shop", timeout_seconds=4)
     await app.queues.put("pushed", push_to="shop")
@@ -758,7 +758,7 @@ async def test_every_request_says_how_soon_its_answer_must_begin(app: Tickwork, 
     seconds = [webhook.first_byte_seconds for webhook in h.deliveries.webhooks]
     assert seconds == [5] * 6
     changed = await app.endpoints.update("shop", first_byte_seconds=None)
-    assert changed.settings.first_byte_seconds is None
+    assert changed.first_byte_seconds is None
 
 
 async def test_a_message_that_was_delivered_before_a_crash_is_not_sent_again(

@@ -84,9 +84,9 @@ async def test_endpoints_share_the_rate_of_a_limit(app: Tickwork, h: Harness) ->
     assert 1 <= len(h.deliveries.webhooks) <= 4
     await h.advance(minutes=2)
     assert len(h.deliveries.webhooks) == 10
-    assert (await app.endpoints.get("a")).settings.limit == "partner"
+    assert (await app.endpoints.get("a")).limit == "partner"
     changed = await app.endpoints.update("a", limit=None)
-    assert changed.settings.limit is None
+    assert changed.limit is None
 
 
 async def test_an_endpoint_whose_limit_does_not_exist_is_not_limited(

@@ -226,13 +226,13 @@ async def test_a_result_whose_workflow_is_gone_is_a_dead_letter_whose_replay_rea
     assert (result.message.type, result.body["status"]) == ("schedule.succeeded", "succeeded")
 
 
-@pytest.mark.parametrize("is_ordered", [False, True])
+@pytest.mark.parametrize("ordered", [False, True])
 async def test_an_endpoint_gets_the_result_whatever_its_types(
-    app: Tickwork, database: str | None, is_ordered: bool
+    app: Tickwork, database: str | None, ordered: bool
 ) -> None:
     async with harness(app, database=database, start=START) as h:
         await app.endpoints.create(
-            "billing", url="https://billing.example.com", types=["order.paid"], ordered=is_ordered
+            "billing", url="https://billing.example.com", types=["order.paid"], ordered=ordered
         )
         await app.endpoints.create("other", url="https://other.example.com", types=["*"])
         both: Any = {name: {"endpoint": "billing"} for name in ("on_success", "on_failure")}

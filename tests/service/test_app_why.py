@@ -312,7 +312,7 @@ async def test_a_delivery_says_what_became_of_it_or_what_it_waits_for(
         assert found.next == tried
         assert (await ask(app, failed)).details[-1] == "the last error: the receiver answered 503"
         assert await ask(app, public_id(Prefix.MESSAGE, await message_of(app, waiting))) == found
-        endpoint = public_id(Prefix.ENDPOINT, made.id)
+        endpoint = str(made.id)
         shown = await ask(app, endpoint)
         assert (shown.kind, shown.id, shown.code) == ("endpoint", endpoint, "breaker_open")
         assert (shown.answer, shown.next, shown.until) == (f"The {why_open}.", tried, until)

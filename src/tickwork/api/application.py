@@ -55,6 +55,7 @@ from tickwork.api.routes.subscriptions import SUBSCRIPTION_ROUTES
 from tickwork.api.routes.tenants import TENANT_ROUTES
 from tickwork.api.routes.why import WHY_ROUTES
 from tickwork.api.routes.workflows import WORKFLOW_ROUTES
+from tickwork.api.schemas import IdSchema
 from tickwork.api.server_state import AppTypes, ServerState, context_of_request
 from tickwork.core import when
 from tickwork.core.answers.ids import Id
@@ -194,6 +195,7 @@ def _application(
         middleware=[_trace_requests] if spans.is_on() else [],
         exception_handlers=handlers(),
         type_encoders={Id: str},
+        plugins=[IdSchema()],
         request_max_body_size=BODY_BYTES_MAX,
         openapi_config=_documentation(),
         logging_config=None,

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Literal
+from typing import Any, Literal, is_typeddict
 
 from litestar.connection import ASGIConnection
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
 
 from tickwork.api.access import SECURITY_SCHEME
-from tickwork.api.bodies import Documented
+from tickwork.api.bodies import Documented, documentation_of
 from tickwork.api.problems import described
 from tickwork.core.access import Permission
 from tickwork.errors import NotFound
@@ -100,5 +100,8 @@ def _with_nearest_queue(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _documented(body: type[Any]) -> type[Any]:
+    if is_typeddict(body):
+        declared: Any = body
+        body = documentation_of(declared)
     is_dto = issubclass(body, Documented)
     return body if is_dto else Documented[body]  # type: ignore[valid-type]

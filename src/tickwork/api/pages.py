@@ -54,6 +54,10 @@ class Page(Struct, Generic[T], frozen=True):
     ] = None
 
 
+def _as_it_is(item: Any) -> Any:
+    return item
+
+
 class _Items(Generic[Item]):
     """The items of a page so far, encoded. They end at the limit, or where they would have more
     than `PAGE_BYTES_MAX` bytes; the first one always fits."""
@@ -95,7 +99,7 @@ def page_of(
     found: Sequence[Item],
     limit: int,
     position: Callable[[Item], object],
-    shown: Callable[[Item], T],
+    shown: Callable[[Item], T] = _as_it_is,
 ) -> Page[T]:
     """The page of what was found for one item more than the limit: that one tells whether there is
     a next page."""
@@ -112,7 +116,7 @@ async def read_page(
     limit: int,
     after: Position | None,
     position: Callable[[Item], Position],
-    shown: Callable[[Item], T],
+    shown: Callable[[Item], T] = _as_it_is,
 ) -> Page[T]:
     """As `page_of`, of items that may be large. `read` returns so many items after a position; it
     is asked for a few at a time, so that a page needs little more memory than it sends."""
@@ -140,7 +144,7 @@ async def read_filtered(
     read: Callable[[int, Position | None], Awaitable[Listed[Item, Position]]],
     limit: int,
     after: Position | None,
-    shown: Callable[[Item], T],
+    shown: Callable[[Item], T] = _as_it_is,
 ) -> Page[T]:
     """As `read_page`, of a list that says itself where it goes on. Where it finds few items, the
     page is short. The page ends before a slice with too many bytes; if that is the first one, it

@@ -9,15 +9,34 @@ from __future__ import annotations
 from datetime import date, datetime
 from typing import Annotated, Literal
 
+from litestar.openapi.spec import OpenAPIType, Schema
+from litestar.plugins import OpenAPISchemaPlugin
+from litestar.typing import FieldDefinition
 from msgspec import Meta, Struct
 
 from tickwork.core import when
+from tickwork.core.answers.ids import Id
 
 Hour = Annotated[int, Meta(ge=0, le=23)]
 Minute = Annotated[int, Meta(ge=0, le=59)]
 Moment = Annotated[
     str, Meta(description="ISO 8601, with an offset or local in the zone: 2027-03-14T09:00:00Z")
 ]
+
+
+class IdSchema(OpenAPISchemaPlugin):
+    """Documents an id as a text with a prefix."""
+
+    @staticmethod
+    def is_plugin_supported_type(value: object) -> bool:
+        return value is Id
+
+    def to_openapi_schema(
+        self,
+        field_definition: FieldDefinition,  # noqa: ARG002 (part of the interface)
+        schema_creator: object,  # noqa: ARG002
+    ) -> Schema:
+        return Schema(type=OpenAPIType.STRING, pattern="^[a-z]{3,4}_[0-9a-f]{32}$")
 
 
 class DailyTime(Struct, frozen=True):

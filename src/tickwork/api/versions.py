@@ -11,6 +11,7 @@ import msgspec
 from litestar import Response
 from litestar.params import HeaderParameter
 
+from tickwork.core.answers.ids import plain_id
 from tickwork.errors import PreconditionFailed
 
 T = TypeVar("T")
@@ -37,7 +38,9 @@ IfNoneMatch = Annotated[
 
 def etag_of(*parts: object) -> str:
     """The ETag of something that has these parts."""
-    digest = blake2b(msgspec.json.encode(parts, order="sorted"), digest_size=12).hexdigest()
+    digest = blake2b(
+        msgspec.json.encode(parts, enc_hook=plain_id, order="sorted"), digest_size=12
+    ).hexdigest()
     return f'"{digest}"'
 
 

@@ -230,7 +230,7 @@ def recover_command(
 
     async def recover(client: Client) -> tuple[int, Wait | None]:
         sent = await client.deliveries.recover(which, since=start, until=end, rate_per_second=pace)
-        return sent, await _wait(client, endpoint.id) if sent else None
+        return sent, await _wait(client, str(endpoint.id)) if sent else None
 
     sent, wait = ask(database, tenant, recover, names=names)
     if as_json:
@@ -270,7 +270,9 @@ def _deliveries(number: int) -> str:
 
 async def _names(client: Client) -> dict[str, str]:
     """The names of endpoints by their id."""
-    return {endpoint.id: endpoint.name for endpoint in await client.endpoints.list(limit=NAMED)}
+    return {
+        str(endpoint.id): endpoint.name for endpoint in await client.endpoints.list(limit=NAMED)
+    }
 
 
 def _without_history(delivery: DeliveryAnswer) -> dict[str, object]:

@@ -26,8 +26,8 @@ from tickwork.cli.values import given, json_object, pairs
 from tickwork.errors import FieldError, InvalidInput
 
 if TYPE_CHECKING:
-    from tickwork.client.answers import EndpointAnswer
     from tickwork.client.client import Client
+    from tickwork.core.answers.endpoint import EndpointAnswer
     from tickwork.core.delivery.endpoint import EndpointStats, Health
     from tickwork.ops.context import Context
 
@@ -107,7 +107,8 @@ class EndpointOptions(Struct, frozen=True, kw_only=True):
         """The fields that were given by options and by --fields; exits if --fields has one that
         there is not, or that an option gives, too."""
         from tickwork.core.fields import Reader
-        from tickwork.core.options import EndpointFields, names_of
+        from tickwork.core.options import names_of
+        from tickwork.core.options.endpoint import EndpointFields
 
         if self.types and self.no_types:
             fail("give either --type or --no-types", code=EXIT_BAD_USAGE)

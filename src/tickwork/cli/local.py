@@ -17,7 +17,7 @@ import msgspec
 
 from tickwork.client import answers, run_answers
 from tickwork.core.answers.ids import Id, plain_id, with_prefixes
-from tickwork.core.delivery.endpoint import Endpoint, EndpointDelivery
+from tickwork.core.delivery.endpoint import EndpointDelivery
 from tickwork.core.message.batch import Batch, BatchItem
 from tickwork.core.message.subscription import Subscription
 from tickwork.core.model import StoredQueue
@@ -113,7 +113,6 @@ _ANSWERS: dict[type[Any], type[Any]] = {
     ReplaySummary: answers.ReplaySummary,
     Batch: answers.BatchAnswer,
     BatchItem: answers.ItemAnswer,
-    Endpoint: answers.EndpointAnswer,
     EndpointDelivery: answers.DeliveryAnswer,
     Schedule: answers.ScheduleAnswer,
     FiringRecord: answers.FiringAnswer,
@@ -164,8 +163,6 @@ def _special(value: Any, queues: Mapping[UUID, str]) -> dict[str, Any]:
     if isinstance(value, StoredQueue):
         mode = "pull" if is_pulled(value) else "push"
         return {"shared": value.tenant is None, "mode": mode}
-    if isinstance(value, Endpoint):
-        return {"ordered": value.settings.is_ordered}
     if isinstance(value, Why):
         return {"firings": answer_of(value.firings, queues)}
     return {}

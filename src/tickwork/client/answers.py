@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from tickwork.core.delivery.endpoint import Attempt, DeliveryStatus, Health
+from tickwork.core.delivery.endpoint import Attempt, DeliveryStatus
 from tickwork.core.message.backoff import Backoff
 from tickwork.core.message.batch import BatchStatus, ItemStatus
 from tickwork.core.message.dead_letter import DeadGroup, Resolution
@@ -304,59 +304,6 @@ class ItemAnswer(Struct, frozen=True, kw_only=True):
 
 
 # Deliveries
-
-
-class EndpointAnswer(Struct, frozen=True, kw_only=True):
-    """An endpoint. `secret` is only in the answer to its creation."""
-
-    id: str
-    name: str
-    url: str
-    types: tuple[str, ...]
-    owner: str | None
-    description: str | None
-    method: str
-    headers: dict[str, str]
-    secret_headers: tuple[str, ...]
-    ordered: bool
-    rate_per_second: float | None
-    concurrency: int | None
-    limit: str | None
-    timeout_seconds: int
-    first_byte_seconds: int | None
-    retry_seconds: tuple[float, ...]
-    permanent_statuses: tuple[int, ...]
-    signature: str
-    health: Health
-    disabled_at: datetime | None
-    disabled_reason: str | None
-    created_at: datetime
-    updated_at: datetime
-    secret: str | None = None
-
-    def __repr__(self) -> str:
-        return f"EndpointAnswer(name={self.name!r}, id={self.id!r})"
-
-
-class Secret(Struct, frozen=True):
-    """A signing secret, which is not shown again."""
-
-    secret: str
-
-    def __repr__(self) -> str:
-        return "Secret('***')"
-
-
-class Recovered(Struct, frozen=True):
-    """How many deliveries are sent again."""
-
-    recovered: int
-
-
-class DeletedEndpoint(Struct, frozen=True):
-    """How many deliveries waited."""
-
-    waiting: int
 
 
 class DeliveryAnswer(Struct, frozen=True, kw_only=True):

@@ -119,7 +119,7 @@ Plan = Generator[Call[Any] | Pause, Any, T]
 """Calls, each of which gets the answer of the one before; the return value is the result."""
 
 
-def at(*parts: str) -> str:
+def at(*parts: object) -> str:
     """The path of these parts: `at("v1", "queues", name)`. A part may contain any character."""
     return "".join(f"/{quote(str(segment), safe='')}" for segment in parts)
 

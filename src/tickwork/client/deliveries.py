@@ -9,14 +9,7 @@ from typing import Any, Unpack
 
 from msgspec import structs
 
-from tickwork.client.answers import (
-    DeletedEndpoint,
-    DeliveryAnswer,
-    EndpointAnswer,
-    Page,
-    Recovered,
-    Secret,
-)
+from tickwork.client.answers import DeliveryAnswer, Page
 from tickwork.client.call import (
     Call,
     M,
@@ -33,14 +26,16 @@ from tickwork.client.call import (
     texts_of,
     verb,
 )
+from tickwork.core.answers.endpoint import DeletedEndpoint, EndpointAnswer, Recovered, Secret
+from tickwork.core.answers.ids import GivenId
 from tickwork.core.delivery.endpoint import Attempt, DeliveryStatus, EndpointStats, Published
-from tickwork.core.options import EndpointFields, EndpointOptions
+from tickwork.core.options.endpoint import EndpointFields, EndpointOptions
 
 _ONE = answer(EndpointAnswer)
 _ATTEMPTS = answer(Page[Attempt])
 
 
-def _path(name: str, *parts: str) -> str:
+def _path(name: GivenId, *parts: str) -> str:
     return at("v1", "endpoints", name, *parts)
 
 
@@ -83,10 +78,8 @@ class Endpoints(Noun[M]):
     ) -> Call[EndpointAnswer]:
         """Creates an endpoint. Its signing secret, `.secret`, is not shown again.
 
-        `types` are types of events, or prefixes such as `order.*`. Options: `owner`,
-        `description`, `method`, `headers`, `secret_headers` (their values are never shown),
-        `ordered`, `rate_per_second`, `concurrency`, `limit`, `timeout_seconds`,
-        `first_byte_seconds`, `retry_seconds`, `permanent_statuses`, `signature`.
+        `types` are types of events, or prefixes such as `order.*`. `EndpointOptions` describes the
+        options.
         """
         return Call(
             "POST",
@@ -98,7 +91,7 @@ class Endpoints(Noun[M]):
         )
 
     @verb
-    def get(self, name: str) -> Call[EndpointAnswer]:
+    def get(self, name: GivenId) -> Call[EndpointAnswer]:
         """One endpoint with its settings and its health. Raises `NotFound`."""
         return Call("GET", _path(name), _ONE)
 
@@ -108,42 +101,42 @@ class Endpoints(Noun[M]):
         return Pages(at("v1", "endpoints"), EndpointAnswer, limit)
 
     @verb
-    def update(self, name: str, **fields: Unpack[EndpointFields]) -> Call[EndpointAnswer]:
+    def update(self, name: GivenId, **fields: Unpack[EndpointFields]) -> Call[EndpointAnswer]:
         """Changes the given fields; None means the default again. What waits is delivered with the
         new ones. `secret_headers` replaces all of them."""
         return Call("PATCH", _path(name), _ONE, body=fields, repeat=Repeat.SAFE)
 
     @verb
-    def rotate_secret(self, name: str) -> Call[str]:
+    def rotate_secret(self, name: GivenId) -> Call[str]:
         """Replaces the signing secret and returns the new one. The one before stays valid for a
         day: until then deliveries carry both signatures. Only the last two are valid."""
         return Call("POST", _path(name, "rotate"), part(Secret, lambda made: made.secret))
 
     @verb
-    def test(self, name: str) -> Call[Attempt]:
+    def test(self, name: GivenId) -> Call[Attempt]:
         """Sends an event of type `endpoint.test` at once and returns the attempt. Nothing is
         stored, and the result changes nothing: it closes no breaker."""
         return Call("POST", _path(name, "test"), answer(Attempt), wait_seconds=30.0)
 
     @verb
-    def disable(self, name: str, reason: str = "disabled by hand") -> Call[EndpointAnswer]:
+    def disable(self, name: GivenId, reason: str = "disabled by hand") -> Call[EndpointAnswer]:
         """Stops deliveries. What waits, and what is published meanwhile, is kept."""
         body = {"reason": reason}
         return Call("POST", _path(name, "disable"), _ONE, body=body, repeat=Repeat.SAFE)
 
     @verb
-    def enable(self, name: str) -> Call[EndpointAnswer]:
+    def enable(self, name: GivenId) -> Call[EndpointAnswer]:
         """Resumes deliveries, oldest first; also at once, if the breaker is open."""
         return Call("POST", _path(name, "enable"), _ONE, repeat=Repeat.SAFE)
 
     @verb
-    def delete(self, name: str) -> Call[int]:
+    def delete(self, name: GivenId) -> Call[int]:
         """Deletes an endpoint, its secrets and what waits for it; returns how many waited."""
         waiting = part(DeletedEndpoint, lambda done: done.waiting)
         return Call("DELETE", _path(name), waiting, repeat=Repeat.NEVER)
 
     @verb
-    def stats(self, name: str, *, since: datetime | str | None = None) -> Call[EndpointStats]:
+    def stats(self, name: GivenId, *, since: datetime | str | None = None) -> Call[EndpointStats]:
         """Deliveries and attempts since a time, by default of the last 7 days."""
         return Call("GET", _path(name, "stats"), answer(EndpointStats), query={"since": since})
 
@@ -155,7 +148,7 @@ class Deliveries(Noun[M]):
     def list(
         self,
         *,
-        endpoint: str | None = None,
+        endpoint: GivenId | None = None,
         status: DeliveryStatus | str | None = None,
         undelivered: bool = False,
         since: datetime | str | None = None,
@@ -173,7 +166,7 @@ class Deliveries(Noun[M]):
         return Pages(at("v1", "deliveries"), DeliveryAnswer, limit, asked)
 
     @verb
-    def get(self, delivery_id: str) -> Plan[DeliveryAnswer]:
+    def get(self, delivery_id: GivenId) -> Plan[DeliveryAnswer]:
         """One delivery with its attempts, `.history`. Raises `NotFound`."""
         path = at("v1", "deliveries", delivery_id)
         found: DeliveryAnswer = yield Call("GET", path, answer(DeliveryAnswer))
@@ -188,14 +181,14 @@ class Deliveries(Noun[M]):
                 return structs.replace(found, history=tuple(history))
 
     @verb
-    def resend(self, delivery_id: str) -> Call[None]:
+    def resend(self, delivery_id: GivenId) -> Call[None]:
         """Sends a delivery again with the same id, also a delivered one. Raises `NotFound`."""
         return Call("POST", at("v1", "deliveries", delivery_id, "resend"), nothing)
 
     @verb
     def recover(
         self,
-        endpoint: str,
+        endpoint: GivenId,
         *,
         since: datetime | str,
         until: datetime | str | None = None,

@@ -9,25 +9,24 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Unpack
 
+from tickwork.core.answers.endpoint import CreatedEndpoint, EndpointAnswer
 from tickwork.core.answers.ids import GivenId
 from tickwork.core.delivery.endpoint import (
     RECOVER_RATE_PER_SECOND,
     Attempt,
     DeliverySelection,
     DeliveryStatus,
-    Endpoint,
     EndpointDelivery,
     EndpointStats,
     Published,
 )
 from tickwork.core.fields import choice_error, read_id, read_instant
-from tickwork.core.options import EndpointFields, EndpointOptions
+from tickwork.core.options.endpoint import EndpointFields, EndpointOptions
 from tickwork.core.queue.named_limit import NamedLimit
 from tickwork.engine.app_engine import AppEngine
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.facade.shown_ids import shows_ids
 from tickwork.ops import endpoints, events, limits
-from tickwork.ops.endpoints import CreatedEndpoint
 from tickwork.ops.events import DeliveryHistory
 
 
@@ -66,7 +65,6 @@ class Events:
         )
 
 
-@shows_ids
 class Endpoints:
     """The addresses that receive events. An endpoint is given by its name or its id."""
 
@@ -86,12 +84,8 @@ class Endpoints:
         With `signature="v1a"` it is signed with a private key that is never shown; `.secret` is its
         public key.
 
-        `types` are types of events, or prefixes such as `order.*`. Options: `owner`,
-        `description`, `method`, `headers`, `secret_headers` (their values are never shown),
-        `ordered` (one delivery at a time, in the order of publication), `rate_per_second` and
-        `concurrency` (on each node), `limit` (a named one, which it shares), `timeout_seconds`
-        (30), `first_byte_seconds` (until an answer begins), `retry_seconds` (before each retry),
-        `permanent_statuses` (answers after which nothing is retried).
+        `types` are types of events, or prefixes such as `order.*`. `EndpointOptions` describes the
+        options.
         """
         engine = self._engine
         context = await engine.context()
@@ -99,17 +93,19 @@ class Endpoints:
             context, name, {"url": url, "types": types, **options}
         )
 
-    async def get(self, name: GivenId) -> Endpoint:
+    async def get(self, name: GivenId) -> EndpointAnswer:
         """One endpoint with its settings and its health. Raises `NotFound`."""
         return await endpoints.get_endpoint(await self._engine.context(), name)
 
-    async def list(self, *, limit: int = 100, after: str | None = None) -> tuple[Endpoint, ...]:
+    async def list(
+        self, *, limit: int = 100, after: str | None = None
+    ) -> tuple[EndpointAnswer, ...]:
         """Endpoints by name. The next page: `after=endpoints[-1].name`."""
         return await endpoints.list_endpoints(
             await self._engine.context(), limit=limit, after=after
         )
 
-    async def update(self, name: GivenId, **fields: Unpack[EndpointFields]) -> Endpoint:
+    async def update(self, name: GivenId, **fields: Unpack[EndpointFields]) -> EndpointAnswer:
         """Changes the given fields; None means the default again. What waits is delivered with the
         new ones. `secret_headers` replaces all of them."""
         return await endpoints.update_endpoint(await self._engine.context(), name, {**fields})
@@ -130,11 +126,11 @@ class Endpoints:
         its `error`. Nothing is stored, and the result changes nothing: it closes no breaker."""
         return await endpoints.test_endpoint(await self._engine.context(), name)
 
-    async def disable(self, name: GivenId, reason: str = "disabled by hand") -> Endpoint:
+    async def disable(self, name: GivenId, reason: str = "disabled by hand") -> EndpointAnswer:
         """Stops deliveries. What waits, and what is published meanwhile, is kept."""
         return await endpoints.disable_endpoint(await self._engine.context(), name, reason)
 
-    async def enable(self, name: GivenId) -> Endpoint:
+    async def enable(self, name: GivenId) -> EndpointAnswer:
         """Resumes deliveries, oldest first; also at once, if the breaker is open."""
         return await endpoints.enable_endpoint(await self._engine.context(), name)
 
@@ -238,7 +234,7 @@ class Deliveries:
         first, dead or waiting. Returns how many."""
         start, end = read_instant("since", since), read_instant("until", until)
         context = await self._engine.context()
-        stored = await endpoints.get_endpoint(context, endpoint)
+        stored = await endpoints.find_endpoint(context, endpoint)
         return await events.recover_deliveries(
             context,
             stored.id,

@@ -17,7 +17,8 @@ from uuid import UUID
 import msgspec
 from msgspec import structs
 
-from tickwork.core.answers.ids import GivenId, Prefix, public_id, without_prefix
+from tickwork.core.answers.endpoint import CreatedEndpoint, EndpointAnswer
+from tickwork.core.answers.ids import GivenId, without_prefix
 from tickwork.core.delivery.endpoint import (
     ENDPOINTS_QUEUE,
     ENDPOINTS_SETTINGS,
@@ -77,17 +78,6 @@ STATS_DAYS = 7
 """Days that the numbers of an endpoint cover, unless the caller says since when."""
 
 
-class CreatedEndpoint(Endpoint, frozen=True, kw_only=True):
-    """A new endpoint with what its receiver checks signatures with: the signing secret, `whsec_…`,
-    which is not shown again, or with the signature `v1a` the public key, `whpk_…`."""
-
-    secret: str
-
-    def __repr__(self) -> str:
-        shown = public_id(Prefix.ENDPOINT, self.id)
-        return f"CreatedEndpoint(name={self.name!r}, id={shown!r}, secret='***')"
-
-
 async def create_endpoint(
     context: Context, name: str, fields: Mapping[str, object]
 ) -> CreatedEndpoint:
@@ -118,12 +108,16 @@ async def create_endpoint(
     except TickworkError:
         await context.store.secrets.delete(context.scope, secrets_owner(endpoint_id))
         raise
-    values = {field: getattr(made, field) for field in Endpoint.__struct_fields__}
-    return CreatedEndpoint(**values, secret=_for_receiver(secret))
+    return CreatedEndpoint.of(made, _for_receiver(secret))
 
 
-async def get_endpoint(context: Context, reference: GivenId) -> Endpoint:
+async def get_endpoint(context: Context, reference: GivenId) -> EndpointAnswer:
     """One endpoint by its name or id. Raises `NotFound`."""
+    return EndpointAnswer.of(await find_endpoint(context, reference))
+
+
+async def find_endpoint(context: Context, reference: GivenId) -> Endpoint:
+    """The stored endpoint with a name or id. Raises `NotFound`."""
     given: object = without_prefix(reference)
     if not isinstance(given, UUID | str):
         fault = f"must be the name or id of an endpoint, not {shown(given)}"
@@ -138,15 +132,16 @@ async def select_endpoint(
     """The selection, of one endpoint if one is given."""
     if reference is None:
         return selection
-    stored = await get_endpoint(context, reference)
+    stored = await find_endpoint(context, reference)
     return structs.replace(selection, endpoint_id=stored.id)
 
 
 async def list_endpoints(
     context: Context, *, limit: int, after: str | None = None
-) -> tuple[Endpoint, ...]:
+) -> tuple[EndpointAnswer, ...]:
     """Endpoints by name."""
-    return await context.store.endpoints.list(context.scope, limit, after=after)
+    found = await context.store.endpoints.list(context.scope, limit, after=after)
+    return tuple(map(EndpointAnswer.of, found))
 
 
 async def update_endpoint(
@@ -155,11 +150,11 @@ async def update_endpoint(
     fields: Mapping[str, object],
     *,
     check: CheckEndpoint | None = None,
-) -> Endpoint:
+) -> EndpointAnswer:
     """Changes the given fields only. `secret_headers` replaces all of them. `check` may refuse the
     stored endpoint, such as for an old `If-Match`."""
     for _ in range(CHANGE_ATTEMPTS_MAX):
-        stored = await get_endpoint(context, reference)
+        stored = await find_endpoint(context, reference)
         if check is not None:
             check(stored)  # Before secrets are replaced; and again in the transaction.
         read = partial(read_changes, stored.settings, fields)
@@ -174,9 +169,10 @@ async def update_endpoint(
         after, same = structs.replace(stored, settings=given.settings), _unchanged(stored, check)
         with suppress(PreconditionFailed):
             async with _recorded(context, "update", stored, after=_shown(after)):
-                return await context.store.endpoints.update(
+                changed = await context.store.endpoints.update(
                     context.scope, stored.id, given.settings, check=same
                 )
+                return EndpointAnswer.of(changed)
     raise Conflict(f"others change endpoint {reference} all the time; try again")
 
 
@@ -196,7 +192,7 @@ async def rotate_secret(context: Context, reference: GivenId) -> str:
     """Replaces the signing secret and returns the new one, or its public key. For a day deliveries
     carry the signatures of both. Raises `Conflict` if the key does not read the current one."""
     box = context.outside.secret_box()
-    stored = await get_endpoint(context, reference)
+    stored = await find_endpoint(context, reference)
     secret, owner = _new_secret(stored.settings), secrets_owner(stored.id)
     found = await context.store.secrets.get(Scope(stored.tenant), owner, SIGNING)
     what = f"the secret of endpoint {stored.name}"
@@ -219,7 +215,7 @@ async def public_keys(context: Context, reference: GivenId) -> tuple[str, ...]:
     """The public keys with which the signatures `v1a` of an endpoint can be checked, the current
     one first. Raises `NotFound` if it has none."""
     box = context.outside.secret_box()
-    stored = await get_endpoint(context, reference)
+    stored = await find_endpoint(context, reference)
     secrets = await _secrets(context.store, stored, box, SIGNING)
     found = tuple(
         _for_receiver(secret) for secret in secrets if not secret.startswith(SECRET_PREFIX)
@@ -234,7 +230,7 @@ async def test_endpoint(context: Context, reference: GivenId) -> Attempt:
     """Sends one event of type `endpoint.test` at once, also to a disabled endpoint, and returns the
     attempt. Nothing is stored, and a failure changes nothing."""
     box = context.outside.secret_box()
-    stored = await get_endpoint(context, reference)
+    stored = await find_endpoint(context, reference)
     now = await context.store.now()
     data = msgspec.json.encode({"endpoint": stored.name})
     event = published(NewMessage(id=new_id(), body=data, type=TEST_TYPE), now)
@@ -253,24 +249,26 @@ async def test_endpoint(context: Context, reference: GivenId) -> Attempt:
         await sink.close()
 
 
-async def disable_endpoint(context: Context, reference: GivenId, reason: str) -> Endpoint:
+async def disable_endpoint(context: Context, reference: GivenId, reason: str) -> EndpointAnswer:
     """Stops deliveries; what waits, and what is published meanwhile, is kept."""
     given: object = reason
     if not isinstance(given, str):
         raise InvalidInput([FieldError("reason", f"must be a text, not {shown(given)}")])
     if faults := text_faults("reason", reason, TEXT_LENGTH_MAX):
         raise InvalidInput(faults)
-    stored = await get_endpoint(context, reference)
+    stored = await find_endpoint(context, reference)
     async with _recorded(context, "disable", stored, after={"reason": reason}):
-        return await context.store.endpoints.disable(context.scope, stored.id, reason)
+        disabled = await context.store.endpoints.disable(context.scope, stored.id, reason)
+    return EndpointAnswer.of(disabled)
 
 
-async def enable_endpoint(context: Context, reference: GivenId) -> Endpoint:
+async def enable_endpoint(context: Context, reference: GivenId) -> EndpointAnswer:
     """Resumes deliveries, oldest first, at the rate of the endpoint or 20 a second, and closes
     the breaker."""
-    stored = await get_endpoint(context, reference)
+    stored = await find_endpoint(context, reference)
     async with _recorded(context, "enable", stored):
-        return await context.store.endpoints.enable(context.scope, stored.id)
+        enabled = await context.store.endpoints.enable(context.scope, stored.id)
+    return EndpointAnswer.of(enabled)
 
 
 async def delete_endpoint(
@@ -278,7 +276,7 @@ async def delete_endpoint(
 ) -> int:
     """Deletes an endpoint, its secrets and what waits for it; returns how many waited. `check` as
     for `update_endpoint`."""
-    stored = await get_endpoint(context, reference)
+    stored = await find_endpoint(context, reference)
     async with _recorded(context, "delete", stored):
         return await context.store.endpoints.delete(context.scope, stored.id, check=check)
 
@@ -299,7 +297,7 @@ async def endpoint_stats(
     context: Context, reference: GivenId, *, since: datetime | None
 ) -> EndpointStats:
     """The numbers of an endpoint since a time."""
-    stored = await get_endpoint(context, reference)
+    stored = await find_endpoint(context, reference)
     start = since or await context.store.now() - timedelta(days=STATS_DAYS)
     return await context.store.endpoints.stats(context.scope, stored.id, start)
 

@@ -45,7 +45,7 @@ from tickwork.core.workflow.model import NO_STEPS, RUN_ID_LENGTH_MAX, Run
 from tickwork.core.workflow.queue import runs_queue, workflow_of_queue
 from tickwork.errors import InvalidInput, MissingExtra, NotFound, StoreBroken, StoreError
 from tickwork.ops.context import Context
-from tickwork.ops.endpoints import endpoint_keys, get_endpoint
+from tickwork.ops.endpoints import endpoint_keys, find_endpoint
 from tickwork.ops.ids import find_id, find_schedule_id, parse_short_id
 from tickwork.ops.message_facts import MessageFacts, Unread, first_words
 from tickwork.ops.messages import get_message
@@ -206,7 +206,7 @@ def _is_sent_once(body: bytes) -> bool:
 
 async def why_endpoint(context: Context, reference: GivenId) -> Wait:
     """Answers for an endpoint, by its name or id: whether it takes deliveries."""
-    endpoint = await get_endpoint(context, reference)
+    endpoint = await find_endpoint(context, reference)
     return endpoint_wait(
         endpoint,
         await context.store.now(),
@@ -412,11 +412,11 @@ async def _destination(
         elif queue.name == DELIVERIES_QUEUE:
             envelope = read_envelope(message.body)
             if isinstance(envelope.target, EndpointTarget):
-                endpoint = await get_endpoint(Context(store, scope), envelope.target.endpoint)
+                endpoint = await find_endpoint(Context(store, scope), envelope.target.endpoint)
                 delivery_id = slot_delivery(message, endpoint.id, envelope).id
                 delivery = await store.endpoints.delivery(scope, delivery_id)
         elif name is not None:
-            endpoint = await get_endpoint(Context(store, scope), name)
+            endpoint = await find_endpoint(Context(store, scope), name)
     return delivery, endpoint
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-import msgspec
 from litestar import Request, Response
 from litestar.di import NamedDependency
 from litestar.openapi.spec import Example
@@ -20,15 +18,16 @@ from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cu
 from tickwork.api.query import body_reader, finished
 from tickwork.api.versions import IfMatch, check_match, etag_of, with_etag
 from tickwork.core.access import Caller, Permission
-from tickwork.core.answers.ids import Prefix, public_id
+from tickwork.core.answers.endpoint import DeletedEndpoint, EndpointAnswer, Recovered, Secret
 from tickwork.core.delivery.endpoint import (
     RECOVER_RATE_PER_SECOND,
     Attempt,
     Endpoint,
+    EndpointSettings,
     EndpointStats,
-    Health,
 )
 from tickwork.core.fields import read_instant
+from tickwork.core.options.endpoint import EndpointFields, NewEndpoint
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.ops import endpoints, events
 from tickwork.ops.context import Context
@@ -50,41 +49,6 @@ EndpointName = FromPath[str]
 """The id or the name of an endpoint."""
 
 
-class EndpointChange(Struct, frozen=True, kw_only=True):
-    """Fields of an endpoint; null is the default again."""
-
-    url: str | None = None
-    types: Annotated[
-        str | list[str] | None, Meta(description="Types of events, or prefixes such as order.*")
-    ] = None
-    owner: str | None = None
-    description: str | None = None
-    method: str | None = None
-    headers: dict[str, str] | None = None
-    secret_headers: Annotated[
-        dict[str, str] | None, Meta(description="Their values are never shown.")
-    ] = None
-    ordered: bool | None = None
-    rate_per_second: float | None = None
-    concurrency: int | None = None
-    limit: Annotated[
-        str | None, Meta(description="Name of a limit that it shares with others.")
-    ] = None
-    timeout_seconds: int | None = None
-    first_byte_seconds: Annotated[
-        int | None, Meta(description="Seconds until an answer begins; at most timeout_seconds.")
-    ] = None
-    retry_seconds: list[float] | None = None
-    permanent_statuses: list[int] | None = None
-    signature: Annotated[str | None, Meta(description="v1 or v1a")] = None
-
-
-class EndpointRequest(EndpointChange, frozen=True, kw_only=True):
-    """A new endpoint: its name, URL and types."""
-
-    name: str
-
-
 class DisableRequest(Struct, frozen=True):
     """Why it is disabled."""
 
@@ -99,82 +63,18 @@ class RecoverRequest(Struct, frozen=True):
     rate_per_second: Annotated[float, Meta(description="Deliveries a second.")] = 10.0
 
 
-class Recovered(Struct, frozen=True):
-    """How many deliveries are sent again."""
-
-    recovered: int
-
-
-class DeletedEndpoint(Struct, frozen=True):
-    """How many deliveries waited."""
-
-    waiting: int
-
-
-class Secret(Struct, frozen=True):
-    """A signing secret, which is not shown again. The old one stays valid for a day."""
-
-    secret: str
-
-
-class EndpointAnswer(Struct, frozen=True, kw_only=True):
-    """An endpoint. `secret` is only in the answer to its creation."""
-
-    id: str
-    name: str
-    url: str
-    types: tuple[str, ...]
-    owner: str | None
-    description: str | None
-    method: str
-    headers: dict[str, str]
-    secret_headers: Annotated[tuple[str, ...], Meta(description="Only their names.")]
-    ordered: bool
-    rate_per_second: float | None
-    concurrency: int | None
-    limit: str | None
-    timeout_seconds: int
-    first_byte_seconds: int | None
-    retry_seconds: tuple[float, ...]
-    permanent_statuses: tuple[int, ...]
-    signature: str
-    health: Health
-    disabled_at: datetime | None
-    disabled_reason: str | None
-    created_at: datetime
-    updated_at: datetime
-    secret: str | None = None
-
-    @classmethod
-    def of(cls, endpoint: Endpoint, secret: str | None = None) -> EndpointAnswer:
-        """The answer for an endpoint."""
-        values = structs.asdict(endpoint.settings)
-        values["ordered"] = values.pop("is_ordered")
-        known = {name: values[name] for name in cls.__struct_fields__ if name in values}
-        return cls(
-            id=public_id(Prefix.ENDPOINT, endpoint.id),
-            name=endpoint.name,
-            health=endpoint.health,
-            disabled_at=endpoint.disabled_at,
-            disabled_reason=endpoint.disabled_reason,
-            created_at=endpoint.created_at,
-            updated_at=endpoint.updated_at,
-            secret=secret,
-            **known,
-        )
-
-
 def _matching(if_match: str | None) -> Callable[[Endpoint], None] | None:
     """A check that the endpoint is the version that the caller has read."""
     if if_match is None:
         return None
-    return lambda known: check_match(if_match, _etag(known), "endpoint", known.name)
-
-
-def _etag(endpoint: Endpoint) -> str:
-    return etag_of(
-        endpoint.id, msgspec.to_builtins(endpoint.settings), endpoint.disabled_at is not None
+    return lambda known: check_match(
+        if_match, _etag(EndpointAnswer.of(known)), "endpoint", known.name
     )
+
+
+def _etag(endpoint: EndpointAnswer) -> str:
+    settings = [getattr(endpoint, name) for name in EndpointSettings.__struct_fields__]
+    return etag_of(endpoint.id, settings, endpoint.disabled_at is not None)
 
 
 @operation(
@@ -184,7 +84,7 @@ def _etag(endpoint: Endpoint) -> str:
     tag=_TAG,
     summary="Create an endpoint",
     status=201,
-    body=EndpointRequest,
+    body=NewEndpoint,
     problems=(409, 429),
 )
 async def create_endpoint(
@@ -200,8 +100,7 @@ async def create_endpoint(
     name: Any = fields.pop("name", None)
 
     async def make(_: UUID) -> EndpointAnswer:
-        made = await endpoints.create_endpoint(context, name, fields)
-        return EndpointAnswer.of(made, made.secret)
+        return await endpoints.create_endpoint(context, name, fields)
 
     return await once(
         make,
@@ -220,7 +119,7 @@ async def list_endpoints(
     """Returns the endpoints by name."""
     after: str | None = read_cursor(cursor, str)
     found = await endpoints.list_endpoints(context, limit=limit + 1, after=after)
-    return page_of(found, limit, lambda endpoint: endpoint.name, EndpointAnswer.of)
+    return page_of(found, limit, lambda endpoint: endpoint.name)
 
 
 @operation("GET", _URL, needs=Permission.READ, tag=_TAG, summary="Get an endpoint")
@@ -237,7 +136,7 @@ async def get_endpoint(
     needs=Permission.MANAGE,
     tag=_TAG,
     summary="Change an endpoint",
-    body=EndpointChange,
+    body=EndpointFields,
     problems=(409, 412),
 )
 async def update_endpoint(
@@ -329,7 +228,7 @@ async def recover_endpoint(
         kind = "a number of deliveries a second"
         rate = reader.number_between("rate_per_second", RATE_MIN, RATE_MAX, kind)
     finished(reader)
-    stored = await endpoints.get_endpoint(context, endpoint)
+    stored = await endpoints.find_endpoint(context, endpoint)
     number = await events.recover_deliveries(
         context, stored.id, since=since, until=until, rate_per_second=rate or 0.0
     )
@@ -347,8 +246,8 @@ async def endpoint_stats(
     return await endpoints.endpoint_stats(context, endpoint, since=start)
 
 
-def _shown(endpoint: Endpoint) -> Response[EndpointAnswer]:
-    return with_etag(EndpointAnswer.of(endpoint), _etag(endpoint))
+def _shown(endpoint: EndpointAnswer) -> Response[EndpointAnswer]:
+    return with_etag(endpoint, _etag(endpoint))
 
 
 ENDPOINT_ROUTES = (

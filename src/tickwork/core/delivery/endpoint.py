@@ -19,6 +19,7 @@ from msgspec import Struct
 from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.delivery.outcome import ErrorKind
 from tickwork.core.delivery.signature import V1
+from tickwork.core.delivery.target import first_byte_fault
 from tickwork.core.model import Claim, NewMessage, QueueSettings
 from tickwork.errors import Conflict, FieldError, InvalidInput
 
@@ -68,7 +69,7 @@ class EndpointSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     method: str = "POST"
     headers: dict[str, str] = {}
     secret_headers: tuple[str, ...] = ()
-    is_ordered: bool = msgspec.field(default=False, name="ordered")
+    ordered: bool = False
     rate_per_second: float | None = None
     concurrency: int | None = None
     limit: str | None = None
@@ -77,6 +78,19 @@ class EndpointSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     retry_seconds: tuple[float, ...] = RETRY_SECONDS
     permanent_statuses: tuple[int, ...] = ()
     signature: str = V1
+
+
+def settings_faults(settings: EndpointSettings) -> list[FieldError]:
+    """The errors of settings that do not fit each other."""
+    plain = {name.lower() for name in settings.headers}
+    faults = [
+        FieldError(f"secret_headers.{name}", "is also in headers; give it once")
+        for name in settings.secret_headers
+        if name.lower() in plain
+    ]
+    if fault := first_byte_fault(settings.first_byte_seconds, settings.timeout_seconds):
+        faults.append(FieldError("first_byte_seconds", fault))
+    return faults
 
 
 class Health(Struct, frozen=True, kw_only=True):

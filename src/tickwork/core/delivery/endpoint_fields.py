@@ -8,21 +8,22 @@ from typing import Any
 from msgspec import Struct, structs
 
 from tickwork.core.delivery.breaker import HealthEvent
-from tickwork.core.delivery.endpoint import RETRIES_MAX, TYPES_MAX, EndpointSettings
+from tickwork.core.delivery.endpoint import (
+    RETRIES_MAX,
+    TYPES_MAX,
+    EndpointSettings,
+    settings_faults,
+)
 from tickwork.core.delivery.headers import check_headers
-from tickwork.core.delivery.signature import SIGNATURES
-from tickwork.core.delivery.target import TIMEOUT_SECONDS_MAX, first_byte_fault
-from tickwork.core.fields import FieldReader, Reader, shown
-from tickwork.core.limits import NAME_LENGTH_MAX, TEXT_LENGTH_MAX, text_faults
+from tickwork.core.fields import Reader, shown
+from tickwork.core.limits import NAME_LENGTH_MAX, text_faults
 from tickwork.core.message.subscription import PATTERN_LENGTH_MAX, pattern_faults
 from tickwork.core.message.system_events import SYSTEM_TYPES
-from tickwork.core.options import EndpointFields, names_of
-from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
+from tickwork.core.options.declared import readers_of
+from tickwork.core.options.endpoint import EndpointFields
 from tickwork.core.schedule.fields import parse_id
 from tickwork.errors import FieldError, InvalidInput
 
-METHODS = ("POST", "PUT", "PATCH")
-CONCURRENCY_MAX = 10_000
 RETRY_SECONDS_MAX = 7 * 86_400
 _STATUS_MIN, _STATUS_MAX = 300, 599
 _NO_TYPES = "; give some, * for all published events, or an empty list for none"
@@ -81,7 +82,7 @@ def check_owner(owner: object) -> None:
     """Raises `InvalidInput` for what cannot be an owner."""
     faults: list[FieldError] = []
     if owner is not None:
-        _text(NAME_LENGTH_MAX)(Reader({"owner": owner}, faults), "owner")
+        _READERS["owner"](Reader({"owner": owner}, faults), "owner")
     if faults:
         raise InvalidInput(faults)
 
@@ -100,40 +101,11 @@ def _read(stored: dict[str, Any], fields: Mapping[str, object]) -> GivenEndpoint
     secrets = values.pop("secret_headers", None)
     if secrets is not None:
         values["secret_headers"] = tuple(secrets)
-    kept = {
-        name: value
-        for name, value in stored.items()
-        if name not in fields and not (name == "is_ordered" and "ordered" in fields)
-    }
-    if "ordered" in values:
-        values["is_ordered"] = values.pop("ordered")
+    kept = {name: value for name, value in stored.items() if name not in fields}
     settings = EndpointSettings(**kept, **values)
-    _check_together(settings)
+    if together := settings_faults(settings):
+        raise InvalidInput(together)
     return GivenEndpoint(settings, secrets)
-
-
-def _check_together(settings: EndpointSettings) -> None:
-    """Raises `InvalidInput` if fields do not fit each other."""
-    plain = {name.lower() for name in settings.headers}
-    faults = [
-        FieldError(f"secret_headers.{name}", "is also in headers; give it once")
-        for name in settings.secret_headers
-        if name.lower() in plain
-    ]
-    if fault := first_byte_fault(settings.first_byte_seconds, settings.timeout_seconds):
-        faults.append(FieldError("first_byte_seconds", fault))
-    if faults:
-        raise InvalidInput(faults)
-
-
-def _text(length_max: int) -> FieldReader:
-    def read(reader: Reader, name: str) -> str | None:
-        text = reader.text(name)
-        if text is not None:
-            reader.faults.extend(text_faults(name, text, length_max))
-        return text
-
-    return read
 
 
 def _types(reader: Reader, name: str) -> tuple[str, ...]:
@@ -165,10 +137,6 @@ def _headers(reader: Reader, name: str) -> dict[str, str] | None:
     return dict(given)
 
 
-def _rate(reader: Reader, name: str) -> float | None:
-    return reader.number_between(name, RATE_MIN, RATE_MAX, "a number of deliveries")
-
-
 def _retries(reader: Reader, name: str) -> tuple[float, ...] | None:
     seconds = reader.numbers(name)
     if seconds is None:
@@ -187,22 +155,13 @@ def _statuses(reader: Reader, name: str) -> tuple[int, ...] | None:
     return reader.integers(name, _STATUS_MIN, _STATUS_MAX, "an HTTP status that is no success")
 
 
-_READERS: dict[str, FieldReader] = {
-    "url": lambda reader, name: reader.text(name),
-    "types": _types,
-    "owner": _text(NAME_LENGTH_MAX),
-    "description": _text(TEXT_LENGTH_MAX),
-    "method": lambda reader, name: reader.one_of(name, METHODS),
-    "headers": _headers,
-    "secret_headers": _headers,
-    "ordered": lambda reader, name: reader.boolean(name),
-    "rate_per_second": _rate,
-    "concurrency": lambda reader, name: reader.integer(name, 1, CONCURRENCY_MAX),
-    "limit": _text(NAME_LENGTH_MAX),
-    "timeout_seconds": lambda reader, name: reader.integer(name, 1, TIMEOUT_SECONDS_MAX),
-    "first_byte_seconds": lambda reader, name: reader.integer(name, 1, TIMEOUT_SECONDS_MAX),
-    "retry_seconds": _retries,
-    "permanent_statuses": _statuses,
-    "signature": lambda reader, name: reader.one_of(name, SIGNATURES),
-}
-assert _READERS.keys() == names_of(EndpointFields)
+_READERS = readers_of(
+    EndpointFields,
+    {
+        "types": _types,
+        "headers": _headers,
+        "secret_headers": _headers,
+        "retry_seconds": _retries,
+        "permanent_statuses": _statuses,
+    },
+)

@@ -177,7 +177,7 @@ def delivery_message(
         body=msgspec.json.encode(envelope),
         delay_seconds=event.delay_seconds,
         priority=event.priority,
-        key=endpoint_id.hex if settings.is_ordered else None,
+        key=endpoint_id.hex if settings.ordered else None,
         type=event.type,
         source=event.source,
         correlation_id=event.correlation_id,

@@ -21,6 +21,7 @@ from tickwork.core.fields import Reader, shown
 from tickwork.core.limits import CLAIM_NUMBER_MAX, RUN_MAX
 from tickwork.core.message.backoff import Listed
 from tickwork.core.model import DEFAULT, QueueSettings
+from tickwork.core.options.endpoint import TIMEOUT_SECONDS_MAX
 from tickwork.core.schedule.model import Retry
 from tickwork.errors import FieldError, InvalidInput
 
@@ -32,9 +33,6 @@ TIMEOUT_SECONDS = 30
 
 CHANNEL_TIMEOUT_SECONDS = 10
 """Seconds for a delivery that is one of several channels."""
-
-TIMEOUT_SECONDS_MAX = 300
-"""Seconds that a target may set at most."""
 
 DELIVERIES_SETTINGS = QueueSettings(
     max_retries=4,

@@ -43,7 +43,7 @@ class Receivers(NamedTuple):
         return {
             Key(row["tenant"], row["queue_id"], row["id"].hex)
             for row in self.endpoints
-            if read_settings(row["settings"]).is_ordered
+            if read_settings(row["settings"]).ordered
         }
 
 

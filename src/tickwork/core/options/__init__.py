@@ -1,8 +1,8 @@
 """The keyword arguments of the public calls, as types.
 
-Each `TypedDict` is the one definition of its names: signatures unpack it (`**options:
-Unpack[SendOptions]`), and validation takes the known names from it. Whoever adds a name here adds
-it for editors, for type checkers and at run time.
+Each `TypedDict` is the one declaration of its fields: signatures unpack it (`**options:
+Unpack[SendOptions]`), and validation, the API and the command line take names, types, ranges and
+descriptions from it (`declared`). Whoever adds a field here adds it for all of them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ as a dict for a `TypedDict`. It looks at types with a callable last, when `T` is
 
 
 def names_of(options: Any) -> frozenset[str]:
-    """The names that a `TypedDict` defines."""
+    """The names that a `TypedDict` declares."""
     names: frozenset[str] = options.__required_keys__ | options.__optional_keys__
     return names
 
@@ -353,32 +353,6 @@ class ScheduleFields(SchedulePatch, total=False):
 
     owner: str | None
     idempotency_key: str | None
-
-
-class EndpointOptions(TypedDict, total=False):
-    """What an endpoint may have besides its URL and types: `app.endpoints.create`."""
-
-    owner: str | None
-    description: str | None
-    method: Literal["POST", "PUT", "PATCH"] | None
-    headers: Mapping[str, str] | None
-    secret_headers: Mapping[str, str] | None
-    ordered: bool | None
-    rate_per_second: float | None
-    concurrency: int | None
-    limit: str | None
-    timeout_seconds: int | None
-    first_byte_seconds: int | None
-    retry_seconds: Sequence[float] | None
-    permanent_statuses: Sequence[int] | None
-    signature: Literal["v1", "v1a"] | None
-
-
-class EndpointFields(EndpointOptions, total=False):
-    """Fields of an endpoint: `app.endpoints.update`."""
-
-    url: str
-    types: str | Sequence[str]
 
 
 class TenantLimits(TypedDict, total=False):
