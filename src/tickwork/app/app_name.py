@@ -12,8 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tickwork.core.fields import type_faults
-from tickwork.core.limits import NAME_LENGTH_MAX, text_faults
+from tickwork.core.fields import NAME_LENGTH_MAX, text_faults, type_faults
 from tickwork.errors import InvalidInput
 
 UNKNOWN_MODULE_NAME = "app"

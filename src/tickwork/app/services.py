@@ -8,9 +8,8 @@ from typing import Any
 from msgspec import Struct
 
 from tickwork.core.delivery.headers import check_headers
-from tickwork.core.fields import shown
+from tickwork.core.fields import NAME_LENGTH_MAX, shown, text_faults
 from tickwork.core.http.call import TIMEOUT_SECONDS, timeout_faults
-from tickwork.core.limits import NAME_LENGTH_MAX, text_faults
 from tickwork.errors import FieldError, InvalidInput
 
 AsgiApp = Callable[[Any, Any, Any], Awaitable[None]]

@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from tickwork.app.handlers import name_of
 from tickwork.app.payloads import Payload
-from tickwork.core.fields import choice_error, shown
-from tickwork.core.limits import text_faults
+from tickwork.core.fields import choice_error, shown, text_faults
 from tickwork.core.workflow.model import WORKFLOW_NAME_LENGTH_MAX
 from tickwork.core.workflow.queue import VERSION_MARK
 from tickwork.errors import FieldError, InvalidInput

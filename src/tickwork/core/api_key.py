@@ -18,8 +18,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from tickwork.core.access import Caller, Permission, suspended
-from tickwork.core.fields import FieldReader, Reader
-from tickwork.core.limits import NAME_LENGTH_MAX, text_faults
+from tickwork.core.fields import NAME_LENGTH_MAX, FieldReader, Reader, text_faults
 from tickwork.errors import Conflict, FieldError, InvalidInput, Unauthorized
 
 SECRET_BYTES = 32

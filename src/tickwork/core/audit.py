@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from tickwork.core.limits import TEXT_LENGTH_MAX
+from tickwork.core.fields import TEXT_LENGTH_MAX
 
 AUDIT_RETENTION_SECONDS = 365 * 86_400
 """Seconds that a record is kept."""

@@ -21,7 +21,7 @@ from uuid import UUID
 
 from tickwork.core.answers.ids import parse_public_id, without_prefix
 from tickwork.core.near_names import nearest
-from tickwork.errors import FieldError, InvalidInput, UnknownField
+from tickwork.errors import FieldError, InvalidInput, NulCharacter, UnknownField
 
 Choice = TypeVar("Choice", bound=StrEnum)
 Value = TypeVar("Value")
@@ -35,6 +35,12 @@ before its items are looked at."""
 
 NEAR_NAMES_MAX = 10
 """Number of unknown names for which a near one is looked for: each is compared with all others."""
+
+NAME_LENGTH_MAX = 120
+"""Maximum number of characters of a name that is stored."""
+
+TEXT_LENGTH_MAX = 512
+"""Maximum number of characters of a short text that is stored."""
 
 _YEAR_MIN, _YEAR_MAX = 1970, 9000
 _INTEGER_MAX = 2**63 - 1
@@ -384,6 +390,20 @@ def reader_of(kind: Any, others: Mapping[Any, FieldReader] | None = None) -> Fie
         return readers[kind]
     inner = readers[_without_none(kind)]
     return lambda reader, name: None if not reader.has(name) else inner(reader, name)
+
+
+def text_faults(field: str, text: str, length_max: int) -> list[FieldError]:
+    """Errors of a text that is to be stored."""
+    if not 1 <= len(text) <= length_max:
+        return [FieldError(field, f"must have 1 to {length_max} characters, not {len(text)}")]
+    if "\0" in text:
+        return [NulCharacter(field, "must not contain a NUL character")]
+    if not text.isascii():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            return [FieldError(field, "must be valid Unicode, without lone surrogates")]
+    return []
 
 
 def type_faults(field: str, value: object, kind: Any) -> list[FieldError]:

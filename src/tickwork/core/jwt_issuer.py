@@ -16,8 +16,8 @@ from typing import Any
 from msgspec import Struct
 
 from tickwork.core.access import Caller, Permission
-from tickwork.core.fields import FieldReader, Reader, shown
-from tickwork.core.limits import NAME_LENGTH_MAX, is_name
+from tickwork.core.fields import NAME_LENGTH_MAX, FieldReader, Reader, shown
+from tickwork.core.limits import is_name
 from tickwork.errors import FieldError, Unauthorized
 
 DEFAULT_TENANT = "default"

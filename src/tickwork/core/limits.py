@@ -7,7 +7,7 @@ from functools import lru_cache
 from types import NoneType
 from uuid import UUID
 
-from tickwork.core.fields import shown
+from tickwork.core.fields import NAME_LENGTH_MAX, TEXT_LENGTH_MAX, shown, text_faults
 from tickwork.core.message.backoff import backoff_faults
 from tickwork.core.message.batch import BATCH_ITEMS_MAX, NewBatch
 from tickwork.core.message.dead_letter import DEAD_LETTERS_AT_ONCE_MAX, Pace, Selection
@@ -25,14 +25,12 @@ from tickwork.core.model import (
 )
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.core.schedule.firing import FiringResult
-from tickwork.errors import FieldError, InvalidInput, NulCharacter
+from tickwork.errors import FieldError, InvalidInput
 
 BODY_BYTES_MAX = 128_000
 BATCH_MESSAGES_MAX = 100
 BATCH_BYTES_MAX = 256_000
 DELAY_SECONDS_MAX = 365 * 86_400
-NAME_LENGTH_MAX = 120
-TEXT_LENGTH_MAX = 512
 ERROR_LENGTH_MAX = 10_000
 HOPS_MAX = 32
 CLAIM_LIMIT_MAX = 1_000
@@ -448,17 +446,3 @@ def _message_faults(message: NewMessage, prefix: str) -> Iterator[FieldError]:
             yield from text_faults(f"{prefix}{field}", text, limit)
         elif text is not None:
             yield FieldError(f"{prefix}{field}", f"must be a text, not {shown(text)}")
-
-
-def text_faults(field: str, text: str, length_max: int) -> list[FieldError]:
-    """Errors of a text that is to be stored."""
-    if not 1 <= len(text) <= length_max:
-        return [FieldError(field, f"must have 1 to {length_max} characters, not {len(text)}")]
-    if "\0" in text:
-        return [NulCharacter(field, "must not contain a NUL character")]
-    if not text.isascii():
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError:
-            return [FieldError(field, "must be valid Unicode, without lone surrogates")]
-    return []

@@ -26,8 +26,8 @@ from tickwork.core.delivery.target import (
     LostQueueTarget,
     read_envelope,
 )
-from tickwork.core.fields import shown
-from tickwork.core.limits import ENTITIES_PREFIX, NAME_LENGTH_MAX, TEXT_LENGTH_MAX, text_faults
+from tickwork.core.fields import NAME_LENGTH_MAX, TEXT_LENGTH_MAX, shown, text_faults
+from tickwork.core.limits import ENTITIES_PREFIX
 from tickwork.core.schedule.entity_target import is_entity_target
 from tickwork.core.schedule.fields import receiver_names
 from tickwork.core.schedule.model import Definition

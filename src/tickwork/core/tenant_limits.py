@@ -11,14 +11,8 @@ from msgspec import Struct
 
 from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.delivery.endpoint import ENDPOINTS_MAX
-from tickwork.core.limits import (
-    BODY_BYTES_MAX,
-    CLAIMED_MAX,
-    DELAY_SECONDS_MAX,
-    NAME_LENGTH_MAX,
-    TEXT_LENGTH_MAX,
-    text_faults,
-)
+from tickwork.core.fields import NAME_LENGTH_MAX, TEXT_LENGTH_MAX, text_faults
+from tickwork.core.limits import BODY_BYTES_MAX, CLAIMED_MAX, DELAY_SECONDS_MAX
 from tickwork.core.message.subscription import SUBSCRIPTIONS_MAX
 from tickwork.core.model import Scope, Tenant
 from tickwork.core.owner_targets import check_owner_targets

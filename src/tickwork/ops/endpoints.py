@@ -44,8 +44,7 @@ from tickwork.core.delivery.endpoint_request import (
 )
 from tickwork.core.delivery.publish import published
 from tickwork.core.delivery.signature import SECRET_PREFIX, V1, Sign, new_secret, secret_key
-from tickwork.core.fields import shown
-from tickwork.core.limits import TEXT_LENGTH_MAX, text_faults
+from tickwork.core.fields import TEXT_LENGTH_MAX, shown, text_faults
 from tickwork.core.model import NewMessage, Scope
 from tickwork.core.schedule.fields import parse_id
 from tickwork.errors import (

@@ -11,8 +11,7 @@ from functools import partial
 
 from msgspec import structs
 
-from tickwork.core.fields import FieldReader, Reader, shown
-from tickwork.core.limits import NAME_LENGTH_MAX
+from tickwork.core.fields import NAME_LENGTH_MAX, FieldReader, Reader, shown
 from tickwork.core.model import SYSTEM, Scope, Tenant
 from tickwork.core.owner_targets import OWNER_TARGETS_MAX
 from tickwork.errors import FieldError, InvalidInput

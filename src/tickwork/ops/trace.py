@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 
 from tickwork.core.answers.ids import Prefix, parse_public_id, public_id, spellings
-from tickwork.core.limits import TEXT_LENGTH_MAX, text_faults
+from tickwork.core.fields import TEXT_LENGTH_MAX, text_faults
 from tickwork.core.trace import RECORDS_MAX, Trace, TraceNode, TraceRecord, trace_of
 from tickwork.core.workflow.model import RunPage, RunWindow, StepError
 from tickwork.errors import InvalidInput, NotFound

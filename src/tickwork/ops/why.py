@@ -36,8 +36,7 @@ from tickwork.core.delivery.target import (
     read_envelope,
 )
 from tickwork.core.entity.call import check_key, check_type_name, entity_id, queue_of
-from tickwork.core.fields import shown
-from tickwork.core.limits import text_faults
+from tickwork.core.fields import shown, text_faults
 from tickwork.core.message.message_list import MessageSelection
 from tickwork.core.model import SYSTEM, IdKind, Message, QueueSettings, Scope, State, StoredQueue
 from tickwork.core.schedule.slot_outcome import settings_for

@@ -14,8 +14,17 @@ from msgspec import Struct, structs
 
 from tickwork.clock import monotonic
 from tickwork.core.answers.ids import Prefix, public_id
-from tickwork.core.fields import FAULTS_MAX, FieldReader, Reader, choice_error, shown, type_faults
-from tickwork.core.limits import DELAY_SECONDS_MAX, TEXT_LENGTH_MAX, text_faults
+from tickwork.core.fields import (
+    FAULTS_MAX,
+    TEXT_LENGTH_MAX,
+    FieldReader,
+    Reader,
+    choice_error,
+    shown,
+    text_faults,
+    type_faults,
+)
+from tickwork.core.limits import DELAY_SECONDS_MAX
 from tickwork.core.message.body import encode_json
 from tickwork.core.model import SYSTEM
 from tickwork.core.stable_hash import derived_id

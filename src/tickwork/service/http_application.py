@@ -27,13 +27,13 @@ from tickwork.app.invocation import Made, correlate
 from tickwork.app.isolation import Isolation
 from tickwork.clock import monotonic
 from tickwork.core.access import check_access
+from tickwork.core.fields import TEXT_LENGTH_MAX, text_faults
 from tickwork.core.http.message import (
     CORRELATION_HEADER,
     REQUEST_BYTES_MAX,
     HttpRequest,
     HttpResponse,
 )
-from tickwork.core.limits import TEXT_LENGTH_MAX, text_faults
 from tickwork.core.model import Scope
 from tickwork.core.problem import problem
 from tickwork.errors import Forbidden, InvalidInput

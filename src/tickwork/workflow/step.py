@@ -10,8 +10,8 @@ from typing import Any, NoReturn, Protocol, TypeVar, TypeVarTuple, overload
 
 from tickwork.app.invocation import Rows
 from tickwork.app.workflows import item_payload
-from tickwork.core.fields import shown
-from tickwork.core.limits import DELAY_SECONDS_MAX, TEXT_LENGTH_MAX, text_faults
+from tickwork.core.fields import TEXT_LENGTH_MAX, shown, text_faults
+from tickwork.core.limits import DELAY_SECONDS_MAX
 from tickwork.core.workflow.children import MapItem
 from tickwork.core.workflow.model import ITEM_BYTES_MAX, MAP_ITEMS_MAX
 from tickwork.core.workflow.retries import Retries, check_retries

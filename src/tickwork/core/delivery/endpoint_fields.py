@@ -15,8 +15,7 @@ from tickwork.core.delivery.endpoint import (
     settings_faults,
 )
 from tickwork.core.delivery.headers import check_headers
-from tickwork.core.fields import Reader, shown
-from tickwork.core.limits import NAME_LENGTH_MAX, text_faults
+from tickwork.core.fields import NAME_LENGTH_MAX, Reader, shown, text_faults
 from tickwork.core.message.subscription import PATTERN_LENGTH_MAX, pattern_faults
 from tickwork.core.message.system_events import SYSTEM_TYPES
 from tickwork.core.options.declared import readers_of

@@ -20,14 +20,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from tickwork.core.entity.model import EntityHead
-from tickwork.core.fields import shown
-from tickwork.core.limits import (
-    ENTITIES_PREFIX,
-    FOREVER_SECONDS,
-    TYPE_LENGTH_MAX,
-    check_message,
-    text_faults,
-)
+from tickwork.core.fields import shown, text_faults
+from tickwork.core.limits import ENTITIES_PREFIX, FOREVER_SECONDS, TYPE_LENGTH_MAX, check_message
 from tickwork.core.message.backoff import Exponential
 from tickwork.core.message.body import encode_json
 from tickwork.core.model import FORMAT_VERSION, Message, NewMessage, QueueSettings, State

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tickwork.core.limits import BODY_BYTES_MAX, NAME_LENGTH_MAX, TEXT_LENGTH_MAX, text_faults
+from tickwork.core.fields import NAME_LENGTH_MAX, TEXT_LENGTH_MAX, text_faults
+from tickwork.core.limits import BODY_BYTES_MAX
 from tickwork.errors import FieldError, InvalidInput
 
 PROGRESS_KEPT_SECONDS = 30 * 86_400

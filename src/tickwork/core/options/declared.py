@@ -18,8 +18,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from msgspec import Struct
 
-from tickwork.core.fields import FieldReader, Reader, reader_of
-from tickwork.core.limits import text_faults
+from tickwork.core.fields import FieldReader, Reader, reader_of, text_faults
 
 
 class Between(Struct, frozen=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, TypedDict
 
-from tickwork.core.limits import NAME_LENGTH_MAX, TEXT_LENGTH_MAX
+from tickwork.core.fields import NAME_LENGTH_MAX, TEXT_LENGTH_MAX
 from tickwork.core.options.declared import Between, Length
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 

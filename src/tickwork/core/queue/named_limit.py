@@ -12,8 +12,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from tickwork.core.fields import FieldReader, Reader
-from tickwork.core.limits import CLAIMED_MAX, NAME_LENGTH_MAX, text_faults
+from tickwork.core.fields import NAME_LENGTH_MAX, FieldReader, Reader, text_faults
+from tickwork.core.limits import CLAIMED_MAX
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN, allowance
 from tickwork.errors import FieldError, InvalidInput
 

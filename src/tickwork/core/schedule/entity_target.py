@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from tickwork.core.entity.call import Call, check_key, check_type_name, queue_of, read_call
-from tickwork.core.fields import Reader
-from tickwork.core.limits import ENTITIES_PREFIX, TYPE_LENGTH_MAX, text_faults
+from tickwork.core.fields import Reader, text_faults
+from tickwork.core.limits import ENTITIES_PREFIX, TYPE_LENGTH_MAX
 from tickwork.core.options import EntityTargetFields, names_of
 from tickwork.core.schedule.model import Definition
 from tickwork.errors import InvalidInput

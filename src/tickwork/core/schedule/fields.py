@@ -28,8 +28,8 @@ from tickwork.core.delivery.target import (
     read_outside_target,
     render_target,
 )
-from tickwork.core.fields import Reader, shown
-from tickwork.core.limits import TEXT_LENGTH_MAX, hidden_queue_faults, text_faults
+from tickwork.core.fields import TEXT_LENGTH_MAX, Reader, shown, text_faults
+from tickwork.core.limits import hidden_queue_faults
 from tickwork.core.message.backoff import Backoff, backoff_faults, read_backoff
 from tickwork.core.message.body import decode_body, encode_json
 from tickwork.core.options import QueueTargetFields, RetryOptions, ScheduleFields, names_of

@@ -17,8 +17,8 @@ from msgspec import structs
 from tickwork.core.answers.ids import Prefix, parse_public_id, public_id
 from tickwork.core.delivery.publish import published
 from tickwork.core.delivery.target import EndpointTarget, Envelope, LostQueueTarget
-from tickwork.core.fields import Reader, iso, shown
-from tickwork.core.limits import hidden_queue_faults, text_faults
+from tickwork.core.fields import Reader, iso, shown, text_faults
+from tickwork.core.limits import hidden_queue_faults
 from tickwork.core.model import Message, NewMessage, Send
 from tickwork.core.schedule.firing import FiringResult, FiringStatus, ResultTarget
 from tickwork.core.stable_hash import derived_id

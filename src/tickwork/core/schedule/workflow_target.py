@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tickwork.core.fields import Reader
-from tickwork.core.limits import RUNS_QUEUE_PREFIX, text_faults
+from tickwork.core.fields import Reader, text_faults
+from tickwork.core.limits import RUNS_QUEUE_PREFIX
 from tickwork.core.options import WorkflowTargetFields, names_of
 from tickwork.core.schedule.model import Definition
 from tickwork.core.workflow.model import WORKFLOW_NAME_LENGTH_MAX

@@ -7,7 +7,7 @@ depends on time, so that is refused.
 
 from __future__ import annotations
 
-from tickwork.core.limits import text_faults
+from tickwork.core.fields import text_faults
 from tickwork.core.workflow.model import STEP_NAME_LENGTH_MAX, STEPS_MAX
 from tickwork.errors import FieldError, InvalidInput
 

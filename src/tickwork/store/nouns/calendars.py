@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date
 
-from tickwork.core.limits import NAME_LENGTH_MAX, is_name, text_faults
+from tickwork.core.fields import NAME_LENGTH_MAX, text_faults
+from tickwork.core.limits import is_name
 from tickwork.core.model import Scope
 from tickwork.core.schedule.model import Calendar
 from tickwork.errors import Conflict, InvalidInput, NotFound

@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from tickwork.core.fields import NAME_LENGTH_MAX
 from tickwork.core.health_facts import ScheduleFacts
-from tickwork.core.limits import NAME_LENGTH_MAX, check_limit, is_name
+from tickwork.core.limits import check_limit, is_name
 from tickwork.core.model import Message, Scope
 from tickwork.core.schedule.change import Decision
 from tickwork.core.schedule.forecast import AlikeSchedules
