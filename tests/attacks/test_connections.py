@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from math import inf
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -14,12 +15,14 @@ import httpx
 import pytest
 
 from tests.api.test_server import started
+from tests.attacks.loop_holds import loop_holds
 from tests.kit.process import Children
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork.api.connections import (
     HEADER_BYTES_MAX,
     RESERVED_CONNECTIONS,
+    URL_BYTES_MAX,
     ConnectionLimits,
     room_for,
 )
@@ -30,6 +33,9 @@ SILENT = 2_000
 
 ANSWER_SECONDS_MAX = 1.0
 """Seconds in which a health check is answered, whatever others do."""
+
+HOLD_SECONDS_MAX = 0.03
+"""Seconds of processor time for which one connection may hold the loop, its client included."""
 
 HEADERS = b"A: b\r\n" * HEADER_BYTES_MAX
 SHORT = ConnectionLimits(header_seconds=0.2, body_seconds=0.2, keep_alive_seconds=0.2)
@@ -212,7 +218,7 @@ async def test_a_body_that_makes_progress_is_not_cut_off() -> None:
 @pytest.mark.parametrize(
     "sent",
     [
-        b"GET /" + b"a" * (HEADER_BYTES_MAX + 10) + b" HTTP/1.1\r\n\r\n",
+        b"GET /" + b"a" * (URL_BYTES_MAX + 10) + b" HTTP/1.1\r\n\r\n",
         b"GET / HTTP/1.1\r\nA: " + b"a" * 5 * HEADER_BYTES_MAX,
         b"GET / HTTP/1.1\r\n" + HEADERS + b"\r\n",
         b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + HEADERS,
@@ -225,6 +231,50 @@ async def test_a_header_that_is_too_large_is_refused(sent: bytes) -> None:
         async with asyncio.timeout(60):
             assert (await reader.readline()).startswith(b"HTTP/1.1 431")
         assert await server.is_healthy()
+
+
+FLOODS = {
+    "requests": b"GET /healthz HTTP/1.1\r\n\r\n" * 40_000,
+    "chunks": b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    + b"1\r\nx\r\n" * 150_000 + b"0\r\n\r\n",
+    "trailers": b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + b"a:\r\n" * 240_000,
+}  # fmt: skip
+"""What comes at once, a megabyte of it, and held the loop for 50 to 70 ms."""
+
+
+@pytest.mark.parametrize("name", FLOODS)
+async def test_many_small_parts_at_once_do_not_hold_the_loop(name: str) -> None:
+    async with served(ConnectionLimits()) as server, loop_holds() as holds:
+        quickest = inf
+        for _ in range(3):
+
+            async def flood() -> bytes:
+                reader, _ = await server.connect(FLOODS[name])
+                async with asyncio.timeout(60):
+                    return await reader.readline()
+
+            answer, seconds = await holds.during(flood())
+            assert answer.startswith((b"HTTP/1.1 200", b"HTTP/1.1 431"))
+            quickest = min(quickest, seconds)
+        assert quickest < HOLD_SECONDS_MAX
+
+
+async def test_requests_that_come_at_once_are_all_answered_in_order() -> None:
+    paths = [b"/healthz" if number % 3 else b"/slow" for number in range(300)]
+    sent = b"".join(b"POST %b HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc" % path for path in paths)
+    async with served(ConnectionLimits()) as server:
+        reader, _ = await server.connect(sent)
+        async with asyncio.timeout(60):
+            for _ in paths:
+                assert await reader.readuntil(b"\r\n\r\nok")
+
+
+async def test_a_body_of_many_small_parts_is_read_to_its_end() -> None:
+    head = b"POST /slow HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    async with served(ConnectionLimits()) as server:
+        reader, _ = await server.connect(head + b"1\r\nx\r\n" * 50_000 + b"0\r\n\r\n")
+        async with asyncio.timeout(60):
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
 
 
 async def test_a_client_that_does_not_read_its_answer_is_closed() -> None:

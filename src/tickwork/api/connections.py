@@ -9,6 +9,9 @@ answering others.
 A connection is *silent* while it has no request: before the end of its first header, and between
 two requests. Where there are too many connections, the one that has been silent for the longest is
 closed. If none is silent, a new one may ask for the health of the process only.
+
+What comes at once may be ten thousand requests, or parts of a body with one byte each. It is parsed
+in slices, and the rest of it later, when other connections had their turn.
 """
 
 from __future__ import annotations
@@ -26,6 +29,22 @@ from tickwork.core.problem import MEDIA_TYPE, Problem, problem
 
 HEADER_BYTES_MAX = 65_536
 """Maximum size of the header of a request with its URL, and of the trailer of its body."""
+
+URL_BYTES_MAX = 16_384
+"""Maximum size of a URL. Litestar keeps the paths and queries of the last thousand requests."""
+
+SLICE_BYTES = 8_192
+"""Bytes that are parsed before the limits below are looked at."""
+
+PARSED_MAX = 1_000
+"""Number of requests, fields of headers and parts of bodies that are parsed at once."""
+
+PIPELINED_MAX = 16
+"""Number of requests of a connection that wait for the answer to an earlier one. The bytes of more
+are kept."""
+
+UNPARSED_BYTES_MAX = 2_000_000
+"""Maximum number of bytes of a connection that are kept to be parsed later."""
 
 RESERVED_CONNECTIONS = 32
 """Number of connections beyond the limit, for health checks only."""
@@ -105,6 +124,8 @@ class _GuardedProtocol(HttpToolsProtocol):
     _is_begun = False
     _head_bytes = 0
     _parsed_bytes = 0
+    _parsed = 0
+    _unparsed = b""
     _body_deadline = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -137,6 +158,36 @@ class _GuardedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._is_refused:
             return
+        if not self._unparsed:
+            self._parse(data)
+        elif len(self._unparsed) + len(data) <= UNPARSED_BYTES_MAX:
+            self._unparsed += data
+        else:
+            self.drop()
+
+    def _parse(self, data: bytes) -> None:
+        """Parses the first bytes of the data, and keeps the rest for later if they were much."""
+        self._parsed = 0
+        for start in range(0, len(data), SLICE_BYTES):
+            is_full = len(self.pipeline) >= PIPELINED_MAX
+            if is_full or self._parsed >= PARSED_MAX:
+                self._unparsed = data[start:]
+                self.flow.pause_reading()
+                if not is_full:
+                    self.loop.call_soon(self._parse_rest)
+                return
+            self._parse_slice(data[start : start + SLICE_BYTES])
+            if self._is_refused or self.transport.is_closing():
+                return
+
+    def _parse_rest(self) -> None:
+        if not self._unparsed or self._is_refused or self.transport.is_closing():
+            return
+        rest, self._unparsed = self._unparsed, b""
+        self.flow.resume_reading()
+        self._parse(rest)
+
+    def _parse_slice(self, data: bytes) -> None:
         if not self._is_head_done:
             self._head_bytes += len(data)
         super().data_received(data)
@@ -153,6 +204,7 @@ class _GuardedProtocol(HttpToolsProtocol):
             self._disarm()
 
     def on_message_begin(self) -> None:
+        self._parsed += 1
         super().on_message_begin()
         self._is_begun, self._is_head_done = True, False
         self._parsed_bytes = 0
@@ -160,8 +212,11 @@ class _GuardedProtocol(HttpToolsProtocol):
     def on_url(self, url: bytes) -> None:
         self._count_head(len(url))
         super().on_url(url)
+        if not self._is_refused and len(self.url) > URL_BYTES_MAX:
+            self._refuse(_header_too_large())
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        self._parsed += 1
         self._count_head(len(name) + len(value) + 4)
         super().on_header(name, value)
 
@@ -179,6 +234,7 @@ class _GuardedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
+        self._parsed += 1
         if not self._is_refused:
             super().on_body(body)
 
@@ -188,8 +244,10 @@ class _GuardedProtocol(HttpToolsProtocol):
             super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        has_next = bool(self.pipeline)
+        has_next = bool(self.pipeline) or bool(self._unparsed)
         super().on_response_complete()
+        if self._unparsed and len(self.pipeline) < PIPELINED_MAX:
+            self.loop.call_soon(self._parse_rest)
         if self._is_counted and not has_next and not self.transport.is_closing():
             self.shared.silent[self] = None
 
@@ -222,7 +280,9 @@ class _GuardedProtocol(HttpToolsProtocol):
         self._arm(max(min(self.shared.limits.body_seconds, rest), 0.0), self._on_slow_body)
 
     def _on_slow_header(self) -> None:
-        if self._is_begun:
+        if self._unparsed:  # It has come, and waits for us.
+            self._arm(self.shared.limits.header_seconds, self._on_slow_header)
+        elif self._is_begun:
             self._refuse(_too_slow("the header", self.shared.limits.header_seconds))
         else:
             self.drop()

@@ -114,7 +114,7 @@ _KINDS = {
     431: Kind(
         "header_too_large",
         "The header is too large",
-        "The URL and header of a request have at most 65536 bytes; send less, or in the body.",
+        "A URL has at most 16384 bytes, the header of a request with it 65536; send less.",
     ),
     503: Kind(
         StoreUnavailable.code,
