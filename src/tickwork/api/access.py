@@ -40,6 +40,9 @@ OPEN = "open"
 TENANT_HEADER = "Tickwork-Tenant"
 CSRF_HEADER = "X-CSRF-Token"
 SESSION_COOKIE = "tickwork_session"
+COOKIES_MAX = 200
+"""Number of cookies of a request among which ours is looked for."""
+
 Connection: TypeAlias = ASGIConnection[Any, Any, Any, Any]
 
 SECURITY_SCHEME = "key"
@@ -85,7 +88,7 @@ async def authenticated(server: ServerState, connection: Connection) -> Caller:
     authorization, tenant = (
         connection.headers.get(name) for name in ("Authorization", TENANT_HEADER)
     )
-    secret = connection.cookies.get(session_cookie(server, connection))
+    secret = cookie_of(connection, session_cookie(server, connection))
     if authorization is not None or secret is None:
         return await caller_with_key(server, connection, authorization, tenant)
     signed_in = await server.authenticator.caller_of_session(secret, tenant)
@@ -144,6 +147,16 @@ def session_cookie(server: ServerState, connection: Connection) -> str:
     """The name of the console's cookie. With its prefix a browser takes it only over TLS, from this
     host and for all paths, so that no other host of the domain can set one."""
     return SESSION_COOKIE if is_direct(server, connection) else f"__Host-{SESSION_COOKIE}"
+
+
+def cookie_of(connection: Connection, name: str) -> str | None:
+    """The value of a cookie, as it was sent: ours are not quoted. `connection.cookies` would read
+    all of them, which takes seconds for some (CVE-2024-7592), and keep them for other requests."""
+    for part in connection.headers.get("Cookie", "").split(";", COOKIES_MAX):
+        found, _, value = part.partition("=")
+        if found.strip() == name:
+            return value.strip()
+    return None
 
 
 def check_origin(server: ServerState, connection: Connection) -> None:

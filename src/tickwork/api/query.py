@@ -13,10 +13,13 @@ from litestar.params import QueryParameter
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from tickwork.core.fields import Reader, unknown_faults
-from tickwork.errors import FieldError, InvalidInput
+from tickwork.errors import FieldError, InvalidInput, UnknownField
 
 SLASH = "\0"
 """Stands for a slash within a parameter of the path. No name has this character."""
+
+PARAMETERS_MAX = 100
+"""Maximum number of parameters in a query; no route has as many."""
 
 HAS_SLASHES = "tickwork_slashes"
 HAS_NUL = "tickwork_nul"
@@ -48,9 +51,13 @@ async def refuse_unknown_parameters(request: Request[Any, Any, Any]) -> None:
             name: value.replace(SLASH, "/") if isinstance(value, str) else value
             for name, value in scope["path_params"].items()
         }
-    given = request.query_params.keys()
-    if not given:
+    query = scope["query_string"]
+    if not query:
         return
+    if query.count(b"&") >= PARAMETERS_MAX:
+        # Before they are read: Litestar keeps those of the last thousand requests.
+        raise InvalidInput([UnknownField("query", f"has more than {PARAMETERS_MAX} parameters")])
+    given = request.query_params.keys()
     known = _known(request.route_handler)
     if not given <= known:
         raise InvalidInput(unknown_faults(given, known))

@@ -25,6 +25,7 @@ from tickwork.api.access import (
     check_origin,
     check_rate,
     client_of,
+    cookie_of,
     is_direct,
     session_cookie,
 )
@@ -128,7 +129,7 @@ def _authenticator(server: ServerState) -> Authenticator:
 
 
 def _secret(request: Request[Any, Any, Any], server: ServerState) -> str:
-    secret = request.cookies.get(session_cookie(server, request))
+    secret = cookie_of(request, session_cookie(server, request))
     if secret is None:
         raise session_ended()
     return secret
