@@ -148,7 +148,9 @@ NUMBERS: dict[str, Callable[[], int]] = {
     "store modules that are twins": lambda: len(twin_store_modules()),
     "store_of(context)": lambda: mentions(r"\bstore_of\("),
     "lines of code of a command": lines_per_command,
-    "parameters named database in commands": lambda: mentions(r"\bdatabase: ", "cli"),
+    "parameters named database in commands": lambda: mentions(
+        r"\bdatabase: (str|bool|Database)", "cli"
+    ),
     "mentions of is_postgres": lambda: mentions(r"\bis_postgres\b"),
     "functions with a complexity above 20": lambda: offences(laws.complex_functions),
     "classes with more than 25 methods": lambda: offences(laws.large_classes),

@@ -4,87 +4,63 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import click
-
 from tickwork.cli.command import Group
-from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Option, Tenant
-from tickwork.cli.output import EXIT_BAD_USAGE, fail, print_json
-from tickwork.cli.store_session import report_errors, scope_of, with_context
-from tickwork.ops.context import Context
+from tickwork.cli.options import Option
+from tickwork.cli.output import EXIT_BAD_USAGE, Report, fail
 
 if TYPE_CHECKING:
     from tickwork.core.delivery.alert import AlertTarget
+    from tickwork.ops.context import Context
 
-app = Group(help="Alerts: who is told of dead letters and disabled endpoints.")
+alerts = Group("Alerts: who is told of dead letters and disabled endpoints.")
 
-Email = Annotated[list[str] | None, Option(metavar="ADDRESS", help="Email address; repeatable.")]
-Webhook = Annotated[str | None, Option(metavar="URL", help="URL of a webhook.")]
-Slack = Annotated[str | None, Option(metavar="URL", help="Incoming webhook of Slack.")]
-Discord = Annotated[str | None, Option(metavar="URL", help="Webhook of Discord.")]
-
-_OPTIONS = OPTION_OF_FIELD | {
-    "email": "--email",
-    "webhook": "--webhook",
-    "slack": "--slack",
-    "discord": "--discord",
-}
+Email = Annotated[list[str], Option("Email address; repeatable.", "ADDRESS")]
+Webhook = Annotated[str, Option("URL of a webhook.", "URL")]
+Slack = Annotated[str, Option("Incoming webhook of Slack.", "URL")]
+Discord = Annotated[str, Option("Webhook of Discord.", "URL")]
 
 
-@app.plain_command("set")
-def set_command(
-    email: Email = None,
-    webhook: Webhook = None,
-    slack: Slack = None,
-    discord: Discord = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
+def _report(target: AlertTarget | None) -> Report:
+    if target is None:
+        advice = "set them with tickwork alerts set --email ADDRESS"
+        return Report(None, f"alerts go nowhere; {advice}")
+    answer = {"way": target.way, "to": target.shown}
+    return Report(answer, f"alerts go by {target.way} to {', '.join(target.shown)}")
+
+
+@alerts.database_command("set", create=True)
+async def set_target(
+    context: Context,
+    email: Email | None = None,
+    webhook: Webhook | None = None,
+    slack: Slack | None = None,
+    discord: Discord | None = None,
+) -> Report:
     """Send alerts to email addresses, a webhook or a chat from now on, and nowhere else."""
     from tickwork.core.delivery.alert import read_alert_target
     from tickwork.ops.alerts import set_alerts
 
-    given = {"email": email or None, "webhook": webhook, "slack": slack, "discord": discord}
-    if sum(value is not None for value in given.values()) != 1:
-        options = ", ".join(f"--{way}" for way in given)
+    ways = {"email": email, "webhook": webhook, "slack": slack, "discord": discord}
+    if sum(value is not None for value in ways.values()) != 1:
+        options = ", ".join(f"--{way}" for way in ways)
         fail(f"give exactly one of {options}", code=EXIT_BAD_USAGE)
-    target = report_errors(lambda: read_alert_target(given), names=_OPTIONS)
-    scope = scope_of(tenant)
-
-    async def work(context: Context) -> None:
-        await set_alerts(context, target)
-
-    with_context(database, scope, work, names=_OPTIONS, create=True)
-    _print(target, as_json=as_json)
+    target = read_alert_target(ways)
+    await set_alerts(context, target)
+    return _report(target)
 
 
-@app.plain_command("show")
-def show_command(database: Database = None, tenant: Tenant = None, as_json: Json = False) -> None:
+@alerts.database_command("show")
+async def show_target(context: Context) -> Report:
     """Show where alerts go."""
     from tickwork.ops.alerts import get_alerts
 
-    scope = scope_of(tenant)
-
-    async def work(context: Context) -> AlertTarget | None:
-        return await get_alerts(context)
-
-    _print(with_context(database, scope, work), as_json=as_json)
+    return _report(await get_alerts(context))
 
 
-@app.plain_command("clear")
-def clear_command(database: Database = None, tenant: Tenant = None, as_json: Json = False) -> None:
+@alerts.database_command("clear")
+async def clear_target(context: Context) -> Report:
     """Send no more alerts."""
     from tickwork.ops.alerts import clear_alerts
 
-    scope = scope_of(tenant)
-    with_context(database, scope, lambda context: clear_alerts(context))
-    _print(None, as_json=as_json)
-
-
-def _print(target: AlertTarget | None, *, as_json: bool) -> None:
-    if as_json:
-        print_json(None if target is None else {"way": target.way, "to": target.shown})
-    elif target is None:
-        click.echo("alerts go nowhere; set them with tickwork alerts set --email ADDRESS")
-    else:
-        click.echo(f"alerts go by {target.way} to {', '.join(target.shown)}")
+    await clear_alerts(context)
+    return _report(None)

@@ -17,31 +17,21 @@ from tempfile import SpooledTemporaryFile
 from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from tickwork.cli.command import Group
-from tickwork.cli.options import (
-    OPTION_OF_FIELD,
-    After,
-    Argument,
-    BatchId,
-    Database,
-    Json,
-    LimitText,
-    Option,
-    QueueText,
-    Tenant,
-    Yes,
-)
+from tickwork.cli.options import Argument, Json, Limit, Option, QueueName, Yes
 from tickwork.cli.output import (
     EXIT_BAD_USAGE,
+    Report,
     bar,
+    columns,
+    counted,
     fail,
-    print_json,
     print_json_line,
     print_lines,
-    print_table,
     shortened,
 )
-from tickwork.cli.session import after_of, ask, chosen_types, reference_of
-from tickwork.cli.store_session import confirm, number, required, scope_of, whole_number
+from tickwork.cli.session import chosen_types
+from tickwork.cli.store_session import confirm, scope_of
+from tickwork.cli.values import choice, given
 from tickwork.clock import monotonic
 from tickwork.errors import FieldError, InvalidInput
 
@@ -49,7 +39,6 @@ if TYPE_CHECKING:
     from tickwork.app.payloads import Payload
     from tickwork.client.answers import BatchAnswer, ItemAnswer
     from tickwork.client.client import Client
-    from tickwork.core.message.batch import ItemStatus
 
 LINE_SECONDS = 5.0
 """Seconds between two lines of progress without a terminal."""
@@ -75,7 +64,7 @@ class Progress(NamedTuple):
     remaining_seconds: float | None = None
 
 
-async def watch(
+async def polled(
     look: Callable[[], Awaitable[BatchAnswer]], *, timeout_seconds: float | None = None
 ) -> AsyncIterator[Progress]:
     """Polls a batch and yields its progress, until it is completed or the timeout expires."""
@@ -116,7 +105,7 @@ async def show(polls: AsyncIterator[Progress], *, as_json: bool) -> BatchAnswer:
             ):
                 _print_progress(look, as_json=as_json)
                 printed, printed_at = batch, monotonic()
-    assert look is not None, "watch yields at least once"
+    assert look is not None, "polled yields at least once"
     if look.batch != printed:
         _print_progress(look, as_json=as_json)
     return look.batch
@@ -150,83 +139,58 @@ def _print_progress(look: Progress, *, as_json: bool) -> None:
         print_lines([sentence(look)])
 
 
-app = Group(help="Batches: create, list, show, watch, items, cancel.")
+batches = Group("Batches: create, list, show, watch, items, cancel.")
 
 LISTED = 100
-
-Status = Annotated[
-    str | None,
-    Option(
-        metavar="STATUS",
-        help="Status of the items: pending, processing, completed, failed (default).",
-    ),
-]
-
-Timeout = Annotated[
-    str | None,
-    Option(
-        name="--timeout-seconds",
-        metavar="SECONDS",
-        help="Seconds to watch; default until it is completed.",
-    ),
-]
-
-Lines = Annotated[
-    str | None,
-    Argument(metavar="FILE|-", help="File of JSON lines, one body each; - reads stdin."),
-]
-MessageType = Annotated[
-    str | None, Option(name="--type", metavar="TYPE", help="Type of the messages.")
-]
-CompletionQueue = Annotated[
-    str | None, Option(metavar="QUEUE", help="Queue that is told when it is completed.")
-]
 
 PROGRESS_ITEMS = 1_000
 """Items between two updates of the progress bar."""
 
-_OPTIONS = OPTION_OF_FIELD | {"queue": "QUEUE", "completion_queue": "--completion-queue"}
+BatchId = Annotated[str, Argument("Id of the batch.", "ID", id_of="batch")]
+Status = Annotated[
+    str, Option("Status of the items: pending, processing, completed, failed (default).", "STATUS")
+]
+Timeout = Annotated[float, Option("Seconds to watch; default until it is completed.", "SECONDS")]
+After = Annotated[
+    str,
+    Option(
+        "Start after this id.",
+        "ID",
+        id_of="message",
+        database_only="; with --server give a larger --limit",
+    ),
+]
+Lines = Annotated[str, Argument("File of JSON lines, one body each; - reads stdin.", "FILE|-")]
+MessageType = Annotated[str, Option("Type of the messages.", "TYPE", name="--type")]
+CompletionQueue = Annotated[str, Option("Queue that is told when it is completed.", "QUEUE")]
 
-_COLUMNS = {
-    "batch": "id",
-    "queue": "queue",
-    "status": "status",
-    "total": "total",
-    "pending": "pending",
-    "processing": "processing",
-    "completed": "completed",
-    "failed": "failed",
-    "created_at": "created_at",
-}
+_table = columns(
+    *(("batch", "id"), "queue", "status", "total", "pending", "processing", "completed"),
+    *("failed", "created_at"),
+    none="there are no batches",
+)
 
 
-@app.plain_command("create")
-def create_command(
-    queue: QueueText = None,
-    lines: Lines = None,
-    message_type: MessageType = None,
-    completion_queue: CompletionQueue = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
+@batches.client_command("create")
+async def create_batch(
+    client: Client,
+    queue: QueueName,
+    lines: Lines,
+    kind: MessageType | None = None,
+    completion_queue: CompletionQueue | None = None,
+) -> Report:
     """Create a batch with one message for each line of a file. Nothing is sent if a line is wrong.
 
     Empty lines are left out. `tickwork batches watch ID` shows the progress of the batch."""
-    name, path = required(queue, "QUEUE"), required(lines, "FILE")
-    given: dict[str, Any] = {} if message_type is None else {"type": message_type}
-    with _opened(path) as file, bar() as update:
-        total = _check_lines(file, path, chosen_types(scope_of(tenant))(name, message_type))
-
-        async def create(client: Client) -> BatchAnswer:
-            await client.queues.get(name)  # Raises if there is none.
-            file.seek(0)
-            items = _counted(_bodies(file, path), update, total)
-            made = await client.batch(name, items, completion_queue=completion_queue, **given)
-            return await client.batches.get(made.id)
-
-        batch = ask(database, tenant, create, names=_OPTIONS)
-    _print(batch, as_json=as_json)
+    with _opened(lines) as file, bar() as update:
+        total = _check_lines(file, lines, chosen_types(scope_of())(queue, kind))
+        await client.queues.get(queue)  # Raises if there is none.
+        file.seek(0)
+        items = _counted(_bodies(file, lines), update, total)
+        more = given(type=kind)
+        made = await client.batch(queue, items, completion_queue=completion_queue, **more)
+        batch = await client.batches.get(made.id)
+    return Report(batch, *_table([batch]))
 
 
 def _opened(path: str) -> IO[bytes]:
@@ -284,34 +248,24 @@ def _source(path: str) -> str:
     return "stdin" if path == "-" else path
 
 
-@app.plain_command("list")
-def list_command(
-    limit: LimitText = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
-) -> None:
+@batches.client_command("list", show=_table)
+async def list_batches(client: Client, limit: Limit = LISTED) -> Sequence[BatchAnswer]:
     """List the latest batches, newest first."""
-    most = whole_number(limit, "--limit", LISTED)
-    batches = ask(database, tenant, lambda client: client.batches.list(limit=most))
-    if as_json:
-        print_json(batches)
-    else:
-        print_table([*_COLUMNS], _rows(batches), none="there are no batches")
+    return await client.batches.list(limit=limit)
 
 
-@app.plain_command("show")
-def show_command(
-    batch: BatchId = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
-) -> None:
+@batches.client_command("show")
+async def show_batch(client: Client, batch: BatchId) -> Report:
     """Show the progress of a batch."""
-    batch_id = reference_of(batch, "ID", "batch", database, tenant)
-    _print(ask(database, tenant, lambda client: client.batches.get(batch_id)), as_json=as_json)
+    found = await client.batches.get(batch)
+    return Report(found, *_table([found]))
 
 
-@app.plain_command("watch")
-def watch_command(
-    batch: BatchId = None,
-    timeout: Timeout = None,
-    database: Database = None,
-    tenant: Tenant = None,
+@batches.client_command("watch")
+async def watch_batch(
+    client: Client,
+    batch: BatchId,
+    timeout_seconds: Timeout | None = None,
     as_json: Json = False,
 ) -> None:
     """Show the progress of a batch until it is completed.
@@ -320,83 +274,12 @@ def watch_command(
     """
     from tickwork.core.message.batch import BatchStatus
 
-    batch_id = reference_of(batch, "ID", "batch", database, tenant)
-    seconds = None if timeout is None else number(timeout, "--timeout-seconds")
-    last = ask(
-        database,
-        tenant,
-        lambda client: show(
-            watch(lambda: client.batches.get(batch_id), timeout_seconds=seconds), as_json=as_json
-        ),
-    )
+    polls = polled(lambda: client.batches.get(batch), timeout_seconds=timeout_seconds)
+    last = await show(polls, as_json=as_json)
     if last.status is not BatchStatus.COMPLETED:
-        fail(f"batch {batch_id} was not completed within the timeout")
+        fail(f"batch {batch} was not completed within the timeout")
     if last.failed:
-        fail(f"{last.failed} of {last.total} items failed; see `tickwork batches items {batch_id}`")
-
-
-@app.plain_command("items")
-def items_command(
-    batch: BatchId = None,
-    status: Status = None,
-    limit: LimitText = None,
-    after: After = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """List the items of a batch by status."""
-    batch_id = reference_of(batch, "ID", "batch", database, tenant)
-    wanted, most = _status(status), whole_number(limit, "--limit", LISTED)
-    more = after_of(after, "message", database, tenant)
-    items = ask(
-        database,
-        tenant,
-        lambda client: client.batches.items(batch_id, wanted, limit=most, **more),
-    )
-    if as_json:
-        print_json(items)
-        return
-    heading = ("item", "status", "attempts", "started_at", "finished_at", "reason", "error")
-    rows = [
-        (
-            *(item.id, item.status, item.attempts, item.started_at, item.finished_at),
-            *(item.reason, _error(item)),
-        )
-        for item in items
-    ]
-    print_table(heading, rows, none=f"no item is {wanted}")
-
-
-@app.plain_command("cancel")
-def cancel_command(
-    batch: BatchId = None,
-    yes: Yes = False,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """Delete the items of a batch that no worker has claimed; they count as failed."""
-    from tickwork.core.message.batch import BatchStatus
-
-    batch_id = reference_of(batch, "ID", "batch", database, tenant)
-    found = ask(database, tenant, lambda client: client.batches.get(batch_id))
-    if found.status is not BatchStatus.COMPLETED:
-        items = "item" if found.pending == 1 else "items"
-        confirm(f"Permanently delete {found.pending} unclaimed {items} of {batch_id}?", yes=yes)
-    _print(ask(database, tenant, lambda client: client.batches.cancel(batch_id)), as_json=as_json)
-
-
-def _print(batch: BatchAnswer, *, as_json: bool) -> None:
-    if as_json:
-        print_json(batch)
-    else:
-        print_table([*_COLUMNS], _rows([batch]), none="")
-
-
-def _rows(batches: Sequence[BatchAnswer]) -> Iterator[Sequence[object]]:
-    for batch in batches:
-        yield [getattr(batch, field) for field in _COLUMNS.values()]
+        fail(f"{last.failed} of {last.total} items failed; see `tickwork batches items {batch}`")
 
 
 def _error(item: ItemAnswer) -> str:
@@ -405,12 +288,35 @@ def _error(item: ItemAnswer) -> str:
     return shortened(summary_line(item.error))
 
 
-def _status(given: str | None) -> ItemStatus:
-    from tickwork.core.fields import choice_error
+@batches.client_command("items")
+async def list_items(
+    client: Client,
+    batch: BatchId,
+    status: Status | None = None,
+    limit: Limit = LISTED,
+    after: After | None = None,
+) -> Report:
+    """List the items of a batch by status."""
     from tickwork.core.message.batch import ItemStatus
 
-    if given is None:
-        return ItemStatus.FAILED
-    if (message := choice_error(given, ItemStatus)) is not None:
-        fail(f"--status: {message}", code=EXIT_BAD_USAGE)
-    return ItemStatus(given)
+    wanted = choice(ItemStatus, status, "--status") or ItemStatus.FAILED
+    items = await client.batches.items(batch, wanted, limit=limit, **given(after=after))
+    shown = columns(
+        *(("item", "id"), "status", "attempts", "started_at", "finished_at", "reason"),
+        ("error", _error),
+        none=f"no item is {wanted}",
+    )
+    return Report(items, *shown(items))
+
+
+@batches.client_command("cancel")
+async def cancel_batch(client: Client, batch: BatchId, yes: Yes = False) -> Report:
+    """Delete the items of a batch that no worker has claimed; they count as failed."""
+    from tickwork.core.message.batch import BatchStatus
+
+    found = await client.batches.get(batch)
+    if found.status is not BatchStatus.COMPLETED:
+        items = counted(found.pending, "unclaimed item")
+        confirm(f"Permanently delete {items} of {batch}?", yes=yes)
+    cancelled = await client.batches.cancel(batch)
+    return Report(cancelled, *_table([cancelled]))

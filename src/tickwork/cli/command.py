@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import inspect
 import sys
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from types import SimpleNamespace, UnionType
 from typing import (
@@ -43,6 +45,7 @@ from msgspec.structs import fields
 from tickwork.cli.options import (
     CHOSEN_APP,
     CHOSEN_SERVER,
+    CONNECTION,
     OPTION_OF_FIELD,
     Argument,
     ChosenServer,
@@ -79,14 +82,14 @@ class Traits(TypedDict, total=False):
     """What a command does besides its verb.
 
     With `tenant` (usual) it acts for one tenant and has --tenant; a database command without it
-    acts for all. `database` gives a plain command the options that choose a database. `shared`
+    acts for all. `on_database` gives a plain command the options that choose a database. `shared`
     gives it --shared, `watch` --watch, `json` (usual) --json. With `create` it makes a missing
     SQLite file. `names` are options by the field that an error names, if the parameter has another
     name.
     """
 
     tenant: bool
-    database: bool
+    on_database: bool
     shared: bool
     watch: bool
     json: bool
@@ -111,7 +114,7 @@ class Parameter:
     def label(self) -> str:
         """What errors call it."""
         if isinstance(self.declared, Argument):
-            return self.declared.metavar or self.name.upper()
+            return (self.declared.metavar or self.name).partition("|")[0]
         return self._option.partition("/")[0]
 
     def of_click(self) -> click.Parameter:
@@ -138,7 +141,9 @@ class Parameter:
         """The value of what was given; exits if it is missing or malformed."""
         if given is None or given == ():
             if self.is_required:
-                fail(f"{self.label} is missing; see --help", code=EXIT_BAD_USAGE)
+                hint = self.declared.missing
+                fault = " is missing; see --help" if hint is None else f": is missing; {hint}"
+                fail(f"{self.label}{fault}", code=EXIT_BAD_USAGE)
             return self._default
         if self._read is None:
             return [*given] if self._is_list else given
@@ -149,6 +154,9 @@ class Parameter:
         a server, which does not know the last digits of ids."""
         from tickwork.cli.store_session import whole_id
 
+        hint = self.declared.database_only
+        if hint is not None and value is not None and context is None:
+            fail(f"{self.label} needs --database{hint}", code=EXIT_BAD_USAGE)
         kind = self.declared.id_of
         if kind is None or value is None:
             return value
@@ -248,7 +256,7 @@ _SHARED = _added(
 )
 _JSON = _added("as_json", bool, "Print JSON.", None, "--json")
 _WATCH = _added(
-    "watch", str, "Show it again and again, with this pause, until Ctrl-C.", "SECONDS", "--watch"
+    "watch", float, "Show it again and again, with this pause, until Ctrl-C.", "SECONDS", "--watch"
 )
 
 
@@ -270,7 +278,7 @@ class Command(click.Command, ABC):
         self._added = [part for part in self._given_to_all() if part.name not in names]
         super().__init__(
             name,
-            params=[parameter.of_click() for parameter in self._in_order()],
+            params=[parameter.of_click() for parameter in (*self.own, *self._added)],
             help=inspect.cleandoc(verb.__doc__ or ""),
             context_settings=_HELP_OPTIONS,
         )
@@ -280,7 +288,7 @@ class Command(click.Command, ABC):
         traits = self.traits
         if traits.get("watch"):
             yield _WATCH
-        if traits.get("database", True):
+        if traits.get("on_database", True):
             yield from (*_DATABASE, *_PLACES)
             if traits.get("tenant", True):
                 yield _TENANT
@@ -289,33 +297,26 @@ class Command(click.Command, ABC):
         if traits.get("json", True):
             yield _JSON
 
-    def _in_order(self) -> Iterator[Parameter]:
-        for parameter in self.own:
-            yield parameter
-            if parameter.name == "database":  # Of a command that is not declared yet.
-                yield from _PLACES
-        yield from self._added
-
     def invoke(self, ctx: click.Context) -> Any:
         given = {part.name: part.value(ctx.params[part.name]) for part in self.own}
-        from tickwork.cli.watch import watched
-
         added = {part.name: part.value(ctx.params[part.name]) for part in self._added}
-        if "database" not in added:  # Of a command that is not declared yet.
-            added |= {name: ctx.params.get(name) for name in ("app", "server_url", "server_key")}
 
         app = CHOSEN_APP.set(added.get("app"))
         server = CHOSEN_SERVER.set(ChosenServer(added.get("server_url"), added.get("server_key")))
         values = given | added
+        from tickwork.cli.store_session import report_errors
+
         at = Connection(added.get("database"), added.get("tenant"), bool(values.get("shared")))
+        CONNECTION.set(at)
         code = 0
 
         def once() -> None:
             nonlocal code
-            code = self._print(self.run(at, given), as_json=bool(values.get("as_json")))
+            result = report_errors(lambda: self.run(given), names=self.names(given))
+            code = self._print(result, as_json=bool(values.get("as_json")))
 
         try:
-            watched(once, added.get("watch"))
+            _watched(once, added.get("watch"))
         except KeyboardInterrupt:
             code = EXIT_INTERRUPTED
         finally:
@@ -325,7 +326,7 @@ class Command(click.Command, ABC):
             raise click.exceptions.Exit(code)
 
     @abstractmethod
-    def run(self, at: Connection, given: dict[str, Any]) -> Any:
+    def run(self, given: dict[str, Any]) -> Any:
         """What the verb returns; exits if it fails."""
 
     async def found(self, given: dict[str, Any], context: Context | None) -> dict[str, Any]:
@@ -334,9 +335,11 @@ class Command(click.Command, ABC):
         return self._parameters.arguments(values)
 
     def _print(self, result: Any, *, as_json: bool) -> int:
-        if result is None and self.show is None:
+        report = result
+        if self.show is not None:
+            report = Report(result, *(() if as_json else self.show(result)))
+        if report is None:
             return 0
-        report = Report(result, *self.show(result)) if self.show is not None else result
         print_report(report, as_json=as_json)
         return int(report.exit_code)
 
@@ -356,43 +359,52 @@ class Command(click.Command, ABC):
         }
 
 
+WATCH_SECONDS_MIN = 0.1
+"""Minimum number of seconds between two looks."""
+
+_CLEAR = "\x1b[H\x1b[2J"
+
+
+def _watched(show: Callable[[], None], every: float | None) -> None:
+    """Runs `show` once, or again and again until Ctrl-C. A terminal is cleared before each look."""
+    if every is None:
+        show()
+        return
+    if not every >= WATCH_SECONDS_MIN:
+        fail(f"--watch: must be at least {WATCH_SECONDS_MIN} seconds", code=EXIT_BAD_USAGE)
+    with suppress(KeyboardInterrupt):
+        while True:
+            if sys.stdout.isatty():
+                click.echo(_CLEAR, nl=False)
+            show()
+            sys.stdout.flush()
+            time.sleep(every)
+
+
 class ClientCommand(Command):
     """A command on a server or on a database."""
 
-    def run(self, at: Connection, given: dict[str, Any]) -> Any:
+    def run(self, given: dict[str, Any]) -> Any:
         from tickwork.cli.session import ask, local_context
 
         async def work(client: Client) -> Any:
             return await self.verb(client, **await self.found(given, local_context()))
 
-        return ask(
-            at.database,
-            at.tenant,
-            work,
-            shared=at.shared,
-            create=self.traits.get("create", False),
-            names=self.names(given),
-        )
+        return ask(work, create=self.traits.get("create", False))
 
 
 class DatabaseCommand(Command):
     """A command on a database."""
 
-    def run(self, at: Connection, given: dict[str, Any]) -> Any:
-        from tickwork.cli.store_session import scope_of, with_context
+    def run(self, given: dict[str, Any]) -> Any:
+        from tickwork.cli.store_session import with_context
         from tickwork.core.model import SYSTEM
 
         async def work(context: Context) -> Any:
             return await self.verb(context, **await self.found(given, context))
 
-        has_tenant = self.traits.get("tenant", True)
-        return with_context(
-            at.database,
-            scope_of(at.tenant, shared=at.shared) if has_tenant else SYSTEM,
-            work,
-            create=self.traits.get("create", False),
-            names=self.names(given),
-        )
+        scope = None if self.traits.get("tenant", True) else SYSTEM
+        return with_context(work, scope=scope, create=self.traits.get("create", False))
 
 
 class PlainCommand(Command):
@@ -403,15 +415,11 @@ class PlainCommand(Command):
     def __init__(
         self, name: str, verb: Verb, show: Show[Any] | None = None, **traits: Unpack[Traits]
     ) -> None:
-        traits.setdefault("database", False)
+        traits.setdefault("on_database", False)
         super().__init__(name, verb, show, **traits)
 
-    def run(self, at: Connection, given: dict[str, Any]) -> Any:  # noqa: ARG002
-        from tickwork.cli.store_session import report_errors
-
-        return report_errors(
-            lambda: self.verb(**self._parameters.arguments(given)), names=self.names(given)
-        )
+    def run(self, given: dict[str, Any]) -> Any:
+        return self.verb(**self._parameters.arguments(given))
 
 
 class Group(click.Group):
@@ -428,7 +436,7 @@ class Group(click.Group):
     @overload
     def client_command(
         self, name: str, **traits: Unpack[Traits]
-    ) -> Callable[[ClientVerb[Report]], Command]: ...
+    ) -> Callable[[ClientVerb[Report | None]], Command]: ...
     def client_command(
         self, name: str, *, show: Show[Any] | None = None, **traits: Unpack[Traits]
     ) -> Callable[[Verb], Command]:
@@ -442,7 +450,7 @@ class Group(click.Group):
     @overload
     def database_command(
         self, name: str, **traits: Unpack[Traits]
-    ) -> Callable[[ContextVerb[Report]], Command]: ...
+    ) -> Callable[[ContextVerb[Report | None]], Command]: ...
     def database_command(
         self, name: str, *, show: Show[Any] | None = None, **traits: Unpack[Traits]
     ) -> Callable[[Verb], Command]:
@@ -541,8 +549,6 @@ class LateCommands(Mapping[str, click.Command]):
         found = getattr(import_module(f"tickwork.cli.{module}"), group)
         if command:
             found = found.commands[command]
-        elif not isinstance(found, click.Command):  # A function that is not declared yet.
-            found = PlainCommand(name, found, json=False)
         assert isinstance(found, click.Command)
         return found
 

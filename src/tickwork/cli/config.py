@@ -7,76 +7,40 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from tickwork.cli.command import Group
-from tickwork.cli.options import CHOSEN_APP, Database, Json
-from tickwork.cli.output import print_json, print_table, refuse
-from tickwork.cli.run import (
-    DrainSeconds,
-    Host,
-    HttpPort,
-    LogFormat,
-    LogLevel,
-    MetricsHost,
-    MetricsPort,
-    Port,
-    Roles,
-    WaitSeconds,
-)
+from tickwork.cli.options import CHOSEN_APP, CONNECTION
+from tickwork.cli.output import Report, Table, refuse
+from tickwork.cli.run import RunOptions
 from tickwork.cli.store_session import chosen_engine, load_settings, warn_of_variables
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tickwork.settings import Settings
 
-app = Group(help="Settings: show.")
+config = Group("Settings: show.")
 
 _MASKED = "(hidden)"
 
 
-@app.plain_command("show")
-def show_command(
-    database: Database = None,
-    host: Host = None,
-    port: Port = None,
-    http_port: HttpPort = None,
-    roles: Roles = None,
-    log_format: LogFormat = None,
-    log_level: LogLevel = None,
-    metrics_host: MetricsHost = None,
-    metrics_port: MetricsPort = None,
-    drain_seconds: DrainSeconds = None,
-    wait_seconds: WaitSeconds = None,
-    as_json: Json = False,
-) -> None:
+@config.plain_command("show", on_database=True, tenant=False)
+def show_settings(options: RunOptions) -> Report:
     """Show every setting, its value, and where it comes from.
 
     The first that is given wins: an option, an environment variable, the section [server] of
     tickwork.toml in this folder, the default. Secrets are not shown.
     """
-    flags = {
-        "host": host,
-        "port": port,
-        "http_port": http_port,
-        "roles": roles,
-        "log_format": log_format,
-        "log_level": log_level,
-        "metrics_host": metrics_host,
-        "metrics_port": metrics_port,
-        "drain_seconds": drain_seconds,
-        "wait_seconds": wait_seconds,
-    }
+    flags: dict[str, str | None] = structs.asdict(options)
     warn_of_variables()
-    settings = load_settings(database, **flags)
+    settings = load_settings(**flags)
     _check_topology()
-    origins = _origins({"database": database, **flags})
+    origins = _origins({"database": CONNECTION.get().database, **flags})
     rows = [
         {"setting": name, "value": _shown(settings, name), "from": origins.get(name, "default")}
         for name in settings.__struct_fields__
     ]
-    if as_json:
-        print_json(rows)
-    else:
-        print_table(["setting", "value", "from"], [_row(row) for row in rows], none="")
+    return Report(rows, Table(("setting", "value", "from"), map(_row, rows)))
 
 
 def _check_topology() -> None:

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from tickwork.cli.options import Argument, Json, Option
-from tickwork.cli.output import EXIT_BAD_USAGE, bar, fail, print_json, print_lines, print_table
-from tickwork.cli.store_session import report_errors, required
+from tickwork.cli.command import Group
+from tickwork.cli.options import Argument, Option
+from tickwork.cli.output import EXIT_BAD_USAGE, Report, bar, columns, fail
 
-Source = Annotated[
-    str | None, Argument(metavar="SOURCE", help="Database to copy: sqlite:///tickwork.db.")
-]
-Target = Annotated[str | None, Argument(metavar="TARGET", help="Empty database: postgresql://…")]
-Thaw = Annotated[
-    bool, Option(name="--thaw", help="Copy nothing; let processes write to SOURCE again.")
-]
+top = Group("From SQLite to PostgreSQL.")
+
+Source = Annotated[str, Argument("Database to copy: sqlite:///tickwork.db.", "SOURCE")]
+Target = Annotated[str, Argument("Empty database: postgresql://…", "TARGET")]
+Thaw = Annotated[bool, Option("Copy nothing; let processes write to SOURCE again.")]
 
 
-def copy_command(
-    source: Source = None, target: Target = None, thaw: Thaw = False, as_json: Json = False
-) -> None:
+@top.plain_command("copy")
+def copy_database(source: Source, target: Target | None = None, thaw: Thaw = False) -> Report:
     """Copy a SQLite database to an empty PostgreSQL one. SOURCE refuses all changes from then on.
 
     A copy that was interrupted continues where it was."""
@@ -27,19 +24,17 @@ def copy_command(
 
     from tickwork.wiring import copy, thaw_database
 
-    source = required(source, "SOURCE")
     if thaw:
         if target is not None:
             fail("give --thaw or TARGET, not both", code=EXIT_BAD_USAGE)
-        was_frozen = report_errors(lambda: asyncio.run(thaw_database(source)))
-        print_lines(["processes can write again" if was_frozen else "it was not frozen"])
-        return
-    target = required(target, "TARGET")
+        was_frozen = asyncio.run(thaw_database(source))
+        done = "processes can write again" if was_frozen else "it was not frozen"
+        return Report({"thawed": was_frozen}, done)
+    if target is None:
+        fail("TARGET is missing; see --help", code=EXIT_BAD_USAGE)
     with bar() as update:
-        copied = report_errors(lambda: asyncio.run(copy(source, target, on_progress=update)))
-    if as_json:
-        print_json(copied)
-        return
-    rows = [(table.table, table.rows, table.checksum) for table in copied if table.rows]
-    print_table(("table", "rows", "checksum"), rows, none="the source is empty")
-    print_lines(["", "counts and checksums are equal; start your processes on the target"])
+        copied = asyncio.run(copy(source, target, on_progress=update))
+    shown = columns("table", "rows", "checksum", none="the source is empty")
+    copied_rows = [table for table in copied if table.rows]
+    end = "counts and checksums are equal; start your processes on the target"
+    return Report(copied, *shown(copied_rows), "", end)

@@ -3,90 +3,78 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import click
+from msgspec import Struct, structs
 
 from tickwork.cli.command import Group
-from tickwork.cli.options import (
-    After,
-    Database,
-    Json,
-    LetterId,
-    LimitText,
-    Option,
-    QueueText,
-    Shared,
-    Tenant,
-    Watch,
-    Yes,
-)
+from tickwork.cli.options import Argument, Limit, Option, QueueName, Yes
 from tickwork.cli.output import (
     EXIT_BAD_USAGE,
     EXIT_FAILED,
+    Report,
+    columns,
+    counted,
     fail,
     field_lines,
-    print_error,
-    print_json,
-    print_lines,
-    print_table,
     progress,
     shortened,
 )
-from tickwork.cli.session import after_of, ask, is_remote, reference_of
-from tickwork.cli.store_session import confirm, number, required, whole_number
-from tickwork.cli.watch import watched
+from tickwork.cli.session import local_context
+from tickwork.cli.store_session import confirm
+from tickwork.cli.values import choice, given
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from tickwork.client.answers import DeadLetterAnswer, ReplaySummary
+    from tickwork.client.answers import DeadLetterAnswer
     from tickwork.client.client import Client
+    from tickwork.core.message.dead_letter import DeadGroup
     from tickwork.core.model import ContentType
 
-app = Group(help="Dead letters: list, group, show, edit, replay, discard.")
+dead = Group("Dead letters: list, group, show, edit, replay, discard.")
 
 LISTED = 100
 
-Reason = Annotated[
-    str | None, Option(metavar="REASON", help="Only with this reason, such as max_retries.")
-]
-Fingerprint = Annotated[str | None, Option(metavar="TEXT", help="Only of this group of errors.")]
-Type = Annotated[
-    str | None, Option(name="--type", metavar="TYPE", help="Only of this message type.")
-]
-NoType = Annotated[bool, Option(name="--no-type", help="Only those without a message type.")]
+LetterId = Annotated[str, Argument("Id of the dead letter.", "ID", id_of="dead letter")]
+Reason = Annotated[str | None, Option("Only with this reason, such as max_retries.", "REASON")]
+Fingerprint = Annotated[str | None, Option("Only of this group of errors.", "TEXT")]
+Type = Annotated[str | None, Option("Only of this message type.", "TYPE")]
+NoType = Annotated[bool, Option("Only those without a message type.")]
 FailedBefore = Annotated[
-    str | None,
-    Option(metavar="TIME", help="Only those that failed at this time or before."),
+    str | None, Option("Only those that failed at this time or before.", "TIME")
 ]
 Ids = Annotated[
-    list[str] | None,
-    Option(name="--id", metavar="ID", help="Only the one with this id; repeatable."),
+    list[str],
+    Option("Only the one with this id; repeatable.", "ID", name="--id", id_of="dead letter"),
 ]
-Canary = Annotated[
-    str | None,
-    Option(metavar="N", help="Replay N first, and the rest only after they were handled."),
-]
-CanaryTimeout = Annotated[
-    str | None,
-    Option(metavar="SECONDS", help="Seconds to wait for the canaries; default 300."),
-]
-Rate = Annotated[str | None, Option(metavar="N", help="Number of messages per second.")]
-Body = Annotated[
-    str | None,
-    Option(metavar="TEXT", help="New body (bytes as base64); @FILE reads a file, @- stdin."),
-]
-Content = Annotated[
-    str | None,
+After = Annotated[
+    str,
     Option(
-        name="--content-type",
-        metavar="json|text|bytes",
-        help="New content type; default unchanged.",
+        "Start after this id.",
+        "ID",
+        id_of="dead letter",
+        database_only="; with --server give a larger --limit",
     ),
 ]
+Canary = Annotated[int, Option("Replay N first, and the rest only after they were handled.", "N")]
+CanaryTimeout = Annotated[
+    float, Option("Seconds to wait for the canaries; default 300.", "SECONDS")
+]
+Rate = Annotated[float, Option("Number of messages per second.", "N")]
+Body = Annotated[str, Option("New body (bytes as base64); @FILE reads a file, @- stdin.", "TEXT")]
+Content = Annotated[str, Option("New content type; default unchanged.", "json|text|bytes")]
+
+
+class Filters(Struct, frozen=True):
+    """Which dead letters, by the fields of the verbs."""
+
+    reason: Reason = None
+    fingerprint: Fingerprint = None
+    type: Type = None
+    no_type: NoType = False
+    failed_before: FailedBefore = None
+
 
 _STOPPED = {
     "canary_died": "a canary died again; the rest was not replayed",
@@ -95,215 +83,130 @@ _STOPPED = {
 }
 
 
-@app.plain_command("list")
-def list_command(
-    name: QueueText = None,
-    reason: Reason = None,
-    fingerprint: Fingerprint = None,
-    kind: Type = None,
-    no_type: NoType = False,
-    failed_before: FailedBefore = None,
-    limit: LimitText = None,
-    after: After = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    shared: Shared = False,
-    as_json: Json = False,
-) -> None:
+def _error(letter: DeadLetterAnswer) -> str:
+    return shortened(letter.summary or "")
+
+
+def _example(group: DeadGroup) -> str:
+    return shortened(group.example or "")
+
+
+@dead.client_command(
+    "list",
+    show=columns(
+        *("id", "queue", "failed_at", "reason", "attempts", "type", ("error", _error)),
+        none="there are no dead letters",
+    ),
+    shared=True,
+)
+async def list_letters(
+    client: Client,
+    filters: Filters,
+    queue: QueueName | None = None,
+    limit: Limit = LISTED,
+    after: After | None = None,
+) -> Sequence[DeadLetterAnswer]:
     """List the open dead letters of a queue, oldest first; without one of all, newest first."""
-    most = whole_number(limit, "--limit", LISTED)
-    which = _filters(reason, fingerprint, kind, no_type, failed_before)
-    more = after_of(after, "dead letter", database, tenant, shared=shared)
-    letters = ask(
-        database,
-        tenant,
-        lambda client: client.dead_letters.list(name, **which, limit=most, **more),
-        shared=shared,
-    )
-    if as_json:
-        print_json(letters)
-        return
-    heading = ("id", "queue", "failed_at", "reason", "attempts", "type", "error")
-    print_table(heading, _rows(letters), none="there are no dead letters")
+    which = structs.asdict(filters)
+    return await client.dead_letters.list(queue, **which, limit=limit, **given(after=after))
 
 
-@app.plain_command("groups")
-def groups_command(
-    name: QueueText = None,
-    limit: LimitText = None,
-    watch: Watch = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    shared: Shared = False,
-    as_json: Json = False,
-) -> None:
+@dead.client_command(
+    "groups",
+    show=columns(
+        *("dead_letters", "reason", "type", "last_failed_at", "fingerprint"),
+        ("example", _example),
+        none="there are no dead letters",
+    ),
+    shared=True,
+    watch=True,
+)
+async def list_groups(
+    client: Client, queue: QueueName, limit: Limit = LISTED
+) -> Sequence[DeadGroup]:
     """Group the open dead letters of a queue by reason, type and error."""
-    queue, most = required(name, "QUEUE"), whole_number(limit, "--limit", LISTED)
-
-    def show() -> None:
-        groups = ask(
-            database,
-            tenant,
-            lambda client: client.dead_letters.groups(queue, limit=most),
-            shared=shared,
-        )
-        if as_json:
-            print_json(groups)
-            return
-        heading = ("dead_letters", "reason", "type", "last_failed_at", "fingerprint", "example")
-        rows = [
-            (
-                *(group.dead_letters, group.reason, group.type, group.last_failed_at),
-                *(group.fingerprint, shortened(group.example or "")),
-            )
-            for group in groups
-        ]
-        print_table(heading, rows, none="there are no dead letters")
-
-    watched(show, watch)
+    return await client.dead_letters.groups(queue, limit=limit)
 
 
-@app.plain_command("show")
-def show_command(
-    letter: LetterId = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
-) -> None:
+@dead.client_command("show", show=field_lines)
+async def show_letter(client: Client, letter: LetterId) -> DeadLetterAnswer:
     """Show one dead letter with its body and error."""
-    letter_id = reference_of(letter, "ID", "dead letter", database, tenant)
-    shown = ask(database, tenant, lambda client: client.dead_letters.get(letter_id))
-    if as_json:
-        print_json(shown)
-    else:
-        print_lines(field_lines(shown))
+    return await client.dead_letters.get(letter)
 
 
-@app.plain_command("edit")
-def edit_command(
-    letter: LetterId = None,
-    body: Body = None,
-    content_type: Content = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
+@dead.client_command("edit")
+async def edit_letter(
+    client: Client, letter: LetterId, body: Body, content_type: Content | None = None
+) -> Report:
     """Replace the body of a dead letter; a replay sends the new one.
 
     Give bytes as base64; the bytes of a file or of stdin are used unchanged.
     """
-    letter_id = reference_of(letter, "ID", "dead letter", database, tenant)
-    text, wanted = required(body, "--body"), _content_type(content_type)
-    given = _read(text)
+    from tickwork.core.model import ContentType
 
-    async def edit(client: Client) -> DeadLetterAnswer:
-        kind = wanted or (await client.dead_letters.get(letter_id)).content_type
-        new = _decoded(_checked(given, kind, is_word=not text.startswith("@")), kind)
-        return await client.dead_letters.edit(letter_id, new, content_type=kind)
-
-    edited = ask(database, tenant, edit)
-    if as_json:
-        print_json(edited)
-    else:
-        click.echo(f"{edited.id} has a new body; `tickwork dead replay` sends it")
+    wanted = choice(ContentType, content_type, "--content-type")
+    read = _read(body)
+    kind = wanted or (await client.dead_letters.get(letter)).content_type
+    new = _decoded(_checked(read, kind, is_word=not body.startswith("@")), kind)
+    edited = await client.dead_letters.edit(letter, new, content_type=kind)
+    return Report(edited, f"{edited.id} has a new body; `tickwork dead replay` sends it")
 
 
-@app.plain_command("replay")
-def replay_command(
-    name: QueueText = None,
-    ids: Ids = None,
-    reason: Reason = None,
-    fingerprint: Fingerprint = None,
-    kind: Type = None,
-    no_type: NoType = False,
-    failed_before: FailedBefore = None,
-    limit: LimitText = None,
-    canary: Canary = None,
-    canary_timeout_seconds: CanaryTimeout = None,
-    rate_per_second: Rate = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    shared: Shared = False,
-    as_json: Json = False,
-) -> None:
+@dead.client_command("replay", shared=True)
+async def replay(
+    client: Client,
+    queue: QueueName,
+    filters: Filters,
+    ids: Ids | None = None,
+    limit: Limit | None = None,
+    canary: Canary = 0,
+    canary_timeout_seconds: CanaryTimeout | None = None,
+    rate_per_second: Rate | None = None,
+) -> Report:
     """Send dead letters of a queue again: all, or those that match every option."""
-    queue = required(name, "QUEUE")
-    which = _filters(reason, fingerprint, kind, no_type, failed_before)
-    which["ids"] = _ids(ids, database, tenant, shared=shared)
-    most = None if limit is None else whole_number(limit, "--limit", 0)
-    canaries = whole_number(canary, "--canary", 0)
-    per_second = None if rate_per_second is None else number(rate_per_second, "--rate-per-second")
-    waits = dict[str, Any]()
-    if canary_timeout_seconds is not None:
-        seconds = number(canary_timeout_seconds, "--canary-timeout-seconds")
-        waits["canary_timeout_seconds"] = seconds
+    waits = given(canary_timeout_seconds=canary_timeout_seconds)
     with progress(f"replaying {queue}") as on_progress:
         # A server replays in one request and reports no progress.
-        reports: dict[str, Any] = {} if is_remote(database) else {"on_progress": on_progress}
-        summary = ask(
-            database,
-            tenant,
-            lambda client: client.dead_letters.replay(
-                queue,
-                **which,
-                limit=most,
-                canary=canaries,
-                rate_per_second=per_second,
-                **waits,
-                **reports,
-            ),
-            shared=shared,
+        reports = {} if local_context() is None else {"on_progress": on_progress}
+        more: dict[str, Any] = waits | reports
+        summary = await client.dead_letters.replay(
+            queue,
+            **structs.asdict(filters),
+            ids=ids,
+            limit=limit,
+            canary=canary,
+            rate_per_second=rate_per_second,
+            **more,
         )
-    _print_summary(summary, as_json=as_json)
+    line = f"{summary.replayed} replayed"
+    if summary.stopped is None:
+        return Report(summary, line)
+    return Report(summary, line, exit_code=EXIT_FAILED, notes=[_STOPPED[summary.stopped]])
 
 
-@app.plain_command("discard")
-def discard_command(
-    name: QueueText = None,
-    ids: Ids = None,
-    reason: Reason = None,
-    fingerprint: Fingerprint = None,
-    kind: Type = None,
-    no_type: NoType = False,
-    failed_before: FailedBefore = None,
-    limit: LimitText = None,
+@dead.client_command("discard", shared=True)
+async def discard(
+    client: Client,
+    queue: QueueName,
+    filters: Filters,
+    ids: Ids | None = None,
+    limit: Limit | None = None,
     yes: Yes = False,
-    database: Database = None,
-    tenant: Tenant = None,
-    shared: Shared = False,
-    as_json: Json = False,
-) -> None:
+) -> Report:
     """Resolve dead letters of a queue without sending them: all, or those that match."""
-    queue = required(name, "QUEUE")
-    which = _filters(reason, fingerprint, kind, no_type, failed_before)
-    which["ids"] = _ids(ids, database, tenant, shared=shared)
-    most = None if limit is None else whole_number(limit, "--limit", 0)
-    count, until = ask(database, tenant, lambda client: _count(client, queue, which), shared=shared)
-    if most is not None:
-        count = min(count, most)
-    if count:
-        letters = "dead letter" if count == 1 else "dead letters"
-        confirm(f"Permanently discard {count} {letters} of {queue}?", yes=yes)
-    these = {**which, "failed_before": until}
-    discarded = ask(
-        database,
-        tenant,
-        lambda client: client.dead_letters.discard(queue, **these, limit=most),
-        shared=shared,
-    )
-    if as_json:
-        print_json({"discarded": discarded})
+    which = structs.asdict(filters)
+    if ids is None:
+        matching = await client.dead_letters.count(queue, **which)
+        count = matching.dead_letters
+        which["failed_before"] = matching.failed_before
     else:
-        click.echo(f"{discarded} discarded")
-
-
-async def _count(
-    client: Client, queue: str, which: Mapping[str, Any]
-) -> tuple[int, datetime | str | None]:
-    """How many open dead letters are selected, and until when they failed."""
-    if which["ids"] is not None:
-        await _check_open(client, queue, which["ids"])
-        return len(which["ids"]), which["failed_before"]
-    filters = {name: value for name, value in which.items() if name != "ids"}
-    matching = await client.dead_letters.count(queue, **filters)
-    return matching.dead_letters, matching.failed_before
+        await _check_open(client, queue, ids)
+        count = len(ids)
+    count = count if limit is None else min(count, limit)
+    if count:
+        confirm(f"Permanently discard {counted(count, 'dead letter')} of {queue}?", yes=yes)
+    discarded = await client.dead_letters.discard(queue, **which, ids=ids, limit=limit)
+    return Report({"discarded": discarded}, f"{discarded} discarded")
 
 
 async def _check_open(client: Client, queue: str, ids: Sequence[str]) -> None:
@@ -320,57 +223,6 @@ async def _check_open(client: Client, queue: str, ids: Sequence[str]) -> None:
             raise missing
 
 
-def _ids(
-    ids: Sequence[str] | None, database: str | None, tenant: str | None, *, shared: bool
-) -> list[str] | None:
-    if not ids:
-        return None
-    return [
-        reference_of(letter, "--id", "dead letter", database, tenant, shared=shared)
-        for letter in ids
-    ]
-
-
-def _filters(
-    reason: str | None,
-    fingerprint: str | None,
-    kind: str | None,
-    no_type: bool,
-    failed_before: str | None,
-) -> dict[str, Any]:
-    return {
-        "reason": reason,
-        "fingerprint": fingerprint,
-        "type": kind,
-        "no_type": no_type,
-        "failed_before": failed_before,
-    }
-
-
-def _print_summary(summary: ReplaySummary, *, as_json: bool) -> None:
-    if as_json:
-        print_json(summary)
-    else:
-        click.echo(f"{summary.replayed} replayed")
-    if summary.stopped is not None:
-        print_error(_STOPPED[summary.stopped])
-        raise click.exceptions.Exit(EXIT_FAILED)
-
-
-def _rows(letters: Iterable[DeadLetterAnswer]) -> Iterator[Sequence[object]]:
-    for letter in letters:
-        error = shortened(letter.summary or "")
-        yield (
-            letter.id,
-            letter.queue,
-            letter.failed_at,
-            letter.reason,
-            letter.attempts,
-            letter.type,
-            error,
-        )
-
-
 def _read(body: str) -> bytes:
     if body == "@-":
         return sys.stdin.buffer.read()
@@ -380,17 +232,6 @@ def _read(body: str) -> bytes:
         return Path(body[1:]).read_bytes()
     except OSError as error:
         fail(f"--body: {body[1:]} cannot be read: {error.strerror}", code=EXIT_BAD_USAGE)
-
-
-def _content_type(given: str | None) -> ContentType | None:
-    from tickwork.core.fields import choice_error
-    from tickwork.core.model import ContentType
-
-    if given is None:
-        return None
-    if (message := choice_error(given, ContentType)) is not None:
-        fail(f"--content-type: {message}", code=EXIT_BAD_USAGE)
-    return ContentType(given)
 
 
 def _checked(body: bytes, kind: ContentType, *, is_word: bool) -> bytes:

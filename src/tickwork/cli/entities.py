@@ -3,270 +3,32 @@ storage, change it."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tickwork.cli.command import Group
-from tickwork.cli.options import OPTION_OF_FIELD, Argument, Database, Json, Option, Tenant
-from tickwork.cli.output import (
-    EXIT_BAD_USAGE,
-    fail,
-    json_text,
-    print_json,
-    print_lines,
-    print_table,
-)
-from tickwork.cli.session import ask
-from tickwork.cli.store_session import required, whole_number
+from tickwork.cli.options import Argument, Option
+from tickwork.cli.output import EXIT_BAD_USAGE, Report, Shown, Table, columns, fail, json_text
 from tickwork.cli.why import wait_lines
 
 if TYPE_CHECKING:
     from tickwork.client.client import Client
-    from tickwork.core.entity.model import EntityRecord
+    from tickwork.client.run_answers import Wait
 
 LISTED = 100
 
-app = Group(help="Entities: list, show, why, call, put, delete-value, alarm, delete.")
-
-Type = Annotated[str | None, Argument(metavar="TYPE", help="Type of the entity: its class.")]
-Key = Annotated[str | None, Argument(metavar="KEY", help="Key of the entity.")]
-Name = Annotated[str | None, Argument(metavar="NAME", help="Key in the storage.")]
-Value = Annotated[str | None, Argument(metavar="VALUE", help="The value, as JSON.")]
-Prefix = Annotated[str, Option(metavar="TEXT", help="Only keys that begin with it.")]
-LimitText = Annotated[str | None, Option(metavar="N", help="Maximum number; default 100.")]
-At = Annotated[
-    str | None, Option(metavar="TIME", help="Set it to this time, such as 2027-01-01T09:00Z.")
-]
-Method = Annotated[str | None, Argument(metavar="METHOD", help="Method with @exposed.")]
-Arguments = Annotated[
-    str | None,
-    Option(name="--args", metavar="JSON", help="Arguments: a list by position, an object by name."),
-]
-IdempotencyKey = Annotated[
-    str | None,
-    Option(metavar="TEXT", help="A repeat with the same key returns the same result."),
-]
-Delete = Annotated[bool, Option(name="--delete", help="Delete it.")]
-
-_OPTIONS = OPTION_OF_FIELD | {
-    "entity": "TYPE",
-    "key": "KEY",
-    "storage key": "NAME",
-    "limit": "--limit",
-    "at": "--at",
-    "args": "--args",
-    "idempotency_key": "--idempotency-key",
-}
+entities = Group("Entities: list, show, why, call, put, delete-value, alarm, delete.")
 
 
-@app.plain_command("list")
-def list_command(
-    type_name: Type = None,
-    prefix: Prefix = "",
-    limit: LimitText = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """List the entities of a type by key; without a type the types."""
-    count = whole_number(limit, "--limit", LISTED)
-    if type_name is None:
-        types = ask(database, tenant, lambda client: client.entities.types(limit=count))
-        if as_json:
-            print_json(types)
-        else:
-            counted = [(type_.type, type_.entities) for type_ in types]
-            print_table(("type", "entities"), counted, none="no app has registered entities")
-        return
-    found = ask(
-        database,
-        tenant,
-        lambda client: client.entities.list(type_name, prefix=prefix, limit=count),
-        names=_OPTIONS,
-    )
-    if as_json:
-        print_json(found)
-        return
-    rows = [
-        (entity.key, entity.storage_bytes, entity.alarm_at, entity.updated_at) for entity in found
-    ]
-    print_table(("key", "bytes", "alarm_at", "updated_at"), rows, none="there are none")
+def _value(text: str, name: str) -> Any:
+    return _parsed(text, name, "7 or '\"text\"'")
 
 
-@app.plain_command("show")
-def show_command(
-    type_name: Type = None,
-    key: Key = None,
-    prefix: Prefix = "",
-    limit: LimitText = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """Show an entity: its alarm, its schedules and its storage."""
-    which, whose = required(type_name, "TYPE"), required(key, "KEY")
-    count = whole_number(limit, "--limit", LISTED)
-
-    async def look(client: Client) -> tuple[EntityRecord, dict[str, Any]]:
-        entity = await client.entities.get(which, whose)
-        found = await client.entities.storage(which, whose, prefix=prefix, limit=count + 1)
-        return entity, {entry.name: entry.value for entry in found}
-
-    entity, found = ask(database, tenant, look, names=_OPTIONS)
-    values = dict([*found.items()][:count])
-    has_more = len(found) > count
-    if as_json:
-        print_json({"entity": entity, "storage": values, "has_more": has_more})
-        return
-    schedules = ", ".join(entity.schedules) or "none"
-    print_lines(
-        [
-            f"{which} {whose}: {entity.storage_bytes} bytes, version {entity.schema_version}",
-            f"alarm: {entity.alarm_at or 'none'}",
-            f"schedules: {schedules}",
-        ]
-    )
-    rows = [(name, _text(value)) for name, value in values.items()]
-    print_table(("name", "value"), rows, none="the storage is empty")
-    if has_more:
-        print_lines([f"and more keys than these {count}: --limit shows more, --prefix others"])
-
-
-@app.plain_command("call")
-def call_command(
-    type_name: Type = None,
-    key: Key = None,
-    method: Method = None,
-    arguments: Arguments = None,
-    idempotency_key: IdempotencyKey = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """Call a method of an entity and print its result. A running worker executes it."""
-    which, whose = required(type_name, "TYPE"), required(key, "KEY")
-    called = required(method, "METHOD")
-    given = _parsed(
-        "[]" if arguments is None else arguments, "--args", "'[5]' or '{\"amount\": 5}'"
-    )
-    if not isinstance(given, list | dict):
-        fail("--args: must be a JSON list or object", code=EXIT_BAD_USAGE)
-    result = ask(
-        database,
-        tenant,
-        lambda client: client.entities.call(
-            which, whose, called, given, idempotency_key=idempotency_key
-        ),
-        names=_OPTIONS,
-    )
-    if as_json:
-        print_json({"result": result})
-    else:
-        print_lines([json_text(result)])
-
-
-@app.plain_command("put")
-def put_command(
-    type_name: Type = None,
-    key: Key = None,
-    name: Name = None,
-    value: Value = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """Store a value in an entity's storage, between its calls."""
-    which, whose = required(type_name, "TYPE"), required(key, "KEY")
-    stored = required(name, "NAME")
-    parsed = _parsed(required(value, "VALUE"), "VALUE", "7 or '\"text\"'")
-    ask(
-        database,
-        tenant,
-        lambda client: client.entities.put_value(which, whose, stored, parsed),
-        names=_OPTIONS,
-    )
-    _say(f"{stored} is stored", {"name": stored, "value": parsed}, as_json=as_json)
-
-
-@app.plain_command("delete-value")
-def delete_value_command(
-    type_name: Type = None,
-    key: Key = None,
-    name: Name = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """Delete a key of an entity's storage, between its calls."""
-    which, whose = required(type_name, "TYPE"), required(key, "KEY")
-    gone = required(name, "NAME")
-    ask(
-        database,
-        tenant,
-        lambda client: client.entities.delete_value(which, whose, gone),
-        names=_OPTIONS,
-    )
-    _say(f"{gone} is deleted", {"name": gone, "deleted": True}, as_json=as_json)
-
-
-@app.plain_command("alarm")
-def alarm_command(
-    type_name: Type = None,
-    key: Key = None,
-    at: At = None,
-    delete: Delete = False,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """Show the alarm of an entity, set it with --at, or delete it."""
-    which, whose = required(type_name, "TYPE"), required(key, "KEY")
-    if at is not None and delete:
-        fail("--at: cannot be combined with --delete", code=EXIT_BAD_USAGE)
-
-    async def change(client: Client) -> datetime | None:
-        if at is not None:
-            await client.entities.set_alarm(which, whose, at)
-        elif delete:
-            await client.entities.delete_alarm(which, whose)
-        return (await client.entities.get(which, whose)).alarm_at
-
-    alarm_at = ask(database, tenant, change, names=_OPTIONS)
-    _say(f"alarm: {alarm_at or 'none'}", {"alarm_at": alarm_at}, as_json=as_json)
-
-
-@app.plain_command("why")
-def why_command(
-    type_name: Type = None,
-    key: Key = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """Explain what the alarm and the calls of an entity wait for, the first ones first."""
-    which, whose = required(type_name, "TYPE"), required(key, "KEY")
-    found = ask(database, tenant, lambda client: client.entities.why(which, whose), names=_OPTIONS)
-    if as_json:
-        print_json(found)
-        return
-    for number, wait in enumerate(found):
-        print_lines([*([""] if number else []), *wait_lines(wait)])
-    if not found:
-        print_lines([f"{which} {whose} is free: no alarm is set, and no call runs or waits"])
-
-
-@app.plain_command("delete")
-def delete_command(
-    type_name: Type = None,
-    key: Key = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """Delete an entity: its storage, its alarm and its schedules."""
-    which, whose = required(type_name, "TYPE"), required(key, "KEY")
-    ask(database, tenant, lambda client: client.entities.delete(which, whose), names=_OPTIONS)
-    _say(f"{which} {whose} is deleted", {"key": whose, "deleted": True}, as_json=as_json)
+def _arguments(text: str, name: str) -> Any:
+    value = _parsed(text, name, "'[5]' or '{\"amount\": 5}'")
+    if not isinstance(value, list | dict):
+        fail(f"{name}: must be a JSON list or object", code=EXIT_BAD_USAGE)
+    return value
 
 
 def _parsed(text: str, name: str, example: str) -> Any:
@@ -278,11 +40,62 @@ def _parsed(text: str, name: str, example: str) -> Any:
         fail(f"{name}: must be JSON, such as {example}: {error}", code=EXIT_BAD_USAGE)
 
 
-def _say(line: str, answer: object, *, as_json: bool) -> None:
-    if as_json:
-        print_json(answer)
-    else:
-        print_lines([line])
+Type = Annotated[str, Argument("Type of the entity: its class.", "TYPE", fields=("entity",))]
+Key = Annotated[str, Argument("Key of the entity.", "KEY")]
+Name = Annotated[str, Argument("Key in the storage.", "NAME", fields=("storage key",))]
+Value = Annotated[Any, Argument("The value, as JSON.", "VALUE", read=_value)]
+Prefix = Annotated[str, Option("Only keys that begin with it.", "TEXT")]
+Limit = Annotated[int, Option("Maximum number; default 100.", "N")]
+At = Annotated[str, Option("Set it to this time, such as 2027-01-01T09:00Z.", "TIME")]
+Method = Annotated[str, Argument("Method with @exposed.", "METHOD")]
+Arguments = Annotated[
+    Any,
+    Option("Arguments: a list by position, an object by name.", "JSON", read=_arguments),
+]
+IdempotencyKey = Annotated[
+    str, Option("A repeat with the same key returns the same result.", "TEXT")
+]
+Delete = Annotated[bool, Option("Delete it.")]
+
+
+@entities.client_command("list")
+async def list_entities(
+    client: Client, type_name: Type | None = None, prefix: Prefix = "", limit: Limit = LISTED
+) -> Report:
+    """List the entities of a type by key; without a type the types."""
+    if type_name is None:
+        types = await client.entities.types(limit=limit)
+        shown = columns("type", "entities", none="no app has registered entities")
+        return Report(types, *shown(types))
+    found = await client.entities.list(type_name, prefix=prefix, limit=limit)
+    shown = columns(
+        "key", ("bytes", "storage_bytes"), "alarm_at", "updated_at", none="there are none"
+    )
+    return Report(found, *shown(found))
+
+
+@entities.client_command("show")
+async def show_entity(
+    client: Client, type_name: Type, key: Key, prefix: Prefix = "", limit: Limit = LISTED
+) -> Report:
+    """Show an entity: its alarm, its schedules and its storage."""
+    entity = await client.entities.get(type_name, key)
+    found = await client.entities.storage(type_name, key, prefix=prefix, limit=limit + 1)
+    values = {entry.name: entry.value for entry in found[:limit]}
+    has_more = len(found) > limit
+    more = f"and more keys than these {limit}: --limit shows more, --prefix others"
+    return Report(
+        {"entity": entity, "storage": values, "has_more": has_more},
+        f"{type_name} {key}: {entity.storage_bytes} bytes, version {entity.schema_version}",
+        f"alarm: {entity.alarm_at or 'none'}",
+        f"schedules: {', '.join(entity.schedules) or 'none'}",
+        Table(
+            ("name", "value"),
+            [(name, _text(value)) for name, value in values.items()],
+            "the storage is empty",
+        ),
+        *([more] if has_more else ()),
+    )
 
 
 def _text(value: object) -> str:
@@ -290,3 +103,70 @@ def _text(value: object) -> str:
 
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+@entities.client_command("call")
+async def call_entity(
+    client: Client,
+    type_name: Type,
+    key: Key,
+    method: Method,
+    args: Arguments = (),
+    idempotency_key: IdempotencyKey | None = None,
+) -> Report:
+    """Call a method of an entity and print its result. A running worker executes it."""
+    result = await client.entities.call(
+        type_name, key, method, args or [], idempotency_key=idempotency_key
+    )
+    return Report({"result": result}, json_text(result))
+
+
+@entities.client_command("put")
+async def put_value(client: Client, type_name: Type, key: Key, name: Name, value: Value) -> Report:
+    """Store a value in an entity's storage, between its calls."""
+    await client.entities.put_value(type_name, key, name, value)
+    return Report({"name": name, "value": value}, f"{name} is stored")
+
+
+@entities.client_command("delete-value")
+async def delete_value(client: Client, type_name: Type, key: Key, name: Name) -> Report:
+    """Delete a key of an entity's storage, between its calls."""
+    await client.entities.delete_value(type_name, key, name)
+    return Report({"name": name, "deleted": True}, f"{name} is deleted")
+
+
+@entities.client_command("alarm")
+async def change_alarm(
+    client: Client, type_name: Type, key: Key, at: At | None = None, delete: Delete = False
+) -> Report:
+    """Show the alarm of an entity, set it with --at, or delete it."""
+    if at is not None and delete:
+        fail("--at: cannot be combined with --delete", code=EXIT_BAD_USAGE)
+    if at is not None:
+        await client.entities.set_alarm(type_name, key, at)
+    elif delete:
+        await client.entities.delete_alarm(type_name, key)
+    alarm_at = (await client.entities.get(type_name, key)).alarm_at
+    return Report({"alarm_at": alarm_at}, f"alarm: {alarm_at or 'none'}")
+
+
+@entities.client_command("why")
+async def explain_entity(client: Client, type_name: Type, key: Key) -> Report:
+    """Explain what the alarm and the calls of an entity wait for, the first ones first."""
+    found = await client.entities.why(type_name, key)
+    free = f"{type_name} {key} is free: no alarm is set, and no call runs or waits"
+    return Report(found, *([*_waits(found)] or [free]))
+
+
+def _waits(found: Iterable[Wait]) -> Shown:
+    for number, wait in enumerate(found):
+        if number:
+            yield ""
+        yield from wait_lines(wait)
+
+
+@entities.client_command("delete")
+async def delete_entity(client: Client, type_name: Type, key: Key) -> Report:
+    """Delete an entity: its storage, its alarm and its schedules."""
+    await client.entities.delete(type_name, key)
+    return Report({"key": key, "deleted": True}, f"{type_name} {key} is deleted")

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Option, Tenant
+from tickwork.cli.command import Group
+from tickwork.cli.options import CONNECTION, Option
 from tickwork.cli.output import (
     EXIT_BAD_USAGE,
+    Report,
+    Shown,
+    Table,
     fail,
     local_time,
-    print_json,
-    print_lines,
-    print_table,
     progress,
     shortened,
 )
-from tickwork.cli.store_session import scope_of, whole_number, with_context
+from tickwork.cli.store_session import with_context
 
 if TYPE_CHECKING:
     from tickwork.core.schedule.forecast import Forecast
@@ -25,82 +26,11 @@ _BARS = " ▁▂▃▄▅▆▇█"
 _LINE_LENGTH = 72
 _ROWS_MAX = 10
 
-Hours = Annotated[
-    str | None, Option(metavar="N", help="Hours to look ahead, 1 to 168; default 24.")
-]
-Window = Annotated[
-    str | None,
-    Option(
-        name="--window-seconds",
-        metavar="SECONDS",
-        help="Also show the effect of a fire window of this length.",
-    ),
-]
-AllTenants = Annotated[bool, Option(name="--all-tenants", help="Count the schedules of all.")]
+Hours = Annotated[int, Option("Hours to look ahead, 1 to 168; default 24.", "N")]
+Window = Annotated[int, Option("Also show the effect of a fire window of this length.", "SECONDS")]
+AllTenants = Annotated[bool, Option("Count the schedules of all.")]
 
-
-def forecast_command(
-    hours: Hours = None,
-    window: Window = None,
-    all_tenants: AllTenants = False,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """Count the firings of each coming minute, and show which schedules crowd together."""
-    from tickwork.core.schedule.forecast import FORECAST_HOURS
-    from tickwork.ops.forecast import forecast
-
-    if all_tenants and tenant is not None:
-        fail("give --tenant or --all-tenants, not both", code=EXIT_BAD_USAGE)
-    scope = scope_of(tenant, shared=all_tenants)
-    ahead = whole_number(hours, "--hours", FORECAST_HOURS)
-    seconds = None if window is None else whole_number(window, "--window-seconds", 0)
-    with progress("schedules") as shown:
-        found = with_context(
-            database,
-            scope,
-            lambda context: forecast(
-                context,
-                hours=ahead,
-                window_seconds=seconds,
-                on_progress=None if shown is None else lambda done: shown(done, done),
-            ),
-            names=OPTION_OF_FIELD | {"hours": "--hours", "window_seconds": "--window-seconds"},
-        )
-    if as_json:
-        print_json(found)
-    else:
-        _print(found, with_tenants=all_tenants)
-
-
-def _print(found: Forecast, *, with_tenants: bool) -> None:
-    print_lines(_summary(found))
-    if not found.firings:
-        return
-    print_lines([""])
-    targets = [
-        (
-            f"{target.kind} {target.name}".strip(),
-            target.firings,
-            target.peak_firings,
-            target.peak_at,
-        )
-        for target in found.targets[:_ROWS_MAX]
-    ]
-    print_table(("target", "firings", "peak", "peak_at"), targets, none="")
-    if with_tenants:
-        print_lines([""])
-        shares = [(tenant.tenant, tenant.firings) for tenant in found.tenants[:_ROWS_MAX]]
-        print_table(("tenant", "firings"), shares, none="")
-    if found.herds:
-        print_lines([""])
-        print_table(
-            ("herd", "firings", "of", "schedules", "rule", "target"), _herds(found), none=""
-        )
-    print_lines([""])
-    effects = [(window.fire_window_seconds, window.peak_firings) for window in found.windows]
-    print_table(("fire_window_seconds", "peak"), effects, none="")
+top = Group("What will be due.")
 
 
 def _summary(found: Forecast) -> Iterator[str]:
@@ -135,3 +65,54 @@ def sparkline(minutes: Sequence[int]) -> str:
     ]
     highest = max([*parts, 1])
     return "".join(_BARS[-(-part * (len(_BARS) - 1) // highest)] for part in parts)
+
+
+def _shown(found: Forecast, *, with_tenants: bool) -> Shown:
+    yield from _summary(found)
+    if not found.firings:
+        return
+    targets = [
+        (
+            f"{target.kind} {target.name}".strip(),
+            target.firings,
+            target.peak_firings,
+            target.peak_at,
+        )
+        for target in found.targets[:_ROWS_MAX]
+    ]
+    yield from ("", Table(("target", "firings", "peak", "peak_at"), targets))
+    if with_tenants:
+        shares = [(tenant.tenant, tenant.firings) for tenant in found.tenants[:_ROWS_MAX]]
+        yield from ("", Table(("tenant", "firings"), shares))
+    if found.herds:
+        heading = ("herd", "firings", "of", "schedules", "rule", "target")
+        yield from ("", Table(heading, _herds(found)))
+    effects = [(window.fire_window_seconds, window.peak_firings) for window in found.windows]
+    yield from ("", Table(("fire_window_seconds", "peak"), effects))
+
+
+@top.plain_command("forecast", on_database=True)
+def count_firings(
+    hours: Hours | None = None,
+    window_seconds: Window | None = None,
+    all_tenants: AllTenants = False,
+) -> Report:
+    """Count the firings of each coming minute, and show which schedules crowd together."""
+    from tickwork.core.model import SYSTEM
+    from tickwork.core.schedule.forecast import FORECAST_HOURS
+    from tickwork.ops.forecast import forecast
+
+    if all_tenants and CONNECTION.get().tenant is not None:
+        fail("give --tenant or --all-tenants, not both", code=EXIT_BAD_USAGE)
+    ahead = FORECAST_HOURS if hours is None else hours
+    with progress("schedules") as shown:
+        found = with_context(
+            lambda context: forecast(
+                context,
+                hours=ahead,
+                window_seconds=window_seconds,
+                on_progress=None if shown is None else lambda done: shown(done, done),
+            ),
+            scope=SYSTEM if all_tenants else None,
+        )
+    return Report(found, *_shown(found, with_tenants=all_tenants))

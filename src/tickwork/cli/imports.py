@@ -4,203 +4,135 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import click
+from msgspec import Struct
 
 from tickwork.cli.command import Group
-from tickwork.cli.options import Argument, Database, Json, Option, Tenant
-from tickwork.cli.output import (
-    EXIT_BAD_USAGE,
-    EXIT_FAILED,
-    fail,
-    print_error,
-    print_json,
-    print_lines,
-)
-from tickwork.cli.store_session import load_settings, required, scope_of, with_context
-from tickwork.ops.context import Context
+from tickwork.cli.options import Argument, Json, Option
+from tickwork.cli.output import EXIT_BAD_USAGE, EXIT_FAILED, Report, fail
+from tickwork.cli.store_session import load_settings, with_context
 
 if TYPE_CHECKING:
     from tickwork.core.imports import Read
+    from tickwork.ops.context import Context
     from tickwork.ops.imports import ImportResult
 
-app = Group(help="Import schedules: crontab, celery-beat, apscheduler; undo.")
+imports = Group("Import schedules: crontab, celery-beat, apscheduler; undo.")
 
 _SYSTEM_PLACES = ("/etc/crontab", "/etc/cron.d/")
 
-File = Annotated[str | None, Argument(metavar="FILE", help='Crontab; "-" reads stdin.')]
+File = Annotated[str, Argument('Crontab; "-" reads stdin.', "FILE")]
 CelerySource = Annotated[
-    str | None,
-    Argument(
-        metavar="SOURCE", help="MODULE:APP, the file of beat, or the URL of a Django database."
-    ),
+    str, Argument("MODULE:APP, the file of beat, or the URL of a Django database.", "SOURCE")
 ]
-JobSource = Annotated[
-    str | None,
-    Argument(metavar="SOURCE", help="MODULE:SCHEDULER, or the URL of its job store."),
-]
-ImportName = Annotated[
-    str | None, Option(name="--name", metavar="NAME", help="Name of the import.")
-]
-UndoName = Annotated[str | None, Argument(metavar="NAME", help="Name of the import.")]
-Queue = Annotated[
-    str | None, Option(name="--queue", metavar="QUEUE", help="Queue of the messages.")
-]
-Zone = Annotated[
-    str | None, Option(name="--timezone", metavar="ZONE", help="Zone of the file; default UTC.")
-]
-System = Annotated[
-    bool, Option(name="--system", help="Lines have a user, as in /etc/crontab and /etc/cron.d.")
-]
-DryRun = Annotated[bool, Option(name="--dry-run", help="Change nothing; show what would happen.")]
-Skip = Annotated[
-    bool, Option(name="--skip-refused", help="Import the rest if entries are refused.")
-]
+JobSource = Annotated[str, Argument("MODULE:SCHEDULER, or the URL of its job store.", "SOURCE")]
+UndoName = Annotated[str, Argument("Name of the import.", "NAME")]
+Zone = Annotated[str, Option("Zone of the file; default UTC.", "ZONE")]
+System = Annotated[bool, Option("Lines have a user, as in /etc/crontab and /etc/cron.d.")]
+Name = Annotated[str | None, Option("Name of the import.", "NAME")]
+Queue = Annotated[str | None, Option("Queue of the messages.", "QUEUE")]
+DryRun = Annotated[bool, Option("Change nothing; show what would happen.")]
+Skip = Annotated[bool, Option("Import the rest if entries are refused.")]
 
 
-@app.plain_command("crontab")
-def crontab_command(
-    file: File = None,
-    timezone: Zone = None,
-    system: System = False,
-    name: ImportName = None,
-    queue: Queue = None,
-    dry_run: DryRun = False,
-    skip_refused: Skip = False,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
+class ImportOptions(Struct, frozen=True):
+    """What every import has."""
+
+    name: Name = None
+    queue: Queue = None
+    dry_run: DryRun = False
+    skip_refused: Skip = False
+
+
+@imports.plain_command("crontab", on_database=True)
+def import_crontab(
+    file: File, options: ImportOptions, timezone: Zone = "UTC", system: System = False
+) -> Report:
     """Create a schedule for each line of a crontab; compare the next 100 fires."""
     from tickwork.core.imports.crontab import read_crontab
 
-    path = required(file, "FILE")
-    text, is_system = _text(path), system or path.startswith(_SYSTEM_PLACES)
-    _run(
+    text, is_system = _text(file), system or file.startswith(_SYSTEM_PLACES)
+    return _import(
         "crontab",
-        lambda now: read_crontab(text, timezone=timezone or "UTC", is_system=is_system, start=now),
-        name=name or ("crontab" if path == "-" else Path(path).name),
-        queue=queue or "crontab",
-        options=(dry_run, skip_refused, as_json),
-        database=database,
-        tenant=tenant,
+        lambda now: read_crontab(text, timezone=timezone, is_system=is_system, start=now),
+        options,
+        name="crontab" if file == "-" else Path(file).name,
+        queue="crontab",
     )
 
 
-@app.plain_command("celery-beat")
-def celery_command(
-    source: CelerySource = None,
-    name: ImportName = None,
-    queue: Queue = None,
-    dry_run: DryRun = False,
-    skip_refused: Skip = False,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
+@imports.plain_command("celery-beat", on_database=True)
+def import_celery(source: CelerySource, options: ImportOptions) -> Report:
     """Create a schedule for each periodic task of Celery; compare the next 100 fires."""
     from tickwork.cli.import_celery import read_celery
 
-    given = required(source, "SOURCE")
-    _run(
+    return _import(
         "celery-beat",
-        lambda now: read_celery(given, now),
-        name=name or "celery-beat",
-        queue=queue or "celery",
-        options=(dry_run, skip_refused, as_json),
-        database=database,
-        tenant=tenant,
+        partial(read_celery, source),
+        options,
+        name="celery-beat",
+        queue="celery",
     )
 
 
-@app.plain_command("apscheduler")
-def apscheduler_command(
-    source: JobSource = None,
-    name: ImportName = None,
-    queue: Queue = None,
-    dry_run: DryRun = False,
-    skip_refused: Skip = False,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
+@imports.plain_command("apscheduler", on_database=True)
+def import_apscheduler(source: JobSource, options: ImportOptions) -> Report:
     """Create a schedule for each job of APScheduler 3; compare the next 100 fires."""
     from tickwork.cli.import_apscheduler import read_apscheduler
 
-    given = required(source, "SOURCE")
-    _run(
+    return _import(
         "apscheduler",
-        lambda now: read_apscheduler(given, now),
-        name=name or "apscheduler",
-        queue=queue or "apscheduler",
-        options=(dry_run, skip_refused, as_json),
-        database=database,
-        tenant=tenant,
+        partial(read_apscheduler, source),
+        options,
+        name="apscheduler",
+        queue="apscheduler",
     )
 
 
-@app.plain_command("undo")
-def undo_command(
-    name: UndoName = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
-) -> None:
+@imports.database_command("undo")
+async def undo(context: Context, name: UndoName, as_json: Json = False) -> Report:
     """Delete the schedules of an import."""
     from tickwork.ops.imports import undo_import
 
-    wanted, scope = required(name, "NAME"), scope_of(tenant)
-    found = with_context(database, scope, lambda context: undo_import(context, wanted))
-    if as_json:
-        print_json(found)
-    elif not found:
-        fail(f"there is no import {wanted}")
-    else:
-        print_lines([f"deleted {len(found)} schedules of {wanted}"])
+    deleted = await undo_import(context, name)
+    if not deleted and not as_json:
+        fail(f"there is no import {name}")
+    return Report(deleted, f"deleted {len(deleted)} schedules of {name}")
 
 
-def _run(
-    system: str,
-    read: Callable[[datetime], Read],
-    *,
-    name: str,
-    queue: str,
-    options: tuple[bool, bool, bool],
-    database: str | None,
-    tenant: str | None,
-) -> None:
-    """Reads with the time of this machine, imports, prints the result; exits with 1 if entries were
-    refused."""
+def _import(
+    system: str, read: Callable[[datetime], Read], options: ImportOptions, *, name: str, queue: str
+) -> Report:
+    """Reads with the time of this machine and imports; `name` and `queue` are used without options
+    of that name. Exits with 1 if entries were refused."""
     from tickwork import clock
-    from tickwork.cli.store_session import report_errors
     from tickwork.ops.imports import import_entries
 
-    is_dry_run, skips_refused, as_json = options
-    scope = scope_of(tenant)
-    load_settings(database)  # Refuses a server before the source is read.
+    load_settings()  # Refuses a server before the source is read.
     # Before the store is opened: a source may start an event loop of its own.
-    found = report_errors(lambda: read(clock.now()), names={"timezone": "--timezone"})
+    found = read(clock.now())
 
     async def work(context: Context) -> ImportResult:
         return await import_entries(
             context,
             found,
             system=system,
-            name=name,
-            queue=queue,
-            is_dry_run=is_dry_run,
-            skips_refused=skips_refused,
+            name=options.name or name,
+            queue=options.queue or queue,
+            is_dry_run=options.dry_run,
+            skips_refused=options.skip_refused,
         )
 
-    result = with_context(database, scope, work, create=True)
-    if as_json:
-        print_json(result)
-    else:
-        print_lines(_lines(result))
-    if result.refused and not skips_refused:
-        if not is_dry_run:
-            advice = "change these entries, or pass --skip-refused"
-            print_error(f"nothing was imported: {len(result.refused)} refused; {advice}")
-        raise click.exceptions.Exit(EXIT_FAILED)
+    result = with_context(work, create=True)
+    if not result.refused or options.skip_refused:
+        return Report(result, *_lines(result))
+    advice = "change these entries, or pass --skip-refused"
+    note = f"nothing was imported: {len(result.refused)} refused; {advice}"
+    notes = [] if options.dry_run else [note]
+    return Report(result, *_lines(result), exit_code=EXIT_FAILED, notes=notes)
 
 
 def _text(path: str) -> str:

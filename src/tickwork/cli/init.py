@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from tickwork.cli.options import Argument, Json
-from tickwork.cli.output import fail, print_json, print_lines
+from tickwork.cli.command import Group
+from tickwork.cli.options import Argument
+from tickwork.cli.output import Report, fail
 
-Folder = Annotated[
-    str | None,
-    Argument(metavar="FOLDER", help="Folder to write to; default this one."),
-]
+Folder = Annotated[str, Argument("Folder to write to; default this one.", "FOLDER")]
+
+top = Group("A small app to start from.")
 
 _APP = '''\
 """A schedule that sends a greeting, and a handler that prints it."""
@@ -82,7 +82,8 @@ _FILES = {
 }
 
 
-def init_command(folder: Folder = None, as_json: Json = False) -> None:
+@top.plain_command("init")
+def write_app(folder: Folder | None = None) -> Report:
     """Write a small app to start from: app.py, tickwork.toml, test_app.py and README.md.
 
     Existing files are never replaced: if the folder has one of these, nothing is written.
@@ -100,14 +101,10 @@ def init_command(folder: Folder = None, as_json: Json = False) -> None:
                 file.write(text)
     except OSError as error:
         fail(f"{error.filename} cannot be written: {error.strerror}")
-    if as_json:
-        print_json({"folder": str(target.resolve()), "files": [*_FILES]})
-        return
     enter = "" if folder is None else f"cd {folder}; "
-    print_lines(
-        [
-            f"wrote {', '.join(_FILES)}",
-            f"run it:  {enter}tickwork run app:app",
-            f"test it: {enter}pytest",
-        ]
+    return Report(
+        {"folder": str(target.resolve()), "files": [*_FILES]},
+        f"wrote {', '.join(_FILES)}",
+        f"run it:  {enter}tickwork run app:app",
+        f"test it: {enter}pytest",
     )

@@ -2,92 +2,55 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from tickwork.cli.command import Group
-from tickwork.cli.options import OPTION_OF_FIELD, Argument, Database, Json, Option, Shared, Tenant
-from tickwork.cli.output import print_json, print_lines, print_table
-from tickwork.cli.session import ask
-from tickwork.cli.store_session import number, required, whole_number
+from tickwork.cli.options import Argument, Option
+from tickwork.cli.output import Report, columns
 
-app = Group(help="Limits that queues and endpoints share: list, put, delete.")
+if TYPE_CHECKING:
+    from tickwork.client.client import Client
+    from tickwork.core.queue.named_limit import NamedLimit
 
-LimitName = Annotated[str | None, Argument(metavar="LIMIT", help="Name of the limit.")]
-Rate = Annotated[str | None, Option(metavar="N", help="Messages in a period.")]
-Period = Annotated[
-    str | None,
-    Option(name="--period-seconds", metavar="SECONDS", help="Seconds of a period; default 1."),
-]
-Concurrency = Annotated[str | None, Option(metavar="N", help="Messages at a time.")]
+limits = Group("Limits that queues and endpoints share: list, put, delete.")
+
+LimitName = Annotated[str, Argument("Name of the limit.", "LIMIT")]
+Rate = Annotated[float, Option("Messages in a period.", "N")]
+Period = Annotated[float, Option("Seconds of a period; default 1.", "SECONDS")]
+Concurrency = Annotated[int, Option("Messages at a time.", "N")]
 
 LISTED = 1_000
 
-_OPTIONS = OPTION_OF_FIELD | {
-    "name": "LIMIT",
-    "rate": "--rate",
-    "period_seconds": "--period-seconds",
-    "concurrency": "--concurrency",
-}
 
-
-@app.plain_command("list")
-def list_command(
-    database: Database = None, tenant: Tenant = None, shared: Shared = False, as_json: Json = False
-) -> None:
+@limits.client_command(
+    "list",
+    show=columns(
+        ("limit", "name"), "rate", "period_seconds", "concurrency", none="there are no limits"
+    ),
+    shared=True,
+)
+async def list_limits(client: Client) -> tuple[NamedLimit, ...]:
     """List the limits of a tenant, or with --shared those of shared queues."""
-    found = ask(database, tenant, lambda client: client.limits.list(limit=LISTED), shared=shared)
-    if as_json:
-        print_json(found)
-        return
-    rows = [(limit.name, limit.rate, limit.period_seconds, limit.concurrency) for limit in found]
-    heading = ("limit", "rate", "period_seconds", "concurrency")
-    print_table(heading, rows, none="there are no limits")
+    return await client.limits.list(limit=LISTED)
 
 
-@app.plain_command("put")
-def put_command(
-    name: LimitName = None,
-    rate: Rate = None,
-    period: Period = None,
-    concurrency: Concurrency = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    shared: Shared = False,
-    as_json: Json = False,
-) -> None:
+@limits.client_command("put", shared=True, create=True)
+async def put_limit(
+    client: Client,
+    name: LimitName,
+    rate: Rate | None = None,
+    period_seconds: Period = 1.0,
+    concurrency: Concurrency | None = None,
+) -> Report:
     """Create a limit or replace its numbers."""
-    which = required(name, "LIMIT")
-    per = None if rate is None else number(rate, "--rate")
-    seconds = 1.0 if period is None else number(period, "--period-seconds")
-    at_once = None if concurrency is None else whole_number(concurrency, "--concurrency", 0)
-    made = ask(
-        database,
-        tenant,
-        lambda client: client.limits.put(
-            which, rate=per, period_seconds=seconds, concurrency=at_once
-        ),
-        shared=shared,
-        create=True,
-        names=_OPTIONS,
+    made = await client.limits.put(
+        name, rate=rate, period_seconds=period_seconds, concurrency=concurrency
     )
-    if as_json:
-        print_json(made)
-    else:
-        print_lines([f"{which} is set"])
+    return Report(made, f"{name} is set")
 
 
-@app.plain_command("delete")
-def delete_command(
-    name: LimitName = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    shared: Shared = False,
-    as_json: Json = False,
-) -> None:
+@limits.client_command("delete", shared=True)
+async def delete_limit(client: Client, name: LimitName) -> Report:
     """Delete a limit; who names it is not limited any more."""
-    which = required(name, "LIMIT")
-    ask(database, tenant, lambda client: client.limits.delete(which), shared=shared)
-    if as_json:
-        print_json({"limit": which, "deleted": True})
-    else:
-        print_lines([f"{which} is deleted"])
+    await client.limits.delete(name)
+    return Report({"limit": name, "deleted": True}, f"{name} is deleted")

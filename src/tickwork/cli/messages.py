@@ -2,154 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tickwork.cli.command import Group
-from tickwork.cli.options import Argument, Database, Json, LimitText, Option, QueueText, Tenant
-from tickwork.cli.output import (
-    Report,
-    field_lines,
-    local_time,
-    print_json,
-    print_lines,
-    print_report,
-)
+from tickwork.cli.options import Argument, Limit, Option, QueueName
+from tickwork.cli.output import Report, Shown, field_lines, local_time
 from tickwork.cli.queues import message_table
-from tickwork.cli.schedule_output import choice
-from tickwork.cli.session import ask, is_remote, reference_of
-from tickwork.cli.store_session import (
-    identity,
-    number,
-    required,
-    scope_of,
-    whole_number,
-    with_context,
-)
+from tickwork.cli.session import local_context
+from tickwork.cli.values import choice
 
 if TYPE_CHECKING:
     from tickwork.client.answers import MessageAnswer
     from tickwork.client.client import Client
-    from tickwork.client.run_answers import Wait
     from tickwork.ops.messages import MessageLocation
 
-app = Group(help="Messages that are not settled yet: list, show, delete.")
+messages = Group("Messages that are not settled yet: list, show, delete.")
 
 LISTED = 100
 
-State = Annotated[
-    str | None, Option(metavar="STATE", help="Only ready, delayed, claimed or blocked ones.")
-]
-Type = Annotated[str | None, Option(name="--type", metavar="TYPE", help="Only of this type.")]
-KeyOption = Annotated[
-    str | None, Option(name="--key", metavar="KEY", help="Only with this key, which orders them.")
-]
-Correlation = Annotated[
-    str | None,
-    Option(name="--correlation-id", metavar="ID", help="Only with this correlation id."),
-]
-OlderThan = Annotated[
-    str | None,
-    Option(name="--older-than", metavar="N", help="Only sent at least so many seconds ago."),
-]
-MessageId = Annotated[str | None, Argument(metavar="ID", help="Id of the message.")]
-Queue = Annotated[
-    str | None, Option(metavar="QUEUE", help="Queue of the message; default all queues.")
-]
-
-
-@app.plain_command("show")
-def show_command(
-    message: MessageId = None,
-    queue: Queue = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """Show where a message is: its queue and state, which process has it, and its body."""
-    from tickwork.ops.messages import locate_message
-
-    if is_remote(database):
-        _show_on_server(database, tenant, required(message, "ID"), queue, as_json=as_json)
-        return
-    scope = scope_of(tenant)
-    message_id = identity(message, "ID", "message", database, scope)
-    found = with_context(
-        database,
-        scope,
-        lambda context: locate_message(context, message_id, queue=queue),
-    )
-    if as_json:
-        print_json(found)
-    else:
-        print_lines([*_answer(found), "", *field_lines(found.message)])
-
-
-def _show_on_server(
-    database: str | None, tenant: str | None, message_id: str, queue: str | None, *, as_json: bool
-) -> None:
-    async def look(client: Client) -> tuple[MessageAnswer, Wait]:
-        return await client.messages.get(message_id, queue=queue), await client.why(message_id)
-
-    found, wait = ask(database, tenant, look)
-    if as_json:
-        print_json(found)
-    else:
-        print_lines([wait.answer, "", *field_lines(found)])
-
-
-@app.plain_command("list")
-def list_command(
-    name: QueueText = None,
-    state: State = None,
-    kind: Type = None,
-    key: KeyOption = None,
-    correlation: Correlation = None,
-    older_than: OlderThan = None,
-    limit: LimitText = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """List the messages of a queue: claimed, ready and delayed, then blocked ones."""
-    from tickwork.core.message.message_list import ShownState
-
-    queue, most = required(name, "QUEUE"), whole_number(limit, "--limit", LISTED)
-    wanted: Any = None if state is None else choice(ShownState, state, "--state")
-    age = None if older_than is None else number(older_than, "--older-than")
-    found = ask(
-        database,
-        tenant,
-        lambda client: client.messages.list(
-            queue,
-            state=wanted,
-            type=kind,
-            key=key,
-            correlation_id=correlation,
-            older_than=age,
-            limit=most,
-        ),
-    )
-    report = Report(found, *message_table(found, "there are no such messages"))
-    print_report(report, as_json=as_json)
-
-
-@app.plain_command("delete")
-def delete_command(
-    name: QueueText = None,
-    message: MessageId = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """Delete a message that no worker has claimed."""
-    queue = required(name, "QUEUE")
-    message_id = reference_of(message, "ID", "message", database, tenant)
-    ask(database, tenant, lambda client: client.messages.delete(queue, message_id))
-    if as_json:
-        print_json({"queue": queue, "id": message_id, "deleted": True})
-    else:
-        print_lines([f"{message_id} is deleted"])
+State = Annotated[str, Option("Only ready, delayed, claimed or blocked ones.", "STATE")]
+Type = Annotated[str, Option("Only of this type.", "TYPE", name="--type")]
+Key = Annotated[str, Option("Only with this key, which orders them.", "KEY")]
+Correlation = Annotated[str, Option("Only with this correlation id.", "ID")]
+OlderThan = Annotated[float, Option("Only sent at least so many seconds ago.", "N")]
+MessageId = Annotated[str, Argument("Id of the message.", "ID", id_of="message")]
+Queue = Annotated[str, Option("Queue of the message; default all queues.", "QUEUE")]
 
 
 def _answer(found: MessageLocation) -> Iterator[str]:
@@ -175,3 +53,56 @@ def _answer(found: MessageLocation) -> Iterator[str]:
     if message.last_error is not None:
         words = f"{message.attempts} attempts failed, the last with: {message.last_error}"
         yield f"it {message.last_error}" if message.waits_for_completion else words
+
+
+@messages.client_command("show")
+async def show_message(client: Client, message: MessageId, queue: Queue | None = None) -> Report:
+    """Show where a message is: its queue and state, which process has it, and its body."""
+    from tickwork.core.answers.ids import Prefix, read_path_id, with_prefixes
+    from tickwork.ops.messages import locate_message
+
+    context = local_context()
+    if context is None:
+        found = await client.messages.get(message, queue=queue)
+        wait = await client.why(message)
+        return Report(found, wait.answer, "", *field_lines(found))
+    message_id = read_path_id(Prefix.MESSAGE, message, "message")
+    here = with_prefixes(await locate_message(context, message_id, queue=queue))
+    return Report(here, *_answer(here), "", *field_lines(here.message))
+
+
+def _listed(found: Iterable[MessageAnswer]) -> Shown:
+    return message_table(found, "there are no such messages")
+
+
+@messages.client_command("list", show=_listed)
+async def list_messages(
+    client: Client,
+    queue: QueueName,
+    state: State | None = None,
+    kind: Type | None = None,
+    key: Key | None = None,
+    correlation_id: Correlation | None = None,
+    older_than: OlderThan | None = None,
+    limit: Limit = LISTED,
+) -> Sequence[MessageAnswer]:
+    """List the messages of a queue: claimed, ready and delayed, then blocked ones."""
+    from tickwork.core.message.message_list import ShownState
+
+    wanted: Any = choice(ShownState, state, "--state")
+    return await client.messages.list(
+        queue,
+        state=wanted,
+        type=kind,
+        key=key,
+        correlation_id=correlation_id,
+        older_than=older_than,
+        limit=limit,
+    )
+
+
+@messages.client_command("delete")
+async def delete_message(client: Client, queue: QueueName, message: MessageId) -> Report:
+    """Delete a message that no worker has claimed."""
+    await client.messages.delete(queue, message)
+    return Report({"queue": queue, "id": message, "deleted": True}, f"{message} is deleted")

@@ -9,80 +9,62 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import click
-
-from tickwork.cli import timing_options
-from tickwork.cli.options import Json, Option
-from tickwork.cli.output import EXIT_FAILED, print_error, print_json, print_lines, refuse
-from tickwork.errors import InvalidInput
+from tickwork.cli.command import Group
+from tickwork.cli.options import Option
+from tickwork.cli.output import EXIT_FAILED, Report, Shown
+from tickwork.cli.timing_options import PreviewOptions, long_number
 
 if TYPE_CHECKING:
     from tickwork.core import when
+    from tickwork.ops import Explanation
 
 MIN_INTERVAL_SECONDS = 1
 
 _TOUCHED_SHOWN_MAX = 10
 
+top = Group("When a rule fires.")
+
 PreviewLimit = Annotated[
-    str | None, Option(metavar="N", help="Maximum number of fires, 1-1000; default 5.")
+    int, Option("Maximum number of fires, 1-1000; default 5.", "N", read=long_number)
 ]
 
 
-@timing_options.timed()
-def next_command(
-    options: timing_options.TimingOptions = timing_options.NO_OPTIONS,
-    limit: PreviewLimit = None,
-    as_json: Json = False,
-) -> None:
+@top.plain_command("next")
+def show_fires(options: PreviewOptions, limit: PreviewLimit | None = None) -> Report:
     """Show the next times that a rule fires."""
-    preview = _preview(options, limit)
-    if as_json:
-        print_json(preview.fires)
-    elif preview.fires:
-        print_lines([preview.description, "", *_table(preview.fires)])
-    for warning in preview.warnings:
-        print_error(f"note: {warning}")
-    if not preview.fires:
-        print_error(f"it will not fire again: {preview.description}")
-        raise click.exceptions.Exit(EXIT_FAILED)
+    from tickwork import clock
+    from tickwork.core.when import Limits
+    from tickwork.ops import preview_schedule
+
+    limits = Limits(min_interval_seconds=MIN_INTERVAL_SECONDS)
+    preview = preview_schedule(options.preview(limit), now=clock.now(), limits=limits)
+    notes = [f"note: {warning}" for warning in preview.warnings]
+    if preview.fires:
+        lines = [preview.description, "", *_table(preview.fires)]
+        return Report(preview.fires, *lines, notes=notes)
+    end = f"it will not fire again: {preview.description}"
+    return Report(preview.fires, exit_code=EXIT_FAILED, notes=[*notes, end])
 
 
-@timing_options.timed()
-def explain_command(
-    options: timing_options.TimingOptions = timing_options.NO_OPTIONS,
-    as_json: Json = False,
-) -> None:
+def _explained(explained: Explanation) -> Shown:
+    yield explained.description
+    for warning in explained.warnings:
+        yield f"note: {warning}"
+    if explained.touched:
+        yield from ("", "Clock changes that affect it:", *_notes(explained.touched))
+    elif not explained.warnings:
+        yield "No clock change affects it in the next two years."
+
+
+@top.plain_command("explain", show=_explained)
+def explain(options: PreviewOptions) -> Explanation:
     """Explain a rule in plain English, with the clock changes that affect it."""
     from tickwork import clock
     from tickwork.core.when import Limits
     from tickwork.ops import explain_schedule
 
-    try:
-        limits = Limits(min_interval_seconds=MIN_INTERVAL_SECONDS)
-        explained = explain_schedule(options.body(), now=clock.now(), limits=limits)
-    except InvalidInput as error:
-        refuse(error, timing_options.OPTION_NAMES)
-    if as_json:
-        print_json(explained)
-        return
-    lines = [explained.description, *(f"note: {warning}" for warning in explained.warnings)]
-    if explained.touched:
-        lines += ["", "Clock changes that affect it:", *_notes(explained.touched)]
-    elif not explained.warnings:
-        lines.append("No clock change affects it in the next two years.")
-    print_lines(lines)
-
-
-def _preview(options: timing_options.TimingOptions, limit: str | None) -> when.Preview:
-    from tickwork import clock
-    from tickwork.core.when import Limits
-    from tickwork.ops import preview_schedule
-
-    try:
-        limits = Limits(min_interval_seconds=MIN_INTERVAL_SECONDS)
-        return preview_schedule(options.body(limit), now=clock.now(), limits=limits)
-    except InvalidInput as error:
-        refuse(error, timing_options.OPTION_NAMES)
+    limits = Limits(min_interval_seconds=MIN_INTERVAL_SECONDS)
+    return explain_schedule(options.preview(), now=clock.now(), limits=limits)
 
 
 def _table(fires: Sequence[when.UpcomingSlot]) -> Iterable[str]:

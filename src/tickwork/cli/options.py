@@ -16,15 +16,18 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Struct
 
-IdKindName = Literal["message", "dead letter", "batch", "schedule", "delivery"]
-NamedKind = IdKindName | Literal["schedule name"]
+NamedKind = Literal["message", "dead letter", "batch", "schedule", "delivery", "schedule name"]
 """What has ids that may be given by their last digits; of a schedule also the name."""
 
 
 class Declared(Struct, frozen=True):
-    """What options and arguments have. `fields` are names of it in errors, besides the name of the
-    parameter. `read` turns its text and its name into a value, if the type does not say how. With
-    `id_of` it is an id, which on a database may be given by its last digits."""
+    """What options and arguments have.
+
+    `fields` are names of it in errors, besides the name of the parameter. `read` turns its text and
+    its name into a value, if the type does not say how; of a list all texts. With `id_of` it is an
+    id, which on a database may be given by its last digits. `missing` is what to say if it must be
+    given and is not. What only works on a database says in `database_only` what to do on a server.
+    """
 
     help: str
     metavar: str | None = None
@@ -32,12 +35,12 @@ class Declared(Struct, frozen=True):
     read: Callable[[Any, str], Any] | None = None
     id_of: NamedKind | None = None
     name: str | None = None
+    missing: str | None = None
     database_only: str | None = None
 
 
 class Option(Declared, frozen=True):
-    """An option. `name` is `--` and the name of the parameter, unless it is given. What only works
-    on a database says in `database_only` what to do on a server."""
+    """An option. `name` is `--` and the name of the parameter, unless it is given."""
 
 
 class Argument(Declared, frozen=True):
@@ -51,6 +54,10 @@ class Connection(NamedTuple):
     tenant: str | None = None
     shared: bool = False
 
+
+NOWHERE = Connection()
+CONNECTION: ContextVar[Connection] = ContextVar("connection", default=NOWHERE)
+"""Where the running command works."""
 
 CHOSEN_APP: ContextVar[str | None] = ContextVar("chosen_app", default=None)
 """The value of --app while a command runs."""
@@ -71,32 +78,8 @@ Yes = Annotated[bool, Option("Skip the confirmation.")]
 Limit = Annotated[int, Option("Maximum number of results.", "N")]
 QueueName = Annotated[str, Argument("Name of the queue.", "QUEUE", fields=("queue", "name"))]
 
-# Of commands that are not declared yet.
-Database = Annotated[str | None, Option("Database to use; default sqlite:///tickwork.db.", "URL")]
 Json = Annotated[bool, Option("Print JSON.", name="--json")]
-Tenant = Annotated[str | None, Option('Tenant to act for; default "default".', "TENANT")]
 Shared = Annotated[bool, Option("Use the shared queue, with the messages of all tenants.")]
-LimitText = Annotated[str | None, Option("Maximum number of results.", "N")]
-After = Annotated[str | None, Option("Start after this id.", "ID")]
-Watch = Annotated[
-    str | None, Option("Show it again and again, with this pause, until Ctrl-C.", "SECONDS")
-]
-QueueText = Annotated[str | None, Argument("Name of the queue.", "QUEUE")]
-LetterId = Annotated[str | None, Argument("Id of the dead letter.", "ID")]
-ScheduleName = Annotated[str | None, Argument("Id or name of the schedule.", "SCHEDULE")]
-BatchId = Annotated[str | None, Argument("Id of the batch.", "ID")]
 
-OPTION_OF_FIELD = {
-    "database": "--database",
-    "tenant": "--tenant",
-    "limit": "--limit",
-    "canary": "--canary",
-    "canary_timeout_seconds": "--canary-timeout-seconds",
-    "rate_per_second": "--rate-per-second",
-    "timeout_seconds": "--timeout-seconds",
-    "first_byte_seconds": "--first-byte-seconds",
-    "ids": "--id",
-    "body": "--body",
-    "delay_seconds": "--delay-seconds",
-}
-"""Option of each field, for error messages."""
+OPTION_OF_FIELD = {"database": "--database", "tenant": "--tenant"}
+"""Options that are no parameter of a verb, by their fields."""

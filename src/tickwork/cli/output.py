@@ -49,13 +49,16 @@ Show = Callable[[T], Shown]
 
 
 class Report:
-    """What a command answers: a value for --json, otherwise lines and tables; and how it ends."""
+    """What a command answers: a value for --json, otherwise lines and tables; notes for stderr, and
+    how it ends."""
 
     def __init__(
-        self, value: object, *shown: str | Table, exit_code: int = 0, error: str | None = None
+        self, value: object, *shown: str | Table, exit_code: int = 0, notes: Iterable[str] = ()
     ) -> None:
-        self.value, self.shown = value, shown
-        self.exit_code, self.error = exit_code, error
+        self.value = value
+        self.shown = shown
+        self.exit_code = exit_code
+        self.notes = notes
 
 
 Cell = str | Callable[[Any], object]
@@ -77,13 +80,13 @@ def columns(*cells: str | tuple[str, Cell], none: str) -> Show[Iterable[Any]]:
 
 
 def print_report(report: Report, *, as_json: bool) -> None:
-    """Prints a report: its value or what people see, and its error."""
+    """Prints a report: its value or what people see, and its notes."""
     if as_json:
         print_json(report.value)
     else:
         print_shown(report.shown)
-    if report.error is not None:
-        print_error(report.error)
+    for note in report.notes:
+        print_error(note)
 
 
 def print_shown(shown: Shown) -> None:

@@ -2,67 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 from tickwork.cli.command import Group
-from tickwork.cli.options import OPTION_OF_FIELD, Argument, Database, Json, Tenant
-from tickwork.cli.output import print_json, print_lines, print_table
-from tickwork.cli.store_session import required, with_context
+from tickwork.cli.options import Argument, Option
+from tickwork.cli.output import Report, columns
 
-app = Group(help="Roles of PostgreSQL that read one tenant, for reports: list, grant, revoke.")
+if TYPE_CHECKING:
+    from tickwork.ops.context import Context
 
-RoleName = Annotated[
-    str | None, Argument(metavar="ROLE", help="Name of a role of the PostgreSQL server.")
-]
+readers = Group("Roles of PostgreSQL that read one tenant, for reports: list, grant, revoke.")
 
-_OPTIONS = OPTION_OF_FIELD | {"role": "ROLE", "tenant": "--tenant"}
+RoleName = Annotated[str, Argument("Name of a role of the PostgreSQL server.", "ROLE")]
+OfTenant = Annotated[str, Option('Tenant to act for; default "default".', "TENANT")]
 
 
-@app.plain_command("list")
-def list_command(database: Database = None, as_json: Json = False) -> None:
+@readers.database_command(
+    "list", show=columns("role", "tenant", none="there are no readers"), tenant=False
+)
+async def list_roles(context: Context) -> Sequence[object]:
     """List the roles, and the tenant that each may read."""
-    from tickwork.core.model import SYSTEM
     from tickwork.ops.readers import list_readers
 
-    found = with_context(
-        database, SYSTEM, lambda context: list_readers(context.store), names=_OPTIONS
-    )
-    if as_json:
-        print_json(found)
-    else:
-        rows = [(reader.role, reader.tenant) for reader in found]
-        print_table(("role", "tenant"), rows, none="there are no readers")
+    return await list_readers(context.store)
 
 
-@app.plain_command("grant")
-def grant_command(
-    role: RoleName = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
-) -> None:
+@readers.database_command("grant", tenant=False)
+async def grant(context: Context, role: RoleName, tenant: OfTenant) -> Report:
     """Let a role read the rows of a tenant, and of no other."""
-    from tickwork.core.model import SYSTEM
     from tickwork.ops.readers import grant_reader
 
-    which, whose = required(role, "ROLE"), required(tenant, "--tenant")
-    made = with_context(
-        database, SYSTEM, lambda context: grant_reader(context.store, which, whose), names=_OPTIONS
-    )
-    if as_json:
-        print_json(made)
-    else:
-        print_lines([f"{which} may read tenant {whose}"])
+    made = await grant_reader(context.store, role, tenant)
+    return Report(made, f"{role} may read tenant {tenant}")
 
 
-@app.plain_command("revoke")
-def revoke_command(role: RoleName = None, database: Database = None, as_json: Json = False) -> None:
+@readers.database_command("revoke", tenant=False)
+async def revoke(context: Context, role: RoleName) -> Report:
     """Take from a role what it may read."""
-    from tickwork.core.model import SYSTEM
     from tickwork.ops.readers import revoke_reader
 
-    which = required(role, "ROLE")
-    with_context(
-        database, SYSTEM, lambda context: revoke_reader(context.store, which), names=_OPTIONS
-    )
-    if as_json:
-        print_json({"role": which, "revoked": True})
-    else:
-        print_lines([f"{which} may read nothing"])
+    await revoke_reader(context.store, role)
+    return Report({"role": role, "revoked": True}, f"{role} may read nothing")

@@ -15,7 +15,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import click
+from msgspec import Struct, structs
 
+from tickwork.cli.command import Group
 from tickwork.cli.options import Argument, Option
 from tickwork.cli.output import EXIT_BAD_USAGE, errors_written_by, fail, refuse
 from tickwork.cli.store_session import warn_of_variables
@@ -29,89 +31,64 @@ PROGRAM = "tickwork"
 
 DEBUG_VARIABLE = "TICKWORK_DEBUG"
 
-Target = Annotated[
-    str | None,
-    Argument(metavar="MODULE:APP", help="Import path of the app, such as shop:app."),
-]
+top = Group("Runs an app.")
+
+Target = Annotated[str, Argument("Import path of the app, such as shop:app.", "MODULE:APP")]
 Roles = Annotated[
-    str | None,
-    Option(metavar="ROLES", help="Roles: api, http, scheduler, worker; default scheduler,worker."),
+    str | None, Option("Roles: api, http, scheduler, worker; default scheduler,worker.", "ROLES")
 ]
-Host = Annotated[
-    str | None,
-    Option(metavar="ADDRESS", help="Address the API listens on; default 127.0.0.1."),
-]
-Port = Annotated[
-    str | None, Option(metavar="N", help="Port of the API, with the role api; default 8080.")
-]
+Host = Annotated[str | None, Option("Address the API listens on; default 127.0.0.1.", "ADDRESS")]
+Port = Annotated[str | None, Option("Port of the API, with the role api; default 8080.", "N")]
 HttpPort = Annotated[
-    str | None,
-    Option(metavar="N", help="Port of HTTP handlers, with the role http; default 8090."),
+    str | None, Option("Port of HTTP handlers, with the role http; default 8090.", "N")
 ]
 LogFormat = Annotated[
-    str | None,
-    Option(metavar="FORMAT", help="Log format: json or console; default console on a terminal."),
+    str | None, Option("Log format: json or console; default console on a terminal.", "FORMAT")
 ]
 LogLevel = Annotated[
-    str | None,
-    Option(metavar="LEVEL", help="Log level: debug, info, warning, error; default info."),
+    str | None, Option("Log level: debug, info, warning, error; default info.", "LEVEL")
 ]
 MetricsPort = Annotated[
-    str | None,
-    Option(metavar="N", help="Port to serve metrics on; 0 for any free port; default off."),
+    str | None, Option("Port to serve metrics on; 0 for any free port; default off.", "N")
 ]
 MetricsHost = Annotated[
-    str | None,
-    Option(metavar="ADDRESS", help="Address to serve metrics on; default 127.0.0.1."),
+    str | None, Option("Address to serve metrics on; default 127.0.0.1.", "ADDRESS")
 ]
 DrainSeconds = Annotated[
     str | None,
-    Option(
-        metavar="N", help="Seconds running handlers may take to finish on shutdown; default 30."
-    ),
+    Option("Seconds running handlers may take to finish on shutdown; default 30.", "N"),
 ]
 WaitSeconds = Annotated[
     str | None,
-    Option(
-        metavar="N", help="Seconds to wait for a database that is away; default: until it is back."
-    ),
+    Option("Seconds to wait for a database that is away; default: until it is back.", "N"),
 ]
-Debug = Annotated[
-    bool, Option(name="--debug", help="Show the traceback of a module that cannot be imported.")
-]
+Debug = Annotated[bool, Option("Show the traceback of a module that cannot be imported.")]
 
 
-def run_command(
-    target: Target = None,
-    roles: Roles = None,
-    log_format: LogFormat = None,
-    log_level: LogLevel = None,
-    host: Host = None,
-    port: Port = None,
-    http_port: HttpPort = None,
-    metrics_port: MetricsPort = None,
-    metrics_host: MetricsHost = None,
-    drain_seconds: DrainSeconds = None,
-    wait_seconds: WaitSeconds = None,
-    debug: Debug = False,
-) -> None:
+class RunOptions(Struct, frozen=True):
+    """Settings of a process that have an option. They are texts: the settings parse them, so that
+    errors read the same wherever a setting was made."""
+
+    roles: Roles = None
+    log_format: LogFormat = None
+    log_level: LogLevel = None
+    host: Host = None
+    port: Port = None
+    http_port: HttpPort = None
+    metrics_port: MetricsPort = None
+    metrics_host: MetricsHost = None
+    drain_seconds: DrainSeconds = None
+    wait_seconds: WaitSeconds = None
+
+
+@top.plain_command("run", json=False)
+def run_app(options: RunOptions, target: Target = "", debug: Debug = False) -> None:
     """Run an app: handle the messages of its queues until SIGTERM or Ctrl-C, then drain.
 
     The module is imported from the current directory first. Each option can also be set by an
     environment variable, such as TICKWORK_LOG_FORMAT, and in [server] of tickwork.toml.
     """
-    flags: dict[str, Any] = {
-        "roles": roles,
-        "log_format": log_format,
-        "log_level": log_level,
-        "host": host,
-        "port": port,
-        "http_port": http_port,
-        "metrics_port": metrics_port,
-        "metrics_host": metrics_host,
-        "drain_seconds": drain_seconds,
-        "wait_seconds": wait_seconds,
-    }
+    flags: dict[str, Any] = structs.asdict(options)
     warn_of_variables()
     settings = _settings(flags)
     with errors_as_the_log(settings):

@@ -5,292 +5,218 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from tickwork.cli import timing_options
+from msgspec import Struct
+
 from tickwork.cli.command import Group
-from tickwork.cli.options import After, Database, Json, LimitText, Option, ScheduleName, Tenant, Yes
-from tickwork.cli.output import (
-    EXIT_BAD_USAGE,
-    fail,
-    in_zone,
-    print_json,
-    print_table,
-    refuse,
-    shortened,
-)
-from tickwork.cli.schedule_output import choice, json_of, object_of, show
-from tickwork.cli.session import after_of, ask, is_remote, named_schedule
-from tickwork.cli.store_session import confirm, whole_number
-from tickwork.errors import InvalidInput
+from tickwork.cli.options import Argument, Limit, Option, Yes
+from tickwork.cli.output import EXIT_BAD_USAGE, columns, fail, in_zone, shortened
+from tickwork.cli.store_session import confirm
+from tickwork.cli.timing_options import TimingOptions
+from tickwork.cli.values import choice, given, json_object, json_value
 
 if TYPE_CHECKING:
     from tickwork.client.answers import ScheduleAnswer
     from tickwork.client.client import Client
 
-
-app = Group(
-    help="Schedules: list, create, update, pause, resume, trigger, backfill, firings.",
-)
+schedules = Group("Schedules: list, create, update, pause, resume, trigger, backfill, firings.")
 
 LISTED = 100
 
-Status = Annotated[
-    str | None,
-    Option(metavar="STATUS", help="Only this status: active, paused, completed, parked, deleted."),
+ScheduleName = Annotated[
+    str, Argument("Id or name of the schedule.", "SCHEDULE", id_of="schedule name")
 ]
-By = Annotated[
-    str | None,
+Status = Annotated[
+    str, Option("Only this status: active, paused, completed, parked, deleted.", "STATUS")
+]
+Order = Annotated[str, Option("Sort order: created (default), name, next_due_at.", "ORDER")]
+Owner = Annotated[str, Option("Only schedules of this user.", "OWNER")]
+NamePrefix = Annotated[str, Option("Only schedules whose name starts with this.", "TEXT")]
+Metadata = Annotated[
+    dict[str, Any],
     Option(
-        name="--order", metavar="ORDER", help="Sort order: created (default), name, next_due_at."
+        "Only schedules with these metadata values.",
+        "JSON",
+        read=json_object('{"overlap": "skip"}'),
+        database_only="",
     ),
 ]
-Queue = Annotated[str | None, Option(metavar="QUEUE", help="Queue that receives its messages.")]
+After = Annotated[
+    str,
+    Option(
+        "Start after this id.",
+        "ID",
+        id_of="schedule",
+        database_only="; with --server give a larger --limit",
+    ),
+]
+Queue = Annotated[
+    str | None, Option("Queue that receives its messages.", "QUEUE", fields=("target.queue",))
+]
 Url = Annotated[
     str | None,
-    Option(name="--target-url", metavar="URL", help="URL that receives its webhooks, signed."),
+    Option("URL that receives its webhooks, signed.", "URL", fields=("target.url",)),
 ]
 ToEndpoint = Annotated[
-    str | None, Option(metavar="NAME", help="Endpoint that receives its webhooks.")
+    str | None, Option("Endpoint that receives its webhooks.", "NAME", fields=("target.endpoint",))
 ]
 MessageType = Annotated[
-    str | None, Option(name="--message-type", metavar="TYPE", help="Type of its messages.")
+    str | None, Option("Type of its messages.", "TYPE", fields=("target.message_type",))
 ]
-Payload = Annotated[str | None, Option(metavar="JSON", help="Body of its messages.")]
-Name = Annotated[str | None, Option(metavar="NAME", help="Unique name of the schedule.")]
-Owner = Annotated[str | None, Option(metavar="OWNER", help="Only schedules of this user.")]
-NamePrefix = Annotated[
-    str | None, Option(metavar="TEXT", help="Only schedules whose name starts with this.")
-]
-Metadata = Annotated[
-    str | None, Option(metavar="JSON", help="Only schedules with these metadata values.")
-]
+Payload = Annotated[Any, Option("Body of its messages.", "JSON", read=json_value)]
+Name = Annotated[str | None, Option("Unique name of the schedule.", "NAME")]
 Fields = Annotated[
-    str | None,
-    Option(metavar="JSON", help="Further fields of the API; null removes a field."),
+    dict[str, Any] | None,
+    Option(
+        "Further fields of the API; null removes a field.",
+        "JSON",
+        read=json_object('{"overlap": "skip"}'),
+    ),
 ]
 
-
-@app.plain_command("list")
-def list_command(
-    status: Status = None,
-    order: By = None,
-    owner: Owner = None,
-    name_prefix: NamePrefix = None,
-    metadata: Metadata = None,
-    limit: LimitText = None,
-    after: After = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """List schedules; without --status all but the deleted ones."""
-    from tickwork.core.schedule.model import ScheduleOrder, ScheduleStatus
-
-    wanted = object_of(metadata, "--metadata")
-    if wanted and is_remote(database):
-        fail("--metadata needs --database", code=EXIT_BAD_USAGE)
-    more = after_of(after, "schedule", database, tenant) | ({"metadata": wanted} if wanted else {})
-    selection: dict[str, Any] = {
-        "status": None if status is None else choice(ScheduleStatus, status, "--status"),
-        "order": ScheduleOrder.CREATED
-        if order is None
-        else choice(ScheduleOrder, order, "--order"),
-        "owner": owner,
-        "name_prefix": name_prefix,
-        "limit": whole_number(limit, "--limit", LISTED),
-        **more,
-    }
-    found = ask(database, tenant, lambda client: client.schedules.list(**selection))
-    if as_json:
-        print_json(found)
-        return
-    heading = (
-        *("schedule", "name", "status", "kind", "next_fire_at", "last_fire_at", "timezone"),
-        *("error_count", "target"),
-    )
-    print_table(heading, _rows(found), none="there are no schedules")
+NO_PAYLOAD = object()
+"""Without --payload; null is a payload."""
 
 
-@app.plain_command("show")
-def show_command(
-    schedule: ScheduleName = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """Show all fields of a schedule."""
-    reference = named_schedule(schedule, database, tenant)
-    show(database, tenant, lambda client: client.schedules.get(reference), as_json=as_json)
+class TargetOptions(Struct, frozen=True):
+    """What a schedule sends, and where to."""
+
+    queue: Queue = None
+    target_url: Url = None
+    endpoint: ToEndpoint = None
+    message_type: MessageType = None
+    payload: Payload = NO_PAYLOAD
+    name: Name = None
+
+    def body(self) -> dict[str, object]:
+        """The API fields."""
+        target = given(queue=self.queue, message_type=self.message_type)
+        if self.endpoint is not None:
+            target |= {"type": "webhook", "endpoint": self.endpoint}
+        fields = given(target=target or None, target_url=self.target_url, name=self.name)
+        return fields if self.payload is NO_PAYLOAD else {**fields, "payload": self.payload}
 
 
-@app.plain_command("create")
-@timing_options.timed(without="begin")
-def create_command(
-    options: timing_options.TimingOptions = timing_options.NO_OPTIONS,
-    queue: Queue = None,
-    url: Url = None,
-    endpoint: ToEndpoint = None,
-    message_type: MessageType = None,
-    payload: Payload = None,
-    name: Name = None,
-    fields: Fields = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """Create a schedule that sends messages to a queue, or webhooks to a URL or an endpoint."""
-    further = object_of(fields, "--fields")
-    when = _timing_fields(options, needs_timing=not _has_timing(further))
-    body: Any = {
-        **when,
-        **_target_fields(queue, url, endpoint, message_type, payload, name),
-        **further,
-    }
-    show(
-        database,
-        tenant,
-        lambda client: client.schedules.create(**body),
-        as_json=as_json,
-        create=True,
-        fields=further,
-    )
+def _lines(schedule: ScheduleAnswer) -> Iterator[str]:
+    import json
+
+    import msgspec
+
+    shown = msgspec.to_builtins(schedule)
+    width = max(map(len, shown))
+    for name, value in shown.items():
+        if value is not None:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            yield f"{name:{width}}  {text}"
 
 
-@app.plain_command("update")
-@timing_options.timed(without="begin")
-def update_command(
-    schedule: ScheduleName = None,
-    options: timing_options.TimingOptions = timing_options.NO_OPTIONS,
-    queue: Queue = None,
-    url: Url = None,
-    endpoint: ToEndpoint = None,
-    message_type: MessageType = None,
-    payload: Payload = None,
-    name: Name = None,
-    fields: Fields = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """Change fields of a schedule; a new timing replaces the old one, other fields stay."""
-    reference = named_schedule(schedule, database, tenant)
-    further = object_of(fields, "--fields")
-    when = _timing_fields(options, needs_timing=False)
-    patch: Any = {
-        **when,
-        **_target_fields(queue, url, endpoint, message_type, payload, name),
-        **further,
-    }
-    if not patch:
-        fail("nothing to change; see --help", code=EXIT_BAD_USAGE)
-    show(
-        database,
-        tenant,
-        lambda client: client.schedules.update(reference, **patch),
-        as_json=as_json,
-        fields=further,
-    )
+def _name(schedule: ScheduleAnswer) -> str:
+    return shortened(schedule.name, 30)
 
 
-def _register(operation: str, help_text: str) -> None:
-    """Registers a command that runs one verb on a schedule and shows the result."""
-
-    def command(
-        schedule: ScheduleName = None,
-        database: Database = None,
-        tenant: Tenant = None,
-        as_json: Json = False,
-    ) -> None:
-        reference = named_schedule(schedule, database, tenant)
-        show(
-            database,
-            tenant,
-            lambda client: getattr(client.schedules, operation)(reference),
-            as_json=as_json,
-        )
-
-    command.__doc__ = help_text
-    app.plain_command(operation)(command)
+def _next(schedule: ScheduleAnswer) -> object:
+    return in_zone(schedule.next_fire_at, schedule.timezone)
 
 
-_register("pause", "Pause a schedule and withdraw the slots that no worker has started.")
-_register("resume", "Resume a paused or parked schedule from now on.")
-_register("trigger", "Fire a schedule once, now, as an extra run.")
+def _last(schedule: ScheduleAnswer) -> object:
+    return in_zone(schedule.last_fire_at, schedule.timezone)
 
 
-@app.plain_command("delete")
-def delete_command(
-    schedule: ScheduleName = None,
-    yes: Yes = False,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """Delete a schedule; its firings are kept for their retention."""
-    reference = named_schedule(schedule, database, tenant)
-    found = ask(database, tenant, lambda client: client.schedules.get(reference))
-    confirm(f"Permanently delete schedule {found.name or found.id}?", yes=yes)
-
-    async def delete(client: Client) -> ScheduleAnswer:
-        await client.schedules.delete(found.id)
-        return await client.schedules.get(found.id)
-
-    show(database, tenant, delete, as_json=as_json)
-
-
-def _rows(found: Sequence[ScheduleAnswer]) -> Iterator[Sequence[object]]:
-    for schedule in found:
-        yield (
-            schedule.id,
-            shortened(schedule.name, 30),
-            schedule.status,
-            schedule.kind,
-            in_zone(schedule.next_fire_at, schedule.timezone),
-            in_zone(schedule.last_fire_at, schedule.timezone),
-            schedule.timezone,
-            schedule.error_count,
-            _target_shown(schedule.target),
-        )
-
-
-def _target_shown(target: dict[str, Any]) -> str:
+def _target(schedule: ScheduleAnswer) -> str:
     """The queue of a target, or where it goes outside."""
     fields = ("queue", "url", "endpoint", "workflow", "entity", "type")
-    names = (target.get(field) for field in fields)
+    names = (schedule.target.get(field) for field in fields)
     return shortened(str(next(filter(None, names))), 40)
 
 
-def _target_fields(
-    queue: str | None,
-    url: str | None,
-    endpoint: str | None,
-    message_type: str | None,
-    payload: str | None,
-    name: str | None,
-) -> dict[str, object]:
-    target = {"queue": queue, "message_type": message_type}
-    named = {key: value for key, value in target.items() if value is not None}
-    fields: dict[str, object] = {"target": named} if named else {}
-    if endpoint is not None:
-        fields["target"] = {**named, "type": "webhook", "endpoint": endpoint}
-    if url is not None:
-        fields["target_url"] = url
-    if payload is not None:
-        fields["payload"] = json_of(payload, "--payload")
-    if name is not None:
-        fields["name"] = name
-    return fields
+@schedules.client_command(
+    "list",
+    show=columns(
+        *(("schedule", "id"), ("name", _name), "status", "kind", ("next_fire_at", _next)),
+        *(("last_fire_at", _last), "timezone", "error_count", ("target", _target)),
+        none="there are no schedules",
+    ),
+)
+async def list_schedules(
+    client: Client,
+    status: Status | None = None,
+    order: Order | None = None,
+    owner: Owner | None = None,
+    name_prefix: NamePrefix | None = None,
+    metadata: Metadata | None = None,
+    limit: Limit = LISTED,
+    after: After | None = None,
+) -> Sequence[ScheduleAnswer]:
+    """List schedules; without --status all but the deleted ones."""
+    from tickwork.core.schedule.model import ScheduleOrder, ScheduleStatus
+
+    return await client.schedules.list(
+        status=choice(ScheduleStatus, status, "--status"),
+        order=choice(ScheduleOrder, order, "--order") or ScheduleOrder.CREATED,
+        owner=owner,
+        name_prefix=name_prefix,
+        limit=limit,
+        **given(metadata=metadata or None, after=after),
+    )
 
 
-def _timing_fields(
-    options: timing_options.TimingOptions, *, needs_timing: bool
-) -> dict[str, object]:
-    try:
-        return options.body(needs_timing=needs_timing)
-    except InvalidInput as error:
-        refuse(error, timing_options.OPTION_NAMES)
+@schedules.client_command("show", show=_lines)
+async def show_schedule(client: Client, schedule: ScheduleName) -> ScheduleAnswer:
+    """Show all fields of a schedule."""
+    return await client.schedules.get(schedule)
 
 
-def _has_timing(fields: dict[str, object]) -> bool:
+@schedules.client_command("create", show=_lines, create=True)
+async def create_schedule(
+    client: Client, timing: TimingOptions, target: TargetOptions, fields: Fields = None
+) -> ScheduleAnswer:
+    """Create a schedule that sends messages to a queue, or webhooks to a URL or an endpoint."""
     from tickwork.core.when import TIMING_FIELDS
 
-    return any(fields.get(name) is not None for name in TIMING_FIELDS)
+    further = fields or {}
+    needs_timing = all(further.get(name) is None for name in TIMING_FIELDS)
+    body: Any = {**timing.body(needs_timing=needs_timing), **target.body(), **further}
+    return await client.schedules.create(**body)
+
+
+@schedules.client_command("update", show=_lines)
+async def update_schedule(
+    client: Client,
+    schedule: ScheduleName,
+    timing: TimingOptions,
+    target: TargetOptions,
+    fields: Fields = None,
+) -> ScheduleAnswer:
+    """Change fields of a schedule; a new timing replaces the old one, other fields stay."""
+    patch: Any = {**timing.body(needs_timing=False), **target.body(), **(fields or {})}
+    if not patch:
+        fail("nothing to change; see --help", code=EXIT_BAD_USAGE)
+    return await client.schedules.update(schedule, **patch)
+
+
+@schedules.client_command("pause", show=_lines)
+async def pause_schedule(client: Client, schedule: ScheduleName) -> ScheduleAnswer:
+    """Pause a schedule and withdraw the slots that no worker has started."""
+    return await client.schedules.pause(schedule)
+
+
+@schedules.client_command("resume", show=_lines)
+async def resume_schedule(client: Client, schedule: ScheduleName) -> ScheduleAnswer:
+    """Resume a paused or parked schedule from now on."""
+    return await client.schedules.resume(schedule)
+
+
+@schedules.client_command("trigger", show=_lines)
+async def trigger_schedule(client: Client, schedule: ScheduleName) -> ScheduleAnswer:
+    """Fire a schedule once, now, as an extra run."""
+    return await client.schedules.trigger(schedule)
+
+
+@schedules.client_command("delete", show=_lines)
+async def delete_schedule(
+    client: Client, schedule: ScheduleName, yes: Yes = False
+) -> ScheduleAnswer:
+    """Delete a schedule; its firings are kept for their retention."""
+    found = await client.schedules.get(schedule)
+    confirm(f"Permanently delete schedule {found.name or found.id}?", yes=yes)
+    await client.schedules.delete(found.id)
+    return await client.schedules.get(found.id)

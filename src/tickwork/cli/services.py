@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tickwork.cli.command import Group
-from tickwork.cli.options import Json
-from tickwork.cli.output import print_json, print_table
+from tickwork.cli.output import columns
 from tickwork.cli.topology import App, File, topology_of
 
-app = Group(help="Services: list.")
+if TYPE_CHECKING:
+    from tickwork.core.topology import ServiceEntry
+
+services = Group("Services: list.")
 
 
-@app.plain_command("list")
-def list_command(file: File = None, target: App = None, as_json: Json = False) -> None:
+def _url(service: ServiceEntry) -> str:
+    return service.url or "in code"
+
+
+def _callers(service: ServiceEntry) -> str:
+    return ", ".join(service.callers)
+
+
+@services.plain_command(
+    "list",
+    show=columns(
+        ("service", "name"), ("url", _url), ("callers", _callers), none="there are no services"
+    ),
+)
+def list_services(file: File | None = None, target: App | None = None) -> tuple[ServiceEntry, ...]:
     """List the services of a topology file, or those that an app is bound to."""
-    services = topology_of(file, target).services
-    if as_json:
-        print_json(services)
-        return
-    rows = [
-        (service.name, service.url or "in code", ", ".join(service.callers)) for service in services
-    ]
-    print_table(("service", "url", "callers"), rows, none="there are no services")
+    return topology_of(file, target).services

@@ -8,25 +8,20 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from tickwork.cli.options import CHOSEN_APP, CHOSEN_SERVER, OPTION_OF_FIELD, IdKindName
+from tickwork.cli.options import CHOSEN_APP, CHOSEN_SERVER, CONNECTION
 from tickwork.cli.output import EXIT_BAD_USAGE, fail
 from tickwork.cli.store_session import (
     chosen_engine,
-    id_text,
-    identity,
     load_settings,
     opened_store,
-    report_errors,
-    required,
-    schedule_reference,
     scope_of,
 )
 
@@ -47,52 +42,40 @@ KEY_PROMPT = "-"
 """The value of --api-key that asks for it, or reads a line of stdin."""
 
 
-def ask(
-    database: str | None,
-    tenant: str | None,
-    work: Callable[[Client], Awaitable[T]],
-    *,
-    shared: bool = False,
-    create: bool = False,
-    names: Mapping[str, str] = OPTION_OF_FIELD,
-) -> T:
-    """Runs the work with a client and returns its result; exits if that fails. `create` as for
-    `with_store`."""
+def ask(work: Callable[[Client], Awaitable[T]], *, create: bool = False) -> T:
+    """Runs the work with a client and returns its result. `create` as for `with_context`."""
     import asyncio
 
     async def run() -> T:
-        async with client_of(database, tenant, shared=shared, create=create) as client:
+        async with client_of(create=create) as client:
             return await work(client)
 
-    return report_errors(lambda: asyncio.run(run()), names=names)
+    return asyncio.run(run())
 
 
 @asynccontextmanager
-async def client_of(
-    database: str | None, tenant: str | None, *, shared: bool = False, create: bool = False
-) -> AsyncIterator[Client]:
+async def client_of(*, create: bool = False) -> AsyncIterator[Client]:
     """A client of the server, or an app on the database with the verbs of one."""
-    url = server_url(database)
+    url, at = server_url(), CONNECTION.get()
     if url is None:
-        scope = scope_of(tenant, shared=shared)
-        async with _app_on(database, scope, create=create) as client:
+        async with _app_on(scope_of(), create=create) as client:
             yield client
         return
-    if shared:
+    if at.shared:
         fail("--shared needs --database: a server acts for one tenant", code=EXIT_BAD_USAGE)
     from tickwork.client.client import Client
 
-    async with Client(url, key=api_key(), tenant=tenant, retry_seconds=RETRY_SECONDS) as remote:
+    async with Client(url, key=api_key(), tenant=at.tenant, retry_seconds=RETRY_SECONDS) as remote:
         yield remote
 
 
 @asynccontextmanager
-async def _app_on(database: str | None, scope: Scope, *, create: bool) -> AsyncIterator[Client]:
+async def _app_on(scope: Scope, *, create: bool) -> AsyncIterator[Client]:
     from tickwork.cli.local import as_client
     from tickwork.facade.app import Tickwork, engine_of
-    from tickwork.ops.context import Context
+    from tickwork.wiring import context_of
 
-    settings = load_settings(database)
+    settings = load_settings()
     app = Tickwork(
         settings.database,
         database_direct=settings.database_direct,
@@ -102,7 +85,7 @@ async def _app_on(database: str | None, scope: Scope, *, create: bool) -> AsyncI
     engine.own_scope = scope
     engine.registry.types_of_others = chosen_types(scope)
     async with opened_store(settings, scope, create=create) as store:
-        _LOCAL.set(Context(store, scope))
+        _LOCAL.set(context_of(settings, store, scope))
         with engine.stores.using(store):
             yield as_client(app)
 
@@ -121,20 +104,15 @@ def chosen_types(scope: Scope) -> PayloadOf:
     return engine.registry.payload_sent if engine and engine.own_scope == scope else no_types
 
 
-def server_url(database: str | None) -> str | None:
+def server_url() -> str | None:
     """The server to ask; None to use a database. --database and --app win over the environment."""
     given = CHOSEN_SERVER.get().url
-    is_local = database is not None or CHOSEN_APP.get() is not None
+    is_local = CONNECTION.get().database is not None or CHOSEN_APP.get() is not None
     if given is not None and is_local:
         fail("give --server or a database (--database, --app), not both", code=EXIT_BAD_USAGE)
     if is_local:
         return None
     return given or os.environ.get("TICKWORK_URL") or None
-
-
-def is_remote(database: str | None) -> bool:
-    """Whether the command works on a server."""
-    return server_url(database) is not None
 
 
 def api_key() -> str | None:
@@ -151,48 +129,3 @@ def api_key() -> str | None:
         return Path(given[1:]).read_text().strip()
     except OSError as error:
         fail(f"--api-key: {given[1:]} cannot be read: {error.strerror}", code=EXIT_BAD_USAGE)
-
-
-def reference_of(
-    value: str | None,
-    name: str,
-    kind: IdKindName,
-    database: str | None,
-    tenant: str | None,
-    *,
-    shared: bool = False,
-) -> str:
-    """An id that must be given. On a database its last digits are enough."""
-    if server_url(database) is not None:
-        return id_text(value, name)
-    from tickwork.core.answers.ids import public_id
-    from tickwork.core.model import IdKind
-    from tickwork.ops.ids import PREFIX_OF_KIND
-
-    found = identity(value, name, kind, database, scope_of(tenant, shared=shared))
-    return public_id(PREFIX_OF_KIND[IdKind(kind)], found)
-
-
-def named_schedule(value: str | None, database: str | None, tenant: str | None) -> str:
-    """The name or id of a schedule that must be given. On a database the last digits of an id are
-    enough."""
-    if server_url(database) is not None:
-        return required(value, "SCHEDULE")
-    return schedule_reference(value, database, scope_of(tenant))
-
-
-def after_of(
-    after: str | None,
-    kind: IdKindName,
-    database: str | None,
-    tenant: str | None,
-    *,
-    shared: bool = False,
-) -> dict[str, Any]:
-    """The argument `after` of a list, if --after is given. A server has cursors instead, which the
-    client follows up to --limit."""
-    if after is None:
-        return {}
-    if server_url(database) is not None:
-        fail("--after needs --database; with --server give a larger --limit", code=EXIT_BAD_USAGE)
-    return {"after": reference_of(after, "--after", kind, database, tenant, shared=shared)}

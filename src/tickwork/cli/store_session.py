@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -12,14 +11,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from tickwork.cli.options import CHOSEN_APP, CHOSEN_SERVER, OPTION_OF_FIELD, IdKindName, NamedKind
+from tickwork.cli.options import CHOSEN_APP, CHOSEN_SERVER, CONNECTION, OPTION_OF_FIELD, NamedKind
 from tickwork.cli.output import EXIT_BAD_USAGE, escape_controls, fail, print_error, refuse
 from tickwork.core.answers.ids import Prefix, public_id, with_prefixes
 from tickwork.errors import InvalidInput, TickworkError
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
     from tickwork.core.model import Scope
     from tickwork.engine.app_engine import AppEngine
     from tickwork.ops.context import Context
@@ -33,21 +30,19 @@ _WHOLE_ID_DIGITS = 32
 _SETTINGS_OF_AN_APP = ("database", "database_direct", "min_interval_seconds")
 
 
-def load_settings(
-    database: str | None, usual_log_level: str = "info", /, **flags: str | None
-) -> Settings:
+def load_settings(usual_log_level: str = "info", /, **flags: str | None) -> Settings:
     """Returns the settings, with the database of the --database or the --app option."""
     from tickwork import wiring
 
-    engine = chosen_engine()
+    engine, url = chosen_engine(), CONNECTION.get().database
     if CHOSEN_SERVER.get().url is not None:
         fail(
             "this command works on a database, not on a server: give --database",
             code=EXIT_BAD_USAGE,
         )
-    if engine is not None and database is not None:
+    if engine is not None and url is not None:
         fail("give --database or --app, not both", code=EXIT_BAD_USAGE)
-    given: dict[str, object] = {"database": database, **flags}
+    given: dict[str, object] = {"database": url, **flags}
     try:
         if engine is not None:
             own = engine.settings()
@@ -68,16 +63,14 @@ def warn_of_variables() -> None:
 
 
 def with_context(
-    database: str | None,
-    scope: Scope,
     work: Callable[[Context], Awaitable[T]],
     *,
+    scope: Scope | None = None,
     create: bool = False,
-    names: Mapping[str, str] = OPTION_OF_FIELD,
 ) -> T:
-    """Opens the store, runs the work and returns its result; exits if that fails.
+    """Opens the store, runs the work and returns its result.
 
-    `names` maps fields to the options that the user gave. The database and the tenant must exist,
+    `scope` is that of the command unless it is given. The database and the tenant must exist,
     because a mistyped one would look empty. With `create` a missing SQLite file is created: for
     commands that make something which needs nothing else, before the first start or after it.
     """
@@ -85,16 +78,20 @@ def with_context(
 
     from tickwork.wiring import context_of
 
-    if database is None and CHOSEN_APP.get() is None and os.environ.get("TICKWORK_URL"):
+    if (
+        CONNECTION.get().database is None
+        and CHOSEN_APP.get() is None
+        and os.environ.get("TICKWORK_URL")
+    ):
         fault = "this command works on a database, and TICKWORK_URL names a server"
         fail(f"{fault}: give --database", code=EXIT_BAD_USAGE)
-    settings = load_settings(database)
+    settings, chosen = load_settings(), scope or scope_of()
 
     async def run() -> T:
-        async with opened_store(settings, scope, create=create) as store:
-            return with_prefixes(await work(context_of(settings, store, scope)))
+        async with opened_store(settings, chosen, create=create) as store:
+            return with_prefixes(await work(context_of(settings, store, chosen)))
 
-    return report_errors(lambda: asyncio.run(run()), names=names)
+    return asyncio.run(run())
 
 
 @asynccontextmanager
@@ -138,10 +135,11 @@ def report_errors(work: Callable[[], T], *, names: Mapping[str, str] = OPTION_OF
         fail(str(error))
 
 
-def scope_of(tenant: str | None, *, shared: bool = False) -> Scope:
-    """Returns the scope that a command acts in."""
+def scope_of() -> Scope:
+    """Returns the scope that the command acts in."""
     from tickwork.core.model import DEFAULT, SYSTEM, Scope
 
+    _, tenant, shared = CONNECTION.get()
     if shared and tenant is not None:
         fail("give --tenant or --shared, not both", code=EXIT_BAD_USAGE)
     if shared:
@@ -163,43 +161,13 @@ def chosen_engine() -> AppEngine | None:
     return engine_of(load_app(target))
 
 
-def required(value: str | None, name: str) -> str:
-    """Returns a value that must be given; exits if it is missing."""
-    if value is None:
-        fail(f"{name} is missing; see --help", code=EXIT_BAD_USAGE)
-    return value
-
-
-def id_text(value: str | None, name: str) -> str:
-    """Returns an id that must be given, or its last digits; exits if it is missing or malformed."""
+def id_text(text: str, name: str) -> str:
+    """Returns an id, or its last digits; exits if it is malformed."""
     from tickwork.ops.ids import parse_short_id
 
-    text = required(value, name)
     if parse_short_id(text) is None:
-        fail(f"{name}: {value!r} is not an id", code=EXIT_BAD_USAGE)
+        fail(f"{name}: {text!r} is not an id", code=EXIT_BAD_USAGE)
     return text
-
-
-def identity(
-    value: str | None, name: str, kind: IdKindName, database: str | None, scope: Scope
-) -> UUID:
-    """Returns an id that must be given, whole or by its last digits; exits if it is missing or
-    malformed, and if the digits fit nothing or several."""
-    from uuid import UUID
-
-    from tickwork.core.model import IdKind
-    from tickwork.ops.ids import find_id, parse_short_id
-
-    text = id_text(value, name)
-    digits = parse_short_id(text) or ""
-    if len(digits) == _WHOLE_ID_DIGITS:
-        return UUID(digits)
-    return with_context(
-        database,
-        scope,
-        lambda context: find_id(context, IdKind(kind), text),
-        names=OPTION_OF_FIELD | {"id": name},
-    )
 
 
 async def whole_id(context: Context | None, kind: NamedKind, text: str, name: str) -> str:
@@ -217,39 +185,6 @@ async def whole_id(context: Context | None, kind: NamedKind, text: str, name: st
         return id_text(text, name)
     found = await find_id(context, IdKind(kind), id_text(text, name))
     return public_id(PREFIX_OF_KIND[IdKind(kind)], found)
-
-
-def schedule_reference(value: str | None, database: str | None, scope: Scope) -> str:
-    """Returns the name or id of a schedule that must be given. The last digits of an id become the
-    whole id."""
-    from tickwork.ops.ids import find_schedule_id, parse_short_id
-
-    text = required(value, "SCHEDULE")
-    digits = parse_short_id(text)
-    if digits is None or len(digits) == _WHOLE_ID_DIGITS:
-        return text
-    names = OPTION_OF_FIELD | {"id": "SCHEDULE"}
-    found = with_context(
-        database, scope, lambda context: find_schedule_id(context, text), names=names
-    )
-    return public_id(Prefix.SCHEDULE, found)
-
-
-def whole_number(value: str | None, name: str, default: int) -> int:
-    """Parses a whole number; the verbs check its range."""
-    if value is None:
-        return default
-    if re.fullmatch(r"[+-]?[0-9]{1,9}", value) is None:
-        fail(f"{name}: must be a whole number, not {value!r}", code=EXIT_BAD_USAGE)
-    return int(value)
-
-
-def number(value: str, name: str) -> float:
-    """Parses a number; the verbs check its range."""
-    try:
-        return float(value)
-    except ValueError:
-        fail(f"{name}: must be a number, not {value!r}", code=EXIT_BAD_USAGE)
 
 
 def confirm(question: str, *, yes: bool) -> None:

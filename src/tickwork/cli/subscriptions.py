@@ -2,68 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from tickwork.cli.command import Group
-from tickwork.cli.options import OPTION_OF_FIELD, Argument, Database, Json, QueueText, Tenant
-from tickwork.cli.output import print_json, print_lines, print_table
-from tickwork.cli.session import ask
-from tickwork.cli.store_session import required
+from tickwork.cli.options import Argument, QueueName
+from tickwork.cli.output import Report, columns
 
-app = Group(help="Subscriptions of queues to types: list, create, delete.")
+if TYPE_CHECKING:
+    from tickwork.client.answers import SubscriptionBody
+    from tickwork.client.client import Client
+
+subscriptions = Group("Subscriptions of queues to types: list, create, delete.")
 
 LISTED = 1_000
 
-Types = Annotated[
-    str | None,
-    Argument(metavar="TYPES", help="A type, a prefix such as order.*, or * for all."),
-]
-
-_OPTIONS = OPTION_OF_FIELD | {"types": "TYPES", "queue": "QUEUE"}
+Types = Annotated[str, Argument("A type, a prefix such as order.*, or * for all.", "TYPES")]
 
 
-@app.plain_command("list")
-def list_command(database: Database = None, tenant: Tenant = None, as_json: Json = False) -> None:
+@subscriptions.client_command(
+    "list", show=columns("types", "queue", none="there are no subscriptions")
+)
+async def list_subscriptions(client: Client) -> tuple[SubscriptionBody, ...]:
     """List the subscriptions by types and queue."""
-    found = ask(database, tenant, lambda client: client.subscriptions.list(limit=LISTED))
-    if as_json:
-        print_json(found)
-        return
-    rows = [(subscription.types, subscription.queue) for subscription in found]
-    print_table(("types", "queue"), rows, none="there are no subscriptions")
+    return await client.subscriptions.list(limit=LISTED)
 
 
-@app.plain_command("create")
-def create_command(
-    types: Types = None,
-    name: QueueText = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
+@subscriptions.client_command("create")
+async def create_subscription(client: Client, types: Types, queue: QueueName) -> Report:
     """Copy messages and events of these types to a queue. A repeat has no effect."""
-    which, queue = required(types, "TYPES"), required(name, "QUEUE")
-    made = ask(
-        database, tenant, lambda client: client.subscriptions.create(which, queue), names=_OPTIONS
-    )
-    if as_json:
-        print_json(made)
-    else:
-        print_lines([f"{queue} gets copies of {which}"])
+    made = await client.subscriptions.create(types, queue)
+    return Report(made, f"{queue} gets copies of {types}")
 
 
-@app.plain_command("delete")
-def delete_command(
-    types: Types = None,
-    name: QueueText = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
+@subscriptions.client_command("delete")
+async def delete_subscription(client: Client, types: Types, queue: QueueName) -> Report:
     """End a subscription."""
-    which, queue = required(types, "TYPES"), required(name, "QUEUE")
-    ask(database, tenant, lambda client: client.subscriptions.delete(which, queue), names=_OPTIONS)
-    if as_json:
-        print_json({"types": which, "queue": queue, "deleted": True})
-    else:
-        print_lines([f"{queue} gets no more copies of {which}"])
+    await client.subscriptions.delete(types, queue)
+    answer = {"types": types, "queue": queue, "deleted": True}
+    return Report(answer, f"{queue} gets no more copies of {types}")

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Struct
 
-from tickwork.cli.options import Database, Json, Option, Tenant
-from tickwork.cli.output import EXIT_BAD_USAGE, fail, print_json
-from tickwork.cli.session import ask
-from tickwork.cli.store_session import number
+from tickwork.cli.command import Group
+from tickwork.cli.options import Json, Option
+from tickwork.cli.output import EXIT_BAD_USAGE, Report, fail
 from tickwork.errors import Forbidden
 
 if TYPE_CHECKING:
@@ -31,9 +30,9 @@ QUEUES_SHOWN_MAX = 100
 GROUPS_MAX = 5
 """Queues whose dead letters are shown, and groups of each."""
 
-Every = Annotated[
-    str | None, Option(name="--every", metavar="SECONDS", help="Seconds between looks; default 2.")
-]
+Every = Annotated[float, Option("Seconds between looks; default 2.", "SECONDS")]
+
+top = Group("A live view.")
 
 
 class QueueRow(Struct, frozen=True):
@@ -83,26 +82,22 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     paused_at: datetime | None = None
 
 
-def top_command(
-    every: Every = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
-) -> None:
+@top.client_command("top")
+async def watch_queues(
+    client: Client, every: Every = LOOK_SECONDS, as_json: Json = False
+) -> Report | None:
     """Watch queues, lateness, shards, nodes and failures; q ends. With --json: print them once."""
     from tickwork.extras import top_extra
 
-    if as_json:
-        print_json(ask(database, tenant, look))
-        return
-    seconds = LOOK_SECONDS if every is None else number(every, "--every")
-    if not seconds >= LOOK_SECONDS_MIN:
+    if not every >= LOOK_SECONDS_MIN:
         fail(f"--every: must be at least {LOOK_SECONDS_MIN} seconds", code=EXIT_BAD_USAGE)
-
-    async def show(client: Client) -> None:
-        await look(client)  # A wrong key or database is an error before the screen opens.
-        with top_extra("tickwork top"):
-            from tickwork.cli.top_screen import TopScreen
-        await TopScreen(lambda: look(client), seconds).run_async()
-
-    ask(database, tenant, show)
+    seen = await look(client)  # A wrong key or database is an error before the screen opens.
+    if as_json:
+        return Report(seen)
+    with top_extra("tickwork top"):
+        from tickwork.cli.top_screen import TopScreen
+    await TopScreen(lambda: look(client), every).run_async()
+    return None
 
 
 async def look(client: Client) -> Snapshot:

@@ -6,44 +6,34 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import click
-
 from tickwork.cli.command import Group
-from tickwork.cli.options import Database, Json, Option, Tenant
-from tickwork.cli.output import EXIT_BAD_USAGE, fail, print_json, print_lines, print_table
-from tickwork.cli.store_session import report_errors, scope_of, with_context
+from tickwork.cli.options import Json, Option
+from tickwork.cli.output import EXIT_BAD_USAGE, Report, Shown, Table, fail, print_report
+from tickwork.cli.store_session import report_errors, with_context
 
 if TYPE_CHECKING:
     from tickwork.core.topology import Topology
+    from tickwork.ops.context import Context
     from tickwork.ops.topology import Step
 
-app = Group(
-    invoke_without_command=True,
-    help="Topology: display, check, compare with the database, apply.",
-)
+topology = Group("Topology: display, check, compare with the database, apply.")
 
 FORMATS = ("table", "json", "mermaid")
 
-File = Annotated[str | None, Option(metavar="FILE", help="Topology file; default tickwork.toml.")]
+File = Annotated[str, Option("Topology file; default tickwork.toml.", "FILE")]
 App = Annotated[
-    str | None,
-    Option(
-        name="--app", metavar="MODULE:APP", help="Show what this app declares, instead of a file."
-    ),
+    str, Option("Show what this app declares, instead of a file.", "MODULE:APP", name="--app")
 ]
-Format = Annotated[
-    str | None,
-    Option(name="--format", metavar="|".join(FORMATS), help="Output format; default table."),
-]
+Format = Annotated[str, Option("Output format; default table.", "|".join(FORMATS), name="--format")]
 
 _HEADING = ("queue", "shared", "producers", "events", "consumers", "dead_letter_queue")
 
 
-@app.default()
-def topology_command(
-    file: File = None,
-    target: App = None,
-    kind: Format = None,
+@topology.default()
+def show_declared(
+    file: File | None = None,
+    target: App | None = None,
+    kind: Format | None = None,
     as_json: Json = False,
 ) -> None:
     """Show a topology: queues with their producers, events and consumers."""
@@ -53,65 +43,22 @@ def topology_command(
         fail(f"--format: {choice_error(kind, FORMATS)}", code=EXIT_BAD_USAGE)
     if as_json and kind not in (None, "json"):
         fail("give --format or --json, not both", code=EXIT_BAD_USAGE)
-    topology = topology_of(file, target)
-    if as_json or kind == "json":
-        print_json(topology)
-    elif kind == "mermaid":
+    found = topology_of(file, target)
+    if kind == "mermaid":
         from tickwork.core.topology.mermaid import mermaid
 
-        print_lines(mermaid(topology))
+        report = Report(found, *mermaid(found))
     else:
-        print_table(_HEADING, _rows(topology), none="there are no queues")
+        report = Report(found, *_table(found))
+    print_report(report, as_json=as_json or kind == "json")
 
 
-@app.plain_command("check")
-def check_command(file: File = None, as_json: Json = False) -> None:
+@topology.plain_command("check")
+def check(file: File | None = None) -> Report:
     """Check the file without a database."""
-    topology = _read(file)
-    sizes = {name: len(getattr(topology, name)) for name in topology.__struct_fields__}
-    if as_json:
-        print_json(sizes)
-    else:
-        click.echo("valid: " + ", ".join(f"{size} {name}" for name, size in sizes.items()))
-
-
-@app.plain_command("show")
-def show_command(
-    file: File = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
-) -> None:
-    """Show what applying the file would do."""
-    from tickwork.ops.topology import plan
-
-    topology, scope = _read(file), scope_of(tenant)
-    _print(
-        with_context(database, scope, lambda context: plan(context, topology)),
-        as_json=as_json,
-    )
-
-
-@app.plain_command("stored")
-def stored_command(database: Database = None, tenant: Tenant = None, as_json: Json = False) -> None:
-    """Show the topology that is in the database."""
-    from tickwork.ops.topology import stored_topology
-
-    scope = scope_of(tenant)
-    topology = with_context(database, scope, lambda context: stored_topology(context))
-    if as_json:
-        print_json(topology)
-    else:
-        print_table(_HEADING, _rows(topology), none="there are no queues")
-
-
-@app.plain_command("apply")
-def apply_command(
-    file: File = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
-) -> None:
-    """Create and change queues and subscriptions as in the file; delete nothing."""
-    from tickwork.ops.topology import apply
-
-    topology, scope = _read(file), scope_of(tenant)
-    steps = with_context(database, scope, lambda context: apply(context, topology), create=True)
-    _print(steps, as_json=as_json)
+    found = _read(file)
+    sizes = {name: len(getattr(found, name)) for name in found.__struct_fields__}
+    return Report(sizes, "valid: " + ", ".join(f"{size} {name}" for name, size in sizes.items()))
 
 
 def topology_of(file: str | None, target: str | None) -> Topology:
@@ -146,6 +93,10 @@ def _declared(target: str) -> Topology:
     return report_errors(lambda: topology_of(registry))
 
 
+def _table(topology: Topology) -> Shown:
+    return [Table(_HEADING, _rows(topology), "there are no queues")]
+
+
 def _rows(topology: Topology) -> Iterator[Sequence[object]]:
     producers = _by_queue((producer.queue, producer.name) for producer in topology.producers)
     events = _by_queue(
@@ -174,13 +125,6 @@ def _by_queue(named: Iterable[tuple[str, str]]) -> dict[str, str]:
     return {queue: ", ".join(names) for queue, names in cells.items()}
 
 
-def _print(steps: Iterable[Step], *, as_json: bool) -> None:
-    if as_json:
-        print_json(steps)
-    else:
-        print_lines([*_lines(steps)] or ["neither the file nor the database has queues"])
-
-
 def _lines(steps: Iterable[Step]) -> Iterator[str]:
     from tickwork.ops.topology import Action, Kind
 
@@ -197,3 +141,33 @@ def _text(value: object) -> str:
     import msgspec
 
     return "none" if value is None else msgspec.json.encode(value).decode()
+
+
+def _steps(steps: Iterable[Step]) -> Shown:
+    return [*_lines(steps)] or ["neither the file nor the database has queues"]
+
+
+@topology.plain_command("show", show=_steps, on_database=True)
+def show_steps(file: File | None = None) -> Sequence[Step]:
+    """Show what applying the file would do."""
+    from tickwork.ops.topology import plan
+
+    wanted = _read(file)  # Before the database is opened, or made.
+    return with_context(lambda context: plan(context, wanted))
+
+
+@topology.database_command("stored", show=_table)
+async def show_stored(context: Context) -> Topology:
+    """Show the topology that is in the database."""
+    from tickwork.ops.topology import stored_topology
+
+    return await stored_topology(context)
+
+
+@topology.plain_command("apply", show=_steps, on_database=True)
+def apply_file(file: File | None = None) -> Sequence[Step]:
+    """Create and change queues and subscriptions as in the file; delete nothing."""
+    from tickwork.ops.topology import apply
+
+    wanted = _read(file)
+    return with_context(lambda context: apply(context, wanted), create=True)

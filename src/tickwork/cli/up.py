@@ -7,8 +7,10 @@ import socket
 from typing import TYPE_CHECKING, Annotated
 
 import click
+from msgspec import Struct, structs
 
-from tickwork.cli.options import Database, Option
+from tickwork.cli.command import Group
+from tickwork.cli.options import Option
 from tickwork.cli.output import EXIT_BAD_USAGE, fail
 from tickwork.cli.run import LogFormat, WaitSeconds, errors_as_the_log, fail_start
 from tickwork.cli.store_session import load_settings, warn_of_variables
@@ -24,33 +26,29 @@ DRAIN_SECONDS_MAX = 10
 USUAL_LOG_LEVEL = "warning"
 """Log level of the server unless it is set: a terminal shows the URL and the first key."""
 
-Host = Annotated[
-    str | None, Option(metavar="ADDRESS", help="Address to listen on; default 127.0.0.1.")
-]
-# A text: the settings parse it, so that errors read the same wherever it was set.
-Port = Annotated[
-    str | None,
-    Option(metavar="N", help="Port to listen on; 0 for any free port; default 8080."),
-]
-Roles = Annotated[
-    str | None,
-    Option(metavar="ROLES", help="Roles of the server; default api,scheduler,worker."),
-]
+top = Group("Runs a server.")
+
+Host = Annotated[str | None, Option("Address to listen on; default 127.0.0.1.", "ADDRESS")]
+Port = Annotated[str | None, Option("Port to listen on; 0 for any free port; default 8080.", "N")]
+Roles = Annotated[str | None, Option("Roles of the server; default api,scheduler,worker.", "ROLES")]
 LogLevel = Annotated[
-    str | None,
-    Option(metavar="LEVEL", help="Log level: debug, info, warning, error; default warning."),
+    str | None, Option("Log level: debug, info, warning, error; default warning.", "LEVEL")
 ]
 
 
-def up_command(
-    host: Host = None,
-    port: Port = None,
-    database: Database = None,
-    roles: Roles = None,
-    log_format: LogFormat = None,
-    log_level: LogLevel = None,
-    wait_seconds: WaitSeconds = None,
-) -> None:
+class ServerOptions(Struct, frozen=True):
+    """Settings of a server that have an option, as texts: see `RunOptions`."""
+
+    host: Host = None
+    port: Port = None
+    roles: Roles = None
+    log_format: LogFormat = None
+    log_level: LogLevel = None
+    wait_seconds: WaitSeconds = None
+
+
+@top.plain_command("up", on_database=True, tenant=False, json=False)
+def start_server(options: ServerOptions) -> None:
     """Start the server.
 
     Each option can also be set by an environment variable, such as TICKWORK_PORT, and in [server]
@@ -58,16 +56,7 @@ def up_command(
     file.
     """
     warn_of_variables()
-    settings = load_settings(
-        database,
-        USUAL_LOG_LEVEL,
-        host=host,
-        port=port,
-        roles=roles,
-        log_format=log_format,
-        log_level=log_level,
-        wait_seconds=wait_seconds,
-    )
+    settings = load_settings(USUAL_LOG_LEVEL, **structs.asdict(options))
     with errors_as_the_log(settings):
         _up(settings)
 

@@ -2,95 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from tickwork.cli.options import OPTION_OF_FIELD, Argument, Database, Json, Option, Tenant
-from tickwork.cli.output import local_time, print_json, print_lines
-from tickwork.cli.schedule_output import instant_of
-from tickwork.cli.session import ask, server_url
-from tickwork.cli.store_session import required, scope_of, with_context
+from tickwork.cli.command import Group
+from tickwork.cli.options import Argument, Option
+from tickwork.cli.output import Report, local_time
+from tickwork.cli.session import local_context
+from tickwork.cli.values import instant
 
 if TYPE_CHECKING:
     from tickwork.client.answers import WhyAnswer
     from tickwork.client.client import Client
     from tickwork.client.run_answers import Wait
-    from tickwork.core.trace import TraceNode
+    from tickwork.core.trace import Trace, TraceNode
+
+top = Group("What something waits for, and what belongs together.")
 
 Reference = Annotated[
-    str | None,
+    str,
     Argument(
-        metavar="ID",
-        help="Name or id of a schedule or endpoint; id of a message, dead letter, delivery or run;"
+        "Name or id of a schedule or endpoint; id of a message, dead letter, delivery or run;"
         " webhook-id.",
+        "ID",
+        fields=("id",),
     ),
 ]
 At = Annotated[
-    str | None,
-    Option(metavar="ISO", help="Time of a schedule to explain; default the latest slot."),
+    datetime,
+    Option("Time of a schedule to explain; default the latest slot.", "ISO", read=instant),
 ]
 Correlation = Annotated[
-    str | None,
-    Argument(metavar="ID", help="Correlation id, or id of a message, dead letter or run."),
+    str,
+    Argument(
+        "Correlation id, or id of a message, dead letter or run.", "ID", fields=("correlation_id",)
+    ),
 ]
 
 
-def why_command(
-    reference: Reference = None,
-    at: At = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
+@top.client_command("why")
+async def explain(client: Client, reference: Reference, at: At | None = None) -> Report:
     """Explain why a schedule fired, or did not, or what a message, delivery or run waits for."""
     from tickwork.client.answers import WhyAnswer
+
+    found = await _why(client, reference, at)
+    lines = _slot_lines(found) if isinstance(found, WhyAnswer) else wait_lines(found)
+    return Report(found, *lines)
+
+
+async def _why(client: Client, reference: str, at: datetime | None) -> WhyAnswer | Wait:
     from tickwork.errors import NotFound
 
-    text, local = required(reference, "ID"), server_url(database) is None
-    instant = None if at is None else instant_of(at, "--at")
-    names = OPTION_OF_FIELD | {"id": "ID"}
+    context = local_context()
+    if context is not None:  # A database also knows the last digits of an id.
+        from tickwork.cli.local import answer_of
+        from tickwork.ops.why import why_anything
 
-    async def asked(client: Client) -> WhyAnswer | Wait:
-        try:
-            return await client.schedules.why(text, instant)
-        except NotFound:
-            if instant is not None:
-                raise
-        return await client.why(text)
-
-    if local:
-        found: Any = _why_here(database, tenant, text, instant, names)
-    else:
-        found = ask(database, tenant, asked, names=names)
-    if as_json:
-        print_json(found)
-    elif isinstance(found, WhyAnswer):
-        print_lines(_slot_lines(found))
-    else:
-        print_lines(wait_lines(found))
-
-
-def _why_here(
-    database: str | None,
-    tenant: str | None,
-    text: str,
-    instant: datetime | None,
-    names: Mapping[str, str],
-) -> Any:
-    """The answer of a database, which also knows the last digits of an id."""
-    from tickwork.cli.local import answer_of
-    from tickwork.ops.why import why_anything
-
-    scope = scope_of(tenant)
-    return answer_of(
-        with_context(
-            database,
-            scope,
-            lambda context: why_anything(context, text, instant),
-            names=names,
-        )
-    )
+        answer: WhyAnswer | Wait = answer_of(await why_anything(context, reference, at))
+        return answer
+    try:
+        return await client.schedules.why(reference, at)
+    except NotFound:
+        if at is not None:
+            raise
+    return await client.why(reference)
 
 
 def _slot_lines(found: WhyAnswer) -> Iterator[str]:
@@ -119,29 +95,12 @@ def wait_lines(found: Wait) -> Iterator[str]:
         yield f"trace: tickwork trace {found.correlation_id}"
 
 
-def trace_command(
-    reference: Correlation = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """Show everything of one correlation as a tree."""
-    text = required(reference, "ID")
-    found = ask(
-        database,
-        tenant,
-        lambda client: client.trace(text),
-        names=OPTION_OF_FIELD | {"correlation_id": "ID"},
-    )
-    if as_json:
-        print_json(found)
-        return
-    lines = [f"correlation {found.correlation_id}"]
+def _trace_lines(found: Trace) -> Iterator[str]:
+    yield f"correlation {found.correlation_id}"
     for node in found.nodes:
-        lines += _tree_lines(node, 1)
+        yield from _tree_lines(node, 1)
     if found.is_cut:
-        lines.append(f"There is more: a trace shows {found.records} records at most.")
-    print_lines(lines)
+        yield f"There is more: a trace shows {found.records} records at most."
 
 
 def _tree_lines(node: TraceNode, depth: int) -> Iterator[str]:
@@ -156,3 +115,9 @@ def _tree_lines(node: TraceNode, depth: int) -> Iterator[str]:
     yield f"{'  ' * depth}{' '.join(words)}"
     for child in node.children:
         yield from _tree_lines(child, depth + 1)
+
+
+@top.client_command("trace", show=_trace_lines)
+async def trace(client: Client, reference: Correlation) -> Trace:
+    """Show everything of one correlation as a tree."""
+    return await client.trace(reference)

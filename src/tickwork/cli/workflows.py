@@ -2,421 +2,296 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
 from tickwork.cli.command import Group
-from tickwork.cli.options import (
-    OPTION_OF_FIELD,
-    Argument,
-    Database,
-    Json,
-    LimitText,
-    Option,
-    Tenant,
-    Watch,
-    Yes,
-)
+from tickwork.cli.options import CHOSEN_APP, CONNECTION, Argument, Json, Limit, Option, Yes
 from tickwork.cli.output import (
     EXIT_BAD_USAGE,
+    EXIT_FAILED,
+    Report,
+    Shown,
+    columns,
     fail,
     field_lines,
-    print_json,
     print_lines,
-    print_table,
     shortened,
 )
-from tickwork.cli.session import ask
-from tickwork.cli.store_session import (
-    confirm,
-    number,
-    required,
-    whole_number,
-)
-from tickwork.cli.watch import watched
-from tickwork.cli.workflow_plans import print_restart, replay, restart_plan
+from tickwork.cli.store_session import confirm, scope_of, with_context
+from tickwork.cli.values import json_value
 
 if TYPE_CHECKING:
     from tickwork.client.call import Async
     from tickwork.client.client import Client
-    from tickwork.client.run_answers import RunView
+    from tickwork.client.run_answers import RestartPlan, RunView
     from tickwork.client.runs import Run
+    from tickwork.ops.context import Context
+    from tickwork.workflow.replay import ReplayedRun
 
-app = Group(
-    help="Runs of workflows: list, show, events, start, send, pause, resume, cancel, terminate, "
-    "restart, accept, check, replay.",
+workflows = Group(
+    "Runs of workflows: list, show, events, start, send, pause, resume, cancel, terminate, "
+    "restart, accept, check, replay."
 )
 
 LISTED = 100
 
-RunId = Annotated[str | None, Argument(metavar="RUN", help="Id of the run.")]
-WorkflowName = Annotated[str | None, Argument(metavar="WORKFLOW", help="Name of the workflow.")]
-OfWorkflow = Annotated[
-    str | None, Option(name="--workflow", metavar="NAME", help="Only runs of this workflow.")
-]
-OfParent = Annotated[
-    str | None, Option(name="--parent", metavar="RUN", help="Only the items of this run's maps.")
-]
+RunId = Annotated[str, Argument("Id of the run.", "RUN")]
+WorkflowName = Annotated[str, Argument("Name of the workflow.", "WORKFLOW")]
+OfWorkflow = Annotated[str, Option("Only runs of this workflow.", "NAME")]
+OfParent = Annotated[str, Option("Only the items of this run's maps.", "RUN")]
 Status = Annotated[
-    str | None,
+    str,
     Option(
-        metavar="STATUS",
-        help="Only runs with this status: running, diverged, completed, failed, cancelled or "
+        "Only runs with this status: running, diverged, completed, failed, cancelled or "
         "terminated.",
+        "STATUS",
     ),
 ]
 NewId = Annotated[
-    str | None, Option(name="--id", metavar="ID", help="Id of the run; default a new one.")
+    str, Option("Id of the run; default a new one.", "ID", name="--id", fields=("id",))
 ]
-Params = Annotated[str | None, Option(metavar="JSON", help="Params of the run; default null.")]
-Data = Annotated[
-    str | None, Argument(metavar="DATA", help="The event's data as JSON; default null.")
+EventId = Annotated[
+    str, Option("Id of the event; the run takes it once.", "ID", name="--id", fields=("id",))
 ]
+Params = Annotated[Any, Option("Params of the run; default null.", "JSON", read=json_value)]
+Data = Annotated[Any, Argument("The event's data as JSON; default null.", "DATA", read=json_value)]
 OnConflict = Annotated[
-    str | None,
-    Option(
-        metavar="POLICY",
-        help="If the id exists: error (default), use_existing, restart_if_finished.",
-    ),
+    Any, Option("If the id exists: error (default), use_existing, restart_if_finished.", "POLICY")
 ]
 Deadline = Annotated[
-    str | None,
-    Option(
-        name="--deadline-seconds",
-        metavar="SECONDS",
-        help="Seconds after which the run fails if it has not ended.",
-    ),
+    float, Option("Seconds after which the run fails if it has not ended.", "SECONDS")
 ]
-EventType = Annotated[str | None, Argument(metavar="TYPE", help="Type of the event.")]
-Compensate = Annotated[bool, Option(name="--compensate", help="Undo the steps first.")]
-DryRun = Annotated[bool, Option(name="--dry-run", help="Only say what would run again.")]
-FromStep = Annotated[
-    str | None,
-    Option(metavar="STEP", help="Step to start from; default the beginning."),
-]
-
-_OPTIONS = OPTION_OF_FIELD | {
-    "id": "--id",
-    "params": "--params",
-    "data": "DATA",
-    "on_conflict": "--on-conflict",
-    "deadline_seconds": "--deadline-seconds",
-    "status": "--status",
-    "from_step": "--from-step",
-    "type": "TYPE",
-}
+EventType = Annotated[str, Argument("Type of the event.", "TYPE", fields=("type",))]
+Compensate = Annotated[bool, Option("Undo the steps first.")]
+DryRun = Annotated[bool, Option("Only say what would run again.")]
+FromStep = Annotated[str, Option("Step to start from; default the beginning.", "STEP")]
 
 
-@app.plain_command("list")
-def list_command(
-    workflow: OfWorkflow = None,
-    status: Status = None,
-    parent: OfParent = None,
-    limit: LimitText = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """List the latest runs, newest first."""
-    most = whole_number(limit, "--limit", LISTED)
-    shown = ask(
-        database,
-        tenant,
-        lambda client: client.workflows.list(workflow, status=status, parent=parent, limit=most),
-        names=_OPTIONS,
-    )
-    if as_json:
-        print_json(shown)
-        return
-    rows = [
-        (run.id, run.workflow, run.version, run.status, run.created_at, run.finished_at,
-         shortened(run.error))
-        for run in shown
-    ]  # fmt: skip
-    heading = ("run", "workflow", "version", "status", "created_at", "finished_at", "error")
-    print_table(heading, rows, none="there are no runs")
+def _error(record: Any) -> str:
+    return shortened(record.error)
 
 
-@app.plain_command("show")
-def show_command(
-    run: RunId = None,
-    watch: Watch = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
-    """Show a run, its steps, and what it waits for."""
-    which = required(run, "RUN")
-    watched(lambda: _show(database, tenant, which, as_json=as_json), watch)
+_steps = columns(
+    *(("step", "key"), "kind", "state", "attempts", "started_at", "finished_at"),
+    *(("until", "wake_at"), ("error", _error)),
+    none="it has recorded no steps",
+)
 
 
-def _show(database: str | None, tenant: str | None, which: str, *, as_json: bool) -> None:
+def _run_lines(run: RunView) -> Shown:
     from msgspec import structs
 
-    found = ask(database, tenant, lambda client: client.workflows.get(which).status())
-    if as_json:
-        print_json(found)
-        return
-    print_lines(field_lines(structs.replace(found, steps=None, events=None)))
-    rows = [
-        (step.key, step.kind, step.state, step.attempts, step.started_at, step.finished_at,
-         step.wake_at, shortened(step.error))
-        for step in found.steps
-    ]  # fmt: skip
-    heading = ("step", "kind", "state", "attempts", "started_at", "finished_at", "until", "error")
-    print_table(heading, rows, none="it has recorded no steps")
+    return [*field_lines(structs.replace(run, steps=None, events=None)), *_steps(run.steps)]
 
 
-@app.plain_command("events")
-def events_command(
-    run: RunId = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
-) -> None:
+@workflows.client_command(
+    "list",
+    show=columns(
+        *(("run", "id"), "workflow", "version", "status", "created_at", "finished_at"),
+        ("error", _error),
+        none="there are no runs",
+    ),
+)
+async def list_runs(
+    client: Client,
+    workflow: OfWorkflow | None = None,
+    status: Status | None = None,
+    parent: OfParent | None = None,
+    limit: Limit = LISTED,
+) -> Sequence[RunView]:
+    """List the latest runs, newest first."""
+    return await client.workflows.list(workflow, status=status, parent=parent, limit=limit)
+
+
+@workflows.client_command("show", show=_run_lines, watch=True)
+async def show_run(client: Client, run: RunId) -> RunView:
+    """Show a run, its steps, and what it waits for."""
+    return await client.workflows.get(run).status()
+
+
+@workflows.client_command(
+    "events",
+    show=columns("type", "id", "sent_at", ("step", "consumed_by"), none="it has no events"),
+)
+async def list_events(client: Client, run: RunId) -> Sequence[object]:
     """List the events of a run, and the steps that received them."""
-    which = required(run, "RUN")
-    found = ask(
-        database, tenant, lambda client: client.workflows.get(which).status(steps_limit=0)
-    ).events
-    if as_json:
-        print_json(found)
-        return
-    rows = [(event.type, event.id, event.sent_at, event.consumed_by) for event in found]
-    print_table(("type", "id", "sent_at", "step"), rows, none="it has no events")
+    return (await client.workflows.get(run).status(steps_limit=0)).events
 
 
-@app.plain_command("start")
-def start_command(
-    workflow: WorkflowName = None,
-    run_id: NewId = None,
+@workflows.client_command("start")
+async def start_run(
+    client: Client,
+    workflow: WorkflowName,
+    run_id: NewId | None = None,
     params: Params = None,
-    on_conflict: OnConflict = None,
-    deadline: Deadline = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
+    on_conflict: OnConflict = "error",
+    deadline_seconds: Deadline | None = None,
+) -> Report:
     """Start a run, and print its id."""
-    name, given = required(workflow, "WORKFLOW"), _json(params, "--params")
-    seconds = None if deadline is None else number(deadline, "--deadline-seconds")
-    policy: Any = on_conflict or "error"
-
-    async def start(client: Client) -> RunView:
-        made = await client.workflows.start(
-            name, given, id=run_id, on_conflict=policy, deadline_seconds=seconds
-        )
-        return await client.workflows.get(made.id).status()
-
-    made = ask(database, tenant, start, names=_OPTIONS)
-    if as_json:
-        print_json(made)
-    else:
-        print_lines([made.id])
+    started = await client.workflows.start(
+        workflow, params, id=run_id, on_conflict=on_conflict, deadline_seconds=deadline_seconds
+    )
+    made = await client.workflows.get(started.id).status()
+    return Report(made, made.id)
 
 
-@app.plain_command("send")
-def send_command(
-    run: RunId = None,
-    type_: EventType = None,
-    data: Data = None,
-    event_id: Annotated[
-        str | None,
-        Option(name="--id", metavar="ID", help="Id of the event; the run takes it once."),
-    ] = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
+async def _change(
+    client: Client, run: str, verb: Callable[[Run[Async]], Awaitable[object]], sentence: str
+) -> Report:
+    handle = client.workflows.get(run)
+    await verb(handle)
+    return Report(await handle.status(), f"{run} {sentence}")
+
+
+@workflows.client_command("send")
+async def send_event(
+    client: Client, run: RunId, kind: EventType, data: Data = None, event_id: EventId | None = None
+) -> Report:
     """Send an event to a run."""
-    kind, value = required(type_, "TYPE"), _json(data, "DATA")
-    _change(
-        lambda handle: handle.send_event(kind, value, id=event_id),
-        run,
-        database,
-        tenant,
-        said="has the event",
-        as_json=as_json,
+    return await _change(
+        client, run, lambda handle: handle.send_event(kind, data, id=event_id), "has the event"
     )
 
 
-@app.plain_command("pause")
-def pause_command(
-    run: RunId = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
-) -> None:
+@workflows.client_command("pause")
+async def pause_run(client: Client, run: RunId) -> Report:
     """Let a run start no step until it is resumed."""
-    _change(lambda handle: handle.pause(), run, database, tenant, said="is paused", as_json=as_json)
+    return await _change(client, run, lambda handle: handle.pause(), "is paused")
 
 
-@app.plain_command("resume")
-def resume_command(
-    run: RunId = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
-) -> None:
+@workflows.client_command("resume")
+async def resume_run(client: Client, run: RunId) -> Report:
     """Let a paused run go on."""
-    _change(lambda handle: handle.resume(), run, database, tenant, said="goes on", as_json=as_json)
+    return await _change(client, run, lambda handle: handle.resume(), "goes on")
 
 
-@app.plain_command("cancel")
-def cancel_command(
-    run: RunId = None,
-    compensate: Compensate = False,
-    yes: Yes = False,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
+@workflows.client_command("cancel")
+async def cancel_run(
+    client: Client, run: RunId, compensate: Compensate = False, yes: Yes = False
+) -> Report:
     """End a run at its next checkpoint; with --compensate its steps are undone first."""
-    confirm(f"cancel run {required(run, 'RUN')}?", yes=yes)
-    _change(
-        lambda handle: handle.cancel(compensate=compensate),
-        run,
-        database,
-        tenant,
-        said="is being cancelled",
-        as_json=as_json,
+    confirm(f"cancel run {run}?", yes=yes)
+    return await _change(
+        client, run, lambda handle: handle.cancel(compensate=compensate), "is being cancelled"
     )
 
 
-@app.plain_command("terminate")
-def terminate_command(
-    run: RunId = None,
-    yes: Yes = False,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
+@workflows.client_command("terminate")
+async def terminate_run(client: Client, run: RunId, yes: Yes = False) -> Report:
     """End a run at once. Nothing is undone."""
-    confirm(f"terminate run {required(run, 'RUN')}? Nothing is undone.", yes=yes)
-    _change(
-        lambda handle: handle.terminate(),
-        run,
-        database,
-        tenant,
-        said="is terminated",
-        as_json=as_json,
-    )
+    confirm(f"terminate run {run}? Nothing is undone.", yes=yes)
+    return await _change(client, run, lambda handle: handle.terminate(), "is terminated")
 
 
-@app.plain_command("restart")
-def restart_command(
-    run: RunId = None,
-    from_step: FromStep = None,
+def _plan_lines(plan: RestartPlan) -> list[str]:
+    """Which steps run again, and which effects happen again."""
+    return [
+        f"run again: {', '.join(plan.runs) or 'what its code calls'}",
+        f"effects happen again: {', '.join(plan.repeats) or 'none'}",
+        f"results are kept: {', '.join(plan.keeps) or 'none'}",
+    ]
+
+
+@workflows.client_command("restart")
+async def restart_run(
+    client: Client,
+    run: RunId,
+    from_step: FromStep | None = None,
     dry_run: DryRun = False,
     yes: Yes = False,
-    database: Database = None,
-    tenant: Tenant = None,
     as_json: Json = False,
-) -> None:
+) -> Report:
     """Start a run again: from its beginning and without its events, or from a step.
 
     Says first which steps run again, and which effects happen again; with --dry-run only that.
     Steps that were undone count as not done.
     """
-    which = required(run, "RUN")
-    position = "its beginning" if from_step is None else f"step {from_step}"
-
-    plan = restart_plan(database, tenant, which, from_step)
-    if not (as_json and not dry_run):
-        print_restart(plan, as_json=as_json)
+    handle = client.workflows.get(run)
+    plan = await handle.restart(from_step=from_step, dry_run=True)
+    assert plan is not None
+    lines = _plan_lines(plan)
     if dry_run:
-        return
-    confirm(f"restart run {which} from {position}?", yes=yes)
+        return Report(plan, *lines)
+    if not as_json:
+        print_lines(lines)
+    position = "its beginning" if from_step is None else f"step {from_step}"
+    confirm(f"restart run {run} from {position}?", yes=yes)
+    return await _change(
+        client, run, lambda handle: handle.restart(from_step=from_step), "starts again"
+    )
 
-    async def restart(handle: Run[Async]) -> None:
-        await handle.restart(from_step=from_step)
 
-    _change(restart, run, database, tenant, said="starts again", as_json=as_json)
-
-
-@app.plain_command("accept")
-def accept_command(
-    run: RunId = None,
-    yes: Yes = False,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
+@workflows.client_command("accept")
+async def accept_run(client: Client, run: RunId, yes: Yes = False) -> Report:
     """Let a diverged run go on with today's code from here.
 
     Its recorded steps are kept, and need not be asked for by the code any more. A step that has
     another name than its record runs again.
     """
-    which = required(run, "RUN")
     if not yes:
-        found = ask(database, tenant, lambda client: client.workflows.get(which).status())
-        click.echo(f"run {which}: {found.divergence or 'has not diverged'}", err=True)
-    confirm(f"accept today's code for run {which}? What is not recorded runs.", yes=yes)
-    _change(
-        lambda handle: handle.accept(),
-        run,
-        database,
-        tenant,
-        said="goes on with today's code",
-        as_json=as_json,
-    )
+        found = await client.workflows.get(run).status()
+        click.echo(f"run {run}: {found.divergence or 'has not diverged'}", err=True)
+    confirm(f"accept today's code for run {run}? What is not recorded runs.", yes=yes)
+    return await _change(client, run, lambda handle: handle.accept(), "goes on with today's code")
 
 
-@app.plain_command("check")
-def check_command(
-    workflow: OfWorkflow = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
+def _replay(**which: Any) -> Report:
+    """Replays stored runs against the code of the chosen app, and reports where they diverge. The
+    runs are those of --database, or else of the app's own."""
+    from tickwork.cli.run import load_app
+    from tickwork.facade.app import engine_of
+    from tickwork.workflow.replay import replay_runs, undeclared_workflows
+
+    target, at = CHOSEN_APP.get(), CONNECTION.get()
+    if target is None:
+        fail("--app is missing; give the app whose code replays the runs", code=EXIT_BAD_USAGE)
+    declared = engine_of(load_app(target)).registry.workflows
+    scope = scope_of()
+    if at.database is not None:
+        CHOSEN_APP.set(None)  # It has given its code and its tenant; the runs are elsewhere.
+
+    async def look(context: Context) -> tuple[list[ReplayedRun], list[str]]:
+        found = await replay_runs(context.store, context.scope, declared, **which)
+        return found, await undeclared_workflows(context.store, context.scope, declared)
+
+    found, others = with_context(look, scope=scope)
+    missing = f"which {target} does not declare: they wait until an app that declares it runs"
+    notes = [f"warning: there are running runs of workflow {name}, {missing}" for name in others]
+    has_diverged = any(run.divergence is not None for run in found)
+    code = EXIT_FAILED if has_diverged else 0
+    return Report(found, *_replayed(found), exit_code=code, notes=notes)
+
+
+def _divergence(run: ReplayedRun) -> str:
+    return run.divergence or "none"
+
+
+_replayed = columns(
+    *(("run", "id"), "workflow", "status", "steps", ("divergence", _divergence)),
+    none="there are no runs",
+)
+
+
+@workflows.plain_command("check", on_database=True)
+def check_runs(workflow: OfWorkflow | None = None) -> Report:
     """Check whether all running runs agree with the code of an app (--app), before a deploy.
 
     Replays them, runs no step and changes nothing. Exits with 1 if a run would diverge. With
     --database the runs are those of that database, not of the app's own.
     """
-    replay(database, tenant, as_json=as_json, workflow=workflow, is_running=True)
+    return _replay(workflow=workflow, is_running=True)
 
 
-@app.plain_command("replay")
-def replay_command(
-    run: RunId = None,
-    workflow: OfWorkflow = None,
-    limit: LimitText = None,
-    database: Database = None,
-    tenant: Tenant = None,
-    as_json: Json = False,
-) -> None:
+@workflows.plain_command("replay", on_database=True)
+def replay_stored(
+    run: RunId | None = None, workflow: OfWorkflow | None = None, limit: Limit = LISTED
+) -> Report:
     """Replay stored runs against the code of an app (--app), and report where they diverge.
 
     Runs no step and changes nothing. Exits with 1 if a run diverges. With --database the runs are
     those of that database, not of the app's own.
     """
-    most = whole_number(limit, "--limit", LISTED)
-    replay(database, tenant, as_json=as_json, workflow=workflow, run_id=run, limit=most)
-
-
-def _change(
-    verb: Callable[[Run[Async]], Awaitable[None]],
-    run: str | None,
-    database: str | None,
-    tenant: str | None,
-    *,
-    said: str,
-    as_json: bool,
-) -> None:
-    which = required(run, "RUN")
-
-    async def change(client: Client) -> RunView:
-        handle = client.workflows.get(which)
-        await verb(handle)
-        return await handle.status()
-
-    changed = ask(database, tenant, change, names=_OPTIONS)
-    if as_json:
-        print_json(changed)
-    else:
-        print_lines([f"{which} {said}"])
-
-
-def _json(text: str | None, option: str) -> Any:
-    import msgspec
-
-    if text is None:
-        return None
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
-        fail(f"{option}: is not JSON: {error}", code=EXIT_BAD_USAGE)
+    return _replay(workflow=workflow, run_id=run, limit=limit)
