@@ -130,7 +130,7 @@ class PostgresStore:
         self.stream = Stream(port)
         self.traces = Traces(port)
         self.endpoints = PostgresEndpoints(port, paths, Publisher(database, moment, sender))
-        self.entities = PostgresEntities(database, moment, queues, removal, counters)
+        self.entities = PostgresEntities(port, paths, database, moment, queues, removal, counters)
         self.shards = PostgresShards(database, moment, self.wakeups, layout)
         self.firings = Firings(port, paths)
         self.stats = PostgresStats(database, moment, queues, counters)

@@ -85,7 +85,7 @@ class SqliteStore:
         self.stream = Stream(port)
         self.traces = Traces(port)
         self.endpoints = SqliteEndpoints(port, paths, database)
-        self.entities = SqliteEntities(database)
+        self.entities = SqliteEntities(port, paths, database)
         self.shards = SqliteShards(database, layout)
         self.firings = Firings(port, paths)
         self.stats = SqliteStats(database)

@@ -1,4 +1,4 @@
-"""Entities on PostgreSQL: what calls read, and direct calls."""
+"""Entities on PostgreSQL: direct calls, and what they read first."""
 
 from __future__ import annotations
 
@@ -15,18 +15,16 @@ from tickwork.core.entity.call import (
 )
 from tickwork.core.entity.model import (
     SMALL_STORAGE_BYTES_MAX,
-    CallResult,
     EntityHead,
-    EntityRecord,
-    StorageSelection,
-    StorageValues,
 )
-from tickwork.core.limits import check_limit, check_message
+from tickwork.core.limits import check_message
 from tickwork.core.message.batch import REASON_DELETED
 from tickwork.core.model import NewMessage, Scope, State
 from tickwork.core.queue.stats import CounterName
 from tickwork.errors import NodeExpired
 from tickwork.store.ids import Moment, own_tenant
+from tickwork.store.nouns.entities import Entities
+from tickwork.store.nouns.hot_paths import HotPaths
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.messages.backlog import BacklogChange
@@ -34,8 +32,9 @@ from tickwork.store.postgres.messages.keys import Key
 from tickwork.store.postgres.messages.removal import AfterCommit, Removal, RemovedMessages
 from tickwork.store.postgres.queues import PostgresQueues
 from tickwork.store.shared.counters import CounterKey, Counters
-from tickwork.store.shared.entity_rows import bounds, head_of, record_of
+from tickwork.store.shared.entity_rows import head_of
 from tickwork.store.shared.group_commit import Coalescer
+from tickwork.store.steps import Port
 
 
 class _Entry(NamedTuple):
@@ -45,17 +44,20 @@ class _Entry(NamedTuple):
     message: NewMessage
 
 
-class PostgresEntities:
+class PostgresEntities(Entities):
     """Entities of a tenant. Direct calls of many callers are stored by one statement."""
 
     def __init__(
         self,
+        port: Port,
+        paths: HotPaths,
         database: Database,
         moment: Moment,
         queues: PostgresQueues,
         removal: Removal,
         counters: Counters,
     ) -> None:
+        super().__init__(port, paths)
         self._database = database
         self._moment = moment
         self._queues = queues
@@ -163,21 +165,6 @@ class PostgresEntities:
                 if is_claimed:
                     rows[numbers[call]]["state"] = State.CLAIMED
 
-    async def count_waiting(self, scope: Scope, queue: str, key: str) -> int:
-        queue_id, tenant = await self._queues.id_of(scope, queue), own_tenant(scope)
-        count: int = await self._database.run(
-            lambda connection: connection.fetchval(
-                SQL.count_waiting_calls, queue_id, tenant, key, WAITING_CALLS_MAX
-            )
-        )
-        return count
-
-    async def entered(self, scope: Scope, calls: Sequence[UUID]) -> dict[UUID, bool]:
-        found = await self._database.run(
-            lambda connection: connection.fetch(SQL.entered_call, own_tenant(scope), list(calls))
-        )
-        return {row["id"]: row["is_claimed"] for row in found}
-
     async def withdraw(self, scope: Scope, call: UUID) -> bool:
         async def work(connection: Connection) -> AfterCommit:
             found = await connection.fetch(SQL.withdrawable_call, own_tenant(scope), call)
@@ -219,47 +206,6 @@ class PostgresEntities:
         )
         return [_head(row) for row in found]
 
-    async def result(self, scope: Scope, entity: UUID, key: str) -> CallResult | None:
-        return (await self.head(scope, entity, key)).result
-
-    async def values(self, scope: Scope, entity: UUID, names: Sequence[str]) -> StorageValues:
-        return _values(
-            await self._database.run(
-                lambda connection: connection.fetch(
-                    SQL.entity_values, own_tenant(scope), entity, list(names)
-                )
-            )
-        )
-
-    async def listed(
-        self, scope: Scope, entity: UUID, selection: StorageSelection
-    ) -> StorageValues:
-        reverse = selection.reverse
-        statement = SQL.list_entity_storage_reversed if reverse else SQL.list_entity_storage
-        values = (own_tenant(scope), entity, *bounds(selection), selection.limit)
-        return _values(
-            await self._database.run(lambda connection: connection.fetch(statement, *values))
-        )
-
-    async def list(
-        self, scope: Scope, type_name: str, limit: int, *, prefix: str = "", after: str = ""
-    ) -> tuple[EntityRecord, ...]:
-        check_limit(limit)
-        first, _, end = bounds(StorageSelection(prefix=prefix))
-        values = (own_tenant(scope), type_name, first, end, after, limit)
-        found = await self._database.run(
-            lambda connection: connection.fetch(SQL.list_entities, *values)
-        )
-        return tuple(record_of(*row) for row in found)
-
-    async def count(self, scope: Scope, type_name: str, limit: int) -> int:
-        check_limit(limit)
-        values = (own_tenant(scope), type_name, limit)
-        entities: int = await self._database.run(
-            lambda connection: connection.fetchval(SQL.count_entities, *values)
-        )
-        return entities
-
     async def drain(self) -> None:
         await self._coalescer.drain()
 
@@ -287,8 +233,3 @@ def _head(row: Any) -> EntityHead:
     is_small = row["bytes"] is not None and row["bytes"] <= SMALL_STORAGE_BYTES_MAX
     values = dict(zip(names or (), stored or (), strict=True)) if is_small else None
     return head_of(*columns, values=values)
-
-
-def _values(rows: Sequence[Any]) -> StorageValues:
-    values = {row["name"]: row["value"] for row in rows if row["name"] is not None}
-    return StorageValues(rows[0]["changed_by"], values)

@@ -1,10 +1,10 @@
-"""Entities on SQLite: what calls read, and direct calls."""
+"""Entities on SQLite: direct calls, and what they read first."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -16,19 +16,17 @@ from tickwork.core.entity.call import (
     too_many_waiting,
 )
 from tickwork.core.entity.model import (
-    CallResult,
     EntityHead,
-    EntityRecord,
-    StorageSelection,
-    StorageValues,
 )
-from tickwork.core.limits import check_limit, check_message
+from tickwork.core.limits import check_message
 from tickwork.core.message.batch import REASON_DELETED
 from tickwork.core.model import NewMessage, Scope
 from tickwork.core.queue.stats import CounterName
 from tickwork.errors import NodeExpired
 from tickwork.store.ids import own_tenant
-from tickwork.store.shared.entity_rows import bounds, head_of, record_of
+from tickwork.store.nouns.entities import Entities
+from tickwork.store.nouns.hot_paths import HotPaths
+from tickwork.store.shared.entity_rows import head_of
 from tickwork.store.shared.group_commit import Coalescer
 from tickwork.store.sqlite.engine.counters import CountedMessages
 from tickwork.store.sqlite.engine.database import Database
@@ -37,6 +35,7 @@ from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages.queue_rows import find_queue
 from tickwork.store.sqlite.messages.removal import finish_removal, unblock
 from tickwork.store.sqlite.messages.rows import Times, Uuids
+from tickwork.store.steps import Port
 
 _STORAGE = msgspec.json.Decoder(dict[str, str])
 
@@ -49,10 +48,11 @@ class _Entry(NamedTuple):
     result_key: str | None
 
 
-class SqliteEntities:
+class SqliteEntities(Entities):
     """Entities of a tenant. Direct calls of many callers are stored by one piece of work."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, port: Port, paths: HotPaths, database: Database) -> None:
+        super().__init__(port, paths)
         self._database = database
         # One at a time, so that the calls of a process are stored in order.
         self._entries: Coalescer[_Entry, Entered] = Coalescer(self._enter)
@@ -84,29 +84,6 @@ class SqliteEntities:
 
         return self._database.write(work, rows=len(entries))
 
-    async def count_waiting(self, scope: Scope, queue: str, key: str) -> int:
-        tenant = own_tenant(scope)
-
-        def work(transaction: Transaction) -> int:
-            found = find_queue(transaction, scope, queue)
-            asked = (found.id, tenant, key, WAITING_CALLS_MAX)
-            (count,) = transaction.execute(SQL.count_waiting_calls, asked).fetchone()
-            return int(count)
-
-        return await self._database.read(work)
-
-    async def entered(self, scope: Scope, calls: Sequence[UUID]) -> dict[UUID, bool]:
-        tenant = own_tenant(scope)
-
-        def work(transaction: Transaction) -> dict[UUID, bool]:
-            found = {
-                call: transaction.execute(SQL.entered_call, (tenant, call.bytes)).fetchone()
-                for call in calls
-            }
-            return {call: bool(row[0]) for call, row in found.items() if row is not None}
-
-        return await self._database.read(work)
-
     async def withdraw(self, scope: Scope, call: UUID) -> bool:
         values = (own_tenant(scope), call.bytes)
 
@@ -126,47 +103,6 @@ class SqliteEntities:
         return self._database.read(
             lambda transaction: [_head(transaction, *values) for values in asked]
         )
-
-    async def result(self, scope: Scope, entity: UUID, key: str) -> CallResult | None:
-        return (await self.head(scope, entity, key)).result
-
-    async def values(self, scope: Scope, entity: UUID, names: Sequence[str]) -> StorageValues:
-        asked = msgspec.json.encode(names).decode()
-        values = (own_tenant(scope), entity.bytes, asked)
-        return await self._database.read(
-            lambda transaction: _values(transaction.execute(SQL.entity_values, values).fetchall())
-        )
-
-    async def listed(
-        self, scope: Scope, entity: UUID, selection: StorageSelection
-    ) -> StorageValues:
-        reverse = selection.reverse
-        statement = SQL.list_entity_storage_reversed if reverse else SQL.list_entity_storage
-        limit = -1 if selection.limit is None else selection.limit  # -1 is none.
-        values = (own_tenant(scope), entity.bytes, *bounds(selection), limit)
-        return await self._database.read(
-            lambda transaction: _values(transaction.execute(statement, values).fetchall())
-        )
-
-    async def list(
-        self, scope: Scope, type_name: str, limit: int, *, prefix: str = "", after: str = ""
-    ) -> tuple[EntityRecord, ...]:
-        check_limit(limit)
-        first, _, end = bounds(StorageSelection(prefix=prefix))
-        values = (own_tenant(scope), type_name, first, end, after, limit)
-
-        def work(transaction: Transaction) -> tuple[EntityRecord, ...]:
-            return tuple(map(_record, transaction.execute(SQL.list_entities, values)))
-
-        return await self._database.read(work)
-
-    async def count(self, scope: Scope, type_name: str, limit: int) -> int:
-        check_limit(limit)
-        values = (own_tenant(scope), type_name, limit)
-        (entities,) = await self._database.read(
-            lambda transaction: transaction.execute(SQL.count_entities, values).fetchone()
-        )
-        return int(entities)
 
 
 def _enter(transaction: Transaction, queue: UUID, entry: _Entry) -> Entered | Exception:
@@ -188,7 +124,7 @@ def _enter(transaction: Transaction, queue: UUID, entry: _Entry) -> Entered | Ex
     assert m.key is not None
     if not is_claimed:
         unblock(transaction, [(queue_id, tenant, m.key)])
-        (is_claimed,) = transaction.execute(SQL.entered_call, (tenant, m.id.bytes)).fetchone()
+        (_, is_claimed) = transaction.execute(SQL.entered_call, (tenant, m.id.bytes)).fetchone()
     stored = entered_message(
         tenant,
         queue,
@@ -227,17 +163,3 @@ def delete_calls_of_dead_nodes(transaction: Transaction, limit: int) -> int:
     removed = transaction.execute(SQL.delete_calls_of_dead_nodes, values).fetchall()
     finish_removal(transaction, removed, CounterName.PURGED, REASON_DELETED)
     return len(removed)
-
-
-def _record(row: tuple[Any, ...]) -> EntityRecord:
-    *named, alarm_at, schedules, created_at, updated_at = row
-    at = None if alarm_at is None else from_microseconds(alarm_at)
-    created, updated = from_microseconds(created_at), from_microseconds(updated_at)
-    type_name, key, size, version = named
-    return record_of(type_name, key, size, version, at, schedules, created, updated)
-
-
-def _values(rows: Sequence[tuple[Any, ...]]) -> StorageValues:
-    changed_by = rows[0][0]
-    values = {name: value for _, name, value in rows if name is not None}
-    return StorageValues(None if changed_by is None else UUID(bytes=changed_by), values)

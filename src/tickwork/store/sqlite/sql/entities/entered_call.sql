@@ -1,2 +1,2 @@
 -- Whether the node of a direct call has claimed it.
-SELECT state = 'claimed' FROM tickwork_messages WHERE tenant = ?1 AND id = ?2 AND caller IS NOT NULL
+SELECT id, state = 'claimed' AS is_claimed FROM tickwork_messages WHERE tenant = ?1 AND id = ?2 AND caller IS NOT NULL

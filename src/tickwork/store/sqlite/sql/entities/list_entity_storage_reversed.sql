@@ -8,6 +8,6 @@ LEFT JOIN (
     WHERE tenant = ?1 AND entity_id = ?2 AND name >= ?3 AND (?4 IS NULL OR name > ?4)
         AND (?5 IS NULL OR name < ?5)
     ORDER BY name DESC
-    LIMIT ?6
+    LIMIT coalesce(?6, -1)
 ) AS s
 ORDER BY s.name DESC
