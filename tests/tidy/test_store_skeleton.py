@@ -20,6 +20,7 @@ MODULES: dict[Path, Listed] = {
         "tells which URLs name one database; SQLite compares files": ("engine/identity",),
         "counts a backlog in stripes, to avoid a hot row": ("messages/backlog",),
         "locks the rows of keys; SQLite has one writer": ("messages/keys",),
+        "caches what sends read; SQLite reads it in their transaction": ("messages/subscriptions",),
     },
     SQLITE: {
         "SQLite runs in this process: a file, connections, a writer thread": (

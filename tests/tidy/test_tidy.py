@@ -100,7 +100,6 @@ STANDALONE = {
     "tickwork.store.sqlite.endpoints.publish": "the stores have one skeleton",
     "tickwork.store.sqlite.engine.wakeups": "the stores have one skeleton",
     "tickwork.store.sqlite.messages.dead_copies": "the stores have one skeleton",
-    "tickwork.store.sqlite.messages.subscriptions": "the stores have one skeleton",
     "tickwork.store.sqlite.queues": "the stores have one skeleton",
     "tickwork.store.postgres.nodes": "the stores have one skeleton",
     "tickwork.engine.process": "what only a process of its own needs",

@@ -92,7 +92,7 @@ class PostgresStore:
         port = AsyncpgPort(database, moment, self.wakeups)
         self.tenants = Tenants(port, moment)
         self.queues = queues = PostgresQueues(port, database, moment)
-        self.subscriptions = PostgresSubscriptions(database, moment, queues)
+        self.subscriptions = PostgresSubscriptions(port, database, moment)
         self._sender = sender = Sender(
             database, moment, queues, self.subscriptions, self.wakeups, counters, bury_copies
         )

@@ -22,6 +22,7 @@ from tickwork.store.nouns.requests import Requests
 from tickwork.store.nouns.secrets import Secrets
 from tickwork.store.nouns.sessions import Sessions
 from tickwork.store.nouns.stream import Stream
+from tickwork.store.nouns.subscriptions import Subscriptions
 from tickwork.store.nouns.tenants import Tenants
 from tickwork.store.nouns.traces import Traces
 from tickwork.store.ports.sqlite import SqlitePort
@@ -39,7 +40,6 @@ from tickwork.store.sqlite.hot_paths import SqliteHotPaths
 from tickwork.store.sqlite.messages.batches import SqliteBatches
 from tickwork.store.sqlite.messages.messages import SqliteMessages
 from tickwork.store.sqlite.messages.progress import SqliteProgress
-from tickwork.store.sqlite.messages.subscriptions import SqliteSubscriptions
 from tickwork.store.sqlite.nodes import SqliteNodes
 from tickwork.store.sqlite.pruner import SqlitePruner
 from tickwork.store.sqlite.queues import SqliteQueues
@@ -72,7 +72,7 @@ class SqliteStore:
         self.progress = SqliteProgress(database)
         self.dead_letters = DeadLetters(port, paths)
         self.batches = SqliteBatches(port, database)
-        self.subscriptions = SqliteSubscriptions(database)
+        self.subscriptions = Subscriptions(port)
         self.schedules = SqliteSchedules(database, layout)
         self.calendars = Calendars(port)
         self.secrets = Secrets(port)

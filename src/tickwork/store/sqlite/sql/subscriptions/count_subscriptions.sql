@@ -1,2 +1,2 @@
 -- How many subscriptions a tenant has, or the system.
-SELECT count(*) FROM tickwork_subscriptions WHERE coalesce(tenant, '') = coalesce(?1, '')
+SELECT count(*) AS count FROM tickwork_subscriptions WHERE coalesce(tenant, '') = coalesce(?1, '')
