@@ -229,8 +229,18 @@ def _bodies(properties: Properties) -> Iterator[tuple[str, Make]]:
     yield "not UTF-8", lambda: b'{"a":"' + b"\xff" * BYTES_MAX + b'"}'
     yield "a wide number", lambda: b'{"a":' + b"9" * BYTES_MAX + b"}"
     yield "a wide fraction", lambda: b'{"a":0.' + b"9" * BYTES_MAX + b"}"
+    yield "slow numbers", lambda: b'{"a":' + _list(b"1e308") + b"}"
+    yield "halves", lambda: b'{"a":' + _list(b"1e23") + b"}"
+    yield "long numbers", lambda: b'{"a":' + _list(b"9007199254740992.99999") + b"}"
+    yield "a NUL among numbers", lambda: b'{"a":["\\u0000",' + _list(b"0")[1:] + b"}"
+    yield "NUL below a long name", _nul_below
+    yield "NUL in lists", lambda: b'["\\u0000",' + _list(b'["a"]')[1:350_000] + b"]"
     if "rrule" in properties:
         yield from _timings()
+
+
+def _nul_below() -> bytes:
+    return b'{"' + b"a" * 400_000 + b'":[' + b'"\\u0000",' * 50_000 + b"0]}"
 
 
 def _timings() -> Iterator[tuple[str, Make]]:

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
+from litestar._parsers import parse_query_string
 
 from tests.attacks.hostile import RARE_RULES, Attack, attacks, routes
 from tests.attacks.loop_holds import LoopHolds, loop_holds
@@ -222,6 +223,91 @@ def test_a_value_that_is_too_large_is_not_searched() -> None:
     took_seconds, begin = time.thread_time() - begin, time.thread_time()
     encode_json(value)
     assert took_seconds < (time.thread_time() - begin) * 0.7
+
+
+BODIES_FOUND = (
+    "slow numbers",
+    "halves",
+    "long numbers",
+    "a NUL among numbers",
+    "NUL below a long name",
+    "NUL in lists",
+)
+"""Bodies that held the loop for 100 ms to minutes, without a key: msgspec takes 25 µs for 1e308."""
+
+
+@pytest.mark.one_store("sqlite")
+async def test_no_body_that_held_the_loop_before_does_again(http: httpx.AsyncClient) -> None:
+    document = (await http.get("/openapi.json")).json()
+    (route,) = (one for one in routes(document) if (one.method, one.path) == ("POST", "/v1/events"))
+    http.headers.pop("Authorization")
+    sign_in = route._replace(path="/v1/session")
+    found = [one for one in attacks(sign_in, {}) if one.name in BODIES_FOUND]
+    assert len(found) == len(BODIES_FOUND)
+    await judge_all(http, found)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "status"),
+    [
+        ("1e308", 413),
+        ("1E+0308", 413),
+        ("1e-320", 413),
+        ("1e23", 413),
+        ("9" * 400, 413),
+        ("18014398509482010.0001", 413),
+        ("12345678901234567.9e9", 413),
+        ("0.00012345678901234567", 422),
+        ("-1234567.8901234567", 422),
+        ("18446744073709551615", 422),
+        ('"9' + "9" * 500 + '"', 422),
+        ('"3fe9000a1e123"', 422),
+        ('"a\\"1e308\\\\"', 422),
+    ],
+)
+@pytest.mark.one_store("sqlite")
+async def test_numbers_that_are_slow_to_parse_are_few(
+    http: httpx.AsyncClient, numbers: str, status: int
+) -> None:
+    content = f'{{"body":[{",".join([numbers] * (900_000 // len(numbers)))}]}}'
+    answer = await http.post("/v1/queues/q/messages", content=content, headers=JSON)
+    # What is parsed is too large for a message.
+    assert answer.status_code == status, answer.text[:200]
+
+
+@pytest.mark.one_store("sqlite")
+async def test_some_slow_numbers_are_data(http: httpx.AsyncClient) -> None:
+    await http.put("/v1/queues/q", json={})
+    sent = [1e308, 5e-324, 1e23, 123456789012345678901234567890, 0.1] * 40
+    made = await http.post("/v1/queues/q/messages", json={"body": sent})
+    assert made.status_code == 201
+    stored = await http.get(f"/v1/messages/{made.json()['id']}")
+    assert stored.json()["body"] == sent
+
+
+@pytest.mark.parametrize("quoted", ["\\", '\\"', "\\1"])
+@pytest.mark.one_store("sqlite")
+async def test_a_cookie_does_not_hold_the_loop(http: httpx.AsyncClient, quoted: str) -> None:
+    """The Python that we run on may need a minute to read it (CVE-2024-7592)."""
+    http.headers.pop("Authorization")
+    async with loop_holds() as holds:
+        for number in range(ATTEMPTS):  # Each is another one: the last ones may be remembered.
+            cookie = {"Cookie": f'{number}="{quoted * (60_000 // len(quoted))}"; a=b'}
+            answer, seconds = await holds.during(http.get("/v1/queues", headers=cookie))
+            assert answer.status_code == 401
+            assert seconds <= HOLD_SECONDS_MAX
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/docs", "/v1/queues"])
+@pytest.mark.one_store("sqlite")
+async def test_parameters_are_few(http: httpx.AsyncClient, path: str) -> None:
+    """Litestar keeps those of the last 1,024 requests: a gigabyte, without a key."""
+    kept = parse_query_string.cache_info().currsize
+    for number in range(3):
+        answer = await http.get(f"{path}?{number}{'&a=' * 15_000}")
+        assert answer.status_code == 400
+        assert "more than 100 parameters" in answer.json()["detail"]
+    assert parse_query_string.cache_info().currsize == kept
 
 
 async def test_look_alikes_without_a_key_do_not_hold_the_loop(http: httpx.AsyncClient) -> None:

@@ -26,6 +26,7 @@ NESTING_MAX = 100
 _BYTES = (bytes, bytearray, memoryview)
 _CONTAINERS = frozenset({dict, list, tuple})
 _WITHOUT_FLOATS = (str, int, NoneType, msgspec.Raw)
+_ALWAYS_FINITE = frozenset({str, int, bool, NoneType, msgspec.Raw})
 
 GivenContentType = ContentType | Literal["json", "text", "bytes"]
 """A content type as callers may give it."""
@@ -81,6 +82,12 @@ def decode_body(body: bytes, content_type: ContentType) -> Any:
             return body.decode("utf-8")
         case ContentType.BYTES:
             return body
+
+
+def body_in_json(body: bytes, content_type: ContentType) -> Any:
+    """A body to be sent as a part of JSON. One that is JSON stays as it is: to decode a hundred of
+    them, and encode them again, holds the event loop for half a second."""
+    return msgspec.Raw(body) if content_type is _JSON else decode_body(body, content_type)
 
 
 def shown_body(body: bytes, content_type: ContentType) -> Any:
@@ -161,6 +168,8 @@ def _has_equal_keys(value: object) -> bool:
                 return True
     elif kind is list or kind is tuple:
         assert isinstance(value, list | tuple)
+        if _CONTAINERS.isdisjoint(map(type, value)):
+            return False  # Half a million numbers are looked through in 5 ms, and below in 30.
         for inner in value:
             if type(inner) in _CONTAINERS and _has_equal_keys(inner):
                 return True
@@ -183,6 +192,8 @@ def _non_finite(value: object, plain: Callable[[Any], Any]) -> tuple[float, list
     if type(value) is dict:
         inner = value.items()
     elif type(value) is list or type(value) is tuple:
+        if _ALWAYS_FINITE.issuperset(map(type, value)):
+            return None  # Two hundred thousand of them are looked through in 3 ms, below in 80.
         inner = enumerate(value)
     else:
         known = msgspec.to_builtins(value, builtin_types=(msgspec.Raw,), enc_hook=plain)
@@ -211,6 +222,13 @@ def marks_outside_texts(encoded: bytes) -> bytes:
         encoded = encoded.replace(b"\\\\", b"").replace(b'\\"', b"")
     marks = encoded.translate(None, _NO_QUOTED_MARKS)
     return b"".join(marks.split(b'"')[::2])
+
+
+def without_texts(encoded: bytes) -> bytes:
+    """JSON with all texts empty."""
+    if b"\\" in encoded:
+        encoded = encoded.replace(b"\\\\", b"").replace(b'\\"', b"")
+    return b'""'.join(encoded.split(b'"')[::2])
 
 
 def _is_too_deep(encoded: bytes) -> bool:
