@@ -320,6 +320,54 @@ async def test_look_alikes_without_a_key_do_not_hold_the_loop(http: httpx.AsyncC
     assert sum("did you mean 'key'?" in error["message"] for error in errors) == NEAR_NAMES_MAX
 
 
+async def test_fires_of_a_distant_time_are_computed_beside_the_loop(
+    http: httpx.AsyncClient,
+) -> None:
+    """One request for the fires of the year 8900 held the loop for minutes."""
+    await http.put("/v1/queues/q", json={})
+    target = {"type": "queue", "queue": "q"}
+    daily = {"daily_time": "08:00", "timezone": "Europe/Berlin", "target": target}
+    made = await http.post("/v1/schedules", json=[{**daily, "max_firings": 5_000_000}] * 20)
+    assert made.status_code == 201, made.text
+    spread = {"cron_expr": "* * * * *", "fire_window_seconds": 86_400, "target": target}
+    one = (await http.post("/v1/schedules", json=spread)).json()["id"]
+    paths = {
+        "/v1/upcoming?since=8900-01-01T00:00:00Z": 422,
+        "/v1/upcoming?limit=1000": 200,
+        f"/v1/schedules/{one}/upcoming?limit=1000": 200,
+    }
+    async with loop_holds() as holds:
+        for path, status in paths.items():
+            answer, seconds = await holds.during(http.get(path))
+            assert answer.status_code == status, answer.text[:200]
+            assert seconds <= HOLD_SECONDS_MAX, path
+    await http.patch(f"/v1/schedules/{one}", json={"fire_window_seconds": None})
+
+
+@pytest.mark.one_store("sqlite")
+async def test_bodies_are_sent_as_they_are_stored(http: httpx.AsyncClient) -> None:
+    """Each was decoded and encoded again: a hundred of many parts held the loop for 0.5 s."""
+    await http.put("/v1/queues/q", json={"max_retries": 0})
+    body = [{}] * 29_000
+    for _ in range(60):
+        await http.post("/v1/queues/q/messages", json={"body": body})
+    pull = {"batch_size": 100, "visibility_timeout_ms": 600_000}
+    path, parts = "/v1/queues/q/messages", list[float]()
+    async with loop_holds() as holds:
+        listed, seconds = await holds.during(http.get(f"{path}?limit=1000"))
+        parts.append(seconds)
+        pulled, seconds = await holds.during(http.post(f"{path}/pull", json=pull))
+        parts.append(seconds)
+        leases = [message["lease_id"] for message in pulled.json()["messages"]]
+        await http.post(f"{path}/ack", json={"retries": leases})
+        letters, seconds = await holds.during(http.get("/v1/queues/q/dead?limit=1000"))
+        parts.append(seconds)
+    assert len(leases) == 60
+    for answer in (listed, letters):
+        assert answer.json()["items"][-1]["body"] == body
+    assert max(parts) <= HOLD_SECONDS_MAX, parts
+
+
 async def test_many_rare_rules_are_checked_beside_the_loop(http: httpx.AsyncClient) -> None:
     target = {"type": "queue", "queue": "q"}
     await http.put("/v1/queues/q", json={})

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from tickwork.core.answers.ids import Prefix, optional_id, public_id
-from tickwork.core.message.body import decode_body
+from tickwork.core.message.body import body_in_json
 from tickwork.core.message.dead_letter import DeadGroup, DeadLetter, Resolution
 from tickwork.core.model import ContentType
 
@@ -56,7 +56,7 @@ class DeadLetterAnswer(Struct, frozen=True, kw_only=True):
             "replayed_as": optional_id(Prefix.MESSAGE, letter.replayed_as),
             "batch_id": optional_id(Prefix.BATCH, letter.batch_id),
             "schedule_id": optional_id(Prefix.SCHEDULE, letter.schedule_id),
-            "body": decode_body(letter.body, letter.content_type),
+            "body": body_in_json(letter.body, letter.content_type),
         }
         same = {name: getattr(letter, name) for name in cls.__struct_fields__ if name not in own}
         return cls(**own, **same)

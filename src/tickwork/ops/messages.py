@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, NamedTuple
 from uuid import UUID
@@ -10,7 +10,7 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from tickwork.core.answers.ids import Prefix, spellings
-from tickwork.core.message.body import decode_body
+from tickwork.core.message.body import body_in_json, decode_body
 from tickwork.core.message.dead_letter import Death, read_death
 from tickwork.core.message.message_list import LOOKED_AT_MAX, MessagePosition, MessageSelection
 from tickwork.core.model import SYSTEM, ContentType, Message, State
@@ -84,12 +84,14 @@ class StoredMessage(Struct, frozen=True, kw_only=True):
 
 
 async def show_message(
-    context: Context, message_id: UUID, *, queue: str | None = None
+    context: Context, message_id: UUID, *, queue: str | None = None, as_json: bool = False
 ) -> StoredMessage:
-    """Returns one message as users see it; raises `NotFound` if there is none."""
+    """Returns one message as users see it; raises `NotFound` if there is none. With `as_json` its
+    body is one to be sent as a part of JSON."""
     found = await get_message(context, message_id, queue=queue)
     names = {stored.id: stored.name for stored in await context.store.queues.list(context.scope)}
-    (shown,) = await _shown_all(context.store, (found,), names.get(found.queue_id, queue or ""))
+    name = names.get(found.queue_id, queue or "")
+    (shown,) = await _shown_all(context.store, (found,), name, as_json=as_json)
     return shown
 
 
@@ -107,8 +109,10 @@ async def list_messages(
     *,
     limit: int,
     after: MessagePosition | None = None,
+    as_json: bool = False,
 ) -> ListedMessages:
-    """Returns the selected messages of a queue after a position, as users see them.
+    """Returns the selected messages of a queue after a position, as users see them. With `as_json`
+    their bodies are to be sent as a part of JSON.
 
     A page may be short, or empty, and have a next one: where few messages match a filter, it looks
     at `LOOKED_AT_MAX` of them.
@@ -117,7 +121,8 @@ async def list_messages(
     found = await context.store.messages.list(
         context.scope, queue, selection, limit, after=after, looked_at_max=LOOKED_AT_MAX
     )
-    return ListedMessages(await _shown_all(context.store, found.messages, queue), found.next)
+    shown = await _shown_all(context.store, found.messages, queue, as_json=as_json)
+    return ListedMessages(shown, found.next)
 
 
 async def _spelled(context: Context, queue: str, selection: MessageSelection) -> MessageSelection:
@@ -199,21 +204,28 @@ def shown_state(message: Message, now: datetime) -> str:
 
 
 async def _shown_all(
-    store: Store, found: Sequence[Message], queue: str
+    store: Store, found: Sequence[Message], queue: str, *, as_json: bool = False
 ) -> tuple[StoredMessage, ...]:
     now, nodes = await store.now(), dict[UUID, str]()
     if any(message.holder is not None for message in found):
         nodes = {node.id: node.name for node in await store.nodes.list(SYSTEM)}
-    return tuple(_shown(message, queue, now, nodes) for message in found)
+    body_of = body_in_json if as_json else decode_body
+    return tuple(_shown(message, queue, now, nodes, body_of) for message in found)
 
 
-def _shown(message: Message, queue: str, now: datetime, nodes: Mapping[UUID, str]) -> StoredMessage:
+def _shown(
+    message: Message,
+    queue: str,
+    now: datetime,
+    nodes: Mapping[UUID, str],
+    body_of: Callable[[bytes, ContentType], Any],
+) -> StoredMessage:
     return StoredMessage(
         id=message.id,
         tenant=message.tenant,
         queue=queue,
         state=shown_state(message, now),
-        body=decode_body(message.body, message.content_type),
+        body=body_of(message.body, message.content_type),
         content_type=message.content_type,
         type=message.type,
         key=message.key,

@@ -263,7 +263,9 @@ async def list_messages(
     async def read(
         count: int, after: MessagePosition | None
     ) -> Listed[messages.StoredMessage, MessagePosition]:
-        found = await messages.list_messages(context, queue, selection, limit=count, after=after)
+        found = await messages.list_messages(
+            context, queue, selection, limit=count, after=after, as_json=True
+        )
         return Listed(found.messages, found.next)
 
     return await read_filtered(read, limit, after, MessageAnswer.of)
@@ -282,7 +284,8 @@ async def get_queue_message(
     """Returns one message that is not settled yet."""
     queues.check_visible(queue)
     wanted = read_path_id(Prefix.MESSAGE, message_id, "message")
-    return MessageAnswer.of(await messages.show_message(context, wanted, queue=queue))
+    found = await messages.show_message(context, wanted, queue=queue, as_json=True)
+    return MessageAnswer.of(found)
 
 
 @operation(
@@ -297,7 +300,7 @@ async def get_message(
 ) -> MessageAnswer:
     """Returns one message that is not settled yet, in whatever queue it is."""
     wanted = read_path_id(Prefix.MESSAGE, message_id, "message")
-    return MessageAnswer.of(await messages.show_message(context, wanted))
+    return MessageAnswer.of(await messages.show_message(context, wanted, as_json=True))
 
 
 @operation(

@@ -17,7 +17,7 @@ from tickwork.core.access import Caller, Permission
 from tickwork.core.answers.ids import Prefix, optional_id, public_id
 from tickwork.core.fields import Reader, shown
 from tickwork.core.limits import DELAY_SECONDS_MAX, LEASE_SECONDS_MAX
-from tickwork.core.message.body import decode_body
+from tickwork.core.message.body import body_in_json
 from tickwork.core.model import ContentType, Message
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops import pull, queues
@@ -277,7 +277,7 @@ def _pulled(message: Message, lease_id: str) -> PulledMessage:
     return PulledMessage(
         id=public_id(Prefix.MESSAGE, message.id),
         lease_id=lease_id,
-        body=decode_body(message.body, message.content_type),
+        body=body_in_json(message.body, message.content_type),
         attempts=message.attempts + 1,
         timestamp_ms=int(message.sent_at.timestamp() * 1000),
         metadata=metadata,

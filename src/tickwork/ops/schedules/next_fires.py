@@ -3,7 +3,9 @@ give."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from heapq import heappop, heappush, merge
 from itertools import islice
@@ -12,6 +14,7 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
+from tickwork import clock
 from tickwork.core import when
 from tickwork.core.answers.ids import GivenId
 from tickwork.core.limits import LIST_LIMIT_MAX
@@ -38,6 +41,9 @@ UPCOMING_LIMIT = 10
 EARLIER_SCHEDULES_MAX = 1_000
 """Maximum number of schedules to compute that are due before the first fire to list: overdue ones
 while no scheduler runs, or those due before `since`."""
+
+COMPUTE_SECONDS_MAX = 2.0
+"""Seconds of processor time that computing the fires of one call may take."""
 
 PLANNED_MAX = 10_000
 """Maximum number of slots to read that are messages and not due yet."""
@@ -83,13 +89,20 @@ async def upcoming(
         if instant is not None and instant.tzinfo is None:
             raise InvalidInput([FieldError(name, "must have an offset, such as +00:00")])
     now = await context.store.now()
+    budget = _Budget()
+
+    async def soonest(found: Sequence[Schedule]) -> tuple[UpcomingFire, ...]:
+        rules = await _rules_of(context.store, found)
+        # In a thread: slots of a century hence, or spread over a day, take longer than other
+        # requests should wait.
+        return await asyncio.to_thread(_soonest, found, rules, now, limit, since, budget)
+
     if reference is not None:
         found = [await get_schedule(context, reference)]
         planned = await context.store.firings.planned_of(context.scope, found, now)
         if found[0].status is not ScheduleStatus.ACTIVE:
             planned = ()
-        fires = _soonest(found, await _rules_of(context.store, found), now, limit, since)
-        merged = merge(_planned(planned, since), fires, key=lambda fire: fire.due_at)
+        merged = merge(_planned(planned, since), await soonest(found), key=lambda fire: fire.due_at)
         return UpcomingFires(_until(tuple(islice(merged, limit)), until))
     selection = ScheduleSelection(order=ScheduleOrder.NEXT_DUE, before=until, owner=owner)
     # Those before `since` are few: slots are planned for the next seconds.
@@ -101,9 +114,7 @@ async def upcoming(
     start = now if since is None else max(now, since)
     while True:
         page = await list_schedules(context, selection, limit=size)
-        more = _until(
-            _soonest(page, await _rules_of(context.store, page), now, limit, since), until
-        )
+        more = _until(await soonest(page), until)
         fires = tuple(islice(merge(fires, more, key=lambda fire: fire.due_at), limit))
         if len(page) < size or (len(fires) == limit and _is_due_by(page[-1], fires[-1])):
             return UpcomingFires(fires, truncated)
@@ -113,6 +124,28 @@ async def upcoming(
         if earlier >= EARLIER_SCHEDULES_MAX and not truncated and _is_due_until(page[-1], start):
             truncated, size = True, limit
             selection = structs.replace(selection, after=None, due_from=start)
+
+
+class _Budget:
+    """The processor time that the fires of one call may take."""
+
+    def __init__(self) -> None:
+        self._used_seconds = 0.0
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Counts the time of this thread, also that of an error."""
+        began = clock.thread_seconds()
+        try:
+            yield
+        finally:
+            self._used_seconds += clock.thread_seconds() - began
+
+    def check(self) -> None:
+        """Raises `InvalidInput` if it is used up."""
+        if self._used_seconds > COMPUTE_SECONDS_MAX:
+            fault = "takes too long to compute for so many schedules; give an earlier time"
+            raise InvalidInput([FieldError("since", f"{fault}, or ask for one schedule")])
 
 
 def _planned(slots: Sequence[PlannedSlot], since: datetime | None) -> tuple[UpcomingFire, ...]:
@@ -156,11 +189,16 @@ def _soonest(
     now: datetime,
     limit: int,
     since: datetime | None,
+    budget: _Budget,
 ) -> tuple[UpcomingFire, ...]:
     """Merges the next slots of the schedules, computing no more of each than it needs."""
-    slots = [
-        next_slots(schedule, rules[schedule.id], now, 1, since=since) for schedule in schedules
-    ]
+
+    def computed(schedule: Schedule, count: int) -> tuple[datetime, ...]:
+        budget.check()
+        with budget.counted():
+            return next_slots(schedule, rules[schedule.id], now, count, since=since)
+
+    slots = [computed(schedule, 1) for schedule in schedules]
     asked = [1] * len(schedules)
     heap: list[tuple[datetime, int, int]] = []
 
@@ -179,7 +217,7 @@ def _soonest(
         fires.append(UpcomingFire(schedule.id, schedule.name, slot, due_at, zone, schedule.tenant))
         if position + 1 == asked[index]:
             asked[index] = min(asked[index] * 4, limit)
-            slots[index] = next_slots(schedule, rules[schedule.id], now, asked[index], since=since)
+            slots[index] = computed(schedule, asked[index])
         push(index, position + 1)
     return tuple(fires)
 
@@ -211,7 +249,9 @@ def next_slots(
         max(start - spread_max(rule), planned),
         structs.replace(rule, max_firings=None),
     )
-    fired = schedule.fired + when.count_between(unbounded, max(now, planned), first)
+    fired = schedule.fired
+    if rule.max_firings is not None:  # Nothing else needs it, and it takes a second for a century.
+        fired += when.count_between(unbounded, max(now, planned), first)
     passed = when.count_between(unbounded, first, max(start, first))
     slots = when.slots_between(rule, first, far, fired=fired, limit=limit + passed)
     return tuple(islice((slot for slot in slots if when.due_at(rule, slot) > start), limit))
