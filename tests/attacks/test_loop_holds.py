@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from contextlib import suppress
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -17,22 +16,20 @@ import pytest
 from litestar._parsers import parse_query_string
 
 from tests.attacks.hostile import RARE_RULES, Attack, attacks, routes
-from tests.attacks.loop_holds import LoopHolds, loop_holds
+from tests.attacks.loop_holds import (
+    HOLD_SECONDS_MAX,
+    LoopHolds,
+    hold_seconds_max,
+    loop_holds,
+)
 from tests.kit.process import Children
 from tickwork.core.entity.call import encode_value
 from tickwork.core.fields import FAULTS_MAX, NEAR_NAMES_MAX
 from tickwork.core.message.body import encode_json
 from tickwork.errors import InvalidInput
 
-HOLD_SECONDS_MAX = 0.05
-"""Seconds of processor time that one request may hold the loop."""
-
-DECODE_RATIO_MAX = 3
-"""A hold of so many times the bare decoding of the body counts as short, too: the machine of the
-tests is shared, and what takes 30 ms on a quiet one may take 60."""
-
-ATTEMPTS = 3
-"""Number of requests of which the quickest counts: other processes take the cache and the core."""
+ATTEMPTS = 5
+"""Number of requests of which one has to be quick: other processes take the cache and the core."""
 
 SAMPLE_STEP = 11
 """Of so many attacks on a route `make test` runs one, others for each route."""
@@ -43,17 +40,9 @@ PARTS = 12
 JSON = {"Content-Type": "application/json"}
 
 
-def decode_seconds(content: bytes | None) -> float:
-    """Processor time that the bare decoding of a body takes now."""
-    begin = time.thread_time()
-    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        msgspec.json.decode(content or b"null")
-    return time.thread_time() - begin
-
-
 async def judge(holds: LoopHolds, client: httpx.AsyncClient, attack: Attack) -> str | None:
     """What is wrong with the answer to an attack."""
-    seconds = 0.0
+    held: list[str] = []
     url = f"{attack.path}?{query}" if (query := attack.query()) else attack.path
     content = None if attack.body is None else attack.body()
     for _ in range(ATTEMPTS):
@@ -61,9 +50,10 @@ async def judge(holds: LoopHolds, client: httpx.AsyncClient, attack: Attack) -> 
         response, seconds = await holds.during(request)
         if response.status_code >= 500 and response.status_code != 503:
             return f"{attack.method} {attack.path}, {attack.name}: {response.status_code}"
-        if seconds <= HOLD_SECONDS_MAX or seconds <= DECODE_RATIO_MAX * decode_seconds(content):
+        if seconds <= HOLD_SECONDS_MAX or seconds <= (most := hold_seconds_max()):
             return None
-    return f"{attack.method} {attack.path}, {attack.name}: {seconds:.3f} s"
+        held.append(f"{seconds:.3f} of {most:.3f} s")
+    return f"{attack.method} {attack.path}, {attack.name}: {', '.join(held)}"
 
 
 async def judge_all(client: httpx.AsyncClient, given: Iterable[Attack]) -> None:
@@ -202,16 +192,17 @@ async def test_the_first_delivery_of_a_server_does_not_hold_the_loop(
 ) -> None:
     program, database = "tests.attacks.programs.first_requests", f"sqlite:///{tmp_path}"
     quickest: dict[str, float] = {}
+    is_short = False
     for number in range(ATTEMPTS):
         child = children.spawn(program, f"{database}/{number}.db", is_fresh=True)
         await child.succeeded()
         for line in child.lines():
             name, _, seconds = line.partition(" ")
             quickest[name] = min(float(seconds), quickest.get(name, inf))
-        if max(quickest.values()) <= HOLD_SECONDS_MAX:
+        if is_short := max(quickest.values()) <= hold_seconds_max():
             break
     assert quickest.keys() == {"create", "test"}
-    assert max(quickest.values()) <= HOLD_SECONDS_MAX, quickest
+    assert is_short, quickest
 
 
 def test_a_value_that_is_too_large_is_not_searched() -> None:
@@ -295,7 +286,7 @@ async def test_a_cookie_does_not_hold_the_loop(http: httpx.AsyncClient, quoted: 
             cookie = {"Cookie": f'{number}="{quoted * (60_000 // len(quoted))}"; a=b'}
             answer, seconds = await holds.during(http.get("/v1/queues", headers=cookie))
             assert answer.status_code == 401
-            assert seconds <= HOLD_SECONDS_MAX
+            assert seconds <= hold_seconds_max()
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/docs", "/v1/queues"])
@@ -340,7 +331,7 @@ async def test_fires_of_a_distant_time_are_computed_beside_the_loop(
         for path, status in paths.items():
             answer, seconds = await holds.during(http.get(path))
             assert answer.status_code == status, answer.text[:200]
-            assert seconds <= HOLD_SECONDS_MAX, path
+            assert seconds <= hold_seconds_max(), path
     await http.patch(f"/v1/schedules/{one}", json={"fire_window_seconds": None})
 
 
@@ -365,7 +356,7 @@ async def test_bodies_are_sent_as_they_are_stored(http: httpx.AsyncClient) -> No
     assert len(leases) == 60
     for answer in (listed, letters):
         assert answer.json()["items"][-1]["body"] == body
-    assert max(parts) <= HOLD_SECONDS_MAX, parts
+    assert max(parts) <= hold_seconds_max(), parts
 
 
 async def test_many_rare_rules_are_checked_beside_the_loop(http: httpx.AsyncClient) -> None:
@@ -381,7 +372,7 @@ async def test_many_rare_rules_are_checked_beside_the_loop(http: httpx.AsyncClie
             response, seconds = await holds.during(http.post("/v1/schedules", json=given))
             assert response.status_code == 422
             assert "never fires" in response.json()["errors"][0]["message"]
-            assert seconds <= HOLD_SECONDS_MAX
+            assert seconds <= hold_seconds_max()
 
 
 async def test_equal_rare_rules_are_searched_once(http: httpx.AsyncClient) -> None:
@@ -397,4 +388,4 @@ async def test_equal_rare_rules_are_searched_once(http: httpx.AsyncClient) -> No
     # One search takes 10 ms, and the budget is 2 s.
     assert response.status_code == 201, response.text
     assert len(response.json()["items"]) == 1_000
-    assert seconds <= HOLD_SECONDS_MAX
+    assert seconds <= hold_seconds_max()

@@ -7,6 +7,7 @@ next one.
 
 from __future__ import annotations
 
+import asyncio
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Generic, TypeVar
@@ -30,6 +31,9 @@ PAGE_LIMIT_MAX = 1_000
 
 PAGE_BYTES_MAX = 4_000_000
 """Maximum number of bytes of the items on a page, unless a single one has more."""
+
+TURN_BYTES = 200_000
+"""Number of bytes of items that are encoded at a time."""
 
 SLICE_ITEMS = 64
 """Number of items that are read at a time where they may be large."""
@@ -64,7 +68,7 @@ class _Items(Generic[Item]):
 
     def __init__(self, limit: int, shown: Callable[[Item], object]) -> None:
         self._limit, self._shown = limit, shown
-        self._bytes = 0
+        self._bytes = self._bytes_before = 0
         self.encoded: list[msgspec.Raw] = []
         self.last: Item | None = None
 
@@ -78,6 +82,13 @@ class _Items(Generic[Item]):
         self.encoded.append(msgspec.Raw(encoded))
         self._bytes += len(encoded)
         self.last = item
+        return True
+
+    def has_turn_ended(self) -> bool:
+        """Whether so many bytes were added since the last time that others should have a turn."""
+        if self._bytes - self._bytes_before < TURN_BYTES:
+            return False
+        self._bytes_before = self._bytes
         return True
 
     def add_all(self, found: Sequence[Item]) -> bool:
@@ -128,6 +139,8 @@ async def read_page(
             if not items.add(item):
                 return items.page(after)
             after = position(item)
+            if items.has_turn_ended():
+                await asyncio.sleep(0)
         if len(found) < count:
             return items.page()
 

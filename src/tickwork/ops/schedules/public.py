@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, ClassVar
@@ -17,6 +18,9 @@ from tickwork.core.schedule.model import Schedule as StoredSchedule
 from tickwork.core.schedule.model import ScheduleStatus
 from tickwork.ops.context import Context
 from tickwork.ops.schedules.views import KINDS, SlotsInSight, fire_times, slots_in_sight
+
+INLINE_BYTES_MAX = 200_000
+"""Number of bytes of payloads that are decoded in the event loop; more are in a thread."""
 
 
 class ScheduleView(Struct, frozen=True, kw_only=True):
@@ -86,7 +90,13 @@ async def show_stored(context: Context, found: Sequence[StoredSchedule]) -> tupl
     """Stored schedules as users see them, in the same order."""
     now = await context.store.now()
     in_sight = await slots_in_sight(context, found, now)
-    return tuple(_shown(schedule, now, in_sight.get(schedule.id)) for schedule in found)
+
+    def show() -> tuple[Schedule, ...]:
+        return tuple(_shown(schedule, now, in_sight.get(schedule.id)) for schedule in found)
+
+    if sum(len(schedule.definition.body) for schedule in found) <= INLINE_BYTES_MAX:
+        return show()
+    return await asyncio.to_thread(show)
 
 
 def _shown(schedule: StoredSchedule, now: datetime, in_sight: SlotsInSight | None) -> Schedule:
