@@ -339,7 +339,7 @@ async def test_fires_of_a_distant_time_are_computed_beside_the_loop(
 async def test_bodies_are_sent_as_they_are_stored(http: httpx.AsyncClient) -> None:
     """Each was decoded and encoded again: a hundred of many parts held the loop for 0.5 s."""
     await http.put("/v1/queues/q", json={"max_retries": 0})
-    body = [{}] * 29_000
+    body: list[Any] = [{}] * 29_000
     for _ in range(60):
         await http.post("/v1/queues/q/messages", json={"body": body})
     pull = {"batch_size": 100, "visibility_timeout_ms": 600_000}
